@@ -7,7 +7,10 @@ use prost::Message;
 const BY_HAND: &[(&str, &[Field])] = &[
     (
         "RecordIds",
-        &[(1, "text", "TYPE_STRING", "LABEL_OPTIONAL", ""), (2, "ends", "TYPE_UINT32", "LABEL_REPEATED", "")],
+        &[
+            (1, "text", "TYPE_STRING", "LABEL_OPTIONAL", ""),
+            (2, "ends", "TYPE_UINT32", "LABEL_REPEATED", ""),
+        ],
     ),
     (
         "PredictResponse",
@@ -42,13 +45,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (message, fields) in BY_HAND {
         let files = own.file.iter().flat_map(|file| &file.message_type);
         let in_contract = files.filter(|m| m.name() == *message).flat_map(|m| &m.field);
-        let in_contract = in_contract
-            .map(|f| (f.number(), f.name(), f.r#type().as_str_name(), f.label().as_str_name(), f.type_name()));
+        let in_contract = in_contract.map(|f| {
+            (f.number(), f.name(), f.r#type().as_str_name(), f.label().as_str_name(), f.type_name())
+        });
         // A field with presence would be another one in Rust.
-        let presence = own.file.iter().flat_map(|file| &file.message_type).filter(|m| m.name() == *message);
+        let presence =
+            own.file.iter().flat_map(|file| &file.message_type).filter(|m| m.name() == *message);
         let presence = presence.flat_map(|m| &m.field).any(|f| f.proto3_optional());
         if presence || !in_contract.eq(fields.iter().copied()) {
-            return Err(format!("vfl.v1.{message} has other fields than its code in src/rpc").into());
+            return Err(
+                format!("vfl.v1.{message} has other fields than its code in src/rpc").into()
+            );
         }
     }
     let open = protox::compile(["inference/open_inference.proto"], [&root])?;

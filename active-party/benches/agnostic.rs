@@ -33,7 +33,8 @@ fn drawn() -> (DMatrix<f64>, DVector<f64>, DMatrix<f64>, DMatrix<f64>) {
     let x = DMatrix::from_fn(w.ncols(), RECORDS, |_, _| rng.random::<f64>());
     let mut logits = &w * &x;
     logits.column_iter_mut().for_each(|mut column| column += &b);
-    let scores = ConfidenceScores::softmax(Logits::new(logits).expect("finite logits")).into_matrix();
+    let scores =
+        ConfidenceScores::softmax(Logits::new(logits).expect("finite logits")).into_matrix();
     (w, b, x, scores)
 }
 
@@ -50,7 +51,14 @@ fn fit(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new(name, format!("n={RECORDS},d_act=18")), |bencher| {
             let (settings, recipe) = (AgnosticSettings::default(), TrainingConfig::default());
             bencher.iter(|| {
-                AdversaryModel::fit(&settings, &recipe, w.nrows(), black_box(&own), seen, Replacement::default())
+                AdversaryModel::fit(
+                    &settings,
+                    &recipe,
+                    w.nrows(),
+                    black_box(&own),
+                    seen,
+                    Replacement::default(),
+                )
             });
         });
     }
@@ -61,16 +69,21 @@ fn undo(c: &mut Criterion) {
     let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     let mut group = c.benchmark_group("undo_transform");
     group.sample_size(10);
-    for (name, d, records) in [("negate", 18, RECORDS), ("search", 12, 200), ("search", 18, RECORDS)] {
+    for (name, d, records) in
+        [("negate", 18, RECORDS), ("search", 12, 200), ("search", 18, RECORDS)]
+    {
         let shown = match name {
             "negate" => -w.columns(0, d),
             // Parameters of other features: nothing explains them.
             _ => w.columns(18, d).into_owned(),
         };
-        let model = KnownModel::white_box(w.columns_range(d..).into_owned(), b.clone(), shown).expect("shapes");
-        let y = FeatureBlock::new(x.view((d, 0), (w.ncols() - d, records)).into_owned()).expect("finite features");
+        let model = KnownModel::white_box(w.columns_range(d..).into_owned(), b.clone(), shown)
+            .expect("shapes");
+        let y = FeatureBlock::new(x.view((d, 0), (w.ncols() - d, records)).into_owned())
+            .expect("finite features");
         let released = ReleasedScores::Probabilities(scores.columns(0, records).into_owned());
-        let view = AdversaryView::new(&model, &y, &released, Replacement::default()).expect("shapes");
+        let view =
+            AdversaryView::new(&model, &y, &released, Replacement::default()).expect("shapes");
         let attack = UndoTransform {
             inner: Box::new(HalfStar { clamped: true }),
             grounds: Grounds::default(),

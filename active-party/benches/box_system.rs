@@ -87,7 +87,9 @@ impl Row<'_> {
         for (i, b) in b.column_iter().enumerate() {
             let second = (self.theirs)(self.a, b.into_owned().as_slice(), tight_settings(1e-12));
             // Relative to objectives above 1: a distance in standard deviations has no upper end.
-            in_value = in_value.max((ours.outcomes[i].objective - second.primal).abs() / second.primal.abs().max(1.0));
+            in_value = in_value.max(
+                (ours.outcomes[i].objective - second.primal).abs() / second.primal.abs().max(1.0),
+            );
             in_x = in_x.max((ours.x.column(i) - DVector::from_vec(second.x)).amax());
         }
         (in_value, in_x)
@@ -103,7 +105,11 @@ impl Row<'_> {
         let ours = per_record(self.subset, || drop(black_box((self.ours)(black_box(&part)))));
         let theirs = per_record(self.subset, || {
             for b in part.column_iter() {
-                black_box((self.theirs)(self.a, black_box(b.into_owned().as_slice()), default_settings()));
+                black_box((self.theirs)(
+                    self.a,
+                    black_box(b.into_owned().as_slice()),
+                    default_settings(),
+                ));
             }
         });
         let micros = |t: Duration| t.as_secs_f64() * 1e6;
@@ -131,7 +137,9 @@ fn main() {
 }
 
 fn table() {
-    println!("satellite, published weights, all 2000 test records, one thread; microseconds per record");
+    println!(
+        "satellite, published weights, all 2000 test records, one thread; microseconds per record"
+    );
     println!(
         "{:<28} {:>9} {:>9} {:>11} {:>8} {:>8} {:>10} {:>9}",
         "", "ours, all", "same recs", "Clarabel", "records", "ratio", "objective", "x"
@@ -139,34 +147,62 @@ fn table() {
     for d in WINDOWS {
         let window = satellite().window(0, d);
         let scores = satellite().scores();
-        let rounded = ReleasedScores::Numbers(scores.matrix().map(|c| (c * 100.0).round_ties_even() / 100.0));
+        let rounded =
+            ReleasedScores::Numbers(scores.matrix().map(|c| (c * 100.0).round_ties_even() / 100.0));
         let exact = window.view(&undefended(&scores)).b_prime().expect("released scores").clone();
         let rounded = window.view(&rounded).b_prime().expect("released scores").clone();
-        let system = LinearSystem::new(&satellite().w.columns(0, d).into_owned()).expect("finite weights");
+        let system =
+            LinearSystem::new(&satellite().w.columns(0, d).into_owned()).expect("finite weights");
         let a = system.matrix();
         let boxed = BoxSystem::new(a).expect("finite weights");
         let (mean, covariance) = moments(&window.truth);
         let gaussian = GaussianSystem::new(a, &covariance).expect("a covariance");
         let precision = PseudoInverse::new(&covariance).expect("finite features").matrix;
-        let row = |name: &str, b: &DMatrix<f64>, subset: usize, ours: &Ours<'_>, theirs: &Theirs<'_>, unique: bool| {
+        let row = |name: &str,
+                   b: &DMatrix<f64>,
+                   subset: usize,
+                   ours: &Ours<'_>,
+                   theirs: &Theirs<'_>,
+                   unique: bool| {
             Row { name: format!("d = {d}, {name}"), a, b, subset, ours, theirs, unique }.print();
         };
         let all = exact.ncols();
         row("RCC2", &exact, all, &|b| boxed.project_half(b), &second_solver::nearest_half, true);
-        let likeliest = |b: &DMatrix<f64>| gaussian.likeliest_in_box(&repeated(&mean, b.ncols()), b);
+        let likeliest =
+            |b: &DMatrix<f64>| gaussian.likeliest_in_box(&repeated(&mean, b.ncols()), b);
         let theirs = |a: &DMatrix<f64>, b: &[f64], settings: Settings| {
             second_solver::likeliest(&precision, mean.as_slice(), a, b, settings)
         };
         row("gaussian", &exact, all, &likeliest, &theirs, true);
-        row("CLS, exact", &exact, all, &|b| boxed.least_squares(b), &second_solver::least_squares, false);
-        row("CLS, two decimals", &rounded, all, &|b| boxed.least_squares(b), &second_solver::least_squares, false);
+        row(
+            "CLS, exact",
+            &exact,
+            all,
+            &|b| boxed.least_squares(b),
+            &second_solver::least_squares,
+            false,
+        );
+        row(
+            "CLS, two decimals",
+            &rounded,
+            all,
+            &|b| boxed.least_squares(b),
+            &second_solver::least_squares,
+            false,
+        );
         #[cfg(feature = "sdp-oracle")]
         row("RCC1", &exact, 50, &|b| boxed.relaxed_chebyshev(b), &semidefinite(&system), true);
     }
-    println!("objective, x: largest difference to Clarabel at tight tolerances, {COMPARED} records");
-    println!("Clarabel: default tolerances, one solver per record; ratio: Clarabel / ours on the same records");
+    println!(
+        "objective, x: largest difference to Clarabel at tight tolerances, {COMPARED} records"
+    );
+    println!(
+        "Clarabel: default tolerances, one solver per record; ratio: Clarabel / ours on the same records"
+    );
     if cfg!(not(feature = "sdp-oracle")) {
-        println!("RCC1 left out: Clarabel's semidefinite cone needs OpenBLAS and --features sdp-oracle");
+        println!(
+            "RCC1 left out: Clarabel's semidefinite cone needs OpenBLAS and --features sdp-oracle"
+        );
     }
 }
 
@@ -183,8 +219,12 @@ fn repeated(mean: &DVector<f64>, n: usize) -> DMatrix<f64> {
 
 /// (16) for one right side; the null space of A, which all records share, is worked out once.
 #[cfg(feature = "sdp-oracle")]
-fn semidefinite(system: &LinearSystem) -> impl Fn(&DMatrix<f64>, &[f64], Settings) -> Found + use<> {
+fn semidefinite(
+    system: &LinearSystem,
+) -> impl Fn(&DMatrix<f64>, &[f64], Settings) -> Found + use<> {
     let null = subspace::Subspaces::of(system.matrix()).null;
     let inverse = system.pseudo_inverse().clone();
-    move |_, b, settings| second_solver::centre(&(&inverse * DVector::from_column_slice(b)), &null, settings)
+    move |_, b, settings| {
+        second_solver::centre(&(&inverse * DVector::from_column_slice(b)), &null, settings)
+    }
 }

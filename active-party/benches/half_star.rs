@@ -31,7 +31,8 @@ struct Case {
 
 fn case() -> Case {
     let (w, b) = published_model();
-    let (w_pas, w_act) = (w.columns(0, PASSIVE).into_owned(), w.columns_range(PASSIVE..).into_owned());
+    let (w_pas, w_act) =
+        (w.columns(0, PASSIVE).into_owned(), w.columns_range(PASSIVE..).into_owned());
     let mut rng = ChaCha20Rng::seed_from_u64(SEED);
     let x = DMatrix::from_fn(w.ncols(), RECORDS, |_, _| rng.random::<f64>());
     let mut logits = &w * &x;
@@ -43,7 +44,8 @@ fn case() -> Case {
     let released = ReleasedScores::Probabilities(scores.into_matrix());
     let model = KnownModel::white_box(w_act, b, w_pas.clone()).expect("shapes");
     let system = LinearSystem::new(&w_pas).expect("finite weights");
-    let view = AdversaryView::new(&model, &active, &released, Replacement::default()).expect("shapes");
+    let view =
+        AdversaryView::new(&model, &active, &released, Replacement::default()).expect("shapes");
     let b_prime = view.b_prime().expect("released scores").clone();
     drop(view);
     Case { model, system, active, released, b_prime }
@@ -57,17 +59,28 @@ fn half_star(c: &mut Criterion) {
 
     // What the bound stands on: A⁺ B' into memory of its own, as `nearest_half` gives its estimates.
     let inverse = case.system.pseudo_inverse();
-    group.bench_function(id("bare_product"), |b| b.iter(|| black_box(inverse) * black_box(&case.b_prime)));
-    group.bench_function(id("from_b_prime"), |b| b.iter(|| case.system.nearest_half(black_box(&case.b_prime))));
+    group.bench_function(id("bare_product"), |b| {
+        b.iter(|| black_box(inverse) * black_box(&case.b_prime))
+    });
+    group.bench_function(id("from_b_prime"), |b| {
+        b.iter(|| case.system.nearest_half(black_box(&case.b_prime)))
+    });
 
     group.bench_function(id("from_scores"), |b| {
         b.iter(|| {
-            let view = AdversaryView::new(&case.model, &case.active, black_box(&case.released), Replacement::default())
-                .expect("shapes");
+            let view = AdversaryView::new(
+                &case.model,
+                &case.active,
+                black_box(&case.released),
+                Replacement::default(),
+            )
+            .expect("shapes");
             case.system.nearest_half(view.b_prime().expect("released scores"))
         });
     });
-    let ReleasedScores::Probabilities(scores) = &case.released else { unreachable!("probabilities were built above") };
+    let ReleasedScores::Probabilities(scores) = &case.released else {
+        unreachable!("probabilities were built above")
+    };
     group.bench_function(id("logarithms"), |b| b.iter(|| black_box(scores).map(f64::ln)));
     group.finish();
 }

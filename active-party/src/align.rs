@@ -10,7 +10,7 @@ use vfl_shared::types::{PartyName, RecordIds, RecordIdsBuilder};
 use crate::client::Coordinator;
 use crate::config::Settings;
 
-/// Frames that wait to be sent: 256 KiB.
+/// The number of frames that wait to be sent: 256 KiB.
 const WAITING: usize = 4;
 
 /// This party's alignments.
@@ -22,30 +22,37 @@ pub(crate) struct Alignments {
 }
 
 impl Alignments {
-    /// By the settings, with the record of the state directory.
+    /// Opens the alignments that the settings allow, with the record of runs in the state
+    /// directory.
     ///
     /// # Errors
     /// [`StateFileError`] if there is a record that cannot be read.
-    pub(crate) fn open(settings: &Settings, coordinator: Coordinator) -> Result<Self, StateFileError> {
+    pub(crate) fn open(
+        settings: &Settings,
+        coordinator: Coordinator,
+    ) -> Result<Self, StateFileError> {
         let rules = settings.alignment.rules();
-        let aligner = Aligner::open(Side::Active, &settings.credentials, &settings.state_dir, rules)?;
+        let aligner =
+            Aligner::open(Side::Active, &settings.credentials, &settings.state_dir, rules)?;
         let own = settings.alignment.own_ids(&settings.features);
         Ok(Self { allowed: settings.alignment.allowed, own, coordinator, aligner })
     }
 
-    /// Whether this party aligns at all.
+    /// Checks that this party allows alignments.
     ///
     /// # Errors
-    /// PERMISSION_DENIED naming the setting.
+    /// PERMISSION_DENIED with the name of the setting.
     pub(crate) fn allows(&self) -> Result<(), Refusal> {
         if self.allowed {
             return Ok(());
         }
-        let message = "alignments are not allowed here; the operator may set `allowed = true` in [alignment]";
+        let message =
+            "alignments are not allowed here; the operator may set `allowed = true` in [alignment]";
         Err(Refusal::new(RefusalKind::PermissionDenied, message))
     }
 
-    /// Collects the ids of a request, which must be held here, and be in the file of ids if there is one.
+    /// Starts to collect the ids of a request. This party must hold each of them, and each must be
+    /// in the file of ids if there is one.
     pub(crate) fn list(&self) -> List<'_> {
         List { own: &self.own, only: None, ids: RecordIdsBuilder::default(), count: 0 }
     }
@@ -53,7 +60,7 @@ impl Alignments {
     /// Aligns these ids with a passive party.
     ///
     /// # Errors
-    /// As [`Aligner::turn`] and `Turn::run`, and what the coordinator says.
+    /// Those of [`Aligner::turn`] and `Turn::run`, and the coordinator's.
     pub(crate) async fn run(
         &self,
         passive: &PartyName,
@@ -69,21 +76,22 @@ impl Alignments {
     }
 }
 
-/// The ids of a request, as they come.
+/// The ids of a request, collected chunk by chunk.
 pub(crate) struct List<'a> {
     own: &'a OwnIds,
-    /// Those of the file, once it is read; `Some(None)`: there is no file.
+    /// The ids in the file `ids`, once it has been read; `Some(None)` if there is no file.
     only: Option<Option<IdSet>>,
     ids: RecordIdsBuilder,
     count: usize,
 }
 
 impl List<'_> {
-    /// Takes a chunk.
+    /// Checks a chunk of ids and adds it to the list.
     ///
     /// # Errors
-    /// NOT_FOUND if some of them are not held here, which goes for lists that are longer than the table too; FAILED_PRECONDITION if some are
-    /// not in the file; as the store of the features.
+    /// NOT_FOUND if some of the ids are not held here; FAILED_PRECONDITION if some are not in the
+    /// file; INVALID_ARGUMENT if there are more ids than records held here; errors of the feature
+    /// store.
     pub(crate) async fn take(&mut self, chunk: &RecordIds) -> Result<(), Refusal> {
         if self.only.is_none() {
             self.only = Some(self.own.only().map_err(|e| e.refusal())?);
@@ -91,8 +99,10 @@ impl List<'_> {
         if let Some(Some(only)) = &self.only {
             let others = chunk.iter().filter(|id| !only.contains(id)).count();
             if others > 0 {
-                let message =
-                    format!("{others} of {} ids to align are not in the file `ids` of [alignment]", chunk.len());
+                let message = format!(
+                    "{others} of {} ids to align are not in the file `ids` of [alignment]",
+                    chunk.len()
+                );
                 return Err(Refusal::precondition(message));
             }
         }
@@ -105,16 +115,20 @@ impl List<'_> {
         self.count += chunk.len();
         let most = self.own.features().memory().map_or(MAX_RECORDS, |table| table.len() as u64);
         if self.count as u64 > most {
-            return Err(Refusal::invalid("the ids to align are more than the records held here; send each id once"));
+            return Err(Refusal::invalid(
+                "the ids to align are more than the records held here; send each id once",
+            ));
         }
         chunk.iter().for_each(|id| self.ids.push(id));
         Ok(())
     }
 
-    /// All of them; of no list, all records, or those of the file.
+    /// Returns all ids of the list. If the list is empty, these are the ids in the file or those of
+    /// all records.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if an id came twice; FAILED_PRECONDITION where only a list would do; as the store of the features.
+    /// INVALID_ARGUMENT if an id came twice; FAILED_PRECONDITION if the list is empty and the
+    /// feature store cannot list its records; errors of the feature store.
     pub(crate) async fn finish(self) -> Result<RecordIds, Refusal> {
         if self.count == 0 && !self.own.known() {
             let message = "the feature service of [data.http] cannot list its records: name those to align by `--ids`, or by `ids` in \

@@ -1,4 +1,4 @@
-//! The coordinator as the active party calls it, in domain types.
+//! The active party's client of the coordinator, in domain types.
 
 use std::time::Duration;
 
@@ -10,14 +10,18 @@ use vfl_shared::alignment::{Frame, Frames};
 use vfl_shared::model::{ModelSpec, ShownModel, SubModel, SubModelSpec, TrainingConfig};
 use vfl_shared::monitoring::{Hop, Monitor, traces};
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, decode_statuses, pb, peer_failure};
-use vfl_shared::service::{Credentials, MOST_CALLS, Peer, TlsError, channel, pause, twice, unanswered, until_answered};
+use vfl_shared::rpc::{
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, decode_statuses, pb, peer_failure,
+};
+use vfl_shared::service::{
+    Credentials, MOST_CALLS, Peer, TlsError, channel, pause, twice, unanswered, until_answered,
+};
 use vfl_shared::training::messages::{PublishCommand, PublishReply};
 use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
 use crate::served::{ModelDescription, Scored};
 
-/// The coordinator.
+/// A client of the coordinator.
 #[derive(Debug, Clone)]
 pub struct Coordinator {
     peer: Peer,
@@ -26,12 +30,12 @@ pub struct Coordinator {
     hop: Hop,
 }
 
-/// The calls whose time is measured.
+/// The names of the calls whose time is measured.
 const DESCRIBE: &str = "Coordinator/DescribeModel";
 const PREDICT: &str = "Coordinator/Predict";
 const PREDICT_STREAM: &str = "Coordinator/PredictStream";
 
-/// One message of a prediction.
+/// One request of a prediction.
 #[derive(Debug, Clone)]
 pub(crate) struct Question {
     pub(crate) version: ModelVersion,
@@ -55,7 +59,7 @@ impl From<Question> for pb::PredictRequest {
 }
 
 impl Coordinator {
-    /// The coordinator at its address. Connects on first use.
+    /// Creates a client of the coordinator at its address. It connects on first use.
     ///
     /// # Errors
     /// [`TlsError`] if the address is malformed.
@@ -66,13 +70,17 @@ impl Coordinator {
         Ok(Self { peer, client, timeout, hop: Hop::default() })
     }
 
-    /// The same, measured: how long the coordinator takes for predictions, and how it fails.
+    /// Adds measurements of the time that the coordinator takes for predictions, and of its
+    /// failures.
     #[must_use]
     pub fn measured(self, monitor: &Monitor) -> Self {
-        Self { hop: monitor.hop(self.peer.name.as_str(), &[DESCRIBE, PREDICT, PREDICT_STREAM]), ..self }
+        Self {
+            hop: monitor.hop(self.peer.name.as_str(), &[DESCRIBE, PREDICT, PREDICT_STREAM]),
+            ..self
+        }
     }
 
-    /// Who and where.
+    /// Returns the role, name and address of the coordinator.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.peer
@@ -81,10 +89,12 @@ impl Coordinator {
     /// Turns a status of the coordinator into a refusal that names it.
     fn refused(&self, status: &Status) -> Refusal {
         match RefusalKind::from_code(status.code()) {
-            RefusalKind::Unavailable | RefusalKind::DeadlineExceeded if std::error::Error::source(status).is_some() => {
+            RefusalKind::Unavailable | RefusalKind::DeadlineExceeded
+                if std::error::Error::source(status).is_some() =>
+            {
                 peer_failure(&self.peer.to_string(), status)
             }
-            // What the coordinator says of a third party, or of us, comes through as it is.
+            // The coordinator's messages about a third party, or about us, pass unchanged.
             kind if !status.message().is_empty() => Refusal::new(kind, status.message()),
             _ => peer_failure(&self.peer.to_string(), status),
         }
@@ -94,16 +104,17 @@ impl Coordinator {
         match tokio::time::timeout(self.timeout, call).await {
             Ok(answer) => answer.map_err(|status| self.refused(&status)),
             Err(_) => {
-                let message = format!("{} did not answer in {} ms", self.peer, self.timeout.as_millis());
+                let message =
+                    format!("{} did not answer in {} ms", self.peer, self.timeout.as_millis());
                 Err(Refusal::new(RefusalKind::DeadlineExceeded, message))
             }
         }
     }
 
-    /// The model in service.
+    /// Asks the coordinator for the model in service.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when none is; otherwise what the coordinator said.
+    /// FAILED_PRECONDITION if there is none; otherwise the coordinator's refusal.
     pub(crate) async fn describe(&self) -> Result<ModelDescription, Refusal> {
         let asked = self.hop.time(DESCRIBE, self.described());
         traces::asking(traces::Name::DescribeModel, &self.peer.name, asked).await
@@ -120,25 +131,34 @@ impl Coordinator {
             .into_inner();
         let k = answer.class_names.len();
         if k < 2 {
-            return Err(Refusal::internal(format!("{} describes a model of {k} classes", self.peer)));
+            return Err(Refusal::internal(format!(
+                "{} describes a model of {k} classes",
+                self.peer
+            )));
         }
         let config = answer.training.and_then(|training| training.config);
         Ok(ModelDescription {
             version: WireError::model_version(answer.model_version)?,
             class_names: answer.class_names,
-            passive_parties: answer.passive_parties.into_iter().map(|p| (p.name, p.features as usize)).collect(),
+            passive_parties: answer
+                .passive_parties
+                .into_iter()
+                .map(|p| (p.name, p.features as usize))
+                .collect(),
             spec: answer.model.as_ref().map(ModelSpec::try_from).transpose()?,
             top_shown: answer.top_shown,
             training: config.as_ref().map(TrainingConfig::try_from).transpose()?,
         })
     }
 
-    /// Asks: with one call if there is one question, over a stream if there are more. Gives the answers in order, as they come; `k`
-    /// is the number of classes. Where the connection breaks, or the coordinator is stopping or without its database, questions with a
-    /// request id are asked again: that costs nothing, and gets the same.
+    /// Sends the questions: one in a single call, several over a stream. Passes the answers to
+    /// `take` in order, as they come; `k` is the number of classes. If the connection breaks, or
+    /// the coordinator is stopping or without its database, questions with a request id are sent
+    /// again: that costs nothing and gets the same answers.
     ///
     /// # Errors
-    /// What the coordinator says, or that it is silent, stops early or answers with nonsense.
+    /// The coordinator's refusal, or that it is silent, ends the stream early or sends a malformed
+    /// answer.
     pub(crate) async fn predict(
         &self,
         questions: Vec<Question>,
@@ -167,7 +187,8 @@ impl Coordinator {
             let question = pb::PredictRequest::from(question);
             let ask = |question: pb::PredictRequest| {
                 let mut client = self.client.clone();
-                // The time left travels with the call: a coordinator that cannot make it stops working on it.
+                // The deadline travels with the call: a coordinator that cannot meet it stops
+                // working on it.
                 let mut request = tonic::Request::new(question);
                 request.set_timeout(self.timeout);
                 traces::carry(request.metadata_mut());
@@ -193,11 +214,13 @@ impl Coordinator {
             }
         }
         let (left, sizes) = (&questions[done..], &records[done..]);
-        self.stream(left, sizes, &mut done, k, &mut take).await?.map_err(|status| self.refused(&status))
+        self.stream(left, sizes, &mut done, k, &mut take)
+            .await?
+            .map_err(|status| self.refused(&status))
     }
 
-    /// A question without a name is not asked again when the connection breaks on the way, and whoever asked it is told why. (Where no
-    /// connection came about, nothing was asked.)
+    /// Says in the status that a question without a request id is not sent again after a broken
+    /// connection. UNAVAILABLE is left as it is: no connection came about, so nothing was asked.
     fn not_again(&self, status: Status) -> Status {
         if !broken(&status) || status.code() == Code::Unavailable {
             return status;
@@ -209,7 +232,8 @@ impl Coordinator {
         ))
     }
 
-    /// Asks over a stream, and counts the answers in `done`. The inner error is the stream's.
+    /// Sends questions over a stream, and counts the answers in `done`. The inner error is the
+    /// stream's.
     async fn stream(
         &self,
         questions: &[Question],
@@ -224,19 +248,23 @@ impl Coordinator {
         traces::carry(outgoing.metadata_mut());
         let mut client = self.client.clone();
         let late = |_| {
-            let message = format!("{} did not answer in {} ms", self.peer, self.timeout.as_millis());
+            let message =
+                format!("{} did not answer in {} ms", self.peer, self.timeout.as_millis());
             Refusal::new(RefusalKind::DeadlineExceeded, message)
         };
-        let opened = tokio::time::timeout(self.timeout, client.predict_stream(outgoing)).await.map_err(late)?;
+        let opened = tokio::time::timeout(self.timeout, client.predict_stream(outgoing))
+            .await
+            .map_err(late)?;
         let mut answers = match opened {
             Ok(opened) => opened.into_inner(),
             Err(status) => return Ok(Err(status)),
         };
         for &n in records {
-            let answer = match tokio::time::timeout(self.timeout, answers.message()).await.map_err(late)? {
-                Ok(answer) => answer,
-                Err(status) => return Ok(Err(status)),
-            };
+            let answer =
+                match tokio::time::timeout(self.timeout, answers.message()).await.map_err(late)? {
+                    Ok(answer) => answer,
+                    Err(status) => return Ok(Err(status)),
+                };
             let ended = || Refusal::unavailable(format!("{} ended the stream early", self.peer));
             take(self.scored(&answer.ok_or_else(ended)?, n, k)?)?;
             *done += 1;
@@ -244,7 +272,12 @@ impl Coordinator {
         Ok(Ok(()))
     }
 
-    fn scored(&self, answer: &pb::PredictResponse, records: usize, k: usize) -> Result<Scored, Refusal> {
+    fn scored(
+        &self,
+        answer: &pb::PredictResponse,
+        records: usize,
+        k: usize,
+    ) -> Result<Scored, Refusal> {
         let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer));
         let row_status = decode_statuses(&answer.row_status, records).map_err(wrong)?;
         let ok = RowStatus::positions_ok(&row_status).len();
@@ -252,10 +285,10 @@ impl Coordinator {
         Ok(Scored { row_status, released })
     }
 
-    /// The top model of a version, of `inputs` inputs.
+    /// Fetches the top model of a version. It must have `inputs` inputs.
     ///
     /// # Errors
-    /// What the coordinator says; INTERNAL if it answers with another model.
+    /// The coordinator's refusal; INTERNAL if it answers with another model.
     pub(crate) async fn top_model(
         &self,
         version: &ModelVersion,
@@ -266,14 +299,15 @@ impl Coordinator {
         let request = pb::ReleaseTopModelRequest { model_version: version.as_str().to_owned() };
         let answer = self.within(client.release_top_model(request)).await?.into_inner();
         let read = ShownModel::from_wire(&answer.top_model, spec, inputs);
-        let (_, top) = read.map_err(|e| Refusal::internal(format!("{} answered with {e}", self.peer)))?;
+        let (_, top) =
+            read.map_err(|e| Refusal::internal(format!("{} answered with {e}", self.peer)))?;
         Ok(top)
     }
 
     /// Opens a training.
     ///
     /// # Errors
-    /// What the coordinator says.
+    /// The coordinator's refusal.
     pub(crate) async fn train(
         &self,
         replies: mpsc::Receiver<Result<pb::TrainingReply, Status>>,
@@ -283,11 +317,14 @@ impl Coordinator {
         opened.map(tonic::Response::into_inner).map_err(|status| self.refused(&status))
     }
 
-    /// Opens an alignment: `frames` go to the coordinator, what it says comes back.
+    /// Opens an alignment: `frames` go to the coordinator, and its frames are returned.
     ///
     /// # Errors
-    /// What the coordinator says.
-    pub(crate) async fn align(&self, frames: mpsc::Receiver<Result<Frame, Refusal>>) -> Result<Frames, Refusal> {
+    /// The coordinator's refusal.
+    pub(crate) async fn align(
+        &self,
+        frames: mpsc::Receiver<Result<Frame, Refusal>>,
+    ) -> Result<Frames, Refusal> {
         let mut client = self.client.clone();
         let frames = tokio_stream::wrappers::ReceiverStream::new(frames).filter_map(Result::ok);
         let opened = client.align(frames.map(pb::AlignmentFrame::from)).await;
@@ -295,14 +332,15 @@ impl Coordinator {
         let coordinator = self.clone();
         Ok(Box::pin(answers.map(move |frame| {
             let frame = frame.map_err(|status| coordinator.refused(&status))?;
-            Frame::try_from(frame).map_err(|e| Refusal::internal(format!("{} sent {e}", coordinator.peer)))
+            Frame::try_from(frame)
+                .map_err(|e| Refusal::internal(format!("{} sent {e}", coordinator.peer)))
         })))
     }
 
     /// Opens a publication of imported parameters.
     ///
     /// # Errors
-    /// What the coordinator says.
+    /// The coordinator's refusal.
     pub(crate) async fn publish(&self, first: PublishReply) -> Result<(Tell, Heard), Refusal> {
         let (replies, receiver) = mpsc::channel::<Result<pb::PublishReply, Status>>(4);
         let tell = Tell(replies);
@@ -320,36 +358,39 @@ impl Coordinator {
     }
 }
 
-/// What the active party says while imported parameters are published.
+/// The sender of the active party's replies while imported parameters are published.
 pub(crate) struct Tell(mpsc::Sender<Result<pb::PublishReply, Status>>);
 
 impl Tell {
-    /// Whether the coordinator still listens.
+    /// Sends a reply. Returns true if the coordinator still listens.
     pub(crate) async fn send(&self, reply: PublishReply) -> bool {
         self.0.send(Ok(reply.into())).await.is_ok()
     }
 }
 
-/// What it hears.
+/// The receiver of the coordinator's commands while imported parameters are published.
 pub(crate) struct Heard {
     coordinator: Coordinator,
     commands: Streaming<pb::PublishCommand>,
 }
 
 impl Heard {
-    /// The next command.
+    /// Waits for the next command.
     pub(crate) async fn next(&mut self) -> Result<PublishCommand, Refusal> {
-        let message = self.commands.message().await.map_err(|status| self.coordinator.refused(&status))?;
+        let message =
+            self.commands.message().await.map_err(|status| self.coordinator.refused(&status))?;
         Ok(PublishCommand::try_from(message.ok_or_else(|| self.coordinator.ended())?)?)
     }
 
-    /// The coordinator does not listen any more.
+    /// Returns the refusal for a publication that the coordinator ended early.
     pub(crate) fn ended(&self) -> Refusal {
         self.coordinator.ended()
     }
 }
 
-/// Sends items one by one, as a stream that ends when the sender is dropped.
-fn outgoing<T: Send + 'static>(receiver: mpsc::Receiver<Result<T, Status>>) -> impl Stream<Item = T> + Send + 'static {
+/// Returns the items as a stream that ends when the sender is dropped.
+fn outgoing<T: Send + 'static>(
+    receiver: mpsc::Receiver<Result<T, Status>>,
+) -> impl Stream<Item = T> + Send + 'static {
     tokio_stream::wrappers::ReceiverStream::new(receiver).filter_map(Result::ok)
 }

@@ -20,50 +20,53 @@ use vfl_shared::service::{Credentials, Peer, Role};
 use vfl_shared::state_dir::StateDir;
 use vfl_stores::{DataConfig, StateConfig, place_of_state};
 
-/// The file as it stands.
+/// The values in the config file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigValues {
-    /// Address to listen on.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Where this party's parameters and records are kept, or `[state]`.
+    /// The directory of this party's parameters and records, unless there is `[state]`.
     pub state_dir: Option<PathBuf>,
-    /// The database of several processes of this party, in place of `state_dir`.
+    /// The database that several processes of this party share, in place of `state_dir`.
     pub state: Option<StateConfig>,
-    /// How long a peer may take to answer, in milliseconds. Default 30 000.
+    /// The longest time that a peer may take to answer, in milliseconds. Default 30 000.
     #[serde(default = "default_peer_timeout_ms")]
     pub peer_timeout_ms: u64,
-    /// Certificates.
+    /// The files of the certificates and the key.
     pub tls: TlsFiles,
-    /// What callers may hold of this service.
+    /// The limits on callers of this service.
     #[serde(default)]
     pub limits: Limits,
-    /// Where metrics are served. Default nowhere.
+    /// The endpoint that serves metrics. Default none.
     #[serde(default)]
     pub metrics: MetricsTable,
-    /// Where spans of predictions are sent. Default nowhere.
+    /// The receiver of the spans of predictions. Default none.
     #[serde(default)]
     pub traces: TracesTable,
-    /// Features and labels.
+    /// The features and labels.
     pub data: DataConfig,
     /// The coordinator.
     pub coordinator: PeerAddress,
-    /// Passive parties that may be asked for the parameters they release, in an audit. Default none.
+    /// Passive parties that may be asked for the parameters they release, in an audit. Default
+    /// none.
     #[serde(default)]
     pub passive_parties: Vec<PeerAddress>,
-    /// What auditors may do here.
+    /// The rights of auditors here.
     #[serde(default)]
     pub audit: AuditTable,
-    /// With which passive parties records are aligned.
+    /// The rules for alignments with passive parties.
     #[serde(default)]
     pub alignment: AlignmentTable,
-    /// How models are trained.
+    /// The training configuration.
     #[serde(default)]
     pub training: TrainingTable,
-    /// What each party trains, and how the coordinator combines it. Default softmax regression, summed.
+    /// The sub-model of each party, and the coordinator's combiner. Default softmax regression,
+    /// summed.
     #[serde(default)]
     pub model: ModelConfig,
-    /// Where the commands `train` and `predict` find the running service. Default: the address it listens on.
+    /// The running service, for the commands `train` and `predict`. Default: the address it listens
+    /// on.
     pub client: Option<ClientTable>,
 }
 
@@ -71,19 +74,21 @@ fn default_peer_timeout_ms() -> u64 {
     30_000
 }
 
-/// `[audit]`.
+/// The `[audit]` table.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditTable {
-    /// Whether auditors may have attacks run here. Default false: an auditor learns whom this party holds, and uses its cores.
+    /// True if auditors may have attacks run here. Default false: an auditor learns which records
+    /// this party holds, and uses its cores.
     pub allowed: bool,
-    /// After how many minutes of attacks a call begins no further one: 1 to 10080. Default 240. An attack that has begun ends by itself,
-    /// within an hour of one core.
+    /// The minutes of attacks after which a call begins no further one: 1 to 10080. Default 240. An
+    /// attack that has begun ends by itself, within an hour of one core.
     pub max_minutes: u64,
-    /// Passive features that this party knows of some records, for attacks that learn from such records: ids and the features of all
-    /// passive parties, in the order of the parties' names. Default none.
+    /// Passive features of some records that this party knows, for attacks that learn from such
+    /// records: ids and the features of all passive parties, in the order of the parties' names.
+    /// Default none.
     pub known_csv: Option<PathBuf>,
-    /// What the columns of `known_csv` are, with the ranges that their owners declare.
+    /// The schema of `known_csv`, with the ranges that the owners of the columns declare.
     pub known_schema: Option<PathBuf>,
 }
 
@@ -102,7 +107,7 @@ impl AuditTable {
         }
     }
 
-    /// Reads what this party knows.
+    /// Reads the known passive features, if there are any.
     fn known(&self) -> Result<Option<FeatureTable>, String> {
         let (csv, schema) = match (&self.known_csv, &self.known_schema) {
             (None, None) => return Ok(None),
@@ -111,26 +116,30 @@ impl AuditTable {
         };
         let table = FeatureTable::from_csv(schema, csv).map_err(|e| e.to_string())?;
         if table.labels().is_some() {
-            return Err("`known_schema` declares a label; known records are passive features alone".into());
+            return Err(
+                "`known_schema` declares a label; known records are passive features alone".into(),
+            );
         }
         Ok(Some(table))
     }
 }
 
-/// `[alignment]`: finding out which records a passive party holds too. The passive party learns the same.
+/// The `[alignment]` table: finding the records that a passive party holds too. The passive party
+/// learns the same.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlignmentTable {
-    /// Whether this party aligns at all, when its operator asks for it (`active-party align`). Default false: each run tells the passive
-    /// party which ids of a list of its own choice are held here.
+    /// True if this party aligns when its operator asks for it (`active-party align`). Default
+    /// false: each run tells the passive party which ids of a list of its own choice are held here.
     pub allowed: bool,
-    /// Runs with each passive party over the life of the state directory. One that was cut off counts once anything depends on this
-    /// party's ids. Default 1.
+    /// The number of runs with each passive party over the life of the state directory. A run that
+    /// was cut off counts if it sent anything that depends on this party's ids. Default 1.
     pub max_runs: u32,
-    /// The most ids of either party. Default 10 000 000.
+    /// The largest number of ids of either party. Default 10 000 000.
     pub max_records: u64,
-    /// A file with the ids of the only records that are aligned, one a line. Default all records; where the features are behind an HTTP
-    /// feature service, which cannot list them, those that `active-party align --ids` names. It is read when a run begins.
+    /// A file with the only ids that may be aligned, one a line. Default all records; if the
+    /// features are behind an HTTP feature service, which cannot list them, the ids that
+    /// `active-party align --ids` names. The file is read when a run begins.
     pub ids: Option<PathBuf>,
 }
 
@@ -141,51 +150,54 @@ impl Default for AlignmentTable {
 }
 
 impl AlignmentTable {
-    /// The rules of a run. The passive party has the result first, so that a least number of common ids is its to ask for.
+    /// Returns the rules of a run. There is no least number of common ids here: the passive party
+    /// has the result first and may ask for one.
     #[must_use]
     pub fn rules(&self) -> Rules {
         Rules { max_runs: self.max_runs, max_records: self.max_records, least_common: 0, out: None }
     }
 
-    /// The ids that are aligned, of these features.
+    /// Returns the ids to align, of the records with these features.
     #[must_use]
     pub fn own_ids(&self, features: &Features) -> OwnIds {
         OwnIds::new(features.clone(), self.ids.clone())
     }
 
-    /// Checks the table, for a party of these features.
+    /// Checks the table, for a party with these features.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// A message that says what is wrong and how to mend it.
     pub fn check(&self, features: &Features) -> Result<(), String> {
         self.own_ids(features).check()?;
         self.rules().check()
     }
 }
 
-/// `[training]`: the values of a training configuration, and the records.
+/// The `[training]` table: the values of a training configuration, and the records.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingTable {
-    /// A file with the ids of the training records, one a line. Default: all records that have a label.
+    /// A file with the ids of the training records, one a line. Default: all records that have a
+    /// label.
     pub train_ids: Option<PathBuf>,
-    /// See [`TrainingValues`].
+    /// As in [`TrainingValues`].
     pub epochs: u32,
-    /// See [`TrainingValues`].
+    /// As in [`TrainingValues`].
     pub batch_size: u32,
-    /// See [`TrainingValues`].
+    /// As in [`TrainingValues`].
     pub learning_rate: f64,
-    /// See [`TrainingValues`].
+    /// As in [`TrainingValues`].
     pub l2: f64,
-    /// See [`TrainingValues`].
+    /// As in [`TrainingValues`].
     pub validation_share: f64,
-    /// See [`TrainingValues`].
+    /// As in [`TrainingValues`].
     pub patience: u32,
-    /// See [`TrainingValues`].
+    /// As in [`TrainingValues`].
     pub seed: u64,
-    /// See [`TrainingValues`].
+    /// As in [`TrainingValues`].
     pub shuffle_block: u32,
-    /// Differential privacy of this party's parameters: see [`privacy`](vfl_shared::model::privacy). Default none.
+    /// Differential privacy of this party's parameters: see
+    /// [`privacy`](vfl_shared::model::privacy). Default none.
     pub privacy: Option<PrivacyConfig>,
 }
 
@@ -208,7 +220,10 @@ impl Default for TrainingTable {
 }
 
 impl TrainingTable {
-    fn checked(&self, model: &ModelConfig) -> Result<TrainingConfig, vfl_shared::model::TrainingConfigError> {
+    fn checked(
+        &self,
+        model: &ModelConfig,
+    ) -> Result<TrainingConfig, vfl_shared::model::TrainingConfigError> {
         TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,
             batch_size: self.batch_size,
@@ -223,11 +238,12 @@ impl TrainingTable {
     }
 }
 
-/// `[client]`.
+/// The `[client]` table.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, try_from = "Addresses")]
 pub struct ClientTable {
-    /// `host:port` of the running service; of several processes of it each, separated by commas.
+    /// `host:port` of the running service; if it has several processes, that of each, separated by
+    /// commas.
     pub address: String,
 }
 
@@ -239,52 +255,53 @@ impl TryFrom<Addresses> for ClientTable {
     }
 }
 
-/// Everything the active party needs, checked. Tests and the demo build it without a file.
+/// The checked settings of the active party. Tests and the demo build them without a file.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Who we are.
+    /// The identity of this party, with its certificates.
     pub credentials: Credentials,
-    /// What callers may hold of this service.
+    /// The limits on callers of this service.
     pub limits: Limits,
-    /// Who is told how this party does.
+    /// The metrics and traces of this party.
     pub monitoring: Monitoring,
-    /// Where this party's parameters and records are kept.
+    /// The place of this party's parameters and records.
     pub state_dir: StateDir,
-    /// Features and labels.
+    /// The features and labels.
     pub features: Features,
     /// The coordinator.
     pub coordinator: Peer,
     /// Passive parties that may be asked for the parameters they release.
     pub passive_parties: Vec<Peer>,
-    /// How long a peer may take to answer.
+    /// The longest time that a peer may take to answer.
     pub peer_timeout: Duration,
-    /// Whether auditors may have attacks run.
+    /// True if auditors may have attacks run.
     pub audits_allowed: bool,
-    /// After this time of attacks a call begins no further one.
+    /// The time of attacks after which a call begins no further one.
     pub audit_time: Duration,
-    /// Passive features that this party knows of some records: of all passive parties, in the order of the parties' names.
+    /// Passive features of some records that this party knows: those of all passive parties, in the
+    /// order of the parties' names.
     pub known: Option<Arc<FeatureTable>>,
-    /// How this party keeps its parameters private in trainings.
+    /// The differential privacy of this party's parameters in trainings.
     pub privacy: Option<PrivacyConfig>,
-    /// With which passive parties records are aligned.
+    /// The rules for alignments with passive parties.
     pub alignment: AlignmentTable,
 }
 
-/// What the commands `train` and `predict` need: they are clients of the running service.
+/// The settings of the commands `train` and `predict`, which are clients of the running service.
 #[derive(Debug, Clone)]
 pub struct ClientSettings {
-    /// Who we are.
+    /// The identity of this party, with its certificates.
     pub credentials: Credentials,
     /// The running service.
     pub service: Peer,
-    /// How models are trained.
+    /// The training configuration.
     pub training: TrainingConfig,
     /// The file with the ids of the training records.
     pub train_ids: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Reads and checks a config file and the data it names, and gives the address to listen on with it.
+    /// Reads and checks a config file and the data it names. Returns the address to listen on, too.
     ///
     /// # Errors
     /// [`ConfigError`] naming the file and the key, or the data file, line and column.
@@ -294,14 +311,16 @@ impl Settings {
         let credentials = file.credentials(&v.tls, Role::ActiveParty)?;
         let features = v.data.open().map_err(|e| file.error(format!("[data]: {e}")))?;
         let Some(label) = features.schema().label() else {
-            return Err(file.error("[data]: the schema declares no label; the active party holds the labels"));
+            return Err(file
+                .error("[data]: the schema declares no label; the active party holds the labels"));
         };
         let classes = u32::try_from(label.classes.len()).unwrap_or(u32::MAX);
         v.model.sub_model(classes).map_err(|e| file.error(format!("[model]: {e}")))?;
         v.training.checked(&v.model).map_err(|e| file.error(format!("[training]: {e}")))?;
         v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
         let known = v.audit.known().map_err(|e| file.error(format!("[audit]: {e}")))?;
-        let state_dir = place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());
+        let state_dir =
+            place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());
         let state_dir = state_dir.map_err(|e| file.error(e))?;
         if v.peer_timeout_ms == 0 {
             return Err(file.error("peer_timeout_ms must be at least 1"));
@@ -345,7 +364,7 @@ impl PartySettings for Settings {
         warnings.chain(forms).chain(common_ids(&self.state_dir)).collect()
     }
 
-    /// All but addresses, certificates and files, of which each process has its own.
+    /// Returns everything but addresses, certificates and files, of which each process has its own.
     fn rules(&self) -> CommonRules {
         let alignment = AlignmentTable { ids: None, ..self.alignment.clone() };
         CommonRules::new([
@@ -372,7 +391,8 @@ impl ClientSettings {
         let credentials = file.credentials(&v.tls, Role::ActiveParty)?;
         let address = v.client.as_ref().map_or_else(|| v.listen.to_string(), |c| c.address.clone());
         let name = credentials.identity().name().clone();
-        let training = v.training.checked(&v.model).map_err(|e| file.error(format!("[training]: {e}")))?;
+        let training =
+            v.training.checked(&v.model).map_err(|e| file.error(format!("[training]: {e}")))?;
         Ok(Self {
             service: Peer { role: Role::ActiveParty, name, address },
             credentials,

@@ -1,17 +1,19 @@
-//! Parameters as their owner disclosed their transform, turned back: whoever is told that parameters are those of 1 − x needs no
-//! attack to read them.
+//! Inverts disclosed transforms of released parameters: an adversary who is told that parameters
+//! are those of 1 − x needs no attack to read them.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::transform::{Statement, TransformConfig};
 
-/// A change of signs, x → H x + t with H = diag(±1): by feature, whether it is negated and whether 1 is added.
+/// A change of signs, x → H x + t with H = diag(±1): the features that are negated, and if 1 is
+/// added to these.
 struct Signs {
     negated: Vec<bool>,
     shifted: bool,
 }
 
 impl Signs {
-    /// Of a transform of `d` features; `None` for those whose secret or fit their name does not tell.
+    /// Returns the signs of a transform of `d` features; `None` if its name does not determine it,
+    /// because of a secret or a fit.
     fn of(transform: Option<&TransformConfig>, d: usize) -> Option<Self> {
         let signs = |negated, shifted| Some(Self { negated: vec![negated; d], shifted });
         match transform {
@@ -36,7 +38,7 @@ impl Signs {
         }
     }
 
-    /// W H.
+    /// Returns the product W H.
     fn apply(&self, mut weights: DMatrix<f64>) -> DMatrix<f64> {
         for (mut column, negated) in weights.column_iter_mut().zip(&self.negated) {
             if *negated {
@@ -46,24 +48,31 @@ impl Signs {
         weights
     }
 
-    /// W t.
+    /// Returns the product W t.
     fn shift(&self, weights: &DMatrix<f64>) -> DVector<f64> {
         let mut shift = DVector::zeros(weights.nrows());
-        for (column, _) in weights.column_iter().zip(&self.negated).filter(|(_, n)| **n && self.shifted) {
+        for (column, _) in
+            weights.column_iter().zip(&self.negated).filter(|(_, n)| **n && self.shifted)
+        {
             shift += column;
         }
         shift
     }
 }
 
-/// The weights (k × d) that released ones stand for, as weights of the features themselves, and what is to be added to the bias
-/// (k), by what their owner says of them. `None` where that does not undo it, or where nothing is said.
-pub(crate) fn inverted(released: &DMatrix<f64>, statement: &Statement) -> Option<(DMatrix<f64>, DVector<f64>)> {
+/// Inverts the transforms that the owner of released weights (k × d) states. Returns the weights of
+/// the features themselves, and the term to add to the bias (k). `None` if the statement does not
+/// determine the inverse, or if nothing is stated.
+pub(crate) fn inverted(
+    released: &DMatrix<f64>,
+    statement: &Statement,
+) -> Option<(DMatrix<f64>, DVector<f64>)> {
     if *statement == Statement::Undisclosed {
         return None;
     }
     let d = released.ncols();
-    // H is its own inverse; the shift of a release is in the bias it comes with, which is not used here.
+    // H is its own inverse. The shift of a release is in the bias released with it, which is not
+    // used here.
     let weights = Signs::of(statement.of_weights(), d)?.apply(released.clone());
     let map = Signs::of(statement.of_features(), d)?;
     let shift = map.shift(&weights);
@@ -75,15 +84,19 @@ mod tests {
     use super::*;
 
     fn statement(of_weights: &str, of_features: &str) -> Statement {
-        let transform = |text: &str| Some(text).filter(|t| !t.is_empty()).map(|t| t.parse().unwrap());
+        let transform =
+            |text: &str| Some(text).filter(|t| !t.is_empty()).map(|t| t.parse().unwrap());
         let of_features = transform(of_features);
         match transform(of_weights) {
             None => Statement::True { of_features },
-            Some(of_weights) => Statement::Transformed { of_weights, interpretability: None, of_features },
+            Some(of_weights) => {
+                Statement::Transformed { of_weights, interpretability: None, of_features }
+            }
         }
     }
 
-    /// Logits of the features by the inverted weights are those of the model, whatever was released and trained on.
+    /// Logits of the features by the inverted weights are those of the model, whatever was released
+    /// and trained on.
     #[test]
     fn what_is_told_gives_the_logits_of_the_model_back() {
         let trained = DMatrix::from_row_slice(3, 2, &[0.5, -1.0, 2.0, 0.25, -0.75, 3.0]);

@@ -2,7 +2,8 @@
 //!
 //! # Example
 //!
-//! Three classes give two equations. With two passive features and exact scores, the features come back:
+//! Three classes give two equations. With two passive features and exact scores, the features are
+//! recovered:
 //!
 //! ```
 //! use nalgebra::{DMatrix, DVector};

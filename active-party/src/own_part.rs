@@ -1,15 +1,18 @@
-//! This party's own part of the logits, as attacks take it: W_act y + b.
+//! The active party's own part of the logits, in the form that attacks take: W_act y + b.
 //!
-//! Attacks work on features y and a linear map of them. A sub-model that is not linear is brought into that form: below its features
-//! stand its own outputs z_act (w × n). Under the combiner `sum` these are its part of the logits, and W_act = [0 | I], b = 0 take them.
-//! Under `concat` no part of the logits is its own: W_act = 0, b = 0, and the outputs stand there as what the adversary knows.
+//! Attacks work on features y and a linear map of them. A nonlinear sub-model is brought into that
+//! form: its own outputs z_act (w × n) stand below its features. Under the combiner `sum` these are
+//! its part of the logits, and W_act = [0 | I], b = 0 select them. Under `concat` this party has no
+//! part of the logits: W_act = 0, b = 0, and the outputs are there as something that the adversary
+//! knows.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::model::{Combiner, StoredShare};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::FeatureBlock;
 
-/// W_act (k × d', d' rows of [`features`]) and b (k) in a model of `classes` classes k.
+/// Returns W_act (k × d', for the d' rows of [`features`]) and b (k) for a model of k = `classes`
+/// classes.
 ///
 /// # Errors
 /// INTERNAL for a share without a bias, which is a passive party's.
@@ -26,11 +29,15 @@ pub(crate) fn map(
         let below = DMatrix::from_fn(k, d + k, |i, j| if j == d + i { 1.0 } else { 0.0 });
         return Ok((below, DVector::zeros(k)));
     };
-    let bias = linear.bias().cloned().ok_or_else(|| Refusal::internal("this party's share has no bias"))?;
+    let bias = linear
+        .bias()
+        .cloned()
+        .ok_or_else(|| Refusal::internal("this party's share has no bias"))?;
     Ok((linear.weights().clone(), bias))
 }
 
-/// The features (d × n), of a sub-model that is not linear with its outputs below them (d + w × n).
+/// Returns the features (d × n). Those of a nonlinear sub-model have its outputs below them (d + w
+/// × n).
 ///
 /// # Errors
 /// INTERNAL if the sub-model does not take the features.
@@ -53,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// What attacks make of both is the sub-model's output, and its features stay where they were.
+    /// Attacks compute the sub-model's output from both, and its features stay in their rows.
     #[test]
     fn map_and_features_give_the_outputs_of_every_kind() {
         for kind in kinds::names() {
@@ -62,9 +69,17 @@ mod tests {
                 _ => serde_json::json!({}),
             };
             let spec = SubModelSpec::new(kind, 3, settings.as_object().unwrap().clone()).unwrap();
-            let mut model = kinds::start(&Origin { spec, features: 4, active: true, start: start_of(2) }).unwrap();
-            for tensor in model.tensors_mut().into_iter().filter(|tensor| tensor.used != Use::Statistic) {
-                tensor.values.iter_mut().enumerate().for_each(|(i, v)| *v += 0.1 * (i as f64 + 1.0).sin());
+            let mut model =
+                kinds::start(&Origin { spec, features: 4, active: true, start: start_of(2) })
+                    .unwrap();
+            for tensor in
+                model.tensors_mut().into_iter().filter(|tensor| tensor.used != Use::Statistic)
+            {
+                tensor
+                    .values
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(i, v)| *v += 0.1 * (i as f64 + 1.0).sin());
             }
             let dir = tempfile::tempdir().unwrap();
             let store = ShareStore::open(dir.path()).unwrap();
@@ -78,10 +93,17 @@ mod tests {
             let mut z = w_act * seen.matrix();
             z.column_iter_mut().for_each(|mut z| z += &bias);
             let outputs = model.outputs(&y).unwrap();
-            assert!((z - outputs.matrix()).amax() < 1e-12 && outputs.matrix().amax() > 0.01, "{kind}");
+            assert!(
+                (z - outputs.matrix()).amax() < 1e-12 && outputs.matrix().amax() > 0.01,
+                "{kind}"
+            );
             if share.linear().is_err() {
                 let (none, bias) = map(&share, Combiner::Concat, 5).unwrap();
-                assert_eq!((none * seen.matrix(), bias), (DMatrix::zeros(5, 7), DVector::zeros(5)), "{kind}");
+                assert_eq!(
+                    (none * seen.matrix(), bias),
+                    (DMatrix::zeros(5, 7), DVector::zeros(5)),
+                    "{kind}"
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The passive parameters as their owners release them: as an adversary takes them, and as what it is told makes of them.
+//! The passive parameters that their owners release: as an adversary takes them, and with disclosed
+//! transforms inverted.
 
 use std::sync::Arc;
 
@@ -13,22 +14,23 @@ use crate::own_part;
 use crate::passive_party::{Part, PassiveParty};
 use crate::scoring::{ModelDescription, Scorer};
 
-/// What the active party knows of the model.
+/// The active party's knowledge of the model.
 pub(crate) struct Known {
-    /// With the parameters as released; a black box if one party releases none.
+    /// The model with the parameters as released; a black box if one party releases none.
     pub(crate) released: Arc<KnownModel>,
-    /// The model for an adversary that has the logit shares of the colluders, if there are any: the parameters as the others release
-    /// them, a black box if one of these releases none. The colluders' columns are 0, and stand for nothing.
+    /// The model for an adversary that has the logit shares of the colluders, if there are any: the
+    /// parameters as the other parties release them, a black box if one of these releases none. The
+    /// colluders' columns are 0 and have no meaning.
     pub(crate) lent: Option<Arc<KnownModel>>,
-    /// With what was told of their transforms turned back, if that is possible and there is any.
+    /// The model with the disclosed transforms inverted, if there are any and all can be inverted.
     pub(crate) undone: Option<Undone>,
 }
 
-/// A model whose transforms were turned back.
+/// A model whose transforms were inverted.
 #[derive(Clone)]
 pub(crate) struct Undone {
     pub(crate) model: Arc<KnownModel>,
-    /// What was told, party by party.
+    /// The disclosed transforms, party by party.
     pub(crate) told: String,
 }
 
@@ -36,7 +38,8 @@ impl Known {
     /// Asks every passive party of the model for the parameters it releases.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party that is down or answers with nonsense. A refusal to release is no error.
+    /// [`Refusal`] that names the party which is down or sends a malformed answer. A refusal to
+    /// release is not an error.
     pub(crate) async fn ask(
         scorer: &Scorer,
         passive: &[PassiveParty],
@@ -49,16 +52,18 @@ impl Known {
         let (w_act, bias) = own_part::map(&share, model.combiner(), model.class_names.len())?;
         let k = w_act.nrows();
         let mut parts = Vec::with_capacity(model.passive_parties.len());
-        // Without the top model embeddings say nothing of the scores.
+        // Without the top model, embeddings say nothing about the scores.
         let without_top = model.combiner() == Combiner::Concat && !model.top_shown;
         let mut specs = model.spec.iter().flat_map(|spec| spec.passive());
         for (name, features) in &model.passive_parties {
             let spec = specs.next();
             let part = match passive.iter().find(|party| party.name() == name) {
-                Some(party) if !without_top => party.release_parameters(&model.version, *features, k, spec).await?,
+                Some(party) if !without_top => {
+                    party.release_parameters(&model.version, *features, k, spec).await?
+                }
                 _ => None,
             };
-            // Without one of them it is a black box, whatever the others release.
+            // If one party releases none, the model is a black box, whatever the others release.
             let hidden = part.is_none();
             parts.push((name, *features, part));
             if hidden && colluders.is_empty() {
@@ -67,7 +72,9 @@ impl Known {
         }
         let lent = match colluders {
             [] => None,
-            colluders => Some(Arc::new(joined(&w_act, &bias, &parts, colluders, target).map_err(internal)?)),
+            colluders => {
+                Some(Arc::new(joined(&w_act, &bias, &parts, colluders, target).map_err(internal)?))
+            }
         };
         let released = match networks(&parts, &bias).map_err(internal)? {
             None => joined(&w_act, &bias, &parts, &[], target),
@@ -76,8 +83,10 @@ impl Known {
                     None => Ok(KnownNetwork::summed(models)),
                     Some(spec) => {
                         let own = share.model().spec().width() as usize;
-                        let inputs = models.iter().map(|m| m.spec().width() as usize).sum::<usize>() + own;
-                        let top = scorer.coordinator().top_model(&model.version, spec, inputs).await?;
+                        let inputs =
+                            models.iter().map(|m| m.spec().width() as usize).sum::<usize>() + own;
+                        let top =
+                            scorer.coordinator().top_model(&model.version, spec, inputs).await?;
                         KnownNetwork::under_top(models, top.into())
                     }
                 };
@@ -89,11 +98,13 @@ impl Known {
             Some(Part::Linear(part)) => Some(part),
             Some(Part::Model(_)) | None => None,
         };
-        let parts: Option<Vec<_>> = parts.into_iter().map(|(name, _, part)| Some((name, linear(part)?))).collect();
+        let parts: Option<Vec<_>> =
+            parts.into_iter().map(|(name, _, part)| Some((name, linear(part)?))).collect();
         let Some(parts) = parts else { return Ok(Self { released, lent, undone: None }) };
         let undone = turned_back(&w_act, &bias, &parts).map(|found| {
             let told = parts.iter().filter(|(_, p)| names_a_transform(&p.statement));
-            let told: Vec<String> = told.map(|(name, p)| format!("{name}: {}", p.statement)).collect();
+            let told: Vec<String> =
+                told.map(|(name, p)| format!("{name}: {}", p.statement)).collect();
             found.map(|model| Undone { model: Arc::new(model), told: told.join("; ") })
         });
         let undone = undone.transpose().map_err(internal)?;
@@ -101,8 +112,8 @@ impl Known {
     }
 }
 
-/// The model with the parameters that the parties release, each with its number of features; the terms of the colluders are known,
-/// and neither their weights nor what they say of the bias counts.
+/// Builds the model from the parameters that the parties release, each with its number of features.
+/// The terms of the colluders are known, so neither their weights nor their bias shifts count.
 fn joined(
     w_act: &DMatrix<f64>,
     bias: &DVector<f64>,
@@ -114,21 +125,27 @@ fn joined(
     let mut weights = Vec::with_capacity(parts.len());
     for (name, features, part) in parts {
         match part {
-            _ if colluders.contains(*name) => weights.push(DMatrix::zeros(w_act.nrows(), *features)),
+            _ if colluders.contains(*name) => {
+                weights.push(DMatrix::zeros(w_act.nrows(), *features))
+            }
             Some(Part::Linear(part)) => {
                 if let Some(shift) = &part.bias_shift {
                     shifted += shift;
                 }
                 weights.push(part.weights.clone());
             }
-            // What is left of a sum when colluders' shares are taken out is solved for linear parts alone.
-            Some(Part::Model(_)) | None => return KnownModel::black_box(w_act.clone(), bias.clone(), target),
+            // Once the colluders' shares are subtracted, the rest of the sum is solved for linear
+            // parts only.
+            Some(Part::Model(_)) | None => {
+                return KnownModel::black_box(w_act.clone(), bias.clone(), target);
+            }
         }
     }
     KnownModel::white_box(w_act.clone(), shifted, side_by_side(w_act.nrows(), weights.iter()))
 }
 
-/// The sub-models of all parties, with the bias that their weights are read with, if all are shown and one of them is not linear.
+/// Returns the sub-models of all parties, with the bias for their weights; `None` unless all are
+/// shown and one of them is nonlinear.
 #[allow(clippy::type_complexity, reason = "a bias and the models it goes with")]
 fn networks(
     parts: &[(&String, usize, Option<Part>)],
@@ -155,7 +172,8 @@ fn networks(
     Ok(Some((bias, models)))
 }
 
-/// The model with all transforms turned back; `None` if one is not told well enough, or if there are none.
+/// Returns the model with all transforms inverted; `None` if one of them cannot be, or if there are
+/// none.
 fn turned_back(
     w_act: &DMatrix<f64>,
     bias: &DVector<f64>,
@@ -164,7 +182,10 @@ fn turned_back(
     if !parts.iter().any(|(_, p)| names_a_transform(&p.statement)) {
         return None;
     }
-    let found = parts.iter().map(|(_, p)| inverted(&p.weights, &p.statement)).collect::<Option<Vec<_>>>()?;
+    let found = parts
+        .iter()
+        .map(|(_, p)| inverted(&p.weights, &p.statement))
+        .collect::<Option<Vec<_>>>()?;
     let shifted = found.iter().fold(bias.clone(), |bias, (_, shift)| bias + shift);
     let weights = side_by_side(w_act.nrows(), found.iter().map(|(weights, _)| weights));
     Some(KnownModel::white_box(w_act.clone(), shifted, weights))
@@ -183,8 +204,8 @@ fn side_by_side<'a>(k: usize, blocks: impl Iterator<Item = &'a DMatrix<f64>>) ->
 mod tests {
     use super::*;
 
-    /// A colluder's own logit share is in the sum, made of its true features under its true weights: what it says of its released
-    /// weights, a shift of the bias among it, must not count as well.
+    /// A colluder's logit share in the sum comes from its true features and its true weights. Its
+    /// released weights and their bias shift must not count as well.
     #[test]
     fn what_a_colluder_releases_does_not_count_beside_its_share() {
         let released = |weight: f64, shift: f64| ReleasedParameters {
@@ -196,7 +217,8 @@ mod tests {
         let (w_act, bias) = (DMatrix::zeros(2, 1), DVector::from_element(2, 0.5));
         let (a, b) = ("a".to_owned(), "b".to_owned());
         let model = |of_b: Option<ReleasedParameters>, colluders: &[String]| {
-            let parts = [(&a, 1, Some(Part::Linear(released(3.0, 0.25)))), (&b, 1, of_b.map(Part::Linear))];
+            let parts =
+                [(&a, 1, Some(Part::Linear(released(3.0, 0.25)))), (&b, 1, of_b.map(Part::Linear))];
             joined(&w_act, &bias, &parts, colluders, 2).unwrap()
         };
         let all = model(Some(released(5.0, 8.0)), &[]);
@@ -204,7 +226,10 @@ mod tests {
         for of_b in [Some(released(5.0, 8.0)), None] {
             let lent = model(of_b, std::slice::from_ref(&b));
             assert_eq!(lent.bias()[0], 0.75);
-            assert_eq!(lent.passive_weights().unwrap().row(0).iter().copied().collect::<Vec<_>>(), [3.0, 0.0]);
+            assert_eq!(
+                lent.passive_weights().unwrap().row(0).iter().copied().collect::<Vec<_>>(),
+                [3.0, 0.0]
+            );
         }
         let hidden = model(None, &[]);
         assert!(hidden.passive_weights().is_err());

@@ -1,4 +1,4 @@
-//! A passive party as the active party calls it, in domain types.
+//! The active party's client of a passive party, in domain types.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,22 +9,23 @@ use tonic::{Code, Response, Status};
 use vfl_shared::model::{SubModel, SubModelSpec, kinds};
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, decode_columns, pb, peer_failure, require,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, decode_columns, pb,
+    peer_failure, require,
 };
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::transform::{Released, ReleasedParameters};
 use vfl_shared::types::{ModelVersion, RecordIds};
 
-/// What a passive party shows of its sub-model, as an adversary takes it.
+/// The sub-model that a passive party shows, as an adversary takes it.
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
-    /// Weights of a linear sub-model.
+    /// The weights of a linear sub-model.
     Linear(ReleasedParameters),
-    /// A sub-model that is not linear.
+    /// A nonlinear sub-model.
     Model(Arc<dyn SubModel>),
 }
 
-/// A passive party.
+/// A client of a passive party.
 #[derive(Debug, Clone)]
 pub(crate) struct PassiveParty {
     peer: Peer,
@@ -33,25 +34,30 @@ pub(crate) struct PassiveParty {
 }
 
 impl PassiveParty {
-    /// The party at its address. Connects on first use.
+    /// Creates a client of the party at its address. It connects on first use.
     ///
     /// # Errors
     /// [`TlsError`] if the address is malformed.
-    pub(crate) fn new(credentials: &Credentials, peer: Peer, timeout: Duration) -> Result<Self, TlsError> {
+    pub(crate) fn new(
+        credentials: &Credentials,
+        peer: Peer,
+        timeout: Duration,
+    ) -> Result<Self, TlsError> {
         let client = PassivePartyClient::new(channel(credentials, &peer)?);
         Ok(Self { peer, client: client.max_decoding_message_size(MAX_MESSAGE_BYTES), timeout })
     }
 
-    /// Its name.
+    /// Returns the party's name.
     pub(crate) fn name(&self) -> &str {
         self.peer.name.as_str()
     }
 
-    /// What it releases of a version, of `features` features and `k` classes, or of the sub-model `spec` where that is not linear; `None`
-    /// if its policy grants nothing.
+    /// Asks for the party's release of a version: weights of `features` features and `k` classes,
+    /// or the sub-model `spec` if that is nonlinear. Returns `None` if the party's policy grants
+    /// nothing.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party if it is down or answers with nonsense.
+    /// [`Refusal`] that names the party if it is down or sends a malformed answer.
     pub(crate) async fn release_parameters(
         &self,
         version: &ModelVersion,
@@ -61,18 +67,23 @@ impl PassiveParty {
     ) -> Result<Option<Part>, Refusal> {
         let request = pb::ReleaseParametersRequest { model_version: version.as_str().to_owned() };
         let mut client = self.client.clone();
-        let Ok(answer) = self.granted(client.release_parameters(request)).await? else { return Ok(None) };
+        let Ok(answer) = self.granted(client.release_parameters(request)).await? else {
+            return Ok(None);
+        };
         let part = match spec.filter(|spec| !kinds::is_linear(spec)) {
-            Some(spec) => Released::model_from_wire(&answer, spec, features).map(|model| Part::Model(model.into())),
+            Some(spec) => Released::model_from_wire(&answer, spec, features)
+                .map(|model| Part::Model(model.into())),
             None => ReleasedParameters::from_wire(&answer, k, features).map(Part::Linear),
         };
         part.map(Some).map_err(|e| self.nonsense(&e))
     }
 
-    /// The logit shares that it lends, k × n; or its own words, if it lends this party none.
+    /// Asks for the logit shares that the party lends, k × n. Returns the party's own words if it
+    /// lends this party none.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party if it is down, does not hold a record, or answers with nonsense.
+    /// [`Refusal`] that names the party if it is down, does not hold a record, or sends a malformed
+    /// answer.
     pub(crate) async fn lend_shares(
         &self,
         version: &ModelVersion,
@@ -84,19 +95,24 @@ impl PassiveParty {
         for from in (0..ids.len()).step_by(STREAM_CHUNK_RECORDS) {
             let chunk = ids.slice(from, from + STREAM_CHUNK_RECORDS);
             let n = chunk.len();
-            let request = pb::LendSharesRequest { model_version: version.as_str().to_owned(), ids: Some(chunk.into()) };
+            let request = pb::LendSharesRequest {
+                model_version: version.as_str().to_owned(),
+                ids: Some(chunk.into()),
+            };
             let answer = match self.granted(client.lend_shares(request)).await? {
                 Ok(answer) => answer,
                 Err(said) => return Ok(Err(said)),
             };
-            let matrix = require("logit_shares", answer.logit_shares).map_err(|e| self.nonsense(&e))?;
-            let shares = decode_columns("logit_shares", &matrix, n, Some(k)).map_err(|e| self.nonsense(&e))?;
+            let matrix =
+                require("logit_shares", answer.logit_shares).map_err(|e| self.nonsense(&e))?;
+            let shares = decode_columns("logit_shares", &matrix, n, Some(k))
+                .map_err(|e| self.nonsense(&e))?;
             values.extend_from_slice(shares.as_slice());
         }
         Ok(Ok(DMatrix::from_vec(k, ids.len(), values)))
     }
 
-    /// What a call gives; or the party's own words, if it does not permit the call.
+    /// Returns the answer to a call, or the party's own words if it does not permit the call.
     async fn granted<T>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>>,

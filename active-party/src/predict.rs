@@ -1,4 +1,5 @@
-//! Predictions for this party's own clients, whichever protocol they speak: one set of rules, and one way to the coordinator.
+//! Predictions for this party's own clients. All protocols share one set of rules and one way to
+//! the coordinator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,13 +15,14 @@ use crate::scoring::{ModelDescription, Scored, Scorer};
 /// The most records of one request; the command line sends more in several.
 pub const MAX_SCORE_RECORDS: usize = 65_536;
 
-/// The longest name of a request, in bytes; what goes on to the coordinator is a little longer.
+/// The longest request id, in bytes. The id that goes on to the coordinator is a little longer.
 const MAX_REQUEST_ID: usize = 100;
 
-/// How long the coordinator may take to say that a model is in service, where somebody waits for a yes or no.
+/// The longest time that the coordinator may take to say that a model is in service, if a caller
+/// waits for a yes or no.
 const READY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Answers this party's own clients.
+/// The part of the service that predicts for this party's own clients.
 #[derive(Debug)]
 pub(crate) struct Predictor {
     identity: PeerIdentity,
@@ -30,45 +32,62 @@ pub(crate) struct Predictor {
 }
 
 impl Predictor {
-    /// A predictor for the clients of `identity`, which counts its answers in `measured` and traces them with `tracer`.
-    pub(crate) fn new(identity: PeerIdentity, scorer: Arc<Scorer>, measured: Predictions, tracer: Tracer) -> Self {
+    /// Creates a predictor for the clients of `identity`, which counts its answers in `measured`
+    /// and traces them with `tracer`.
+    pub(crate) fn new(
+        identity: PeerIdentity,
+        scorer: Arc<Scorer>,
+        measured: Predictions,
+        tracer: Tracer,
+    ) -> Self {
         Self { identity, scorer, measured, tracer }
     }
 
-    /// Does the work of a client's call, which may belong to a trace of the client's.
-    pub(crate) async fn traced<T: Outcome>(&self, parent: Option<Context>, work: impl Future<Output = T>) -> T {
+    /// Does the work of a client's call, as part of the client's trace if there is one.
+    pub(crate) async fn traced<T: Outcome>(
+        &self,
+        parent: Option<Context>,
+        work: impl Future<Output = T>,
+    ) -> T {
         self.tracer.serve(traces::Name::Predict, parent, work).await
     }
 
-    /// The role is not enough: another active party of the deployment has no business with this one's records.
+    /// Checks that the caller is one of this party's own clients. The role is not enough: another
+    /// active party of the deployment has no business with this one's records.
     pub(crate) fn own(&self, caller: &PeerIdentity) -> Result<(), Refusal> {
         if *caller == self.identity {
             return Ok(());
         }
-        let message = format!("this service is for {} alone, the caller is {}", self.identity.words(), caller.words());
+        let message = format!(
+            "this service is for {} alone, the caller is {}",
+            self.identity.words(),
+            caller.words()
+        );
         Err(Refusal::new(RefusalKind::PermissionDenied, message))
     }
 
-    /// The model in service, of which this party holds its part.
+    /// Returns the model in service, and checks that this party holds its part.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when there is none; otherwise what the coordinator said.
+    /// FAILED_PRECONDITION if there is none; otherwise the coordinator's refusal.
     pub(crate) async fn model(&self) -> Result<ModelDescription, Refusal> {
         let model = self.scorer.describe().await?;
         self.scorer.share(&model.version)?;
         Ok(model)
     }
 
-    /// The model that can be asked now, if there is one. Takes a few seconds at most.
+    /// Returns the model that can be asked now, if there is one. Takes a few seconds at most.
     pub(crate) async fn ready(&self) -> Option<ModelDescription> {
         tokio::time::timeout(READY_PATIENCE, self.model()).await.ok()?.ok()
     }
 
-    /// Scores records under the model in service, if `admit` takes it. Nothing is spent before that. Where another model is put in
-    /// service meanwhile, the records of one message are asked for again under that one: nothing was spent for the refusal.
+    /// Scores records under the model in service, if `admit` accepts it. Nothing is spent before
+    /// that. If another model comes into service meanwhile, the records of a single message are
+    /// asked for again under the new one: the refusal spent nothing.
     ///
     /// # Errors
-    /// [`Refusal`] for too many records, too long a request id, what `admit` says, or what the coordinator says.
+    /// [`Refusal`] for too many records or too long a request id, and those of `admit` and the
+    /// coordinator.
     pub(crate) async fn predict(
         &self,
         ids: &RecordIds,
@@ -76,7 +95,9 @@ impl Predictor {
         admit: impl Fn(&ModelDescription) -> Result<(), Refusal>,
     ) -> Result<(ModelDescription, Scored), Refusal> {
         if request_id.len() > MAX_REQUEST_ID {
-            return Err(WireError::Range { field: "request_id", reason: "at most 100 bytes" }.into());
+            return Err(
+                WireError::Range { field: "request_id", reason: "at most 100 bytes" }.into()
+            );
         }
         check_count(ids.len())?;
         let began = Instant::now();
@@ -92,7 +113,9 @@ impl Predictor {
                 Ok(scored) => return Ok((model, scored)),
                 Err(refused) => refused,
             };
-            if refused.kind == RefusalKind::FailedPrecondition && self.scorer.is_one_message(&model, ids.len()) {
+            if refused.kind == RefusalKind::FailedPrecondition
+                && self.scorer.is_one_message(&model, ids.len())
+            {
                 let now = self.scorer.describe().await?;
                 if now.version != model.version {
                     let scored = score(&now).await?;
@@ -109,17 +132,18 @@ impl Predictor {
     }
 }
 
-/// The most records of a model of these classes whose answer fits a message, at least 1.
+/// Returns the most records whose answer fits a message, for a model of these classes. At least 1.
 pub(crate) fn most_records(classes: &[String]) -> usize {
-    // Beside the scores a status of one byte for each record, and what stands once: names, version, lengths.
+    // Beside the scores: a status of one byte for each record, and once the names, version and
+    // lengths.
     let once: usize = 4096 + classes.iter().map(|name| name.len() + 8).sum::<usize>();
     (MAX_MESSAGE_BYTES.saturating_sub(once) / (8 * classes.len() + 1)).clamp(1, MAX_SCORE_RECORDS)
 }
 
-/// Refuses, before anything is asked or spent, records whose answer would be larger than a message.
+/// Refuses records whose answer would be larger than a message, before anything is asked or spent.
 ///
 /// # Errors
-/// INVALID_ARGUMENT with the most that may be asked for.
+/// INVALID_ARGUMENT with the largest number that is allowed.
 pub(crate) fn check_answer(records: usize, classes: &[String]) -> Result<(), Refusal> {
     let most = most_records(classes);
     if records <= most {
@@ -139,7 +163,9 @@ pub(crate) fn check_count(records: usize) -> Result<(), Refusal> {
     if (1..=MAX_SCORE_RECORDS).contains(&records) {
         return Ok(());
     }
-    Err(Refusal::invalid(format!("a request takes 1 to {MAX_SCORE_RECORDS} records, {records} came")))
+    Err(Refusal::invalid(format!(
+        "a request takes 1 to {MAX_SCORE_RECORDS} records, {records} came"
+    )))
 }
 
 #[cfg(test)]
@@ -148,7 +174,7 @@ mod tests {
     use prost::Message;
     use vfl_shared::rpc::pb;
 
-    /// As many as are allowed fit, whatever the number of classes; one in sixteen more would not.
+    /// The largest number allowed fits for any number of classes; one sixteenth more would not.
     #[test]
     fn what_is_allowed_fits_a_message() {
         for k in [2, 31, 32, 100, 1000, 65_536] {
@@ -167,9 +193,17 @@ mod tests {
             };
             let most = most_records(&classes);
             assert!(bytes(most) <= MAX_MESSAGE_BYTES, "{k}: {most}");
-            assert!(most == MAX_SCORE_RECORDS || bytes(most + most / 16 + 1) > MAX_MESSAGE_BYTES, "{k}: {most}");
+            assert!(
+                most == MAX_SCORE_RECORDS || bytes(most + most / 16 + 1) > MAX_MESSAGE_BYTES,
+                "{k}: {most}"
+            );
             assert!(check_answer(most, &classes).is_ok());
-            assert!(check_answer(most + 1, &classes).unwrap_err().to_string().contains(&most.to_string()));
+            assert!(
+                check_answer(most + 1, &classes)
+                    .unwrap_err()
+                    .to_string()
+                    .contains(&most.to_string())
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Publishing imported parameters, from the active party's side: it says what it has staged, binds its share to the version it
-//! is told, and hears that the model is in service.
+//! Publishes imported parameters, from the active party's side: it sends a description of its
+//! staged share, binds the share to the version it receives, and waits until the model is in
+//! service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +13,16 @@ use vfl_shared::types::{PartyName, RecordIds};
 
 use crate::scoring::Scorer;
 
-/// How long the coordinator may take for all of it. It gives each party a time of its own, and says which one was silent.
+/// The longest time of a publication. The coordinator has a time limit for each party and names the
+/// one that was silent.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Has the staged parameters published as a model of `class_names`; `training_ids` are the records that the training elsewhere
-/// used, or none.
+/// Publishes the staged parameters as a model of `class_names`. `training_ids` are the records that
+/// the training elsewhere used; the list may be empty.
 ///
 /// # Errors
-/// [`Refusal`] of this party's own staging, or what the coordinator says of itself and of the passive parties. The model in
-/// service stays in service.
+/// [`Refusal`] of this party's own staging, or the coordinator's about itself or the passive
+/// parties. The model in service stays in service.
 pub async fn publish(
     scorer: &Scorer,
     importer: &Arc<Importer>,
@@ -39,7 +41,8 @@ pub async fn publish(
     };
     let conversation = converse(scorer, importer, name, start, training_ids);
     tokio::time::timeout(PATIENCE, conversation).await.map_err(|_| {
-        let message = format!("{} did not publish in {} s", scorer.coordinator().peer(), PATIENCE.as_secs());
+        let message =
+            format!("{} did not publish in {} s", scorer.coordinator().peer(), PATIENCE.as_secs());
         Refusal::new(RefusalKind::DeadlineExceeded, message)
     })?
 }
@@ -58,7 +61,7 @@ async fn converse(
             let to = (from + LIST_CHUNK_RECORDS).min(training_ids.len());
             let chunk = training_ids.slice(from, to);
             if !tell.send(PublishReply::TrainingIds(chunk)).await {
-                // The coordinator has ended the stream; what is read says why.
+                // The coordinator has ended the stream; `read` receives the reason.
                 return;
             }
         }
@@ -69,11 +72,16 @@ async fn converse(
             match heard.next().await? {
                 PublishCommand::Publish(binding) if !bound => {
                     if binding.digest != digest {
-                        return Err(Refusal::precondition("publish: `digest` is not that of the share staged here"));
+                        return Err(Refusal::precondition(
+                            "publish: `digest` is not that of the share staged here",
+                        ));
                     }
                     let (of, party) = (importer.clone(), name.clone());
                     let (classes, share) = (class_names.clone(), digest.clone());
-                    off_thread("publishing", move || of.bind(&party, &classes, &binding.version, &share)).await?;
+                    off_thread("publishing", move || {
+                        of.bind(&party, &classes, &binding.version, &share)
+                    })
+                    .await?;
                     bound = true;
                     if !tell.send(PublishReply::Published).await {
                         return Err(heard.ended());
@@ -85,7 +93,9 @@ async fn converse(
                 }
                 _ => {
                     let wanted = if bound { "the last word" } else { "the version" };
-                    return Err(Refusal::invalid(format!("publishing protocol: expected {wanted}")));
+                    return Err(Refusal::invalid(format!(
+                        "publishing protocol: expected {wanted}"
+                    )));
                 }
             }
         }

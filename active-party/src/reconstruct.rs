@@ -1,5 +1,5 @@
-//! Runs attacks for the auditor: asks for the session's records as any prediction does, attacks what comes back, and hands
-//! over the estimates. The truth is nowhere near.
+//! Runs attacks for the auditor: asks for the scores of the session's records as any prediction
+//! does, attacks them, and returns the estimates. It has no access to the truth.
 
 mod asked;
 mod event;
@@ -38,35 +38,37 @@ use crate::scoring::{ModelDescription, Scored, Scorer};
 pub(crate) use asked::Asked;
 pub(crate) use event::Event;
 
-/// The fewest records that an accuracy, or a loss, is told of: one of fewer says whether single records were predicted well.
+/// The fewest records for which an accuracy or a loss is reported. For fewer, it would say if
+/// single records were predicted well.
 const MIN_ACCURACY_RECORDS: usize = 100;
 
-/// A passive party's address that cannot be used.
+/// The error of a passive party's address that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct ReconstructorError(#[from] TlsError);
 
-/// Where the news of a job goes.
+/// The channel for the events of a job.
 type Events = mpsc::Sender<Result<Event, Refusal>>;
 
-/// Runs attacks.
+/// The part of the service that runs attacks for the auditor.
 #[derive(Debug)]
 pub(crate) struct Reconstructor {
     scorer: Arc<Scorer>,
     passive: Vec<PassiveParty>,
     /// Passive features that this party knows of some records.
     known: Option<Arc<FeatureTable>>,
-    /// The sets of records whose accuracy was told.
+    /// The sets of records whose accuracy was reported.
     sets: Arc<Mutex<DisjointSets>>,
-    /// One attack at a time has the cores.
+    /// The lock that gives the cores to one attack at a time.
     turn: Arc<tokio::sync::Mutex<()>>,
     /// After this time of attacks a job begins no further one.
     most: Duration,
 }
 
 impl Reconstructor {
-    /// Attacks what this scorer is given; asks these passive parties for the parameters they release. `sets` are those whose
-    /// accuracy was told before.
+    /// Creates a reconstructor that attacks the scores of `scorer` and asks these passive parties
+    /// for the parameters they release. `sets` are the sets of records whose accuracy was reported
+    /// before.
     ///
     /// # Errors
     /// [`ReconstructorError`] for a malformed address.
@@ -77,14 +79,15 @@ impl Reconstructor {
         timeout: Duration,
         sets: DisjointSets,
     ) -> Result<Self, ReconstructorError> {
-        let passive = passive.iter().map(|peer| PassiveParty::new(credentials, peer.clone(), timeout));
+        let passive =
+            passive.iter().map(|peer| PassiveParty::new(credentials, peer.clone(), timeout));
         let passive = passive.collect::<Result<_, TlsError>>()?;
         let sets = Arc::new(Mutex::new(sets));
         Ok(Self { scorer, passive, known: None, sets, turn: Arc::default(), most: Duration::MAX })
     }
 
-    /// The same of an adversary that knows the passive features of some records: those of all parties side by side, in the order
-    /// of the model's parties.
+    /// Adds the passive features that the adversary knows of some records: those of all parties
+    /// side by side, in the order of the model's parties.
     #[must_use]
     pub(crate) fn knowing(self, known: Option<Arc<FeatureTable>>) -> Self {
         Self { known, ..self }
@@ -96,10 +99,11 @@ impl Reconstructor {
         Self { most, ..self }
     }
 
-    /// Runs a job, sending progress, the worth of the scores, and each attack's estimates.
+    /// Runs a job. Sends progress, the accuracy of the scores, and each attack's estimates.
     ///
     /// # Errors
-    /// [`Refusal`] when the scores cannot be had, and RESOURCE_EXHAUSTED when the attacks took too long. An attack that cannot run is a result with its reason, not an error.
+    /// [`Refusal`] if the scores are not available, and RESOURCE_EXHAUSTED if the attacks took too
+    /// long. An attack that cannot run is a result with its reason, not an error.
     pub(crate) async fn run(&self, job: Job, events: &Events) -> Result<(), Refusal> {
         let total = job.tasks.len() as u64 + 1;
         let progress = |done, stage: &str| Event::Progress { done, total, stage: stage.into() };
@@ -111,7 +115,8 @@ impl Reconstructor {
         for (done, task) in job.tasks.into_iter().enumerate() {
             limits::check_time(spent, self.most, (done, total - 1))?;
             send(events, progress(done as u64 + 1, task.method.as_str())).await?;
-            let colluders: &[String] = if task.needs.colluders.wanted() { &job.colluders } else { &[] };
+            let colluders: &[String] =
+                if task.needs.colluders.wanted() { &job.colluders } else { &[] };
             let targets = targets(&model, colluders);
             let (attacked, took) = self.attack(task, supply.clone(), targets, job.seed).await?;
             spent += took;
@@ -120,10 +125,15 @@ impl Reconstructor {
         send(events, progress(total, "done")).await
     }
 
-    /// Gathers what the attacks of a job need.
-    async fn supply(&self, model: &ModelDescription, job: &Job, events: &Events) -> Result<Supply, Refusal> {
+    /// Gathers the inputs of a job's attacks.
+    async fn supply(
+        &self,
+        model: &ModelDescription,
+        job: &Job,
+        events: &Events,
+    ) -> Result<Supply, Refusal> {
         let target = model.passive_features();
-        // A record that no attack needs the score of is not asked about.
+        // Records whose scores no attack needs are not asked about.
         let asked = job.tasks.iter().map(|t| t.asks(job.ids.len())).max().unwrap_or(0);
         let released = match asked {
             0 => None,
@@ -131,17 +141,21 @@ impl Reconstructor {
         };
         let auxiliary = self.auxiliary(model, job, target).await?;
         let colluders = self.colluders(model, job).await?;
-        let lenders: &[String] = if matches!(colluders, Some(Ok(_))) { &job.colluders } else { &[] };
+        let lenders: &[String] =
+            if matches!(colluders, Some(Ok(_))) { &job.colluders } else { &[] };
         let Known { released: known, lent, undone } =
             Known::ask(&self.scorer, &self.passive, model, target, lenders).await?;
         let share = self.scorer.share(&model.version)?;
-        let y = self.scorer.features.fetch(&job.ids).await.map_err(|e| e.told("this active party"))?;
+        let y =
+            self.scorer.features.fetch(&job.ids).await.map_err(|e| e.told("this active party"))?;
         let y = Arc::new(own_part::features(&share, y)?);
         let table = self.scorer.features.memory();
         let labelled = match (job.tasks.iter().any(|t| t.needs.labelled.wanted()), table) {
             (true, Some(table)) => Some(Arc::new(supply::labelled(table, &share, &job.ids)?)),
             (true, None) => {
-                tracing::info!("attacks that learn from labelled records get none: the features are not in memory");
+                tracing::info!(
+                    "attacks that learn from labelled records get none: the features are not in memory"
+                );
                 None
             }
             (false, _) => None,
@@ -158,10 +172,22 @@ impl Reconstructor {
             runtime: tokio::runtime::Handle::current(),
         });
         let recipe = model.training.clone();
-        Ok(Supply { known, lent, undone, y, released, mean, labelled, recipe, session, auxiliary, colluders })
+        Ok(Supply {
+            known,
+            lent,
+            undone,
+            y,
+            released,
+            mean,
+            labelled,
+            recipe,
+            session,
+            auxiliary,
+            colluders,
+        })
     }
 
-    /// Runs one attack when its turn comes; gives the time that it took, too.
+    /// Runs one attack when its turn comes. Returns the time that it took, too.
     async fn attack(
         &self,
         task: Task,
@@ -169,34 +195,44 @@ impl Reconstructor {
         targets: Vec<Target>,
         seed: u64,
     ) -> Result<(Attacked, Duration), Refusal> {
-        // Held by the attack itself, which goes on to its end even if the auditor goes away.
+        // The attack itself holds the lock, because it runs to its end even if the auditor goes
+        // away.
         let turn = self.turn.clone().lock_owned().await;
         let began = Instant::now();
         let method = task.method;
-        let auxiliary_records = if task.needs.known_records().wanted() { supply.auxiliary_records() } else { 0 };
+        let auxiliary_records =
+            if task.needs.known_records().wanted() { supply.auxiliary_records() } else { 0 };
         let summed = supply.session.model.combiner() == Combiner::Sum;
         let records = supply.y.records();
         let methods = [task.method, task.effective_method()];
-        let of_sums = methods.contains(&Method::ShadowModel).then_some("a linear part").or_else(|| {
-            // Without the top model's parameters no score tells a party's part apart.
-            methods.contains(&Method::ShadowNetwork).then_some("a network to a part")
-        });
+        let of_sums =
+            methods.contains(&Method::ShadowModel).then_some("a linear part").or_else(|| {
+                // Without the top model's parameters, no score separates one party's part.
+                methods.contains(&Method::ShadowNetwork).then_some("a network to a part")
+            });
         let run = move || {
             let _turn = turn;
             if let Some(part) = of_sums.filter(|_| !summed) {
-                let reason = format!("it fits {part} of a sum of logits, and this model has a top model");
+                let reason =
+                    format!("it fits {part} of a sum of logits, and this model has a top model");
                 return Err(AttackError::NotGranted { reason });
             }
             supply.run(&*task.method.build(&task.settings), task.settings.replacement(), seed)
         };
-        let ended = tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::internal("an attack panicked"))?;
-        // As an accuracy: of few records, or to all digits, it would say much of single scores.
-        let told = |loss: Option<f64>| loss.filter(|_| records >= MIN_ACCURACY_RECORDS).map(three_significant_digits);
+        let ended = tokio::task::spawn_blocking(run)
+            .await
+            .map_err(|_| Refusal::internal("an attack panicked"))?;
+        // As for an accuracy: for few records, or with all digits, it would say much about single
+        // scores.
+        let told = |loss: Option<f64>| {
+            loss.filter(|_| records >= MIN_ACCURACY_RECORDS).map(three_significant_digits)
+        };
         let ended = ended.map(|ran| Ran { score_mismatch: told(ran.score_mismatch), ..ran });
         Ok((Attacked { method, targets, auxiliary_records, ended }, began.elapsed()))
     }
 
-    /// The release of the first `asked` records of a job, and a word on its worth.
+    /// Asks for the release of the first `asked` records of a job, and reports their number and
+    /// accuracy.
     async fn first_release(
         &self,
         model: &ModelDescription,
@@ -219,20 +255,24 @@ impl Reconstructor {
             );
             return Err(Refusal::precondition(message));
         }
-        // Part of the records named is a set of the auditor's choosing, for each request another one.
-        let accuracy = if asked == job.ids.len() { self.accuracy(&ids, &scored).await } else { None };
+        // A part of the named records is a set of the auditor's choice, another one for each
+        // request.
+        let accuracy =
+            if asked == job.ids.len() { self.accuracy(&ids, &scored).await } else { None };
         let rows = scored.released.records() as u64;
         send(events, Event::Scores { rows, accuracy }).await?;
         Ok(scored.released)
     }
 
-    /// Asks again, as often as the job says; gives the first release, and the mean of all with what they showed.
+    /// Asks again, as often as the job says. Returns the first release, and the mean of all
+    /// releases with the number of releases and of distinct answers.
     async fn repeated(
         &self,
         model: &ModelDescription,
         job: &Job,
         first: ReleasedScores,
-    ) -> Result<(Option<Arc<ReleasedScores>>, Option<(Arc<ReleasedScores>, Averaged)>), Refusal> {
+    ) -> Result<(Option<Arc<ReleasedScores>>, Option<(Arc<ReleasedScores>, Averaged)>), Refusal>
+    {
         if job.queries < 2 || !job.tasks.iter().any(|t| t.needs.repeated.wanted()) {
             return Ok((Some(Arc::new(first)), None));
         }
@@ -248,8 +288,9 @@ impl Reconstructor {
         Ok((Some(Arc::new(releases.swap_remove(0))), Some((Arc::new(averaged.0), averaged.1))))
     }
 
-    /// Accuracy of the released scores, where labels are known: of at least [`MIN_ACCURACY_RECORDS`] records, and of sets that are
-    /// equal or have no record in common. The accuracies of two sets that differ in one record would tell of that record.
+    /// Returns the accuracy of the released scores if labels are known. There must be at least
+    /// [`MIN_ACCURACY_RECORDS`] records, and the sets of records must be equal or disjoint: the
+    /// accuracies of two sets that differ in one record would tell about that record.
     async fn accuracy(&self, ids: &RecordIds, scored: &Scored) -> Option<f64> {
         let labels = self.scorer.labels(ids).await.inspect_err(|error| {
             tracing::warn!(%error, "no accuracy is told: the labels cannot be read");
@@ -260,7 +301,10 @@ impl Reconstructor {
         match tokio::task::spawn_blocking(admit).await.ok()? {
             Ok(Ok(())) => {}
             Ok(Err(known)) => {
-                tracing::info!(known, "no accuracy is told: records of the set were part of another one");
+                tracing::info!(
+                    known,
+                    "no accuracy is told: records of the set were part of another one"
+                );
                 return None;
             }
             Err(error) => {
@@ -274,7 +318,8 @@ impl Reconstructor {
     }
 }
 
-/// Refuses a job for another model than the one in service, and one that would not fit a message or in memory.
+/// Refuses a job for a model that is not in service, and one that would not fit a message or in
+/// memory.
 fn check_fit(job: &Job, model: &ModelDescription) -> Result<(), Refusal> {
     if model.version != job.version {
         let message = format!("model {} is not in service, {} is", job.version, model.version);
@@ -290,7 +335,7 @@ fn check_fit(job: &Job, model: &ModelDescription) -> Result<(), Refusal> {
     limits::check_size(job, model.class_names.len(), target)
 }
 
-/// The passive parties that are attacked: those that do not collude.
+/// Returns the passive parties that are attacked: those that do not collude.
 fn targets(model: &ModelDescription, colluders: &[String]) -> Vec<Target> {
     let mut from = 0;
     let mut targets = Vec::new();

@@ -1,4 +1,4 @@
-//! Predictions from the active party's side: its own logit shares out, released scores back.
+//! The active party's side of predictions: sends its own logit shares, receives released scores.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,16 +20,16 @@ pub use crate::served::{ModelDescription, Scored};
 /// The active party as a client of the coordinator.
 #[derive(Debug)]
 pub struct Scorer {
-    /// Features and labels.
+    /// The features and labels.
     pub features: Features,
-    /// This party's disk.
+    /// The store of this party's parameters.
     pub store: ShareStore,
     coordinator: Coordinator,
     loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
 }
 
 impl Scorer {
-    /// Scores through this coordinator.
+    /// Creates a scorer that asks this coordinator.
     ///
     /// # Errors
     /// [`TlsError`] if the address is malformed.
@@ -45,46 +45,51 @@ impl Scorer {
         Ok(Self { features, store, coordinator, loaded: RwLock::default() })
     }
 
-    /// The same, with the coordinator's answers measured.
+    /// Adds measurements of the coordinator's answers.
     #[must_use]
     pub fn measured(self, monitor: &Monitor) -> Self {
         Self { coordinator: self.coordinator.measured(monitor), ..self }
     }
 
-    /// The coordinator.
+    /// Returns the client of the coordinator.
     #[must_use]
     pub fn coordinator(&self) -> &Coordinator {
         &self.coordinator
     }
 
-    /// Names of this party's features, in the order of the weights' columns.
+    /// Returns the names of this party's features, in the order of the weights' columns.
     #[must_use]
     pub fn feature_names(&self) -> Vec<String> {
         self.features.schema().features().iter().map(|f| f.name.clone()).collect()
     }
 
-    /// The model in service.
+    /// Asks the coordinator for the model in service.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when none is; otherwise what the coordinator said.
+    /// FAILED_PRECONDITION if there is none; otherwise the coordinator's refusal.
     pub async fn describe(&self) -> Result<ModelDescription, Refusal> {
         self.coordinator.describe().await
     }
 
-    /// This party's parameters of a version.
+    /// Returns this party's parameters of a version.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when the version is not stored here or was trained on other features.
+    /// FAILED_PRECONDITION if the version is not stored here or was trained on other features;
+    /// UNAVAILABLE if the store is away.
     pub fn share(&self, version: &ModelVersion) -> Result<Arc<StoredShare>, Refusal> {
-        if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(version) {
+        if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(version)
+        {
             return Ok(share.clone());
         }
         let share = self.store.load(version).map_err(|e| match e.away() {
-            true => Refusal::unavailable(format!("this party's parameters of model {version} cannot be read: {e}")),
+            true => Refusal::unavailable(format!(
+                "this party's parameters of model {version} cannot be read: {e}"
+            )),
             false => Refusal::precondition(e.to_string()),
         })?;
         let difference = share.check_schema(self.features.schema()).err();
-        let difference = difference.or_else(|| without_bias(&share).then(|| "a party without the bias".to_owned()));
+        let difference = difference
+            .or_else(|| without_bias(&share).then(|| "a party without the bias".to_owned()));
         if let Some(difference) = difference {
             let message = format!(
                 "model {version} was made for {difference}: restore the schema that it was made under, or train or import it again"
@@ -98,11 +103,12 @@ impl Scorer {
         Ok(share)
     }
 
-    /// Scores records: with one call when they are few, over a stream when they are many. Records that this party does
-    /// not hold are NOT_FOUND and are not asked for.
+    /// Scores records: few of them with one call, many over a stream. Records that this party does
+    /// not hold get the status NOT_FOUND and are not asked about.
     ///
     /// # Errors
-    /// [`Refusal`] for another model version, a spent budget, or a peer that is down, naming it.
+    /// [`Refusal`] for another model version, a spent budget, or a peer that is down, with its
+    /// name.
     pub async fn score(
         &self,
         model: &ModelDescription,
@@ -112,16 +118,23 @@ impl Scorer {
     ) -> Result<Scored, Refusal> {
         let own = self.questions(model, ids, audit_session, request_id);
         let (held, questions) = traces::within(traces::Name::OwnShare, own).await?;
-        self.answers(questions, &held, vec![RowStatus::NotFound; ids.len()], model.class_names.len()).await
+        self.answers(
+            questions,
+            &held,
+            vec![RowStatus::NotFound; ids.len()],
+            model.class_names.len(),
+        )
+        .await
     }
 
-    /// Whether so many records are asked for in one message: all of them are answered under a model, or none.
+    /// Returns true if so many records fit one message: then all of them are answered under a
+    /// model, or none.
     pub(crate) fn is_one_message(&self, model: &ModelDescription, records: usize) -> bool {
         let share = self.share(&model.version);
         share.is_ok_and(|share| records <= rows_of_a_message(&share, model.class_names.len()))
     }
 
-    /// Which of the records this party holds, and what is asked of them.
+    /// Returns the positions of the records that this party holds, and the questions about them.
     async fn questions(
         &self,
         model: &ModelDescription,
@@ -136,8 +149,10 @@ impl Scorer {
         let found = traces::within(traces::Name::StoreLookUp, found).await?;
         let (held, rows) = (found.held, found.block.matrix());
         let mut requests = Vec::new();
-        // Each message is a request of its own to the coordinator.
-        let name = |chunk: usize| if request_id.is_empty() { String::new() } else { format!("{request_id}/{chunk}") };
+        // Each message is a separate request to the coordinator.
+        let name = |chunk: usize| {
+            if request_id.is_empty() { String::new() } else { format!("{request_id}/{chunk}") }
+        };
         let chunk = rows_of_a_message(&share, k);
         for (part, held) in held.chunks(chunk).enumerate() {
             let (own, n) = (share.model(), held.len());
@@ -155,7 +170,8 @@ impl Scorer {
         Ok((held, requests))
     }
 
-    /// Asks a session for records with logit shares (k × n) of the caller's own choice, as an adversary may.
+    /// Asks within a session about records, with logit shares (k × n) of the caller's own choice,
+    /// as an adversary may.
     ///
     /// # Errors
     /// As [`Scorer::score`].
@@ -168,7 +184,8 @@ impl Scorer {
     ) -> Result<Scored, Refusal> {
         let all: Vec<usize> = (0..ids.len()).collect();
         let request = |held: &[usize]| {
-            let chosen = LogitShare::new(shares.select_columns(held)).map_err(|e| Refusal::internal(e.to_string()))?;
+            let chosen = LogitShare::new(shares.select_columns(held))
+                .map_err(|e| Refusal::internal(e.to_string()))?;
             Ok(Question {
                 version: model.version.clone(),
                 ids: ids.select(held),
@@ -177,11 +194,13 @@ impl Scorer {
                 request_id: String::new(),
             })
         };
-        let requests = all.chunks(STREAM_CHUNK_RECORDS).map(request).collect::<Result<_, Refusal>>()?;
-        self.answers(requests, &all, vec![RowStatus::NotFound; ids.len()], model.class_names.len()).await
+        let requests =
+            all.chunks(STREAM_CHUNK_RECORDS).map(request).collect::<Result<_, Refusal>>()?;
+        self.answers(requests, &all, vec![RowStatus::NotFound; ids.len()], model.class_names.len())
+            .await
     }
 
-    /// Sends requests about the records `held`, and puts the answers together.
+    /// Sends requests about the records `held`, and joins the answers.
     async fn answers(
         &self,
         requests: Vec<Question>,
@@ -203,28 +222,30 @@ impl Scorer {
         Ok(Scored { row_status, released })
     }
 
-    /// The labels of records that this party must hold all of; otherwise how many it does not hold.
+    /// Returns the labels of records. The inner error is the number of records that this party does
+    /// not hold.
     ///
     /// # Errors
-    /// [`StoreError`] when they cannot be read.
+    /// [`StoreError`] if the labels cannot be read.
     pub async fn labels(&self, ids: &RecordIds) -> Result<Result<Vec<u32>, usize>, StoreError> {
         let (missing, labels) = self.features.labels(ids).await?;
         Ok(if missing == 0 && labels.len() == ids.len() { Ok(labels) } else { Err(missing) })
     }
 }
 
-/// How many records one message asks for: half of it is for outputs, or for the scores that answer them, however wide they are.
+/// Returns the number of records in one message: half of it is for the outputs, or for the scores
+/// that answer them, however wide they are.
 fn rows_of_a_message(share: &StoredShare, classes: usize) -> usize {
     let width = (share.model().spec().width() as usize).max(classes);
     STREAM_CHUNK_RECORDS.min(max_batch(2 * width)).max(1)
 }
 
-/// A linear share without a bias is a passive party's.
+/// Returns true for a linear share without a bias, which is a passive party's.
 fn without_bias(share: &StoredShare) -> bool {
     share.linear().is_ok_and(|linear| linear.bias().is_none())
 }
 
-/// Puts the parts of a release end to end.
+/// Concatenates the parts of a release.
 fn concatenate(parts: Vec<ReleasedScores>, classes: usize) -> Result<ReleasedScores, Refusal> {
     let Some(first) = parts.first() else {
         return Ok(ReleasedScores::Probabilities(DMatrix::zeros(classes, 0)));
@@ -235,21 +256,30 @@ fn concatenate(parts: Vec<ReleasedScores>, classes: usize) -> Result<ReleasedSco
             (ReleasedScores::Probabilities(a), ReleasedScores::Probabilities(b)) => {
                 ReleasedScores::Probabilities(beside(a, b))
             }
-            (ReleasedScores::Numbers(a), ReleasedScores::Numbers(b)) => ReleasedScores::Numbers(beside(a, b)),
+            (ReleasedScores::Numbers(a), ReleasedScores::Numbers(b)) => {
+                ReleasedScores::Numbers(beside(a, b))
+            }
             (ReleasedScores::Ciphertexts(a), ReleasedScores::Ciphertexts(b)) => {
                 ReleasedScores::Ciphertexts(beside(a, b))
             }
-            (ReleasedScores::Labels { mut labels, .. }, ReleasedScores::Labels { labels: more, .. }) => {
+            (
+                ReleasedScores::Labels { mut labels, .. },
+                ReleasedScores::Labels { labels: more, .. },
+            ) => {
                 labels.extend(more);
                 ReleasedScores::Labels { classes, labels }
             }
-            _ => return Err(Refusal::internal("the coordinator answered with different kinds of releases")),
+            _ => {
+                return Err(Refusal::internal(
+                    "the coordinator answered with different kinds of releases",
+                ));
+            }
         };
     }
     Ok(all)
 }
 
-/// The columns of `a`, then those of `b`, of as many rows.
+/// Returns the columns of `a`, then those of `b`, which has as many rows.
 fn beside<T: nalgebra::Scalar>(a: DMatrix<T>, b: DMatrix<T>) -> DMatrix<T> {
     let (rows, columns) = (a.nrows(), a.ncols() + b.ncols());
     let mut values: Vec<T> = a.data.into();
@@ -257,7 +287,7 @@ fn beside<T: nalgebra::Scalar>(a: DMatrix<T>, b: DMatrix<T>) -> DMatrix<T> {
     DMatrix::from_vec(rows, columns, values)
 }
 
-/// The stream of all answers of one training, for callers that watch it.
+/// Returns the refusal for a training that the coordinator ended early.
 pub(crate) fn ended_early(coordinator: &Peer) -> Refusal {
     Refusal::unavailable(format!("{coordinator} ended the training before a model was published"))
 }

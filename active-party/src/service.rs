@@ -1,4 +1,4 @@
-//! The gRPC face of the active party.
+//! The gRPC service of the active party.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,13 +23,16 @@ use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor};
 use vfl_shared::rpc::pb::active_party_server::{ActiveParty, ActivePartyServer};
 use vfl_shared::rpc::pb::{align_job_event, train_job_event};
 use vfl_shared::rpc::{
-    LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, encode_statuses, pb, require,
+    LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, encode_statuses, pb,
+    require,
 };
 use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve_with_health};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::state_folder::{FolderError, hold_if_folder};
 use vfl_shared::training::messages::{Labelled, Published, Reply, Start};
-use vfl_shared::training::{Importer, Participant, RecordSource, Rows, TrainingEvent, TrainingRecords};
+use vfl_shared::training::{
+    Importer, Participant, RecordSource, Rows, TrainingEvent, TrainingRecords,
+};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use crate::align::Alignments;
@@ -42,13 +45,13 @@ use crate::publish::publish;
 use crate::reconstruct::{Asked, Reconstructor, ReconstructorError};
 use crate::scoring::{ModelDescription, Scorer, ended_early};
 
-/// How long the next ids of an alignment may take to come.
+/// The longest time to wait for the next ids of an alignment.
 const LIST_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a second training or publication is told.
+/// The message to a second training or publication.
 const BUSY: &str = "another training or publication is under way; try again when it has ended";
 
-/// Why the active party cannot start, or stopped.
+/// Errors from starting or running the active party.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The state directory.
@@ -57,10 +60,10 @@ pub enum RunError {
     /// The folder of the state.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The rules of other processes.
+    /// The rules that other processes serve under.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The features.
+    /// The store of the features.
     #[error("[data]: {0}")]
     Features(#[from] FeatureError),
     /// An address or a certificate.
@@ -69,7 +72,7 @@ pub enum RunError {
     /// The record of alignments.
     #[error("the record of alignments: {0}")]
     Alignments(StateFileError),
-    /// The sets of records whose accuracy was told.
+    /// The sets of records whose accuracy was reported.
     #[error("the sets of earlier audits: {0}")]
     Audits(StateFileError),
     /// A passive party's address.
@@ -78,7 +81,7 @@ pub enum RunError {
     /// The address for metrics.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
-    /// The transport.
+    /// The transport of gRPC.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
@@ -100,7 +103,7 @@ struct Service {
 /// Serves on a bound listener until `shutdown` completes.
 ///
 /// # Errors
-/// [`RunError`] naming what is wrong with the state directory, an address or the transport.
+/// [`RunError`] that names what is wrong with the state directory, an address or the transport.
 pub async fn run(
     settings: Settings,
     listener: TcpListener,
@@ -114,20 +117,33 @@ pub async fn run(
     let _held = hold_if_folder(&settings.state_dir)?;
     let agreed = settings.rules().agree(&settings.state_dir)?;
     settings.features.check().await?;
-    let class_names = settings.features.schema().label().map(|l| l.classes.clone()).unwrap_or_default();
+    let class_names =
+        settings.features.schema().label().map(|l| l.classes.clone()).unwrap_or_default();
     tracing::info!(features = ?settings.features, "the active party starts");
     ShareStore::warn_of_other_schemas(&settings.state_dir, settings.features.schema());
     let credentials = &settings.credentials;
-    let coordinator = Coordinator::new(credentials, settings.coordinator.clone(), settings.peer_timeout)?;
-    let alignments = Arc::new(Alignments::open(&settings, coordinator).map_err(RunError::Alignments)?);
-    let scorer = Scorer::new(credentials, settings.coordinator, settings.features, store, settings.peer_timeout)?;
+    let coordinator =
+        Coordinator::new(credentials, settings.coordinator.clone(), settings.peer_timeout)?;
+    let alignments =
+        Arc::new(Alignments::open(&settings, coordinator).map_err(RunError::Alignments)?);
+    let scorer = Scorer::new(
+        credentials,
+        settings.coordinator,
+        settings.features,
+        store,
+        settings.peer_timeout,
+    )?;
     let scorer = Arc::new(scorer.measured(&monitor));
     let sets = DisjointSets::open(&settings.state_dir).map_err(RunError::Audits)?;
     let (passive, timeout) = (&settings.passive_parties, settings.peer_timeout);
     let reconstructor = Reconstructor::new(credentials, scorer.clone(), passive, timeout, sets)?;
     let reconstructor = Arc::new(reconstructor.knowing(settings.known).within(settings.audit_time));
     let staging = Staging::of(&settings.state_dir);
-    let importer = Arc::new(Importer::of_active(staging, scorer.store.clone(), scorer.features.schema().clone()));
+    let importer = Arc::new(Importer::of_active(
+        staging,
+        scorer.store.clone(),
+        scorer.features.schema().clone(),
+    ));
     let identity = credentials.identity().clone();
     let (measured, tracer) = (monitor.predictions().clone(), traces.tracer());
     let predictor = Arc::new(Predictor::new(identity.clone(), scorer.clone(), measured, tracer));
@@ -161,7 +177,9 @@ pub async fn run(
             () = agreed.replaced() => replaced = true,
         }
     };
-    let served = serve_with_health(listener, credentials, &settings.limits, &monitor, routes, shutdown).await;
+    let served =
+        serve_with_health(listener, credentials, &settings.limits, &monitor, routes, shutdown)
+            .await;
     traces.close().await;
     served?;
     if replaced { Err(RulesError::Replaced.into()) } else { Ok(()) }
@@ -177,7 +195,10 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl ActiveParty for Service {
-    async fn predict(&self, request: Request<pb::ScoreRequest>) -> Result<Response<pb::ScoreResponse>, Status> {
+    async fn predict(
+        &self,
+        request: Request<pb::ScoreRequest>,
+    ) -> Result<Response<pb::ScoreResponse>, Status> {
         self.own(&caller(&request)?)?;
         let parent = Context::of(request.metadata());
         let request = request.into_inner();
@@ -197,7 +218,10 @@ impl ActiveParty for Service {
 
     type TrainStream = Responses<pb::TrainJobEvent>;
 
-    async fn train(&self, request: Request<pb::TrainJobRequest>) -> Result<Response<Self::TrainStream>, Status> {
+    async fn train(
+        &self,
+        request: Request<pb::TrainJobRequest>,
+    ) -> Result<Response<Self::TrainStream>, Status> {
         self.own(&caller(&request)?)?;
         let request = request.into_inner();
         let config = TrainingConfig::try_from(&require("config", request.config)?)?;
@@ -205,13 +229,20 @@ impl ActiveParty for Service {
             Some(ids) if !ids.is_empty() => RecordIds::try_from(ids)?,
             _ => self.scorer.features.ids().await.map_err(|e| e.refusal())?,
         };
-        let labels = self.scorer.labels(&ids).await.map_err(|e| e.refusal())?.map_err(|missing| {
-            let message = format!("{missing} of the {} training records are not held here", ids.len());
-            Refusal::new(RefusalKind::NotFound, message)
-        })?;
-        let busy = self.training.clone().try_lock_owned().map_err(|_| Refusal::new(RefusalKind::Aborted, BUSY))?;
+        let labels =
+            self.scorer.labels(&ids).await.map_err(|e| e.refusal())?.map_err(|missing| {
+                let message =
+                    format!("{missing} of the {} training records are not held here", ids.len());
+                Refusal::new(RefusalKind::NotFound, message)
+            })?;
+        let busy = self
+            .training
+            .clone()
+            .try_lock_owned()
+            .map_err(|_| Refusal::new(RefusalKind::Aborted, BUSY))?;
         let (events, outgoing) = mpsc::channel(64);
-        let (scorer, class_names, stop) = (self.scorer.clone(), self.class_names.clone(), self.stop.clone());
+        let (scorer, class_names, stop) =
+            (self.scorer.clone(), self.class_names.clone(), self.stop.clone());
         let privacy = self.privacy;
         tokio::spawn(async move {
             let ended = tokio::select! {
@@ -219,11 +250,12 @@ impl ActiveParty for Service {
                 () = stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
                 () = events.closed() => Err(Refusal::unavailable("nobody waits for the training any more")),
             };
-            // Before the last word goes out: who has heard it may ask for the next training at once.
+            // Before the last event goes out: its receiver may ask for the next training at once.
             drop(busy);
             let last = match ended {
                 Ok(published) => Ok(pb::TrainJobEvent {
-                    event: published.map(|published| train_job_event::Event::Published(published.into())),
+                    event: published
+                        .map(|published| train_job_event::Event::Published(published.into())),
                 }),
                 Err(refusal) => {
                     tracing::warn!(reason = %refusal, "training ended without a model");
@@ -244,7 +276,8 @@ impl ActiveParty for Service {
             Some(ids) => RecordIds::try_from(ids)?,
             None => RecordIds::default(),
         };
-        let _busy = self.training.try_lock().map_err(|_| Refusal::new(RefusalKind::Aborted, BUSY))?;
+        let _busy =
+            self.training.try_lock().map_err(|_| Refusal::new(RefusalKind::Aborted, BUSY))?;
         let unknown = self.scorer.features.missing(&ids).await.map_err(|e| e.refusal())?;
         let name = self.identity.name();
         let ended = tokio::select! {
@@ -293,7 +326,8 @@ impl ActiveParty for Service {
     ) -> Result<Response<Self::ReconstructStream>, Status> {
         let auditor = caller(&request)?;
         if !self.audits_allowed {
-            let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
+            let message =
+                "audits are not allowed here; the operator may set `allowed = true` in [audit]";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
         }
         let job = Asked::try_from(request.into_inner())?.check()?;
@@ -310,12 +344,14 @@ impl ActiveParty for Service {
                 let _ = events.send(Err(refusal)).await;
             }
         });
-        let outgoing = ReceiverStream::new(outgoing).map(|event| event.map(Into::into).map_err(Into::into));
+        let outgoing =
+            ReceiverStream::new(outgoing).map(|event| event.map(Into::into).map_err(Into::into));
         Ok(Response::new(Box::pin(outgoing)))
     }
 }
 
-/// One alignment: reads whom to align with and which ids, then tells how far it is and what came of it.
+/// Runs one alignment: reads the passive party's name and the ids, then reports progress and the
+/// result.
 async fn align(
     alignments: &Alignments,
     messages: &mut Streaming<pb::AlignJobRequest>,
@@ -327,9 +363,12 @@ async fn align(
             let reason = format!("no further ids came in {} s", LIST_PATIENCE.as_secs());
             Refusal::new(RefusalKind::DeadlineExceeded, reason)
         })?;
-        message.map_err(|status| Refusal::new(RefusalKind::from_code(status.code()), status.message()))
+        message
+            .map_err(|status| Refusal::new(RefusalKind::from_code(status.code()), status.message()))
     };
-    let first = next().await?.ok_or_else(|| Refusal::invalid("an alignment begins with the passive party's name"))?;
+    let first = next()
+        .await?
+        .ok_or_else(|| Refusal::invalid("an alignment begins with the passive party's name"))?;
     let passive = WireError::party_name("passive_party", first.passive_party)?;
     let (mut list, mut chunk) = (alignments.list(), first.ids);
     loop {
@@ -345,11 +384,14 @@ async fn align(
     let ids = list.finish().await?;
     let event = |event| Ok(pb::AlignJobEvent { event: Some(event) });
     let mut tell = |progress: Progress| {
-        // A client too slow to read the progress misses some of it; the alignment does not wait for it.
+        // A client too slow to read the progress misses some of it; the alignment does not wait for
+        // it.
         let _ = events.try_send(event(align_job_event::Event::Progress(progress.into())));
     };
     let completed = alignments.run(&passive, &ids, &mut tell).await?;
-    let gone = |_| Refusal::unavailable("nobody waits for the ids any more; they are in the state directory");
+    let gone = |_| {
+        Refusal::unavailable("nobody waits for the ids any more; they are in the state directory")
+    };
     let common = &completed.common.ids;
     for from in (0..common.len()).step_by(LIST_CHUNK_RECORDS) {
         let ids = common.slice(from, from + LIST_CHUNK_RECORDS);
@@ -359,8 +401,8 @@ async fn align(
     events.send(event(done)).await.map_err(gone)
 }
 
-/// One training: opens the coordinator's stream, sends the records and labels, then answers as any party does. Gives what
-/// was published.
+/// Runs one training: opens the coordinator's stream, sends the records and labels, then answers as
+/// any party does. Returns the published model.
 async fn train(
     scorer: &Scorer,
     config: &TrainingConfig,
@@ -379,7 +421,7 @@ async fn train(
             let to = (from + LIST_CHUNK_RECORDS).min(ids.len());
             let chunk = Labelled { ids: ids.slice(from, to), labels: labels[from..to].to_vec() };
             if replies.send(Ok(Reply::Labelled(chunk).into())).await.is_err() {
-                // The coordinator has ended the stream; the participant reads why.
+                // The coordinator has ended the stream; the participant reads the reason.
                 return;
             }
         }
@@ -396,7 +438,8 @@ async fn train(
     };
     let tell = |event| {
         if let TrainingEvent::Progress(progress) = event {
-            // A client too slow to read the progress misses some of it; training does not wait for it.
+            // A client too slow to read the progress misses some of it; training does not wait for
+            // it.
             let event = train_job_event::Event::Progress(progress.into());
             let _ = events.try_send(Ok(pb::TrainJobEvent { event: Some(event) }));
         }
@@ -407,13 +450,16 @@ async fn train(
     Ok(outcome.published)
 }
 
-/// The records of a training: a block in memory, or a batch at a time. Labels were read before, and so every record is held.
+/// The records of a training: a block in memory, or a batch at a time. The labels were read before,
+/// so every record is held.
 impl RecordSource for Scorer {
     fn open<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, TrainingRecords> {
         Box::pin(async move {
             match &self.features {
                 Features::Memory(_) => Ok(TrainingRecords::Here(self.fetch(ids).await?)),
-                Features::Remote(store) => Ok(TrainingRecords::Elsewhere { features: store.schema().len() }),
+                Features::Remote(store) => {
+                    Ok(TrainingRecords::Elsewhere { features: store.schema().len() })
+                }
             }
         })
     }

@@ -25,8 +25,11 @@ fn spend(first: u64, rows: u64) -> Spend {
         request_id: None,
         body_hash: [0; 32],
         // Scattered over the table, as keys of customers are.
-        ids: RecordIds::new((first..first + rows).map(|i| format!("{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))))
-            .expect("distinct ids"),
+        ids: RecordIds::new(
+            (first..first + rows)
+                .map(|i| format!("{:016x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+        )
+        .expect("distinct ids"),
         share_hashes: vec![[7; 16]; rows as usize],
         at: SystemTime::now(),
         uptime: Duration::ZERO,
@@ -58,13 +61,16 @@ fn ledger(c: &mut Criterion) {
         let dir = tempfile::tempdir().expect("a directory");
         let url = format!("sqlite:{}", dir.path().join("ledger.db").display());
         let state_dir = Some(dir.path().to_owned());
-        let config = LedgerConfig { budgets: Budgets::UNLIMITED, state_dir, ..LedgerConfig::new(url) };
+        let config =
+            LedgerConfig { budgets: Budgets::UNLIMITED, state_dir, ..LedgerConfig::new(url) };
         let ledger = Arc::new(runtime.block_on(Ledger::open(&config, "bench")).expect("a ledger"));
         let next = AtomicU64::new(0);
         group.throughput(Throughput::Elements(CALLERS * rows));
         group.bench_function(format!("new records, {rows} rows, {CALLERS} callers"), |b| {
             b.iter_custom(|times| {
-                runtime.block_on(rounds(&ledger, times, rows, || next.fetch_add(rows, Ordering::Relaxed)))
+                runtime.block_on(rounds(&ledger, times, rows, || {
+                    next.fetch_add(rows, Ordering::Relaxed)
+                }))
             });
         });
         let known = next.load(Ordering::Relaxed).max(CALLERS * rows);
@@ -92,10 +98,13 @@ async fn opened(config: &LedgerConfig, coordinators: usize) -> Vec<Arc<Ledger>> 
 fn postgres(c: &mut Criterion) {
     let Ok(server) = std::env::var("CLOISON_POSTGRES_URL") else { return };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    for (name, shared, coordinators) in [("alone", false, 1), ("shared, one", true, 1), ("shared, two", true, 2)] {
+    for (name, shared, coordinators) in
+        [("alone", false, 1), ("shared, one", true, 1), ("shared, two", true, 2)]
+    {
         let mut group = c.benchmark_group(format!("ledger/postgres/{name}"));
         group.sample_size(10).sampling_mode(SamplingMode::Flat);
-        let config = LedgerConfig { budgets: Budgets::UNLIMITED, shared, ..LedgerConfig::new(&server) };
+        let config =
+            LedgerConfig { budgets: Budgets::UNLIMITED, shared, ..LedgerConfig::new(&server) };
         let ledgers = runtime.block_on(opened(&config, coordinators));
         // Of no other group: the tables stay.
         let next = AtomicU64::new(rand::random_range(0..u64::MAX / 2));
@@ -106,13 +115,16 @@ fn postgres(c: &mut Criterion) {
                     runtime.block_on(async {
                         let mut taken = Duration::ZERO;
                         for _ in 0..times {
-                            let spends: Vec<Spend> =
-                                (0..callers).map(|_| spend(next.fetch_add(rows, Ordering::Relaxed), rows)).collect();
+                            let spends: Vec<Spend> = (0..callers)
+                                .map(|_| spend(next.fetch_add(rows, Ordering::Relaxed), rows))
+                                .collect();
                             let start = Instant::now();
                             let mut tasks = tokio::task::JoinSet::new();
                             for (spend, ledger) in spends.into_iter().zip(ledgers.iter().cycle()) {
                                 let ledger = ledger.clone();
-                                tasks.spawn(async move { black_box(ledger.spend(spend).await.expect("granted")) });
+                                tasks.spawn(async move {
+                                    black_box(ledger.spend(spend).await.expect("granted"))
+                                });
                             }
                             tasks.join_all().await;
                             taken += start.elapsed();

@@ -10,7 +10,8 @@ use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use vfl_coordinator::defense::{
-    Defense, DefenseConfig, GaussianNoise, Noise, NoiseSecret, OrderPreservingEncryption, Privee, Rounding,
+    Defense, DefenseConfig, GaussianNoise, Noise, NoiseSecret, OrderPreservingEncryption, Privee,
+    Rounding,
 };
 use vfl_shared::types::RecordIds;
 
@@ -48,7 +49,11 @@ fn privee(criterion: &mut Criterion) {
         let defense = made(Privee::new(&config, k));
         group.throughput(Throughput::Elements(n as u64));
         group.bench_with_input(BenchmarkId::new("keyed", k), &scores, |bench, scores| {
-            bench.iter_batched(|| scores.clone(), |s| black_box(defense.apply(s, &noise)), BatchSize::LargeInput);
+            bench.iter_batched(
+                || scores.clone(),
+                |s| black_box(defense.apply(s, &noise)),
+                BatchSize::LargeInput,
+            );
         });
         if k <= 1000 {
             group.throughput(Throughput::Elements(1));
@@ -90,7 +95,11 @@ fn defenses(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group("table_9");
         for (name, defense) in table_9(k) {
             group.bench_with_input(BenchmarkId::new(name, k), &scores, |bench, scores| {
-                bench.iter_batched(|| scores.clone(), |s| black_box(defense.apply(s, &noise)), BatchSize::LargeInput);
+                bench.iter_batched(
+                    || scores.clone(),
+                    |s| black_box(defense.apply(s, &noise)),
+                    BatchSize::LargeInput,
+                );
             });
         }
         group.finish();

@@ -1,4 +1,5 @@
-//! The live service's account: every request is in the ledger before anything of it is released.
+//! The account of the live service: the ledger records every request before any of its scores are
+//! released.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,12 +9,14 @@ use vfl_shared::hex;
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
-use crate::ledger::{Budgets, Ledger, LedgerConfig, LedgerError, LedgerMeter, RowVerdict, Spend, Summary};
+use crate::ledger::{
+    Budgets, Ledger, LedgerConfig, LedgerError, LedgerMeter, RowVerdict, Spend, Summary,
+};
 use crate::share::{ShareHash, ShareHashKind};
 
-/// How long the ledger may take over one request.
+/// Longest time the ledger may take over one request.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Readers at once.
+/// Most reads of the ledger at once.
 const READERS: usize = 2;
 /// Longest name of a policy in the ledger, in bytes; longer ones end in a hash.
 const LONGEST_POLICY: usize = 1000;
@@ -26,30 +29,31 @@ pub struct Account {
     limited: bool,
     readers: Semaphore,
     meter: LedgerMeter,
-    /// What the rate's clock counts from.
+    /// Zero of the clock that the rate limit uses.
     started: Instant,
-    /// Taken when the service has ended.
+    /// `None` once the service has ended.
     ledger: RwLock<Option<Ledger>>,
 }
 
-/// A request of the live service.
+/// A request to the live service, as the ledger records it.
 #[derive(Debug)]
 pub struct Entry<'a> {
-    /// Who asks.
+    /// The active party that asks.
     pub party: &'a PartyName,
-    /// The model asked.
+    /// The model that is asked.
     pub model: &'a ModelVersion,
-    /// The fingerprint of its passive parties' parameters.
+    /// The fingerprint of the passive parties' parameters in that model.
     pub passive: &'a str,
-    /// The live policy, in words.
+    /// The text of the live policy.
     pub policy: &'a str,
-    /// At most so many bits it tells of a record; `None`: no finite bound is known.
+    /// Upper bound on the bits that an answer tells of a record; `None` if no finite bound is
+    /// known.
     pub bits: Option<f64>,
-    /// The caller's name for the request; empty: none.
+    /// The caller's name for the request; empty if it gave none.
     pub request_id: &'a str,
-    /// The records.
+    /// The ids of the records.
     pub ids: &'a RecordIds,
-    /// Their logit shares, hashed.
+    /// The hashed logit shares of the records.
     pub shares: Vec<ShareHash>,
 }
 
@@ -57,8 +61,12 @@ impl Account {
     /// Opens the ledger; without a config nothing is recorded, and no share is bound.
     ///
     /// # Errors
-    /// [`LedgerError`], among others when another coordinator has the ledger or it was begun with another noise secret.
-    pub async fn open(config: Option<&LedgerConfig>, secret_fingerprint: &str) -> Result<Self, LedgerError> {
+    /// [`LedgerError`], among others when another coordinator has the ledger or it was begun with
+    /// another noise secret.
+    pub async fn open(
+        config: Option<&LedgerConfig>,
+        secret_fingerprint: &str,
+    ) -> Result<Self, LedgerError> {
         let ledger = match config {
             Some(config) => Some(Ledger::open(config, secret_fingerprint).await?),
             None => None,
@@ -67,19 +75,28 @@ impl Account {
         let (readers, started) = (Semaphore::new(READERS), Instant::now());
         let share_hash = ledger.as_ref().map_or(ShareHashKind::Blake3, Ledger::share_hash);
         let meter = config.map(|c| c.meter.clone()).unwrap_or_default();
-        Ok(Self { kept: ledger.is_some(), share_hash, limited, readers, meter, started, ledger: RwLock::new(ledger) })
+        Ok(Self {
+            kept: ledger.is_some(),
+            share_hash,
+            limited,
+            readers,
+            meter,
+            started,
+            ledger: RwLock::new(ledger),
+        })
     }
 
-    /// Records a request and returns when that is on disk: a verdict for each row.
+    /// Records a request and, once it is on disk, returns a verdict for each row.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED for a spent budget or rate, FAILED_PRECONDITION for a request id used for another request,
-    /// UNAVAILABLE when the ledger cannot be written: nothing may be released then.
+    /// RESOURCE_EXHAUSTED for a spent budget or rate, FAILED_PRECONDITION for a request id used for
+    /// another request, UNAVAILABLE when the ledger cannot be written: nothing may be released
+    /// then.
     pub async fn spend(&self, entry: Entry<'_>) -> Result<Vec<RowVerdict>, Refusal> {
         if !self.kept {
             return Ok(vec![RowVerdict::Granted; entry.ids.len()]);
         }
-        // Only a retry is compared with what was asked before.
+        // The hash serves only to compare a retry with the first request.
         let (request_id, body_hash) = match entry.request_id {
             "" => (None, [0; 32]),
             name => (Some(name.to_owned()), body_hash(&entry)),
@@ -103,34 +120,39 @@ impl Account {
             self.meter.decided(entry.ids.len(), &answer);
             answer.map_err(refusal)
         };
-        // A database that neither answers nor refuses must not hold requests, or a stop, for ever.
-        tokio::time::timeout(PATIENCE, spent).await.map_err(|_| refusal(LedgerError::Storage("no answer".into())))?
+        // A database that neither answers nor refuses must not block requests or a shutdown
+        // forever.
+        tokio::time::timeout(PATIENCE, spent)
+            .await
+            .map_err(|_| refusal(LedgerError::Storage("no answer".into())))?
     }
 
-    /// Whether there is a ledger.
+    /// Returns `true` if a ledger is kept.
     #[must_use]
     pub fn kept(&self) -> bool {
         self.kept
     }
 
-    /// How the ledger wants logit shares hashed.
+    /// Returns the kind of hash that the ledger wants for logit shares.
     #[must_use]
     pub fn share_hash(&self) -> ShareHashKind {
         self.share_hash
     }
 
-    /// See [`Ledger::registry_changes`]; 0 if no ledger is kept.
+    /// Returns [`Ledger::registry_changes`], or 0 if no ledger is kept.
     pub async fn registry_changes(&self) -> u64 {
         self.ledger.read().await.as_ref().map_or(0, Ledger::registry_changes)
     }
 
-    /// Returns `true` if a request, or rows of it, may be refused: then the ledger is asked before anybody works for them.
+    /// Returns `true` if a budget is set, so that a request or some of its rows may be refused. The
+    /// ledger is then asked before any work is done for them.
     #[must_use]
     pub fn limited(&self) -> bool {
         self.limited
     }
 
-    /// What was asked and what is left, of one active party or of all; `None` if no ledger is kept.
+    /// Returns what one active party, or all of them, have asked and have left; `None` if no ledger
+    /// is kept.
     ///
     /// # Errors
     /// UNAVAILABLE when the ledger cannot be read.
@@ -138,7 +160,7 @@ impl Account {
         if !self.kept {
             return Ok(None);
         }
-        // Each is a connection to the database, of which there are few.
+        // Each read takes one of the few connections to the database.
         let _permit = self.readers.acquire().await.map_err(|_| stopping())?;
         let read = async {
             let ledger = self.ledger.read().await;
@@ -148,21 +170,21 @@ impl Account {
         tokio::time::timeout(PATIENCE, read).await.map_err(late)?
     }
 
-    /// Lets the requests under way end, and gives the ledger up.
+    /// Waits for the requests under way, then closes the ledger.
     pub async fn close(&self) {
         let closed = async {
             if let Some(ledger) = self.ledger.write().await.take() {
                 ledger.close().await;
             }
         };
-        // What has not been answered by then is not released; what is committed stays.
+        // Requests without an answer by then are not released; committed entries stay.
         if tokio::time::timeout(PATIENCE, closed).await.is_err() {
             tracing::warn!("the ledger did not close in time");
         }
     }
 }
 
-/// The policy as the ledger names it.
+/// Returns the policy's name in the ledger; a long one is cut and ends in a hash.
 fn named(policy: &str) -> String {
     if policy.len() <= LONGEST_POLICY {
         return policy.to_owned();
@@ -181,7 +203,8 @@ fn stopping() -> Refusal {
     Refusal::unavailable("the coordinator is stopping").worth_again()
 }
 
-/// A hash of all that makes a request but its name. Lengths are hashed too, so that no two requests run together.
+/// Hashes everything in a request except its id. Lengths are hashed too, so that no two requests
+/// give the same bytes.
 fn body_hash(entry: &Entry<'_>) -> [u8; 32] {
     let mut hash = Sha256::new();
     let mut put = |bytes: &[u8]| {
@@ -189,7 +212,7 @@ fn body_hash(entry: &Entry<'_>) -> [u8; 32] {
         hash.update(bytes);
     };
     put(entry.model.as_str().as_bytes());
-    // Under another policy it would be another answer.
+    // Another policy would give another answer.
     put(entry.policy.as_bytes());
     entry.ids.iter().for_each(|id| put(id.as_bytes()));
     entry.shares.iter().for_each(|share| put(share));
@@ -198,12 +221,15 @@ fn body_hash(entry: &Entry<'_>) -> [u8; 32] {
 
 fn refusal(error: LedgerError) -> Refusal {
     let kind = match &error {
-        LedgerError::TotalBudget { .. } | LedgerError::Rate { .. } => RefusalKind::ResourceExhausted,
+        LedgerError::TotalBudget { .. } | LedgerError::Rate { .. } => {
+            RefusalKind::ResourceExhausted
+        }
         LedgerError::RequestIdReused => RefusalKind::FailedPrecondition,
         LedgerError::RequestId => RefusalKind::InvalidArgument,
         _ => {
             tracing::error!(%error, "the ledger cannot be written; nothing is released");
-            let message = "the coordinator's ledger is not available; nothing is released without it";
+            let message =
+                "the coordinator's ledger is not available; nothing is released without it";
             return Refusal::unavailable(message).worth_again();
         }
     };
@@ -217,7 +243,8 @@ mod tests {
     #[test]
     fn a_retry_is_of_the_same_model_policy_records_and_shares() {
         let (party, model) = (PartyName::new("active").unwrap(), ModelVersion::new("m-1").unwrap());
-        let (other, ids) = (ModelVersion::new("m-2").unwrap(), RecordIds::new(["a", "bc"]).unwrap());
+        let (other, ids) =
+            (ModelVersion::new("m-2").unwrap(), RecordIds::new(["a", "bc"]).unwrap());
         let moved = RecordIds::new(["ab", "c"]).unwrap();
         let hash = |model, policy, ids, share: u8| {
             let (party, passive, request_id, shares) = (&party, "p-1", "x", vec![[share; 16]; 2]);

@@ -1,4 +1,5 @@
-//! Carries alignments: pieces of a session between an active and a passive party, which this party cannot read.
+//! Relays alignments between an active and a passive party. The frames are sealed, so this party
+//! cannot read them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,16 +14,17 @@ use vfl_shared::types::PartyName;
 
 use crate::client::PassiveParty;
 
-/// How long neither party may say anything. Each says every few seconds that it is there.
+/// Longest silence of both parties. Each sends a sign of life every few seconds.
 const SILENCE: Duration = Duration::from_secs(90);
-/// How long an alignment may take, a while longer than the parties give each other: theirs is the better error.
+/// Longest time for an alignment. It exceeds the parties' own limit, so that their better error
+/// comes first.
 const LONGEST: Duration = Duration::from_secs(alignment::LONGEST.as_secs() + 600);
-/// How long the first frame may take to come, and the passive party to answer.
+/// Longest wait for the first frame, and for the passive party to answer.
 const OPENING: Duration = Duration::from_secs(20);
-/// Frames that wait for a party: 256 KiB.
+/// Most frames queued for the passive party: 256 KiB in all.
 const WAITING: usize = 4;
 
-/// Between the parties of an alignment.
+/// The relay between the parties of an alignment; it carries one at a time.
 pub(crate) struct Relay {
     passive: Vec<Arc<PassiveParty>>,
     active_party: Option<PartyName>,
@@ -34,21 +36,33 @@ impl Relay {
         Self { passive, active_party, busy: tokio::sync::Mutex::default() }
     }
 
-    /// Carries one alignment to its end: `frames` come from the active party and `out` leads to it.
+    /// Carries one alignment to its end. `frames` come from the active party and `out` leads to it.
     ///
     /// # Errors
-    /// [`Refusal`]: PERMISSION_DENIED for an active party that is not served here, NOT_FOUND for a passive party that is not known here,
-    /// ABORTED while another alignment is under way, and what a party says or that it is silent.
-    pub(crate) async fn run(&self, caller: &PeerIdentity, mut frames: Frames, out: &Out) -> Result<(), Refusal> {
+    /// [`Refusal`]: PERMISSION_DENIED for an active party that is not served here, NOT_FOUND for a
+    /// passive party that is not known here, ABORTED while another alignment is under way,
+    /// DEADLINE_EXCEEDED when a party is silent, or a party's own refusal.
+    pub(crate) async fn run(
+        &self,
+        caller: &PeerIdentity,
+        mut frames: Frames,
+        out: &Out,
+    ) -> Result<(), Refusal> {
         if let Some(name) = self.active_party.as_ref().filter(|name| *name != caller.name()) {
-            let message =
-                format!("this coordinator serves active party `{name}` (`active_party` in its configuration)");
+            let message = format!(
+                "this coordinator serves active party `{name}` (`active_party` in its configuration)"
+            );
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
         let _busy = self.busy.try_lock().map_err(|_| {
-            Refusal::new(RefusalKind::Aborted, "another alignment is under way; try again when it has ended")
+            Refusal::new(
+                RefusalKind::Aborted,
+                "another alignment is under way; try again when it has ended",
+            )
         })?;
-        let first = tokio::time::timeout(OPENING, frames.next()).await.map_err(|_| late(&caller.words(), OPENING))?;
+        let first = tokio::time::timeout(OPENING, frames.next())
+            .await
+            .map_err(|_| late(&caller.words(), OPENING))?;
         let name = match first.transpose()? {
             Some(Frame::Start(name)) => name,
             Some(Frame::Sealed(_)) => {
@@ -64,7 +78,10 @@ impl Relay {
         })?;
         let (to_passive, queue) = mpsc::channel(WAITING);
         let start = Frame::Start(caller.name().clone());
-        to_passive.send(start).await.map_err(|_| Refusal::internal("the alignment has no queue"))?;
+        to_passive
+            .send(start)
+            .await
+            .map_err(|_| Refusal::internal("the alignment has no queue"))?;
         let who = party.peer().words();
         let opened = tokio::time::timeout(OPENING, party.align(queue)).await;
         let answers = opened.map_err(|_| late(&who, OPENING))??;
@@ -75,7 +92,7 @@ impl Relay {
     }
 }
 
-/// Carries frames both ways until the passive party ends its stream; gives the number of bytes.
+/// Carries frames both ways until the passive party ends its stream; returns the number of bytes.
 async fn carry(
     mut frames: Frames,
     to_passive: mpsc::Sender<Frame>,
@@ -83,17 +100,18 @@ async fn carry(
     out: &Out,
 ) -> Result<u64, Refusal> {
     let carried = AtomicU64::new(0);
-    // Each way by itself: a party that does not take its frames must not hold up the other direction.
+    // The directions are independent: a party that takes no frames must not hold up the other
+    // direction.
     let up = async {
         while let Some(frame) = frames.next().await.transpose()? {
             let (frame, length) = sealed(frame)?;
             if to_passive.send(frame).await.is_err() {
-                // It no longer listens. Its last word comes the other way.
+                // The passive party no longer listens. Its reason comes the other way.
                 break;
             }
             carried.fetch_add(length, Ordering::Relaxed);
         }
-        // The active party has said all it has to say.
+        // The active party has nothing more to send.
         drop(to_passive);
         std::future::pending::<Result<(), Refusal>>().await
     };
@@ -129,7 +147,7 @@ async fn carry(
     Ok(carried.load(Ordering::Relaxed))
 }
 
-/// A frame after the first one, and its bytes.
+/// Returns a frame after the first one with its length in bytes; refuses a second start.
 fn sealed(frame: Frame) -> Result<(Frame, u64), Refusal> {
     match &frame {
         Frame::Sealed(bytes) => {

@@ -1,4 +1,4 @@
-//! Audit sessions: a policy, a set of records and a budget apart from the live service.
+//! Audit sessions: each has a policy, a set of records and a budget, apart from the live service.
 
 mod session;
 mod summary;
@@ -22,31 +22,38 @@ pub use summary::{Closed, Cost, MIN_AUDIT_RECORDS};
 use crate::config::AuditPolicy;
 use crate::policy::ReadyPolicy;
 
-/// Records whose shares are bound by sessions, of all models. Beyond it no session of new records is opened.
+/// Most records whose shares are bound by sessions, over all models. Beyond it no session with new
+/// records opens.
 pub(crate) const MAX_BOUND: usize = 1 << 20;
 
-/// The open sessions.
+/// The open audit sessions, their bound shares, and the sets of records that were summarised.
 #[derive(Debug)]
 pub struct Audits {
     policy: AuditPolicy,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
-    /// By the fingerprint of the passive parameters, as long as this process lives.
+    /// The bound shares by fingerprint of the passive parameters, for the lifetime of this process.
     bound: Mutex<HashMap<String, Bound>>,
-    /// The sets that were summarised.
+    /// The sets of records that were summarised.
     sets: Mutex<DisjointSets>,
 }
 
 impl Audits {
-    /// No session yet. Which sets were summarised before, the state directory knows.
+    /// Creates the table without any session. Reads the sets that were summarised before from the
+    /// state directory.
     ///
     /// # Errors
     /// [`StateFileError`] naming the file that cannot be read or is damaged.
     pub fn new(policy: AuditPolicy, state_dir: &Path) -> Result<Self, StateFileError> {
         let sets = DisjointSets::open(state_dir)?;
-        Ok(Self { policy, sessions: Mutex::default(), bound: Mutex::default(), sets: Mutex::new(sets) })
+        Ok(Self {
+            policy,
+            sessions: Mutex::default(),
+            bound: Mutex::default(),
+            sets: Mutex::new(sets),
+        })
     }
 
-    /// Whether there may be audits at all.
+    /// Checks that the operator allows audits.
     ///
     /// # Errors
     /// PERMISSION_DENIED when the operator does not allow them.
@@ -54,11 +61,12 @@ impl Audits {
         if self.policy.allowed {
             return Ok(());
         }
-        let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
+        let message =
+            "audits are not allowed here; the operator may set `allowed = true` in [audit]";
         Err(Refusal::new(RefusalKind::PermissionDenied, message))
     }
 
-    /// Whether a session about these records may be opened.
+    /// Checks that a session about these records may be opened.
     ///
     /// # Errors
     /// As [`Audits::allowed`]; INVALID_ARGUMENT for too few or too many records.
@@ -66,16 +74,20 @@ impl Audits {
         self.allowed()?;
         let (least, most) = (MIN_AUDIT_RECORDS, self.policy.max_records);
         if !(least..=most).contains(&ids.len()) {
-            return Err(Refusal::invalid(format!("an audit takes {least} to {most} records, {} came", ids.len())));
+            return Err(Refusal::invalid(format!(
+                "an audit takes {least} to {most} records, {} came",
+                ids.len()
+            )));
         }
         Ok(())
     }
 
-    /// Opens a session and gives its secret name and its budget in rows.
+    /// Opens a session; returns its secret name and its budget in rows.
     ///
     /// # Errors
-    /// PERMISSION_DENIED when the operator does not allow audits, INVALID_ARGUMENT for too few or too many records,
-    /// RESOURCE_EXHAUSTED when too many sessions are open, or too many records have been audited.
+    /// PERMISSION_DENIED when the operator does not allow audits, INVALID_ARGUMENT for too few or
+    /// too many records, RESOURCE_EXHAUSTED when too many sessions are open, or too many records
+    /// have been audited.
     pub fn open(
         &self,
         model_version: ModelVersion,
@@ -88,11 +100,14 @@ impl Audits {
         let limits = &self.policy;
         let budget = limits.rows_per_record.saturating_mul(ids.len() as u64);
         let bound = self.bound(passive_fingerprint, ids)?;
-        let session = Session::new(model_version, active_party, policy, ids, budget).bound_by(bound);
+        let session =
+            Session::new(model_version, active_party, policy, ids, budget).bound_by(bound);
         let mut sessions = self.lock();
         let lifetime = Duration::from_secs(limits.session_lifetime_s);
         // A session of a model that is no longer in service answers nothing any more.
-        sessions.retain(|_, s| s.opened.elapsed() < lifetime && s.model_version == session.model_version);
+        sessions.retain(|_, s| {
+            s.opened.elapsed() < lifetime && s.model_version == session.model_version
+        });
         if sessions.len() >= limits.max_sessions {
             return Err(too_many(sessions.len() as u64));
         }
@@ -101,26 +116,31 @@ impl Audits {
         Ok((name, budget))
     }
 
-    /// Keeps what does not change of a session that was opened elsewhere. As many are kept as may be open; one that is dropped is read
-    /// from the database when it is asked about again.
+    /// Caches the fixed part of a session that was opened elsewhere. The cache holds as many
+    /// sessions as may be open; an evicted one is read from the database when it is asked about
+    /// again.
     pub(crate) fn enter(&self, name: &str, session: Session) {
         let lifetime = Duration::from_secs(self.policy.session_lifetime_s);
         let mut sessions = self.lock();
-        sessions.retain(|_, s| s.opened.elapsed() < lifetime && s.model_version == session.model_version);
+        sessions.retain(|_, s| {
+            s.opened.elapsed() < lifetime && s.model_version == session.model_version
+        });
         while sessions.len() >= self.policy.max_sessions.max(1) {
-            let oldest = sessions.iter().min_by_key(|(_, s)| s.opened).map(|(name, _)| name.clone());
+            let oldest =
+                sessions.iter().min_by_key(|(_, s)| s.opened).map(|(name, _)| name.clone());
             let Some(oldest) = oldest else { break };
             sessions.remove(&oldest);
         }
         sessions.insert(name.to_owned(), Arc::new(session));
     }
 
-    /// Gives that up.
+    /// Drops a session from memory.
     pub(crate) fn forget(&self, name: &str) {
         self.lock().remove(name);
     }
 
-    /// The shares bound under these passive parameters, if there is room for those of `ids`.
+    /// Returns the shares bound under these passive parameters, if there is room for those of
+    /// `ids`.
     fn bound(&self, passive_fingerprint: &str, ids: &RecordIds) -> Result<Bound, Refusal> {
         let mut all = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         let held = |bound: &Bound| bound.lock().unwrap_or_else(PoisonError::into_inner).len();
@@ -136,13 +156,16 @@ impl Audits {
         Ok(ours)
     }
 
-    /// An open session, for the party that may use it.
+    /// Returns an open session to the party that may use it.
     ///
     /// # Errors
-    /// NOT_FOUND when there is none of that name (or its time is up), PERMISSION_DENIED for another party.
+    /// NOT_FOUND when no session has that name or its time is up, PERMISSION_DENIED for another
+    /// party.
     pub fn find(&self, name: &str, caller: &PartyName) -> Result<Arc<Session>, Refusal> {
         let session = self.lock().get(name).cloned();
-        match session.filter(|s| s.opened.elapsed() < Duration::from_secs(self.policy.session_lifetime_s)) {
+        match session
+            .filter(|s| s.opened.elapsed() < Duration::from_secs(self.policy.session_lifetime_s))
+        {
             None => Err(unknown()),
             Some(session) if session.active_party == *caller => Ok(session),
             Some(_) => {
@@ -152,10 +175,11 @@ impl Audits {
         }
     }
 
-    /// Ends a session, and says what its policy cost unless that is not wanted. Writes a file: not for a runtime's own threads.
+    /// Ends a session and, unless `without_summary`, returns the cost of its policy. Writes a file,
+    /// so it must not run on a runtime's own threads.
     ///
     /// # Errors
-    /// NOT_FOUND when there is none of that name, UNAVAILABLE when the set cannot be recorded.
+    /// NOT_FOUND when no session has that name, UNAVAILABLE when the set cannot be recorded.
     pub fn close(&self, name: &str, without_summary: bool) -> Result<Closed, Refusal> {
         let session = self.lock().remove(name).ok_or_else(unknown)?;
         match without_summary {
@@ -169,7 +193,7 @@ impl Audits {
     }
 }
 
-/// A secret name for a session.
+/// Draws a secret name for a session.
 pub(crate) fn new_name() -> String {
     let mut secret = [0u8; 16];
     rand::rng().fill_bytes(&mut secret);
@@ -181,7 +205,7 @@ pub(crate) fn too_many(open: u64) -> Refusal {
     Refusal::new(RefusalKind::ResourceExhausted, message)
 }
 
-/// The shares of too many records are bound; `forget` says how that is mended.
+/// Returns the refusal for too many bound records; `forget` says how to free some.
 pub(crate) fn full(forget: &str) -> Refusal {
     let message = format!(
         "the shares of a million records are bound by audits; audit records that were audited before, {forget}, which forgets them"
@@ -190,7 +214,10 @@ pub(crate) fn full(forget: &str) -> Refusal {
 }
 
 pub(crate) fn unknown() -> Refusal {
-    Refusal::new(RefusalKind::NotFound, "no such audit session is open; the auditor opens one with OpenAudit")
+    Refusal::new(
+        RefusalKind::NotFound,
+        "no such audit session is open; the auditor opens one with OpenAudit",
+    )
 }
 
 #[cfg(test)]
@@ -203,7 +230,8 @@ mod tests {
 
     fn audits(allowed: bool) -> (tempfile::TempDir, Audits) {
         let dir = tempfile::tempdir().unwrap();
-        let policy = AuditPolicy { allowed, max_sessions: 2, rows_per_record: 2, ..AuditPolicy::default() };
+        let policy =
+            AuditPolicy { allowed, max_sessions: 2, rows_per_record: 2, ..AuditPolicy::default() };
         let audits = Audits::new(policy, dir.path()).unwrap();
         (dir, audits)
     }
@@ -250,35 +278,50 @@ mod tests {
             let version = ModelVersion::new("m-1").unwrap();
             let ready = ReadyPolicy::unkeyed(&policy, 2);
             audits.lock().clear();
-            let (name, _) =
-                audits.open(version, fingerprint, PartyName::new("active").unwrap(), ready, &ids(100)).unwrap();
+            let (name, _) = audits
+                .open(version, fingerprint, PartyName::new("active").unwrap(), ready, &ids(100))
+                .unwrap();
             audits.find(&name, &PartyName::new("active").unwrap()).unwrap()
         };
         let open = |policy: &str| open_about("f", policy);
         let session = open("none");
         let ask = |share: u8| session.bind([("r1", [share; 16]), ("r2", [7; 16])].into_iter());
-        assert_eq!((ask(1), ask(1), ask(2), ask(1)), (vec![true; 2], vec![true; 2], vec![false, true], vec![true; 2]));
-        // A share a session would be as many questions as there are sessions.
+        assert_eq!(
+            (ask(1), ask(1), ask(2), ask(1)),
+            (vec![true; 2], vec![true; 2], vec![false, true], vec![true; 2])
+        );
+        // One share per session would allow as many queries as there are sessions.
         for share in 2..40 {
             assert_eq!(open("class_label").bind([("r1", [share; 16])].into_iter()), [false]);
         }
         assert_eq!(open("class_label").bind([("r1", [1; 16])].into_iter()), [true]);
         let of_others = open_about("g", "none");
-        assert_eq!(of_others.bind([("r1", [2; 16])].into_iter()), [true], "other parameters, other shares");
+        assert_eq!(
+            of_others.bind([("r1", [2; 16])].into_iter()),
+            [true],
+            "other parameters, other shares"
+        );
         let session = open("none, unbound shares");
         let ask = |share: u8| session.bind([("r1", [share; 16])].into_iter());
         assert_eq!((ask(1), ask(2)), (vec![true], vec![true]));
     }
 
-    /// Scores of n records of two classes, the first `wrong` of them turned over by the release.
+    /// Returns scores of n records of two classes, and a release that swaps the classes of the
+    /// first `wrong`.
     fn batch(n: usize, wrong: usize) -> (ConfidenceScores, ReleasedScores) {
         let scores = DMatrix::from_fn(2, n, |class, _| if class == 0 { 0.75 } else { 0.25 });
-        let released = DMatrix::from_fn(2, n, |class, at| if (class == 0) == (at < wrong) { 0.25 } else { 0.75 });
+        let released =
+            DMatrix::from_fn(
+                2,
+                n,
+                |class, at| if (class == 0) == (at < wrong) { 0.25 } else { 0.75 },
+            );
         (ConfidenceScores::new(scores).unwrap(), ReleasedScores::Numbers(released))
     }
 
     fn session(audits: &Audits, ids: &RecordIds) -> (String, Arc<Session>) {
-        let (version, active) = (ModelVersion::new("m-1").unwrap(), PartyName::new("active").unwrap());
+        let (version, active) =
+            (ModelVersion::new("m-1").unwrap(), PartyName::new("active").unwrap());
         let ready = ReadyPolicy::unkeyed(&Policy::default(), 2);
         let (name, _) = audits.open(version, "f", active.clone(), ready, ids).unwrap();
         let session = audits.find(&name, &active).unwrap();
@@ -298,14 +341,14 @@ mod tests {
         let closed = audits.close(&name, false).unwrap();
         assert_eq!((closed.rows, closed.records), (225, 125));
         let cost = closed.cost.unwrap();
-        // 25 of the first 100 were turned over, none of the last 25.
+        // The release swapped 25 of the first 100 and none of the last 25.
         let kl = 0.2 * (0.75 * 3f64.ln() + 0.25 * (1.0f64 / 3.0).ln());
         assert_eq!(cost.kl_divergence, Some(three_significant_digits(kl)));
         assert_eq!((cost.total_variation, cost.arg_max_kept), (Some(0.1), Some(0.8)));
     }
 
-    /// The auditor names a hundred records and has one of them scored; or has all scored but one; or opens a session about one
-    /// record more.
+    /// The auditor names a hundred records and has one of them scored, or all but one, or opens a
+    /// session about one record more.
     #[test]
     fn no_summary_tells_of_one_record() {
         let (dir, audits) = audits(true);

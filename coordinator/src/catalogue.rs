@@ -1,8 +1,9 @@
-//! Which model is in service, whoever put it there: this coordinator, or another one behind the same name.
+//! The model in service, whether this coordinator or another replica published it.
 //!
-//! Alone, a coordinator has its registry and nothing else. Where several share a ledger, the database says which version is in
-//! service and holds its files; a registry is then a copy that follows. It follows every second, when a request names another version
-//! than the one here, and when the ledger says, in the transaction that records a request, that something has changed.
+//! A single coordinator has only its registry. Where replicas share a ledger, the database says
+//! which version is in service and holds its files; each registry is then a copy that follows the
+//! database. It follows every second, when a request names another version than the one here, and
+//! when the ledger reports a change in the transaction that records a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -20,86 +21,93 @@ use crate::ledger::LedgerError;
 use crate::registry::{Files, Manifest, Registry, RegistryError};
 use crate::replicas::{Change, Offer, Publication, Replicas, Turn};
 
-/// How often a coordinator looks for what others have published.
+/// Interval at which a coordinator looks for what others have published.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often one that trains makes sure that it is still its turn.
+/// Interval at which a coordinator that trains checks that it still has the turn.
 const TURN_CHECK: Duration = Duration::from_secs(5);
 
-/// Why models cannot be shared.
+/// Errors from sharing models between coordinators.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
-    /// The database.
+    /// An error of the database.
     #[error(transparent)]
     Database(#[from] LedgerError),
-    /// What came from it, or is here.
+    /// An error of the registry, or of files that came from the database.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A name or a list of records that is none.
+    /// The database holds an invalid name or list of records.
     #[error("the database of the coordinators holds {0}; restore a backup")]
     Damaged(String),
 }
 
-/// The registry, and what keeps it like those of the others.
+/// The registry, and the state that keeps it in step with the other coordinators.
 #[derive(Debug)]
 pub struct Catalogue {
     registry: Arc<Registry>,
     shared: Option<Shared>,
-    /// Held by the training or publication under way here: one at a time.
+    /// Held by the training or publication under way here, so that there is one at a time.
     busy: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Shared {
     replicas: Arc<Replicas>,
-    /// The changes that this registry has followed.
+    /// Number of changes that this registry has followed.
     seen: AtomicU64,
-    /// The last training whose records are known here.
+    /// Number of the last training whose records are known here.
     trained: AtomicI64,
-    /// Held while it follows: once is enough.
+    /// Held while the registry follows the database, so that only one task does.
     following: Mutex<()>,
 }
 
 impl Catalogue {
-    /// The models of one coordinator alone.
+    /// Creates the catalogue of a coordinator without replicas.
     #[must_use]
     pub fn alone(registry: Arc<Registry>) -> Self {
         Self { registry, shared: None, busy: Mutex::default() }
     }
 
-    /// The models of several. A database that has none takes over those of this state directory; otherwise this registry follows the
-    /// database.
+    /// Creates the catalogue of one of several replicas. A database without models takes over those
+    /// of this state directory; otherwise this registry follows the database.
     ///
     /// # Errors
     /// [`CatalogueError`].
-    pub async fn shared(registry: Arc<Registry>, replicas: Arc<Replicas>) -> Result<Self, CatalogueError> {
+    pub async fn shared(
+        registry: Arc<Registry>,
+        replicas: Arc<Replicas>,
+    ) -> Result<Self, CatalogueError> {
         let from = registry.clone();
         let offer = tokio::task::spawn_blocking(move || offer(&from)).await;
-        let offer = offer.map_err(|_| CatalogueError::Damaged("nothing that could be read".into()))??;
+        let offer =
+            offer.map_err(|_| CatalogueError::Damaged("nothing that could be read".into()))??;
         replicas.adopt(&offer, SystemTime::now()).await?;
         let (seen, trained, following) = (AtomicU64::new(0), AtomicI64::new(0), Mutex::default());
-        let all =
-            Self { registry, shared: Some(Shared { replicas, seen, trained, following }), busy: Mutex::default() };
+        let all = Self {
+            registry,
+            shared: Some(Shared { replicas, seen, trained, following }),
+            busy: Mutex::default(),
+        };
         all.follow(u64::MAX).await?;
         Ok(all)
     }
 
-    /// The models here.
+    /// Returns this coordinator's registry.
     #[must_use]
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Looks whether another coordinator has changed anything, and follows.
+    /// Follows the database if another coordinator has changed anything.
     ///
     /// # Errors
-    /// [`CatalogueError`]; what was in service here stays so.
+    /// [`CatalogueError`]; the model in service here then stays so.
     pub async fn refresh(&self) -> Result<(), CatalogueError> {
         let Some(shared) = &self.shared else { return Ok(()) };
         let changes = shared.replicas.changes().await?;
         self.follow(changes).await
     }
 
-    /// Brings the registry to what it was after so many changes, or later.
+    /// Follows the database, unless this registry has followed so many changes already.
     async fn follow(&self, changes: u64) -> Result<(), CatalogueError> {
         let Some(shared) = &self.shared else { return Ok(()) };
         if shared.seen.load(Ordering::Acquire) >= changes {
@@ -117,7 +125,7 @@ impl Catalogue {
         let (trained, change) = (news.trained, news.change);
         let last = trained.last().map(|(number, _)| *number);
         let applied = tokio::task::spawn_blocking(move || {
-            // Records first: no moment must serve a model without those that its training saw.
+            // Records first: a model must never be served before its training records are known.
             trained.iter().for_each(|(_, records)| registry.add_trained(records.lines()));
             match change {
                 None => Ok(()),
@@ -133,29 +141,30 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Follows if the ledger has seen changes that this registry has not; whether it had to.
+    /// Follows the database if the ledger has seen changes that this registry has not. Returns
+    /// `true` if it had to.
     ///
     /// # Errors
-    /// UNAVAILABLE if it cannot: what is in service is not known then.
+    /// UNAVAILABLE if it cannot follow: the model in service is then unknown.
     pub async fn catch_up(&self, changes: u64) -> Result<bool, Refusal> {
         match &self.shared {
             Some(shared) if shared.seen.load(Ordering::Acquire) < changes => {
-                // Boxed: every prediction comes by, and hardly one has to follow.
+                // Boxed: every prediction passes here, and hardly any has to follow.
                 Box::pin(self.follow(changes)).await.map_err(|e| unknown(&e)).map(|()| true)
             }
             _ => Ok(false),
         }
     }
 
-    /// Looks again, before a version that is not in service here is refused.
+    /// Follows the database before a version that is not in service here is refused.
     ///
     /// # Errors
-    /// UNAVAILABLE if the database does not say.
+    /// UNAVAILABLE if the database does not answer.
     pub async fn look(&self) -> Result<(), Refusal> {
         Box::pin(self.refresh()).await.map_err(|e| unknown(&e))
     }
 
-    /// Looks every second, for as long as this is polled.
+    /// Follows the database every second, for as long as this future is polled.
     pub async fn watch(&self) {
         if self.shared.is_none() {
             return std::future::pending().await;
@@ -174,21 +183,28 @@ impl Catalogue {
         }
     }
 
-    /// The turn to train or to publish: one at a time, over all coordinators.
+    /// Takes the turn to train or to publish; only one coordinator has it at a time.
     ///
     /// # Errors
-    /// ABORTED when another training or publication is under way; UNAVAILABLE if the database does not answer.
+    /// ABORTED when another training or publication is under way; UNAVAILABLE if the database does
+    /// not answer.
     pub async fn turn(&self) -> Result<Turns<'_>, Refusal> {
         let busy = || {
-            let message = "another training or publication is under way; try again when it has ended";
+            let message =
+                "another training or publication is under way; try again when it has ended";
             Refusal::new(RefusalKind::Aborted, message)
         };
         let here = self.busy.try_lock().map_err(|_| busy())?;
         let there = match &self.shared {
             None => None,
             Some(shared) => {
-                let turn = shared.replicas.turn().await.map_err(|e| unknown(&e.into()))?.ok_or_else(busy)?;
-                // What was published until now is what this one follows.
+                let turn = shared
+                    .replicas
+                    .turn()
+                    .await
+                    .map_err(|e| unknown(&e.into()))?
+                    .ok_or_else(busy)?;
+                // Everything published so far must be here before this turn changes anything.
                 self.look().await?;
                 Some(turn)
             }
@@ -197,7 +213,7 @@ impl Catalogue {
     }
 }
 
-/// A turn, here and over all coordinators.
+/// The turn to train or to publish, here and over all coordinators.
 pub struct Turns<'a> {
     catalogue: &'a Catalogue,
     there: Option<Turn>,
@@ -205,10 +221,11 @@ pub struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Makes sure that it is still this coordinator's turn.
+    /// Checks that this coordinator still has the turn.
     ///
     /// # Errors
-    /// UNAVAILABLE if the lock went with its connection to the database, or the database does not say: whoever asks may have it then.
+    /// UNAVAILABLE if the lock was lost with its connection to the database, or the database does
+    /// not answer: another coordinator may then have the turn.
     pub async fn check(&mut self) -> Result<(), Refusal> {
         let Some(turn) = &mut self.there else { return Ok(()) };
         match turn.held().await {
@@ -222,11 +239,15 @@ impl Turns<'_> {
         ))
     }
 
-    /// Does work for as long as it is this coordinator's turn; looks every few seconds, and at the end.
+    /// Does work for as long as this coordinator has the turn; checks that every few seconds, and
+    /// at the end.
     ///
     /// # Errors
-    /// What the work comes to; otherwise as [`Turns::check`].
-    pub async fn during<T>(&mut self, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    /// The error of the work; otherwise as [`Turns::check`].
+    pub async fn during<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
         if self.there.is_none() {
             return work.await;
         }
@@ -239,7 +260,7 @@ impl Turns<'_> {
                 }
                 () = tokio::time::sleep(TURN_CHECK) => {}
             }
-            // Not cut short: a connection is of no use after half a question.
+            // The check is not cancelled: a connection is of no use after half a query.
             let mut check = std::pin::pin!(self.check());
             tokio::select! {
                 checked = &mut check => checked?,
@@ -251,35 +272,43 @@ impl Turns<'_> {
         }
     }
 
-    /// Writes down, durably, that a training begins; its records count as training records from now on, at all coordinators. Gives its
-    /// number in the journal here.
+    /// Records durably that a training begins. Its records count as training records from now on,
+    /// at all coordinators. Returns its number in the local journal.
     ///
     /// # Errors
     /// [`CatalogueError`]: the training must not begin then.
     pub async fn begin_training(&mut self, proposal: Proposal) -> Result<u64, CatalogueError> {
         let text = self.there.is_some().then(|| lines(&proposal.ids));
         let registry = self.catalogue.registry.clone();
-        let begun = tokio::task::spawn_blocking(move || registry.begin_training(&proposal, now())).await;
-        let number = begun.map_err(|_| CatalogueError::Damaged("nothing, as the work failed".into()))??;
+        let begun =
+            tokio::task::spawn_blocking(move || registry.begin_training(&proposal, now())).await;
+        let number =
+            begun.map_err(|_| CatalogueError::Damaged("nothing, as the work failed".into()))??;
         if let (Some(turn), Some((digest, text))) = (&mut self.there, text) {
             turn.begin_training(&digest, &text, SystemTime::now()).await?;
         }
         Ok(number)
     }
 
-    /// Puts a model in service, at all coordinators at once. To be called when every party has confirmed its share.
+    /// Puts a model in service at all coordinators at once. Call it only when every party has
+    /// confirmed its share.
     ///
     /// # Errors
-    /// INTERNAL if the disk refuses, UNAVAILABLE if the database does or the turn is lost, ABORTED if another version was put in service
-    /// meanwhile; the old model then stays in service.
-    pub async fn publish(&mut self, manifest: Manifest, calibration: Option<ConfidenceScores>) -> Result<(), Refusal> {
+    /// INTERNAL if the disk fails, UNAVAILABLE if the database fails or the turn is lost, ABORTED
+    /// if another version was put in service meanwhile; the old model then stays in service.
+    pub async fn publish(
+        &mut self,
+        manifest: Manifest,
+        calibration: Option<ConfidenceScores>,
+    ) -> Result<(), Refusal> {
         let registry = self.catalogue.registry.clone();
         let version = manifest.version.clone();
         let Some(turn) = &mut self.there else {
             let work = move || registry.commit(manifest, calibration.as_ref());
             return blocking(work).await.inspect(|()| tracing::info!(%version, "model published"));
         };
-        let publication = blocking(move || publication(&registry, &manifest, calibration.as_ref())).await?;
+        let publication =
+            blocking(move || publication(&registry, &manifest, calibration.as_ref())).await?;
         let switched = turn.publish(&publication, SystemTime::now()).await.map_err(|error| {
             tracing::error!(%error, "a model was not put in service");
             Refusal::unavailable(
@@ -292,7 +321,7 @@ impl Turns<'_> {
             return Err(Refusal::new(RefusalKind::Aborted, message));
         }
         tracing::info!(%version, "model published");
-        // It is in service, whether or not this coordinator has it yet.
+        // The model is in service even if this coordinator does not have it yet.
         if let Err(error) = self.catalogue.refresh().await {
             tracing::warn!(%error, "the published model could not be read back; this coordinator tries again");
         }
@@ -310,9 +339,11 @@ impl Turns<'_> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RegistryError> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let done = tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("publishing failed"))?;
+    let done = tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| Refusal::internal("publishing failed"))?;
     done.map_err(|error| {
-        // The error names a file of this party, which is no other's business.
+        // The error names a local file, which no other party should see.
         tracing::error!(%error, "the model cannot be stored, so it is not published");
         Refusal::internal("the model cannot be stored; the coordinator's log says why")
     })
@@ -320,10 +351,13 @@ async fn blocking<T: Send + 'static>(
 
 fn unknown(error: &CatalogueError) -> Refusal {
     tracing::error!(%error, "what is in service cannot be read");
-    Refusal::unavailable("the coordinators' database does not say which model is in service; try again").worth_again()
+    Refusal::unavailable(
+        "the coordinators' database does not say which model is in service; try again",
+    )
+    .worth_again()
 }
 
-/// One id a line, and the SHA-256 of that.
+/// Returns the ids as text, one per line, and before it the SHA-256 of that text.
 fn lines(ids: &RecordIds) -> (String, String) {
     let mut text = String::new();
     for id in ids.iter() {
@@ -347,7 +381,10 @@ fn publication(
 fn offer(registry: &Registry) -> Result<Offer, RegistryError> {
     let versions = registry.versions()?;
     let versions = versions.iter().map(|manifest| publication(registry, manifest, None));
-    let trained = registry.trainings().into_iter().map(|training| Ok(lines(&registry.records_of(&training)?)));
+    let trained = registry
+        .trainings()
+        .into_iter()
+        .map(|training| Ok(lines(&registry.records_of(&training)?)));
     Ok(Offer {
         current: registry.current().map(|model| model.manifest.version.as_str().to_owned()),
         versions: versions.collect::<Result<_, _>>()?,
@@ -357,9 +394,12 @@ fn offer(registry: &Registry) -> Result<Offer, RegistryError> {
 
 fn receive(registry: &Registry, publication: Publication) -> Result<(), CatalogueError> {
     let Publication { version, manifest, top, calibration, .. } = publication;
-    let version =
-        ModelVersion::new(version).map_err(|_| CatalogueError::Damaged("a version whose name is none".into()))?;
-    registry.receive(&version, &Files { manifest, top: top.map(|(_, content)| content), calibration })?;
+    let version = ModelVersion::new(version)
+        .map_err(|_| CatalogueError::Damaged("a version whose name is none".into()))?;
+    registry.receive(
+        &version,
+        &Files { manifest, top: top.map(|(_, content)| content), calibration },
+    )?;
     tracing::info!(%version, "serving a model that another coordinator has put in service");
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! The coordinator's side of one passive party: one long-lived stream over which all predictions ask for logit shares.
+//! The coordinator's client of one passive party: all predictions ask for logit shares over one
+//! long-lived stream.
 //!
-//! A call per prediction would pay for a stream of HTTP/2 each time; a message on an open stream costs a fraction of it.
-//! Questions are numbered, and answers come as they are known: a slow one holds up no other, and a refusal is one question's alone.
+//! A call per prediction would open an HTTP/2 stream each time; a message on an open stream costs a
+//! fraction of it. Questions are numbered, and each is answered as soon as its answer is known: a
+//! slow one delays no other, and a refusal concerns its own question only.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,12 +19,13 @@ use vfl_shared::monitoring::{Hop, Monitor, traces};
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::release_parameters_response::Kind;
 use vfl_shared::rpc::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, peer_failure, require, stream_refusal,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, peer_failure, require,
+    stream_refusal,
 };
 use vfl_shared::service::{Credentials, Peer, TlsError, channel, pause};
 use vfl_shared::types::{ModelVersion, ShareAnswer, ShareRequest};
 
-/// Questions waiting for one passive party before callers have to wait.
+/// Questions that may wait for one passive party before callers have to wait.
 const QUEUE: usize = 256;
 /// The call whose time is measured.
 const SHARES: &str = "PassiveParty/ComputeLogitsStream";
@@ -32,7 +35,8 @@ struct Question {
     answer: Asker,
 }
 
-/// Whoever waits for an answer, or for why the stream has ended without one.
+/// The channel to a caller that waits for an answer, or for the reason why the stream ended without
+/// one.
 type Asker = oneshot::Sender<Result<pb::ComputeLogitsResponse, Refusal>>;
 
 /// A passive party, as the coordinator sees it.
@@ -46,7 +50,8 @@ pub struct PassiveParty {
 }
 
 impl PassiveParty {
-    /// A passive party at its address. Connects on first use, and again whenever the connection is lost.
+    /// Creates a client of a passive party. It connects on first use, and again whenever the
+    /// connection is lost.
     ///
     /// # Errors
     /// [`TlsError`] if the address is malformed.
@@ -57,19 +62,19 @@ impl PassiveParty {
         Ok(Self { peer, client, timeout, hop: Hop::default(), questions: Mutex::new(None) })
     }
 
-    /// The same, measured: how long the party takes for logit shares, and how it fails.
+    /// Measures with `monitor` how long the party takes for logit shares, and how it fails.
     #[must_use]
     pub fn measured(self, monitor: &Monitor) -> Self {
         Self { hop: monitor.hop(self.peer.name.as_str(), &[SHARES]), ..self }
     }
 
-    /// Who and where.
+    /// Returns the party's name and address.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// A client for other calls.
+    /// Returns a gRPC client for other calls.
     #[must_use]
     pub fn client(&self) -> PassivePartyClient<Channel> {
         self.client.clone()
@@ -78,9 +83,13 @@ impl PassiveParty {
     /// Asks for the logit shares of a batch; `width` is the party's output width.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party: UNAVAILABLE when it is down, DEADLINE_EXCEEDED when it is silent, INTERNAL when its answer is
-    /// not of this size, or what it said.
-    pub async fn compute_logits(&self, request: ShareRequest, width: usize) -> Result<ShareAnswer, Refusal> {
+    /// [`Refusal`] naming the party: UNAVAILABLE when it is down, DEADLINE_EXCEEDED when it is
+    /// silent, INTERNAL when its answer is not of this size, or what it said.
+    pub async fn compute_logits(
+        &self,
+        request: ShareRequest,
+        width: usize,
+    ) -> Result<ShareAnswer, Refusal> {
         let asked = self.hop.time(SHARES, self.shares(request, width));
         traces::asking(traces::Name::Ask, &self.peer.name, asked).await
     }
@@ -88,8 +97,11 @@ impl PassiveParty {
     async fn shares(&self, request: ShareRequest, width: usize) -> Result<ShareAnswer, Refusal> {
         let records = request.ids.len();
         traces::note_rows(records);
-        let question = || pb::ComputeLogitsRequest { trace_context: traces::carried(), ..request.clone().into() };
-        // The same question has the same answer, whoever gives it: where the stream breaks, it is asked once more.
+        let question = || pb::ComputeLogitsRequest {
+            trace_context: traces::carried(),
+            ..request.clone().into()
+        };
+        // A question always has the same answer, so it is asked once more if the stream breaks.
         let answer = match self.ask(question()).await {
             Err(refusal) if refusal.kind == RefusalKind::Unavailable => {
                 pause().await;
@@ -97,21 +109,29 @@ impl PassiveParty {
             }
             answer => answer?,
         };
-        let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer.words()));
+        let wrong =
+            |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer.words()));
         match stream_refusal(&answer).map_err(wrong)? {
-            // An answer, and not asked for again: a store that is down has enough to do.
-            Some(said) => Err(Refusal::new(said.kind, format!("{} refused: {said}", self.peer.words()))),
+            // A refusal is an answer and is not asked for again: a store that is down has enough to
+            // do.
+            Some(said) => {
+                Err(Refusal::new(said.kind, format!("{} refused: {said}", self.peer.words())))
+            }
             None => ShareAnswer::from_wire(&answer, records, width).map_err(wrong),
         }
     }
 
-    /// The answer that a question has on the stream. An error is the stream's, or silence.
-    async fn ask(&self, request: pb::ComputeLogitsRequest) -> Result<pb::ComputeLogitsResponse, Refusal> {
+    /// Asks a question on the stream and returns its answer. An error means that the stream broke
+    /// or that the party was silent.
+    async fn ask(
+        &self,
+        request: pb::ComputeLogitsRequest,
+    ) -> Result<pb::ComputeLogitsResponse, Refusal> {
         let mut used = None;
         let asked = async {
             let (answer, answered) = oneshot::channel();
             let mut question = Question { request, answer };
-            // A stream that broke while nobody asked shows itself here; a new one is opened, once.
+            // A stream that broke while nobody asked fails here; a new one is opened once.
             for _ in 0..2 {
                 let sender = used.insert(self.sender());
                 match sender.send(question).await {
@@ -127,7 +147,11 @@ impl PassiveParty {
             Err(_) => {
                 // A party that is connected but silent gets a new stream from the next question on.
                 let mut slot = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-                if slot.as_ref().zip(used.as_ref()).is_some_and(|(now, used)| now.same_channel(used)) {
+                if slot
+                    .as_ref()
+                    .zip(used.as_ref())
+                    .is_some_and(|(now, used)| now.same_channel(used))
+                {
                     *slot = None;
                 }
                 drop(slot);
@@ -140,10 +164,12 @@ impl PassiveParty {
         }
     }
 
-    /// Asks for the party's parameters, W_pas of its features (k × d), which its release policy must grant to the coordinator.
+    /// Asks for the party's parameters, W_pas of its features (k × d). Its release policy must
+    /// grant them to the coordinator.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party: PERMISSION_DENIED without a grant, UNAVAILABLE when it is down.
+    /// [`Refusal`] naming the party: PERMISSION_DENIED without a grant, UNAVAILABLE when it is
+    /// down.
     pub async fn release_parameters(
         &self,
         version: &ModelVersion,
@@ -151,28 +177,37 @@ impl PassiveParty {
     ) -> Result<nalgebra::DMatrix<f64>, Refusal> {
         let mut client = self.client();
         let request = pb::ReleaseParametersRequest { model_version: version.as_str().to_owned() };
-        let answer = match tokio::time::timeout(self.timeout, client.release_parameters(request)).await {
-            Ok(Ok(answer)) => answer.into_inner(),
-            Ok(Err(status)) => return Err(peer_failure(&self.peer.words(), &status)),
-            Err(_) => {
-                let message = format!("{} did not answer in {} ms", self.peer.words(), self.timeout.as_millis());
-                return Err(Refusal::new(RefusalKind::DeadlineExceeded, message));
-            }
-        };
-        let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer.words()));
+        let answer =
+            match tokio::time::timeout(self.timeout, client.release_parameters(request)).await {
+                Ok(Ok(answer)) => answer.into_inner(),
+                Ok(Err(status)) => return Err(peer_failure(&self.peer.words(), &status)),
+                Err(_) => {
+                    let message = format!(
+                        "{} did not answer in {} ms",
+                        self.peer.words(),
+                        self.timeout.as_millis()
+                    );
+                    return Err(Refusal::new(RefusalKind::DeadlineExceeded, message));
+                }
+            };
+        let wrong =
+            |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer.words()));
         if matches!(answer.kind(), Kind::Transformed | Kind::Undisclosed) {
-            // Noise along directions of other parameters would not do what it is said to.
-            return Err(Refusal::internal(format!("{} did not answer with its true parameters", self.peer.words())));
+            // Noise along the directions of other parameters would not protect as promised.
+            return Err(Refusal::internal(format!(
+                "{} did not answer with its true parameters",
+                self.peer.words()
+            )));
         }
         let weights = require("weights", answer.weights).map_err(wrong)?;
-        // One row per class: read as one class per column, then turned.
+        // Each row is a class: read as one class per column, then transposed.
         Ok(decode_columns("weights", &weights, classes, None).map_err(wrong)?.transpose())
     }
 
-    /// Opens an alignment: `frames` go to the party, what it says comes back.
+    /// Opens an alignment: sends `frames` to the party and returns the party's frames.
     ///
     /// # Errors
-    /// What the party says, or UNAVAILABLE when it is down.
+    /// The party's refusal, or UNAVAILABLE when it is down.
     pub(crate) async fn align(&self, frames: mpsc::Receiver<Frame>) -> Result<Frames, Refusal> {
         let who = self.peer.words();
         let mut client = self.client();
@@ -202,8 +237,13 @@ impl PassiveParty {
     }
 }
 
-/// Carries questions and answers over one stream until either side ends; then every open question is told why.
-async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut questions: mpsc::Receiver<Question>) {
+/// Carries questions and answers over one stream until either side ends; then every open question
+/// gets the reason.
+async fn converse(
+    mut client: PassivePartyClient<Channel>,
+    peer: String,
+    mut questions: mpsc::Receiver<Question>,
+) {
     let (requests, outgoing) = mpsc::channel(QUEUE);
     let mut waiting: HashMap<u64, Asker> = HashMap::new();
     let refusal = match client.compute_logits_stream(ReceiverStream::new(outgoing)).await {
@@ -213,8 +253,8 @@ async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut que
             let mut number = 0;
             loop {
                 tokio::select! {
-                    // A place in the queue first, then a question for it: while the queue is full, answers are still
-                    // read, or both sides would wait for each other.
+                    // A place in the queue first, then a question for it: while the queue is full,
+                    // answers are still read, or both sides would wait for each other.
                     (place, question) = async { (requests.reserve().await, questions.recv().await) } => {
                         match (place, question) {
                             (Err(_), question) => {
@@ -223,7 +263,7 @@ async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut que
                                 break Refusal::unavailable(format!("{peer} went away"));
                             }
                             (Ok(_), None) => return,
-                            // Whoever asked has stopped waiting: the party need not work for nobody.
+                            // The caller has stopped waiting, so the party need not work on it.
                             (Ok(_), Some(question)) if question.answer.is_closed() => {}
                             (Ok(place), Some(Question { request, answer })) => {
                                 number += 1;
@@ -245,9 +285,11 @@ async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut que
         }
     };
     match waiting.len() {
-        // Nobody is told, and the next question opens another stream: parties stop at some time.
+        // Nobody waits, and the next question opens another stream: parties stop at some time.
         0 => tracing::debug!(reason = %refusal, "the stream to a passive party ended"),
-        waiting => tracing::warn!(waiting, reason = %refusal, "the stream to a passive party ended"),
+        waiting => {
+            tracing::warn!(waiting, reason = %refusal, "the stream to a passive party ended")
+        }
     }
     // New questions find the channel closed and open another stream.
     questions.close();
@@ -259,14 +301,16 @@ async fn converse(mut client: PassivePartyClient<Channel>, peer: String, mut que
     }
 }
 
-/// What a status that ends an open stream is to the questions under way. It answers none of them, so that they may be asked again; but
-/// not of a party that sends what cannot be read, or has failed by its own word.
+/// Returns the refusal of the questions under way when a status ends their stream. The status
+/// answers none of them, so they may be asked again (UNAVAILABLE), unless the party sends what
+/// cannot be read or reports that it failed (INTERNAL).
 fn ended(peer: &str, status: &Status) -> Refusal {
     let refusal = peer_failure(peer, status);
     match refusal.kind {
         RefusalKind::Unavailable | RefusalKind::Internal => refusal,
-        _ => {
-            Refusal::unavailable(format!("{peer} ended the stream: {}", Refusal::said(refusal.kind, status.message())))
-        }
+        _ => Refusal::unavailable(format!(
+            "{peer} ended the stream: {}",
+            Refusal::said(refusal.kind, status.message())
+        )),
     }
 }

@@ -9,7 +9,9 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use vfl_shared::cli::PartySettings;
-use vfl_shared::config::{ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable};
+use vfl_shared::config::{
+    ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable,
+};
 use vfl_shared::model::MAX_PASSIVE_PARTIES;
 use vfl_shared::monitoring::Monitoring;
 use vfl_shared::policy::BOUND_ASSUMES;
@@ -20,59 +22,61 @@ use vfl_shared::types::PartyName;
 use crate::defense::{DefenseConfig, Pipeline, Policy};
 pub use crate::ledger::{Budgets, LedgerConfig};
 
-/// The file as it stands.
+/// The values of the config file, not yet checked.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigValues {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Where published models are kept.
+    /// Directory of the published models.
     pub state_dir: PathBuf,
-    /// How long a passive party may take to answer, in milliseconds. Default 10 000.
+    /// Longest time for a passive party to answer, in milliseconds. Default 10 000.
     #[serde(default = "default_peer_timeout_ms")]
     pub peer_timeout_ms: u64,
-    /// Certificates.
+    /// The files of the party's certificate, its key and its certificate authority.
     pub tls: TlsFiles,
-    /// What callers may hold of this service.
+    /// The limits on what callers may hold of this service.
     #[serde(default)]
     pub limits: Limits,
-    /// Where metrics are served. Default nowhere.
+    /// The endpoint that serves metrics. Default none.
     #[serde(default)]
     pub metrics: MetricsTable,
-    /// Where spans of predictions are sent. Default nowhere.
+    /// The collector that receives spans of predictions. Default none.
     #[serde(default)]
     pub traces: TracesTable,
     /// The passive parties, at least one.
     pub passive_parties: Vec<PeerAddress>,
-    /// The active party this coordinator serves, by the name in its certificate. Default: the first one to publish a model.
+    /// The active party this coordinator serves, by the name in its certificate. Default: the first
+    /// one to publish a model.
     pub active_party: Option<PartyName>,
-    /// What training is allowed.
+    /// Permission and limits of training.
     #[serde(default)]
     pub training: TrainingPolicy,
-    /// Whether imported parameters are published.
+    /// Permission to publish imported parameters.
     #[serde(default)]
     pub publishing: PublishingPolicy,
-    /// The defenses of the live service: one table, `[defense]`, or several in order, `[[defense]]`. Default none.
+    /// The defenses of the live service: one table, `[defense]`, or several in order,
+    /// `[[defense]]`. Default none.
     #[serde(default, deserialize_with = "one_or_many")]
     pub defense: Vec<DefenseConfig>,
-    /// What serving allows.
+    /// Restrictions on the live service.
     #[serde(default)]
     pub serving: ServingPolicy,
-    /// Where it is recorded what was asked.
+    /// The settings of the query ledger.
     #[serde(default)]
     pub ledger: LedgerValues,
-    /// What each active party may ask. Each limit has a default; `"unlimited"` lifts it.
+    /// The budgets of each active party. Each limit has a default; `"unlimited"` lifts it.
     #[serde(default)]
     pub budget: Budgets,
-    /// What is shown of the coordinator's own parameters.
+    /// The release of the coordinator's own parameters.
     #[serde(default)]
     pub release: TopRelease,
-    /// What audits are allowed.
+    /// Permission and limits of audits.
     #[serde(default)]
     pub audit: AuditPolicy,
 }
 
-/// A table, or an array of tables.
+/// Reads a table, or an array of tables.
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DefenseConfig>, D::Error> {
     struct OneOrMany;
 
@@ -99,14 +103,14 @@ fn default_peer_timeout_ms() -> u64 {
     10_000
 }
 
-/// `[training]`.
+/// The `[training]` table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingPolicy {
-    /// Whether the active party may train at all. Default false: training tells passive parties the labels of the training
-    /// records and the active party their scores.
+    /// True if the active party may train. Default false: training tells passive parties the labels
+    /// of the training records and the active party their scores.
     pub allowed: bool,
-    /// How long a party may take for one step, in seconds. Default 30.
+    /// Longest time for one step of a party, in seconds. Default 30.
     pub step_timeout_s: u64,
 }
 
@@ -116,12 +120,13 @@ impl Default for TrainingPolicy {
     }
 }
 
-/// `[publishing]`.
+/// The `[publishing]` table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PublishingPolicy {
-    /// Whether the active party may have imported parameters published, without any training. Default true: nothing is learnt
-    /// in doing so, and every passive party's operator has to have staged its part for this very active party.
+    /// True if the active party may have imported parameters published, without any training.
+    /// Default true: publishing reveals nothing, and every passive party's operator must have
+    /// staged its part for this active party.
     pub allowed: bool,
 }
 
@@ -131,42 +136,51 @@ impl Default for PublishingPolicy {
     }
 }
 
-/// `[serving]`.
+/// The `[serving]` table.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServingPolicy {
-    /// Whether records that the model was trained on are served. Default false.
+    /// True if records that the model was trained on are served. Default false.
     pub training_records: bool,
-    /// The bits of a record that `[defense]` may tell at most ([`Policy::leakage`]), above 0. Default no limit. A policy without a finite
-    /// bound, or with a greater one for the classes of the model, is not served.
+    /// Most bits of a record that `[defense]` may tell ([`Policy::leakage`]), above 0. Default no
+    /// limit. A policy without a finite bound, or with a greater one for the classes of the model,
+    /// is not served.
     pub max_bits: Option<f64>,
-    /// `bits_per_record` in `[budget]`: a policy beyond it would have no answer granted.
+    /// `bits_per_record` in `[budget]`: no answer would be granted under a policy beyond it.
     #[serde(skip)]
     pub budget: Option<f64>,
 }
 
 impl ServingPolicy {
-    /// The same beside these budgets.
+    /// Returns these restrictions with the budget of bits of `budgets`.
     #[must_use]
     pub fn within(self, budgets: &Budgets) -> Self {
         Self { budget: budgets.bits_per_record, ..self }
     }
 
-    /// Checks that a policy keeps to `max_bits`, and to the budget of bits, for a model of `classes` classes.
+    /// Checks that a policy keeps to `max_bits`, and to the budget of bits, for a model of
+    /// `classes` classes.
     ///
     /// # Errors
-    /// The bits that it tells, the limit, and settings that keep to it.
+    /// A message with the bits that the policy tells, the limit, and settings that keep to it.
     pub fn check_bits(&self, policy: &Policy, classes: usize) -> Result<(), String> {
         let told = policy.leakage(classes);
-        let limits = [("max_bits", "[serving]", self.max_bits), ("bits_per_record", "[budget]", self.budget)];
+        let limits = [
+            ("max_bits", "[serving]", self.max_bits),
+            ("bits_per_record", "[budget]", self.budget),
+        ];
         let beyond = limits.iter().find_map(|(key, section, most)| {
-            most.filter(|most| told.bits().is_none_or(|bits| bits > *most)).map(|most| (key, section, most))
+            most.filter(|most| told.bits().is_none_or(|bits| bits > *most))
+                .map(|most| (key, section, most))
         });
         let Some((key, section, most)) = beyond else { return Ok(()) };
         let fits = DefenseConfig::all_within_bits(classes, most);
         let fits = match fits.as_slice() {
             [] => "no defense does; raise it".to_owned(),
-            some => format!("these do: {}", some.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+            some => format!(
+                "these do: {}",
+                some.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            ),
         };
         Err(format!(
             "[defense] `{policy}` does not keep to `{key} = {most}` in {section} for {classes} classes: {told}; {fits}"
@@ -174,42 +188,45 @@ impl ServingPolicy {
     }
 }
 
-/// What a role is shown of a top model.
+/// The part of a top model that a role is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TopGrant {
-    /// Nothing.
+    /// The role is shown nothing.
     #[default]
     Nothing,
-    /// All of it, as it is.
+    /// The role is shown all parameters, as they are.
     TrueParameters,
 }
 
-/// `[release]`: what is shown of the top model, the coordinator's own part of a model.
+/// The `[release]` table: the release of the top model, the coordinator's own part of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopRelease {
-    /// What the active party is shown. Default nothing. With the passive parties' parameters it turns scores back into features
-    /// (SECURITY.md).
+    /// The grant to the active party. Default nothing. With the passive parties' parameters, the
+    /// top model turns scores back into features (SECURITY.md).
     pub to_active_party: TopGrant,
 }
 
-/// `[ledger]`.
+/// The `[ledger]` table.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LedgerValues {
-    /// Whether a ledger is kept. Default true: without one there are no budgets, and shares are not bound.
+    /// True if a ledger is kept. Default true: without one there are no budgets, and shares are not
+    /// bound.
     pub kept: bool,
-    /// `sqlite:PATH` or `postgres://…`. Default a SQLite file in the state directory.
+    /// The ledger's URL, `sqlite:PATH` or `postgres://…`. Default a SQLite file in the state
+    /// directory.
     pub url: Option<String>,
-    /// For how many hours a request id is remembered. Default 24.
+    /// Time for which a request id is remembered, in hours. Default 24.
     pub request_memory_h: u64,
-    /// Whether several coordinators of one name use it at the same time, PostgreSQL only. Default false.
+    /// True if several coordinators of one name use the ledger at the same time, PostgreSQL only.
+    /// Default false.
     pub shared: bool,
 }
 
 impl std::fmt::Debug for LedgerValues {
-    /// Without the URL, which may hold a password.
+    /// Leaves out the URL, which may hold a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "LedgerValues(kept: {}, request ids for {} h)", self.kept, self.request_memory_h)
     }
@@ -222,36 +239,45 @@ impl Default for LedgerValues {
 }
 
 impl LedgerValues {
-    /// The ledger's config.
+    /// Returns the ledger's config; `None` if no ledger is kept.
     #[must_use]
     pub fn config(&self, state_dir: &Path, budgets: Budgets) -> Option<LedgerConfig> {
-        let url = self.url.clone().unwrap_or_else(|| format!("sqlite:{}", state_dir.join("ledger.sqlite").display()));
+        let url = self
+            .url
+            .clone()
+            .unwrap_or_else(|| format!("sqlite:{}", state_dir.join("ledger.sqlite").display()));
         let request_memory = Duration::from_secs(self.request_memory_h.saturating_mul(3600));
         let state_dir = Some(state_dir.to_owned());
         let shared = self.shared;
-        self.kept.then_some(LedgerConfig { budgets, request_memory, state_dir, shared, ..LedgerConfig::new(url) })
+        self.kept.then_some(LedgerConfig {
+            budgets,
+            request_memory,
+            state_dir,
+            shared,
+            ..LedgerConfig::new(url)
+        })
     }
 }
 
-/// `[audit]`.
+/// The `[audit]` table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditPolicy {
-    /// Whether the auditor may open sessions. Default false: a session lets the active party see the named records under
-    /// the named defense, which may be none.
+    /// True if the auditor may open sessions. Default false: a session lets the active party see
+    /// the named records under the named defense, which may be none.
     pub allowed: bool,
-    /// Sessions open at once. Default 16.
+    /// Most sessions open at once. Default 16.
     pub max_sessions: usize,
-    /// Records of one session, at least 100. Default 100 000.
+    /// Most records of one session, at least 100. Default 100 000.
     pub max_records: usize,
-    /// Rows a session answers, as a multiple of its records. Default 4.
+    /// Rows that a session answers, as a multiple of its records. Default 4.
     pub rows_per_record: u64,
-    /// How long a session stays open, in seconds. Default 3600.
+    /// Lifetime of a session, in seconds. Default 3600.
     pub session_lifetime_s: u64,
 }
 
 impl AuditPolicy {
-    /// All of it, in words.
+    /// Returns all settings as text.
     fn words(&self) -> String {
         let Self { allowed, max_sessions, max_records, rows_per_record, session_lifetime_s } = self;
         format!(
@@ -263,60 +289,70 @@ impl AuditPolicy {
 
 impl Default for AuditPolicy {
     fn default() -> Self {
-        Self { allowed: false, max_sessions: 16, max_records: 100_000, rows_per_record: 4, session_lifetime_s: 3600 }
+        Self {
+            allowed: false,
+            max_sessions: 16,
+            max_records: 100_000,
+            rows_per_record: 4,
+            session_lifetime_s: 3600,
+        }
     }
 }
 
-/// Everything the coordinator needs, checked. Tests and the demo build it without a file.
+/// The checked settings of a coordinator. Tests and the demo build them without a file.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Who we are.
+    /// The credentials of this party.
     pub credentials: Credentials,
-    /// What callers may hold of this service.
+    /// The limits on what callers may hold of this service.
     pub limits: Limits,
-    /// Who is told how this party does.
+    /// The destinations of metrics and spans.
     pub monitoring: Monitoring,
-    /// Where published models are kept.
+    /// Directory of the published models.
     pub state_dir: PathBuf,
     /// The passive parties, ordered by name: the order in which shares are summed.
     pub passive_parties: Vec<Peer>,
-    /// How long a passive party may take to answer.
+    /// Longest time for a passive party to answer.
     pub peer_timeout: Duration,
     /// The active party this coordinator serves; `None`: the first one to publish a model.
     pub active_party: Option<PartyName>,
-    /// What training is allowed.
+    /// Permission and limits of training.
     pub training: TrainingPolicy,
-    /// Whether imported parameters are published.
+    /// Permission to publish imported parameters.
     pub publishing: PublishingPolicy,
     /// The defenses of the live service, in order.
     pub defenses: Vec<DefenseConfig>,
-    /// What serving allows.
+    /// Restrictions on the live service.
     pub serving: ServingPolicy,
     /// The query ledger; `None`: nothing is recorded, for measurements only.
     pub ledger: Option<LedgerConfig>,
-    /// What is shown of a top model.
+    /// The release of the coordinator's own parameters.
     pub release: TopRelease,
-    /// What audits are allowed.
+    /// Permission and limits of audits.
     pub audit: AuditPolicy,
 }
 
 impl Settings {
-    /// What is done to the scores of the live service.
+    /// Returns the policy of the live service.
     #[must_use]
     pub fn policy(&self) -> Policy {
         Policy { defenses: self.defenses.clone(), ..Policy::default() }
     }
 
-    /// What coordinators behind one name must have in common beside budgets, by name, in words: whoever asks must get the same from
-    /// each.
+    /// Returns name and text of each setting that all replicas must share, besides budgets, so that
+    /// a caller gets the same from each.
     #[must_use]
     pub fn terms(&self) -> BTreeMap<String, String> {
-        let parties = self.passive_parties.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+        let parties =
+            self.passive_parties.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
         let active = self.active_party.as_ref().map_or("the first to publish", PartyName::as_str);
         [
             ("[defense]", self.policy().to_string()),
             ("[serving] training_records", self.serving.training_records.to_string()),
-            ("[serving] max_bits", self.serving.max_bits.map_or("no limit".to_owned(), |bits| bits.to_string())),
+            (
+                "[serving] max_bits",
+                self.serving.max_bits.map_or("no limit".to_owned(), |bits| bits.to_string()),
+            ),
             ("[release] to_active_party", format!("{:?}", self.release.to_active_party)),
             ("[[passive_parties]]", parties),
             ("active_party", active.to_owned()),
@@ -329,7 +365,7 @@ impl Settings {
         .collect()
     }
 
-    /// Reads and checks a config file, and gives the address to listen on with it.
+    /// Reads and checks a config file; also returns the address to listen on.
     ///
     /// # Errors
     /// [`ConfigError`] naming the file and the key.
@@ -342,29 +378,41 @@ impl Settings {
         }
         if v.passive_parties.len() > MAX_PASSIVE_PARTIES {
             let named = v.passive_parties.len();
-            let message =
-                format!("[[passive_parties]] names {named} parties; a model has at most {MAX_PASSIVE_PARTIES}");
+            let message = format!(
+                "[[passive_parties]] names {named} parties; a model has at most {MAX_PASSIVE_PARTIES}"
+            );
             return Err(file.error(message));
         }
         let mut names = HashSet::new();
         if let Some(twice) = v.passive_parties.iter().find(|p| !names.insert(&p.name)) {
-            return Err(file.error(format!("passive party `{}` stands in [[passive_parties]] twice", twice.name)));
+            return Err(file.error(format!(
+                "passive party `{}` stands in [[passive_parties]] twice",
+                twice.name
+            )));
         }
         Pipeline::check(&v.defense).map_err(|e| file.error(format!("[defense]: {e}")))?;
         if let Some(bits) = v.serving.max_bits.filter(|bits| !(*bits > 0.0 && bits.is_finite())) {
-            return Err(file.error(format!("[serving] max_bits is {bits}; expected a finite number above 0")));
+            return Err(file
+                .error(format!("[serving] max_bits is {bits}; expected a finite number above 0")));
         }
-        // The fewest classes that a model has; for its own the limit is checked when it is served.
+        // Two is the fewest classes of a model. The limit for a model's own classes is checked when
+        // it is served.
         let policy = Policy { defenses: v.defense.clone(), ..Policy::default() };
         v.serving.within(&v.budget).check_bits(&policy, 2).map_err(|e| file.error(e))?;
         if !v.ledger.kept && v.budget != Budgets::default() {
-            return Err(file.error("[budget] needs the ledger, which `kept = false` in [ledger] switches off"));
+            return Err(file.error(
+                "[budget] needs the ledger, which `kept = false` in [ledger] switches off",
+            ));
         }
         if let Some(url) = &v.ledger.url {
-            LedgerConfig::new(url.as_str()).check().map_err(|e| file.error(format!("[ledger] url: {e}")))?;
+            LedgerConfig::new(url.as_str())
+                .check()
+                .map_err(|e| file.error(format!("[ledger] url: {e}")))?;
         }
         if v.ledger.shared && !v.ledger.kept {
-            return Err(file.error("`shared = true` in [ledger] needs the ledger, which `kept = false` switches off"));
+            return Err(file.error(
+                "`shared = true` in [ledger] needs the ledger, which `kept = false` switches off",
+            ));
         }
         if let Some(ledger) = v.ledger.config(&v.state_dir, v.budget) {
             ledger.check().map_err(|e| file.error(e.to_string()))?;
@@ -372,7 +420,8 @@ impl Settings {
         if v.peer_timeout_ms == 0 || v.training.step_timeout_s == 0 {
             return Err(file.error("peer_timeout_ms and step_timeout_s must be at least 1"));
         }
-        let mut passive_parties: Vec<Peer> = v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect();
+        let mut passive_parties: Vec<Peer> =
+            v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect();
         passive_parties.sort_by(|a, b| a.name.cmp(&b.name));
         let settings = Self {
             credentials,
@@ -408,21 +457,27 @@ impl PartySettings for Settings {
     }
 
     fn remarks(&self) -> Vec<String> {
-        // The model in service is not looked for: its classes may not be known yet.
+        // The model in service is not looked up: its classes may not be known yet.
         vec![policy_in_bits(&self.policy(), &[2, 10])]
     }
 }
 
-/// What a policy tells of a record, in bits for these numbers of classes, or a warning that there is no bound.
+/// Describes in bits, for these numbers of classes, what a policy tells of a record, or warns that
+/// there is no bound.
 #[must_use]
 pub fn policy_in_bits(policy: &Policy, classes: &[usize]) -> String {
     let told: Vec<String> = classes
         .iter()
-        .filter_map(|k| policy.leakage(*k).bits().map(|bits| format!("{bits:.2} bits for {k} classes")))
+        .filter_map(|k| {
+            policy.leakage(*k).bits().map(|bits| format!("{bits:.2} bits for {k} classes"))
+        })
         .collect();
     match (told.is_empty(), policy.leakage(2)) {
         (true, told) => format!("warning: [defense] `{policy}`: {told}"),
-        (false, _) => format!("[defense] `{policy}` tells at most {} of a record; {BOUND_ASSUMES}", told.join(", ")),
+        (false, _) => format!(
+            "[defense] `{policy}` tells at most {} of a record; {BOUND_ASSUMES}",
+            told.join(", ")
+        ),
     }
 }
 
@@ -430,7 +485,8 @@ pub fn policy_in_bits(policy: &Policy, classes: &[usize]) -> String {
 mod tests {
     use super::*;
 
-    /// Bits are refused by name, a policy beyond them with settings that keep to them, and `check` says what is told.
+    /// The refusal of a policy names the limit of bits and settings that keep to it, and `check`
+    /// says how many bits are told.
     #[test]
     fn a_limit_of_bits_refuses_policies_beyond_it() {
         let check = |most: f64, text: &str, classes| {
@@ -450,19 +506,28 @@ mod tests {
             assert!(error.contains(part), "{part}: {error}");
         }
         let error = check(0.5, "none", 2).unwrap_err();
-        assert!(error.contains("no finite bound: exact scores") && error.contains("randomized_label"), "{error}");
+        assert!(
+            error.contains("no finite bound: exact scores") && error.contains("randomized_label"),
+            "{error}"
+        );
         assert_eq!(ServingPolicy::default().check_bits(&Policy::default(), 2), Ok(()));
         let budgets = Budgets { bits_per_record: Some(2.0), ..Budgets::default() };
         let budgeted = ServingPolicy::default().within(&budgets);
         assert_eq!(budgeted.check_bits(&"class_label".parse().unwrap(), 4), Ok(()));
         let error = budgeted.check_bits(&"class_label".parse().unwrap(), 5).unwrap_err();
-        assert!(error.contains("`bits_per_record = 2` in [budget] for 5 classes: at most 2.32 bits"), "{error}");
-        assert!(policy_in_bits(&Policy::default(), &[2]).starts_with("warning: [defense] `none`: no finite bound"));
+        assert!(
+            error.contains("`bits_per_record = 2` in [budget] for 5 classes: at most 2.32 bits"),
+            "{error}"
+        );
+        assert!(
+            policy_in_bits(&Policy::default(), &[2])
+                .starts_with("warning: [defense] `none`: no finite bound")
+        );
         let said = policy_in_bits(&"rounding (decimals = 1)".parse().unwrap(), &[2, 10]);
         assert!(said.contains("3.46 bits for 2 classes, 19.55 bits for 10 classes"), "{said}");
     }
 
-    /// A database's password stands in no error and in no log, whatever is wrong with its line.
+    /// No error and no log shows a database's password, whatever is wrong with its line.
     #[test]
     fn no_message_shows_the_ledgers_password() {
         let dir = tempfile::tempdir().unwrap();

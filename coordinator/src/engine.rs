@@ -12,7 +12,8 @@ use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::max_batch;
 use vfl_shared::types::{
-    LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShapeError, ShareRequest,
+    LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShapeError,
+    ShareRequest,
 };
 
 use crate::account::{Account, Entry};
@@ -29,31 +30,33 @@ use crate::share::{ShareKey, share_hashes};
 
 /// The most records of one message.
 pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
-/// Above this many scores the link function and the defense move to a thread of their own: about half a millisecond.
+/// Most scores for which the link function and the defense run inline: about half a millisecond.
+/// More move to a thread of their own.
 const INLINE_SCORES: usize = 50_000;
-/// The same for defenses that take microseconds a score.
+/// The same limit for defenses that take microseconds a score.
 const COSTLY_INLINE_SCORES: usize = 500;
 
-/// What answers predictions: the model in service, the passive parties, the live defense and the audit sessions.
+/// The engine that answers predictions: the model in service, the passive parties, the live defense
+/// and the audit sessions.
 #[derive(Debug)]
 pub struct Engine {
-    /// The model in service.
+    /// The catalogue of models, with the one in service.
     pub catalogue: Arc<Catalogue>,
     /// The passive parties, in the order of summation.
     pub passive: Vec<Arc<PassiveParty>>,
     /// The live policy, and those of audits.
     pub policies: Policies,
-    /// Audit sessions.
+    /// The open audit sessions.
     pub audits: Sessions,
-    /// What serving allows.
+    /// Restrictions on the live service.
     pub serving: ServingPolicy,
-    /// What is shown of a top model.
+    /// The release of the top model.
     pub release: TopRelease,
-    /// What was asked of the live service.
+    /// The account of the live service.
     pub account: Account,
-    /// What logit shares are hashed with.
+    /// The key that logit shares are hashed with.
     pub share_key: ShareKey,
-    /// What is measured of predictions.
+    /// The measurements of predictions.
     pub meter: Meter,
 }
 
@@ -68,31 +71,31 @@ pub struct Prediction {
     pub share: LogitShare,
     /// An audit session; `None` for the live service.
     pub audit_session: Option<String>,
-    /// The caller's name for this request; empty: none.
+    /// The caller's name for this request; empty if it gave none.
     pub request_id: String,
 }
 
-/// What the coordinator answers.
+/// The coordinator's answer to a prediction.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The version.
+    /// The version of the model that answers.
     pub version: ModelVersion,
-    /// One per record asked for.
+    /// The status of each record asked for.
     pub status: Vec<RowStatus>,
     /// A row, or a label, for every record whose status is [`RowStatus::Ok`].
     pub released: ReleasedScores,
 }
 
-/// Names of the inputs of a top model: they have none of their own.
+/// Names the inputs of a top model, which have no names of their own.
 fn input_names(top: &dyn SubModel) -> Vec<String> {
     (1..=top.features()).map(|at| format!("h{at}")).collect()
 }
 
 impl Engine {
-    /// The model in service.
+    /// Returns the model in service.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when none is.
+    /// FAILED_PRECONDITION when there is none.
     pub fn model(&self) -> Result<Arc<PublishedModel>, Refusal> {
         self.catalogue
             .registry()
@@ -100,11 +103,15 @@ impl Engine {
             .ok_or_else(|| Refusal::precondition("no model is in service; train one with `active-party train`, or publish an imported one with `active-party publish`"))
     }
 
-    /// The model in service, if it is the version named. Before it refuses, it looks whether another coordinator has published that.
+    /// Returns the model in service, if it is the named version. Before it refuses, it checks
+    /// whether another coordinator has published that version.
     ///
     /// # Errors
     /// FAILED_PRECONDITION when it is another, naming both.
-    pub async fn model_named(&self, version: &ModelVersion) -> Result<Arc<PublishedModel>, Refusal> {
+    pub async fn model_named(
+        &self,
+        version: &ModelVersion,
+    ) -> Result<Arc<PublishedModel>, Refusal> {
         let here = self.catalogue.registry().current();
         if here.is_none_or(|model| model.manifest.version != *version) {
             self.catalogue.look().await?;
@@ -116,19 +123,24 @@ impl Engine {
         let model = self.model()?;
         if model.manifest.version != *version {
             let current = &model.manifest.version;
-            return Err(Refusal::precondition(format!("model {version} is not in service, {current} is")));
+            return Err(Refusal::precondition(format!(
+                "model {version} is not in service, {current} is"
+            )));
         }
         Ok(model)
     }
 
-    /// A sum over other parties than the model's is another model: the config must name the very parties of the training.
+    /// Checks that the config names exactly the passive parties of the training: a sum over other
+    /// parties is another model.
     fn check_parties(&self, model: &PublishedModel) -> Result<(), Refusal> {
         let trained = || model.manifest.passive_parties.iter().map(|p| &p.name);
         let configured = || self.passive.iter().map(|p| &p.peer().name);
         if trained().eq(configured()) {
             return Ok(());
         }
-        let list = |names: Vec<&PartyName>| names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ");
+        let list = |names: Vec<&PartyName>| {
+            names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ")
+        };
         let (trained, configured) = (list(trained().collect()), list(configured().collect()));
         Err(Refusal::precondition(format!(
             "the model in service is of the passive parties {trained}, this coordinator is configured with {configured}; \
@@ -136,49 +148,65 @@ impl Engine {
         )))
     }
 
-    /// Refuses a caller that the model in service is not for.
+    /// Refuses a caller that is not the active party of the model in service.
     fn check_owner(model: &PublishedModel, caller: &PeerIdentity) -> Result<(), Refusal> {
         let owner = &model.manifest.active_party.name;
         if caller.name() == owner {
             return Ok(());
         }
-        let message = format!("the model in service is active party `{owner}`'s, the caller is {}", caller.words());
+        let message = format!(
+            "the model in service is active party `{owner}`'s, the caller is {}",
+            caller.words()
+        );
         Err(Refusal::new(RefusalKind::PermissionDenied, message))
     }
 
-    /// Whether the active party is shown the top model of a model.
+    /// Returns `true` if the active party may see the top model of `model`.
     #[must_use]
     pub fn shows_top(&self, model: &PublishedModel) -> bool {
         let granted = self.release.to_active_party == TopGrant::TrueParameters;
-        granted && model.head.top().is_some_and(|top| ShownModel::fits(top, &input_names(top)).is_ok())
+        granted
+            && model.head.top().is_some_and(|top| ShownModel::fits(top, &input_names(top)).is_ok())
     }
 
-    /// The top model of the model in service.
+    /// Returns the top model of the model in service.
     ///
     /// # Errors
-    /// PERMISSION_DENIED without a grant, for another active party or a model that does not fit a message, FAILED_PRECONDITION for
-    /// another version or a model without a top model.
-    pub async fn release_top(&self, caller: &PeerIdentity, version: &ModelVersion) -> Result<ShownModel, Refusal> {
+    /// PERMISSION_DENIED without a grant, for another active party or a model that does not fit a
+    /// message, FAILED_PRECONDITION for another version or a model without a top model.
+    pub async fn release_top(
+        &self,
+        caller: &PeerIdentity,
+        version: &ModelVersion,
+    ) -> Result<ShownModel, Refusal> {
         if self.release.to_active_party == TopGrant::Nothing {
-            let message = "this coordinator does not show its top model (`to_active_party` in [release])";
+            let message =
+                "this coordinator does not show its top model (`to_active_party` in [release])";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
         let model = self.model_named(version).await?;
         Self::check_owner(&model, caller)?;
         let top = model.head.top();
-        let top =
-            top.ok_or_else(|| Refusal::precondition(format!("model {version} adds outputs: it has no top model")))?;
+        let top = top.ok_or_else(|| {
+            Refusal::precondition(format!("model {version} adds outputs: it has no top model"))
+        })?;
         ShownModel::of(top, &input_names(top))
     }
 
     /// Scores the records of one request.
     ///
     /// # Errors
-    /// [`Refusal`]: INVALID_ARGUMENT for shares of another width, FAILED_PRECONDITION for another model version, RESOURCE_EXHAUSTED
-    /// for a spent session, UNAVAILABLE or DEADLINE_EXCEEDED naming a passive party.
-    pub async fn predict(&self, caller: &PeerIdentity, request: Prediction) -> Result<Answer, Refusal> {
+    /// [`Refusal`]: INVALID_ARGUMENT for shares of another width, FAILED_PRECONDITION for another
+    /// model version, RESOURCE_EXHAUSTED for a spent session, UNAVAILABLE or DEADLINE_EXCEEDED
+    /// naming a passive party.
+    pub async fn predict(
+        &self,
+        caller: &PeerIdentity,
+        request: Prediction,
+    ) -> Result<Answer, Refusal> {
         let began = Instant::now();
-        let meter = if request.audit_session.is_none() { &self.meter.live } else { &self.meter.audits };
+        let meter =
+            if request.audit_session.is_none() { &self.meter.live } else { &self.meter.audits };
         let answer = self.answer(caller, request).await?;
         meter.answered(&answer.status, began.elapsed());
         Ok(answer)
@@ -195,16 +223,21 @@ impl Engine {
         traces::note_version(&model.manifest.version);
         let width = model.head.widths().first().copied().unwrap_or_default();
         share.check_size("logit_shares", n, width)?;
-        // Under a top model a small request may have a large answer, and make others send large ones.
+        // Under a top model a small request may have a large answer, and make other parties send
+        // large ones.
         let widest = model.head.widths().iter().copied().fold(model.classes(), usize::max);
         let most = max_batch(widest).max(1);
         if n > most {
-            let message = format!("scores or outputs of {widest} numbers fit a message up to {most} records, got {n}");
+            let message = format!(
+                "scores or outputs of {widest} numbers fit a message up to {most} records, got {n}"
+            );
             return Err(Refusal::invalid(message));
         }
         let session = match &request.audit_session {
             None => None,
-            Some(name) => Some(Box::pin(self.audits.find(name, caller.name(), &model, &self.policies)).await?),
+            Some(name) => {
+                Some(Box::pin(self.audits.find(name, caller.name(), &model, &self.policies)).await?)
+            }
         };
         let mut status = vec![RowStatus::Ok; n];
         if let Some(session) = &session {
@@ -222,7 +255,8 @@ impl Engine {
             }
         }
         self.keep_training_records(&model, &ids, &mut status);
-        // Where nothing compares them, nothing is hashed: it would take a third of the coordinator's time.
+        // Hashing would take a third of the coordinator's time, so it is left out where nothing
+        // compares the hashes.
         let hashes = match session.is_some() || self.account.kept() {
             true => share_hashes(&self.share_key, share.matrix()),
             false => Vec::new(),
@@ -239,31 +273,44 @@ impl Engine {
             Some(session) => session.session().policy.clone(),
             None => self.policies.live_for(&model).await?,
         };
-        // The passive parties work while the ledger's disk does; what they answer stays here until the entry is durable.
+        // The passive parties work while the ledger writes to disk; their answers stay here until
+        // the entry is durable.
         let recorded = async {
             match session.is_some() {
                 true => Ok(Vec::new()),
                 false => {
                     let (passive, shares) = (&model.passive_fingerprint, hashes);
                     let (policy, bits) = (policy.text(), policy.bits());
-                    let (party, model, request_id) = (caller.name(), &model.manifest.version, &request_id);
-                    let entry = Entry { party, model, passive, policy, bits, request_id, ids: &ids, shares };
+                    let (party, model, request_id) =
+                        (caller.name(), &model.manifest.version, &request_id);
+                    let entry = Entry {
+                        party,
+                        model,
+                        passive,
+                        policy,
+                        bits,
+                        request_id,
+                        ids: &ids,
+                        shares,
+                    };
                     traces::within(traces::Name::LedgerCommit, self.account.spend(entry)).await
                 }
             }
         };
         let ((mut logits, ok), verdicts, asked) = if self.account.limited() {
-            // A spent budget must not cost the passive parties anything: neither the request as a whole nor a row of it.
+            // A spent budget must not cost the passive parties anything, neither for the request as
+            // a whole nor for a row of it.
             let verdicts = recorded.await?;
             refuse(&mut status, &verdicts);
             let (asked_ids, share, asked) = keep(&ids, share, &status);
             (self.combine(&model, &asked_ids, share).await?, verdicts, asked)
         } else {
             let (asked_ids, share, asked) = keep(&ids, share, &status);
-            let (summed, verdicts) = tokio::try_join!(self.combine(&model, &asked_ids, share), recorded)?;
+            let (summed, verdicts) =
+                tokio::try_join!(self.combine(&model, &asked_ids, share), recorded)?;
             (summed, verdicts, asked)
         };
-        // What the ledger's transaction knew of models and trainings is what the answer goes by.
+        // The answer must agree with what the ledger's transaction knew of models and trainings.
         if self.catalogue.catch_up(self.account.registry_changes().await).await? {
             self.model_if(&model.manifest.version)?;
             self.keep_training_records(&model, &ids, &mut status);
@@ -273,23 +320,33 @@ impl Engine {
             logits = logits.select(&positions_of(&granted));
         }
         let released = status.iter().map(|s| *s == RowStatus::Ok).collect::<Vec<_>>();
-        let ids = if released.contains(&false) { ids.select(&positions_of(&released)) } else { ids };
-        let released = traces::within(traces::Name::Release, release(policy, logits, ids, session)).await?;
+        let ids =
+            if released.contains(&false) { ids.select(&positions_of(&released)) } else { ids };
+        let released =
+            traces::within(traces::Name::Release, release(policy, logits, ids, session)).await?;
         Ok(Answer { version: model.manifest.version.clone(), status, released })
     }
 
-    /// Marks the records of trainings among those that would be answered, unless they are served.
-    fn keep_training_records(&self, model: &PublishedModel, ids: &RecordIds, status: &mut [RowStatus]) {
+    /// Marks training records among the rows that would be answered, unless they are served.
+    fn keep_training_records(
+        &self,
+        model: &PublishedModel,
+        ids: &RecordIds,
+        status: &mut [RowStatus],
+    ) {
         if self.serving.training_records {
             return;
         }
         let trained = self.catalogue.registry().trained_on(model, ids.iter());
-        let found = status.iter_mut().zip(trained).filter(|(status, trained)| *trained && **status == RowStatus::Ok);
+        let found = status
+            .iter_mut()
+            .zip(trained)
+            .filter(|(status, trained)| *trained && **status == RowStatus::Ok);
         found.for_each(|(status, _)| *status = RowStatus::TrainingRecord);
     }
 
-    /// Makes logits of all parties' outputs, in the order of the parties; drops the records that one of them does not hold, and says
-    /// which stay.
+    /// Combines all parties' outputs, in the order of the parties, into logits. Drops the records
+    /// that one of the parties does not hold, and returns which stay.
     async fn combine(
         &self,
         model: &PublishedModel,
@@ -304,7 +361,11 @@ impl Engine {
         }
         let request = ShareRequest { version: model.manifest.version.clone(), ids: ids.clone() };
         let widths = model.head.widths().get(1..).unwrap_or_default();
-        let asked = self.passive.iter().zip(widths).map(|(party, &width)| party.compute_logits(request.clone(), width));
+        let asked = self
+            .passive
+            .iter()
+            .zip(widths)
+            .map(|(party, &width)| party.compute_logits(request.clone(), width));
         let answers = try_join_all(asked).await?;
         for answer in &answers {
             for (ok, status) in ok.iter_mut().zip(&answer.status) {
@@ -312,14 +373,22 @@ impl Engine {
             }
         }
         let outputs = match ok.contains(&false) {
-            false => std::iter::once(share).chain(answers.into_iter().map(|answer| answer.share)).collect(),
+            false => std::iter::once(share)
+                .chain(answers.into_iter().map(|answer| answer.share))
+                .collect(),
             true => {
                 let mut outputs = vec![share.select(&positions_of(&ok))];
                 for answer in answers {
-                    // Of the columns that this party sent, those of records that all parties hold.
+                    // Of the columns that this party sent, keep those of records that all parties
+                    // hold.
                     let held = RowStatus::positions_ok(&answer.status);
-                    let kept: Vec<usize> = (0..held.len()).filter(|&column| ok[held[column]]).collect();
-                    outputs.push(if kept.len() == held.len() { answer.share } else { answer.share.select(&kept) });
+                    let kept: Vec<usize> =
+                        (0..held.len()).filter(|&column| ok[held[column]]).collect();
+                    outputs.push(if kept.len() == held.len() {
+                        answer.share
+                    } else {
+                        answer.share.select(&kept)
+                    });
                 }
                 outputs
             }
@@ -330,18 +399,25 @@ impl Engine {
     }
 }
 
-/// Puts what the passive parties and the ledger said into the status of each row: of the rows `asked` for, which all parties
-/// hold (`ok`), and the ledger's verdict on every row, if it was asked. Tells which of the summed columns are released.
+/// Writes the answers of the passive parties and of the ledger into the status of each row. `asked`
+/// are the rows that were asked for, `ok` says which of these all parties hold, and `verdicts` has
+/// the ledger's verdict on every row, if it was asked. Returns which of the summed columns are
+/// released.
 ///
 /// The ledger has the last word: a row beyond its budget does not show whether its record exists.
-fn settle(status: &mut [RowStatus], asked: &[usize], ok: &[bool], verdicts: &[RowVerdict]) -> Vec<bool> {
+fn settle(
+    status: &mut [RowStatus],
+    asked: &[usize],
+    ok: &[bool],
+    verdicts: &[RowVerdict],
+) -> Vec<bool> {
     let held = || asked.iter().zip(ok);
     held().filter(|(_, ok)| !**ok).for_each(|(&row, _)| status[row] = RowStatus::NotFound);
     refuse(status, verdicts);
     held().filter(|(_, ok)| **ok).map(|(&row, _)| status[row] == RowStatus::Ok).collect()
 }
 
-/// Puts the ledger's verdicts into the status of each row.
+/// Writes the ledger's verdicts into the status of each row.
 fn refuse(status: &mut [RowStatus], verdicts: &[RowVerdict]) {
     for (status, verdict) in status.iter_mut().zip(verdicts) {
         match verdict {
@@ -357,15 +433,15 @@ fn positions_of(ok: &[bool]) -> Vec<usize> {
     (0..ok.len()).filter(|&i| ok[i]).collect()
 }
 
-/// Applies the policy, and counts in a session what it cost.
+/// Applies the policy, and adds its cost to the session, if there is one.
 async fn release(
     policy: Arc<ReadyPolicy>,
     logits: Logits,
     ids: RecordIds,
     session: Option<Asked>,
 ) -> Result<ReleasedScores, Refusal> {
-    let large =
-        logits.records() * logits.classes() > if policy.costly() { COSTLY_INLINE_SCORES } else { INLINE_SCORES };
+    let large = logits.records() * logits.classes()
+        > if policy.costly() { COSTLY_INLINE_SCORES } else { INLINE_SCORES };
     let (asked, measured) = (ids.clone(), session.is_some());
     let work = move || -> Result<_, Refusal> {
         if measured {
@@ -375,19 +451,26 @@ async fn release(
         Ok((None, policy.release_alone(logits, &asked)?))
     };
     let (scores, released) = if large {
-        tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the defense failed"))??
+        tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|_| Refusal::internal("the defense failed"))??
     } else {
         work()?
     };
     if let (Some(session), Some(scores)) = (&session, &scores) {
-        // Boxed, like all that only a session does: the future of every prediction would hold space for it.
+        // Boxed, like everything that only a session does: the future of every prediction would
+        // hold space for it.
         Box::pin(session.measure(&ids, scores, &released)).await?;
     }
     Ok(released)
 }
 
-/// The ids and shares of the records whose status is OK, and their positions.
-fn keep(ids: &RecordIds, share: LogitShare, status: &[RowStatus]) -> (RecordIds, LogitShare, Vec<usize>) {
+/// Returns the ids and shares of the records whose status is OK, and their positions.
+fn keep(
+    ids: &RecordIds,
+    share: LogitShare,
+    status: &[RowStatus],
+) -> (RecordIds, LogitShare, Vec<usize>) {
     let asked: Vec<usize> = RowStatus::positions_ok(status);
     if asked.len() == status.len() {
         return (ids.clone(), share, asked);
@@ -401,13 +484,39 @@ mod tests {
 
     #[test]
     fn the_ledger_has_the_last_word_on_a_row() {
-        use RowStatus::{BudgetSpent, ModelBudgetSpent, NotFound, NotInSession, Ok, ShareChanged, TrainingRecord};
+        use RowStatus::{
+            BudgetSpent, ModelBudgetSpent, NotFound, NotInSession, Ok, ShareChanged, TrainingRecord,
+        };
         use RowVerdict::{BitsBudget, Granted, ModelBudget, RecordBudget};
         let mut status = [Ok, TrainingRecord, Ok, Ok, Ok, Ok, Ok];
-        let verdicts = [Granted, Granted, Granted, RecordBudget, BitsBudget, RowVerdict::ShareChanged, ModelBudget];
+        let verdicts = [
+            Granted,
+            Granted,
+            Granted,
+            RecordBudget,
+            BitsBudget,
+            RowVerdict::ShareChanged,
+            ModelBudget,
+        ];
         // Asked for all but the training record; the second and the third of these are not held.
-        let granted = settle(&mut status, &[0, 2, 3, 4, 5, 6], &[true, false, false, true, true, true], &verdicts);
-        assert_eq!(status, [Ok, TrainingRecord, NotFound, BudgetSpent, BudgetSpent, ShareChanged, ModelBudgetSpent]);
+        let granted = settle(
+            &mut status,
+            &[0, 2, 3, 4, 5, 6],
+            &[true, false, false, true, true, true],
+            &verdicts,
+        );
+        assert_eq!(
+            status,
+            [
+                Ok,
+                TrainingRecord,
+                NotFound,
+                BudgetSpent,
+                BudgetSpent,
+                ShareChanged,
+                ModelBudgetSpent
+            ]
+        );
         // Of the columns summed, those of rows 0, 4, 5 and 6.
         assert_eq!(granted, [true, false, false, false]);
         // A session asks no ledger.

@@ -1,8 +1,9 @@
-//! Publishes parameters that the parties' operators have imported: no record, no step, no gradient.
+//! Publication of parameters that the parties' operators have imported, without any training.
 //!
-//! The active party opens a stream and says what it has staged. Phase one: every passive party says what its operator has staged
-//! for that active party. Phase two: the active party, then the passive parties, bind their shares to the version; then the
-//! coordinator switches, as after a training.
+//! The active party opens a stream and says what it has staged. Phase one: every passive party says
+//! what its operator has staged for that active party. Phase two: the active party, then the
+//! passive parties, bind their shares to the version; then the coordinator switches, as after a
+//! training.
 
 mod client;
 mod top;
@@ -33,22 +34,24 @@ use crate::training::{TrainingDriver, check_live, top_inputs};
 /// The most training ids of an imported model.
 const MAX_RECORDS: u32 = 10_000_000;
 
-/// The widest embedding that an imported model may have: those of a chunk of a stream fit a message.
+/// The widest embedding of an imported model: the embeddings of a chunk of a stream must fit a
+/// message.
 const MAX_EMBEDDING: u32 = 2047;
-const _: () = assert!(8 * MAX_EMBEDDING as usize * STREAM_CHUNK_RECORDS + 4096 <= MAX_MESSAGE_BYTES);
+const _: () =
+    assert!(8 * MAX_EMBEDDING as usize * STREAM_CHUNK_RECORDS + 4096 <= MAX_MESSAGE_BYTES);
 
-/// What publishing imported parameters needs of the coordinator.
+/// The driver that publishes imported parameters.
 #[derive(Debug)]
 pub struct ImportDriver {
-    /// Where models are published, one at a time, and the passive parties.
+    /// The training driver, which has the catalogue of models and the passive parties.
     pub training: Arc<TrainingDriver>,
-    /// What the operator allows.
+    /// The operator's policy on publishing.
     pub policy: PublishingPolicy,
     /// The policy of the live service, which must be able to serve the model.
     pub live: Policy,
 }
 
-/// What the active party opened the publication with.
+/// The message with which the active party opened the publication.
 struct Job {
     class_names: Vec<String>,
     features: u32,
@@ -57,7 +60,7 @@ struct Job {
     training_ids: RecordIds,
 }
 
-/// What a passive party has staged.
+/// The part that a passive party has staged.
 struct Described {
     entry: PartyEntry,
     sub_model: Option<SubModelSpec>,
@@ -67,7 +70,8 @@ impl ImportDriver {
     /// Publishes what the parties have staged, for the active party behind the two streams.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party that has staged nothing that fits, went away, or refused. The model in service stays in service.
+    /// [`Refusal`] naming the party that has staged nothing that fits, went away, or refused. The
+    /// model in service stays in service.
     pub async fn run(
         &self,
         caller: &PeerIdentity,
@@ -85,34 +89,51 @@ impl ImportDriver {
                  parameters have none; configure another defense, or train the model here"
             )));
         }
-        let (driver, timeout) = (&*self.training, Duration::from_secs(self.training.policy.step_timeout_s));
+        let (driver, timeout) =
+            (&*self.training, Duration::from_secs(self.training.policy.step_timeout_s));
         let mut turn = driver.catalogue.turn().await?;
         driver.check_caller(caller.name(), "publish another")?;
         let mut active = Active::new(caller.words(), replies, commands, timeout);
-        // Each message has its time, and so have all of them together: a trickle must not keep others from training.
-        let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(|_| {
-            let message = format!("the training ids did not arrive in {} s", 10 * timeout.as_secs());
-            Refusal::new(RefusalKind::DeadlineExceeded, message)
-        })??;
+        // Each message has a deadline, and so have all of them together: a trickle must not keep
+        // others from training.
+        let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(
+            |_| {
+                let message =
+                    format!("the training ids did not arrive in {} s", 10 * timeout.as_secs());
+                Refusal::new(RefusalKind::DeadlineExceeded, message)
+            },
+        )??;
         tracing::info!(caller = %caller, training_ids = job.training_ids.len(), "publishing imported parameters");
         let asked = driver.passive.iter().map(|party| describe(party, caller, &job, timeout));
         let passive = try_join_all(asked).await?;
-        let top = StagedTop::find(driver.catalogue.registry(), caller.name(), &job.class_names).await?;
+        let top =
+            StagedTop::find(driver.catalogue.registry(), caller.name(), &job.class_names).await?;
         let (manifest, top) = self.manifest(caller, &job, passive, top)?;
         let version = manifest.version.clone();
-        if driver.catalogue.registry().current().is_some_and(|model| model.manifest.version == version) {
-            let message = format!("these very parameters are in service already, as model {version}; stage others");
+        if driver
+            .catalogue
+            .registry()
+            .current()
+            .is_some_and(|model| model.manifest.version == version)
+        {
+            let message = format!(
+                "these very parameters are in service already, as model {version}; stage others"
+            );
             return Err(Refusal::precondition(message));
         }
         let entries = manifest.passive_parties.clone();
         let confirmed = async {
-            let binding = |digest: &str| Binding { version: version.clone(), digest: digest.to_owned() };
-            // Before the passive parties: if it cannot, their operators' consent is not used up.
+            let binding =
+                |digest: &str| Binding { version: version.clone(), digest: digest.to_owned() };
+            // Before the passive parties: if the claim fails, their operators' consent is not used
+            // up.
             if let Some(top) = &top {
                 top.claim(&version).await?;
             }
             active.send(PublishCommand::Publish(binding(&job.digest))).await?;
-            let PublishReply::Published = active.receive().await? else { return Err(active.unexpected("published")) };
+            let PublishReply::Published = active.receive().await? else {
+                return Err(active.unexpected("published"));
+            };
             let told = driver.passive.iter().zip(&entries).map(|(party, entry)| {
                 client::bind(party, caller.name(), &job.class_names, binding(&entry.share), timeout)
             });
@@ -122,10 +143,10 @@ impl ImportDriver {
         if let Some(top) = top {
             top.done().await;
         }
-        // Before the last word goes out: who has heard it may publish or train again at once.
+        // Before the last message: whoever has it may publish or train again at once.
         turn.end().await;
         let published = published(&version, None, job.training_ids.len());
-        // The model is in service, whether or not the active party is still there to hear it.
+        // The model is in service even if the active party is no longer there to hear it.
         if let Err(refusal) = active.send(PublishCommand::Published(published)).await {
             tracing::warn!(reason = %refusal, "the active party was not told that its model is in service");
         }
@@ -134,8 +155,9 @@ impl ImportDriver {
 }
 
 impl ImportDriver {
-    /// The manifest of what is staged, checked as a model that the live service can serve. With a top model staged here outputs are
-    /// embeddings for it; without one they are added.
+    /// Builds the manifest of the staged parts, and checks it as a model that the live service can
+    /// serve. With a top model staged here outputs are embeddings for it; without one they are
+    /// added.
     fn manifest(
         &self,
         caller: &PeerIdentity,
@@ -148,13 +170,17 @@ impl ImportDriver {
         let active = job.sub_model.clone().unwrap_or_else(plain);
         let (name, share) = (caller.name().clone(), job.digest.clone());
         let entry = PartyEntry { name, features: job.features, share, privacy: None };
-        let (entries, passive): (Vec<PartyEntry>, Vec<SubModelSpec>) =
-            described.into_iter().map(|one| (one.entry, one.sub_model.unwrap_or_else(plain))).unzip();
+        let (entries, passive): (Vec<PartyEntry>, Vec<SubModelSpec>) = described
+            .into_iter()
+            .map(|one| (one.entry, one.sub_model.unwrap_or_else(plain)))
+            .unzip();
         for sub_model in std::iter::once(&active).chain(&passive) {
             check_live(&self.live, sub_model.kind())?;
         }
-        let wide =
-            std::iter::once(&active).chain(&passive).map(SubModelSpec::width).find(|width| *width > MAX_EMBEDDING);
+        let wide = std::iter::once(&active)
+            .chain(&passive)
+            .map(SubModelSpec::width)
+            .find(|width| *width > MAX_EMBEDDING);
         if let Some(width) = wide.filter(|_| top.is_some()) {
             return Err(Refusal::precondition(format!(
                 "embeddings have at most {MAX_EMBEDDING} numbers here, so that those of {STREAM_CHUNK_RECORDS} records fit a message, and \
@@ -167,13 +193,15 @@ impl ImportDriver {
         top.as_ref().map_or(Ok(()), |top| top.check_inputs(&top_inputs(&all, &model)))?;
         let parameters = top.as_ref().map(StagedTop::parameters);
         heads::restore(&model, k, parameters.as_ref()).map_err(|error| not_together(&error))?;
-        let (digest, classes) = (top.as_ref().map(|top| top.digest().to_owned()), job.class_names.clone());
-        let manifest = Manifest::with_top(model, digest, classes, entry, (entries, None), &job.training_ids)?;
+        let (digest, classes) =
+            (top.as_ref().map(|top| top.digest().to_owned()), job.class_names.clone());
+        let manifest =
+            Manifest::with_top(model, digest, classes, entry, (entries, None), &job.training_ids)?;
         Ok((manifest, top))
     }
 }
 
-/// Staged parts that make no model.
+/// Returns the refusal of staged parts that make no model.
 fn not_together(error: &SpecError) -> Refusal {
     let mend = match error {
         SpecError::SumWidth { .. } => {
@@ -185,7 +213,7 @@ fn not_together(error: &SpecError) -> Refusal {
     Refusal::precondition(format!("what the parties have staged makes no model: {error}{mend}"))
 }
 
-/// What a passive party has staged for the caller, as the manifest has it.
+/// Asks a passive party what it has staged for the caller; returns it as the manifest has it.
 async fn describe(
     party: &PassiveParty,
     caller: &PeerIdentity,
@@ -195,25 +223,37 @@ async fn describe(
     let staged = client::staged(party, caller.name(), &job.class_names, timeout).await?;
     let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", party.peer()));
     check_share(&staged.digest, staged.features).map_err(wrong)?;
-    let entry =
-        PartyEntry { name: party.peer().name.clone(), features: staged.features, share: staged.digest, privacy: None };
+    let entry = PartyEntry {
+        name: party.peer().name.clone(),
+        features: staged.features,
+        share: staged.digest,
+        privacy: None,
+    };
     Ok(Described { entry, sub_model: staged.sub_model })
 }
 
 fn check_share(digest: &str, features: u32) -> Result<(), WireError> {
-    let hex = digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let hex = digest.len() == 64
+        && digest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     if !hex {
-        return Err(WireError::Range { field: "digest", reason: "a SHA-256 in lower-case hexadecimal" });
+        return Err(WireError::Range {
+            field: "digest",
+            reason: "a SHA-256 in lower-case hexadecimal",
+        });
     }
     check_features(features)
 }
 
 async fn receive_job(active: &mut Active) -> Result<Job, Refusal> {
-    let PublishReply::Start(start) = active.receive().await? else { return Err(active.unexpected("start")) };
+    let PublishReply::Start(start) = active.receive().await? else {
+        return Err(active.unexpected("start"));
+    };
     check_class_names(&start.class_names)?;
     check_share(&start.digest, start.features)?;
     if start.training_id_count > MAX_RECORDS {
-        return Err(WireError::Range { field: "training_id_count", reason: "at most 10 million" }.into());
+        return Err(
+            WireError::Range { field: "training_id_count", reason: "at most 10 million" }.into()
+        );
     }
     let expected = start.training_id_count as usize;
     let (mut ids, mut received) = (RecordIdsBuilder::default(), 0);
@@ -223,11 +263,18 @@ async fn receive_job(active: &mut Active) -> Result<Job, Refusal> {
         };
         received += chunk.len();
         if chunk.is_empty() || received > expected {
-            return Err(WireError::Size { field: "training_ids", unit: "records", expected, got: received }.into());
+            return Err(WireError::Size {
+                field: "training_ids",
+                unit: "records",
+                expected,
+                got: received,
+            }
+            .into());
         }
         chunk.iter().for_each(|id| ids.push(id));
     }
-    let training_ids = ids.finish().map_err(|source| WireError::Ids { field: "training_ids", source })?;
+    let training_ids =
+        ids.finish().map_err(|source| WireError::Ids { field: "training_ids", source })?;
     let PublishStart { class_names, features, digest, sub_model, .. } = start;
     Ok(Job { class_names, features, digest, sub_model, training_ids })
 }

@@ -1,4 +1,5 @@
-//! The coordinator: sums logit shares, applies the link function and the defense, drives training, opens audits.
+//! The coordinator: sums logit shares, applies the link function and the defense, drives training,
+//! opens audits.
 //!
 //! It alone sees undefended scores; what leaves it is a [`vfl_shared::types::ReleasedScores`].
 //!

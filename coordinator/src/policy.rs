@@ -1,4 +1,5 @@
-//! Policies made ready for a model: what some defenses are fitted on is fetched, and the key of their noise derived.
+//! Policies prepared for a model: the inputs that some defenses are fitted on are fetched, and the
+//! key of their noise is derived.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,8 +16,9 @@ use crate::config::ServingPolicy;
 use crate::defense::{Grants, Noise, NoiseKey, NoiseSecret, Pipeline, Released};
 use crate::registry::{PublishedModel, Registry};
 
-/// What a policy is made ready for. Each has noise of its own: the live service and the sessions of audits bind a record's share
-/// apart, so that one noise under two shares would tell the noise itself.
+/// The purpose that a policy is prepared for. Each has noise of its own: the live service and the
+/// sessions of audits bind a record's share separately, and one noise under two shares would reveal
+/// the noise itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The live service.
@@ -28,7 +30,7 @@ pub enum Purpose {
 /// A policy, ready to be applied to the scores of one model.
 #[derive(Debug)]
 pub struct ReadyPolicy {
-    /// What was asked for.
+    /// The policy that was asked for.
     pub policy: Policy,
     text: String,
     pipeline: Pipeline,
@@ -37,7 +39,7 @@ pub struct ReadyPolicy {
 }
 
 impl ReadyPolicy {
-    /// A policy that needs nothing fetched, with a key that is known.
+    /// Creates a policy that needs nothing fetched, with a known key.
     #[cfg(test)]
     pub(crate) fn unkeyed(policy: &Policy, classes: usize) -> Self {
         let pipeline = Pipeline::build(&policy.defenses, classes, &Grants::default()).unwrap();
@@ -45,28 +47,30 @@ impl ReadyPolicy {
         Self { policy: policy.clone(), text: policy.to_string(), pipeline, key, leakage }
     }
 
-    /// Whether a defense takes microseconds a score.
+    /// Returns `true` if a defense takes microseconds a score.
     #[must_use]
     pub fn costly(&self) -> bool {
         self.policy.defenses.iter().any(|defense| defense.facts().costly)
     }
 
-    /// The bits that all answers about a record tell at most; `None` where no finite bound holds.
+    /// Returns the most bits that all answers about a record tell; `None` where no finite bound
+    /// holds.
     #[must_use]
     pub fn bits(&self) -> Option<f64> {
         let bits = self.leakage.bits()?;
         // With fresh noise the pipeline's bound is that of one answer.
-        let of_words = self.pipeline.contract().bits.filter(|_| self.policy.noise == NoiseMode::Keyed);
+        let of_words =
+            self.pipeline.contract().bits.filter(|_| self.policy.noise == NoiseMode::Keyed);
         Some(of_words.map_or(bits, |words| bits.min(words)))
     }
 
-    /// What was asked for, in words.
+    /// Returns the text of the policy.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its defenses.
+    /// Returns the pipeline of its defenses.
     #[must_use]
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
@@ -84,8 +88,14 @@ impl ReadyPolicy {
     ///
     /// # Errors
     /// As [`ReadyPolicy::release`].
-    pub fn release_alone(&self, logits: Logits, ids: &RecordIds) -> Result<ReleasedScores, Refusal> {
-        self.pipeline.release_alone(logits, self.noise(ids)).map_err(|e| Refusal::internal(e.to_string()))
+    pub fn release_alone(
+        &self,
+        logits: Logits,
+        ids: &RecordIds,
+    ) -> Result<ReleasedScores, Refusal> {
+        self.pipeline
+            .release_alone(logits, self.noise(ids))
+            .map_err(|e| Refusal::internal(e.to_string()))
     }
 
     fn noise<'a>(&'a self, ids: &'a RecordIds) -> Noise<'a> {
@@ -100,12 +110,13 @@ impl ReadyPolicy {
     }
 }
 
-/// The first defense of a policy that is fitted on scores of the model's training, by name.
+/// Returns the name of the first defense of a policy that is fitted on scores of the model's
+/// training.
 pub(crate) fn fitted_defense(policy: &Policy) -> Option<&'static str> {
     policy.defenses.iter().find(|defense| defense.fitted()).map(DefenseConfig::name)
 }
 
-/// Makes policies ready, and keeps the live one.
+/// The policies of a coordinator: prepares them for a model, and keeps the live one.
 pub struct Policies {
     live: Policy,
     serving: ServingPolicy,
@@ -123,7 +134,8 @@ impl fmt::Debug for Policies {
 }
 
 impl Policies {
-    /// Policies of a coordinator whose live service has the policy `live`, which must keep to the limits of `serving`.
+    /// Creates the policies of a coordinator whose live service has the policy `live`, which must
+    /// keep to the limits of `serving`.
     #[must_use]
     pub fn new(
         live: Policy,
@@ -132,19 +144,28 @@ impl Policies {
         registry: Arc<Registry>,
         passive: Vec<Arc<PassiveParty>>,
     ) -> Self {
-        Self { live, serving, secret, registry, passive, ready: RwLock::default(), turn: tokio::sync::Mutex::default() }
+        Self {
+            live,
+            serving,
+            secret,
+            registry,
+            passive,
+            ready: RwLock::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
-    /// The policy of the live service.
+    /// Returns the policy of the live service.
     #[must_use]
     pub fn live(&self) -> &Policy {
         &self.live
     }
 
-    /// The live policy for a model, made ready on first use.
+    /// Returns the live policy for a model, prepared on first use.
     ///
     /// # Errors
-    /// As [`Policies::prepare`]; FAILED_PRECONDITION where it tells more bits than `max_bits` or the budget of bits allow.
+    /// As [`Policies::prepare`]; FAILED_PRECONDITION where it tells more bits than `max_bits` or
+    /// the budget of bits allow.
     pub async fn live_for(&self, model: &PublishedModel) -> Result<Arc<ReadyPolicy>, Refusal> {
         let version = &model.manifest.version;
         if let Some((of, ready)) = &*self.ready.read().unwrap_or_else(PoisonError::into_inner)
@@ -152,7 +173,7 @@ impl Policies {
         {
             return Ok(ready.clone());
         }
-        // One makes it ready, the others wait for it.
+        // One request prepares it, the others wait.
         let _turn = self.turn.lock().await;
         if let Some((of, ready)) = &*self.ready.read().unwrap_or_else(PoisonError::into_inner)
             && of == version
@@ -160,17 +181,24 @@ impl Policies {
             return Ok(ready.clone());
         }
         self.serving.check_bits(&self.live, model.classes()).map_err(Refusal::precondition)?;
-        let ready = self.prepare(model, &self.live, Purpose::Service).await.map_err(|refusal| match refusal.kind {
-            // Not the caller's doing.
-            RefusalKind::InvalidArgument => {
-                let message = format!("the coordinator's [defense] does not fit the model in service: {refusal}");
-                Refusal::new(RefusalKind::FailedPrecondition, message)
+        let ready = self.prepare(model, &self.live, Purpose::Service).await.map_err(|refusal| {
+            match refusal.kind {
+                // The caller is not at fault.
+                RefusalKind::InvalidArgument => {
+                    let message = format!(
+                        "the coordinator's [defense] does not fit the model in service: {refusal}"
+                    );
+                    Refusal::new(RefusalKind::FailedPrecondition, message)
+                }
+                _ => refusal,
             }
-            _ => refusal,
         })?;
         let passive: u32 = model.manifest.passive_parties.iter().map(|party| party.features).sum();
         let exact = self.live.defenses.iter().all(|defense| defense.leaves() == Leaves::Everything);
-        let linear = model.manifest.model().is_ok_and(|spec| spec.is_softmax_regression(model.classes() as u32));
+        let linear = model
+            .manifest
+            .model()
+            .is_ok_and(|spec| spec.is_softmax_regression(model.classes() as u32));
         if linear && exact && (passive as usize) < model.classes() {
             tracing::warn!(
                 "warning: exact scores of {} classes and {passive} passive features: differences of the scores alone give back features that \
@@ -179,16 +207,18 @@ impl Policies {
             );
         }
         let ready = Arc::new(ready);
-        *self.ready.write().unwrap_or_else(PoisonError::into_inner) = Some((version.clone(), ready.clone()));
+        *self.ready.write().unwrap_or_else(PoisonError::into_inner) =
+            Some((version.clone(), ready.clone()));
         Ok(ready)
     }
 
-    /// Makes a policy ready for a model: asks the passive parties for their parameters if a defense needs them, reads the
-    /// calibration scores of the model's training if one is fitted on them.
+    /// Prepares a policy for a model: asks the passive parties for their parameters if a defense
+    /// needs them, reads the calibration scores of the model's training if one is fitted on them.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION naming what a defense lacks; PERMISSION_DENIED where a passive party does not grant its
-    /// parameters to the coordinator; INVALID_ARGUMENT for parameters that do not fit the model.
+    /// FAILED_PRECONDITION naming what a defense lacks; PERMISSION_DENIED where a passive party
+    /// does not grant its parameters to the coordinator; INVALID_ARGUMENT for parameters that do
+    /// not fit the model.
     pub async fn prepare(
         &self,
         model: &PublishedModel,
@@ -197,14 +227,17 @@ impl Policies {
     ) -> Result<ReadyPolicy, Refusal> {
         let version = &model.manifest.version;
         let weights = match policy.defenses.iter().find(|defense| defense.needs_passive_weights()) {
-            Some(defense) => Some(self.passive_weights(defense.name(), version, model.classes()).await?),
+            Some(defense) => {
+                Some(self.passive_weights(defense.name(), version, model.classes()).await?)
+            }
             None => None,
         };
         let calibration = if let Some(fitted) = fitted_defense(policy) {
             let registry = self.registry.clone();
             let manifest = model.manifest.clone();
             let read = tokio::task::spawn_blocking(move || registry.calibration(&manifest)).await;
-            let scores = read.map_err(|_| Refusal::internal("reading the calibration scores failed"))?;
+            let scores =
+                read.map_err(|_| Refusal::internal("reading the calibration scores failed"))?;
             let scores = scores.map_err(|e| Refusal::internal(e.to_string()))?;
             Some(scores.ok_or_else(|| {
                 let mend = match model.manifest.training {
@@ -218,23 +251,32 @@ impl Policies {
         } else {
             None
         };
-        // The text names every parameter: another parameter, other noise.
+        // The text names every parameter: another parameter gives other noise.
         let text = policy.to_string();
-        // Not the version: the active party moves that at will, by renaming a class.
+        // Not the version: the active party can change that at will, by renaming a class.
         let service = self.secret.key(&model.passive_fingerprint, &text);
-        // What is fitted is the same for both, so that an audit is of the codebook in service.
-        let (defenses, classes, seed) = (policy.defenses.clone(), model.classes(), service.training_seed());
+        // Defenses are fitted alike for both purposes, so that an audit is of the codebook in
+        // service.
+        let (defenses, classes, seed) =
+            (policy.defenses.clone(), model.classes(), service.training_seed());
         let key = match purpose {
             Purpose::Service => service,
-            Purpose::Audit => self.secret.key(&model.passive_fingerprint, &format!("audit: {text}")),
+            Purpose::Audit => {
+                self.secret.key(&model.passive_fingerprint, &format!("audit: {text}"))
+            }
         };
         let build = move || {
-            let grants = Grants { passive_weights: weights.as_ref(), calibration: calibration.as_ref(), seed };
+            let grants = Grants {
+                passive_weights: weights.as_ref(),
+                calibration: calibration.as_ref(),
+                seed,
+            };
             Pipeline::build(&defenses, classes, &grants)
         };
         // A codebook takes a while to fit, and a purifier to train.
-        let built =
-            tokio::task::spawn_blocking(build).await.map_err(|_| Refusal::internal("fitting a defense failed"))?;
+        let built = tokio::task::spawn_blocking(build)
+            .await
+            .map_err(|_| Refusal::internal("fitting a defense failed"))?;
         let pipeline = built.map_err(|e| {
             let shown: String = text.chars().take(120).collect();
             Refusal::invalid(format!("policy `{shown}`: {e}"))
@@ -243,14 +285,18 @@ impl Policies {
         Ok(ReadyPolicy { policy: policy.clone(), text, pipeline, key, leakage })
     }
 
-    /// W_pas of all passive parties side by side, in the order of summation, which `defense` needs.
+    /// Returns W_pas of all passive parties side by side, in the order of summation; `defense`
+    /// needs it.
     async fn passive_weights(
         &self,
         defense: &str,
         version: &ModelVersion,
         classes: usize,
     ) -> Result<DMatrix<f64>, Refusal> {
-        let blocks = try_join_all(self.passive.iter().map(|party| party.release_parameters(version, classes))).await;
+        let blocks = try_join_all(
+            self.passive.iter().map(|party| party.release_parameters(version, classes)),
+        )
+        .await;
         let blocks = blocks.map_err(|refusal| match refusal.kind {
             RefusalKind::PermissionDenied => {
                 let message = format!("`{defense}` needs the passive parameters: {refusal}");

@@ -1,4 +1,4 @@
-//! Putting a model in service: what trained and imported models share of publishing.
+//! Putting a model in service: the steps that trained and imported models share.
 
 use std::collections::HashSet;
 
@@ -10,27 +10,34 @@ use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName};
 use crate::catalogue::Turns;
 use crate::registry::{Manifest, Registry, TrainingSummary};
 
-/// Refuses an active party that is not the one whose model is in service. `doing` ends the sentence, such as "train another".
+/// Refuses an active party that is not the one whose model is in service. `doing` ends the
+/// sentence, such as "train another".
 ///
 /// # Errors
 /// PERMISSION_DENIED naming the owner.
-pub(crate) fn check_owner(registry: &Registry, caller: &PartyName, doing: &str) -> Result<(), Refusal> {
+pub(crate) fn check_owner(
+    registry: &Registry,
+    caller: &PartyName,
+    doing: &str,
+) -> Result<(), Refusal> {
     match registry.current() {
         Some(model) if model.manifest.active_party.name != *caller => {
             let owner = &model.manifest.active_party.name;
-            let message = format!("the model in service is active party `{owner}`'s; only it may {doing}");
+            let message =
+                format!("the model in service is active party `{owner}`'s; only it may {doing}");
             Err(Refusal::new(RefusalKind::PermissionDenied, message))
         }
         _ => Ok(()),
     }
 }
 
-/// The second phase of publishing: `confirmed` has every party bind its share to the manifest's version; then, and only if
-/// all of them have, the coordinator switches. A failure before the switch leaves the old version in service, whole at every
-/// party. Nobody is asked to bind anything once the turn is lost.
+/// Runs the second phase of publishing. `confirmed` has every party bind its share to the
+/// manifest's version; then, and only if all of them have, the coordinator switches. A failure
+/// before the switch leaves the old version in service, whole at every party. Nobody is asked to
+/// bind anything once the turn is lost.
 ///
 /// # Errors
-/// What `confirmed` says; otherwise as [`Turns::check`] and [`Turns::publish`].
+/// The error of `confirmed`; otherwise as [`Turns::check`] and [`Turns::publish`].
 pub(crate) async fn put_in_service(
     turn: &mut Turns<'_>,
     manifest: Manifest,
@@ -46,18 +53,24 @@ pub(crate) async fn put_in_service(
 /// Checks the class names of a model that is to be published.
 ///
 /// # Errors
-/// [`WireError::Range`] unless they are 2 to 65 536 distinct names of 1 to 128 bytes without control characters.
+/// [`WireError::Range`] unless they are 2 to 65 536 distinct names of 1 to 128 bytes without
+/// control characters.
 pub(crate) fn check_class_names(names: &[String]) -> Result<(), WireError> {
     let distinct: HashSet<&String> = names.iter().collect();
-    let good = |name: &String| (1..=128).contains(&name.len()) && !name.chars().any(char::is_control);
-    if !(2..=65_536).contains(&names.len()) || distinct.len() != names.len() || !names.iter().all(good) {
+    let good =
+        |name: &String| (1..=128).contains(&name.len()) && !name.chars().any(char::is_control);
+    if !(2..=65_536).contains(&names.len())
+        || distinct.len() != names.len()
+        || !names.iter().all(good)
+    {
         let reason = "2 to 65536 distinct names of 1 to 128 bytes";
         return Err(WireError::Range { field: "class_names", reason });
     }
     Ok(())
 }
 
-/// Checks the number of features that a party says it has. The bound on an active party's shares of a training grows with it.
+/// Checks the number of features that a party reports. The bound on an active party's shares of a
+/// training grows with it.
 ///
 /// # Errors
 /// [`WireError::Range`] beyond what any party's data may have.
@@ -68,10 +81,15 @@ pub(crate) fn check_features(features: u32) -> Result<(), WireError> {
     Err(WireError::Range { field: "features", reason: "at most 10000" })
 }
 
-/// How a model came about: by `training`, or, if there was none here, from files; its training elsewhere is then said to have
-/// used `training_ids` records. The privacy of its parties is left out.
+/// Describes the origin of a model: `training`, or, if there was none here, files; its training
+/// elsewhere is then said to have used `training_ids` records. The privacy of its parties is left
+/// out.
 #[must_use]
-pub fn published(version: &ModelVersion, training: Option<&TrainingSummary>, training_ids: usize) -> Published {
+pub fn published(
+    version: &ModelVersion,
+    training: Option<&TrainingSummary>,
+    training_ids: usize,
+) -> Published {
     let version = version.clone();
     match training {
         Some(summary) => Published {

@@ -12,31 +12,31 @@ pub use crate::secret_file::SecretFileError;
 /// The environment variable that holds the secret instead of the file: 64 hexadecimal digits.
 pub const VARIABLE: &str = "CLOISON_NOISE_SECRET";
 
-/// What a secret looks like.
+/// The form of a secret, for messages.
 const FORM: &str = "a noise secret is 64 hexadecimal digits";
 
-/// What to do about a file that holds none.
+/// Advice for a file that holds no secret.
 const FIX: &str = "restore it from a backup";
 
-/// Why there is no secret. Never shows any of it.
+/// Errors from reading or making the secret. None shows any of it.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The file.
+    /// An error of the file.
     #[error("the noise secret: {0}")]
     File(#[from] SecretFileError),
-    /// The environment holds something else than a secret.
+    /// The environment variable holds something else than a secret.
     #[error("${VARIABLE}: {FORM}; set it to the secret, or remove the variable to use the file")]
     Malformed,
-    /// It was there once.
+    /// The file of the secret is gone, though the ledger was begun with it.
     #[error(
         "the noise secret {} is gone, though the ledger was begun with it (fingerprint {fingerprint}): with another one every \
          answer would move; restore it from a backup, or move the ledger away and begin a new one with \
          `coordinator serve --begin-new-ledger`", path.display()
     )]
     Lost {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Fingerprint of the secret.
+        /// The fingerprint of the secret.
         fingerprint: String,
     },
     /// The ledger, which may know the secret, cannot be read.
@@ -44,12 +44,17 @@ pub enum SecretError {
     Ledger(#[from] LedgerError),
 }
 
-/// The secret of the environment if it is set, else that of `noise.secret` in the state directory. If there is none, one is
-/// made, readable by the owner alone, unless the ledger knows that there was one.
+/// Returns the secret of the environment if it is set, else that of `noise.secret` in the state
+/// directory. If there is none, makes one, readable by the owner alone, unless the ledger knows
+/// that there was one.
 ///
 /// # Errors
-/// [`SecretError`] when it cannot be read or written, is malformed, can be read by others, or is lost.
-pub async fn noise_secret(state_dir: &Path, ledger: Option<&LedgerConfig>) -> Result<NoiseSecret, SecretError> {
+/// [`SecretError`] when it cannot be read or written, is malformed, can be read by others, or is
+/// lost.
+pub async fn noise_secret(
+    state_dir: &Path,
+    ledger: Option<&LedgerConfig>,
+) -> Result<NoiseSecret, SecretError> {
     if let Ok(text) = std::env::var(VARIABLE) {
         return unhex(text.trim()).map(NoiseSecret::new).ok_or(SecretError::Malformed);
     }

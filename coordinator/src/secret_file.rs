@@ -1,4 +1,5 @@
-//! Files of 32 secret bytes, as 64 hexadecimal digits: made at random when they are needed first, readable by their owner alone.
+//! Files of 32 secret bytes, as 64 hexadecimal digits: made at random when they are first needed,
+//! readable by their owner alone.
 
 use std::path::{Path, PathBuf};
 
@@ -6,26 +7,27 @@ use rand::Rng;
 use vfl_shared::state_file::{StateFile, StateFileError};
 use vfl_shared::{hex, unhex};
 
-/// What such a file holds.
+/// The form of such a file, for messages.
 const FORM: &str = "a secret is 64 hexadecimal digits";
 
-/// Why there is no secret. Never shows any of it.
+/// Errors from reading or making a secret file. None shows any of the secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretFileError {
-    /// The file.
+    /// An error of the file.
     #[error(transparent)]
     File(#[from] StateFileError),
-    /// Others may read it.
+    /// The file can be read by others.
     #[error("{} can be read by others (mode {mode:o}); run `chmod 600` on it", path.display())]
     Readable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
 }
 
-/// The secret of a file; `None` if there is no such file. `fix`: what to do where the file holds none.
+/// Reads the secret of a file; `None` if there is no such file. `fix` says what to do where the
+/// file holds none.
 pub(crate) fn read(path: &Path, fix: &'static str) -> Result<Option<[u8; 32]>, SecretFileError> {
     let file = StateFile::new(path, fix);
     let Some(content) = file.read()? else { return Ok(None) };
@@ -41,7 +43,7 @@ pub(crate) fn read(path: &Path, fix: &'static str) -> Result<Option<[u8; 32]>, S
     Ok(Some(unhex(text.trim()).ok_or_else(|| file.damaged(FORM))?))
 }
 
-/// Writes a new secret.
+/// Writes a new secret and returns it.
 pub(crate) fn make(path: &Path, fix: &'static str) -> Result<[u8; 32], SecretFileError> {
     let mut secret = [0; 32];
     rand::rng().fill_bytes(&mut secret);
@@ -75,7 +77,10 @@ mod tests {
         for bad in ["", "ab", &"g".repeat(64), &"é".repeat(32), &"a".repeat(63)] {
             std::fs::write(&path, bad).unwrap();
             let error = again().unwrap_err();
-            assert!(matches!(error, SecretFileError::File(StateFileError::Damaged { .. })), "{error}");
+            assert!(
+                matches!(error, SecretFileError::File(StateFileError::Damaged { .. })),
+                "{error}"
+            );
         }
         std::fs::write(&path, format!("{}\n", "A1".repeat(32))).unwrap();
         assert_eq!(again().unwrap(), [0xa1; 32]);

@@ -1,4 +1,4 @@
-//! The gRPC face of the coordinator.
+//! The gRPC service of the coordinator.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -16,8 +16,12 @@ use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
 use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, rough};
-use vfl_shared::service::{Role, ServeError, TlsError, Unread, caller, own_task, serve, until_stopped};
+use vfl_shared::rpc::{
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, rough,
+};
+use vfl_shared::service::{
+    Role, ServeError, TlsError, Unread, caller, own_task, serve, until_stopped,
+};
 use vfl_shared::types::{ModelVersion, RecordIds};
 
 use crate::account::Account;
@@ -41,50 +45,50 @@ use crate::training::TrainingDriver;
 use crate::window::answers;
 use crate::wire::{bytes_of, described};
 
-/// Why the coordinator cannot start, or stopped.
+/// Errors from starting or running the coordinator.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The state directory.
+    /// An error of the registry in the state directory.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// Another coordinator has it.
+    /// Another coordinator uses the state directory.
     #[error(
         "state_dir {} is in use by another coordinator; coordinators that share a ledger have a state_dir each", .0.display()
     )]
     InUse(PathBuf),
-    /// The lock.
+    /// The state directory cannot be locked.
     #[error("cannot lock {}: {source}", path.display())]
     Lock {
-        /// The file.
+        /// The path of the lock.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// An address or a certificate.
+    /// An address or a certificate is not valid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The configured defense.
+    /// The configured defense is not valid.
     #[error(transparent)]
     Defense(#[from] DefenseError),
-    /// A policy that tells more bits than the config allows, for the model in service.
+    /// The policy tells more bits than the config allows, for the model in service.
     #[error("{0}")]
     Bits(String),
-    /// The query ledger.
+    /// An error of the query ledger.
     #[error("ledger: {0}")]
     Ledger(#[from] LedgerError),
-    /// The sets of records that audits were summarised over.
+    /// An error of the sets of records that audits were summarised over.
     #[error("the sets of earlier audits: {0}")]
     Audits(SessionsError),
-    /// The models that several coordinators have in common.
+    /// An error of the models that several coordinators have in common.
     #[error("models of the coordinators that share the ledger: {0}")]
     Catalogue(#[from] CatalogueError),
-    /// The secret that noise is keyed by.
+    /// An error of the secret that noise is keyed by.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The address for metrics.
+    /// The endpoint for metrics cannot be opened.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
-    /// The transport.
+    /// An error of the transport.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
@@ -112,14 +116,15 @@ pub async fn run(
     let traced = settings.monitoring.traces.as_ref();
     let traces = Traces::open(traced, identity.role().as_str(), identity.name().as_str(), &monitor);
     let registry = Arc::new(Registry::open(&settings.state_dir)?);
-    // Alone, the ledger's lock keeps a second one away.
+    // If the ledger is not shared, its lock keeps a second coordinator away.
     let shared = settings.ledger.as_ref().is_some_and(|ledger| ledger.shared);
     let lock = if shared { Some(hold(&settings.state_dir)?) } else { None };
     let passive = settings
         .passive_parties
         .iter()
         .map(|peer| {
-            let party = PassiveParty::new(&settings.credentials, peer.clone(), settings.peer_timeout)?;
+            let party =
+                PassiveParty::new(&settings.credentials, peer.clone(), settings.peer_timeout)?;
             Ok(Arc::new(party.measured(&monitor)))
         })
         .collect::<Result<Vec<_>, TlsError>>()?;
@@ -127,7 +132,8 @@ pub async fn run(
     let terms = settings.terms();
     let meter = LedgerMeter::default();
     monitor.register(|registry| meter.register(registry));
-    let ledger = settings.ledger.clone().map(|config| LedgerConfig { derive, terms, meter, ..config });
+    let ledger =
+        settings.ledger.clone().map(|config| LedgerConfig { derive, terms, meter, ..config });
     let secret = noise_secret(&settings.state_dir, ledger.as_ref()).await?;
     tracing::info!(policy = %settings.policy(), noise_secret = %secret.fingerprint(), "what is released");
     tell_bits(&settings.policy(), registry.current().map(|model| model.classes()));
@@ -157,7 +163,9 @@ pub async fn run(
         catalogue: catalogue.clone(),
         passive: passive.clone(),
         policies: Policies::new(settings.policy(), serving, secret, registry, passive.clone()),
-        audits: Sessions::new(settings.audit, &settings.state_dir, replicas).await.map_err(RunError::Audits)?,
+        audits: Sessions::new(settings.audit, &settings.state_dir, replicas)
+            .await
+            .map_err(RunError::Audits)?,
         serving,
         release: settings.release,
         account,
@@ -173,7 +181,8 @@ pub async fn run(
         active_party: settings.active_party,
         live: live.clone(),
     });
-    let imports = Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });
+    let imports =
+        Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });
     let tracer = traces.tracer();
     let service = |stop| Service { engine: engine.clone(), tracer, driver, imports, relay, stop };
     let routes = |stop| {
@@ -184,7 +193,8 @@ pub async fn run(
         )
     };
     let _metrics = Endpoint::open(settings.monitoring.metrics, &monitor).await?;
-    let served = serve(listener, &settings.credentials, &settings.limits, &monitor, routes, shutdown);
+    let served =
+        serve(listener, &settings.credentials, &settings.limits, &monitor, routes, shutdown);
     let ended = tokio::select! {
         ended = served => ended,
         () = catalogue.watch() => Ok(()),
@@ -195,7 +205,7 @@ pub async fn run(
     Ok(ended?)
 }
 
-/// Tells the log how many bits of a record the policy tells, and warns where there is no bound.
+/// Logs how many bits of a record the policy tells, and warns where there is no bound.
 fn tell_bits(policy: &Policy, classes: Option<usize>) {
     let said = policy_in_bits(policy, classes.as_slice());
     match policy.leakage(classes.unwrap_or(2)).bits() {
@@ -205,7 +215,8 @@ fn tell_bits(policy: &Policy, classes: Option<usize>) {
     }
 }
 
-/// Takes the lock of a state directory: several coordinators share a database, and each has a directory of its own.
+/// Takes the lock of a state directory: several coordinators share a database, and each has a
+/// directory of its own.
 fn hold(state_dir: &std::path::Path) -> Result<std::fs::File, RunError> {
     let path = state_dir.join("lock");
     match vfl_shared::files::lock(&path) {
@@ -215,7 +226,7 @@ fn hold(state_dir: &std::path::Path) -> Result<std::fs::File, RunError> {
     }
 }
 
-/// Finds the passive fingerprint of a version that an older ledger names.
+/// Returns the source of passive fingerprints of the versions that an older ledger names.
 fn derive(state_dir: &std::path::Path) -> Derive {
     let state_dir = state_dir.to_owned();
     Derive::new(move |version| {
@@ -232,7 +243,7 @@ impl Coordinator for Service {
         &self,
         _request: Request<pb::DescribeModelRequest>,
     ) -> Result<Response<pb::DescribeModelResponse>, Status> {
-        // As new as can be; without the database, what is known here.
+        // The newest state, if the database answers; otherwise what is known here.
         let _ = self.engine.catalogue.look().await;
         let model = self.engine.model()?;
         let m = &model.manifest;
@@ -250,7 +261,9 @@ impl Coordinator for Service {
             active_privacy: m.active_party.privacy.as_ref().map(Into::into),
             model: Some((&model.spec).into()),
             top_shown: self.engine.shows_top(&model),
-            training: Some(published(&m.version, m.training.as_ref(), model.training_records()).into()),
+            training: Some(
+                published(&m.version, m.training.as_ref(), model.training_records()).into(),
+            ),
         }))
     }
 
@@ -346,10 +359,13 @@ impl Coordinator for Service {
         Ok(Response::new(pb::ReleaseTopModelResponse { top_model: top.to_wire() }))
     }
 
-    async fn predict(&self, request: Request<pb::PredictRequest>) -> Result<Response<pb::PredictResponse>, Status> {
+    async fn predict(
+        &self,
+        request: Request<pb::PredictRequest>,
+    ) -> Result<Response<pb::PredictResponse>, Status> {
         let caller = caller(&request)?;
         let parent = Context::of(request.metadata());
-        // Boxed, here and below: it is handed on several times before it runs, and is large.
+        // Boxed, here and below: the future is large and is handed on several times before it runs.
         let work = Box::pin(async {
             let request = Prediction::try_from(request.into_inner())?;
             Ok(Response::new(self.engine.predict(&caller, request).await?.into()))
@@ -365,18 +381,23 @@ impl Coordinator for Service {
     ) -> Result<Response<Self::PredictStreamStream>, Status> {
         let caller = caller(&request)?;
         let unread = Unread::of(&request);
-        // All messages of the stream are of one trace.
+        // All messages of the stream belong to one trace.
         let parent = Context::of(request.metadata());
         let (engine, tracer) = (self.engine.clone(), self.tracer.clone());
-        // A stop shows in the answers as an error: an end without one would read as all of them.
+        // A stop shows in the answers as an error: an end without one would look like the end of
+        // all answers.
         let messages = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator");
-        let hold = move |answer: &pb::PredictResponse| unread.as_ref().map(|unread| unread.hold(answer)).transpose();
+        let hold = move |answer: &pb::PredictResponse| {
+            unread.as_ref().map(|unread| unread.hold(answer)).transpose()
+        };
         let answer = move |message| {
             let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
             let answer = async move {
                 let work = Box::pin(async {
                     let request = Prediction::try_from(message)?;
-                    Ok::<pb::PredictResponse, Status>(engine.predict(&caller, request).await?.into())
+                    Ok::<pb::PredictResponse, Status>(
+                        engine.predict(&caller, request).await?.into(),
+                    )
                 });
                 tracer.serve(traces::Name::Predict, parent, work).await
             };
@@ -396,7 +417,8 @@ impl Coordinator for Service {
         };
         let wanted = match (caller.role(), wanted) {
             (Role::ActiveParty, Some(name)) if name != *caller.name() => {
-                let message = format!("an active party sees its own entries, not those of `{name}`");
+                let message =
+                    format!("an active party sees its own entries, not those of `{name}`");
                 return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
             }
             (Role::ActiveParty, _) => Some(caller.name().clone()),
@@ -411,18 +433,28 @@ impl Coordinator for Service {
     ) -> Result<Response<pb::OpenAuditResponse>, Status> {
         let auditor = caller(&request)?;
         let request = request.into_inner();
-        // First: who may not audit is told nothing of anybody.
+        // Checked first: a caller that may not audit learns nothing about anybody.
         self.engine.audits.allowed()?;
-        let model = self.engine.model_named(&WireError::model_version(request.model_version)?).await?;
+        let model =
+            self.engine.model_named(&WireError::model_version(request.model_version)?).await?;
         let policy = Policy::try_from(&require("policy", request.policy)?)?;
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         let active = WireError::party_name("active_party", request.active_party)?;
         self.engine.audits.check(&ids)?;
-        let trained =
-            self.engine.catalogue.registry().trained_on(&model, ids.iter()).into_iter().filter(|t| *t).count();
+        let trained = self
+            .engine
+            .catalogue
+            .registry()
+            .trained_on(&model, ids.iter())
+            .into_iter()
+            .filter(|t| *t)
+            .count();
         if trained > 0 && !self.engine.serving.training_records {
-            let message =
-                format!("{} of the {} records were used in training; audit others", rough(trained), ids.len());
+            let message = format!(
+                "{} of the {} records were used in training; audit others",
+                rough(trained),
+                ids.len()
+            );
             tracing::warn!(auditor = %auditor, trained, records = ids.len(), "audit session refused: training records");
             return Err(Refusal::precondition(message).into());
         }
@@ -435,9 +467,14 @@ impl Coordinator for Service {
             bits: ready.bits(),
             notes: ready.pipeline().notes(),
         };
-        let (audit_session, row_budget) = self.engine.audits.open(&model, active, ready, &ids).await?;
+        let (audit_session, row_budget) =
+            self.engine.audits.open(&model, active, ready, &ids).await?;
         tracing::info!(auditor = %auditor, policy = %policy, records = ids.len(), "audit session opened");
-        Ok(Response::new(pb::OpenAuditResponse { audit_session, row_budget, promise: Some(promise) }))
+        Ok(Response::new(pb::OpenAuditResponse {
+            audit_session,
+            row_budget,
+            promise: Some(promise),
+        }))
     }
 
     async fn close_audit(

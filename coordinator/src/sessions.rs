@@ -1,7 +1,8 @@
-//! Audit sessions as requests use them: of this coordinator alone, or of all that share a ledger.
+//! Audit sessions for requests: those of this coordinator alone, or of all that share a ledger.
 //!
-//! A session of several is in their database: what it is about, the rows left, the shares bound, what was released. Each coordinator
-//! keeps what does not change of it, its records and its policy made ready, in memory.
+//! A shared session is in the database: what it is about, the rows left, the shares bound, what was
+//! released. Each coordinator keeps in memory what does not change of it: its records and its
+//! prepared policy.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,18 +21,18 @@ use crate::registry::PublishedModel;
 use crate::replicas::{Ended, Opened, Replicas, SessionLimits, Spent, StoredSession};
 use crate::share::ShareHash;
 
-/// Why sessions cannot be had.
+/// Errors from opening the sessions.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionsError {
-    /// The sets of earlier audits in the state directory.
+    /// An error of the sets of earlier audits in the state directory.
     #[error(transparent)]
     File(#[from] StateFileError),
-    /// The database.
+    /// An error of the database.
     #[error(transparent)]
     Database(#[from] LedgerError),
 }
 
-/// The open sessions.
+/// The open audit sessions.
 #[derive(Debug)]
 pub struct Sessions {
     here: Arc<Audits>,
@@ -39,7 +40,7 @@ pub struct Sessions {
     shared: Option<Arc<Replicas>>,
 }
 
-/// A session, for one request.
+/// An audit session, for one request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     session: Arc<Session>,
@@ -48,7 +49,7 @@ pub struct Asked {
 }
 
 impl Sessions {
-    /// No session yet, or those that are open in the database.
+    /// Creates the sessions: none yet, or those that are open in the database.
     ///
     /// # Errors
     /// [`SessionsError`].
@@ -59,14 +60,15 @@ impl Sessions {
     ) -> Result<Self, SessionsError> {
         let here = Arc::new(Audits::new(policy, state_dir)?);
         if let Some(replicas) = &shared
-            && let Some(sets) = StateFile::new(state_dir.join("audited.sets"), "restore it from a backup").read()?
+            && let Some(sets) =
+                StateFile::new(state_dir.join("audited.sets"), "restore it from a backup").read()?
         {
             replicas.adopt_sets(&sets).await?;
         }
         Ok(Self { here, policy, shared })
     }
 
-    /// See [`Audits::allowed`].
+    /// Checks that the operator allows audits: see [`Audits::allowed`].
     ///
     /// # Errors
     /// PERMISSION_DENIED when the operator does not allow audits.
@@ -74,10 +76,10 @@ impl Sessions {
         self.here.allowed()
     }
 
-    /// See [`Audits::check`].
+    /// Checks that a session about these records may be opened: see [`Audits::check`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Audits::check`].
     pub fn check(&self, ids: &RecordIds) -> Result<(), Refusal> {
         self.here.check(ids)
     }
@@ -86,7 +88,7 @@ impl Sessions {
         i64::try_from(self.policy.session_lifetime_s).unwrap_or(i64::MAX / 2)
     }
 
-    /// Opens a session and gives its secret name and its budget in rows.
+    /// Opens a session; returns its secret name and its budget in rows.
     ///
     /// # Errors
     /// As [`Audits::open`]; UNAVAILABLE if the database does not answer.
@@ -107,7 +109,8 @@ impl Sessions {
             model: version.as_str().to_owned(),
             passive: passive.clone(),
             active_party: active_party.as_str().to_owned(),
-            policy: serde_json::to_string(&policy.policy).map_err(|e| Refusal::internal(e.to_string()))?,
+            policy: serde_json::to_string(&policy.policy)
+                .map_err(|e| Refusal::internal(e.to_string()))?,
             records: ids.iter().flat_map(|id| [id, "\n"]).collect(),
             rows_left: i64::try_from(budget).unwrap_or(i64::MAX),
         };
@@ -127,7 +130,8 @@ impl Sessions {
         Ok((name, budget))
     }
 
-    /// An open session, for the party that may use it; made ready here if another coordinator has opened it.
+    /// Returns an open session to the party that may use it; prepares it here if another
+    /// coordinator has opened it.
     ///
     /// # Errors
     /// As [`Audits::find`]; UNAVAILABLE if the database does not answer.
@@ -144,7 +148,8 @@ impl Sessions {
         };
         let session = match self.here.find(name, caller) {
             Err(refusal) if refusal.kind == RefusalKind::NotFound => {
-                let stored = replicas.session(name, lifetime_s).await.map_err(|e| unavailable(&e))?;
+                let stored =
+                    replicas.session(name, lifetime_s).await.map_err(|e| unavailable(&e))?;
                 self.ready(name, stored.ok_or_else(unknown)?, model, policies).await?;
                 self.here.find(name, caller)?
             }
@@ -160,7 +165,8 @@ impl Sessions {
         model: &PublishedModel,
         policies: &Policies,
     ) -> Result<(), Refusal> {
-        let damaged = || Refusal::internal("the audit session in the database is damaged; open another one");
+        let damaged =
+            || Refusal::internal("the audit session in the database is damaged; open another one");
         if stored.model != model.manifest.version.as_str() {
             return Err(replaced());
         }
@@ -173,18 +179,20 @@ impl Sessions {
         Ok(())
     }
 
-    /// Ends a session, and says what its policy cost unless that is not wanted.
+    /// Ends a session and, unless `without_summary`, returns the cost of its policy.
     ///
     /// # Errors
-    /// NOT_FOUND when there is none of that name, UNAVAILABLE when the set cannot be recorded.
+    /// NOT_FOUND when no session has that name, UNAVAILABLE when the set cannot be recorded.
     pub async fn close(&self, name: String, without_summary: bool) -> Result<Closed, Refusal> {
         let Some(replicas) = &self.shared else {
             let here = self.here.clone();
-            let closed = tokio::task::spawn_blocking(move || here.close(&name, without_summary)).await;
+            let closed =
+                tokio::task::spawn_blocking(move || here.close(&name, without_summary)).await;
             return closed.map_err(|_| Refusal::internal("closing the session failed"))?;
         };
         self.here.forget(&name);
-        let ended = replicas.end_session(&name).await.map_err(|e| unavailable(&e))?.ok_or_else(unknown)?;
+        let ended =
+            replicas.end_session(&name).await.map_err(|e| unavailable(&e))?.ok_or_else(unknown)?;
         if without_summary {
             return Ok(Closed::silent());
         }
@@ -193,7 +201,8 @@ impl Sessions {
         let (mut rows, mut utility) = (0, UtilityTotals::default());
         for (released, cost) in costs {
             rows += u64::try_from(released).unwrap_or_default();
-            let lost = || Refusal::internal("the sums of the session are damaged; open another one");
+            let lost =
+                || Refusal::internal("the sums of the session are damaged; open another one");
             utility += UtilityTotals::from_text(&cost).ok_or_else(lost)?;
         }
         let closed = |cost| Closed { rows, records: released, cost };
@@ -209,40 +218,53 @@ impl Sessions {
 }
 
 impl Asked {
-    /// What the session is about.
+    /// Returns the session itself.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Takes rows off the budget, before anything is computed: rows that fail cost too. Gives how often the models of the coordinators
-    /// had changed then.
+    /// Takes rows off the budget before anything is computed, so that rows that fail cost too.
+    /// Returns how often the models of the coordinators had changed then.
     ///
     /// # Errors
-    /// As [`Session::spend`]; NOT_FOUND for a session that was closed elsewhere; UNAVAILABLE if the database does not answer.
+    /// As [`Session::spend`]; NOT_FOUND for a session that was closed elsewhere; UNAVAILABLE if the
+    /// database does not answer.
     pub async fn spend(&self, rows: u64) -> Result<u64, Refusal> {
-        let Some((replicas, name)) = &self.shared else { return self.session.spend(rows).map(|()| 0) };
-        match replicas.spend_session(name, rows, self.lifetime_s).await.map_err(|e| unavailable(&e))? {
+        let Some((replicas, name)) = &self.shared else {
+            return self.session.spend(rows).map(|()| 0);
+        };
+        match replicas
+            .spend_session(name, rows, self.lifetime_s)
+            .await
+            .map_err(|e| unavailable(&e))?
+        {
             Spent::Yes { changes } => Ok(changes),
             Spent::Left(left) => Err(Session::spent(left, rows)),
             Spent::Gone => Err(unknown()),
         }
     }
 
-    /// See [`Session::bind`].
+    /// Binds the logit shares of records: see [`Session::bind`].
     ///
     /// # Errors
     /// UNAVAILABLE if the database does not answer.
-    pub async fn bind(&self, passive: &str, ids: &RecordIds, shares: &[ShareHash]) -> Result<Vec<bool>, Refusal> {
+    pub async fn bind(
+        &self,
+        passive: &str,
+        ids: &RecordIds,
+        shares: &[ShareHash],
+    ) -> Result<Vec<bool>, Refusal> {
         let Some((replicas, _)) = &self.shared else {
             return Ok(self.session.bind(ids.iter().zip(shares.iter().copied())));
         };
         if self.session.policy.policy.unbound_shares {
             return Ok(vec![true; ids.len()]);
         }
-        // Only the session's records are kept, which are bounded in number.
-        let ours: Vec<usize> =
-            (0..ids.len()).filter(|&at| ids.get(at).is_some_and(|id| self.session.contains(id))).collect();
+        // Only shares of the session's records are kept, so their number is bounded.
+        let ours: Vec<usize> = (0..ids.len())
+            .filter(|&at| ids.get(at).is_some_and(|id| self.session.contains(id)))
+            .collect();
         let asked: Vec<(&str, ShareHash)> =
             ours.iter().filter_map(|&at| Some((ids.get(at)?, *shares.get(at)?))).collect();
         let same = replicas.bind(passive, &asked).await.map_err(|e| unavailable(&e))?;
@@ -253,10 +275,11 @@ impl Asked {
         Ok(bound)
     }
 
-    /// Adds what a release of the records `ids` cost.
+    /// Adds the cost of releasing the records `ids`.
     ///
     /// # Errors
-    /// NOT_FOUND for a session that was closed elsewhere, UNAVAILABLE if the database does not answer: nothing may be released then.
+    /// NOT_FOUND for a session that was closed elsewhere, UNAVAILABLE if the database does not
+    /// answer: nothing may be released then.
     pub async fn measure(
         &self,
         ids: &RecordIds,
@@ -267,7 +290,9 @@ impl Asked {
             self.session.measure(ids, scores, released);
             return Ok(());
         };
-        let cost = |first: &[usize]| Session::cost_of(first, scores, released).unwrap_or_default().to_text();
+        let cost = |first: &[usize]| {
+            Session::cost_of(first, scores, released).unwrap_or_default().to_text()
+        };
         match replicas.measure(name, ids, cost).await.map_err(|e| unavailable(&e))? {
             true => Ok(()),
             false => Err(unknown()),
@@ -275,7 +300,7 @@ impl Asked {
     }
 }
 
-/// Why a session of another model is refused.
+/// Returns the refusal of a session of another model.
 pub(crate) fn replaced() -> Refusal {
     Refusal::precondition("another model has been published since the audit session was opened")
 }

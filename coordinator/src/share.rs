@@ -1,5 +1,5 @@
-//! Logit shares as the ledger knows them: hashed with a key of the server, so that a changed one is recognised, and nobody who
-//! reads the ledger can try out what a share was.
+//! Hashes of logit shares for the ledger, under a key of the server: a changed share is recognised,
+//! and nobody who reads the ledger can try out what a share was.
 
 use hmac::{Hmac, Mac};
 use nalgebra::DMatrix;
@@ -10,7 +10,8 @@ use crate::defense::NoiseSecret;
 /// 128 bits of a hash of one record's logit share.
 pub type ShareHash = [u8; 16];
 
-/// How shares are hashed. A ledger keeps the kind that it was begun with: hashes of two kinds cannot be compared.
+/// The hash function of shares. A ledger keeps the kind that it was begun with: hashes of two kinds
+/// cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShareHashKind {
     /// HMAC-SHA256, in ledgers that earlier versions began.
@@ -20,7 +21,7 @@ pub enum ShareHashKind {
 }
 
 impl ShareHashKind {
-    /// The name in the ledger.
+    /// Returns the name in the ledger.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -29,14 +30,14 @@ impl ShareHashKind {
         }
     }
 
-    /// The inverse of [`ShareHashKind::name`].
+    /// Returns the kind with this [`ShareHashKind::name`].
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         [Self::HmacSha256, Self::Blake3].into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// What shares are hashed with.
+/// The key that shares are hashed with.
 #[derive(Clone)]
 pub struct ShareKey(Keyed);
 
@@ -53,17 +54,19 @@ impl std::fmt::Debug for ShareKey {
 }
 
 impl ShareKey {
-    /// The key of a server's secret.
+    /// Derives the key from a server's secret.
     #[must_use]
     pub fn new(secret: &NoiseSecret, kind: ShareHashKind) -> Self {
         Self(match kind {
             ShareHashKind::HmacSha256 => Keyed::HmacSha256(Box::new(secret.mac(b"logit shares"))),
-            ShareHashKind::Blake3 => Keyed::Blake3(secret.mac(b"logit shares, blake3").finalize().into_bytes().into()),
+            ShareHashKind::Blake3 => {
+                Keyed::Blake3(secret.mac(b"logit shares, blake3").finalize().into_bytes().into())
+            }
         })
     }
 }
 
-/// The hash of each column of `shares` (k × n): equal for equal numbers, 0 and −0 alike.
+/// Hashes each column of `shares` (k × n): equal for equal numbers, 0 and −0 alike.
 #[must_use]
 pub fn share_hashes(key: &ShareKey, shares: &DMatrix<f64>) -> Vec<ShareHash> {
     let mut bytes = Vec::with_capacity(8 * shares.nrows());
@@ -95,7 +98,8 @@ mod tests {
 
     #[test]
     fn hashes_tell_shares_apart_to_the_last_bit() {
-        let shares = DMatrix::from_vec(2, 4, vec![0.0, 1.0, -0.0, 1.0, 1.0, 0.0, 0.0, 1.0 + f64::EPSILON]);
+        let shares =
+            DMatrix::from_vec(2, 4, vec![0.0, 1.0, -0.0, 1.0, 1.0, 0.0, 0.0, 1.0 + f64::EPSILON]);
         for kind in KINDS {
             let key = |secret| ShareKey::new(&NoiseSecret::new([secret; 32]), kind);
             let hashes = share_hashes(&key(1), &shares);

@@ -1,4 +1,5 @@
-//! Drives one training: batches out, logit shares in, gradients out; then publishes in two phases.
+//! The driver of a training: batches out, logit shares in, gradients out; then it publishes in two
+//! phases.
 
 mod checks;
 mod client;
@@ -36,31 +37,33 @@ use crate::registry::{Manifest, PartyEntry, TrainingSummary};
 /// The most records of one training.
 const MAX_RECORDS: u32 = 10_000_000;
 
-/// What the driver needs of the coordinator.
+/// The driver of trainings.
 #[derive(Debug)]
 pub struct TrainingDriver {
-    /// Where models are published, one at a time.
+    /// The catalogue where models are published, one at a time.
     pub catalogue: Arc<Catalogue>,
     /// The passive parties, in the order of summation.
     pub passive: Vec<Arc<PassiveParty>>,
-    /// What the operator allows.
+    /// The operator's policy on training.
     pub policy: TrainingPolicy,
-    /// The one active party that this coordinator serves; `None`: the first one to have a model published.
+    /// The one active party that this coordinator serves; `None`: the first one to have a model
+    /// published.
     pub active_party: Option<PartyName>,
     /// The policy of the live service, which must be able to serve the model.
     pub live: Policy,
 }
 
 impl TrainingDriver {
-    /// Whether this active party may have a model put in service: the configuration names none or this one, and so does the model
-    /// in service.
+    /// Checks that this active party may have a model put in service: the configuration names none
+    /// or this one, and the model in service, if any, is its own.
     ///
     /// # Errors
     /// PERMISSION_DENIED naming the party whose service this is.
     pub(crate) fn check_caller(&self, caller: &PartyName, doing: &str) -> Result<(), Refusal> {
         if let Some(name) = self.active_party.as_ref().filter(|name| *name != caller) {
-            let message =
-                format!("this coordinator serves active party `{name}` (`active_party` in its configuration)");
+            let message = format!(
+                "this coordinator serves active party `{name}` (`active_party` in its configuration)"
+            );
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
         check_owner(self.catalogue.registry(), caller, doing)
@@ -69,7 +72,8 @@ impl TrainingDriver {
     /// Runs one training for the active party behind the two streams.
     ///
     /// # Errors
-    /// [`Refusal`] naming the party that went away, refused or broke the protocol. The model in service stays in service.
+    /// [`Refusal`] naming the party that went away, refused or broke the protocol. The model in
+    /// service stays in service.
     pub async fn run(
         &self,
         caller: &PeerIdentity,
@@ -77,31 +81,43 @@ impl TrainingDriver {
         commands: CommandSender,
     ) -> Result<(), Refusal> {
         if !self.policy.allowed {
-            let message = "training is not allowed here; the operator may set `allowed = true` in [training]";
+            let message =
+                "training is not allowed here; the operator may set `allowed = true` in [training]";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
         }
         self.check_caller(caller.name(), "train another")?;
         let mut turn = self.catalogue.turn().await?;
-        // Another coordinator may have published since.
+        // Another coordinator may have published since the first check.
         self.check_caller(caller.name(), "train another")?;
         let timeout = Duration::from_secs(self.policy.step_timeout_s);
-        let mut active = Link::to_caller((caller.name().clone(), caller.words()), replies, commands, timeout);
-        // Each message has its time, and so have all of them together: a trickle must not keep others from training.
+        let mut active =
+            Link::to_caller((caller.name().clone(), caller.words()), replies, commands, timeout);
         let start = active.start().await?;
         check_start(&start)?;
         check_live(&self.live, start.config.values().model.kind())?;
-        // Every passive party has consented before a record is received: nothing is held for a training that nobody takes part in.
+        // Every passive party has consented before a record is received: nothing is held for a
+        // training that nobody takes part in.
         let asks = &active.name;
-        let passive = try_join_all(self.passive.iter().map(|party| open(party, begin(asks, &start), timeout))).await?;
-        let job = tokio::time::timeout(10 * timeout, receive_job(&mut active, start)).await.map_err(|_| {
-            let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
-            Refusal::new(RefusalKind::DeadlineExceeded, message)
-        })??;
+        let passive = try_join_all(
+            self.passive.iter().map(|party| open(party, begin(asks, &start), timeout)),
+        )
+        .await?;
+        // Each message has a deadline, and so have all of them together: a trickle must not keep
+        // others from training.
+        let job = tokio::time::timeout(10 * timeout, receive_job(&mut active, start))
+            .await
+            .map_err(|_| {
+                let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
+                Refusal::new(RefusalKind::DeadlineExceeded, message)
+            })??;
         tracing::info!(caller = %caller, records = job.ids.len(), "training starts");
         let mut links = vec![active];
-        links.extend(try_join_all(passive.into_iter().map(|link| send_records(link, &job.ids))).await?);
+        links.extend(
+            try_join_all(passive.into_iter().map(|link| send_records(link, &job.ids))).await?,
+        );
         links[0].send(Command::Begin(job.begin())).await?;
-        let (mut features, mut sub_models) = (Vec::with_capacity(links.len()), Vec::with_capacity(links.len()));
+        let (mut features, mut sub_models) =
+            (Vec::with_capacity(links.len()), Vec::with_capacity(links.len()));
         for link in &mut links {
             let ready = link.ready().await?;
             check_features(ready.features).map_err(|e| link.wrong(&e))?;
@@ -109,32 +125,40 @@ impl TrainingDriver {
             sub_models.push(sub_model(&job, ready.sub_model).map_err(|e| link.wrong(&e))?);
         }
         let passive = sub_models.split_off(1);
-        let Some(active) = sub_models.pop() else { return Err(Refusal::internal("no active party in training")) };
+        let Some(active) = sub_models.pop() else {
+            return Err(Refusal::internal("no active party in training"));
+        };
         let k = job.class_names.len() as u32;
         let model = job.config.values().model.model(k, active, passive)?;
         let start = start_of(job.config.values().seed);
         check_head(&model, &job)?;
         let started = heavy(u64::MAX, || heads::start(&model, k, start))?;
         let mut head = HeadLearner::new(&job.config, started);
-        // Durable before anything that depends on parameters is asked for, and for good: aborted or not.
+        // Durable before anything that depends on parameters is asked for, and for good, even if
+        // the training is aborted.
         let mut recorded = self.record(&mut turn, &job).await?;
-        let bound = ShareBound::new(&job.config, model.active(), features.first().copied().unwrap_or_default())?;
+        let bound = ShareBound::new(
+            &job.config,
+            model.active(),
+            features.first().copied().unwrap_or_default(),
+        )?;
         let mut parties = Parties { links: &mut links, head: &mut head, classes: k as usize };
         let outcome = turn.during(learn(&mut parties, &job, &mut recorded, bound)).await?;
         let top = head.parameters(outcome.from_checkpoint).map_err(|e| head_refusal(&e))?;
-        let published = self.publish(&mut turn, &mut links, &job, (model, top, &features), &outcome).await?;
+        let published =
+            self.publish(&mut turn, &mut links, &job, (model, top, &features), &outcome).await?;
         recorded.published = Some(published.version.clone());
         drop(recorded);
-        // Before the last word goes out: who has heard it may ask for the next training at once.
+        // Before the last message: whoever has it may ask for the next training at once.
         turn.end().await;
-        // The model is in service, whether or not the active party is still there to hear it.
+        // The model is in service even if the active party is no longer there to hear it.
         if let Err(refusal) = links[0].send(Command::Published(published)).await {
             tracing::warn!(reason = %refusal, "the active party was not told that its model is in service");
         }
         Ok(())
     }
 
-    /// Writes the training down. Its records count as training records from now on.
+    /// Records the training. Its records count as training records from now on.
     async fn record(&self, turn: &mut Turns<'_>, job: &Job) -> Result<Recorded, Refusal> {
         let proposal = Proposal {
             active_party: job.active_party.clone(),
@@ -143,11 +167,17 @@ impl TrainingDriver {
             ids: job.ids.clone(),
         };
         let number = turn.begin_training(proposal).await.map_err(|e| not_recorded(&e))?;
-        Ok(Recorded { registry: self.catalogue.registry().clone(), number, steps: 0, published: None })
+        Ok(Recorded {
+            registry: self.catalogue.registry().clone(),
+            number,
+            steps: 0,
+            published: None,
+        })
     }
 
-    /// Phase one: every party stores its share. Phase two: every party is told the version and confirms; then the
-    /// coordinator switches. A failure before the switch leaves the old version in service, whole at every party.
+    /// Publishes in two phases. Phase one: every party stores its share. Phase two: every party is
+    /// told the version and confirms; then the coordinator switches. A failure before the switch
+    /// leaves the old version in service, whole at every party.
     async fn publish(
         &self,
         turn: &mut Turns<'_>,
@@ -165,7 +195,8 @@ impl TrainingDriver {
             let Stored { digest: share, privacy } = link.stored().await?;
             entries.push(PartyEntry { name: link.name.clone(), features, share, privacy });
         }
-        let privacy = entries.iter().filter_map(|entry| Some((entry.name.clone(), entry.privacy?))).collect();
+        let privacy =
+            entries.iter().filter_map(|entry| Some((entry.name.clone(), entry.privacy?))).collect();
         let top = match top {
             Some(top) => Some(self.store_top(top, &entries, &model).await?),
             None => None,
@@ -180,10 +211,20 @@ impl TrainingDriver {
             validation_records: validation as u32,
         };
         let passive = entries.split_off(1);
-        let Some(active) = entries.pop() else { return Err(Refusal::internal("no active party in training")) };
-        let digests: Vec<String> = std::iter::once(&active).chain(&passive).map(|e| e.share.clone()).collect();
+        let Some(active) = entries.pop() else {
+            return Err(Refusal::internal("no active party in training"));
+        };
+        let digests: Vec<String> =
+            std::iter::once(&active).chain(&passive).map(|e| e.share.clone()).collect();
         let classes = job.class_names.clone();
-        let manifest = Manifest::with_top(model, top, classes, active, (passive, Some(summary.clone())), &job.ids)?;
+        let manifest = Manifest::with_top(
+            model,
+            top,
+            classes,
+            active,
+            (passive, Some(summary.clone())),
+            &job.ids,
+        )?;
         let version = manifest.version.clone();
         let confirmed = async {
             for (link, digest) in links.iter_mut().zip(digests) {
@@ -202,8 +243,14 @@ impl TrainingDriver {
 }
 
 impl TrainingDriver {
-    /// Stores the top model, with the parties' outputs by name and number as names of its inputs; gives its hash.
-    async fn store_top(&self, top: Parameters, parties: &[PartyEntry], model: &ModelSpec) -> Result<String, Refusal> {
+    /// Stores the top model, with the parties' outputs by name and number as names of its inputs;
+    /// returns its hash.
+    async fn store_top(
+        &self,
+        top: Parameters,
+        parties: &[PartyEntry],
+        model: &ModelSpec,
+    ) -> Result<String, Refusal> {
         let inputs = top_inputs(parties, model);
         let registry = self.catalogue.registry().clone();
         let stored = tokio::task::spawn_blocking(move || registry.store_top(top, &inputs)).await;
@@ -215,13 +262,16 @@ impl TrainingDriver {
     }
 }
 
-/// Names of a top model's inputs: the parties' outputs by name and number.
+/// Names a top model's inputs: the parties' outputs by name and number.
 pub(crate) fn top_inputs(parties: &[PartyEntry], model: &ModelSpec) -> Vec<String> {
     let numbers = parties.iter().zip(model.widths());
-    numbers.flat_map(|(party, width)| (1..=width).map(move |n| format!("{}.{n}", party.name))).collect()
+    numbers
+        .flat_map(|(party, width)| (1..=width).map(move |n| format!("{}.{n}", party.name)))
+        .collect()
 }
 
-/// Refuses a model that the defense of the live service could not be applied to: it would take the place of one that is served.
+/// Refuses a model that the live defense could not be applied to: it would replace one that is
+/// served.
 pub(crate) fn check_live(live: &Policy, kind: &str) -> Result<(), Refusal> {
     let kind = kinds::find(kind)?;
     match live.defenses.iter().find(|defense| defense.needs_passive_weights()) {
@@ -233,10 +283,11 @@ pub(crate) fn check_live(live: &Policy, kind: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The most values of a batch on its way through the head: 512 MiB.
+/// The most values of a batch in the head: 512 MiB.
 const MAX_HEAD_VALUES: u64 = 1 << 26;
 
-/// Refuses a model whose batches would not fit in memory here, before anything of its size is asked for.
+/// Refuses a model whose batches would not fit in memory here, before anything of its size is asked
+/// for.
 fn check_head(model: &ModelSpec, job: &Job) -> Result<(), Refusal> {
     let inputs: usize = model.widths().iter().sum();
     let top = match model.top() {
@@ -244,7 +295,8 @@ fn check_head(model: &ModelSpec, job: &Job) -> Result<(), Refusal> {
         None => job.class_names.len() as u64,
     };
     let each = top.saturating_add(inputs as u64);
-    let records = Schedule::largest_batch(&job.config).max(VALIDATION_CHUNK).min(job.ids.len()) as u64;
+    let records =
+        Schedule::largest_batch(&job.config).max(VALIDATION_CHUNK).min(job.ids.len()) as u64;
     let values = records.saturating_mul(each);
     if values > MAX_HEAD_VALUES {
         return Err(Refusal::invalid(format!(
@@ -255,7 +307,7 @@ fn check_head(model: &ModelSpec, job: &Job) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a party says that it trains: what was asked for, and nothing else.
+/// Returns the sub-model that a party says it trains; refuses any but the one that was asked for.
 fn sub_model(job: &Job, said: Option<SubModelSpec>) -> Result<SubModelSpec, Refusal> {
     let classes = job.class_names.len() as u32;
     let asked = job.config.values().model.sub_model(classes)?;
@@ -265,7 +317,9 @@ fn sub_model(job: &Job, said: Option<SubModelSpec>) -> Result<SubModelSpec, Refu
     }
     let (kind, width) = (asked.kind(), asked.width());
     let (got, got_width) = (said.kind(), said.width());
-    Err(Refusal::invalid(format!("trains `{got}` of width {got_width}, this training is of `{kind}` of width {width}")))
+    Err(Refusal::invalid(format!(
+        "trains `{got}` of width {got_width}, this training is of `{kind}` of width {width}"
+    )))
 }
 
 /// What a passive party is asked to consent to.
@@ -302,7 +356,8 @@ fn check_start(start: &Start) -> Result<(), Refusal> {
 async fn receive_job(active: &mut Link, start: Start) -> Result<Job, Refusal> {
     let k = start.class_names.len();
     let expected = start.record_count as usize;
-    let (mut ids, mut labels) = (RecordIdsBuilder::default(), Vec::with_capacity(expected.min(1 << 20)));
+    let (mut ids, mut labels) =
+        (RecordIdsBuilder::default(), Vec::with_capacity(expected.min(1 << 20)));
     while labels.len() < expected {
         let chunk = active.labelled().await?;
         let chunk_ids = chunk.ids;

@@ -1,4 +1,4 @@
-//! What of one bulk stream is under way at once: so many messages, and so many bytes.
+//! The window of one bulk stream: limits on the messages and bytes under way at once.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -9,12 +9,13 @@ use tokio_stream::Stream;
 use tonic::Status;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal};
 
-/// Messages of one stream under way at once.
+/// Most messages of one stream under way at once.
 const MESSAGES: usize = 32;
-/// Their bytes as they were sent, in KiB: those of the largest message. [`MESSAGES`] of 1024 records and 6 classes have 2 MiB.
+/// Most bytes of these messages as they were sent, in KiB: those of the largest message.
+/// [`MESSAGES`] of 1024 records and 6 classes have 2 MiB.
 const KIB: u32 = (MAX_MESSAGE_BYTES / 1024) as u32;
 
-/// The bytes of one stream that are under way.
+/// The limit on the bytes of one stream that are under way.
 #[derive(Clone)]
 struct Window(Arc<Semaphore>);
 
@@ -25,19 +26,25 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Waits until there is room for a message of so many bytes. The room is taken until what is returned is dropped.
+    /// Waits until there is room for a message of so many bytes. The room is taken until the permit
+    /// is dropped.
     ///
     /// # Errors
     /// Never: the window is not closed.
     async fn enter(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
         let kib = u32::try_from(bytes / 1024 + 1).unwrap_or(KIB).min(KIB);
-        self.0.clone().acquire_many_owned(kib).await.map_err(|_| Refusal::internal("the stream's window is closed"))
+        self.0
+            .clone()
+            .acquire_many_owned(kib)
+            .await
+            .map_err(|_| Refusal::internal("the stream's window is closed"))
     }
 }
 
-/// The answers to the messages of one stream, in their order. A message waits until there is room for it, and takes up room until its
-/// answer has gone to the reader; `hold` counts the answer meanwhile. The first error, of a message or of an answer, is the last item: what follows it could not be told from
-/// an answer to it.
+/// Returns the answers to the messages of one stream, in their order. A message waits until there
+/// is room for it, and takes up room until its answer has gone to the reader; `hold` counts the
+/// answer meanwhile. The first error, of a message or of an answer, is the last item: later items
+/// could not be told from an answer to it.
 pub(crate) fn answers<M, A, H, F: Future<Output = Result<A, Status>>>(
     messages: impl Stream<Item = Result<M, Status>>,
     bytes_of: fn(&M) -> usize,
@@ -55,11 +62,13 @@ pub(crate) fn answers<M, A, H, F: Future<Output = Result<A, Status>>>(
             }
         })
         .map(move |entered| {
-            let (work, hold) = (entered.map(|(message, room)| (answer(message), room)), hold.clone());
+            let (work, hold) =
+                (entered.map(|(message, room)| (answer(message), room)), hold.clone());
             async move {
                 let (answer, room) = work?;
                 let answer = answer.await?;
-                // An answer that waits for its turn, or for a reader, takes up the room still, and counts as unread.
+                // An answer that waits for its turn, or for a reader, still takes up its room, and
+                // counts as unread.
                 let held = hold(&answer)?;
                 Ok::<_, Status>((answer, (room, held)))
             }
@@ -89,7 +98,8 @@ mod tests {
     #[test]
     fn bytes_under_way_are_bounded_and_the_largest_message_goes_alone() {
         let window = Window::default();
-        let mut under_way: Vec<_> = (0..MESSAGES).map(|_| enters(&window, 67_000).unwrap()).collect();
+        let mut under_way: Vec<_> =
+            (0..MESSAGES).map(|_| enters(&window, 67_000).unwrap()).collect();
         assert!(enters(&window, 13 << 20).is_some(), "there is room for 13 MiB");
         assert!(enters(&window, 14 << 20).is_none());
         under_way.clear();
@@ -99,11 +109,13 @@ mod tests {
         assert!(enters(&window, usize::MAX).is_some());
     }
 
-    /// Every answer but the first is there at once, and waits for its turn behind it. Outside of a runtime, so that no budget of tasks
-    /// ends a poll.
+    /// Every answer but the first is there at once, and waits for its turn behind it. Outside of a
+    /// runtime, so that no budget of tasks ends a poll.
     #[test]
     fn an_answer_that_waits_for_its_turn_keeps_its_room() {
-        for (bytes, at_once) in [(0, MESSAGES), (67_000, MESSAGES), ((1 << 20) - 1, 16), (MAX_MESSAGE_BYTES, 1)] {
+        for (bytes, at_once) in
+            [(0, MESSAGES), (67_000, MESSAGES), ((1 << 20) - 1, 16), (MAX_MESSAGE_BYTES, 1)]
+        {
             let begun = Cell::new(0);
             let (release, first) = tokio::sync::oneshot::channel();
             let first = Cell::new(Some(first));
@@ -128,9 +140,17 @@ mod tests {
             assert_eq!(begun.get(), at_once, "{bytes} bytes");
             release.send(()).unwrap();
             for taken in 0..100 {
-                assert_eq!(stream.next().now_or_never().unwrap().unwrap().unwrap(), taken, "in order");
+                assert_eq!(
+                    stream.next().now_or_never().unwrap().unwrap().unwrap(),
+                    taken,
+                    "in order"
+                );
                 // Each answer that is taken lets one more message in.
-                assert!(begun.get() <= taken + at_once, "{bytes} bytes: {} have begun, {taken} are taken", begun.get());
+                assert!(
+                    begun.get() <= taken + at_once,
+                    "{bytes} bytes: {} have begun, {taken} are taken",
+                    begun.get()
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The coordinator's messages, to domain types and back.
+//! Conversions between the coordinator's messages and domain types.
 
 use vfl_shared::rpc::{WireError, encode_statuses, pb, prediction_ids};
 use vfl_shared::types::LogitShare;
@@ -7,12 +7,13 @@ use crate::audit::{Closed, Cost};
 use crate::engine::{Answer, Prediction};
 use crate::ledger::Summary;
 
-/// The longest name of a request, in bytes.
+/// The longest id of a request, in bytes.
 const MAX_REQUEST_ID: usize = 128;
 
-/// About how many bytes of a message's fields are in memory.
+/// Returns about how many bytes a message's fields take in memory.
 pub(crate) fn bytes_of(request: &pb::PredictRequest) -> usize {
-    let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } = request;
+    let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } =
+        request;
     let ids = ids.as_ref().map_or(0, |ids| ids.text().len() + 4 * ids.len());
     let shares = logit_shares.as_ref().map_or(0, |shares| shares.values.len());
     ids + shares + model_version.len() + audit_session.len() + request_id.len()
@@ -22,7 +23,8 @@ impl TryFrom<pb::PredictRequest> for Prediction {
     type Error = WireError;
 
     fn try_from(request: pb::PredictRequest) -> Result<Self, WireError> {
-        let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } = request;
+        let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } =
+            request;
         if request_id.len() > MAX_REQUEST_ID || request_id.contains(char::is_control) {
             let reason = "at most 128 bytes without control characters";
             return Err(WireError::Range { field: "request_id", reason });
@@ -49,15 +51,20 @@ impl From<Closed> for pb::CloseAuditResponse {
     fn from(closed: Closed) -> Self {
         let Closed { rows, records, cost } = closed;
         match cost {
-            Ok(Cost { kl_divergence, total_variation, arg_max_kept }) => {
-                Self { rows, kl_divergence, total_variation, arg_max_kept, records, withheld: String::new() }
-            }
+            Ok(Cost { kl_divergence, total_variation, arg_max_kept }) => Self {
+                rows,
+                kl_divergence,
+                total_variation,
+                arg_max_kept,
+                records,
+                withheld: String::new(),
+            },
             Err(withheld) => Self { rows, records, withheld, ..Self::default() },
         }
     }
 }
 
-/// The wire form of a summary.
+/// Converts a summary of the ledger to its wire form.
 #[must_use]
 pub(crate) fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse {
     use pb::describe_ledger_response::{Budgets, Party, Use};

@@ -16,7 +16,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use vfl_coordinator::ledger::{
-    Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, record_uses, summary, verify,
+    Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, record_uses,
+    summary, verify,
 };
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
@@ -62,7 +63,12 @@ fn is_alarm(error: &LedgerError) -> bool {
     use LedgerError::{Another, DamagedMark, Fingerprint, Lost, NothingToBegin, OldCopy};
     matches!(
         error,
-        Lost { .. } | Another { .. } | OldCopy { .. } | DamagedMark { .. } | NothingToBegin | Fingerprint { .. }
+        Lost { .. }
+            | Another { .. }
+            | OldCopy { .. }
+            | DamagedMark { .. }
+            | NothingToBegin
+            | Fingerprint { .. }
     )
 }
 
@@ -72,7 +78,8 @@ fn child() {
     let Ok(asked) = std::env::var(CHILD) else { return };
     let mut words = asked.splitn(3, ' ');
     let [round, state, url] = [(); 3].map(|()| words.next().unwrap());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         // The server may be on its way up again, or still hold the lock of the child before.
         let ledger = loop {
@@ -90,14 +97,14 @@ fn child() {
             let (ledger, round) = (ledger.clone(), round.to_owned());
             tokio::spawn(async move {
                 for turn in 0u64.. {
-                    let picked = sample(&mut rand::rng(), RECORDS, 1 + (turn as usize * 7) % 30).into_vec();
+                    let picked =
+                        sample(&mut rand::rng(), RECORDS, 1 + (turn as usize * 7) % 30).into_vec();
                     let request_id = format!("{round}-{task}-{turn}");
                     match ledger.spend(spend(&request_id, &picked)).await {
                         Ok(verdicts) => {
-                            let rows = picked
-                                .iter()
-                                .zip(verdicts)
-                                .map(|(r, v)| format!("{r}{}", if v == RowVerdict::Granted { "+" } else { "-" }));
+                            let rows = picked.iter().zip(verdicts).map(|(r, v)| {
+                                format!("{r}{}", if v == RowVerdict::Granted { "+" } else { "-" })
+                            });
                             let rows: Vec<String> = rows.collect();
                             let line = format!("released {request_id} {}\n", rows.join(","));
                             // One write for a line: the pipe takes it whole, or the kill came before.
@@ -123,7 +130,13 @@ struct Released {
 }
 
 /// Runs a child, kills it after `lives`, and takes down what it printed.
-fn kill_one(round: usize, place: (&str, &str), lives: Duration, crash: Option<&str>, released: &mut Released) {
+fn kill_one(
+    round: usize,
+    place: (&str, &str),
+    lives: Duration,
+    crash: Option<&str>,
+    released: &mut Released,
+) {
     let (state, url) = place;
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
@@ -144,7 +157,8 @@ fn kill_one(round: usize, place: (&str, &str), lives: Duration, crash: Option<&s
     });
     wait(lives);
     if let Some(command) = crash {
-        let status = Command::new("sh").args(["-c", command]).stdout(Stdio::null()).status().unwrap();
+        let status =
+            Command::new("sh").args(["-c", command]).stdout(Stdio::null()).status().unwrap();
         assert!(status.success(), "{command}: {status}");
         wait(lives);
     }
@@ -157,8 +171,10 @@ fn kill_one(round: usize, place: (&str, &str), lives: Duration, crash: Option<&s
         let Some(line) = line.strip_suffix('\n') else { continue };
         let mut words = line.split(' ').skip(1);
         let (id, rows) = (words.next().unwrap().to_owned(), words.next().unwrap());
-        let rows: Vec<(usize, bool)> =
-            rows.split(',').map(|r| (r[..r.len() - 1].parse().unwrap(), r.ends_with('+'))).collect();
+        let rows: Vec<(usize, bool)> = rows
+            .split(',')
+            .map(|r| (r[..r.len() - 1].parse().unwrap(), r.ends_with('+')))
+            .collect();
         for &(record, granted) in &rows {
             *released.granted.entry(record).or_default() += u64::from(granted);
             *released.asked.entry(record).or_default() += 1;
@@ -180,7 +196,9 @@ async fn check(round: usize, (state, url): (&str, &str), released: &Released) {
         match Ledger::open(&config(url, state), FINGERPRINT).await {
             Ok(ledger) => break ledger,
             // PostgreSQL notices a moment later that the child is gone.
-            Err(error) => assert!(url.starts_with("postgres") && !is_alarm(&error), "round {round}: {error}"),
+            Err(error) => {
+                assert!(url.starts_with("postgres") && !is_alarm(&error), "round {round}: {error}")
+            }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
@@ -194,15 +212,22 @@ async fn check(round: usize, (state, url): (&str, &str), released: &Released) {
             "round {round}: {granted} rows of a record were released, {recorded} are recorded"
         );
         assert!(granted <= PER_RECORD, "round {round}: {granted} rows of a record were granted");
-        assert!(granted == 0 || uses.iter().any(|u| u.bound), "round {round}: a released record is not bound");
+        assert!(
+            granted == 0 || uses.iter().any(|u| u.bound),
+            "round {round}: a released record is not bound"
+        );
         sums = (sums.0 + recorded, sums.1 + u64::from(!uses.is_empty()));
     }
     // The sums agree with the rows: no transaction is there by half.
     let described = summary(url, None).await.unwrap();
-    let (rows, refused, records) = described.parties.first().map_or((0, 0, 0), |p| (p.queries, p.refused, p.records));
+    let (rows, refused, records) =
+        described.parties.first().map_or((0, 0, 0), |p| (p.queries, p.refused, p.records));
     assert_eq!((rows - refused, records), sums, "round {round}");
     let asked: u64 = released.asked.values().sum();
-    assert!(rows >= asked, "round {round}: {asked} rows were answered or refused, {rows} are recorded");
+    assert!(
+        rows >= asked,
+        "round {round}: {asked} rows were answered or refused, {rows} are recorded"
+    );
     // The last request released is remembered: its retry gets the same and costs nothing.
     if let Some((id, rows)) = &released.last {
         let records: Vec<usize> = rows.iter().map(|r| r.0).collect();
@@ -215,7 +240,8 @@ async fn check(round: usize, (state, url): (&str, &str), released: &Released) {
 }
 
 fn kills(url: &str, crash: Option<&str>) {
-    let rounds: usize = std::env::var("CLOISON_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let rounds: usize =
+        std::env::var("CLOISON_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let seed = 20_260_131;
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -237,7 +263,10 @@ fn kills(url: &str, crash: Option<&str>) {
     assert!(!mark.contains("\"mark\":0,"), "the mark follows: {mark}");
     let found = runtime.block_on(verify(url, Some(dir.path()), &[])).unwrap();
     assert_eq!(found.findings, Vec::<String>::new(), "the chain of releases");
-    println!("{rounds} kills: {} requests with {rows} rows released, {recorded} rows recorded", released.requests);
+    println!(
+        "{rounds} kills: {} requests with {rows} rows released, {recorded} rows recorded",
+        released.requests
+    );
 }
 
 #[test]
@@ -248,7 +277,10 @@ fn sqlite_records_what_was_released() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let check = async {
         let mut file = SqliteConnection::connect(&url).await.unwrap();
-        sqlx::query_scalar::<_, String>("PRAGMA integrity_check").fetch_one(&mut file).await.unwrap()
+        sqlx::query_scalar::<_, String>("PRAGMA integrity_check")
+            .fetch_one(&mut file)
+            .await
+            .unwrap()
     };
     assert_eq!(runtime.block_on(check), "ok");
 }

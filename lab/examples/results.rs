@@ -30,7 +30,8 @@ async fn main() -> anyhow::Result<ExitCode> {
     let mut changed = false;
     for table in chosen(&args)? {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(table.document);
-        let content = table.make(&mut runs).await.with_context(|| format!("table {}", table.name))?;
+        let content =
+            table.make(&mut runs).await.with_context(|| format!("table {}", table.name))?;
         let old = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let new = blocks::replace(&old, table.name, &content).context(table.document)?;
         let same = if new == old { "as it is" } else { "changes" };
@@ -45,7 +46,9 @@ async fn main() -> anyhow::Result<ExitCode> {
 
 /// The tables named. A check without names leaves out those that no two runs make alike.
 fn chosen(args: &Args) -> anyhow::Result<Vec<&'static Table>> {
-    if let Some(unknown) = args.names.iter().find(|name| TABLES.iter().all(|table| table.name != **name)) {
+    if let Some(unknown) =
+        args.names.iter().find(|name| TABLES.iter().all(|table| table.name != **name))
+    {
         let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
         bail!("there is no table `{unknown}`; there are {}", names.join(", "));
     }

@@ -1,5 +1,5 @@
-//! An audit, run by the auditor over the sockets of any deployment: a session per defense, every attack in it, every
-//! reconstruction scored by the party that holds the truth.
+//! The audit, which the auditor runs over the sockets of any deployment. Each defense has a session
+//! in which all attacks run. The party that holds the true features scores each reconstruction.
 
 mod adversaries;
 mod ask;
@@ -52,10 +52,11 @@ pub async fn model(targets: &Targets) -> Result<Model, Refusal> {
     client::Coordinator::new(&targets.credentials, &targets.coordinator)?.describe().await
 }
 
-/// Runs the audit, telling `on_stage` what is being done: (done, total, words).
+/// Runs the audit and reports progress to `on_stage` as (done, total, words).
 ///
 /// # Errors
-/// [`Refusal`] naming the party that refused or is not reachable. An attack that cannot run is a finding, not an error.
+/// [`Refusal`] naming the party that refused or is not reachable. An attack that cannot run is a
+/// finding, not an error.
 pub async fn run(
     targets: &Targets,
     plan: &Plan,
@@ -64,7 +65,8 @@ pub async fn run(
     run_unless_stopped(targets, plan, &CancellationToken::new(), on_stage).await
 }
 
-/// The same until `stop` is cancelled. No session is left open then either; what was spent until then is spent.
+/// Runs the audit until `stop` is cancelled. Sessions are closed then too; a spent budget stays
+/// spent.
 ///
 /// # Errors
 /// ABORTED once `stop` is cancelled; otherwise as [`run`].
@@ -76,8 +78,9 @@ pub async fn run_unless_stopped(
 ) -> Result<Findings, Refusal> {
     let coordinator = client::Coordinator::new(&targets.credentials, &targets.coordinator)?;
     let model = coordinator.describe().await?;
-    let mut scorings = unless_stopped(stop, Scorings::open(targets, &model, &plan.ids, "audited")).await?;
-    // The schema's grid is told as the schema, not number by number.
+    let mut scorings =
+        unless_stopped(stop, Scorings::open(targets, &model, &plan.ids, "audited")).await?;
+    // Settings derived from the schema are reported as the schema, not number by number.
     let (knows, plan) = (plan.knows(), &schema::known(&scorings.features(), plan)?);
     let subject = Subject::new(targets, (plan, knows), coordinator, model, stop)?;
     let shown = scorings.shown();
@@ -93,24 +96,33 @@ pub async fn run_unless_stopped(
     let total = policies.len() * attacks;
     let mut audits: Vec<Audit> = Vec::new();
     for (round, policy) in policies.iter().enumerate() {
-        let on_stage =
-            |done: usize, stage: &str| on_stage(round * attacks + done, total, &format!("{policy}: {stage}"));
-        let undefended = audits.iter().find(|a| a.policy.name == "none").and_then(|a| a.utility.accuracy);
+        let on_stage = |done: usize, stage: &str| {
+            on_stage(round * attacks + done, total, &format!("{policy}: {stage}"))
+        };
+        let undefended =
+            audits.iter().find(|a| a.policy.name == "none").and_then(|a| a.utility.accuracy);
         let behind = Behind { subject: &subject, adversaries: &adversaries, policy, undefended };
         audits.extend(behind.run(&mut scorings, on_stage).await?);
     }
     tell_costs(&mut audits);
-    if let Some((last, undefended)) = audits.iter().enumerate().rfind(|(_, a)| plays && a.policy.is_none()) {
+    if let Some((last, undefended)) =
+        audits.iter().enumerate().rfind(|(_, a)| plays && a.policy.is_none())
+    {
         on_stage(total, total, "the adversary that knows moments, played by their owner");
         let (at, utility) = (last + 1, undefended.utility);
         let played = played::audit(&subject, &mut scorings, utility, baselines.clone());
         match subject.unless_stopped(played).await {
             Ok(played) => audits.insert(at, played),
             Err(refusal) if stop.is_cancelled() => return Err(refusal),
-            // What was found so far has been paid for.
+            // The findings so far have been paid for, so they are kept.
             Err(refusal) => {
-                let said = format!("the adversary that knows moments was not played: {}", refusal.message);
-                audits.iter_mut().skip(last).take(1).for_each(|audit| audit.remarks.push(said.clone()));
+                let said =
+                    format!("the adversary that knows moments was not played: {}", refusal.message);
+                audits
+                    .iter_mut()
+                    .skip(last)
+                    .take(1)
+                    .for_each(|audit| audit.remarks.push(said.clone()));
             }
         }
     }
@@ -118,8 +130,10 @@ pub async fn run_unless_stopped(
     if let Some(agnostic) = adversaries.agnostic {
         on_stage(total, total, "estimating scores instead of asking");
         let attack = Spec::of(agnostic, plan);
-        let without = Without { subject: &subject, parameters: knowledge(&shown, &subject.model), attack };
-        let (more, facts) = without_scores(&without, adversaries.refined, &mut scorings, &baselines).await?;
+        let without =
+            Without { subject: &subject, parameters: knowledge(&shown, &subject.model), attack };
+        let (more, facts) =
+            without_scores(&without, adversaries.refined, &mut scorings, &baselines).await?;
         audits.extend(more);
         of_training = facts;
     }
@@ -130,17 +144,23 @@ pub async fn run_unless_stopped(
     Ok(Findings { model: subject.model, feature_names, shown, audits, scoring, metrics })
 }
 
-/// Says what policies cost in accuracy that were audited before the scores without a defense were.
+/// Fills in the accuracy cost of policies that were audited before the scores without a defense.
 pub(crate) fn tell_costs(audits: &mut [Audit]) {
-    let Some(undefended) = audits.iter().find(|a| a.policy.is_none()).and_then(|a| a.utility.accuracy) else { return };
+    let Some(undefended) =
+        audits.iter().find(|a| a.policy.is_none()).and_then(|a| a.utility.accuracy)
+    else {
+        return;
+    };
     for audit in audits.iter_mut().filter(|audit| !audit.policy.is_none()) {
         let utility = &mut audit.utility;
-        utility.accuracy_change = utility.accuracy_change.or(utility.accuracy.map(|accuracy| accuracy - undefended));
+        utility.accuracy_change =
+            utility.accuracy_change.or(utility.accuracy.map(|accuracy| accuracy - undefended));
     }
 }
 
-/// Runs the audits of records that the active party has no score of: without asking, if `refined` having asked for some, and of
-/// records of the training, if the plan names any. Gives the audits, and how the parties scored the records of the training.
+/// Runs the audits of records that the active party has no score of: one without asking, one after
+/// asking for some scores if `refined`, and one of training records if the plan names any. Returns
+/// the audits, and the facts on the scoring of the training records.
 async fn without_scores(
     without: &Without<'_>,
     refined: bool,

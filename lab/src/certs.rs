@@ -1,49 +1,50 @@
-//! Certificates of a deployment: one authority, one certificate per party, the identity in its URI name.
+//! The certificates of a deployment: one authority, and one certificate per party with its identity
+//! as a URI name.
 //!
-//! Beside it stands a DNS name, `NAME.TRUST-DOMAIN`, for clients of gRPC that are not ours: they can check such a name alone. Nothing of
-//! Cloison looks at it.
+//! Each certificate also has a DNS name, `NAME.TRUST-DOMAIN`, for gRPC clients of others that can
+//! check only such names. Cloison itself never reads it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
 };
 use time::{Duration, OffsetDateTime};
 use vfl_shared::files::write_atomic;
 use vfl_shared::service::{IdentityError, PeerIdentity, Role, TlsPem};
 use vfl_shared::types::{NameError, PartyName};
 
-/// Why certificates could not be made.
+/// Errors from making certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum CertsError {
-    /// The library refuses.
+    /// The certificate library refused.
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
-    /// A trust domain or role that is none.
+    /// The trust domain or role is not valid.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// A party's name that is none.
+    /// The name of a party is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A file.
+    /// A file cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// read or write.
+        /// The failed action: "read" or "write".
         action: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause of the failure.
         source: std::io::Error,
     },
-    /// A certificate that is there already.
+    /// The certificate exists already.
     #[error("{} is there already; certificates are not overwritten, remove it to make a new one", path.display())]
     Exists {
-        /// The file.
+        /// The path of the existing file.
         path: PathBuf,
     },
-    /// Not of the form role/name.
+    /// The party is not of the form ROLE/NAME.
     #[error(
         "party {0:?} is not of the form ROLE/NAME with a name of its own other than ca, for example passive-party/bank-a"
     )]
@@ -60,7 +61,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new authority, in memory, whose certificates last `days`.
+    /// Creates an authority in memory whose certificates last `days`.
     ///
     /// # Errors
     /// [`CertsError`] for a malformed trust domain.
@@ -76,16 +77,27 @@ impl Authority {
         valid(&mut params, lifetime);
         let ca_pem = params.self_signed(&key)?.pem();
         let key_pem = key.serialize_pem();
-        Ok(Self { trust_domain: trust_domain.to_owned(), ca_pem, issuer: Issuer::new(params, key), key_pem, lifetime })
+        Ok(Self {
+            trust_domain: trust_domain.to_owned(),
+            ca_pem,
+            issuer: Issuer::new(params, key),
+            key_pem,
+            lifetime,
+        })
     }
 
-    fn load(trust_domain: &str, days: u32, ca_pem: String, key_pem: String) -> Result<Self, CertsError> {
+    fn load(
+        trust_domain: &str,
+        days: u32,
+        ca_pem: String,
+        key_pem: String,
+    ) -> Result<Self, CertsError> {
         let issuer = Issuer::from_ca_cert_pem(&ca_pem, KeyPair::from_pem(&key_pem)?)?;
         let lifetime = Duration::days(i64::from(days));
         Ok(Self { trust_domain: trust_domain.to_owned(), ca_pem, issuer, key_pem, lifetime })
     }
 
-    /// A certificate and key for one party.
+    /// Issues a certificate and key for one party.
     ///
     /// # Errors
     /// [`CertsError`] if it cannot be signed.
@@ -99,7 +111,8 @@ impl Authority {
             params.subject_alt_names.push(SanType::DnsName(name.try_into()?));
         }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
         valid(&mut params, self.lifetime);
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
@@ -107,34 +120,48 @@ impl Authority {
     }
 }
 
-/// The DNS name of a party, where its name is one label of letters, digits and hyphens. A name with a dot gets none: `a.b` of `c` and
-/// `a` of `b.c` would be the same, and a client that checks nothing else would take one for the other.
+/// Returns the DNS name of a party, if its name is one label of letters, digits and hyphens. A name
+/// with a dot gets none: `a.b` of `c` and `a` of `b.c` would be the same, and a client that checks
+/// nothing else would take one for the other.
 fn dns_name(identity: &PeerIdentity) -> Option<String> {
     let name = format!("{}.{}", identity.name(), identity.trust_domain()).to_ascii_lowercase();
     let label = |label: &str| {
-        let inside = label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        (1..=63).contains(&label.len()) && inside && !label.starts_with('-') && !label.ends_with('-')
+        let inside =
+            label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        (1..=63).contains(&label.len())
+            && inside
+            && !label.starts_with('-')
+            && !label.ends_with('-')
     };
-    let good = !identity.name().as_str().contains('.') && name.len() <= 253 && name.split('.').all(label);
+    let good =
+        !identity.name().as_str().contains('.') && name.len() <= 253 && name.split('.').all(label);
     good.then_some(name)
 }
 
 fn valid(params: &mut CertificateParams, lifetime: Duration) {
     let now = OffsetDateTime::now_utc();
-    // A day back: clocks of machines differ.
+    // Valid from a day ago, as the clocks of machines differ.
     params.not_before = now - Duration::days(1);
     params.not_after = now + lifetime;
 }
 
-/// Makes the certificates of a deployment in a directory: `ca.pem`, `ca.key`, and `NAME.pem`, `NAME.key` per party. An
-/// authority that is there already is used again, so that a party can be added later.
+/// Writes the certificates of a deployment to a directory: `ca.pem`, `ca.key`, and `NAME.pem`,
+/// `NAME.key` per party. Uses an authority that exists there again, so that a party can be added
+/// later.
 ///
 /// # Errors
-/// [`CertsError`]; nothing that is there is overwritten.
-pub fn write(dir: &Path, trust_domain: &str, days: u32, parties: &[String]) -> Result<Vec<PathBuf>, CertsError> {
+/// [`CertsError`]; nothing is overwritten.
+pub fn write(
+    dir: &Path,
+    trust_domain: &str,
+    days: u32,
+    parties: &[String],
+) -> Result<Vec<PathBuf>, CertsError> {
     let parties = parties.iter().map(|p| parse(p)).collect::<Result<Vec<_>, _>>()?;
     let mut names = std::collections::HashSet::new();
-    if let Some((role, name)) = parties.iter().find(|(_, name)| name.as_str() == "ca" || !names.insert(name)) {
+    if let Some((role, name)) =
+        parties.iter().find(|(_, name)| name.as_str() == "ca" || !names.insert(name))
+    {
         return Err(CertsError::Party(format!("{role}/{name}")));
     }
     for (_, name) in &parties {
@@ -157,7 +184,11 @@ pub fn write(dir: &Path, trust_domain: &str, days: u32, parties: &[String]) -> R
     };
     let authority = if ca_path.exists() {
         let read = |path: &Path| {
-            fs::read_to_string(path).map_err(|source| CertsError::Io { action: "read", path: path.to_owned(), source })
+            fs::read_to_string(path).map_err(|source| CertsError::Io {
+                action: "read",
+                path: path.to_owned(),
+                source,
+            })
         };
         Authority::load(trust_domain, days, read(&ca_path)?, read(&key_path)?)?
     } else {
@@ -195,9 +226,15 @@ mod tests {
             let pem = TlsPem::read(&dir.path().join("ca.pem"), &at("pem"), &at("key")).unwrap();
             assert_eq!(Credentials::new(&pem).unwrap().identity().role(), role);
         }
-        assert!(matches!(write(dir.path(), "demo", 30, &party("auditor/p")), Err(CertsError::Exists { .. })));
+        assert!(matches!(
+            write(dir.path(), "demo", 30, &party("auditor/p")),
+            Err(CertsError::Exists { .. })
+        ));
         assert!(matches!(write(dir.path(), "demo", 30, &party("p")), Err(CertsError::Party(_))));
-        assert!(matches!(write(dir.path(), "demo", 30, &party("auditor/ca")), Err(CertsError::Party(_))));
+        assert!(matches!(
+            write(dir.path(), "demo", 30, &party("auditor/ca")),
+            Err(CertsError::Party(_))
+        ));
         let twice = ["auditor/a".to_owned(), "passive-party/a".to_owned()];
         assert!(matches!(write(dir.path(), "demo", 30, &twice), Err(CertsError::Party(_))));
         assert!(write(dir.path(), "demo", 30, &party("king/x")).is_err());
@@ -216,19 +253,25 @@ mod tests {
             ("c_d", "a", None),
             ("c..d", "a", None),
         ] {
-            let identity = PeerIdentity::new(trust_domain, Role::ActiveParty, PartyName::new(name).unwrap()).unwrap();
+            let identity =
+                PeerIdentity::new(trust_domain, Role::ActiveParty, PartyName::new(name).unwrap())
+                    .unwrap();
             assert_eq!(dns_name(&identity).as_deref(), expected, "{name} of {trust_domain}");
         }
         let long = PartyName::new("a".repeat(64)).unwrap();
         let identity = PeerIdentity::new("demo", Role::ActiveParty, long.clone()).unwrap();
         assert_eq!(dns_name(&identity), None);
         // It is an identity all the same.
-        Credentials::new(&Authority::new("demo", 1).unwrap().issue(Role::ActiveParty, &long).unwrap()).unwrap();
+        Credentials::new(
+            &Authority::new("demo", 1).unwrap().issue(Role::ActiveParty, &long).unwrap(),
+        )
+        .unwrap();
     }
 
     #[test]
     fn an_expired_or_foreign_certificate_is_no_credential() {
-        let (one, other) = (Authority::new("demo", 30).unwrap(), Authority::new("demo", 30).unwrap());
+        let (one, other) =
+            (Authority::new("demo", 30).unwrap(), Authority::new("demo", 30).unwrap());
         let name = PartyName::new("p").unwrap();
         let mut pem = one.issue(Role::PassiveParty, &name).unwrap();
         pem.ca = other.issue(Role::PassiveParty, &name).unwrap().ca;
@@ -238,13 +281,18 @@ mod tests {
     /// Mistakes with files of another authority are named in the words of who has to mend them.
     #[test]
     fn a_mistake_with_certificates_is_named() {
-        let said = |pem: &TlsPem| Credentials::new(pem).err().map(|e| e.to_string()).unwrap_or_default();
+        let said =
+            |pem: &TlsPem| Credentials::new(pem).err().map(|e| e.to_string()).unwrap_or_default();
         let authority = Authority::new("mistakes", 30).unwrap();
         let name = PartyName::new("bank-a").unwrap();
         let good = authority.issue(Role::PassiveParty, &name).unwrap();
         assert_eq!(said(&good), "");
         let of = |certificate: &str, key: &str| {
-            said(&TlsPem { ca: good.ca.clone(), certificate: certificate.to_owned(), key: key.to_owned() })
+            said(&TlsPem {
+                ca: good.ca.clone(),
+                certificate: certificate.to_owned(),
+                key: key.to_owned(),
+            })
         };
         let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAgj3qppquz7DwICCAAw\nDAYIKoZIhvcNAgkFADAdBglghkgBZQMEASoEEOezkUHxQnMh8pDIg5PHAFwEgZAz\n+QC2DHL6pA7NyLM0ObwkB3kIEiJoGTyoUxTVSngEQk14Eo839qWulPsMsY9G+Rm6\n9EScT5XeZtU0SKXeRNAovAuE6NQt57laFquDya4rgH7FtPBhbqh9TU9mr4UerfaK\n9SHqQLe8XF+qx4wRBOOtl/tPwx4YHHoH10IiAGF0s+N+dEGtY86IdL4rdxWv6D8=\n-----END ENCRYPTED PRIVATE KEY-----\n";
         // P-521, made for this test.
@@ -255,15 +303,25 @@ mod tests {
             (of(&good.certificate, wide), "P-256 or P-384"),
             (of(&good.key, &good.certificate), "are certificate and key swapped?"),
             (of(&good.certificate, &good.certificate), "are certificate and key swapped?"),
-            (of(&format!("{}{}", good.ca, good.certificate), &good.key), "this party's own comes first"),
+            (
+                of(&format!("{}{}", good.ca, good.certificate), &good.key),
+                "this party's own comes first",
+            ),
             (of(&other.certificate, &other.key), "does not lead to the CA"),
         ] {
             assert!(said.contains(says), "{says}: {said}");
         }
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        for (name, text) in [("ca", &good.ca), ("certificate", &good.certificate), ("key", &good.key)] {
-            vfl_shared::files::write_atomic(&path(name), format!("\u{feff}{text}").as_bytes(), true).unwrap();
+        for (name, text) in
+            [("ca", &good.ca), ("certificate", &good.certificate), ("key", &good.key)]
+        {
+            vfl_shared::files::write_atomic(
+                &path(name),
+                format!("\u{feff}{text}").as_bytes(),
+                true,
+            )
+            .unwrap();
         }
         let read = TlsPem::read(&path("ca"), &path("certificate"), &path("key")).unwrap();
         assert_eq!(said(&read), "", "a byte order mark is no part of PEM");

@@ -1,8 +1,8 @@
-//! The reference of all commands, made from the definitions that the binaries themselves read.
+//! The reference of all commands, generated from the command definitions of the binaries.
 
 use clap::{Command, CommandFactory};
 
-/// The command lines of the four binaries, in the order of the reference.
+/// Returns the command lines of the four binaries, in the order of the reference.
 #[must_use]
 pub fn binaries() -> [Command; 4] {
     [
@@ -13,7 +13,7 @@ pub fn binaries() -> [Command; 4] {
     ]
 }
 
-/// The reference as Markdown: `docs/cli.md`.
+/// Returns the reference as Markdown: `docs/cli.md`.
 #[must_use]
 pub fn cli_reference() -> String {
     let mut text = String::from(
@@ -21,7 +21,7 @@ pub fn cli_reference() -> String {
          fails where it is out of date.\n",
     );
     for binary in binaries() {
-        // Values of environment variables are of the machine that writes the file.
+        // Values of environment variables would depend on the machine that writes the file.
         let binary = plain(binary.term_width(100));
         let name = binary.get_name().to_owned();
         append(&mut text, binary, &name, 2);
@@ -30,15 +30,22 @@ pub fn cli_reference() -> String {
 }
 
 fn plain(command: Command) -> Command {
-    command.mut_args(|arg| arg.hide_env_values(true)).mut_subcommands(|sub| plain(sub.term_width(100)))
+    command
+        .mut_args(|arg| arg.hide_env_values(true))
+        .mut_subcommands(|sub| plain(sub.term_width(100)))
 }
 
 fn append(text: &mut String, mut command: Command, path: &str, level: usize) {
     command = command.bin_name(path);
     let help = command.render_long_help().to_string();
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-    text.push_str(&format!("\n{} `{path}`\n\n```text\n{}\n```\n", "#".repeat(level), lines.join("\n").trim_end()));
-    let subcommands: Vec<Command> = command.get_subcommands().filter(|sub| sub.get_name() != "help").cloned().collect();
+    text.push_str(&format!(
+        "\n{} `{path}`\n\n```text\n{}\n```\n",
+        "#".repeat(level),
+        lines.join("\n").trim_end()
+    ));
+    let subcommands: Vec<Command> =
+        command.get_subcommands().filter(|sub| sub.get_name() != "help").cloned().collect();
     for sub in subcommands.into_iter().filter(|sub| !sub.is_hide_set()) {
         let path = format!("{path} {}", sub.get_name());
         append(text, sub, &path, (level + 1).min(6));

@@ -1,4 +1,4 @@
-//! The active party of a deployment as its own clients call it, in domain types.
+//! The client of a deployment's active party, in domain types.
 
 use tonic::Status;
 use tonic::transport::Channel;
@@ -10,14 +10,14 @@ use vfl_shared::service::{Credentials, Peer, TlsError, channel};
 use vfl_shared::training::messages::{Progress, Published};
 use vfl_shared::types::{RecordIds, ReleasedScores};
 
-/// The active party.
+/// A client of the active party.
 pub struct ActiveParty {
     peer: Peer,
     client: ActivePartyClient<Channel>,
 }
 
 impl ActiveParty {
-    /// The active party at its address. Connects on first use.
+    /// Creates a client for an address. Connects on first use.
     ///
     /// # Errors
     /// [`TlsError`] if the address is malformed.
@@ -28,10 +28,10 @@ impl ActiveParty {
         Ok(Self { peer, client })
     }
 
-    /// Has a model trained on these records, telling `on_progress` each epoch.
+    /// Trains a model on these records, and calls `on_progress` after each epoch.
     ///
     /// # Errors
-    /// [`Refusal`] with what the parties said.
+    /// [`Refusal`] with the parties' messages.
     pub async fn train(
         &mut self,
         config: &TrainingConfig,
@@ -49,7 +49,9 @@ impl ActiveParty {
                 Some(Event::Progress(progress)) => on_progress(&progress.into()),
                 Some(Event::Published(published)) => {
                     let peer = &self.peer;
-                    return published.try_into().map_err(|e| Refusal::internal(format!("{peer} answered with {e}")));
+                    return published
+                        .try_into()
+                        .map_err(|e| Refusal::internal(format!("{peer} answered with {e}")));
                 }
                 None => {}
             }
@@ -57,17 +59,31 @@ impl ActiveParty {
         Err(Refusal::internal("training ended without a word"))
     }
 
-    /// Asks for the scores of test records, of a model of `classes` classes. All of the records must be scored.
+    /// Requests the scores of test records, of a model with `classes` classes. All of the records
+    /// must be scored.
     ///
     /// # Errors
-    /// What the active party said, or how many records it did not score.
-    pub async fn predict(&mut self, ids: &RecordIds, classes: usize) -> anyhow::Result<ReleasedScores> {
-        let answer = self.client.predict(pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() }).await;
+    /// The active party's refusal, or the number of records that it did not score.
+    pub async fn predict(
+        &mut self,
+        ids: &RecordIds,
+        classes: usize,
+    ) -> anyhow::Result<ReleasedScores> {
+        let answer = self
+            .client
+            .predict(pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() })
+            .await;
         let answer = answer
-            .map_err(|status| Refusal::new(RefusalKind::from_code(status.code()), status.message()))?
+            .map_err(|status| {
+                Refusal::new(RefusalKind::from_code(status.code()), status.message())
+            })?
             .into_inner();
         let ok = select_ok(&answer.row_status, ids.len())?;
-        anyhow::ensure!(ok.len() == ids.len(), "{} test records were not scored", ids.len() - ok.len());
+        anyhow::ensure!(
+            ok.len() == ids.len(),
+            "{} test records were not scored",
+            ids.len() - ok.len()
+        );
         Ok(ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), classes)?)
     }
 }

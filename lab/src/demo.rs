@@ -1,5 +1,5 @@
-//! The whole way once: data split by columns, three services over loopback sockets, a model trained, served, attacked and
-//! defended, and a report.
+//! The whole pipeline once: split data by columns, run three services over loopback sockets, train,
+//! serve, attack and defend a model, and write a report.
 
 mod command;
 mod facts;
@@ -12,7 +12,10 @@ mod shared;
 mod sweep;
 
 pub use facts::{deployment_facts, surfaces};
-pub use plan::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy};
+pub use plan::{
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies,
+    every_policy,
+};
 pub use served::vertical_split;
 pub use shared::{Came, Sharing, check_shared, share};
 
@@ -24,15 +27,16 @@ use sweep::ToSweep;
 
 use crate::report::Report;
 
-/// Runs the demo and gives the report.
+/// Runs the demo and returns the report.
 ///
 /// # Errors
-/// Whatever stops it, named.
+/// An error that names the step that failed.
 pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     let served = serve(plan).await?;
     let test_accuracy = served.test_accuracy().await?;
     let findings = served.audit(&served.full_plan(plan)).await?;
-    let (mut report, to_sweep) = (report(plan, &served, &findings, test_accuracy), ToSweep::gather(&served, plan)?);
+    let (mut report, to_sweep) =
+        (report(plan, &served, &findings, test_accuracy), ToSweep::gather(&served, plan)?);
     let Served { deployment, dataset, .. } = served;
     deployment.stop().await?;
     if let Some(to_sweep) = to_sweep {

@@ -1,4 +1,5 @@
-//! All parties in one process, over real sockets on loopback with mutual TLS: what the demo runs and the tests start.
+//! All parties in one process, over real sockets on loopback with mutual TLS. The demo and the
+//! tests start such deployments.
 
 mod passive;
 mod running;
@@ -34,7 +35,7 @@ use crate::client::ActiveParty;
 /// The trust domain of embedded deployments.
 const TRUST_DOMAIN: &str = "cloison.demo";
 
-/// Three or more parties, running.
+/// A running deployment of three or more parties.
 pub struct Deployment {
     authority: Authority,
     auditor: Credentials,
@@ -58,16 +59,16 @@ impl Deployment {
     /// Starts all parties on free ports.
     ///
     /// # Errors
-    /// Whatever keeps a party from starting, named.
+    /// An error that names the party that did not start.
     pub async fn start(spec: DeploymentSpec) -> anyhow::Result<Self> {
         Self::start_with(spec, |_, _| Ok(())).await
     }
 
-    /// Starts all parties on free ports, the coordinator with settings that `adjust` has changed: policies, timeouts, or
-    /// further passive parties, for whose certificates it is given the authority.
+    /// Starts all parties on free ports. `adjust` may change the coordinator's settings: policies,
+    /// timeouts, or further passive parties, for whose certificates it gets the authority.
     ///
     /// # Errors
-    /// Whatever keeps a party from starting, named.
+    /// An error that names the party that did not start.
     pub async fn start_with(
         spec: DeploymentSpec,
         adjust: impl FnOnce(&Authority, &mut coordinator::Settings) -> anyhow::Result<()>,
@@ -75,10 +76,11 @@ impl Deployment {
         Self::start_from(spec, adjust, |_, table| Ok(table.into())).await
     }
 
-    /// The same with every party's features where `place` puts them, which is given the party's name and table.
+    /// Starts all parties as [`Deployment::start_with`] does. `place` gets each party's name and
+    /// table, and returns the features in the store of its choice.
     ///
     /// # Errors
-    /// Whatever keeps a party from starting, named.
+    /// An error that names the party that did not start.
     pub async fn start_from(
         spec: DeploymentSpec,
         adjust: impl FnOnce(&Authority, &mut coordinator::Settings) -> anyhow::Result<()>,
@@ -103,11 +105,14 @@ impl Deployment {
             let table = place(&name, table)?;
             let credentials = credentials(Role::PassiveParty, &name)?;
             let dir = spec.state_dir.join(name.as_str());
-            let running = start_passive(&name, credentials, dir, table.clone(), shown.clone(), ANY_PORT).await?;
+            let running =
+                start_passive(&name, credentials, dir, table.clone(), shown.clone(), ANY_PORT)
+                    .await?;
             parties.push((name, table, running));
         }
         parties.sort_by(|a, b| a.0.cmp(&b.0));
-        let peers: Vec<Peer> = parties.iter().map(|(n, _, r)| peer(Role::PassiveParty, n, r.address)).collect();
+        let peers: Vec<Peer> =
+            parties.iter().map(|(n, _, r)| peer(Role::PassiveParty, n, r.address)).collect();
 
         let (listener, address) = listen(ANY_PORT).await?;
         let mut settings = coordinator::Settings {
@@ -125,38 +130,45 @@ impl Deployment {
             release: coordinator::TopRelease { to_active_party: top_grant(&spec.release) },
             ledger: coordinator::LedgerValues::default()
                 .config(&spec.state_dir.join("coordinator"), coordinator::Budgets::default()),
-            // Adversaries that ask again and again are part of what is measured.
-            audit: coordinator::AuditPolicy { allowed: spec.audits, rows_per_record: 300, ..Default::default() },
+            // Adversaries that ask repeatedly are part of the measurement.
+            audit: coordinator::AuditPolicy {
+                allowed: spec.audits,
+                rows_per_record: 300,
+                ..Default::default()
+            },
         };
         adjust(&authority, &mut settings)?;
         let coordinator = run(address, move |stop| async move {
-            vfl_coordinator::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
+            vfl_coordinator::service::run(settings, listener, stop.cancelled_owned())
+                .await
+                .map_err(|e| e.to_string())
         });
 
         let (listener, address) = listen(ANY_PORT).await?;
         let active_features = spec.tables.active.schema().len();
-        let settings = vfl_active_party::config::Settings {
-            credentials: active_credentials.clone(),
-            limits: Limits::default(),
-            monitoring: for_active,
-            state_dir: (&spec.state_dir.join("active")).into(),
-            features: place(&active_name, spec.tables.active)?,
-            coordinator: peer(Role::Coordinator, &coordinator_name, coordinator.address),
-            passive_parties: peers,
-            peer_timeout: Duration::from_secs(30),
-            audits_allowed: spec.audits,
-            // Whoever asks owns the cores.
-            audit_time: Duration::MAX,
-            known: known.map(Arc::new),
-            privacy: spec.active_privacy,
-            alignment: spec.alignment.map_or_else(AlignmentTable::default, |runs| AlignmentTable {
-                allowed: true,
-                max_runs: runs.max_runs,
-                ..Default::default()
-            }),
-        };
+        let settings =
+            vfl_active_party::config::Settings {
+                credentials: active_credentials.clone(),
+                limits: Limits::default(),
+                monitoring: for_active,
+                state_dir: (&spec.state_dir.join("active")).into(),
+                features: place(&active_name, spec.tables.active)?,
+                coordinator: peer(Role::Coordinator, &coordinator_name, coordinator.address),
+                passive_parties: peers,
+                peer_timeout: Duration::from_secs(30),
+                audits_allowed: spec.audits,
+                // Whoever asks owns the cores.
+                audit_time: Duration::MAX,
+                known: known.map(Arc::new),
+                privacy: spec.active_privacy,
+                alignment: spec.alignment.map_or_else(AlignmentTable::default, |runs| {
+                    AlignmentTable { allowed: true, max_runs: runs.max_runs, ..Default::default() }
+                }),
+            };
         let active = run(address, move |stop| async move {
-            vfl_active_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
+            vfl_active_party::service::run(settings, listener, stop.cancelled_owned())
+                .await
+                .map_err(|e| e.to_string())
         });
         Ok(Self {
             authority,
@@ -173,25 +185,25 @@ impl Deployment {
         })
     }
 
-    /// The coordinator, as a peer.
+    /// Returns the coordinator as a peer.
     #[must_use]
     pub fn coordinator_peer(&self) -> Peer {
         peer(Role::Coordinator, &self.coordinator_name, self.coordinator.address)
     }
 
-    /// The active party, as a peer.
+    /// Returns the active party as a peer.
     #[must_use]
     pub fn active_peer(&self) -> Peer {
         peer(Role::ActiveParty, &self.active_name, self.active.address)
     }
 
-    /// The passive parties, as peers, in the order of summation.
+    /// Returns the passive parties as peers, in the order of summation.
     #[must_use]
     pub fn passive_peers(&self) -> Vec<Peer> {
         self.passive.iter().map(|(n, _, r)| peer(Role::PassiveParty, n, r.address)).collect()
     }
 
-    /// Credentials of any role and name in this deployment: for tests of who may do what.
+    /// Issues credentials for any role and name in this deployment: for tests of access control.
     ///
     /// # Errors
     /// If the certificate cannot be made.
@@ -199,7 +211,7 @@ impl Deployment {
         Ok(Credentials::new(&self.authority.issue(role, &PartyName::new(name)?)?)?)
     }
 
-    /// The files behind such credentials: for a party in a process of its own.
+    /// Issues the files of such credentials: for a party in a process of its own.
     ///
     /// # Errors
     /// If the certificate cannot be made.
@@ -207,7 +219,7 @@ impl Deployment {
         Ok(self.authority.issue(role, &PartyName::new(name)?)?)
     }
 
-    /// What an auditor needs to reach everyone.
+    /// Returns the addresses and credentials that an auditor needs.
     #[must_use]
     pub fn targets(&self) -> Targets {
         Targets {
@@ -218,7 +230,7 @@ impl Deployment {
         }
     }
 
-    /// A client of the active party's own service.
+    /// Creates a client of the active party's own service.
     ///
     /// # Errors
     /// If the address is malformed.
@@ -226,10 +238,10 @@ impl Deployment {
         Ok(ActiveParty::new(&self.active_credentials, self.active_peer())?)
     }
 
-    /// Has a model trained on these records, telling `on_progress` each epoch.
+    /// Trains a model on these records, and calls `on_progress` after each epoch.
     ///
     /// # Errors
-    /// [`Refusal`] with what the parties said.
+    /// [`Refusal`] with the parties' messages.
     pub async fn train(
         &self,
         config: &TrainingConfig,
@@ -240,18 +252,20 @@ impl Deployment {
         client.train(config, ids, on_progress).await
     }
 
-    /// The whole model of a version, W (k × d_t, in the order of the data set's columns) and b (k), from the parties' own files.
-    /// Only the lab can: it made them all.
+    /// Returns the whole model of a version, W (k × d_t, in the order of the data set's columns)
+    /// and b (k), from the parties' own files. Only the lab can, as it made them all.
     ///
     /// # Errors
-    /// A share that is missing or damaged.
+    /// If a share is missing or damaged.
     pub fn whole_model(
         &self,
         dataset: &Dataset,
         split: &VerticalSplit,
         version: &ModelVersion,
     ) -> anyhow::Result<(DMatrix<f64>, DVector<f64>)> {
-        let load = |name: &str| anyhow::Ok(ShareStore::open(&self.party_dir(name))?.load(version)?.linear()?.clone());
+        let load = |name: &str| {
+            anyhow::Ok(ShareStore::open(&self.party_dir(name))?.load(version)?.linear()?.clone())
+        };
         let active = load("active")?;
         let mut weights = DMatrix::zeros(dataset.class_names().len(), dataset.features().len());
         let mut put = |columns: &[usize], from: &DMatrix<f64>| {
@@ -263,17 +277,20 @@ impl Deployment {
         for party in split.passive() {
             put(&party.columns, load(party.name.as_str())?.weights());
         }
-        let bias = active.bias().cloned().ok_or_else(|| anyhow::anyhow!("the active party's share has no bias"))?;
+        let bias = active
+            .bias()
+            .cloned()
+            .ok_or_else(|| anyhow::anyhow!("the active party's share has no bias"))?;
         Ok((weights, bias))
     }
 
-    /// Where a party keeps its state.
+    /// Returns the state directory of a party.
     #[must_use]
     pub fn party_dir(&self, name: &str) -> PathBuf {
         self.state_dir.join(name)
     }
 
-    /// Stops a passive party: its port closes, its calls under way end, its connections break.
+    /// Stops a passive party: closes its port, ends its running calls, breaks its connections.
     pub async fn stop_passive(&mut self, index: usize) {
         if let Some((_, _, running)) = self.passive.get_mut(index) {
             running.stop.cancel();
@@ -281,15 +298,24 @@ impl Deployment {
         }
     }
 
-    /// Starts a stopped passive party again, at its old address and with its old state.
+    /// Restarts a stopped passive party at its old address and with its old state.
     ///
     /// # Errors
-    /// Whatever keeps it from starting.
+    /// If it cannot start.
     pub async fn restart_passive(&mut self, index: usize) -> anyhow::Result<()> {
-        let (name, table, running) = self.passive.get(index).ok_or_else(|| failed("there is no such passive party"))?;
+        let (name, table, running) =
+            self.passive.get(index).ok_or_else(|| failed("there is no such passive party"))?;
         let credentials = self.credentials(Role::PassiveParty, name.as_str())?;
         let dir = self.party_dir(name.as_str());
-        let running = start_passive(name, credentials, dir, table.clone(), self.shown.clone(), running.address).await?;
+        let running = start_passive(
+            name,
+            credentials,
+            dir,
+            table.clone(),
+            self.shown.clone(),
+            running.address,
+        )
+        .await?;
         self.passive[index].2 = running;
         Ok(())
     }
@@ -297,20 +323,26 @@ impl Deployment {
     /// Stops all parties and waits for them.
     ///
     /// # Errors
-    /// Whatever a party died of.
+    /// The first error that a party ended with.
     pub async fn stop(self) -> anyhow::Result<()> {
-        let all = [self.active, self.coordinator].into_iter().chain(self.passive.into_iter().map(|(_, _, r)| r));
-        // To the last one, whatever one of them died of: none may go on holding its directory.
+        let all = [self.active, self.coordinator]
+            .into_iter()
+            .chain(self.passive.into_iter().map(|(_, _, r)| r));
+        // Stop all of them, even if one ended with an error: none may go on holding its directory.
         let mut first = Ok(());
         for running in all {
             running.stop.cancel();
-            let ended = running.task.await.map_err(anyhow::Error::from).and_then(|ended| ended.map_err(failed));
+            let ended = running
+                .task
+                .await
+                .map_err(anyhow::Error::from)
+                .and_then(|ended| ended.map_err(failed));
             first = first.and(ended);
         }
         first
     }
 
-    /// Number of the active party's features.
+    /// Returns the number of the active party's features.
     #[must_use]
     pub fn active_features(&self) -> usize {
         self.active_features

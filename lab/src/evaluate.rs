@@ -1,6 +1,8 @@
-//! Attack accuracy (J section 5.1.3): is a reconstructed record classified as the true one would be?
+//! Attack accuracy (J section 5.1.3): the share of reconstructed records that a classifier gives
+//! the class of the true ones.
 //!
-//! It takes the truth, the estimates and labels in one place, which no party has: for the lab only.
+//! It needs the truth, the estimates and the labels in one place. No party has all of them, so this
+//! is only for the lab.
 
 use nalgebra::DMatrix;
 use rand::SeedableRng;
@@ -9,66 +11,78 @@ use vfl_shared::metrics::{MetricError, attack_accuracy};
 use vfl_shared::numerics::{LinearSvm, SvmError, SvmSettings};
 use vfl_shared::types::ShapeError;
 
-/// α of scikit-learn's `SGDClassifier` where none is given: it minimises the mean hinge loss + α/2 ‖w‖².
+/// The default α of scikit-learn's `SGDClassifier`, which minimises the mean hinge loss + α/2 ‖w‖².
 const PENALTY: f64 = 1e-4;
 
-/// Why there is no attack accuracy.
+/// Errors from measuring attack accuracy.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EvaluateError {
-    /// Blocks that do not fit together, or nothing in them.
+    /// The blocks do not fit together, or are empty.
     #[error(transparent)]
     Metric(#[from] MetricError),
-    /// Fewer than two classes, or values that are not finite.
+    /// There are fewer than two classes, or values that are not finite.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// Numbers that a machine cannot be fitted to.
+    /// The support vector machine cannot be fitted to the numbers.
     #[error("the evaluation classifier: {0}")]
     Machine(#[from] SvmError),
-    /// A label that is no class.
+    /// A label is not a class.
     #[error("label {label} of held-out record {record} is not below the {classes} classes")]
     Label {
-        /// What came.
+        /// The label that is not valid.
         label: u32,
         /// The record's position, from 0.
         record: usize,
-        /// How many classes there are.
+        /// The number of classes.
         classes: usize,
     },
 }
 
-/// The evaluation classifier M of J (24): it answers a class from the passive features alone.
+/// The evaluation classifier M of J (24), which predicts a class from the passive features alone.
 ///
-/// A linear support vector machine for each class against the others, as J's `SGDClassifier` of scikit-learn is one (J names no setting).
+/// It is a linear support vector machine for each class against the others, as J's `SGDClassifier`
+/// of scikit-learn is (J names no setting).
 ///
-/// Deviation: the objective is solved, to a duality gap of 10⁻⁴, where stochastic gradient descent stops near it; and the bias is
-/// penalised with the weights.
+/// Deviation: the objective is solved to a duality gap of 10⁻⁴, while stochastic gradient descent
+/// stops near the optimum; and the bias is penalised with the weights.
 #[derive(Debug, Clone)]
 pub struct EvaluationClassifier {
     machine: LinearSvm,
 }
 
-/// Shares of records, in [0, 1], that the evaluation classifier gives the class that it gives the true features.
+/// Shares of records, in [0, 1], to which the evaluation classifier gives the same class as to the
+/// true features.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AttackAccuracy {
-    /// Of the estimates: J (24).
+    /// The share for the estimates: J (24).
     pub estimates: f64,
-    /// Of ½ in every feature. Where this is high as well, the classifier tells little by these features, and the attack's
-    /// share means little.
+    /// The share for ½ in every feature. If this is high as well, the classifier depends little on
+    /// these features, and the attack's share means little.
     pub half: f64,
 }
 
 impl EvaluationClassifier {
-    /// Trains on *held-out* records, which neither the model under attack was trained on nor the attack is run on:
-    /// `held_out` is d × n passive features in [0, 1], `labels` their n true labels, below `classes`. The same
-    /// records and seed, which gives the order of the records in each pass, give the same classifier.
+    /// Trains on *held-out* records, which neither the training of the attacked model nor the
+    /// attack uses: `held_out` is d × n passive features in [0, 1], `labels` their n true labels,
+    /// below `classes`. The seed gives the order of the records in each pass. The same records and
+    /// seed give the same classifier.
     ///
     /// # Errors
-    /// [`EvaluateError`] for fewer than two classes, labels that are not the records' or not below `classes`, no feature, no
-    /// record, or values that are not finite.
-    pub fn train(classes: usize, held_out: &DMatrix<f64>, labels: &[u32], seed: u64) -> Result<Self, EvaluateError> {
+    /// [`EvaluateError`] for fewer than two classes, labels of another number than the records or
+    /// not below `classes`, no feature, no record, or values that are not finite.
+    pub fn train(
+        classes: usize,
+        held_out: &DMatrix<f64>,
+        labels: &[u32],
+        seed: u64,
+    ) -> Result<Self, EvaluateError> {
         let what = "the held-out block";
         if classes < 2 {
-            return Err(ShapeError::TooFewClasses { what: "the evaluation classifier", got: classes }.into());
+            return Err(ShapeError::TooFewClasses {
+                what: "the evaluation classifier",
+                got: classes,
+            }
+            .into());
         }
         match held_out.shape() {
             (0, _) => return Err(MetricError::Empty { what, unit: "features" }.into()),
@@ -88,14 +102,21 @@ impl EvaluationClassifier {
         }
         let cost = 1.0 / (PENALTY * labels.len() as f64);
         let settings = SvmSettings { cost, tolerance: 1e-4, most_passes: 20_000 };
-        let machine = LinearSvm::fit(held_out, labels, classes, &settings, &mut ChaCha20Rng::seed_from_u64(seed))?;
+        let machine = LinearSvm::fit(
+            held_out,
+            labels,
+            classes,
+            &settings,
+            &mut ChaCha20Rng::seed_from_u64(seed),
+        )?;
         Ok(Self { machine })
     }
 
-    /// The class of each record of `x` (d × n); of equal decisions the lowest class.
+    /// Returns the class of each record of `x` (d × n); the lowest class if decisions are equal.
     ///
     /// # Errors
-    /// [`EvaluateError`] for another number of features, or values so large or not finite that decisions are not finite.
+    /// [`EvaluateError`] for another number of features, or for values that are not finite or so
+    /// large that decisions are not.
     pub fn classify(&self, x: &DMatrix<f64>) -> Result<Vec<u32>, EvaluateError> {
         let expected = self.machine.weights().ncols();
         if x.nrows() != expected {
@@ -103,13 +124,18 @@ impl EvaluationClassifier {
             return Err(MetricError::Size { what, unit: "features", expected, got }.into());
         }
         let what = "the decision of the evaluation classifier";
-        match self.machine.decisions(x).column_iter().position(|of_record| of_record.iter().any(|v| !v.is_finite())) {
+        match self
+            .machine
+            .decisions(x)
+            .column_iter()
+            .position(|of_record| of_record.iter().any(|v| !v.is_finite()))
+        {
             Some(record) => Err(ShapeError::NotFinite { what, record }.into()),
             None => Ok(self.machine.classify(x)),
         }
     }
 
-    /// J (24) of `estimates` against `truth`, both d × n, and of ½ beside it.
+    /// Returns J (24) of `estimates` against `truth`, both d × n, and the same share for ½.
     ///
     /// # Errors
     /// [`EvaluateError`] if the shapes differ, there is no record, or a value is not finite.
@@ -148,13 +174,15 @@ mod tests {
 
     #[test]
     fn machines_are_those_of_scikit_learn() {
-        let cases: Vec<Fitted> = serde_json::from_str(include_str!("evaluate/scikit_learn.json")).unwrap();
+        let cases: Vec<Fitted> =
+            serde_json::from_str(include_str!("evaluate/scikit_learn.json")).unwrap();
         assert_eq!(cases.iter().map(|case| case.classes).collect::<Vec<_>>(), [2, 3, 4]);
         for case in cases {
             let x = DMatrix::from_fn(case.x[0].len(), case.x.len(), |i, j| case.x[j][i]);
             let settings = SvmSettings { cost: case.cost, tolerance: 1e-12, most_passes: 200_000 };
             let mut rng = ChaCha20Rng::seed_from_u64(1);
-            let machine = LinearSvm::fit(&x, &case.labels, case.classes, &settings, &mut rng).unwrap();
+            let machine =
+                LinearSvm::fit(&x, &case.labels, case.classes, &settings, &mut rng).unwrap();
             assert!(machine.converged(), "{machine:?}");
             for (class, want) in case.objectives.iter().enumerate() {
                 let found = machine.objectives()[class];
@@ -162,15 +190,16 @@ mod tests {
                 let weights = machine.weights().row(class);
                 let off = weights.iter().zip(&case.weights[class]).map(|(f, w)| (f - w).abs());
                 let off = off.fold((machine.bias()[class] - case.bias[class]).abs(), f64::max);
-                // ½ ‖w − w*‖² is at most the distance of the objectives, which liblinear leaves at 1e-8.
+                // ½ ‖w − w*‖² is at most the distance of the objectives, which liblinear leaves at
+                // 1e-8.
                 assert!(off < 3e-4, "class {class}: off by {off:e}");
             }
             assert_eq!(machine.classify(&x), case.predicted);
         }
     }
 
-    /// Three classes, told apart by which of three features is the largest; a fourth says nothing. Made by arithmetic, so
-    /// that the true class of any record is known.
+    /// Three classes, given by which of three features is the largest; a fourth feature says
+    /// nothing. Computed, so that the true class of any record is known.
     fn world(n: usize, offset: usize) -> (DMatrix<f64>, Vec<u32>) {
         let x = DMatrix::from_fn(4, n, |i, j| {
             let noise = (((i + 1) * 7919 + (j + offset) * 104_729) % 1009) as f64 / 1009.0;
@@ -188,16 +217,16 @@ mod tests {
         let share = |estimates: &DMatrix<f64>| m.attack_accuracy(estimates, &truth).unwrap();
         // ½ has one class, and so have a third of the records.
         assert_eq!(share(&truth), AttackAccuracy { estimates: 1.0, half: 1.0 / 3.0 });
-        // Each record gets its neighbour's features: of another class, every one.
+        // Each record gets its neighbour's features, which are all of another class.
         let shifted = DMatrix::from_fn(4, 300, |i, j| truth[(i, (j + 1) % 300)]);
         assert_eq!(share(&shifted).estimates, 0.0);
-        // The useless feature may be anything; half of the records are given away.
+        // The useless feature may be anything. Half of the records are reconstructed.
         let mut part = truth.clone();
         part.row_mut(3).fill(0.0);
         assert_eq!(share(&part).estimates, 1.0);
         part.columns_mut(0, 150).fill(0.5);
         assert!((share(&part).estimates - (0.5 + 0.5 / 3.0)).abs() < 1e-12);
-        // Labels do not enter, nor does anything that is not the classes of both.
+        // Labels have no effect; only the predicted classes of both do.
         assert_eq!(m.attack_accuracy(&shifted, &shifted).unwrap().estimates, 1.0);
     }
 
@@ -207,21 +236,44 @@ mod tests {
         let refuse = |classes, x: &DMatrix<f64>, labels: &[u32]| {
             EvaluationClassifier::train(classes, x, labels, 3).err().unwrap()
         };
-        assert!(matches!(refuse(1, &x, &labels), EvaluateError::Shape(ShapeError::TooFewClasses { .. })));
-        assert_eq!(refuse(2, &x, &labels), EvaluateError::Label { label: 2, record: 2, classes: 2 });
-        assert!(matches!(refuse(3, &x, &labels[1..]), EvaluateError::Metric(MetricError::Size { .. })));
+        assert!(matches!(
+            refuse(1, &x, &labels),
+            EvaluateError::Shape(ShapeError::TooFewClasses { .. })
+        ));
+        assert_eq!(
+            refuse(2, &x, &labels),
+            EvaluateError::Label { label: 2, record: 2, classes: 2 }
+        );
+        assert!(matches!(
+            refuse(3, &x, &labels[1..]),
+            EvaluateError::Metric(MetricError::Size { .. })
+        ));
         for shape in [(0, 30), (4, 0)] {
             let empty = DMatrix::zeros(shape.0, shape.1);
-            assert!(matches!(refuse(3, &empty, &labels), EvaluateError::Metric(MetricError::Empty { .. })));
+            assert!(matches!(
+                refuse(3, &empty, &labels),
+                EvaluateError::Metric(MetricError::Empty { .. })
+            ));
         }
         let mut bad = x.clone();
         bad[(1, 5)] = f64::NAN;
-        assert!(matches!(refuse(3, &bad, &labels), EvaluateError::Shape(ShapeError::NotFinite { record: 5, .. })));
+        assert!(matches!(
+            refuse(3, &bad, &labels),
+            EvaluateError::Shape(ShapeError::NotFinite { record: 5, .. })
+        ));
 
         let m = EvaluationClassifier::train(3, &x, &labels, 3).unwrap();
-        let refuse = |estimates: &DMatrix<f64>, truth: &DMatrix<f64>| m.attack_accuracy(estimates, truth).unwrap_err();
-        assert!(matches!(refuse(&x.rows(0, 3).into_owned(), &x), EvaluateError::Metric(MetricError::Size { .. })));
-        assert!(matches!(refuse(&x.columns(0, 3).into_owned(), &x), EvaluateError::Metric(MetricError::Size { .. })));
+        let refuse = |estimates: &DMatrix<f64>, truth: &DMatrix<f64>| {
+            m.attack_accuracy(estimates, truth).unwrap_err()
+        };
+        assert!(matches!(
+            refuse(&x.rows(0, 3).into_owned(), &x),
+            EvaluateError::Metric(MetricError::Size { .. })
+        ));
+        assert!(matches!(
+            refuse(&x.columns(0, 3).into_owned(), &x),
+            EvaluateError::Metric(MetricError::Size { .. })
+        ));
         assert!(matches!(refuse(&bad, &x), EvaluateError::Shape(ShapeError::NotFinite { .. })));
         let none = DMatrix::zeros(4, 0);
         assert!(matches!(refuse(&none, &none), EvaluateError::Metric(MetricError::Empty { .. })));

@@ -1,5 +1,6 @@
-//! Membership, labels and properties as rows of a report: the experiments of `cloison membership`, `labels` and `properties` on the data,
-//! the split, the training and the policies of a demonstration.
+//! Membership, labels and properties as rows of a report: runs the experiments of `cloison
+//! membership`, `labels` and `properties` on the data, the split, the training and the policies of
+//! a demonstration.
 
 use clap::ValueEnum;
 
@@ -9,19 +10,21 @@ use crate::membership::{self, MembershipPlan};
 use crate::properties::{self, Group, PropertiesData, PropertiesPlan};
 use crate::report::{Generated, Inference, Inferred, Report};
 
-/// Records and models of the membership experiment: one record in a thousand of the others is a whole record.
+/// The records and models of the membership experiment. With so many records, one in a thousand of
+/// the non-members is at least one record.
 const MEMBERSHIP: (usize, usize) = (2000, 64);
-/// Records, known labels of each class, epochs and trainings of the experiment on labels.
+/// The records, known labels of each class, epochs and trainings of the labels experiment.
 const LABELS: (usize, usize, [u32; 2], usize) = (2000, 5, [1, 20], 10);
-/// Records of a training set, models of the adversary's own, and models attacked, in the experiment on properties.
+/// The records of a training set, the shadow models and the target models of the properties
+/// experiment.
 const PROPERTIES: (usize, usize, usize) = (250, 300, 150);
-/// Epochs of each of its trainings, and how much training sets differ.
+/// The epochs of each training in that experiment, and the tilt between its training sets.
 const PROPERTIES_TRAINING: (u32, f64) = (50, 1.0);
 
-/// What to infer.
+/// A kind of inference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Who was in the training set, from released scores.
+    /// Membership in the training set, from released scores.
     Membership,
     /// The labels of the training records, by a passive party, from what it receives in training.
     Labels,
@@ -30,7 +33,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,7 +44,7 @@ impl Kind {
     }
 }
 
-/// Experiments that were checked.
+/// The experiments that were checked.
 pub struct Inferences {
     kinds: Vec<Kind>,
     prepared: Vec<Prepared>,
@@ -54,10 +57,11 @@ enum Prepared {
 }
 
 impl Inferences {
-    /// Checks that each kind can be measured with the plan of a demonstration. A kind that is named twice is measured once.
+    /// Checks that each kind can be measured with the plan of a demonstration. A kind that is named
+    /// twice is measured once.
     ///
     /// # Errors
-    /// Which kind cannot be, and why.
+    /// The kind that cannot be measured, and the reason.
     pub fn prepare(plan: &DemoPlan, kinds: &[Kind]) -> anyhow::Result<Self> {
         let mut named: Vec<Kind> = Vec::new();
         for kind in kinds {
@@ -66,12 +70,13 @@ impl Inferences {
             }
         }
         let prepared = named.iter().map(|kind| {
-            prepare(plan, *kind).map_err(|e| e.context(format!("--inference {} cannot be measured", kind.as_str())))
+            prepare(plan, *kind)
+                .map_err(|e| e.context(format!("--inference {} cannot be measured", kind.as_str())))
         });
         Ok(Self { prepared: prepared.collect::<anyhow::Result<_>>()?, kinds: named })
     }
 
-    /// Number of trainings.
+    /// Returns the number of trainings.
     #[must_use]
     pub fn trainings(&self) -> usize {
         let of = |prepared: &Prepared| match prepared {
@@ -82,7 +87,8 @@ impl Inferences {
         self.prepared.iter().map(of).sum()
     }
 
-    /// Measures, and writes the rows into the report, its command and its configuration. `done` is called after each training.
+    /// Measures all kinds, and writes the rows into the report, its command and its configuration.
+    /// Calls `done` after each training.
     ///
     /// # Errors
     /// If a training diverges.
@@ -109,7 +115,16 @@ impl Inferences {
 }
 
 fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<Prepared> {
-    let DemoPlan { data, first_column, passive_features, passive_parties, training, privacy, seed, .. } = plan.clone();
+    let DemoPlan {
+        data,
+        first_column,
+        passive_features,
+        passive_parties,
+        training,
+        privacy,
+        seed,
+        ..
+    } = plan.clone();
     Ok(match kind {
         Kind::Membership => {
             let (records, models) = MEMBERSHIP;
@@ -153,8 +168,11 @@ fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<Prepared> {
             let (records, shadows, targets) = PROPERTIES;
             let (epochs, tilt) = PROPERTIES_TRAINING;
             let data = PropertiesData { data, first_column, passive_features, passive_parties };
-            let training =
-                vfl_shared::model::TrainingValues { epochs, validation_share: 0.0, ..training.values().clone() };
+            let training = vfl_shared::model::TrainingValues {
+                epochs,
+                validation_share: 0.0,
+                ..training.values().clone()
+            };
             let plan = PropertiesPlan {
                 training: training.try_into()?,
                 feature: 0,
@@ -171,11 +189,12 @@ fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<Prepared> {
     })
 }
 
-/// The stronger attack on each policy.
+/// Returns a row per policy and rate, for the stronger of the two attacks.
 fn of_members(report: &membership::MembershipReport) -> Vec<Inference> {
     let rows = report.policies.iter().flat_map(|row| {
         let (ratio, threshold) = (&row.likelihood_ratio, &row.threshold);
-        let (attack, figures) = match threshold.tpr_at_1_percent.mean > ratio.tpr_at_1_percent.mean {
+        let (attack, figures) = match threshold.tpr_at_1_percent.mean > ratio.tpr_at_1_percent.mean
+        {
             true => ("threshold", threshold),
             false => ("likelihood_ratio", ratio),
         };
@@ -190,9 +209,13 @@ fn of_members(report: &membership::MembershipReport) -> Vec<Inference> {
             verdict: figures.verdict.as_str().to_owned(),
         };
         let guessing = &report.guessing;
-        let often = one(Inferred::Members1Percent, figures.tpr_at_1_percent, guessing.tpr_at_1_percent);
+        let often =
+            one(Inferred::Members1Percent, figures.tpr_at_1_percent, guessing.tpr_at_1_percent);
         let seldom = figures.tpr_at_0_1_percent.zip(guessing.tpr_at_0_1_percent);
-        [Some(often), seldom.map(|(figure, guessed)| one(Inferred::Members01Percent, figure, guessed))]
+        [
+            Some(often),
+            seldom.map(|(figure, guessed)| one(Inferred::Members01Percent, figure, guessed)),
+        ]
     });
     rows.flatten().collect()
 }
@@ -222,7 +245,11 @@ fn epochs(n: u32) -> String {
 }
 
 fn of_properties(report: &properties::PropertiesReport) -> Vec<Inference> {
-    let control = report.adversaries.iter().find(|row| row.added.is_none()).map_or(0.0, |row| row.explained.value);
+    let control = report
+        .adversaries
+        .iter()
+        .find(|row| row.added.is_none())
+        .map_or(0.0, |row| row.explained.value);
     let rows = report.adversaries.iter().filter_map(|row| {
         row.verdict.map(|verdict| Inference {
             of: Inferred::FeatureMean,

@@ -1,8 +1,9 @@
-//! The lab: demo, audit, report, certificates and load. The only crate that sees all three parties.
+//! The lab: demo, audit, report, certificates and load tests. The only crate that sees all three
+//! parties.
 //!
 //! # Example
 //!
-//! Certificates for two parties, as `cloison certs` makes them:
+//! Make certificates for two parties, as `cloison certs` does:
 //!
 //! ```
 //! let dir = tempfile::tempdir()?;

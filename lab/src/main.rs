@@ -1,4 +1,4 @@
-//! The `cloison` binary: parses, starts logging, calls the library.
+//! The `cloison` binary: parses the command line and runs the command.
 
 use std::process::ExitCode;
 

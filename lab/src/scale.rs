@@ -1,4 +1,4 @@
-//! One model trained and served by more and more parties: what it costs and how accurate it stays.
+//! One model trained and served by more and more parties: the cost and the accuracy.
 
 use std::time::Instant;
 
@@ -14,82 +14,88 @@ use crate::demo::names;
 use crate::deployment::{Deployment, DeploymentSpec, Help, active_name, consent};
 use crate::set_facts::SetFacts;
 
-/// Predictions of one record before any is timed.
+/// The number of untimed predictions before the timed ones.
 const WARM: usize = 50;
 
-/// What to measure.
+/// The plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct ScalePlan {
-    /// Numbers of parties, the active one counted, at least 2 each.
+    /// The numbers of parties, including the active one, at least 2 each.
     pub parties: Vec<usize>,
-    /// Model and training.
+    /// The model and its training settings.
     pub training: TrainingConfig,
-    /// Cut images by columns of pixels, so that each part is an image; otherwise features are cut in their order.
+    /// The image shape by which images are divided by columns of pixels, so that each part is an
+    /// image; `None`: features are divided in their order.
     pub image_parts: Option<ImageShape>,
-    /// Training records; `None`: all.
+    /// The number of training records; `None`: all.
     pub records: Option<usize>,
-    /// Predictions of one record that are timed.
+    /// The number of timed predictions of one record.
     pub predictions: usize,
-    /// Seed of the parties' rows.
+    /// The seed of the order of the parties' rows.
     pub seed: u64,
 }
 
-/// One epoch.
+/// The state after one epoch.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct EpochAt {
-    /// From 1.
+    /// The number of the epoch, from 1.
     pub epoch: u32,
-    /// Since the training began.
+    /// Seconds since the training began.
     pub seconds: f64,
-    /// Accuracy of the records set aside.
+    /// The accuracy on the validation records.
     pub validation_accuracy: Option<f64>,
 }
 
-/// What was measured with one number of parties.
+/// The results for one number of parties.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The data.
+    /// The facts about the data set.
     #[serde(flatten)]
     pub set: SetFacts,
-    /// All of them, the active one counted.
+    /// The number of parties, including the active one.
     pub parties: usize,
-    /// Features of the party with the most.
+    /// The number of features of the party with the most.
     pub most_features: usize,
-    /// Numbers of all parties' outputs for one record.
+    /// The number of outputs of all parties for one record.
     pub outputs: usize,
-    /// Of all test records, through the active party's service.
+    /// The accuracy on all test records, through the active party's service.
     pub test_accuracy: f64,
-    /// Gradient steps.
+    /// The number of gradient steps.
     pub steps: u64,
-    /// From the request to the model in service.
+    /// Seconds from the request to the model in service.
     pub seconds: f64,
-    /// The same over steps, in milliseconds; validation and publishing are in it.
+    /// The same time per step, in milliseconds; it includes validation and publishing.
     pub step_ms: f64,
-    /// Outputs and gradients of a training record, one step, in bytes.
+    /// Bytes of the outputs and gradients of one training record in one step.
     pub training_bytes: usize,
-    /// Outputs of a record in one prediction, in bytes.
+    /// Bytes of the outputs of one record in one prediction.
     pub prediction_bytes: usize,
-    /// Half of the predictions of one record took no longer, in milliseconds.
+    /// The median time of a prediction of one record, in milliseconds.
     pub p50_ms: f64,
-    /// 99 in 100 took no longer, in milliseconds.
+    /// The 99th percentile of that time, in milliseconds.
     pub p99_ms: f64,
-    /// Epoch by epoch.
+    /// The state after each epoch.
     pub curve: Vec<EpochAt>,
 }
 
-/// The columns of each of `parties` parties.
+/// Splits the columns between `parties` parties.
 ///
 /// # Errors
 /// If there are fewer columns than parties.
-pub fn split(dataset: &Dataset, image: Option<ImageShape>, parties: usize) -> anyhow::Result<VerticalSplit> {
+pub fn split(
+    dataset: &Dataset,
+    image: Option<ImageShape>,
+    parties: usize,
+) -> anyhow::Result<VerticalSplit> {
     let in_order = ImageShape { channels: 1, height: 1, width: dataset.features().len() };
     Ok(VerticalSplit::image_columns(image.unwrap_or(in_order), &names(parties.saturating_sub(1))?)?)
 }
 
-/// Trains and serves with each number of parties, over sockets of this machine, one after the other.
+/// Trains and serves with each number of parties, over sockets of this machine, one after the
+/// other.
 ///
 /// # Errors
-/// Whatever stops it, named.
+/// An error that names the step that failed.
 pub async fn run(
     dataset: &Dataset,
     plan: &ScalePlan,
@@ -133,7 +139,11 @@ async fn one(
     let published = deployment
         .train(&plan.training, &ids, |p| {
             let seconds = begun.elapsed().as_secs_f64();
-            curve.push(EpochAt { epoch: p.epoch, seconds, validation_accuracy: p.validation_accuracy });
+            curve.push(EpochAt {
+                epoch: p.epoch,
+                seconds,
+                validation_accuracy: p.validation_accuracy,
+            });
             at_epoch(p);
         })
         .await?;
@@ -161,7 +171,7 @@ async fn one(
     })
 }
 
-/// Times predictions of one record, one after the other.
+/// Measures the times of predictions of one record, one after the other.
 async fn latency(
     deployment: &Deployment,
     test: &RecordIds,
@@ -180,6 +190,8 @@ async fn latency(
         }
     }
     times.sort_by(f64::total_cmp);
-    let quantile = |q: f64| times.get((q * times.len() as f64) as usize).or(times.last()).copied().unwrap_or(f64::NAN);
+    let quantile = |q: f64| {
+        times.get((q * times.len() as f64) as usize).or(times.last()).copied().unwrap_or(f64::NAN)
+    };
     Ok((quantile(0.5), quantile(0.99)))
 }

@@ -1,25 +1,26 @@
-//! Which data a document is of: the set by name, its variant, and how wide it is.
+//! The facts that identify a document's data set: its name, its variant, and its size.
 
 use std::fmt;
 
 use serde::Serialize;
 use vfl_shared::data::Dataset;
 
-/// A data set as documents name it. Papers take different columns of one set: figures are comparable where the variants agree.
+/// A data set as documents identify it. Papers use different columns of one set, so figures are
+/// comparable only if the variants agree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SetFacts {
-    /// The data set, as in `--dataset`.
+    /// The name of the data set, as in `--dataset`.
     pub dataset: String,
-    /// Which of its columns were taken, as in `--variant`.
+    /// The variant: the selection of columns, as in `--variant`.
     pub variant: String,
-    /// How many columns that is.
+    /// The number of those columns.
     pub columns: usize,
-    /// Features after encoding, of all parties together.
+    /// The number of features after encoding, of all parties together.
     pub features: usize,
 }
 
 impl SetFacts {
-    /// Of a data set that is loaded.
+    /// Returns the facts about a loaded data set.
     #[must_use]
     pub fn of(dataset: &Dataset) -> Self {
         Self {

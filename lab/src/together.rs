@@ -1,5 +1,5 @@
-//! The learners of all parties in one process, in the services' own order of records and without sockets: for tables and figures that need
-//! many models.
+//! The learners of all parties in one process, with the services' own order of records and without
+//! sockets: for tables and figures that need many models.
 
 use std::sync::Arc;
 
@@ -7,25 +7,28 @@ use nalgebra::DMatrix;
 use vfl_shared::data::VerticalSplit;
 use vfl_shared::model::contract::{Start, start_of};
 use vfl_shared::model::{
-    HeadLearner, LearnerError, PartyLearner, Schedule, SubModel, TrainingConfig, cross_entropy, heads, kinds,
+    HeadLearner, LearnerError, PartyLearner, Schedule, SubModel, TrainingConfig, cross_entropy,
+    heads, kinds,
 };
 use vfl_shared::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
 
 /// A model trained in one process.
 pub(crate) struct Together {
-    /// The active party first.
+    /// The learners, the active party's first.
     parties: Vec<PartyLearner>,
     head: HeadLearner,
-    /// Whether parameters were set aside to choose the epoch.
+    /// True if parameters were stored at the best epoch.
     chosen: bool,
 }
 
 impl Together {
-    /// Trains in the coordinator's order of records, with its stopping, without the checks that services make of each other. The first `labels.len()` records of every party's block are those of the training; there may be
-    /// more after them.
+    /// Trains with the coordinator's order of records and stopping rule, without the checks that
+    /// services make of each other. The first `labels.len()` records of every party's block are the
+    /// training records; more may follow them.
     ///
     /// # Errors
-    /// [`LearnerError`] for parties that do not fit the configuration's model, or numbers that grow beyond what a double holds.
+    /// [`LearnerError`] for parties that do not fit the configuration's model, or a number that
+    /// exceeds the range of a double.
     pub(crate) fn train(
         config: &TrainingConfig,
         classes: usize,
@@ -36,7 +39,10 @@ impl Together {
         let values = config.values();
         let mut schedule = Schedule::new(config, labels.len());
         let validation = schedule.validation().to_vec();
-        let mut model = Self { chosen: !validation.is_empty(), ..Self::begin(config, classes, parties, start)? };
+        let mut model = Self {
+            chosen: !validation.is_empty(),
+            ..Self::begin(config, classes, parties, start)?
+        };
         let (mut best, mut best_epoch) = (f64::INFINITY, 0);
         for epoch in 1..=values.epochs {
             for batch in schedule.next_epoch() {
@@ -45,7 +51,8 @@ impl Together {
             if validation.is_empty() {
                 continue;
             }
-            let (loss, _, _) = cross_entropy(model.logits(&validation, true)?, &classes_of(&validation, labels));
+            let (loss, _, _) =
+                cross_entropy(model.logits(&validation, true)?, &classes_of(&validation, labels));
             if loss < best {
                 (best, best_epoch) = (loss, epoch);
                 model.parties.iter_mut().for_each(PartyLearner::checkpoint);
@@ -61,7 +68,7 @@ impl Together {
         Ok(model)
     }
 
-    /// The parties and the head before the first step.
+    /// Creates the parties and the head before the first step.
     ///
     /// # Errors
     /// [`LearnerError`] for parties that do not fit the configuration's model.
@@ -80,12 +87,18 @@ impl Together {
         Ok(Self { parties, head, chosen: false })
     }
 
-    /// One step on the records at these positions. Gives what the coordinator sends each party of it, the active party's first.
+    /// Runs one step on the records at these positions. Returns the gradients that the coordinator
+    /// sends to the parties, the active party's first.
     ///
     /// # Errors
-    /// [`LearnerError`] if numbers grow beyond what a double holds.
-    pub(crate) fn step(&mut self, batch: &[u32], labels: &[u32]) -> Result<Vec<OutputGradient>, LearnerError> {
-        let (_, gradient, _) = cross_entropy(self.logits(batch, false)?, &classes_of(batch, labels));
+    /// [`LearnerError`] if a number exceeds the range of a double.
+    pub(crate) fn step(
+        &mut self,
+        batch: &[u32],
+        labels: &[u32],
+    ) -> Result<Vec<OutputGradient>, LearnerError> {
+        let (_, gradient, _) =
+            cross_entropy(self.logits(batch, false)?, &classes_of(batch, labels));
         let gradients = self.head.update(gradient)?;
         for (party, gradient) in self.parties.iter_mut().zip(&gradients) {
             party.update(gradient.matrix())?;
@@ -93,41 +106,50 @@ impl Together {
         Ok(gradients)
     }
 
-    /// The logits of records by their positions in the parties' blocks; for a batch of the training the next gradient belongs to it.
-    pub(crate) fn logits(&mut self, batch: &[u32], evaluation: bool) -> Result<Logits, LearnerError> {
+    /// Returns the logits of records by their positions in the parties' blocks. Without
+    /// `evaluation`, the next gradient belongs to this batch.
+    pub(crate) fn logits(
+        &mut self,
+        batch: &[u32],
+        evaluation: bool,
+    ) -> Result<Logits, LearnerError> {
         let shares: Result<Vec<LogitShare>, LearnerError> =
             self.parties.iter_mut().map(|party| party.shares(batch, evaluation)).collect();
         Ok(self.head.logits(shares?, evaluation)?)
     }
 
-    /// The parties.
+    /// Returns the learners of the parties.
     pub(crate) fn parties(&self) -> &[PartyLearner] {
         &self.parties
     }
 
-    /// The top model as it would be served, if there is one.
+    /// Returns the top model as it would be served, if there is one.
     pub(crate) fn top(&self) -> Result<Option<Box<dyn SubModel>>, LearnerError> {
         Ok(self.head.parameters(self.chosen)?.map(|top| kinds::restore(&top)).transpose()?)
     }
 
-    /// Their sub-models as they would be served, the active party's first.
+    /// Returns the sub-models as they would be served, the active party's first.
     pub(crate) fn sub_models(&self) -> Result<Vec<Box<dyn SubModel>>, LearnerError> {
-        self.parties.iter().map(|party| Ok(kinds::restore(&party.parameters(self.chosen)?)?)).collect()
+        self.parties
+            .iter()
+            .map(|party| Ok(kinds::restore(&party.parameters(self.chosen)?)?))
+            .collect()
     }
 }
 
-/// The parties of a split of the features after their training, the active party first, as they would be served.
+/// The trained sub-models of a split of the features, as they would be served.
 pub(crate) struct Served {
-    /// The columns that each holds.
+    /// The columns of each party, the active party's first.
     pub(crate) columns: Vec<Vec<usize>>,
-    /// Their sub-models.
+    /// The sub-model of each party.
     pub(crate) models: Vec<Arc<dyn SubModel>>,
     /// The top model, if there is one.
     pub(crate) top: Option<Arc<dyn SubModel>>,
 }
 
 impl Served {
-    /// Trains one party on each part of a split, any number of them. `x` has all features of the records of the training, d_t × n.
+    /// Trains one party on each part of a split, any number of them. `x` has all features of the
+    /// training records, d_t × n.
     ///
     /// # Errors
     /// As [`Together::train`]; [`LearnerError::Shape`] for features that are not finite.
@@ -138,32 +160,38 @@ impl Served {
         split: &VerticalSplit,
     ) -> Result<Self, LearnerError> {
         let passive = split.passive().iter().map(|party| party.columns.clone());
-        let columns: Vec<Vec<usize>> = std::iter::once(split.active().to_vec()).chain(passive).collect();
+        let columns: Vec<Vec<usize>> =
+            std::iter::once(split.active().to_vec()).chain(passive).collect();
         let learner = |(party, columns): (usize, &Vec<usize>)| {
             let block = FeatureBlock::new(x.select_rows(columns))?;
             Ok(PartyLearner::new(config, classes, block, party == 0)?)
         };
-        let parties: Result<Vec<_>, LearnerError> = columns.iter().enumerate().map(learner).collect();
+        let parties: Result<Vec<_>, LearnerError> =
+            columns.iter().enumerate().map(learner).collect();
         let trained = Together::train(config, classes, parties?, labels, start(config))?;
         let models = trained.sub_models()?.into_iter().map(Arc::from).collect();
         Ok(Self { columns, models, top: trained.top()?.map(Arc::from) })
     }
 
-    /// The outputs of each party for records with all features (d_t × n).
+    /// Returns the outputs of each party for records with all features (d_t × n).
     ///
     /// # Errors
     /// [`ShapeError`] for outputs that are not finite.
     pub(crate) fn outputs(&self, x: &DMatrix<f64>) -> Result<Vec<LogitShare>, ShapeError> {
-        self.models.iter().zip(&self.columns).map(|(model, columns)| model.outputs(&x.select_rows(columns))).collect()
+        self.models
+            .iter()
+            .zip(&self.columns)
+            .map(|(model, columns)| model.outputs(&x.select_rows(columns)))
+            .collect()
     }
 }
 
-/// The classes of the records at these positions.
+/// Returns the classes of the records at these positions.
 fn classes_of(batch: &[u32], labels: &[u32]) -> Vec<u32> {
     batch.iter().map(|at| labels[*at as usize]).collect()
 }
 
-/// softmax of summed outputs (k × n each).
+/// Returns the softmax of summed outputs (k × n each).
 pub(crate) fn summed_scores(outputs: &[LogitShare]) -> Option<DMatrix<f64>> {
     let (first, others) = outputs.split_first()?;
     let mut scores = first.matrix().clone();
@@ -172,7 +200,7 @@ pub(crate) fn summed_scores(outputs: &[LogitShare]) -> Option<DMatrix<f64>> {
     Some(scores)
 }
 
-/// The start of first parameters of a training's seed, as a head takes it.
+/// Returns the start of initial parameters from a training's seed, in the form for a head.
 pub(crate) fn start(config: &TrainingConfig) -> Start {
     start_of(config.values().seed)
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use vfl_lab::kept::{Shard, StoreUrl};
 use vfl_lab::reproduce::cards::{
-    Card, Found, Made, Plan, R_CURVES, Shelf, Test, Verdict, judge, make, published, read_folder, shelf, summary,
+    Card, Found, Made, Plan, R_CURVES, Shelf, Test, Verdict, judge, make, published, read_folder,
+    shelf, summary,
 };
 use vfl_lab::reproduce::{Check, CheckKind, Curve, CurveRole, Document, ReproduceError};
 use vfl_shared::hex;
@@ -28,10 +29,17 @@ fn every_file_is_a_card_of_a_paper() {
     assert_eq!(cards.iter().map(|card| card.id.clone()).collect::<BTreeSet<_>>(), names);
     let letters: Vec<String> = papers.into_iter().map(|paper| paper.letter).collect();
     for card in &cards {
-        assert!(letters.contains(&card.paper) && card.id.starts_with(&card.paper.to_lowercase()), "{}", card.id);
+        assert!(
+            letters.contains(&card.paper) && card.id.starts_with(&card.paper.to_lowercase()),
+            "{}",
+            card.id
+        );
         for named in &card.published {
             let curve = published(&card.id, named).unwrap();
-            assert!(!curve.values.is_empty() && (curve.points.len() == curve.values.len() || curve.points.is_empty()));
+            assert!(
+                !curve.values.is_empty()
+                    && (curve.points.len() == curve.values.len() || curve.points.is_empty())
+            );
         }
         assert!(card.options(true).is_ok() && card.options(false).is_ok(), "{}", card.id);
     }
@@ -39,12 +47,17 @@ fn every_file_is_a_card_of_a_paper() {
     for (paper, items) in [("R", 4..=14), ("J", 5..=15), ("V", 2..=13)] {
         for n in items {
             let item = format!("figure {n}");
-            let there = |card: &&Card| card.paper == paper && card.item.trim_end_matches(char::is_alphabetic) == item;
+            let there = |card: &&Card| {
+                card.paper == paper && card.item.trim_end_matches(char::is_alphabetic) == item
+            };
             assert!(cards.iter().any(|card| there(&card)), "{paper}, {item}");
         }
     }
     for n in 1..=12 {
-        assert!(cards.iter().any(|card| card.paper == "P" && card.item == format!("table {n}")), "P, table {n}");
+        assert!(
+            cards.iter().any(|card| card.paper == "P" && card.item == format!("table {n}")),
+            "P, table {n}"
+        );
     }
 }
 
@@ -55,7 +68,10 @@ fn published_values_and_quotes_are_unchanged() {
     let mut typed = Sha256::new();
     for card in shelf().unwrap().cards {
         for named in card.published.iter().filter(|named| named.source.is_some()) {
-            typed.update(format!("{} {} {:?} {:?}\n", card.id, named.curve, named.points, named.values));
+            typed.update(format!(
+                "{} {} {:?} {:?}\n",
+                card.id, named.curve, named.points, named.values
+            ));
         }
         for claim in &card.claim {
             typed.update(format!("{} {} {}\n", card.id, claim.quote, claim.place));
@@ -72,11 +88,14 @@ const TYPED_SHA256: &str = "6d1c0a40566ee2d68dd0417a4e5a95462588bab8132e241b6a54
 fn the_page_is_what_its_documents_give() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
     let shelf = shelf().unwrap();
-    let documents: Vec<Option<Document>> = shelf.cards.iter().map(|card| kept(&results, &card.id)).collect();
+    let documents: Vec<Option<Document>> =
+        shelf.cards.iter().map(|card| kept(&results, &card.id)).collect();
     let there = documents.iter().flatten().count();
     assert!(there >= 150, "{there} documents in {}", results.display());
     let made = summary(&shelf, &documents, false).unwrap();
-    for (name, text) in [("index.html", &made.html), ("README.md", &made.markdown), ("results.json", &made.json)] {
+    for (name, text) in
+        [("index.html", &made.html), ("README.md", &made.markdown), ("results.json", &made.json)]
+    {
         let on_disk = std::fs::read_to_string(results.join(name)).unwrap();
         assert!(
             on_disk == *text,
@@ -124,7 +143,10 @@ fn small_cards(folder: &Path) {
     for (name, text) in [
         ("r-one", SMALL.to_owned()),
         ("r-two", SMALL.replace("dimensions = [1, 4]", "dimensions = [2]")),
-        ("r-three", SMALL.replace("\"r-fig4\"", "\"r-fig6\"").split("[full]").next().unwrap().to_owned()),
+        (
+            "r-three",
+            SMALL.replace("\"r-fig4\"", "\"r-fig6\"").split("[full]").next().unwrap().to_owned(),
+        ),
     ] {
         std::fs::write(folder.join(format!("{name}.toml")), text).unwrap();
     }
@@ -145,7 +167,8 @@ fn cards_of_one_computation_are_of_one_part() {
     let computed = |part| {
         let shard = Some(Shard { part, of: 2 });
         let out = temporary.path().join("out");
-        let plan = Plan { out, data_dir: None, quick: false, seed: 7, threads: 1, shard, store: None };
+        let plan =
+            Plan { out, data_dir: None, quick: false, seed: 7, threads: 1, shard, store: None };
         let made = make(&shelf.cards, &plan).unwrap();
         let mut names: Vec<String> = made.computed.into_iter().map(|(name, _)| name).collect();
         names.sort();
@@ -211,7 +234,10 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             if path.is_dir() {
                 folders.push(path);
             } else {
-                found.insert(path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(path).unwrap());
+                found.insert(
+                    path.strip_prefix(folder).unwrap().to_owned(),
+                    std::fs::read(path).unwrap(),
+                );
             }
         }
     }
@@ -240,9 +266,22 @@ impl WithStore {
         self.temporary.path().join(name)
     }
 
-    fn make(&self, out: &str, shard: Option<Shard>, store: Option<&str>) -> Result<Made, ReproduceError> {
+    fn make(
+        &self,
+        out: &str,
+        shard: Option<Shard>,
+        store: Option<&str>,
+    ) -> Result<Made, ReproduceError> {
         let store = store.map(|name| StoreUrl::Folder(self.at(name)));
-        let plan = Plan { out: self.at(out), data_dir: None, quick: false, seed: 7, threads: 1, shard, store };
+        let plan = Plan {
+            out: self.at(out),
+            data_dir: None,
+            quick: false,
+            seed: 7,
+            threads: 1,
+            shard,
+            store,
+        };
         make(&self.cards, &plan)
     }
 }
@@ -260,7 +299,8 @@ fn parts_without_a_common_folder_meet_in_a_store() {
     assert_eq!(counts(&with.make("whole", None, None).unwrap()), [4, 0, 0, 0]);
     let mut computed = 0;
     for part in 1..=2 {
-        let made = with.make(&format!("part-{part}"), Some(Shard { part, of: 2 }), Some("store")).unwrap();
+        let made =
+            with.make(&format!("part-{part}"), Some(Shard { part, of: 2 }), Some("store")).unwrap();
         assert_eq!(made.unstored, 0);
         computed += made.computed.len();
     }
@@ -308,7 +348,10 @@ fn damaged_and_foreign_objects_are_mended() {
     let made = with.make("third", None, Some("store")).unwrap();
     assert_eq!(made.computed.len() + made.fetched, 4);
     assert!(made.fetched > 0 && !made.computed.is_empty());
-    assert!(files(&with.at("store")) == sound && files(&with.at("third/cards")) == files(&with.at("whole/cards")));
+    assert!(
+        files(&with.at("store")) == sound
+            && files(&with.at("third/cards")) == files(&with.at("whole/cards"))
+    );
 
     // What a folder has and the store lacks, or has in another length, is put without computing.
     std::fs::remove_file(place(cut)).unwrap();
@@ -328,7 +371,8 @@ fn a_store_that_fails_is_told_and_loses_nothing() {
 
     // Folders stand where the objects of cards would be: the store takes models, and no card.
     with.make("whole", None, Some("sound")).unwrap();
-    let objects: Vec<PathBuf> = files(&with.at("sound")).into_keys().filter(|path| path.starts_with("cards")).collect();
+    let objects: Vec<PathBuf> =
+        files(&with.at("sound")).into_keys().filter(|path| path.starts_with("cards")).collect();
     for object in &objects {
         std::fs::create_dir_all(with.at("store").join(object)).unwrap();
     }
@@ -426,7 +470,9 @@ fn verdicts_follow_from_values_and_sentences() {
         Card::read("x", &format!("{head}{published}{claims}")).unwrap()
     };
     let value = |curve: &str, values: &str| {
-        format!("[[published]]\ncurve = \"{curve}\"\nsource = \"s\"\npoints = [1, 2, 4]\nvalues = {values}\n")
+        format!(
+            "[[published]]\ncurve = \"{curve}\"\nsource = \"s\"\npoints = [1, 2, 4]\nvalues = {values}\n"
+        )
     };
     let claim = |value: f64| {
         format!(
@@ -434,7 +480,9 @@ fn verdicts_follow_from_values_and_sentences() {
         )
     };
     let document = document(&[("a", &[0.1, 0.2, 0.3]), ("b", &[0.5, 0.6, 0.7])]);
-    let of = |published: String, claims: String| judge(&card(&published, &claims), Some(&document)).unwrap().verdict;
+    let of = |published: String, claims: String| {
+        judge(&card(&published, &claims), Some(&document)).unwrap().verdict
+    };
     let close = value("a", "[0.1, 0.22, 0.3]");
     let far = value("a", "[0.2, 0.4, 0.6]") + &value("b", "[1.0, 1.2, 1.4]");
     let crossed = value("a", "[2.0, 2.0, 2.0]") + &value("b", "[1.0, 1.0, 1.0]");
@@ -442,7 +490,11 @@ fn verdicts_follow_from_values_and_sentences() {
     assert_eq!(of(far.clone(), claim(1.0)), Verdict::OrderOnly);
     assert_eq!(of(crossed, claim(1.0)), Verdict::NotReproduced);
     assert_eq!(of(close, claim(0.1)), Verdict::OrderOnly, "values that agree stand in order");
-    assert_eq!(of(value("a", "[0.2, 0.4, 0.6]"), claim(1.0)), Verdict::NotReproduced, "one curve has no order");
+    assert_eq!(
+        of(value("a", "[0.2, 0.4, 0.6]"), claim(1.0)),
+        Verdict::NotReproduced,
+        "one curve has no order"
+    );
     // Round-off has no order.
     let exact = value("a", "[1e-20, 0.4, 0.6]") + &value("b", "[1e-25, 1.2, 1.4]");
     assert_eq!(of(exact, claim(1.0)), Verdict::OrderOnly);
@@ -458,8 +510,13 @@ fn verdicts_follow_from_values_and_sentences() {
 /// A card that is wrong is refused by name.
 #[test]
 fn wrong_cards_are_named() {
-    let wrong = |from: &str, to: &str| Card::read("it", &SMALL.replacen(from, to, 1)).unwrap_err().to_string();
-    assert!(wrong("figure = \"r-fig4\"", "figure = \"r-fig99\"").contains("card it: `r-fig99` is no figure"));
+    let wrong = |from: &str, to: &str| {
+        Card::read("it", &SMALL.replacen(from, to, 1)).unwrap_err().to_string()
+    };
+    assert!(
+        wrong("figure = \"r-fig4\"", "figure = \"r-fig99\"")
+            .contains("card it: `r-fig99` is no figure")
+    );
     assert!(wrong("figure = \"r-fig4\"\n", "").contains("has no `figure`"));
     assert!(wrong("\"synthetic\"", "\"mnist\"").contains("mnist"));
     assert!(wrong("points = [1, 4]", "points = [1]").contains("as many `points` as `values`"));
@@ -468,18 +525,28 @@ fn wrong_cards_are_named() {
     assert!(wrong("kind = \"below\"", "kind = \"beneath\"").contains("beneath"));
     assert!(wrong("setup =", "set_up =").contains("set_up"));
     let named = "file = { group = \"pps3\", data = \"satellite\", quantity = \"nothing\" }";
-    let text = SMALL.replace("source = \"nowhere\"\npoints = [1, 4]\nvalues = [0.0, 1000.0]", named);
+    let text =
+        SMALL.replace("source = \"nowhere\"\npoints = [1, 4]\nvalues = [0.0, 1000.0]", named);
     let card = Card::read("it", &text).unwrap();
-    assert!(judge(&card, None).unwrap_err().to_string().contains("no curve `nothing` of satellite"));
+    assert!(
+        judge(&card, None).unwrap_err().to_string().contains("no curve `nothing` of satellite")
+    );
     let folder = tempfile::tempdir().unwrap();
     let refused = || read_folder(folder.path()).unwrap_err().to_string();
     assert!(refused().contains("has no card"));
     std::fs::write(folder.path().join("x-one.toml"), SMALL).unwrap();
     assert!(refused().contains("is to be called r-NAME.toml"), "{}", refused());
-    std::fs::write(folder.path().join("x-one.toml"), SMALL.replace("paper = \"R\"", "paper = \"X\"")).unwrap();
+    std::fs::write(
+        folder.path().join("x-one.toml"),
+        SMALL.replace("paper = \"R\"", "paper = \"X\""),
+    )
+    .unwrap();
     assert!(refused().contains("is in no entry of papers.toml"), "{}", refused());
     let papers = |letter: &str| {
-        std::fs::write(folder.path().join("papers.toml"), format!("[[paper]]\nletter = {letter:?}\nname = \"a\"\n"))
+        std::fs::write(
+            folder.path().join("papers.toml"),
+            format!("[[paper]]\nletter = {letter:?}\nname = \"a\"\n"),
+        )
     };
     papers("X").unwrap();
     assert_eq!(read_folder(folder.path()).unwrap().papers.len(), 5);
@@ -490,12 +557,20 @@ fn wrong_cards_are_named() {
 /// A curve that is not there is told, and the command is that of the card.
 #[test]
 fn curves_are_known_and_commands_complete() {
-    let card =
-        Card::read("r-x", &SMALL.replace("curve = \"half_star\", than", "curve = \"half_stars\", than")).unwrap();
+    let card = Card::read(
+        "r-x",
+        &SMALL.replace("curve = \"half_star\", than", "curve = \"half_stars\", than"),
+    )
+    .unwrap();
     let document = document(&[("half_star", &[0.1, 0.2, 0.3]), ("half", &[0.1, 0.4, 0.2])]);
-    assert_eq!(card.unknown(&document), ["card r-x: the document has no curve `half_stars`; it has: half_star, half"]);
+    assert_eq!(
+        card.unknown(&document),
+        ["card r-x: the document has no curve `half_stars`; it has: half_star, half"]
+    );
     let want = "cloison reproduce r-fig4 --dataset synthetic --records 40 --windows 2 --dimensions 1,4 --attacks half_star,half,random";
     assert_eq!(card.command(false).unwrap(), want);
-    let quick = Card::read("r-x", &SMALL.replace("[[published]]", "[quick]\nrecords = 7\n\n[[published]]")).unwrap();
+    let quick =
+        Card::read("r-x", &SMALL.replace("[[published]]", "[quick]\nrecords = 7\n\n[[published]]"))
+            .unwrap();
     assert_eq!(quick.command(true).unwrap(), want.replace("--records 40", "--records 7"));
 }

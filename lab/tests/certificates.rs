@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nalgebra::{DMatrix, DVector};
-use vfl_active_party::attack::{AdversaryView, KnownModel, KnownPolicy, Method, Replacement, Settings, run};
+use vfl_active_party::attack::{
+    AdversaryView, KnownModel, KnownPolicy, Method, Replacement, Settings, run,
+};
 use vfl_coordinator::defense::{Grants, Noise, Pipeline};
 use vfl_shared::policy::Policy;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
@@ -24,7 +26,12 @@ struct Population {
 }
 
 impl Population {
-    fn new(weights: &DMatrix<f64>, bias: &[f64], combinations: DMatrix<f64>, records: usize) -> Self {
+    fn new(
+        weights: &DMatrix<f64>,
+        bias: &[f64],
+        combinations: DMatrix<f64>,
+        records: usize,
+    ) -> Self {
         let (k, count) = (weights.nrows(), combinations.ncols());
         let of: Vec<usize> = (0..records).map(|record| record % count).collect();
         let bias = DVector::from_column_slice(bias);
@@ -43,7 +50,9 @@ impl Population {
     fn release(&self, policy: &Policy) -> (ReleasedScores, f64) {
         let k = self.logits.matrix().nrows();
         // Calibration scores that have all orders and many values.
-        let spread = DMatrix::from_fn(k, 1200, |class, record| 3.0 * ((7 * record + 5 * class * class) as f64).sin());
+        let spread = DMatrix::from_fn(k, 1200, |class, record| {
+            3.0 * ((7 * record + 5 * class * class) as f64).sin()
+        });
         let calibration = ConfidenceScores::softmax(Logits::new(spread).unwrap());
         let grants = Grants { calibration: Some(&calibration), ..Grants::default() };
         let pipeline = Pipeline::build(&policy.defenses, k, &grants).unwrap();
@@ -61,7 +70,8 @@ impl Population {
     }
 
     fn share(&self, guesses: &[Option<usize>]) -> f64 {
-        let right = guesses.iter().zip(&self.of).filter(|(guess, of)| **guess == Some(**of)).count();
+        let right =
+            guesses.iter().zip(&self.of).filter(|(guess, of)| **guess == Some(**of)).count();
         right as f64 / self.of.len() as f64
     }
 
@@ -102,8 +112,13 @@ fn no_attack_of_the_register_gains_more_than_its_certificate_allows() {
     for text in POLICIES {
         let policy: Policy = text.parse().unwrap();
         let (released, bits) = population.release(&policy);
-        let view =
-            AdversaryView::new(&population.model, &population.active, &released, Replacement::default()).unwrap();
+        let view = AdversaryView::new(
+            &population.model,
+            &population.active,
+            &released,
+            Replacement::default(),
+        )
+        .unwrap();
         let (most, error) = population.bound(bits);
         let (mut ran, mut greatest) = (0, 0.0f64);
         for method in Method::on_one_release().filter(|method| !left_out.contains(method)) {
@@ -115,7 +130,10 @@ fn no_attack_of_the_register_gains_more_than_its_certificate_allows() {
             for settings in settings {
                 let Ok(found) = run(&*method.build(&settings), &view, 1) else { continue };
                 let share = population.right(&found.estimates);
-                assert!(share <= most + error, "{text}, {method}: {share} right, the certificate allows {most}");
+                assert!(
+                    share <= most + error,
+                    "{text}, {method}: {share} right, the certificate allows {most}"
+                );
                 (ran, greatest) = (ran + 1, greatest.max(share));
             }
         }
@@ -133,14 +151,23 @@ fn no_attack_of_the_register_gains_more_than_its_certificate_allows() {
 #[test]
 fn a_planted_secret_reaches_the_certificate_of_a_randomised_label() {
     let k = 5;
-    let secret = Population::new(&(8.0 * DMatrix::identity(k, k)), &[0.0; 5], DMatrix::identity(k, k), 40_000);
+    let secret = Population::new(
+        &(8.0 * DMatrix::identity(k, k)),
+        &[0.0; 5],
+        DMatrix::identity(k, k),
+        40_000,
+    );
     for epsilon in ["0.5", "2.0"] {
         let policy: Policy = format!("randomized_label (epsilon = {epsilon})").parse().unwrap();
         let (released, bits) = secret.release(&policy);
-        let guesses: Vec<_> = released.predicted_labels().iter().map(|label| Some(*label as usize)).collect();
+        let guesses: Vec<_> =
+            released.predicted_labels().iter().map(|label| Some(*label as usize)).collect();
         let (most, error) = secret.bound(bits);
         let share = secret.share(&guesses);
-        assert!((share - most).abs() <= error, "{epsilon}: {share} right, the certificate allows {most}");
+        assert!(
+            (share - most).abs() <= error,
+            "{epsilon}: {share} right, the certificate allows {most}"
+        );
     }
 }
 
@@ -152,12 +179,17 @@ fn a_planted_grid_reaches_the_certificate_of_rounding() {
     let logit = |p: f64| (p / (1.0 - p)).ln();
     let value = |i: usize| 0.5 + logit((i as f64 / 10.0).clamp(0.02, 0.98)) / 10.0;
     let combinations =
-        DMatrix::from_fn(2, 22, |feature, at| if feature == 0 { value(at % 11) } else { (at / 11) as f64 });
+        DMatrix::from_fn(
+            2,
+            22,
+            |feature, at| if feature == 0 { value(at % 11) } else { (at / 11) as f64 },
+        );
     let weights = DMatrix::from_row_slice(2, 2, &[10.0, 0.0, 0.0, 0.0]);
     let secret = Population::new(&weights, &[-5.0, 0.0], combinations, 2200);
     let (released, bits) = secret.release(&"rounding (decimals = 1)".parse().unwrap());
     let ReleasedScores::Numbers(scores) = &released else { panic!("kind") };
-    let guesses: Vec<_> = scores.row(0).iter().map(|score| Some((10.0 * score).round() as usize)).collect();
+    let guesses: Vec<_> =
+        scores.row(0).iter().map(|score| Some((10.0 * score).round() as usize)).collect();
     assert!((bits - 11f64.log2()).abs() < 1e-12);
     let (share, most) = (secret.share(&guesses), secret.bound(bits).0);
     assert!(share == 0.5 && (most - 0.5).abs() < 1e-12, "{share} {most}");

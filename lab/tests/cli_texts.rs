@@ -22,13 +22,19 @@ fn all_below(command: &Command, above: &[String]) -> Vec<Vec<String>> {
 #[test]
 fn paragraphs_of_help_are_not_broken_beforehand() {
     fn check(command: &Command) {
-        for text in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten() {
+        for text in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten()
+        {
             let text = text.to_string();
             let lines: Vec<&str> = text.lines().collect();
             let prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
             for pair in lines.windows(2) {
                 let broken = prose(pair[0]) && prose(pair[1]) && !pair[0].ends_with(':');
-                assert!(!broken, "{}: the line after `{}` goes on with it", command.get_name(), pair[0]);
+                assert!(
+                    !broken,
+                    "{}: the line after `{}` goes on with it",
+                    command.get_name(),
+                    pair[0]
+                );
             }
         }
         command.get_subcommands().for_each(check);
@@ -42,7 +48,11 @@ fn paragraphs_of_help_are_not_broken_beforehand() {
 fn every_shell_has_every_command() {
     for binary in binaries() {
         let paths = all_below(&binary, &[]);
-        assert!(paths.len() >= 8 && paths.iter().any(|path| path == &["completions"]), "{}", binary.get_name());
+        assert!(
+            paths.len() >= 8 && paths.iter().any(|path| path == &["completions"]),
+            "{}",
+            binary.get_name()
+        );
         for &shell in clap_complete::Shell::value_variants() {
             let script = String::from_utf8(completions(shell, binary.clone())).unwrap();
             for name in paths.iter().flatten() {
@@ -61,7 +71,8 @@ fn bash_completes_commands_and_options() {
         let script = folder.path().join(&name);
         std::fs::write(&script, completions(clap_complete::Shell::Bash, binary.clone())).unwrap();
         let bash = |command: &str| {
-            let asked = Process::new("bash").args(["--norc", "-c", command, "bash"]).arg(&script).output();
+            let asked =
+                Process::new("bash").args(["--norc", "-c", command, "bash"]).arg(&script).output();
             asked.inspect_err(|e| eprintln!("did not run: no bash ({e})")).ok()
         };
         let Some(parsed) = bash("bash -n \"$1\"") else { return };
@@ -78,10 +89,15 @@ fn bash_completes_commands_and_options() {
         let offered = completed("");
         for path in all_below(&binary, &[]) {
             match path.as_slice() {
-                [command] => assert!(offered.contains(command), "{name} offers {offered:?}, not {command}"),
+                [command] => {
+                    assert!(offered.contains(command), "{name} offers {offered:?}, not {command}")
+                }
                 [command, below] => {
                     let offered = completed(command);
-                    assert!(offered.contains(below), "{name} {command} offers {offered:?}, not {below}");
+                    assert!(
+                        offered.contains(below),
+                        "{name} {command} offers {offered:?}, not {below}"
+                    );
                 }
                 _ => {}
             }

@@ -9,20 +9,29 @@ use vfl_shared::types::{FeatureBlock, RecordIds};
 use vfl_stores::{DataConfig, HttpConfig};
 
 fn example(dir: &str, name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples")).join(dir).join(format!("{name}.toml"))
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples"))
+        .join(dir)
+        .join(format!("{name}.toml"))
 }
 
 #[test]
 fn every_sample_config_parses() {
     for dir in ["local", "compose"] {
         let coordinator =
-            ConfigFile::<vfl_coordinator::config::ConfigValues>::read(&example(dir, "coordinator")).unwrap();
-        let passive = ConfigFile::<vfl_passive_party::config::ConfigValues>::read(&example(dir, "passive-1")).unwrap();
-        let active = ConfigFile::<vfl_active_party::config::ConfigValues>::read(&example(dir, "active")).unwrap();
+            ConfigFile::<vfl_coordinator::config::ConfigValues>::read(&example(dir, "coordinator"))
+                .unwrap();
+        let passive =
+            ConfigFile::<vfl_passive_party::config::ConfigValues>::read(&example(dir, "passive-1"))
+                .unwrap();
+        let active =
+            ConfigFile::<vfl_active_party::config::ConfigValues>::read(&example(dir, "active"))
+                .unwrap();
         assert_eq!(active.values.passive_parties, coordinator.values.passive_parties);
         assert_eq!(passive.values.listen.port(), 7101);
         assert!(
-            coordinator.values.training.allowed && coordinator.values.audit.allowed && passive.values.audit.allowed
+            coordinator.values.training.allowed
+                && coordinator.values.audit.allowed
+                && passive.values.audit.allowed
         );
         // The demonstration trusts its auditor, by name.
         assert_eq!(passive.values.audit.mode, vfl_passive_party::config::AuditMode::Trusted);
@@ -55,17 +64,27 @@ fn the_second_deployment_is_the_first_with_databases() {
         assert_eq!(first, second, "{name}");
     }
     let at = |name: &str| example("compose/postgres", name);
-    let coordinator = ConfigFile::<vfl_coordinator::config::ConfigValues>::read(&at("coordinator")).unwrap().values;
-    let passive = ConfigFile::<vfl_passive_party::config::ConfigValues>::read(&at("passive-1")).unwrap().values;
-    let active = ConfigFile::<vfl_active_party::config::ConfigValues>::read(&at("active")).unwrap().values;
+    let coordinator = ConfigFile::<vfl_coordinator::config::ConfigValues>::read(&at("coordinator"))
+        .unwrap()
+        .values;
+    let passive = ConfigFile::<vfl_passive_party::config::ConfigValues>::read(&at("passive-1"))
+        .unwrap()
+        .values;
+    let active =
+        ConfigFile::<vfl_active_party::config::ConfigValues>::read(&at("active")).unwrap().values;
     ConfigFile::<vfl_lab::cli::AuditConfig>::read(&at("audit")).unwrap().values.check().unwrap();
     assert_eq!(active.coordinator.address, "coordinator-a:7100, coordinator-b:7100");
     assert_eq!(table("postgres/audit")["coordinator"], table("postgres/active")["coordinator"]);
-    assert!(coordinator.ledger.shared && coordinator.ledger.url.unwrap().contains("sslmode=verify-full"));
+    assert!(
+        coordinator.ledger.shared
+            && coordinator.ledger.url.unwrap().contains("sslmode=verify-full")
+    );
     assert!(passive.data.postgres.is_some() && passive.data.csv.is_none());
-    for (metrics, listen) in
-        [(coordinator.metrics, coordinator.listen), (passive.metrics, passive.listen), (active.metrics, active.listen)]
-    {
+    for (metrics, listen) in [
+        (coordinator.metrics, coordinator.listen),
+        (passive.metrics, passive.listen),
+        (active.metrics, active.listen),
+    ] {
         assert_eq!(metrics.listen.unwrap().port(), 9100);
         metrics.check(listen).unwrap();
     }
@@ -81,9 +100,17 @@ fn a_model_that_is_not_there_is_refused_with_its_line() {
         (combiner, "combiner = \"concat\"", "`concat` does not take `softmax_regression`"),
         (combiner, "combiner = \"mean\"", "expected `sum` or `concat`"),
         (kind, "kind = \"forest\"", "this version knows `softmax_regression`, `mlp`"),
-        (kind, "kind = \"mlp\"\nhidden = [0]", "`hidden` is a list of at most 16 widths from 1 to 4096"),
+        (
+            kind,
+            "kind = \"mlp\"\nhidden = [0]",
+            "`hidden` is a list of at most 16 widths from 1 to 4096",
+        ),
         (kind, "kind = \"mlp\"\nactivation = \"gelu\"", "`activation` is \"sigmoid\""),
-        (kind, "kind = \"softmax_regression\"\nhidden = [8]", "`hidden` is unknown: it has no settings"),
+        (
+            kind,
+            "kind = \"softmax_regression\"\nhidden = [8]",
+            "`hidden` is unknown: it has no settings",
+        ),
         (combiner, "combiner = \"sum\"\ntop = { hidden = [8] }", "combiner `sum` has no top model"),
         (combiner, "combiner = \"sum\"\nwidth = 0", "`width` is 0, expected 1 to 65536"),
         (combiner, "combiner = \"sum\"\nwidth = 70000", "`width` is 70000"),
@@ -92,7 +119,10 @@ fn a_model_that_is_not_there_is_refused_with_its_line() {
         let changed = text.replace(from, to);
         let read = ConfigFile::<vfl_active_party::config::ConfigValues>::parse(&path, &changed);
         let said = read.map(drop).unwrap_err().to_string();
-        assert!(said.contains(says) && said.contains("active.toml") && said.contains("line"), "{said}");
+        assert!(
+            said.contains(says) && said.contains("active.toml") && said.contains("line"),
+            "{said}"
+        );
     }
 }
 
@@ -106,7 +136,11 @@ fn features() -> Features {
 /// A schema of one feature, in a file.
 fn schema(dir: &std::path::Path) -> PathBuf {
     let path = dir.join("schema.toml");
-    std::fs::write(&path, "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n").unwrap();
+    std::fs::write(
+        &path,
+        "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n",
+    )
+    .unwrap();
     path
 }
 
@@ -117,31 +151,42 @@ fn alignments_are_read_and_checked() {
         let text = std::fs::read_to_string(example("local", name)).unwrap();
         let (before, table) = text.split_once("\n# [alignment]\n").unwrap();
         let (table, after) = table.split_once("\n\n").unwrap();
-        let lines: String = table.lines().map(|line| format!("{}\n", line.trim_start_matches("# "))).collect();
+        let lines: String =
+            table.lines().map(|line| format!("{}\n", line.trim_start_matches("# "))).collect();
         format!("{before}\n[alignment]\n{lines}\n{after}")
     };
     let read = |text: &str| {
-        let file = ConfigFile::<vfl_passive_party::config::ConfigValues>::parse(&example("local", "passive-1"), text);
+        let file = ConfigFile::<vfl_passive_party::config::ConfigValues>::parse(
+            &example("local", "passive-1"),
+            text,
+        );
         file.map(|file| file.values.alignment).map_err(|e| e.to_string())
     };
     let passive = uncommented("passive-1");
     let table = read(&passive).unwrap();
     assert_eq!(table.active_party.as_ref().map(|name| name.as_str()), Some("active"));
-    assert!(table.allowed && table.max_runs == 1 && table.least_common == 100 && table.out.is_some());
+    assert!(
+        table.allowed && table.max_runs == 1 && table.least_common == 100 && table.out.is_some()
+    );
     // The sample names a file that its reader has to write.
     let (dir, features) = (tempfile::tempdir().unwrap(), features());
     let listed = dir.path().join("align.ids");
     let check = |table: vfl_passive_party::config::AlignmentTable| table.check(&features);
     assert!(check(table.clone()).unwrap_err().contains("align.ids"));
     let table = vfl_passive_party::config::AlignmentTable { ids: Some(listed.clone()), ..table };
-    for (text, says) in [("a\na\n", "position 1 stands in the batch twice"), ("", "holds no record id")] {
+    for (text, says) in
+        [("a\na\n", "position 1 stands in the batch twice"), ("", "holds no record id")]
+    {
         std::fs::write(&listed, text).unwrap();
         assert!(check(table.clone()).unwrap_err().contains(says));
     }
     std::fs::write(&listed, "a\nz\n").unwrap();
     check(table.clone()).unwrap();
     // A feature service cannot list its records.
-    let http = DataConfig { http: Some(HttpConfig::new("http://127.0.0.1:1/x")), ..DataConfig::of(schema(dir.path())) };
+    let http = DataConfig {
+        http: Some(HttpConfig::new("http://127.0.0.1:1/x")),
+        ..DataConfig::of(schema(dir.path()))
+    };
     let http = http.open().unwrap();
     table.check(&http).unwrap();
     let all = vfl_passive_party::config::AlignmentTable { ids: None, ..table };
@@ -151,14 +196,18 @@ fn alignments_are_read_and_checked() {
     // It need not, where nobody aligns.
     vfl_passive_party::config::AlignmentTable { allowed: false, ..all }.check(&http).unwrap();
     let passive = passive.replace("ids = \"data/align.ids\"", "");
-    let nobody = read(&passive.replace("active_party = \"active\"\nmax_runs = 1", "max_runs = 1")).unwrap();
+    let nobody =
+        read(&passive.replace("active_party = \"active\"\nmax_runs = 1", "max_runs = 1")).unwrap();
     assert!(check(nobody).unwrap_err().contains("needs `active_party`"));
     let none = read(&passive.replace("max_runs = 1", "max_records = 0")).unwrap();
     assert!(check(none).unwrap_err().contains("`max_records` is 0"));
     assert!(read(&passive.replace("max_runs = 1", "runs = 1")).unwrap_err().contains("`runs`"));
     let active = uncommented("active");
-    let file =
-        ConfigFile::<vfl_active_party::config::ConfigValues>::parse(&example("local", "active"), &active).unwrap();
+    let file = ConfigFile::<vfl_active_party::config::ConfigValues>::parse(
+        &example("local", "active"),
+        &active,
+    )
+    .unwrap();
     let table = file.values.alignment;
     assert!(table.allowed && table.max_runs == 1);
     assert!(table.check(&features).unwrap_err().contains("align.ids"));
@@ -174,7 +223,8 @@ fn alignments_are_read_and_checked() {
 /// The sample's lines on privacy are read when they are no comment, at either party, and a bad value is refused with its key and line.
 #[test]
 fn privacy_is_read_and_checked() {
-    let lines = ["[training.privacy]", "clip = 1.0", "noise = 4.0", "delta = 1e-5", "max_epsilon = 10.0"];
+    let lines =
+        ["[training.privacy]", "clip = 1.0", "noise = 4.0", "delta = 1e-5", "max_epsilon = 10.0"];
     for name in ["passive-1", "active"] {
         let path = example("local", name);
         let mut text = std::fs::read_to_string(&path).unwrap();
@@ -189,7 +239,10 @@ fn privacy_is_read_and_checked() {
                 .map(|file| file.values.training.privacy),
         };
         let privacy = *read(&text).unwrap().unwrap().values();
-        assert_eq!((privacy.clip, privacy.noise, privacy.delta, privacy.max_epsilon), (1.0, 4.0, 1e-5, Some(10.0)));
+        assert_eq!(
+            (privacy.clip, privacy.noise, privacy.delta, privacy.max_epsilon),
+            (1.0, 4.0, 1e-5, Some(10.0))
+        );
         for (from, to, says) in [
             ("noise = 4.0", "noise = -1.0", "`noise` in [training.privacy]"),
             ("clip = 1.0", "clip = 0.0", "`clip` in [training.privacy]"),
@@ -209,9 +262,11 @@ fn privacy_is_read_and_checked() {
 fn help_that_an_attack_needs_is_named_with_it() {
     let text = std::fs::read_to_string(example("local", "audit")).unwrap();
     let check = |lines: &str, attack: &str| {
-        let text =
-            text.replace("seed = 7", &format!("seed = 7\n{lines}")).replace("\"rcc1\"", &format!("\"{attack}\""));
-        let file = ConfigFile::<vfl_lab::cli::AuditConfig>::parse(&example("local", "audit"), &text);
+        let text = text
+            .replace("seed = 7", &format!("seed = 7\n{lines}"))
+            .replace("\"rcc1\"", &format!("\"{attack}\""));
+        let file =
+            ConfigFile::<vfl_lab::cli::AuditConfig>::parse(&example("local", "audit"), &text);
         file.map_err(|e| e.to_string()).and_then(|file| file.values.check().map(drop))
     };
     assert_eq!(check("", "rcc1"), Ok(()));
@@ -219,9 +274,13 @@ fn help_that_an_attack_needs_is_named_with_it() {
     assert_eq!(check("features = \"nothing\"\nmax_bits = 4", "rcc1"), Ok(()));
     assert_eq!(check("features = { step = 0.5, groups = \"0-1\" }", "rcc1"), Ok(()));
     assert_eq!(check("auxiliary_ids = \"data/known.ids\"", "shadow_model"), Ok(()));
-    let second = "[[passive_parties]]\nname = \"passive-2\"\naddress = \"h:1\"\n[[passive_parties]]";
-    let two = text.replace("[[passive_parties]]", second).replace("seed = 7", "seed = 7\ncolluding = [\"passive-2\"]");
-    let file = ConfigFile::<vfl_lab::cli::AuditConfig>::parse(&example("local", "audit"), &two).unwrap();
+    let second =
+        "[[passive_parties]]\nname = \"passive-2\"\naddress = \"h:1\"\n[[passive_parties]]";
+    let two = text
+        .replace("[[passive_parties]]", second)
+        .replace("seed = 7", "seed = 7\ncolluding = [\"passive-2\"]");
+    let file =
+        ConfigFile::<vfl_lab::cli::AuditConfig>::parse(&example("local", "audit"), &two).unwrap();
     assert!(file.values.check().is_ok());
     for (lines, attack, says) in [
         ("", "shadow_model", "`auxiliary_ids`"),
@@ -249,11 +308,14 @@ fn known_records_are_read_with_the_schema_of_their_owners() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     vfl_lab::certs::write(dir.path(), "d.example", 1, &["active-party/active".into()]).unwrap();
-    let feature = |name: &str| format!("[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 0\nmax = 10\n");
+    let feature = |name: &str| {
+        format!("[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 0\nmax = 10\n")
+    };
     let label = "[label]\ncolumn = \"l\"\nclasses = [\"n\", \"y\"]\n";
     std::fs::write(at("own.toml"), format!("id = \"id\"\n{label}{}", feature("f"))).unwrap();
     std::fs::write(at("own.csv"), "id,f,l\na,1,n\nb,2,y\n").unwrap();
-    std::fs::write(at("known.toml"), format!("id = \"id\"\n{}{}", feature("g"), feature("h"))).unwrap();
+    std::fs::write(at("known.toml"), format!("id = \"id\"\n{}{}", feature("g"), feature("h")))
+        .unwrap();
     std::fs::write(at("known.csv"), "id,h,g\nb,5,10\n").unwrap();
     let text = std::fs::read_to_string(example("local", "active")).unwrap();
     let read = |keys: &str| {
@@ -272,8 +334,15 @@ fn known_records_are_read_with_the_schema_of_their_owners() {
     };
     let path = |key: &str, name: &str| format!("{key} = {:?}\n", at(name));
     assert!(read("").unwrap().known.is_none());
-    let known = read(&(path("known_csv", "known.csv") + &path("known_schema", "known.toml"))).unwrap().known.unwrap();
-    assert_eq!(known.block().matrix().as_slice(), [1.0, 0.5], "in the order of the schema, scaled to [0, 1]");
+    let known = read(&(path("known_csv", "known.csv") + &path("known_schema", "known.toml")))
+        .unwrap()
+        .known
+        .unwrap();
+    assert_eq!(
+        known.block().matrix().as_slice(),
+        [1.0, 0.5],
+        "in the order of the schema, scaled to [0, 1]"
+    );
     for (keys, says) in [
         (path("known_csv", "known.csv"), "come together"),
         (path("known_csv", "own.csv") + &path("known_schema", "own.toml"), "declares a label"),

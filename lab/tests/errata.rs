@@ -50,12 +50,18 @@ fn cards_are_named_with_the_commands_that_make_them() {
     assert!(bullets.len() >= 15, "{bullets:?}");
     assert_eq!(bullets.len(), page.matches("\n- Card").count());
     for bullet in bullets {
-        let commands: BTreeSet<String> =
-            quoted(&bullet).filter(|text| text.starts_with("cloison ")).map(str::to_owned).collect();
+        let commands: BTreeSet<String> = quoted(&bullet)
+            .filter(|text| text.starts_with("cloison "))
+            .map(str::to_owned)
+            .collect();
         let mut wanted = BTreeSet::new();
         for name in quoted(&bullet).filter(|text| !text.starts_with("cloison ")) {
-            let card = cards.iter().find(|card| card.id == name).unwrap_or_else(|| panic!("no card {name}: {bullet}"));
-            let (figure, dataset) = card.computed().unwrap().unwrap_or_else(|| panic!("{name} is not computed"));
+            let card = cards
+                .iter()
+                .find(|card| card.id == name)
+                .unwrap_or_else(|| panic!("no card {name}: {bullet}"));
+            let (figure, dataset) =
+                card.computed().unwrap().unwrap_or_else(|| panic!("{name} is not computed"));
             wanted.insert(format!("cloison reproduce {} --dataset {dataset}", figure.as_str()));
         }
         assert!(!wanted.is_empty() && commands == wanted, "{bullet}: {wanted:?}");
@@ -80,7 +86,9 @@ fn cited(text: &str) -> Vec<String> {
             }
             rest = &rest[token.len()..];
             found.push(token);
-            let Some(next) = [", ", " and ", " to "].iter().find_map(|between| rest.strip_prefix(between)) else {
+            let Some(next) =
+                [", ", " and ", " to "].iter().find_map(|between| rest.strip_prefix(between))
+            else {
                 break;
             };
             rest = next;
@@ -104,10 +112,14 @@ fn texts(folder: &Path, into: &mut Vec<PathBuf>) {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         if path.is_dir() {
-            if !name.starts_with('.') && !["target", "results", "data", "corpus"].contains(&&*name) {
+            if !name.starts_with('.') && !["target", "results", "data", "corpus"].contains(&&*name)
+            {
                 texts(&path, into);
             }
-        } else if ["rs", "toml", "md", "py", "sh", "proto"].iter().any(|e| path.extension().is_some_and(|x| x == *e)) {
+        } else if ["rs", "toml", "md", "py", "sh", "proto"]
+            .iter()
+            .any(|e| path.extension().is_some_and(|x| x == *e))
+        {
             into.push(path);
         }
     }

@@ -8,7 +8,8 @@ use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_lab::labels::{
-    Attack, AttackRow, Experiment, LabelsPlan, LabelsReport, ModelRows, Verdict, gradient_sign, observe,
+    Attack, AttackRow, Experiment, LabelsPlan, LabelsReport, ModelRows, Verdict, gradient_sign,
+    observe,
 };
 use vfl_shared::data::{DatasetName, DatasetSpec};
 use vfl_shared::model::privacy::PrivacyConfig;
@@ -23,7 +24,11 @@ fn perceptron(combiner: Combiner, hidden: u32, width: Option<u32>) -> ModelConfi
 
 /// Softmax regression, perceptrons summed, perceptrons under a top model.
 fn models() -> Vec<ModelConfig> {
-    vec![ModelConfig::default(), perceptron(Combiner::Sum, 16, None), perceptron(Combiner::Concat, 16, Some(8))]
+    vec![
+        ModelConfig::default(),
+        perceptron(Combiner::Sum, 16, None),
+        perceptron(Combiner::Concat, 16, Some(8)),
+    ]
 }
 
 fn plan(name: DatasetName, passive_features: usize) -> LabelsPlan {
@@ -66,11 +71,16 @@ fn under_sum_the_first_gradients_are_the_labels() {
     for (classes, model) in [(2usize, 0), (3, 1), (7, 1), (11, 0)] {
         let mut rng = ChaCha20Rng::seed_from_u64(classes as u64);
         let n = 300;
-        let mut block = |d| FeatureBlock::new(DMatrix::from_fn(d, n, |_, _| rng.random::<f64>())).unwrap();
+        let mut block =
+            |d| FeatureBlock::new(DMatrix::from_fn(d, n, |_, _| rng.random::<f64>())).unwrap();
         let blocks = [block(3), block(1), block(4)];
         let labels: Vec<u32> = (0..n).map(|_| rng.random_range(0..classes as u32)).collect();
-        let values =
-            TrainingValues { epochs: 1, validation_share: 0.0, model: models()[model].clone(), ..Default::default() };
+        let values = TrainingValues {
+            epochs: 1,
+            validation_share: 0.0,
+            model: models()[model].clone(),
+            ..Default::default()
+        };
         let config = TrainingConfig::try_from(values).unwrap();
         let observed = observe(&config, classes, &blocks, &labels, None, &[1]).unwrap();
         let expected: Vec<Option<u32>> = labels.iter().copied().map(Some).collect();
@@ -95,20 +105,34 @@ fn gradients_tell_more_than_features_and_known_records() {
     for summed in &report.models[..2] {
         for epochs in [1, 5] {
             let sign = row(summed, Attack::GradientSign, epochs);
-            assert_eq!((sign.right.accuracy.mean, sign.verdict, sign.known_labels), (1.0, Verdict::AllLabels, 0));
+            assert_eq!(
+                (sign.right.accuracy.mean, sign.verdict, sign.known_labels),
+                (1.0, Verdict::AllLabels, 0)
+            );
         }
     }
     let top = &report.models[2];
-    let (first, later) = (row(top, Attack::GradientDirection, 1), row(top, Attack::GradientDirection, 5));
+    let (first, later) =
+        (row(top, Attack::GradientDirection, 1), row(top, Attack::GradientDirection, 5));
     assert_eq!(first.known_labels, 5);
     assert!(first.right.accuracy.mean > control + 0.05, "{first:?} {control}");
     assert_ne!(first.verdict, Verdict::NothingAdded);
     assert!(later.right.accuracy.mean > 0.9, "{later:?}");
     assert!(top.attacks.iter().all(|row| row.attack != Attack::GradientSign), "no sum, no signs");
     // Six classes: the attacks on two are left out.
-    assert!(top.attacks.iter().all(|row| row.attack != Attack::GradientNorm && row.attack != Attack::GradientSides));
+    assert!(
+        top.attacks
+            .iter()
+            .all(|row| row.attack != Attack::GradientNorm && row.attack != Attack::GradientSides)
+    );
     let text = report.text();
-    for part in ["gradient_sign", "model_completion", "100.0 ± 0.0 %", "all labels", "softmax_regression, summed"] {
+    for part in [
+        "gradient_sign",
+        "model_completion",
+        "100.0 ± 0.0 %",
+        "all labels",
+        "softmax_regression, summed",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
@@ -151,7 +175,8 @@ fn labels_at_random_are_told_by_gradients_alone() {
 /// Two classes under a top model: no label needs to be known.
 #[test]
 fn two_classes_are_told_apart_without_any_label() {
-    let plan = LabelsPlan { models: models()[2..].into(), epochs: vec![1], ..plan(DatasetName::Bank, 8) };
+    let plan =
+        LabelsPlan { models: models()[2..].into(), epochs: vec![1], ..plan(DatasetName::Bank, 8) };
     let report = run(&plan);
     let sides = row(&report.models[0], Attack::GradientSides, 1);
     assert!(sides.right.balanced_accuracy.mean > 0.95, "{sides:?}");
@@ -176,14 +201,23 @@ fn privacy_of_parameters_does_not_protect_labels() {
         assert_eq!(summed.privacy.unwrap().noise, 8.0);
     }
     let direction = row(&report.models[2], Attack::GradientDirection, 1);
-    assert!(direction.right.accuracy.mean > report.control.accuracy.mean + 0.05, "{direction:?} {:?}", report.control);
+    assert!(
+        direction.right.accuracy.mean > report.control.accuracy.mean + 0.05,
+        "{direction:?} {:?}",
+        report.control
+    );
     assert!(report.text().contains("differential privacy"));
 }
 
 /// The same seed gives the same bytes on any number of threads; what else is measured moves nothing.
 #[test]
 fn the_same_seed_gives_the_same_figures() {
-    let small = LabelsPlan { records: 300, trainings: 4, epochs: vec![2], ..plan(DatasetName::Synthetic, 6) };
+    let small = LabelsPlan {
+        records: 300,
+        trainings: 4,
+        epochs: vec![2],
+        ..plan(DatasetName::Synthetic, 6)
+    };
     let done = AtomicUsize::new(0);
     let on = |threads: usize, plan: &LabelsPlan| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -236,5 +270,7 @@ fn what_cannot_be_measured_is_refused_by_its_option() {
         delta: 1e-5,
         max_epsilon: Some(0.1),
     });
-    assert!(refusal(&LabelsPlan { privacy: Some(max.unwrap()), ..small() }).contains("--privacy-noise"));
+    assert!(
+        refusal(&LabelsPlan { privacy: Some(max.unwrap()), ..small() }).contains("--privacy-noise")
+    );
 }

@@ -4,19 +4,27 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vfl_lab::membership::{Experiment, MembershipPlan, MembershipReport, PolicyRow, Verdict, default_policies};
+use vfl_lab::membership::{
+    Experiment, MembershipPlan, MembershipReport, PolicyRow, Verdict, default_policies,
+};
 use vfl_shared::data::{DatasetName, DatasetSpec};
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, ModelConfig, Settings, TrainingConfig, TrainingValues};
 use vfl_shared::policy::Policy;
 
-fn plan(name: DatasetName, records: usize, models: usize, training: TrainingValues) -> MembershipPlan {
+fn plan(
+    name: DatasetName,
+    records: usize,
+    models: usize,
+    training: TrainingValues,
+) -> MembershipPlan {
     MembershipPlan {
         data: DatasetSpec::new(name, None, 7),
         first_column: 0,
         passive_features: None,
         passive_parties: 1,
-        training: TrainingConfig::try_from(TrainingValues { validation_share: 0.0, ..training }).unwrap(),
+        training: TrainingConfig::try_from(TrainingValues { validation_share: 0.0, ..training })
+            .unwrap(),
         privacy: None,
         records,
         models,
@@ -93,7 +101,10 @@ fn defenses_weaken_the_attack_and_labels_do_not_end_it() {
     let labels = row(report, "class_label");
     let gap = labels.accuracy_on_members.mean - labels.accuracy_on_others.mean;
     assert!((labels.threshold.auc.mean - (0.5 + 0.5 * gap)).abs() < 1e-9, "{labels:?}");
-    assert!((labels.threshold.balanced_accuracy.mean - (0.5 + 0.5 * gap)).abs() < 1e-9, "{labels:?}");
+    assert!(
+        (labels.threshold.balanced_accuracy.mean - (0.5 + 0.5 * gap)).abs() < 1e-9,
+        "{labels:?}"
+    );
     assert!((gap - report.accuracy_gap.mean).abs() < 1e-12);
 }
 
@@ -131,10 +142,17 @@ fn the_same_seed_gives_the_same_figures() {
     assert_ne!(other["policies"], first["policies"]);
     let noise: Policy = "gaussian_noise (sigma = 0.1)".parse().unwrap();
     let alone = on(2, &MembershipPlan { policies: vec![noise], ..small() });
-    let names: Vec<&str> =
-        alone["policies"].as_array().unwrap().iter().filter_map(|row| row["policy"].as_str()).collect();
+    let names: Vec<&str> = alone["policies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|row| row["policy"].as_str())
+        .collect();
     assert_eq!(names, ["none", "gaussian_noise (sigma = 0.1)"]);
-    assert_eq!((&alone["policies"][0], &alone["policies"][1]), (&first["policies"][0], &first["policies"][3]));
+    assert_eq!(
+        (&alone["policies"][0], &alone["policies"][1]),
+        (&first["policies"][0], &first["policies"][3])
+    );
 }
 
 /// Every kind of release, defenses that are fitted and those that take weights, several passive parties, early stopping, and each model
@@ -152,7 +170,8 @@ fn every_kind_of_release_is_attacked() {
     plan.policies = texts.map(|text| text.parse::<Policy>().unwrap()).into();
     (plan.passive_features, plan.passive_parties) = (Some(6), 3);
     let values = plan.training.values().clone();
-    plan.training = TrainingConfig::try_from(TrainingValues { validation_share: 0.1, ..values }).unwrap();
+    plan.training =
+        TrainingConfig::try_from(TrainingValues { validation_share: 0.1, ..values }).unwrap();
     let done = AtomicUsize::new(0);
     let experiment = Experiment::prepare(&plan).unwrap();
     let report = experiment.run(|| {
@@ -160,7 +179,10 @@ fn every_kind_of_release_is_attacked() {
     });
     let report = report.unwrap();
     assert_eq!(done.load(Ordering::Relaxed), 8);
-    assert_eq!((report.active_features, report.passive_features, report.passive_parties), (10, 6, 3));
+    assert_eq!(
+        (report.active_features, report.passive_features, report.passive_parties),
+        (10, 6, 3)
+    );
     assert_eq!((report.policies.len(), report.privacy), (5, None));
     for row in &report.policies {
         for attack in [&row.likelihood_ratio, &row.threshold] {
@@ -175,7 +197,8 @@ fn every_kind_of_release_is_attacked() {
 fn privacy_is_stated() {
     let training = TrainingValues { epochs: 3, batch_size: 128, ..TrainingValues::default() };
     let privacy = PrivacyConfig::new(1.0, 4.0).unwrap();
-    let plan = MembershipPlan { privacy: Some(privacy), ..plan(DatasetName::Synthetic, 300, 8, training) };
+    let plan =
+        MembershipPlan { privacy: Some(privacy), ..plan(DatasetName::Synthetic, 300, 8, training) };
     let report = run(&plan);
     let said = report.privacy.unwrap();
     assert_eq!((said.noise, said.clip, said.steps), (4.0, 1.0, 3));
@@ -190,16 +213,19 @@ fn what_cannot_be_measured_is_refused_by_its_option() {
     for records in [0, 199] {
         assert!(refusal(&MembershipPlan { records, ..small() }).contains("--records"), "{records}");
     }
-    let of = |text: &str| refusal(&MembershipPlan { policies: vec![text.parse().unwrap()], ..small() });
+    let of =
+        |text: &str| refusal(&MembershipPlan { policies: vec![text.parse().unwrap()], ..small() });
     // Each of these needs what a run of this size or model does not have.
     assert!(of("ranking").contains("--records"), "{}", of("ranking"));
     assert!(of("logit_noise (alpha = 1.0, scheme = 2)").contains("linear"));
     assert!(of("top_k (k = 5)").contains("--policy"));
     assert!(of("class_label, unbound shares").contains("unbound shares"));
-    let many = TrainingValues { epochs: 100_000, model: perceptron(1000), ..TrainingValues::default() };
+    let many =
+        TrainingValues { epochs: 100_000, model: perceptron(1000), ..TrainingValues::default() };
     let said = refusal(&plan(DatasetName::Synthetic, 4000, 1024, many));
     assert!(said.contains("--models") && said.contains("--epochs"), "{said}");
-    let texts: Vec<Policy> = (0..=8).map(|k| format!("temperature (temperature = {k}.5)").parse().unwrap()).collect();
+    let texts: Vec<Policy> =
+        (0..=8).map(|k| format!("temperature (temperature = {k}.5)").parse().unwrap()).collect();
     let said = refusal(&MembershipPlan { policies: texts, models: 1024, records: 4000, ..small() });
     assert!(said.contains("--policy"), "{said}");
 }

@@ -8,8 +8,8 @@ use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_lab::properties::{
-    AdversaryRow, Experiment, Group, Population, PropertiesData, PropertiesPlan, PropertiesReport, Verdict,
-    default_transforms,
+    AdversaryRow, Experiment, Group, Population, PropertiesData, PropertiesPlan, PropertiesReport,
+    Verdict, default_transforms,
 };
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{DatasetName, DatasetSpec};
@@ -21,7 +21,11 @@ fn training(values: TrainingValues) -> TrainingConfig {
 
 fn plan() -> PropertiesPlan {
     PropertiesPlan {
-        training: training(TrainingValues { epochs: 30, learning_rate: 0.05, ..TrainingValues::default() }),
+        training: training(TrainingValues {
+            epochs: 30,
+            learning_rate: 0.05,
+            ..TrainingValues::default()
+        }),
         feature: 1,
         group: Group::All,
         records: 300,
@@ -41,7 +45,9 @@ fn population(odds: fn(f64, f64) -> f64) -> Population {
     let mut uniform = |d| DMatrix::from_fn(d, n, |_, _| rng.random::<f64>());
     let (active, first, second) = (uniform(2), uniform(1), uniform(2));
     let mut rng = ChaCha20Rng::seed_from_u64(6);
-    let labels = (0..n).map(|at| u32::from(rng.random::<f64>() < odds(second[(0, at)], active[(0, at)]))).collect();
+    let labels = (0..n)
+        .map(|at| u32::from(rng.random::<f64>() < odds(second[(0, at)], active[(0, at)])))
+        .collect();
     Population { classes: 2, blocks: vec![active, first, second], labels }
 }
 
@@ -136,7 +142,10 @@ fn the_same_seed_gives_the_same_figures() {
     assert_eq!(done.load(Ordering::Relaxed), 80);
     assert_eq!((&first["dataset"], &first["passive_features"]), (&"synthetic".into(), &6.into()));
     assert_eq!(on(3, &plan).to_string(), first.to_string());
-    assert_ne!(on(2, &PropertiesPlan { seed: 8, ..plan.clone() })["adversaries"], first["adversaries"]);
+    assert_ne!(
+        on(2, &PropertiesPlan { seed: 8, ..plan.clone() })["adversaries"],
+        first["adversaries"]
+    );
     let alone = on(2, &PropertiesPlan { transforms: vec![TransformConfig::Permute {}], ..plan });
     assert_eq!(alone["adversaries"][3], first["adversaries"][5]);
 }
@@ -160,14 +169,17 @@ fn what_cannot_be_measured_is_refused_by_its_option() {
         assert!(told(&PropertiesPlan { group, ..plan() }).contains("--group"));
     }
     let rare = population(|x, _| f64::from(u8::from(x > 0.99)));
-    assert!(refusal(rare, &PropertiesPlan { group: Group::Class(1), ..plan() }).contains("--group"));
+    assert!(
+        refusal(rare, &PropertiesPlan { group: Group::Class(1), ..plan() }).contains("--group")
+    );
     let stiefel: TransformConfig = "stiefel (epsilon = 0.1)".parse().unwrap();
     assert!(told(&PropertiesPlan { transforms: vec![stiefel], ..plan() }).contains("--transform"));
     assert!(told(&PropertiesPlan { transforms: Vec::new(), ..plan() }).contains("--transform"));
     let long = training(TrainingValues { epochs: 100_000, ..TrainingValues::default() });
     let mut wide = some();
     wide.blocks.push(DMatrix::from_element(800, 3000, 0.5));
-    let long = PropertiesPlan { training: long, records: 375, shadows: 1000, targets: 1000, ..plan() };
+    let long =
+        PropertiesPlan { training: long, records: 375, shadows: 1000, targets: 1000, ..plan() };
     assert!(refusal(wide, &long).contains("--epochs"));
     let settings: Settings = serde_json::json!({ "hidden": [4] }).as_object().unwrap().clone();
     let model = ModelConfig::new(Combiner::Sum, "mlp", None, settings).unwrap();

@@ -10,7 +10,9 @@ use vfl_lab::scale::{self, ScalePlan};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, DatasetName, DatasetSpec, Variant, load};
 use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues, cross_entropy, train_converged};
+use vfl_shared::model::{
+    Combiner, ModelConfig, TrainingConfig, TrainingValues, cross_entropy, train_converged,
+};
 use vfl_shared::numerics::Lbfgs;
 use vfl_shared::policy::Policy;
 use vfl_shared::testing::{self, data_set};
@@ -57,7 +59,11 @@ fn plan(name: DatasetName, records: usize) -> DemoPlan {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_defense_at_once() {
     let policies = every_policy(5);
-    let plan = DemoPlan { policies: policies.clone(), known_records: 100, ..plan(DatasetName::Synthetic, 100) };
+    let plan = DemoPlan {
+        policies: policies.clone(),
+        known_records: 100,
+        ..plan(DatasetName::Synthetic, 100)
+    };
     let report = run(&plan).await.unwrap();
     let informed = report.audits.iter().filter(|a| a.threat_model.known_records > 0).count();
     assert_eq!(informed, policies.len());
@@ -68,8 +74,15 @@ async fn every_defense_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pieces_of_several_processes_make_the_report_of_one() {
     let base = plan(DatasetName::Synthetic, 250);
-    let training = TrainingValues { epochs: 2, batch_size: 512, learning_rate: 0.05, seed: 7, ..Default::default() };
-    let private = (PrivacyConfig::new(1.0, 2.0).unwrap(), TrainingConfig::try_from(training).unwrap());
+    let training = TrainingValues {
+        epochs: 2,
+        batch_size: 512,
+        learning_rate: 0.05,
+        seed: 7,
+        ..Default::default()
+    };
+    let private =
+        (PrivacyConfig::new(1.0, 2.0).unwrap(), TrainingConfig::try_from(training).unwrap());
     let thresholds = Thresholds { max_added_risk: Some(0.1), ..Default::default() };
     let policies = every_policy(5);
     let plan = DemoPlan {
@@ -92,53 +105,84 @@ async fn pieces_of_several_processes_make_the_report_of_one() {
     let mut computed = 0;
     for part in 1..=3 {
         let came = share(&plan, &part.to_string(), Some(Shard { part, of: 3 })).unwrap();
-        assert!(came.report.is_none() && came.kept == 0 && came.computed + came.elsewhere == pieces, "{came:?}");
+        assert!(
+            came.report.is_none() && came.kept == 0 && came.computed + came.elsewhere == pieces,
+            "{came:?}"
+        );
         computed += came.computed;
     }
     assert_eq!(computed, pieces);
     // What is cut, or another piece, is computed again, and nothing else.
-    let files = std::fs::read_dir(folder.path().join("1/pieces")).unwrap().map(|file| file.unwrap().path());
-    let files: Vec<_> = files.filter(|file| std::fs::read_to_string(file).unwrap().contains("\"audits\":[{")).collect();
+    let files =
+        std::fs::read_dir(folder.path().join("1/pieces")).unwrap().map(|file| file.unwrap().path());
+    let files: Vec<_> = files
+        .filter(|file| std::fs::read_to_string(file).unwrap().contains("\"audits\":[{"))
+        .collect();
     let [cut, other, ..] = files.as_slice() else { panic!("{files:?}") };
     let [of_cut, of_other] = [cut, other].map(|file| std::fs::read(file).unwrap());
     std::fs::write(cut, &of_cut[..of_cut.len() / 2]).unwrap();
     std::fs::write(other, &of_cut).unwrap();
     for file in [cut, other] {
-        std::fs::remove_file(folder.path().join("store/pieces").join(file.file_name().unwrap())).unwrap();
+        std::fs::remove_file(folder.path().join("store/pieces").join(file.file_name().unwrap()))
+            .unwrap();
     }
     let again = share(&plan, "1", Some(Shard { part: 1, of: 3 })).unwrap();
     assert_eq!(again.computed, 2, "{again:?}");
-    assert!([cut, other].map(|file| std::fs::read(file).unwrap()) == [of_cut, of_other], "a piece is another");
+    assert!(
+        [cut, other].map(|file| std::fs::read(file).unwrap()) == [of_cut, of_other],
+        "a piece is another"
+    );
 
     let merged = share(&plan, "merged", None).unwrap();
     assert_eq!((merged.computed, merged.fetched), (0, pieces));
     let mut merged = merged.report.unwrap();
-    let [of_whole, of_merged] = [&mut whole, &mut merged].map(|report| std::mem::take(&mut report.private_trainings));
+    let [of_whole, of_merged] =
+        [&mut whole, &mut merged].map(|report| std::mem::take(&mut report.private_trainings));
     assert_eq!(of_whole[0].privacy, of_merged[0].privacy);
     assert_eq!((of_whole.len(), of_merged.len()), (1, 1));
     assert!(merged.to_json().unwrap() == whole.to_json().unwrap(), "the report is another");
 
     // Pieces of two models are no report.
     let file = folder.path().join("merged/pieces").join(cut.file_name().unwrap());
-    let mut piece: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let mut piece: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     piece["model"] = "another".into();
     std::fs::write(&file, piece.to_string()).unwrap();
     let refused = share(&plan, "merged", None).unwrap_err().to_string();
     assert!(refused.contains("different models") && refused.contains("pieces/"), "{refused}");
 
     // What is found behind a policy serves every plan that has it.
-    let fewer = DemoPlan { policies: policies[..2].to_vec(), thresholds: Thresholds::default(), ..plan.clone() };
+    let fewer = DemoPlan {
+        policies: policies[..2].to_vec(),
+        thresholds: Thresholds::default(),
+        ..plan.clone()
+    };
     let came = share(&fewer, "fewer", None).unwrap();
     assert_eq!((came.computed, came.fetched), (1, 4), "{came:?}");
     let policy = |text: &str| text.parse::<Policy>().unwrap();
     let transform = |text: &str| text.parse::<TransformConfig>().unwrap();
     for (refused, says) in [
-        (DemoPlan { policies: [&policies[..2], &policies[1..2]].concat(), ..plan.clone() }, "named twice"),
-        (DemoPlan { policies: vec![policy("none"), policy("none, fresh noise")], ..plan.clone() }, "have no defense"),
-        (DemoPlan { privacy: Some(PrivacyConfig::new(1.0, 2.0).unwrap()), ..plan.clone() }, "--privacy-noise"),
+        (
+            DemoPlan { policies: [&policies[..2], &policies[1..2]].concat(), ..plan.clone() },
+            "named twice",
+        ),
+        (
+            DemoPlan {
+                policies: vec![policy("none"), policy("none, fresh noise")],
+                ..plan.clone()
+            },
+            "have no defense",
+        ),
+        (
+            DemoPlan { privacy: Some(PrivacyConfig::new(1.0, 2.0).unwrap()), ..plan.clone() },
+            "--privacy-noise",
+        ),
         (DemoPlan { transform: transform("permute"), ..plan.clone() }, "--transform"),
         (
-            DemoPlan { private_trainings: [&plan.private_trainings[..], &plan.private_trainings].concat(), ..plan },
+            DemoPlan {
+                private_trainings: [&plan.private_trainings[..], &plan.private_trainings].concat(),
+                ..plan
+            },
             "twice",
         ),
     ] {
@@ -153,27 +197,49 @@ async fn pieces_of_several_processes_make_the_report_of_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn trainings_with_noise_are_rows_of_the_audit() {
     let base = plan(DatasetName::Satellite, 200);
-    let values = TrainingValues { epochs: 5, batch_size: 512, learning_rate: 0.05, seed: 7, ..Default::default() };
+    let values = TrainingValues {
+        epochs: 5,
+        batch_size: 512,
+        learning_rate: 0.05,
+        seed: 7,
+        ..Default::default()
+    };
     let training = TrainingConfig::try_from(values).unwrap();
-    let noises = [1.0, 8.0].map(|noise| (PrivacyConfig::new(1.0, noise).unwrap(), training.clone()));
-    let report = run(&DemoPlan { private_trainings: noises.into(), known_records: 200, ..base }).await.unwrap();
-    let [loud, louder] = report.private_trainings.as_slice() else { panic!("{:?}", report.private_trainings.len()) };
+    let noises =
+        [1.0, 8.0].map(|noise| (PrivacyConfig::new(1.0, noise).unwrap(), training.clone()));
+    let report = run(&DemoPlan { private_trainings: noises.into(), known_records: 200, ..base })
+        .await
+        .unwrap();
+    let [loud, louder] = report.private_trainings.as_slice() else {
+        panic!("{:?}", report.private_trainings.len())
+    };
     assert_eq!((loud.privacy.noise, louder.privacy.noise), (1.0, 8.0));
-    assert!(loud.privacy.epsilon > 3.0 * louder.privacy.epsilon, "{:?} {:?}", loud.privacy, louder.privacy);
+    assert!(
+        loud.privacy.epsilon > 3.0 * louder.privacy.epsilon,
+        "{:?} {:?}",
+        loud.privacy,
+        louder.privacy
+    );
     for training in [loud, louder] {
         assert!(training.test_accuracy > 0.6, "{}", training.test_accuracy);
         // Five features and six classes: exact, since the noise is in the parameters, and the adversary has these.
         assert!(error(&training.audits[0], "least_squares") < 1e-9);
         assert!(training.audits.iter().any(|audit| audit.threat_model.known_records == 200));
     }
-    assert!(report.command.contains("--private-trainings 1,8 --privacy-clip 1"), "{}", report.command);
+    assert!(
+        report.command.contains("--private-trainings 1,8 --privacy-clip 1"),
+        "{}",
+        report.command
+    );
 }
 
 fn error(audit: &Audit, attack: &str) -> f64 {
     let found = audit.attacks.iter().find(|a| a.name == attack).unwrap();
     match &found.outcome {
         Outcome::Ran { errors, .. } => errors.mse,
-        Outcome::NotScored { reason, .. } | Outcome::NotRun { reason, .. } => panic!("{attack} has no error: {reason}"),
+        Outcome::NotScored { reason, .. } | Outcome::NotRun { reason, .. } => {
+            panic!("{attack} has no error: {reason}")
+        }
     }
 }
 
@@ -218,7 +284,8 @@ async fn bank() {
         report.command
     );
     assert!(
-        render_table(&report, 120, false).contains("bank, variant authors: 41188 records, 19 columns, 19 features")
+        render_table(&report, 120, false)
+            .contains("bank, variant authors: 41188 records, 19 columns, 19 features")
     );
 }
 
@@ -235,9 +302,13 @@ async fn the_same_seed_gives_the_same_report() {
 #[test]
 fn converged_models_keep_their_residuals() {
     // Softmax regression: on images it has as many weights as records here.
-    let sets = DatasetName::ALL.iter().filter(|name| **name != DatasetName::Synthetic && name.image().is_none());
+    let sets = DatasetName::ALL
+        .iter()
+        .filter(|name| **name != DatasetName::Synthetic && name.image().is_none());
     for &name in sets {
-        let Some(spec) = data_set(name, 7, "converged_models_keep_their_residuals") else { continue };
+        let Some(spec) = data_set(name, 7, "converged_models_keep_their_residuals") else {
+            continue;
+        };
         let dataset = data::load(&spec).unwrap();
         let train: Vec<usize> = dataset.split().train.iter().copied().take(2000).collect();
         let x = dataset.x().select_columns(&train);
@@ -253,10 +324,13 @@ fn converged_models_keep_their_residuals() {
             check_residuals(&batch).unwrap_or_else(|e| panic!("{name:?}: {e}"));
             let mut residuals: Vec<f64> = batch.column_iter().map(|g| g.amax() * 64.0).collect();
             residuals.sort_by(f64::total_cmp);
-            let (sum, squares) = (residuals.iter().sum::<f64>(), residuals.iter().map(|r| r * r).sum::<f64>());
+            let (sum, squares) =
+                (residuals.iter().sum::<f64>(), residuals.iter().map(|r| r * r).sum::<f64>());
             (fewest, median) = (fewest.min(sum * sum / squares), median.min(residuals[31]));
         }
-        println!("{name:?}: of 64 records effectively at least {fewest:.2}, median residual at least {median:.1e}");
+        println!(
+            "{name:?}: of 64 records effectively at least {fewest:.2}, median residual at least {median:.1e}"
+        );
         // What the limits of the check were set by, with room.
         assert!(fewest > 4.0 && median > 1e-4, "{name:?}: {fewest} {median}");
     }
@@ -271,7 +345,9 @@ async fn halves_of_digits_are_told_apart() {
     };
     let dataset = load(&DatasetSpec::new(DatasetName::Mnist, Some(dir), 7)).unwrap();
     let hidden = serde_json::json!({ "hidden": [128], "activation": "relu" });
-    let model = ModelConfig::new(Combiner::Concat, "mlp", Some(64), hidden.as_object().unwrap().clone()).unwrap();
+    let model =
+        ModelConfig::new(Combiner::Concat, "mlp", Some(64), hidden.as_object().unwrap().clone())
+            .unwrap();
     let values = TrainingValues {
         epochs: 7,
         batch_size: 256,
@@ -281,7 +357,14 @@ async fn halves_of_digits_are_told_apart() {
         ..TrainingValues::default()
     };
     let training = TrainingConfig::try_from(values).unwrap();
-    let plan = ScalePlan { parties: vec![2], training, image_parts: None, records: None, predictions: 20, seed: 7 };
+    let plan = ScalePlan {
+        parties: vec![2],
+        training,
+        image_parts: None,
+        records: None,
+        predictions: 20,
+        seed: 7,
+    };
     let rows = scale::run(&dataset, &plan, |_, _| ()).await.unwrap();
     println!("mnist, two parties: {rows:?}");
     assert!(rows[0].test_accuracy >= 0.97, "{}", rows[0].test_accuracy);
@@ -295,8 +378,15 @@ async fn perceptrons_are_as_accurate_as_the_papers() {
     for (name, paper) in [(DatasetName::Satellite, 0.8275), (DatasetName::Robot, 0.8946)] {
         let mut plan = DemoPlan { known_records: 200, ..plan(name, 500) };
         let hidden = serde_json::json!({ "hidden": [8, 8] });
-        let model = ModelConfig::new(Combiner::Sum, "mlp", None, hidden.as_object().unwrap().clone()).unwrap();
-        let values = TrainingValues { epochs: 150, learning_rate: 0.01, model, ..plan.training.values().clone() };
+        let model =
+            ModelConfig::new(Combiner::Sum, "mlp", None, hidden.as_object().unwrap().clone())
+                .unwrap();
+        let values = TrainingValues {
+            epochs: 150,
+            learning_rate: 0.01,
+            model,
+            ..plan.training.values().clone()
+        };
         plan.training = TrainingConfig::try_from(values).unwrap();
         let report = run(&plan).await.unwrap();
         let accuracy = report.deployment.test_accuracy;
@@ -305,7 +395,11 @@ async fn perceptrons_are_as_accurate_as_the_papers() {
         let none = report.audits.iter().find(|a| a.policy.is_none()).unwrap();
         let half_star = none.attacks.iter().find(|a| a.name == "half_star").unwrap();
         assert!(matches!(half_star.outcome, Outcome::NotRun { .. }));
-        let informed = report.audits.iter().find(|a| a.policy.is_none() && a.threat_model.known_records > 0).unwrap();
+        let informed = report
+            .audits
+            .iter()
+            .find(|a| a.policy.is_none() && a.threat_model.known_records > 0)
+            .unwrap();
         let (attack, errors, risk) = informed.added_risk().unwrap();
         println!("{attack}: {}, control {}, added {risk:?}", errors.mse, risk.control_mse);
         // What 200 records teach of the scores, without a parameter.

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use vfl_lab::kept::Keeper;
 use vfl_lab::reproduce::{
-    Check, CheckKind, CurveRole, Document, Figure, ModelOrigin, Options, Protocol, ReproduceError, Subject,
-    SubjectSpec, Training, compare, render_page, render_table, run, write,
+    Check, CheckKind, CurveRole, Document, Figure, ModelOrigin, Options, Protocol, ReproduceError,
+    Subject, SubjectSpec, Training, compare, render_page, render_table, run, write,
 };
 use vfl_shared::data::{DatasetName, DatasetSpec, Encoding, MeanOver, Variant, load};
 use vfl_shared::testing::{data_dir, data_set, golden_dir};
@@ -43,7 +43,8 @@ fn only(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-const LINEAR: [&str; 6] = ["least_squares", "clamped_least_squares", "half", "half_star", "random", "zero"];
+const LINEAR: [&str; 6] =
+    ["least_squares", "clamped_least_squares", "half", "half_star", "random", "zero"];
 
 #[derive(Deserialize)]
 struct Recomputed {
@@ -60,8 +61,12 @@ fn equals_recomputed(dataset: DatasetName, accuracy: f64, dimensions: &[usize]) 
     let file = std::fs::read_to_string(golden_dir().join("curves_recomputed.json")).unwrap();
     let file: Recomputed = serde_json::from_str(&file).unwrap();
     let want = &file.data[&format!("{dataset}/attack_repo")];
-    let options =
-        Options { records: None, attacks: only(&LINEAR), dimensions: dimensions.into(), ..Options::default() };
+    let options = Options {
+        records: None,
+        attacks: only(&LINEAR),
+        dimensions: dimensions.into(),
+        ..Options::default()
+    };
     let subject = published(dataset);
     assert!(subject.model().accuracy >= accuracy, "{}", subject.model().accuracy);
     let document = run(Figure::RFig4, &subject, &options).unwrap();
@@ -78,10 +83,14 @@ fn equals_recomputed(dataset: DatasetName, accuracy: f64, dimensions: &[usize]) 
         for (d, got) in dimensions.iter().zip(&curve.mean) {
             let place = want.d.iter().position(|w| w == d).unwrap();
             let want = want.curves[theirs][place];
-            assert!((got - want).abs() <= 1e-9, "{dataset}, {ours}, d = {d}: {got:e}, expected {want:e}");
+            assert!(
+                (got - want).abs() <= 1e-9,
+                "{dataset}, {ours}, d = {d}: {got:e}, expected {want:e}"
+            );
         }
     }
-    let positions: Vec<f64> = dimensions.iter().map(|d| *d as f64 / subject.dataset().features as f64).collect();
+    let positions: Vec<f64> =
+        dimensions.iter().map(|d| *d as f64 / subject.dataset().features as f64).collect();
     assert!(document.curves.iter().all(|c| c.x == positions));
     assert_eq!(document.checks.len(), 3);
     for check in &document.checks {
@@ -137,7 +146,8 @@ fn a_uniform_guess_costs_a_twelfth_more_than_half() {
     let (random, half) = (document.curve("random").unwrap(), document.curve("half").unwrap());
     for i in 0..3 {
         // Errors of both come from the same records: the sum of the two is more than the difference's.
-        let error = random.standard_error.as_ref().unwrap()[i] + half.standard_error.as_ref().unwrap()[i];
+        let error =
+            random.standard_error.as_ref().unwrap()[i] + half.standard_error.as_ref().unwrap()[i];
         let gap = random.mean[i] - half.mean[i];
         assert!((gap - 1.0 / 12.0).abs() < 4.0 * error, "{gap} ± {error}");
         assert!(error < 0.01, "{error}");
@@ -149,7 +159,8 @@ fn a_uniform_guess_costs_a_twelfth_more_than_half() {
 fn theorem_2_holds_and_its_bounds_are_tight_where_they_must_be() {
     let subject = published(DatasetName::Robot);
     let dimensions = vec![2, 4, 12, 24];
-    let options = Options { records: Some(200), dimensions: dimensions.clone(), ..Options::default() };
+    let options =
+        Options { records: Some(200), dimensions: dimensions.clone(), ..Options::default() };
     let document = run(Figure::RFig5, &subject, &options).unwrap();
     assert_eq!(document.checks.len(), 4);
     assert!(document.checks.iter().all(|check| check.holds), "{:?}", document.checks);
@@ -168,7 +179,12 @@ fn theorem_2_holds_and_its_bounds_are_tight_where_they_must_be() {
 
 #[test]
 fn documents_are_read_back_and_shown() {
-    let options = Options { records: Some(30), attacks: only(&LINEAR), dimensions: vec![1, 4], ..Options::default() };
+    let options = Options {
+        records: Some(30),
+        attacks: only(&LINEAR),
+        dimensions: vec![1, 4],
+        ..Options::default()
+    };
     let document = run(Figure::RFig4, synthetic(), &options).unwrap();
     let out = tempfile::tempdir().unwrap();
     let [json, html] = write(&document, out.path()).unwrap();
@@ -182,20 +198,26 @@ fn documents_are_read_back_and_shown() {
     // Documents from before there were variants are read too.
     let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();
     let data = older["dataset"].as_object_mut().unwrap();
-    assert_eq!((data.remove("variant"), data.remove("columns")), (Some("all".into()), Some(10.into())));
+    assert_eq!(
+        (data.remove("variant"), data.remove("columns")),
+        (Some("all".into()), Some(10.into()))
+    );
     assert_eq!(Document::from_json(&older.to_string()).unwrap().dataset.variant, None);
 
     let page = render_page(&document).unwrap();
     for shown in [&page, &render_table(&document, 120)] {
         assert!(shown.contains("synthetic, variant all, 10 columns, 10 features"));
     }
-    for part in ["<svg class=\"plot\"", "prefers-color-scheme: dark", "half_star", "does not hold", "holds"] {
+    for part in
+        ["<svg class=\"plot\"", "prefers-color-scheme: dark", "half_star", "does not hold", "holds"]
+    {
         assert_eq!(page.contains(part), part != "does not hold", "{part}");
     }
     for wide in [60, 80, 200] {
         let table = render_table(&document, wide);
         let (curves, _) = table.split_once("\nAttacks\n").unwrap();
-        let rows: Vec<&str> = curves.lines().filter(|line| line.starts_with(['┌', '│', '├', '└'])).collect();
+        let rows: Vec<&str> =
+            curves.lines().filter(|line| line.starts_with(['┌', '│', '├', '└'])).collect();
         assert!(rows.len() >= 7 && rows.iter().all(|row| row.chars().count() <= wide), "{table}");
         for name in ["clamped", "half", "zero"] {
             assert!(table.contains(name), "{name}");
@@ -240,14 +262,24 @@ fn one_feature_needs_few_predictions() {
     let same_sign = document.attacks[0].settings["same_sign"] == "true";
     assert!(document.checks[0].holds == same_sign, "{:?}", document.checks);
     if same_sign {
-        assert!(curve.mean[99] < 1e-3 && curve.mean[1] > 1e-2, "{} {}", curve.mean[1], curve.mean[99]);
+        assert!(
+            curve.mean[99] < 1e-3 && curve.mean[1] > 1e-2,
+            "{} {}",
+            curve.mean[1],
+            curve.mean[99]
+        );
     }
 }
 
 #[test]
 fn enough_auxiliary_records_are_as_good_as_the_parameters() {
     let subject = published(DatasetName::Robot);
-    let options = Options { records: Some(40), inversion_records: 5, dimensions: vec![3, 12], ..Options::default() };
+    let options = Options {
+        records: Some(40),
+        inversion_records: 5,
+        dimensions: vec![3, 12],
+        ..Options::default()
+    };
     let document = run(Figure::JFig11a, &subject, &options).unwrap();
     let mean = |name: &str, i: usize| document.curve(name).unwrap().mean[i];
     // 6 records are enough for 3 passive features, not for 12; 3 of them too.
@@ -263,14 +295,22 @@ fn enough_auxiliary_records_are_as_good_as_the_parameters() {
 #[test]
 fn auxiliary_records_need_not_be_of_the_data() {
     let subject = published(DatasetName::Robot);
-    let options = Options { records: Some(40), inversion_records: 8, dimensions: vec![3, 18], ..Options::default() };
+    let options = Options {
+        records: Some(40),
+        inversion_records: 8,
+        dimensions: vec![3, 18],
+        ..Options::default()
+    };
     let document = run(Figure::JFig12, &subject, &options).unwrap();
     let mean = |name: &str, i: usize| document.curve(name).unwrap().mean[i];
     for source in ["original", "uniform", "normal", "laplace"] {
         assert!((mean(source, 0) - mean("white_box", 0)).abs() < 1e-3, "{source}");
         // Half of τ do not tell the weights: records that are not of the data say less.
         assert!(source == "original" || mean(source, 1) > mean("original", 1) + 1e-3, "{source}");
-        assert_eq!(document.attacks.iter().find(|a| a.curve == source).unwrap().settings["auxiliary_records"], "12");
+        assert_eq!(
+            document.attacks.iter().find(|a| a.curve == source).unwrap().settings["auxiliary_records"],
+            "12"
+        );
     }
     assert_eq!(document.checks.len(), 6);
 }
@@ -284,31 +324,55 @@ fn noise_at_the_logits_is_undone_by_who_knows_it() {
     assert!(document.checks.iter().all(|c| c.holds), "{:?}", document.checks);
     for name in ["scheme_1", "scheme_2", "scheme_3", "class_label"] {
         let curve = document.curve(name).unwrap();
-        assert!(curve.x.len() >= 3 && curve.x.windows(2).all(|x| x[0] < x[1]), "{name}: {:?}", curve.x);
         assert!(
-            curve
-                .x
-                .iter()
-                .all(|x| [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0].iter().any(|t| (x / t - 1.0).abs() < 1e-3))
+            curve.x.len() >= 3 && curve.x.windows(2).all(|x| x[0] < x[1]),
+            "{name}: {:?}",
+            curve.x
         );
+        assert!(curve.x.iter().all(|x| {
+            [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]
+                .iter()
+                .any(|t| (x / t - 1.0).abs() < 1e-3)
+        }));
         // Of softened labels the error has a minimum of its own.
-        assert!(name == "class_label" || curve.mean.windows(2).all(|m| m[0] < m[1]), "{name}: {:?}", curve.mean);
+        assert!(
+            name == "class_label" || curve.mean.windows(2).all(|m| m[0] < m[1]),
+            "{name}: {:?}",
+            curve.mean
+        );
     }
-    let exact = Options { attacks: only(&["rcc2"]), dimensions: vec![synthetic().dataset().features / 2], ..options };
+    let exact = Options {
+        attacks: only(&["rcc2"]),
+        dimensions: vec![synthetic().dataset().features / 2],
+        ..options
+    };
     let exact = run(Figure::RFig4, synthetic(), &exact).unwrap().curve("rcc2").unwrap().mean[0];
     for name in ["scheme_1_aware", "scheme_3_aware"] {
         let curve = document.curve(name).unwrap();
-        assert!(curve.mean.iter().all(|m| (m / exact - 1.0).abs() < 1e-6), "{name}: {:?}, exact {exact}", curve.mean);
+        assert!(
+            curve.mean.iter().all(|m| (m / exact - 1.0).abs() < 1e-6),
+            "{name}: {:?}, exact {exact}",
+            curve.mean
+        );
     }
     let two = Options { dimensions: vec![2, 3], records: Some(50), ..Options::default() };
-    assert!(matches!(run(Figure::RFig13, synthetic(), &two), Err(ReproduceError::OneDimension { .. })));
+    assert!(matches!(
+        run(Figure::RFig13, synthetic(), &two),
+        Err(ReproduceError::OneDimension { .. })
+    ));
 }
 
 /// As the figures of a protocol take it.
 fn served(dataset: DatasetName, protocol: Protocol) -> Subject {
     let figure = Figure::ALL.iter().find(|figure| figure.protocol() == protocol).unwrap();
     let variant = figure.default_variant(dataset);
-    Subject::load(&SubjectSpec { protocol, variant, training: Training::OverSockets, ..spec(dataset) }).unwrap()
+    Subject::load(&SubjectSpec {
+        protocol,
+        variant,
+        training: Training::OverSockets,
+        ..spec(dataset)
+    })
+    .unwrap()
 }
 
 fn synthetic_over_sockets() -> &'static Subject {
@@ -325,7 +389,9 @@ fn check<'a>(document: &'a Document, claim: &str) -> &'a Check {
 #[test]
 fn over_sockets_the_model_is_the_central_one() {
     let (here, there) = (synthetic(), synthetic_over_sockets());
-    let ModelOrigin::OverSockets { off_central, off_scores, steps, best_epoch, .. } = &there.model().origin else {
+    let ModelOrigin::OverSockets { off_central, off_scores, steps, best_epoch, .. } =
+        &there.model().origin
+    else {
         panic!("{:?}", there.model().origin)
     };
     assert!(*off_central < 1e-9 && *off_scores < 1e-9, "{off_central:e} {off_scores:e}");
@@ -333,9 +399,15 @@ fn over_sockets_the_model_is_the_central_one() {
     let ModelOrigin::Trained { best_epoch: central, .. } = &here.model().origin else { panic!() };
     assert_eq!(best_epoch, central);
     assert_eq!(here.model().accuracy, there.model().accuracy);
-    let options =
-        Options { records: Some(50), attacks: only(&["half_star"]), dimensions: vec![4], ..Options::default() };
-    let error = |subject| run(Figure::RFig4, subject, &options).unwrap().curve("half_star").unwrap().mean[0];
+    let options = Options {
+        records: Some(50),
+        attacks: only(&["half_star"]),
+        dimensions: vec![4],
+        ..Options::default()
+    };
+    let error = |subject| {
+        run(Figure::RFig4, subject, &options).unwrap().curve("half_star").unwrap().mean[0]
+    };
     assert!((error(here) - error(there)).abs() < 1e-9);
 }
 
@@ -367,7 +439,9 @@ fn figures_take_the_columns_of_their_papers() {
 /// Means and covariances against sums written out; on generated data and on real.
 #[test]
 fn statistics_are_those_of_all_records() {
-    let load = |dataset| Subject::load(&SubjectSpec { training: Training::None, ..spec(dataset) }).unwrap();
+    let load = |dataset| {
+        Subject::load(&SubjectSpec { training: Training::None, ..spec(dataset) }).unwrap()
+    };
     let mut figures = Vec::new();
     for dataset in [DatasetName::Satellite, DatasetName::Robot, DatasetName::Synthetic] {
         figures.push(run(Figure::RFig6, &load(dataset), &Options::default()).unwrap());
@@ -390,7 +464,8 @@ fn covariances_are_those_of_all_records() {
         return;
     }
     let load = |dataset| {
-        let (protocol, training, variant) = (Protocol::V, Training::None, Figure::VFig6.default_variant(dataset));
+        let (protocol, training, variant) =
+            (Protocol::V, Training::None, Figure::VFig6.default_variant(dataset));
         Subject::load(&SubjectSpec { protocol, training, variant, ..spec(dataset) }).unwrap()
     };
     let mut maps = Vec::new();
@@ -413,9 +488,16 @@ fn covariances_are_those_of_all_records() {
 /// R figures 8 to 11: what both linear attacks lose is what R says, and training again finds −W.
 #[test]
 fn training_on_the_complement_costs_what_the_paper_says() {
-    let options = Options { records: Some(60), dimensions: vec![1, 4], windows: Some(3), ..Options::default() };
+    let options = Options {
+        records: Some(60),
+        dimensions: vec![1, 4],
+        windows: Some(3),
+        ..Options::default()
+    };
     let document = run(Figure::RFig11, synthetic_over_sockets(), &options).unwrap();
-    for claim in ["error of least_squares grows by", "error of half_star grows by", "R proposition 4"] {
+    for claim in
+        ["error of least_squares grows by", "error of half_star grows by", "R proposition 4"]
+    {
         let check = check(&document, claim);
         assert!(check.holds, "{check:?}");
     }
@@ -439,14 +521,23 @@ fn at_convergence_training_on_the_complement_changes_no_score() {
     let document = run(Figure::RFig12, synthetic_over_sockets(), &options).unwrap();
     assert!(check(&document, "converged: ").holds, "{:?}", document.checks);
     let mean = |name: &str| document.curve(name).unwrap().mean[0];
-    assert!(mean("converged") < 1e-10 && mean("converged_bias_penalised") > 1e-8, "{:?}", document.curves);
+    assert!(
+        mean("converged") < 1e-10 && mean("converged_bias_penalised") > 1e-8,
+        "{:?}",
+        document.curves
+    );
 }
 
 /// V figures 3 to 5, 7: the closed form, and that scores of other records help.
 #[test]
 fn agnostic_attacks_have_their_closed_form() {
     let subject = served(DatasetName::Satellite, Protocol::V);
-    let options = Options { records: Some(200), dimensions: vec![2, 20], windows: Some(1), ..Options::default() };
+    let options = Options {
+        records: Some(200),
+        dimensions: vec![2, 20],
+        windows: Some(1),
+        ..Options::default()
+    };
     let document = run(Figure::VFig5, &subject, &options).unwrap();
     assert!(check(&document, "V (13), (21)").holds, "{:?}", document.checks);
     let mean = |name: &str, i: usize| document.curve(name).unwrap().mean[i];
@@ -464,24 +555,42 @@ fn the_adversarys_model_grows_with_its_features() {
     }
     let subject = served(DatasetName::Grid, Protocol::V);
     assert_eq!(subject.dataset().variant.as_deref(), Some("with_stab"));
-    assert!(subject.model().accuracy > 0.99, "V needs `stab` for its 0.999: {}", subject.model().accuracy);
+    assert!(
+        subject.model().accuracy > 0.99,
+        "V needs `stab` for its 0.999: {}",
+        subject.model().accuracy
+    );
     let options = Options { dimensions: vec![1, 13], windows: Some(2), ..Options::default() };
     let document = run(Figure::VFig8, &subject, &options).unwrap();
     let am = &document.curve("am").unwrap().mean;
-    assert!(am[0] < 0.75 && (am[1] - subject.model().accuracy).abs() < 0.02, "{am:?} {}", subject.model().accuracy);
+    assert!(
+        am[0] < 0.75 && (am[1] - subject.model().accuracy).abs() < 0.02,
+        "{am:?} {}",
+        subject.model().accuracy
+    );
 }
 
 /// V figures 9 to 13: the moments tell the error, and the distance moves it.
 #[test]
 fn trade_offs_are_what_the_moments_tell() {
     let bank = served(DatasetName::Bank, Protocol::V);
-    let options = Options { records: Some(100), dimensions: vec![4], windows: Some(1), ..Options::default() };
+    let options =
+        Options { records: Some(100), dimensions: vec![4], windows: Some(1), ..Options::default() };
     let figures = [
         run(Figure::VFig9, &bank, &options).unwrap(),
-        run(Figure::VFig10, &bank, &Options { dimensions: Vec::new(), windows: Some(2), ..options.clone() }).unwrap(),
+        run(
+            Figure::VFig10,
+            &bank,
+            &Options { dimensions: Vec::new(), windows: Some(2), ..options.clone() },
+        )
+        .unwrap(),
         run(Figure::VFig12, &bank, &options).unwrap(),
-        run(Figure::VFig13, &served(DatasetName::Pendigits, Protocol::V), &Options { dimensions: vec![2], ..options })
-            .unwrap(),
+        run(
+            Figure::VFig13,
+            &served(DatasetName::Pendigits, Protocol::V),
+            &Options { dimensions: vec![2], ..options },
+        )
+        .unwrap(),
     ];
     for document in &figures {
         let told = check(document, "what the moments tell");
@@ -501,7 +610,10 @@ fn who_knows_moments_learns_more_from_scores() {
     let subject = served(DatasetName::Satellite, Protocol::Own);
     let options = Options { records: Some(150), ..Options::default() };
     let document = run(Figure::Priors, &subject, &options).unwrap();
-    assert_eq!((document.axis.points.as_slice(), subject.dataset().test_records), ([9, 18].as_slice(), 1931));
+    assert_eq!(
+        (document.axis.points.as_slice(), subject.dataset().test_records),
+        ([9, 18].as_slice(), 1931)
+    );
     let mean = |name: &str, i: usize| document.curve(name).unwrap().mean[i];
     for i in 0..2 {
         for point in ["conditional_mean", "gaussian", "posterior_mean"] {
@@ -511,14 +623,28 @@ fn who_knows_moments_learns_more_from_scores() {
                 ("all_records", "all_records_control"),
             ] {
                 let attack = format!("{level}_{point}");
-                let risk = document.added_risk.iter().find(|r| r.attack == attack && r.point == [9, 18][i]).unwrap();
+                let risk = document
+                    .added_risk
+                    .iter()
+                    .find(|r| r.attack == attack && r.point == [9, 18][i])
+                    .unwrap();
                 let share = 1.0 - mean(&attack, i) / mean(control, i);
-                assert!((risk.share - share).abs() < 1e-12 && risk.control == control, "{risk:?} {share}");
-                assert!(risk.interval[0] < share && share < risk.interval[1] && share > 0.5, "{risk:?}");
+                assert!(
+                    (risk.share - share).abs() < 1e-12 && risk.control == control,
+                    "{risk:?} {share}"
+                );
+                assert!(
+                    risk.interval[0] < share && share < risk.interval[1] && share > 0.5,
+                    "{risk:?}"
+                );
             }
         }
         assert!(mean("moments_gaussian", i) < 0.3 * mean("half_star", i), "{:?}", document.curves);
-        assert!(mean("all_records_gaussian", i) < mean("moments_gaussian", i), "{:?}", document.curves);
+        assert!(
+            mean("all_records_gaussian", i) < mean("moments_gaussian", i),
+            "{:?}",
+            document.curves
+        );
     }
     for point in ["conditional_mean", "gaussian", "posterior_mean"] {
         let check = check(&document, &format!("{point}, with moments, never"));
@@ -534,7 +660,8 @@ fn who_knows_moments_learns_more_from_scores() {
     let mut one = [document];
     compare(Figure::Priors, &mut one);
     assert_eq!(check(&one[0], "up to 13 times").comparisons, 2);
-    let refused = run(Figure::Priors, &subject, &Options { windows: Some(2), ..options }).unwrap_err();
+    let refused =
+        run(Figure::Priors, &subject, &Options { windows: Some(2), ..options }).unwrap_err();
     assert!(matches!(refused, ReproduceError::NoChoice { .. }), "{refused}");
 }
 
@@ -542,8 +669,14 @@ fn who_knows_moments_learns_more_from_scores() {
 #[test]
 fn exact_arithmetic_gives_records_back() {
     let subject = served(DatasetName::Satellite, Protocol::Own);
-    let curves = ["grid_doubles", "grid_digits_2", "moments_floats", "grid_class_label"].map(String::from);
-    let options = Options { records: Some(20), dimensions: vec![6, 12], attacks: curves.into(), ..Options::default() };
+    let curves =
+        ["grid_doubles", "grid_digits_2", "moments_floats", "grid_class_label"].map(String::from);
+    let options = Options {
+        records: Some(20),
+        dimensions: vec![6, 12],
+        attacks: curves.into(),
+        ..Options::default()
+    };
     let document = run(Figure::Lattice, &subject, &options).unwrap();
     let mean = |name: &str| document.curve(name).unwrap().mean.clone();
     assert_eq!((mean("grid_doubles"), mean("grid_doubles_certain")), (vec![1.0; 2], vec![1.0; 2]));
@@ -551,8 +684,17 @@ fn exact_arithmetic_gives_records_back() {
     assert!(mean("grid_digits_2")[1] < 0.5, "{:?}", document.curves);
     let wrong = check(&document, "no record that the attack is certain of");
     assert!(wrong.holds && wrong.comparisons >= 40, "{wrong:?}");
-    assert!(document.notes.iter().any(|note| note.contains("bits of a record") && note.contains("at d = 12")));
-    assert!(document.notes.iter().any(|note| note.starts_with("grid_class_label")), "{:?}", document.notes);
+    assert!(
+        document
+            .notes
+            .iter()
+            .any(|note| note.contains("bits of a record") && note.contains("at d = 12"))
+    );
+    assert!(
+        document.notes.iter().any(|note| note.starts_with("grid_class_label")),
+        "{:?}",
+        document.notes
+    );
 }
 
 /// The figure behind every policy, of a model with two classes too: only the temperature and `top_k` leave records to be
@@ -563,7 +705,8 @@ fn exact_arithmetic_meets_every_policy() {
     let two = SubjectSpec { protocol: Protocol::Own, ..spec(DatasetName::Bank) };
     for subject in [served(DatasetName::Satellite, Protocol::Own), Subject::load(&two).unwrap()] {
         let attacks = policies.map(|policy| format!("grid_{policy}")).into();
-        let options = Options { records: Some(20), dimensions: vec![4], attacks, ..Options::default() };
+        let options =
+            Options { records: Some(20), dimensions: vec![4], attacks, ..Options::default() };
         let document = run(Figure::Lattice, &subject, &options).unwrap();
         let exact = |policy: &str| document.curve(&format!("grid_{policy}")).unwrap().mean[0];
         assert!(exact("temperature") > 0.5, "{:?}", document.curves);
@@ -596,13 +739,23 @@ fn bank_with_all_columns_is_put_beside_the_independent_computation() {
 /// posterior is worse than it.
 #[test]
 fn on_adult_the_mean_in_the_box_is_worse_than_its_control() {
-    if data_set(DatasetName::Adult, 7, "on_adult_the_mean_in_the_box_is_worse_than_its_control").is_none() {
+    if data_set(DatasetName::Adult, 7, "on_adult_the_mean_in_the_box_is_worse_than_its_control")
+        .is_none()
+    {
         return;
     }
-    let subject = Subject::load(&SubjectSpec { protocol: Protocol::Own, ..spec(DatasetName::Adult) }).unwrap();
-    let document = run(Figure::Priors, &subject, &Options { records: Some(2000), ..Options::default() }).unwrap();
+    let subject =
+        Subject::load(&SubjectSpec { protocol: Protocol::Own, ..spec(DatasetName::Adult) })
+            .unwrap();
+    let document =
+        run(Figure::Priors, &subject, &Options { records: Some(2000), ..Options::default() })
+            .unwrap();
     assert!(check(&document, "gaussian, with moments, never").holds, "{:?}", document.checks);
-    assert!(!check(&document, "posterior_mean, with moments, never").holds, "{:?}", document.checks);
+    assert!(
+        !check(&document, "posterior_mean, with moments, never").holds,
+        "{:?}",
+        document.checks
+    );
     let mean = |name: &str| document.curve(name).unwrap().mean[0];
     assert!(mean("moments_gaussian") < 0.8 * mean("column_mean"), "{:?}", document.curves);
 }
@@ -627,12 +780,20 @@ fn gradient_inversion_is_exact_where_it_converges() {
             windows: Some(3),
             ..Options::default()
         };
-        let document = run(Figure::JFig5, &Subject::load(&spec(dataset)).unwrap(), &options).unwrap();
+        let document =
+            run(Figure::JFig5, &Subject::load(&spec(dataset)).unwrap(), &options).unwrap();
         for (curve, holds) in [("gia_converged", true), ("esa", true), ("gia_mse", false)] {
-            assert_eq!(check(&document, &format!("{curve}: the error is 0")).holds, holds, "{dataset} {curve}");
+            assert_eq!(
+                check(&document, &format!("{curve}: the error is 0")).holds,
+                holds,
+                "{dataset} {curve}"
+            );
         }
         assert!(document.curve("gia_converged").unwrap().mean.iter().all(|error| *error < 1e-6));
-        assert!(!render_table(&document, 100).is_empty() && render_page(&document).unwrap().contains("j-fig5"));
+        assert!(
+            !render_table(&document, 100).is_empty()
+                && render_page(&document).unwrap().contains("j-fig5")
+        );
     }
 }
 
@@ -650,14 +811,34 @@ fn attacks_on_perceptrons_have_their_spread() {
         own_records: Some(1500),
         ..Options::default()
     };
-    let of = |figure, options: &Options| run(figure, &each_split(DatasetName::Satellite, figure), options).unwrap();
-    let seventh = of(Figure::JFig7, &Options { inversion: vec![("steps".into(), "1500".into())], ..options.clone() });
-    let ModelOrigin::EachSplit { config } = &seventh.model.origin else { panic!("{:?}", seventh.model) };
+    let of = |figure, options: &Options| {
+        run(figure, &each_split(DatasetName::Satellite, figure), options).unwrap()
+    };
+    let seventh = of(
+        Figure::JFig7,
+        &Options { inversion: vec![("steps".into(), "1500".into())], ..options.clone() },
+    );
+    let ModelOrigin::EachSplit { config } = &seventh.model.origin else {
+        panic!("{:?}", seventh.model)
+    };
     assert_eq!(config.model.kind(), "mlp");
     assert!(seventh.model.accuracy > 0.8, "{}", seventh.model.accuracy);
-    for curve in ["gia", "gia_projected", "gia_converged", "grn", "grn_own", "half_star_layerwise", "half", "random"] {
+    for curve in [
+        "gia",
+        "gia_projected",
+        "gia_converged",
+        "grn",
+        "grn_own",
+        "half_star_layerwise",
+        "half",
+        "random",
+    ] {
         let curve = seventh.curve(curve).unwrap();
-        assert!(curve.standard_error.as_ref().unwrap().iter().all(|error| *error > 0.0), "{}", curve.name);
+        assert!(
+            curve.standard_error.as_ref().unwrap().iter().all(|error| *error > 0.0),
+            "{}",
+            curve.name
+        );
     }
     let mean = |name: &str| seventh.curve(name).unwrap().mean.clone();
     for (converged, half) in mean("gia_converged").iter().zip(mean("half")) {
@@ -665,9 +846,11 @@ fn attacks_on_perceptrons_have_their_spread() {
     }
     assert!(render_table(&seventh, 100).contains("one for each split"));
     // A tenth of 36 features are 4.
-    let near: Vec<_> = seventh.checks.iter().filter(|check| check.claim.contains("near 0")).collect();
+    let near: Vec<_> =
+        seventh.checks.iter().filter(|check| check.claim.contains("near 0")).collect();
     assert!(near.len() == 2 && near.iter().all(|check| check.comparisons == 1), "{near:?}");
-    let fewer = Options { attacks: only(&["gia_converged"]), inversion_records: 4, ..options.clone() };
+    let fewer =
+        Options { attacks: only(&["gia_converged"]), inversion_records: 4, ..options.clone() };
     assert_eq!(of(Figure::JFig7, &fewer).attacks[0].records, 4);
 
     let ninth = Options { attacks: only(&["two_layers_converged", "half"]), ..options.clone() };
@@ -676,7 +859,11 @@ fn attacks_on_perceptrons_have_their_spread() {
     // The same models and the same attack as in figure 7, but for its place among the curves, which a descent from ½ does not use.
     assert_eq!(document.curve("two_layers_converged").unwrap().mean, mean("gia_converged"));
 
-    let eighth = Options { attacks: only(&["gia_converged", "half"]), dimensions: vec![18], ..options.clone() };
+    let eighth = Options {
+        attacks: only(&["gia_converged", "half"]),
+        dimensions: vec![18],
+        ..options.clone()
+    };
     let document = of(Figure::JFig8, &eighth);
     assert_eq!(document.axis.points, [1, 10]);
     let with_file = SubjectSpec {
@@ -690,7 +877,8 @@ fn attacks_on_perceptrons_have_their_spread() {
     assert!((half.mean[0] - half.mean[1]).abs() < 0.02, "{half:?}");
     assert_eq!(half.standard_error.as_ref().map(Vec::len), Some(2));
     let two = Options { dimensions: vec![4, 18], ..eighth };
-    let refused = run(Figure::JFig8, &each_split(DatasetName::Satellite, Figure::JFig8), &two).unwrap_err();
+    let refused =
+        run(Figure::JFig8, &each_split(DatasetName::Satellite, Figure::JFig8), &two).unwrap_err();
     assert!(matches!(refused, ReproduceError::OneDimension { .. }), "{refused}");
 }
 
@@ -707,36 +895,69 @@ fn shadows_of_perceptrons_need_records() {
         dimensions: vec![9],
         windows: Some(2),
         own_records: Some(1500),
-        attacks: only(&["shadow_0.1_tau_converged", "shadow_tau_converged", "white_box_converged", "half", "random"]),
+        attacks: only(&[
+            "shadow_0.1_tau_converged",
+            "shadow_tau_converged",
+            "white_box_converged",
+            "half",
+            "random",
+        ]),
         ..Options::default()
     };
-    let of = |figure, options: &Options| run(figure, &each_split(DatasetName::Satellite, figure), options);
+    let of = |figure, options: &Options| {
+        run(figure, &each_split(DatasetName::Satellite, figure), options)
+    };
     let document = of(Figure::JFig11b, &options).unwrap();
     let mean = |name: &str| document.curve(name).unwrap().mean[0];
     let [few, enough, known, half] =
-        ["shadow_0.1_tau_converged", "shadow_tau_converged", "white_box_converged", "half"].map(mean);
+        ["shadow_0.1_tau_converged", "shadow_tau_converged", "white_box_converged", "half"]
+            .map(mean);
     println!("0.1 τ {few}, τ {enough}, white box {known}, ½ {half}");
-    assert!(known < enough + 0.005 && enough < half && enough + 0.01 < few, "{known} {enough} {half} {few}");
+    assert!(
+        known < enough + 0.005 && enough < half && enough + 0.01 < few,
+        "{known} {enough} {half} {few}"
+    );
     // 416 parameters of the passive party with all 36 features, 6 classes.
-    let records =
-        |curve: &str| &document.attacks.iter().find(|a| a.curve == curve).unwrap().settings["auxiliary_records"];
-    assert_eq!((records("shadow_tau_converged"), records("shadow_0.1_tau_converged")), (&"70".into(), &"7".into()));
+    let records = |curve: &str| {
+        &document.attacks.iter().find(|a| a.curve == curve).unwrap().settings["auxiliary_records"]
+    };
+    assert_eq!(
+        (records("shadow_tau_converged"), records("shadow_0.1_tau_converged")),
+        (&"70".into(), &"7".into())
+    );
     assert!(
         document.notes.iter().any(|note| note.contains("416 parameters / 6 classes = 69.3")),
         "{:?}",
         document.notes
     );
-    let better = check(&document, "shadow_tau_converged: an error smaller than that of a random guess");
+    let better =
+        check(&document, "shadow_tau_converged: an error smaller than that of a random guess");
     assert!(better.holds && better.comparisons == 1, "{better:?}");
 
     let thirteenth = Options {
-        attacks: only(&["linear", "two_layers", "linear_converged", "white_box_converged", "random"]),
+        attacks: only(&[
+            "linear",
+            "two_layers",
+            "linear_converged",
+            "white_box_converged",
+            "random",
+        ]),
         ..options.clone()
     };
     let document = of(Figure::JFig13, &thirteenth).unwrap().without_times();
-    assert_eq!(document, of(Figure::JFig13, &Options { threads: 1, ..thirteenth }).unwrap().without_times());
-    assert!(document.checks.iter().any(|check| check.claim.starts_with("linear has a larger error than two_layers")));
-    let setting = |curve: &str, key: &str| &document.attacks.iter().find(|a| a.curve == curve).unwrap().settings[key];
+    assert_eq!(
+        document,
+        of(Figure::JFig13, &Options { threads: 1, ..thirteenth }).unwrap().without_times()
+    );
+    assert!(
+        document
+            .checks
+            .iter()
+            .any(|check| check.claim.starts_with("linear has a larger error than two_layers"))
+    );
+    let setting = |curve: &str, key: &str| {
+        &document.attacks.iter().find(|a| a.curve == curve).unwrap().settings[key]
+    };
     assert_eq!(
         (setting("two_layers", "shadow"), setting("linear", "shadow")),
         (&"8,8 sigmoid".into(), &"linear".into())
@@ -749,7 +970,8 @@ fn shadows_of_perceptrons_need_records() {
     let all = Options { records: None, ..options };
     let refused = of(Figure::JFig11b, &all).unwrap_err().to_string();
     assert!(
-        refused.contains("leaves 0 to be known whole, expected at least 70") && refused.contains("--records"),
+        refused.contains("leaves 0 to be known whole, expected at least 70")
+            && refused.contains("--records"),
         "{refused}"
     );
 }
@@ -767,17 +989,21 @@ fn variants_do_not_overwrite_each_other() {
     let mut other = document;
     other.figure = "v-fig2".into();
     other.dataset.name = "grid".into();
-    for (variant, expected) in [("with_stab", "v-fig2-grid.json"), ("without_stab", "v-fig2-grid-without_stab.json")] {
+    for (variant, expected) in
+        [("with_stab", "v-fig2-grid.json"), ("without_stab", "v-fig2-grid-without_stab.json")]
+    {
         other.dataset.variant = Some(variant.into());
         assert_eq!(name(&other), expected);
-        let page = std::fs::read_to_string(dir.path().join(expected).with_extension("html")).unwrap();
+        let page =
+            std::fs::read_to_string(dir.path().join(expected).with_extension("html")).unwrap();
         assert!(page.contains(expected), "{expected}");
     }
 }
 
 /// As a figure takes a data set of its own.
 fn of_figure(figure: Figure, dataset: DatasetName) -> Subject {
-    let (protocol, training, variant) = (figure.protocol(), figure.training(), figure.default_variant(dataset));
+    let (protocol, training, variant) =
+        (figure.protocol(), figure.training(), figure.default_variant(dataset));
     Subject::load(&SubjectSpec { protocol, training, variant, ..spec(dataset) }).unwrap()
 }
 
@@ -805,12 +1031,20 @@ fn the_trade_off_recipe_gives_the_published_curves() {
         };
         assert!(gradient_norm <= 1e-10, "{gradient_norm:e}");
         let attacks = only(&["least_squares", "least_squares_after", "half_star"]);
-        let options =
-            Options { records: Some(200), dimensions: vec![d], windows: Some(9), attacks, ..Options::default() };
+        let options = Options {
+            records: Some(200),
+            dimensions: vec![d],
+            windows: Some(9),
+            attacks,
+            ..Options::default()
+        };
         let document = run(figure, &subject, &options).unwrap();
         for (curve, paper, spread) in published {
             let here = document.curve(curve).unwrap().mean[0];
-            assert!((here - paper).abs() <= spread, "{figure:?}, {curve}: {here} here, {paper} ± {spread} published");
+            assert!(
+                (here - paper).abs() <= spread,
+                "{figure:?}, {curve}: {here} here, {paper} ± {spread} published"
+            );
         }
         // A second training ends where rewriting the first one does.
         let told = document.curve("least_squares_after_closed_form").unwrap().mean[0];
@@ -827,39 +1061,66 @@ fn defenses_trade_the_two_accuracies() {
     let options = Options { records: Some(40), windows: Some(1), ..Options::default() };
     let document = run(Figure::JFig14, &subject, &options).unwrap();
     let of = |name: &str| document.curve(name).unwrap().mean.clone();
-    let (model, attack, half) = (of("accuracy_of_model"), of("accuracy_of_attack"), of("accuracy_of_half"));
-    assert!(attack[0] > half[0] + 0.3 && (model[0] - subject.model().accuracy).abs() < 1e-12, "{attack:?} {model:?}");
+    let (model, attack, half) =
+        (of("accuracy_of_model"), of("accuracy_of_attack"), of("accuracy_of_half"));
+    assert!(
+        attack[0] > half[0] + 0.3 && (model[0] - subject.model().accuracy).abs() < 1e-12,
+        "{attack:?} {model:?}"
+    );
     assert!(model[7] == model[0] && model[6] < model[0] - 0.2, "{model:?}");
     assert!(check(&document, "noise of 1 costs the model much").holds);
     // Trainings with noise come last, from much privacy budget to little.
-    assert!(model.len() == 13 && model[10] > model[12] + 0.02 && model[0] > model[12] + 0.02, "{model:?}");
+    assert!(
+        model.len() == 13 && model[10] > model[12] + 0.02 && model[0] > model[12] + 0.02,
+        "{model:?}"
+    );
     // With exact scores τ records tell the parameters; who has a label of each does worse.
     let (known, guessed) = (of("error_of_attack"), of("error_of_attack_black_box"));
-    assert!((known[0] - guessed[0]).abs() < 1e-4 && guessed[7] > guessed[0], "{known:?} {guessed:?}");
+    assert!(
+        (known[0] - guessed[0]).abs() < 1e-4 && guessed[7] > guessed[0],
+        "{known:?} {guessed:?}"
+    );
     assert_eq!(document.checks.len(), 18);
     let again = run(Figure::JFig14, &subject, &Options { threads: 1, ..options.clone() }).unwrap();
     assert_eq!(again.without_times(), document.without_times());
     let dimensions = Options { dimensions: vec![3], ..options };
-    assert!(matches!(run(Figure::JFig14, &subject, &dimensions), Err(ReproduceError::NoChoice { .. })));
+    assert!(matches!(
+        run(Figure::JFig14, &subject, &dimensions),
+        Err(ReproduceError::NoChoice { .. })
+    ));
 }
 
 /// P's tables: behind PRIVEE what P prints grows to what a one-hot vector and its image give (errata P1), and the error of the features
 /// stays of the size of ½'s.
 #[test]
 fn the_loss_that_p_prints_is_not_the_error_of_features() {
-    if data_set(DatasetName::Drive, 7, "the_loss_that_p_prints_is_not_the_error_of_features").is_none() {
+    if data_set(DatasetName::Drive, 7, "the_loss_that_p_prints_is_not_the_error_of_features")
+        .is_none()
+    {
         return;
     }
     let subject = of_figure(Figure::PTables, DatasetName::Drive);
-    let options = Options { records: Some(20), dimensions: vec![50], own_records: Some(2000), ..Options::default() };
+    let options = Options {
+        records: Some(20),
+        dimensions: vec![50],
+        own_records: Some(2000),
+        ..Options::default()
+    };
     let document = run(Figure::PTables, &subject, &options).unwrap();
     let of = |name: &str| document.curve(name).unwrap().mean[0];
     // 17.1 is the squared distance of a one-hot vector of 11 classes and its image; softer scores give less, and never more than twice.
     assert!((5.0..35.0).contains(&of("gia_privee_dp")), "{}", of("gia_privee_dp"));
     assert!(of("gia_privee_dp") > 100.0 * of("gia_none"));
-    assert!(of("gia_privee_dp_error") < 1.0 && of("gia_privee_dp_aware_error") < of("gia_privee_dp_error"));
+    assert!(
+        of("gia_privee_dp_error") < 1.0
+            && of("gia_privee_dp_aware_error") < of("gia_privee_dp_error")
+    );
     assert_eq!(of("accuracy_change_privee_dp"), 0.0);
-    assert!(document.checks.iter().all(|check| check.holds && check.kind == CheckKind::Ours), "{:?}", document.checks);
+    assert!(
+        document.checks.iter().all(|check| check.holds && check.kind == CheckKind::Ours),
+        "{:?}",
+        document.checks
+    );
     let again = run(Figure::PTables, &subject, &Options { threads: 1, ..options }).unwrap();
     assert_eq!(again.without_times(), document.without_times());
 }
@@ -887,7 +1148,12 @@ fn more_parties_share_the_same_features() {
         for at in 0..2 {
             let of = |release: &str| of(&document, &format!("{attack}_{release}"))[at];
             // On these models five steps from normal numbers end at any scores, with a defense or without.
-            assert!(attack == "grn" || of("none") < of("privee_dp"), "{attack}: {} {}", of("none"), of("privee_dp"));
+            assert!(
+                attack == "grn" || of("none") < of("privee_dp"),
+                "{attack}: {} {}",
+                of("none"),
+                of("privee_dp")
+            );
             assert!(of("privee_dp_error") <= 1.0, "{attack}");
         }
     }
@@ -898,42 +1164,58 @@ fn more_parties_share_the_same_features() {
         assert!((0.2..0.4).contains(&of(&document, "gia_ope")[at]));
     }
     assert!(document.checks.iter().all(|check| check.kind == CheckKind::Ours));
-    assert_eq!(by_parties(&Options { threads: 1, ..two }).unwrap().without_times(), document.without_times());
+    assert_eq!(
+        by_parties(&Options { threads: 1, ..two }).unwrap().without_times(),
+        document.without_times()
+    );
 
-    let document =
-        run(Figure::PTable10, &subject, &Options { dimensions: vec![5, 30, 90], ..options.clone() }).unwrap();
+    let document = run(
+        Figure::PTable10,
+        &subject,
+        &Options { dimensions: vec![5, 30, 90], ..options.clone() },
+    )
+    .unwrap();
     let loss = of(&document, "gia_full_privee_dp");
     let without = of(&document, "gia_full_none");
     assert!(loss[0] > loss[1] && loss[1] > loss[2] && loss[2] > without[2], "{loss:?} {without:?}");
     assert!(without.iter().all(|loss| *loss == without[0]));
     assert_eq!(of(&document, "accuracy_change_privee_dp"), [0.0; 3]);
 
-    let refused =
-        |figure, dimensions| run(figure, &subject, &Options { dimensions, ..options.clone() }).unwrap_err().to_string();
+    let refused = |figure, dimensions| {
+        run(figure, &subject, &Options { dimensions, ..options.clone() }).unwrap_err().to_string()
+    };
     assert_eq!(
         refused(Figure::PTable11And12, vec![1]),
         "the number of parties is 1, expected 2 to 100 (`--dimensions`)"
     );
     assert!(refused(Figure::PTable11And12, vec![26]).contains("25 passive parties"));
     assert!(refused(Figure::PTable10, vec![0]).contains("100 ε is 0"));
-    assert!(refused(Figure::PTables, vec![100]).contains("an attack strength is 100, expected 1 to 99"));
+    assert!(
+        refused(Figure::PTables, vec![100]).contains("an attack strength is 100, expected 1 to 99")
+    );
 }
 
 /// A model that was kept is the one that was trained, bit for bit, and a damaged file is as good as none.
 #[test]
 fn kept_models_are_the_trained_ones() {
     let folder = tempfile::tempdir().unwrap();
-    let spec =
-        SubjectSpec { training: Training::Converged, protocol: Protocol::RTradeoff, ..spec(DatasetName::Synthetic) };
-    let options = Options { records: Some(20), dimensions: vec![2], windows: Some(2), ..Options::default() };
+    let spec = SubjectSpec {
+        training: Training::Converged,
+        protocol: Protocol::RTradeoff,
+        ..spec(DatasetName::Synthetic)
+    };
+    let options =
+        Options { records: Some(20), dimensions: vec![2], windows: Some(2), ..Options::default() };
     let figure = |subject: &Subject| run(Figure::RFig4, subject, &options).unwrap().without_times();
     let trained = figure(&Subject::load(&spec).unwrap());
     let keeper = Keeper::folder(folder.path());
     for _ in 0..2 {
         assert_eq!(figure(&Subject::load_kept(&spec, Some(&keeper)).unwrap()), trained);
     }
-    let files: Vec<_> =
-        std::fs::read_dir(folder.path().join("models")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files: Vec<_> = std::fs::read_dir(folder.path().join("models"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(files.len(), 1);
     let bytes = std::fs::read(&files[0]).unwrap();
     std::fs::write(&files[0], &bytes[..bytes.len() / 2]).unwrap();
@@ -955,7 +1237,9 @@ fn errors_of_features_stand_beside_their_correlation() {
     let document = run(Figure::JFig6, &subject, &options).unwrap().without_times();
     assert_eq!(
         document,
-        run(Figure::JFig6, &subject, &Options { threads: 1, ..options.clone() }).unwrap().without_times()
+        run(Figure::JFig6, &subject, &Options { threads: 1, ..options.clone() })
+            .unwrap()
+            .without_times()
     );
     // 0.3 of 20 features.
     assert_eq!(document.axis.points, [1, 2, 3, 4, 5, 6]);
@@ -987,7 +1271,8 @@ fn errors_of_features_stand_beside_their_correlation() {
     let said = check(&document, "esa: features with a higher correlation");
     assert!(said.comparisons == 30 && said.kind == CheckKind::Paper, "{said:?}");
     assert!(document.curves.iter().filter(|curve| curve.role == CurveRole::Beyond).count() == 2);
-    let refused = run(Figure::JFig6, &subject, &Options { dimensions: vec![20], ..options }).unwrap_err();
+    let refused =
+        run(Figure::JFig6, &subject, &Options { dimensions: vec![20], ..options }).unwrap_err();
     assert!(matches!(refused, ReproduceError::Dimension { got: 20, total: 19 }), "{refused}");
 }
 
@@ -995,14 +1280,26 @@ fn errors_of_features_stand_beside_their_correlation() {
 #[test]
 fn counts_are_those_of_the_sets() {
     for (dataset, counts) in [
-        (DatasetName::Bank, vec![("features", 19), ("classes", 2), ("records", 41188), ("columns_all", 20)]),
-        (DatasetName::Pendigits, vec![("features", 16), ("classes", 10), ("records", 10992), ("columns_all", 16)]),
+        (
+            DatasetName::Bank,
+            vec![("features", 19), ("classes", 2), ("records", 41188), ("columns_all", 20)],
+        ),
+        (
+            DatasetName::Pendigits,
+            vec![("features", 16), ("classes", 10), ("records", 10992), ("columns_all", 16)],
+        ),
         // V has 6430.
         (DatasetName::Satellite, vec![("features", 36), ("classes", 6), ("records", 6435)]),
     ] {
-        let document = run(Figure::VTable1, &of_figure(Figure::VTable1, dataset), &Options::default()).unwrap();
+        let document =
+            run(Figure::VTable1, &of_figure(Figure::VTable1, dataset), &Options::default())
+                .unwrap();
         for (curve, count) in counts {
-            assert_eq!(document.curve(curve).unwrap().mean, [f64::from(count)], "{dataset} {curve}");
+            assert_eq!(
+                document.curve(curve).unwrap().mean,
+                [f64::from(count)],
+                "{dataset} {curve}"
+            );
         }
         assert!(document.checks.iter().all(|check| check.holds), "{:?}", document.checks);
         assert!(render_page(&document).unwrap().contains("v-table1"));
@@ -1018,7 +1315,12 @@ fn who_knows_moments_is_drawn_beside_every_attack() {
             assert_eq!(document.curve(name).unwrap().role, CurveRole::Beyond, "{name}");
         }
         let mean = |name: &str| document.curve(name).unwrap().mean[0];
-        assert!(mean(informed) < mean(control), "{informed} {} {control} {}", mean(informed), mean(control));
+        assert!(
+            mean(informed) < mean(control),
+            "{informed} {} {control} {}",
+            mean(informed),
+            mean(control)
+        );
     };
     let names = ["informed", "control"];
     let options = Options {
@@ -1034,9 +1336,14 @@ fn who_knows_moments_is_drawn_beside_every_attack() {
     for figure in [Figure::JFig7, Figure::JFig8, Figure::JFig9, Figure::JFig13] {
         let document = run(figure, &each_split(satellite, figure), &options).unwrap();
         let of = |name: &str| document.curve(name).unwrap();
-        assert!(document.notes.iter().any(|note| note.contains("tangents of the network")), "{:?}", document.notes);
         assert!(
-            of("control").mean[0] < of("half").mean[0] && of("informed").mean[0] < of("half").mean[0],
+            document.notes.iter().any(|note| note.contains("tangents of the network")),
+            "{:?}",
+            document.notes
+        );
+        assert!(
+            of("control").mean[0] < of("half").mean[0]
+                && of("informed").mean[0] < of("half").mean[0],
             "{figure:?}"
         );
         assert!(names.into_iter().all(|name| of(name).role == CurveRole::Beyond));

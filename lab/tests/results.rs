@@ -10,7 +10,8 @@ fn read(document: &str) -> String {
 #[test]
 fn every_table_has_a_marker_and_every_marker_a_table() {
     for document in ["README.md", "docs/results.md"] {
-        let known: Vec<&str> = TABLES.iter().filter(|t| t.document == document).map(|t| t.name).collect();
+        let known: Vec<&str> =
+            TABLES.iter().filter(|t| t.document == document).map(|t| t.name).collect();
         assert_eq!(blocks::names(&read(document)).unwrap(), known, "{document}");
     }
     assert!(TABLES.iter().all(|t| ["README.md", "docs/results.md"].contains(&t.document)));
@@ -20,7 +21,8 @@ fn every_table_has_a_marker_and_every_marker_a_table() {
 fn a_document_names_a_command_of_each_table() {
     for table in TABLES {
         let text = read(table.document);
-        let named = table.commands().into_iter().any(|command| text.lines().any(|line| line == command));
+        let named =
+            table.commands().into_iter().any(|command| text.lines().any(|line| line == command));
         assert!(named, "{} has no command of the table {}", table.document, table.name);
     }
 }

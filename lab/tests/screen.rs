@@ -6,7 +6,8 @@ use vfl_shared::data::{self, DatasetName, DatasetSpec};
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 
 fn report(spec: &DatasetSpec) -> ScreenReport {
-    let training = TrainingConfig::try_from(TrainingValues { l2: 0.0, ..TrainingValues::default() }).unwrap();
+    let training =
+        TrainingConfig::try_from(TrainingValues { l2: 0.0, ..TrainingValues::default() }).unwrap();
     screen(&data::load(spec).unwrap(), &training).unwrap()
 }
 
@@ -15,7 +16,12 @@ fn report(spec: &DatasetSpec) -> ScreenReport {
 #[test]
 fn one_of_the_papers_sets_passes() {
     let report = report(&DatasetSpec::new(DatasetName::Pendigits, None, 7));
-    assert!(report.accurate() && report.dependent(), "{} {}", report.accuracy, report.mean_explained);
+    assert!(
+        report.accurate() && report.dependent(),
+        "{} {}",
+        report.accuracy,
+        report.mean_explained
+    );
     assert!(report.mean_explained > 0.4, "{}", report.mean_explained);
     assert_eq!(report.features.len(), 16);
     let (first, last) = (&report.features[0], &report.features[15]);

@@ -23,9 +23,17 @@ fn stiefel(c: &mut Criterion) {
         let x = DMatrix::from_fn(d, RECORDS, |_, _| rng.random::<f64>().powi(2));
         let x = FeatureBlock::new(x).expect("finite features");
         let epsilon = 0.1 * natural_distance(&w);
-        let config = TransformConfig::Stiefel { epsilon, randomised: false, case: None, penalty: None, starts: None };
-        let run =
-            || rewrite(&config, black_box(&w), Some(&x), &mut ChaCha20Rng::seed_from_u64(SEED)).expect("a release");
+        let config = TransformConfig::Stiefel {
+            epsilon,
+            randomised: false,
+            case: None,
+            penalty: None,
+            starts: None,
+        };
+        let run = || {
+            rewrite(&config, black_box(&w), Some(&x), &mut ChaCha20Rng::seed_from_u64(SEED))
+                .expect("a release")
+        };
         let found = run();
         let g = (&found.weights - &w).norm_squared() / w.len() as f64;
         println!("d = {d}, k = {k}: ε = {epsilon:.6}, g = {g:.6}, {:?}", found.search);

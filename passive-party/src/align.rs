@@ -16,23 +16,31 @@ pub(crate) struct Alignments {
 }
 
 impl Alignments {
-    /// By the settings, with the record of the state directory.
+    /// Opens the alignments that the settings allow, with the record of runs in the state
+    /// directory.
     ///
     /// # Errors
     /// [`StateFileError`] if there is a record that cannot be read.
     pub(crate) fn open(settings: &Settings) -> Result<Self, StateFileError> {
         let table = settings.alignment.clone();
-        let aligner = Aligner::open(Side::Passive, &settings.credentials, &settings.state_dir, table.rules())?;
+        let aligner = Aligner::open(
+            Side::Passive,
+            &settings.credentials,
+            &settings.state_dir,
+            table.rules(),
+        )?;
         let own = table.own_ids(&settings.features);
         Ok(Self { table, own, aligner })
     }
 
-    /// Takes part in one run with the active party that the first frame names, and that proves to be it.
+    /// Takes part in one run with the active party that the first frame names and that proves its
+    /// identity.
     ///
     /// # Errors
-    /// [`Refusal`]: PERMISSION_DENIED without consent, as [`Aligner::turn`], and UNAVAILABLE without the reason if the run ends early.
+    /// [`Refusal`]: PERMISSION_DENIED without consent, those of [`Aligner::turn`], and UNAVAILABLE
+    /// without the reason if the run ends early.
     pub(crate) async fn run(&self, mut frames: Frames, out: Out) -> Result<(), Refusal> {
-        // First: who may not align is told nothing else.
+        // Checked first: a party that may not align learns nothing else.
         self.allows(None)?;
         let active = match frames.next().await.transpose()? {
             Some(Frame::Start(active)) => active,
@@ -43,9 +51,10 @@ impl Alignments {
         let ids = async { self.own.all().await.map_err(|e| e.told("the passive party")) };
         match turn.run_listing(ids, frames, out, &mut |_| ()).await {
             Ok(_) => Ok(()),
-            // Nothing was said inside yet.
+            // Nothing was said inside the session yet.
             Err(refusal) if refusal.kind == RefusalKind::Unauthenticated => Err(refusal),
-            // The active party was told inside the session. Why may depend on both sets, which the coordinator knows nothing of.
+            // The active party was told inside the session. The reason may depend on both sets, of
+            // which the coordinator must learn nothing.
             Err(refusal) => {
                 tracing::warn!(reason = %refusal, "an alignment ended early");
                 Err(Refusal::unavailable("the passive party ended the alignment before its end"))
@@ -61,9 +70,9 @@ impl Alignments {
             );
         }
         match active {
-            Some(name) if self.table.active_party.as_ref() != Some(name) => {
-                refused("this passive party aligns with another active party (`active_party` in its [alignment])")
-            }
+            Some(name) if self.table.active_party.as_ref() != Some(name) => refused(
+                "this passive party aligns with another active party (`active_party` in its [alignment])",
+            ),
             _ => Ok(()),
         }
     }

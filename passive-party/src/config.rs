@@ -28,73 +28,74 @@ pub use training::{StartFrom, TrainingPolicy, check_training};
 use crate::collusion::{Collusion, CollusionTable};
 use crate::training_map;
 
-/// The file as it stands.
+/// The values in the config file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigValues {
-    /// Address to listen on.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Where parameters and the record of scorings are kept: a folder, which one process has. Needed without `state`.
+    /// The folder of the parameters and of the record of scorings, for one process. Needed without
+    /// `state`.
     pub state_dir: Option<PathBuf>,
-    /// The same in a database, which several processes share.
+    /// The database of the same, which several processes share.
     pub state: Option<StateConfig>,
-    /// Certificates.
+    /// The files of the certificates and the key.
     pub tls: TlsFiles,
-    /// What callers may hold of this service.
+    /// The limits on callers of this service.
     #[serde(default)]
     pub limits: Limits,
-    /// Where metrics are served. Default nowhere.
+    /// The endpoint that serves metrics. Default none.
     #[serde(default)]
     pub metrics: MetricsTable,
-    /// Where spans of predictions are sent. Default nowhere.
+    /// The receiver of the spans of predictions. Default none.
     #[serde(default)]
     pub traces: TracesTable,
-    /// Features.
+    /// The features of this party.
     pub data: DataConfig,
-    /// What parameters are released.
+    /// The rules for the release of parameters.
     #[serde(default)]
     pub release: ReleasePolicy,
-    /// What trainings this party takes part in, and on what.
+    /// The rules for trainings, and the transform of the features.
     #[serde(default)]
     pub training: TrainingPolicy,
-    /// What audits are allowed.
+    /// The rules for audits.
     #[serde(default)]
     pub audit: AuditPolicy,
-    /// Who gets logit shares of this party's records.
+    /// The active parties that get logit shares of this party's records.
     #[serde(default)]
     pub collusion: CollusionTable,
-    /// With whom records are aligned.
+    /// The rules for alignments.
     #[serde(default)]
     pub alignment: AlignmentTable,
 }
 
-/// Everything the passive party needs, checked. Tests and the demo build it without a file.
+/// The checked settings of the passive party. Tests and the demo build them without a file.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Who we are.
+    /// The identity of this party, with its certificates.
     pub credentials: Credentials,
-    /// What callers may hold of this service.
+    /// The limits on callers of this service.
     pub limits: Limits,
-    /// Who is told how this party does.
+    /// The metrics and traces of this party.
     pub monitoring: Monitoring,
-    /// Where parameters and the record of scorings are kept.
+    /// The place of the parameters and of the record of scorings.
     pub state_dir: StateDir,
-    /// The features.
+    /// The features of this party.
     pub features: Features,
-    /// What parameters are released.
+    /// The rules for the release of parameters.
     pub release: ReleasePolicy,
-    /// What trainings this party takes part in, and on what.
+    /// The rules for trainings, and the transform of the features.
     pub training: TrainingPolicy,
-    /// What audits are allowed.
+    /// The rules for audits.
     pub audit: AuditPolicy,
-    /// Who gets logit shares of this party's records.
+    /// The active parties that get logit shares of this party's records.
     pub collusion: Collusion,
-    /// With whom records are aligned.
+    /// The rules for alignments.
     pub alignment: AlignmentTable,
 }
 
 impl Settings {
-    /// Reads and checks a config file and the data it names, and gives the address to listen on with it.
+    /// Reads and checks a config file and the data it names. Returns the address to listen on, too.
     ///
     /// # Errors
     /// [`ConfigError`] naming the file and the key, or the data file, line and column.
@@ -104,19 +105,24 @@ impl Settings {
         let credentials = file.credentials(&v.tls, Role::PassiveParty)?;
         let features = v.data.open().map_err(|e| file.error(format!("[data]: {e}")))?;
         if features.schema().label().is_some() {
-            return Err(file.error("[data]: the schema declares a label; a passive party holds no labels"));
+            return Err(
+                file.error("[data]: the schema declares a label; a passive party holds no labels")
+            );
         }
         let width = features.schema().len();
         if width == 0 {
-            return Err(file.error("[data]: the schema declares no feature; a passive party has at least one"));
+            return Err(file.error(
+                "[data]: the schema declares no feature; a passive party has at least one",
+            ));
         }
         check_release(&v.release, width).map_err(|e| file.error(format!("[release]: {e}")))?;
         check_training(&v.training).map_err(|e| file.error(format!("[training]: {e}")))?;
         v.audit.check().map_err(|e| file.error(format!("[audit]: {e}")))?;
         v.alignment.check(&features).map_err(|e| file.error(format!("[alignment]: {e}")))?;
-        let state_dir = place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());
+        let state_dir =
+            place_of_state(v.state_dir.as_deref(), v.state.as_ref(), credentials.identity().name());
         let state_dir = state_dir.map_err(|e| file.error(e))?;
-        // A database is looked at by the service: what is there changes without this file.
+        // The service checks a database: its content changes without this file.
         let map = match state_dir.folder() {
             Some(folder) => training_map::check(folder, &v.training.transform, width),
             None => training_map::possible(&v.training.transform, width).map_err(Into::into),
@@ -158,7 +164,7 @@ impl PartySettings for Settings {
         warnings.chain(forms).chain(common_ids(&self.state_dir)).collect()
     }
 
-    /// All but addresses, certificates and files, of which each process has its own.
+    /// Returns everything but addresses, certificates and files, of which each process has its own.
     fn rules(&self) -> CommonRules {
         let alignment = AlignmentTable { out: None, ids: None, ..self.alignment.clone() };
         CommonRules::new([
@@ -174,7 +180,8 @@ impl PartySettings for Settings {
     async fn reach(&self) -> Result<(), String> {
         if self.state_dir.folder().is_none() {
             let (transform, width) = (&self.training.transform, self.features.schema().len());
-            training_map::check(&self.state_dir, transform, width).map_err(|e| format!("[training]: {e}"))?;
+            training_map::check(&self.state_dir, transform, width)
+                .map_err(|e| format!("[training]: {e}"))?;
         }
         self.features.check().await.map_err(|e| format!("[data]: {e}"))
     }

@@ -1,7 +1,8 @@
-//! What trainings this party takes part in: the rules of `[training]`, and the journal of what was trained.
+//! This party's consent to trainings: the rules of `[training]`, and the journal of trainings.
 //!
-//! An active party that trains learns the scores of the training records at every step, and so, with a few records that it
-//! knows, their features (SECURITY.md). The rules below bound how it may go about it; they do not close that route.
+//! An active party that trains learns the scores of the training records at every step, and from
+//! these, with a few records that it knows, their features (SECURITY.md). The rules below limit
+//! this route; they do not close it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,19 +25,22 @@ use crate::transform::TransformConfig;
 /// The most values of a batch on its way through a model: 512 MiB.
 const MAX_BATCH_VALUES: u64 = 1 << 26;
 
-/// The rules, and the journal.
+/// The rules for trainings, and the journal.
 #[derive(Debug)]
 pub struct Consent {
     policy: TrainingPolicy,
-    /// The setting of this party that takes linear sub-models alone, if there is one.
+    /// The setting of this party that only allows linear sub-models, if there is one.
     linear_only: Option<&'static str>,
-    /// Number of this party's features.
+    /// The number of this party's features.
     features: usize,
     journal: Journal,
 }
 
 fn refused(message: String) -> Refusal {
-    Refusal::new(RefusalKind::PermissionDenied, format!("this passive party does not take part: {message}"))
+    Refusal::new(
+        RefusalKind::PermissionDenied,
+        format!("this passive party does not take part: {message}"),
+    )
 }
 
 fn not_written(error: &JournalError) -> Refusal {
@@ -45,7 +49,7 @@ fn not_written(error: &JournalError) -> Refusal {
     Refusal::own_state(error.away(), message)
 }
 
-/// Why a training does not begin.
+/// Errors from beginning a training.
 enum NoTraining {
     Refused(Refusal),
     Journal(JournalError),
@@ -62,31 +66,36 @@ impl Consent {
     ///
     /// # Errors
     /// [`JournalError`] naming the file that cannot be read or is damaged.
-    pub fn open(state_dir: &StateDir, policy: TrainingPolicy, features: usize) -> Result<Arc<Self>, JournalError> {
+    pub fn open(
+        state_dir: &StateDir,
+        policy: TrainingPolicy,
+        features: usize,
+    ) -> Result<Arc<Self>, JournalError> {
         let linear_only = linear_only(&policy);
         let journal = Journal::open(state_dir.below("trainings"))?;
         Ok(Arc::new(Self { policy, linear_only, features, journal }))
     }
 
-    /// Whether trainings are allowed at all.
+    /// Returns true if trainings are allowed.
     #[must_use]
     pub fn allowed(&self) -> bool {
         self.policy.allowed
     }
 
-    /// How this party keeps its parameters private.
+    /// Returns the differential privacy of this party's parameters.
     #[must_use]
     pub fn privacy(&self) -> Option<PrivacyConfig> {
         self.policy.privacy
     }
 
-    /// The journal.
+    /// Returns the journal of trainings.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// The rules that do not depend on other trainings, in the order in which an operator would state them.
+    /// Checks the rules that do not depend on other trainings, in the order in which an operator
+    /// would state them.
     fn check(&self, terms: &Terms<'_>) -> Result<(), Refusal> {
         let p = &self.policy;
         if !p.allowed {
@@ -102,16 +111,24 @@ impl Consent {
         }
         let classes = terms.class_names.len();
         if !p.class_names.is_empty() && p.class_names != terms.class_names {
-            return Err(refused("`class_names` in [training] are not the classes of this training".into()));
+            return Err(refused(
+                "`class_names` in [training] are not the classes of this training".into(),
+            ));
         }
         if p.class_names.is_empty() && classes > p.max_classes as usize {
-            return Err(refused(format!("{classes} classes, `max_classes` in [training] is {}", p.max_classes)));
+            return Err(refused(format!(
+                "{classes} classes, `max_classes` in [training] is {}",
+                p.max_classes
+            )));
         }
         let v = terms.config.values();
         let kind = kinds::find(v.model.kind()).map_err(|e| refused(e.to_string()))?;
         if !p.kinds.iter().any(|allowed| allowed == kind.name()) {
-            let message =
-                format!("`kinds` in [training] does not name `{}`: it is {}", kind.name(), p.kinds.join(", "));
+            let message = format!(
+                "`kinds` in [training] does not name `{}`: it is {}",
+                kind.name(),
+                p.kinds.join(", ")
+            );
             return Err(refused(message));
         }
         let within = |what: &str, got: f64, most: f64| {
@@ -134,19 +151,29 @@ impl Consent {
         within("epochs", f64::from(v.epochs), f64::from(p.max_epochs))?;
         let records = terms.records;
         if records < p.min_records as usize {
-            return Err(refused(format!("{records} records, `min_records` in [training] is {}", p.min_records)));
+            return Err(refused(format!(
+                "{records} records, `min_records` in [training] is {}",
+                p.min_records
+            )));
         }
         let schedule = Schedule::new(terms.config, records);
         let least = p.min_batch as usize;
         if schedule.smallest_batch() < least {
             let got = schedule.smallest_batch();
-            return Err(refused(format!("batches of {got} records, `min_batch` in [training] is {least}")));
+            return Err(refused(format!(
+                "batches of {got} records, `min_batch` in [training] is {least}"
+            )));
         }
         let validation = schedule.validation().len();
-        let spec = v.model.sub_model(u32::try_from(classes).unwrap_or(u32::MAX)).map_err(|e| refused(e.to_string()))?;
+        let spec = v
+            .model
+            .sub_model(u32::try_from(classes).unwrap_or(u32::MAX))
+            .map_err(|e| refused(e.to_string()))?;
         let batch = Schedule::largest_batch(terms.config).min(records);
-        let each =
-            [(batch, kind.values(&spec, self.features)), (validation, kind.values_looked_at(&spec, self.features))];
+        let each = [
+            (batch, kind.values(&spec, self.features)),
+            (validation, kind.values_looked_at(&spec, self.features)),
+        ];
         let all = each.map(|(records, each)| ((records as u64).saturating_mul(each), records));
         let (values, largest) = all.into_iter().max().unwrap_or_default();
         if values > MAX_BATCH_VALUES {
@@ -164,25 +191,32 @@ impl Consent {
         Ok(())
     }
 
-    /// How many trainings there may be.
+    /// Checks the number of trainings.
     fn check_counts(&self, Counts { today, ever }: Counts) -> Result<(), Refusal> {
         let p = &self.policy;
         if today >= u64::from(p.max_per_day) {
-            return Err(spent(format!("{today} trainings in a day, `max_per_day` in [training] is {}", p.max_per_day)));
+            return Err(spent(format!(
+                "{today} trainings in a day, `max_per_day` in [training] is {}",
+                p.max_per_day
+            )));
         }
         if ever >= u64::from(p.max_total) {
-            return Err(spent(format!("{ever} trainings so far, `max_total` in [training] is {}", p.max_total)));
+            return Err(spent(format!(
+                "{ever} trainings so far, `max_total` in [training] is {}",
+                p.max_total
+            )));
         }
         Ok(())
     }
 }
 
-/// Transforms are of features that meet weights. A release needs no rule: of a network nothing is released.
+/// Returns the setting that only allows linear sub-models: a transform is of features that meet
+/// weights. A release needs no rule: under a transform, nothing of a network is released.
 fn linear_only(policy: &TrainingPolicy) -> Option<&'static str> {
     (policy.transform != (TransformConfig::None {})).then_some("`transform` in [training]")
 }
 
-/// Refuses a sub-model that this party's settings cannot be kept with.
+/// Refuses a sub-model that does not go with this party's settings.
 fn check_linear(setting: Option<&str>, kind: &dyn Kind) -> Result<(), Refusal> {
     match setting {
         Some(setting) if !kind.linear() => {
@@ -194,7 +228,10 @@ fn check_linear(setting: Option<&str>, kind: &dyn Kind) -> Result<(), Refusal> {
 }
 
 fn spent(message: String) -> Refusal {
-    Refusal::new(RefusalKind::ResourceExhausted, format!("this passive party does not take part: {message}"))
+    Refusal::new(
+        RefusalKind::ResourceExhausted,
+        format!("this passive party does not take part: {message}"),
+    )
 }
 
 impl TrainingGate for Consent {
@@ -215,7 +252,9 @@ impl TrainingGate for Consent {
             StartFrom::Private => {
                 let mut start = Start::default();
                 SysRng.try_fill_bytes(&mut start).map_err(|_| {
-                    Refusal::internal("the operating system gives no random numbers, so no training begins")
+                    Refusal::internal(
+                        "the operating system gives no random numbers, so no training begins",
+                    )
                 })?;
                 Ok(Some(start))
             }
@@ -228,9 +267,10 @@ impl TrainingGate for Consent {
 
     fn begin(&self, proposal: &Proposal) -> Result<u64, Refusal> {
         self.check(&proposal.terms())?;
-        // Two trainings that were let in together must not both be the last one allowed.
-        let begun =
-            self.journal.begin_if(proposal, now(), |counts| self.check_counts(counts).map_err(NoTraining::Refused));
+        // Two trainings that were admitted together must not both be the last one allowed.
+        let begun = self.journal.begin_if(proposal, now(), |counts| {
+            self.check_counts(counts).map_err(NoTraining::Refused)
+        });
         let number = begun.map_err(|error| match error {
             NoTraining::Refused(refusal) => refusal,
             NoTraining::Journal(error) => not_written(&error),
@@ -244,7 +284,9 @@ impl TrainingGate for Consent {
         let distinct: HashSet<u32> = positions.iter().copied().collect();
         let (least, got) = (self.policy.min_batch as usize, distinct.len());
         if got < least {
-            return Err(refused(format!("a batch of {got} distinct records, `min_batch` in [training] is {least}")));
+            return Err(refused(format!(
+                "a batch of {got} distinct records, `min_batch` in [training] is {least}"
+            )));
         }
         if got < positions.len() {
             return Err(Refusal::invalid("`batch` names a record twice"));
@@ -295,16 +337,19 @@ mod tests {
         }
     }
 
-    /// What rewrites features that meet weights is refused for a model that has none, before anything is trained.
+    /// A transform of features that meet weights is refused for a model without weights, before any
+    /// training.
     #[test]
     fn settings_about_weights_take_linear_models_alone() {
-        let transformed = TrainingPolicy { transform: TransformConfig::Negate {}, ..Default::default() };
+        let transformed =
+            TrainingPolicy { transform: TransformConfig::Negate {}, ..Default::default() };
         let setting = linear_only(&transformed);
         check_linear(setting, kinds::find("softmax_regression").unwrap()).unwrap();
         let refused = check_linear(setting, &Other).unwrap_err();
         assert_eq!(refused.kind, RefusalKind::PermissionDenied);
         assert!(
-            refused.message.contains("`transform` in [training]") && refused.message.contains("`other`"),
+            refused.message.contains("`transform` in [training]")
+                && refused.message.contains("`other`"),
             "{refused}"
         );
         check_linear(linear_only(&TrainingPolicy::default()), &Other).unwrap();

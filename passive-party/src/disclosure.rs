@@ -1,4 +1,4 @@
-//! What each role is shown of the parameters, and what it is told of that: the release policy at work.
+//! The release policy at work: the parameters that each role gets, and the statement about them.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -16,21 +16,22 @@ use crate::logits::LogitServer;
 use crate::release::{ReleaseError, Releases, releases};
 use crate::transform::TransformConfig;
 
-/// The release policy at work.
+/// The release policy, and the releases made under it.
 #[derive(Debug)]
 pub struct Disclosure {
     policy: ReleasePolicy,
-    /// What is done to the features before training; `None`: nothing.
+    /// The transform of the features before training; `None` for none.
     trained_on: Option<TransformConfig>,
     releases: Releases,
 }
 
 impl Disclosure {
-    /// Follows a policy for models trained on features under `trained_on`, with the releases of a state directory, which is
-    /// locked unless several processes share it. What was released under another policy is logged.
+    /// Opens the releases of a state directory, which is locked unless several processes share it,
+    /// under a policy for models trained on features under `trained_on`. Releases made under
+    /// another policy are logged.
     ///
     /// # Errors
-    /// As [`Releases::open`].
+    /// Those of [`Releases::open`].
     pub fn open(
         state_dir: &StateDir,
         lock: &Arc<Option<File>>,
@@ -54,11 +55,11 @@ impl Disclosure {
         Ok(Self { policy, trained_on, releases: Releases::open(state_dir, lock)? })
     }
 
-    /// What a caller of this role is shown of a version.
+    /// Returns the parameters that a caller of this role gets of a version.
     ///
     /// # Errors
-    /// PERMISSION_DENIED without a grant or where the grant does not go with the model, FAILED_PRECONDITION for a version that is not
-    /// here, and as [`Releases::shown`].
+    /// PERMISSION_DENIED without a grant or if the grant does not go with the model,
+    /// FAILED_PRECONDITION for a version that is not here, and those of [`Releases::shown`].
     pub async fn release(
         &self,
         logits: &Arc<LogitServer>,
@@ -80,7 +81,8 @@ impl Disclosure {
         let disclosed = self.policy.disclosed;
         let linear = match share.linear() {
             Ok(linear) => linear,
-            // A coordinator asks for what only weights have; a transform is one of weights.
+            // A coordinator asks for something that only weights have, and a transform is of
+            // weights.
             Err(e) if role == Role::Coordinator || transform != (TransformConfig::None {}) => {
                 let message = format!("nothing of such a model is released under this policy: {e}");
                 return Err(Refusal::new(RefusalKind::PermissionDenied, message));
@@ -91,7 +93,8 @@ impl Disclosure {
                 return Ok(Released::Model { model, disclosed });
             }
         };
-        // The coordinator gets the true ones and is told so; what it does with them the active party does not see.
+        // The coordinator gets the true parameters and is told so. The active party does not see
+        // what it does with them.
         let true_ones = ReleasedParameters {
             weights: linear.weights().clone(),
             feature_names: share.feature_names.clone(),
@@ -107,32 +110,43 @@ impl Disclosure {
             None => true_ones,
         };
         if !disclosed {
-            return Ok(Released::Linear(ReleasedParameters { statement: Statement::Undisclosed, ..shown }));
+            return Ok(Released::Linear(ReleasedParameters {
+                statement: Statement::Undisclosed,
+                ..shown
+            }));
         }
         let of_features = self.trained_on.clone();
         if release.weights.is_none() {
-            return Ok(Released::Linear(ReleasedParameters { statement: Statement::True { of_features }, ..shown }));
+            return Ok(Released::Linear(ReleasedParameters {
+                statement: Statement::True { of_features },
+                ..shown
+            }));
         }
         let interpretability = distance_told(&transform, release.interpretability);
         let shift = Some(&release.bias_shift).filter(|shift| shift.iter().any(|&b| b != 0.0));
         Ok(Released::Linear(ReleasedParameters {
             bias_shift: shift.cloned(),
-            statement: Statement::Transformed { of_weights: transform, interpretability, of_features },
+            statement: Statement::Transformed {
+                of_weights: transform,
+                interpretability,
+                of_features,
+            },
             ..shown
         }))
     }
 
-    /// What the active party is shown, for the auditor: of a version, with the distance its transform came to, to three significant
-    /// digits.
+    /// Describes for the auditor the parameters that the active party gets of a version. The
+    /// distance of the transform has three significant digits.
     ///
     /// # Errors
-    /// As [`Releases::shown`].
+    /// Those of [`Releases::shown`].
     pub async fn described(
         &self,
         logits: &Arc<LogitServer>,
         version: Option<&ModelVersion>,
     ) -> Result<ShownParameters, Refusal> {
-        // Of a network nothing is shown under a transform of weights, nor if it does not fit a message.
+        // Nothing of a network is shown under a transform of weights, or if it does not fit a
+        // message.
         let shown = match (self.policy.to_active_party.transform(), version) {
             (Some(transform), Some(version)) => {
                 let share = logits.share(version)?;
@@ -159,8 +173,9 @@ impl Disclosure {
         let transform = self.policy.to_active_party.transform();
         let granted = transform.is_some();
         let of_weights = transform.filter(|t| *t != TransformConfig::None {});
-        let interpretability =
-            release.filter(|_| of_weights.is_some()).map(|r| three_significant_digits(r.interpretability));
+        let interpretability = release
+            .filter(|_| of_weights.is_some())
+            .map(|r| three_significant_digits(r.interpretability));
         Ok(ShownParameters {
             granted,
             of_weights,
@@ -171,10 +186,11 @@ impl Disclosure {
     }
 }
 
-/// g as the active party is told of it, where it gives away nothing that is secret: where W_n and the settings alone say what
-/// W_pas is, and where ε is agreed (to three significant digits of what a search came to). The exact g of a secret permutation or
-/// rotation is an equation on it, with which whoever knows that there are d! of them picks the right one; and of a distance
-/// drawn in secret it is the secret.
+/// Returns g as the active party is told of it, if it reveals no secret: if W_n and the settings
+/// alone determine W_pas, or if ε is agreed (the result of a search to three significant digits).
+/// The exact g of a secret permutation or rotation is an equation on it: an adversary that knows
+/// that there are d! permutations picks the right one by it. The g of a distance drawn in secret is
+/// the secret itself.
 fn distance_told(transform: &TransformConfig, g: f64) -> Option<f64> {
     match transform {
         TransformConfig::None {}

@@ -1,9 +1,10 @@
-//! The passive party: holds private features, answers with logit shares, and scores reconstructions against the truth that
-//! stays with it.
+//! The passive party: holds private features, answers with logit shares, and scores reconstructions
+//! against the truth that stays with it.
 //!
 //! # Example
 //!
-//! What releasing these weights would give away of features like these: with three classes and two features, all of it.
+//! The release of these weights would reveal features like these completely: there are three
+//! classes and two features.
 //!
 //! ```
 //! use nalgebra::DMatrix;

@@ -1,11 +1,12 @@
-//! Decompositions of the matrices of this crate: A = J W with its pseudo-inverse, eigenvalues, singular values.
+//! Decompositions of the matrices of this crate: A = J W with its pseudo-inverse, eigenvalues,
+//! singular values.
 
 use faer::{Mat, Side};
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::{DecompositionError, PseudoInverse, RANK_TOLERANCE, row_differences};
 
-/// A = J W (k − 1 × d) and A⁺, with A divided by `scale`: A⁺A, and with it every estimate, is the same for any multiple of A,
-/// and weights of any size can then be decomposed.
+/// A = J W (k − 1 × d) and A⁺, with A divided by `scale`: A⁺A, and with it every estimate, is the
+/// same for any multiple of A, and so weights of any size can be decomposed.
 pub(crate) struct System {
     /// A / scale.
     pub(crate) a: DMatrix<f64>,
@@ -16,7 +17,7 @@ pub(crate) struct System {
 }
 
 impl System {
-    /// Of `weights`, k × d.
+    /// Computes the system of `weights`, k × d.
     pub(crate) fn of(weights: &DMatrix<f64>) -> Result<Self, DecompositionError> {
         let mut a = row_differences(weights);
         let greatest = a.amax();
@@ -25,7 +26,7 @@ impl System {
         Ok(Self { inverse: PseudoInverse::new(&a)?, a, scale })
     }
 
-    /// P = A⁺A, d × d: the projector on the combinations of features that A x tells.
+    /// Returns P = A⁺A, d × d: the projector on the combinations of features that A x determines.
     pub(crate) fn projector(&self) -> DMatrix<f64> {
         &self.inverse.matrix * &self.a
     }
@@ -35,16 +36,21 @@ fn to_faer(m: &DMatrix<f64>) -> Mat<f64> {
     Mat::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)])
 }
 
-/// Eigenvalues of a symmetric matrix and its eigenvectors in columns, in no order that matters.
-pub(crate) fn symmetric_eigen(m: &DMatrix<f64>) -> Result<(DVector<f64>, DMatrix<f64>), DecompositionError> {
+/// Returns the eigenvalues of a symmetric matrix, in no particular order, and its eigenvectors in
+/// columns.
+pub(crate) fn symmetric_eigen(
+    m: &DMatrix<f64>,
+) -> Result<(DVector<f64>, DMatrix<f64>), DecompositionError> {
     check(m)?;
-    let eigen = to_faer(m).self_adjoint_eigen(Side::Lower).map_err(|_| DecompositionError::NoConvergence)?;
+    let eigen = to_faer(m)
+        .self_adjoint_eigen(Side::Lower)
+        .map_err(|_| DecompositionError::NoConvergence)?;
     let (values, vectors) = (eigen.S().column_vector(), eigen.U());
     let n = m.nrows();
     Ok((DVector::from_fn(n, |i, _| values[i]), DMatrix::from_fn(n, n, |i, j| vectors[(i, j)])))
 }
 
-/// m = U S Vᵀ for a square matrix.
+/// The decomposition m = U S Vᵀ of a square matrix.
 pub(crate) struct SquareSvd {
     /// U, d × d.
     pub(crate) u: DMatrix<f64>,
@@ -55,7 +61,7 @@ pub(crate) struct SquareSvd {
 }
 
 impl SquareSvd {
-    /// Of `m`, d × d.
+    /// Decomposes `m`, d × d.
     pub(crate) fn of(m: &DMatrix<f64>) -> Result<Self, DecompositionError> {
         check(m)?;
         let svd = to_faer(m).svd().map_err(|_| DecompositionError::NoConvergence)?;
@@ -68,8 +74,8 @@ impl SquareSvd {
     }
 }
 
-/// An orthonormal basis of the space that the rows of `m` span, in columns (d × rank). Directions below [`RANK_TOLERANCE`] of
-/// the greatest singular value do not count.
+/// Returns an orthonormal basis of the space that the rows of `m` span, in columns (d × rank).
+/// Directions below [`RANK_TOLERANCE`] of the greatest singular value do not count.
 pub(crate) fn row_space(m: &DMatrix<f64>) -> Result<DMatrix<f64>, DecompositionError> {
     check(m)?;
     let svd = to_faer(m).thin_svd().map_err(|_| DecompositionError::NoConvergence)?;

@@ -12,7 +12,8 @@ use vfl_shared::numerics::arg_max;
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, rough};
 use vfl_shared::training::{RecordSource, Rows, TrainingRecords};
 use vfl_shared::types::{
-    FeatureBlock, LogitShare, ModelVersion, RecordIds, RowStatus, ShapeError, ShareAnswer, ShareRequest,
+    FeatureBlock, LogitShare, ModelVersion, RecordIds, RowStatus, ShapeError, ShareAnswer,
+    ShareRequest,
 };
 
 use crate::transform::{FeatureMap, TransformError};
@@ -20,22 +21,31 @@ use crate::transform::{FeatureMap, TransformError};
 /// The most records of one message.
 pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
 
-/// Multiplications a record up to which the time goes to memory, and not to arithmetic.
+/// The most multiplications per record of a light model: its time goes to memory, and not to
+/// arithmetic.
 const LIGHT: u64 = 4096;
-/// Numbers that are gathered, and go through a light model, together: they stay in the processor's cache.
+/// The number of values that are gathered and go through a light model together: they stay in the
+/// processor's cache.
 const GATHERED: usize = 4096;
-/// The most records that go through together, and the fewest.
+/// The most and the fewest records that go through a model together.
 const SOME_RECORDS: (usize, usize) = (64, 8);
 
-/// The outputs of a model for the records at some positions of a block, which are gathered a few at a time.
-fn outputs_at(model: &dyn SubModel, block: &FeatureBlock, positions: &[usize]) -> Result<LogitShare, ShapeError> {
+/// Returns the outputs of a model for the records at some positions of a block, which are gathered
+/// a few at a time.
+fn outputs_at(
+    model: &dyn SubModel,
+    block: &FeatureBlock,
+    positions: &[usize],
+) -> Result<LogitShare, ShapeError> {
     let width = model.spec().width() as usize;
     let mut outputs = Vec::with_capacity(width * positions.len());
     let (most, fewest) = SOME_RECORDS;
     let together = (GATHERED / block.features().max(1)).clamp(fewest, most);
     for (group, some) in positions.chunks(together).enumerate() {
         let part = model.outputs(block.select(some).matrix()).map_err(|e| match e {
-            ShapeError::NotFinite { what, record } => ShapeError::NotFinite { what, record: group * together + record },
+            ShapeError::NotFinite { what, record } => {
+                ShapeError::NotFinite { what, record: group * together + record }
+            }
             other => other,
         })?;
         outputs.extend_from_slice(part.matrix().as_slice());
@@ -46,19 +56,20 @@ fn outputs_at(model: &dyn SubModel, block: &FeatureBlock, positions: &[usize]) -
 /// The features, and the parameters of the versions in use.
 #[derive(Debug)]
 pub struct LogitServer {
-    /// The features.
+    /// The features of this party.
     pub features: Features,
-    /// This party's disk.
+    /// The store of this party's parameters.
     pub store: ShareStore,
-    /// The features as models are trained on them, where a map stands between and they are in memory; d × n in the order of the table.
+    /// The features under the map, if there is one and they are in memory; d × n in the order of
+    /// the table.
     mapped: Option<FeatureBlock>,
-    /// That map, and its hash.
+    /// The map of the features before training, and its hash.
     map: Option<(FeatureMap, String)>,
     loaded: RwLock<HashMap<ModelVersion, Arc<StoredShare>>>,
 }
 
 impl LogitServer {
-    /// Serves these features with the parameters of this store.
+    /// Creates a server of these features with the parameters of this store.
     #[must_use]
     pub fn new(features: impl Into<Features>, store: ShareStore) -> Self {
         let features = features.into();
@@ -66,26 +77,33 @@ impl LogitServer {
         Self { features, store, mapped: None, map: None, loaded: RwLock::default() }
     }
 
-    /// The same with models trained on the features under this map: every record in memory is mapped now, once.
+    /// Sets the map of the features under which models are trained. Every record in memory is
+    /// mapped now, once.
     ///
     /// # Errors
     /// [`TransformError::Input`] if the map is for another number of features.
     pub fn with_map(self, map: &FeatureMap) -> Result<Self, TransformError> {
         let mapped = self.features.memory().map(|table| map.apply(table.block())).transpose()?;
         let digest = map.digest();
-        Ok(Self { mapped, map: Some((map.clone(), digest.clone())), store: self.store.under_map(digest), ..self })
+        Ok(Self {
+            mapped,
+            map: Some((map.clone(), digest.clone())),
+            store: self.store.under_map(digest),
+            ..self
+        })
     }
 
-    /// What models are trained on, of all records: d × n in the order of the table. `None` where they are not in memory.
+    /// Returns the features that models are trained on, of all records: d × n in the order of the
+    /// table. `None` if they are not in memory.
     #[must_use]
     pub fn block(&self) -> Option<&FeatureBlock> {
         self.mapped.as_ref().or_else(|| self.features.memory().map(|table| table.block()))
     }
 
-    /// What models are trained on, of those of some records that are held here.
+    /// Returns the features that models are trained on, of those records that are held here.
     ///
     /// # Errors
-    /// [`Refusal`] (UNAVAILABLE or INTERNAL) when the features cannot be had; the log says why.
+    /// [`Refusal`] (UNAVAILABLE or INTERNAL) if the features are not available; the log says why.
     pub async fn lookup(&self, ids: &RecordIds) -> Result<Found, Refusal> {
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
         if let (Some(mapped), Some(table)) = (&self.mapped, self.features.memory()) {
@@ -94,36 +112,45 @@ impl LogitServer {
         }
         let found = self.features.lookup(ids).await.map_err(|e| e.told("this passive party"))?;
         match &self.map {
-            Some((map, _)) => Ok(Found { block: map.apply(&found.block).map_err(|e| internal(&e))?, ..found }),
+            Some((map, _)) => {
+                Ok(Found { block: map.apply(&found.block).map_err(|e| internal(&e))?, ..found })
+            }
             None => Ok(found),
         }
     }
 
-    /// Names of the features, in the order of the weights' columns.
+    /// Returns the names of the features, in the order of the weights' columns.
     #[must_use]
     pub fn feature_names(&self) -> Vec<String> {
         self.features.schema().features().iter().map(|f| f.name.clone()).collect()
     }
 
-    /// The parameters of a version, from memory or from disk.
+    /// Returns the parameters of a version, from memory or from disk.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION when the version is not stored here, or was trained on other features or under another map of
-    /// them; INTERNAL when it cannot be read, UNAVAILABLE while the database that holds it is away. Whether there is a map, and where files lie, the log alone says.
+    /// FAILED_PRECONDITION if the version is not stored here, or was trained on other features or
+    /// under another map of them; INTERNAL if it cannot be read, UNAVAILABLE while the database
+    /// that holds it is away. Only the log says if there is a map, and where files lie.
     pub fn share(&self, version: &ModelVersion) -> Result<Arc<StoredShare>, Refusal> {
-        if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(version) {
+        if let Some(share) = self.loaded.read().unwrap_or_else(PoisonError::into_inner).get(version)
+        {
             return Ok(share.clone());
         }
         let share = self.store.load(version).map_err(|e| match e {
-            StoreError::Unknown { .. } => Refusal::precondition(format!("model {version} is not stored here")),
+            StoreError::Unknown { .. } => {
+                Refusal::precondition(format!("model {version} is not stored here"))
+            }
             other => {
                 tracing::error!(%version, error = %other, "a stored share cannot be used");
-                let message = format!("the share of model {version} cannot be read; the passive party's log says why");
+                let message = format!(
+                    "the share of model {version} cannot be read; the passive party's log says why"
+                );
                 Refusal::own_state(other.away(), message)
             }
         })?;
         if share.feature_map.as_ref() != self.map.as_ref().map(|(_, digest)| digest) {
-            let was = if share.feature_map.is_some() { "another feature map" } else { "no feature map" };
+            let was =
+                if share.feature_map.is_some() { "another feature map" } else { "no feature map" };
             let now = if self.map.is_some() { "feature_map.json in state_dir" } else { "no map" };
             tracing::error!(
                 %version,
@@ -156,11 +183,11 @@ impl LogitServer {
         Ok(share)
     }
 
-    /// The class that this party's share of a model alone gives each of some records: arg max of its logit share, of equal ones the
-    /// lowest. `x` is d × n, features as they are, finite.
+    /// Returns the class that this party's share of a model alone gives each record: arg max of its
+    /// logit share, the lowest of equal ones. `x` is d × n, finite, and not mapped yet.
     ///
     /// # Errors
-    /// As [`LogitServer::share`], and INTERNAL for features that do not fit.
+    /// Those of [`LogitServer::share`], and INTERNAL for features that do not fit.
     pub fn classes(&self, version: &ModelVersion, x: DMatrix<f64>) -> Result<Vec<u32>, Refusal> {
         let share = self.share(version)?;
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
@@ -174,10 +201,10 @@ impl LogitServer {
         Ok(logits.matrix().column_iter().map(|z| arg_max(z.as_slice()) as u32).collect())
     }
 
-    /// Logit shares of a batch: a row for each record held here, a status for all.
+    /// Returns the logit shares of a batch: a row for each record held here, and a status for all.
     ///
     /// # Errors
-    /// [`Refusal`] for a version that is not here; as [`LogitServer::lookup`].
+    /// [`Refusal`] for a version that is not here; those of [`LogitServer::lookup`].
     pub async fn compute(&self, request: &ShareRequest) -> Result<ShareAnswer, Refusal> {
         let share = self.share(&request.version)?;
         traces::note_version(&request.version);
@@ -195,7 +222,9 @@ impl LogitServer {
         }
         let found = traces::within(traces::Name::StoreLookUp, self.lookup(&request.ids)).await?;
         let status = found.status(request.ids.len());
-        let outputs = heavy(model.work() * found.block.records() as u64, || model.outputs(found.block.matrix()));
+        let outputs = heavy(model.work() * found.block.records() as u64, || {
+            model.outputs(found.block.matrix())
+        });
         Ok(ShareAnswer { status, share: outputs.map_err(internal)? })
     }
 }
@@ -210,14 +239,19 @@ impl RecordSource for LogitServer {
                     (ids.len() - found.held.len(), TrainingRecords::Here(found.block))
                 }
                 Features::Remote(_) => {
-                    let missing = self.features.missing(ids).await.map_err(|e| e.told("this passive party"))?;
+                    let missing = self
+                        .features
+                        .missing(ids)
+                        .await
+                        .map_err(|e| e.told("this passive party"))?;
                     (missing, TrainingRecords::Elsewhere { features: self.features.schema().len() })
                 }
             };
             if missing > 0 {
                 let (missing, all) = (rough(missing), ids.len());
-                let message =
-                    format!("{missing} of the {all} training records are not held here; align the parties first");
+                let message = format!(
+                    "{missing} of the {all} training records are not held here; align the parties first"
+                );
                 return Err(Refusal::new(RefusalKind::NotFound, message));
             }
             Ok(records)
@@ -229,9 +263,9 @@ impl RecordSource for LogitServer {
             let found = self.lookup(ids).await?;
             match found.held.len() == ids.len() {
                 true => Ok(found.block),
-                false => {
-                    Err(Refusal::internal("training records are gone from the feature store of this passive party"))
-                }
+                false => Err(Refusal::internal(
+                    "training records are gone from the feature store of this passive party",
+                )),
             }
         })
     }
@@ -247,16 +281,20 @@ mod tests {
 
     const RECORDS: usize = 150;
 
-    /// Records `r0` to `r149` of two features, and a linear model of three outputs, stored as version `m-1`.
+    /// Records `r0` to `r149` of two features, and a linear model of three outputs, stored as
+    /// version `m-1`.
     fn server(dir: &std::path::Path) -> LogitServer {
         let specs = ["f", "g"].map(|f| FeatureSpec::numeric(f, 0.0, 1.0)).into();
         let schema = FeatureSchema::new(specs, None).unwrap();
         let block = DMatrix::from_fn(2, RECORDS, |i, j| ((i * 71 + j * 29) % 97) as f64 / 97.0);
         let ids = RecordIds::new((0..RECORDS).map(|i| format!("r{i}"))).unwrap();
-        let table = FeatureTable::new(schema, ids, FeatureBlock::new(block).unwrap(), None).unwrap();
+        let table =
+            FeatureTable::new(schema, ids, FeatureBlock::new(block).unwrap(), None).unwrap();
         let store = ShareStore::open(dir).unwrap();
         let weights = DMatrix::from_fn(3, 2, |i, j| (i as f64 + 0.7) / (j as f64 + 1.3));
-        let share = store.put(&LinearParameters::new(weights, None).unwrap(), &["f".into(), "g".into()]).unwrap();
+        let share = store
+            .put(&LinearParameters::new(weights, None).unwrap(), &["f".into(), "g".into()])
+            .unwrap();
         store.bind(&ModelVersion::new("m-1").unwrap(), &share).unwrap();
         LogitServer::new(table, store)
     }

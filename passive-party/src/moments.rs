@@ -1,8 +1,9 @@
-//! Second moments of features about three points: all that a closed form for the error of an attack needs of the records.
+//! Second moments of features about three points, which are all that the closed forms need of the
+//! records.
 
 use nalgebra::{DMatrix, DVector};
 
-/// μ, and K_z = (1/n) Σ (x − z)(x − z)ᵀ, d × d, for the three z of R theorem 2.
+/// The mean μ, and K_z = (1/n) Σ (x − z)(x − z)ᵀ, d × d, for the three z of R theorem 2.
 pub(crate) struct Moments {
     /// μ: the mean of the records, d.
     pub(crate) mean: DVector<f64>,
@@ -14,11 +15,11 @@ pub(crate) struct Moments {
     pub(crate) about_mean: DMatrix<f64>,
 }
 
-/// Columns that are taken together, so that memory does not grow with the records.
+/// The number of columns that are taken together, so that memory does not grow with the records.
 const CHUNK: usize = 4096;
 
-/// The mean and the covariance (divisor n) of the columns of `x` (d × N) that `which` names, n ≥ 1 of them; `None` where a sum
-/// overflows.
+/// Returns the mean and the covariance (divisor n) of the columns of `x` (d × N) that `which`
+/// names, n ≥ 1 of them; `None` if a sum overflows.
 pub(crate) fn mean_and_covariance<I: Iterator<Item = usize>>(
     x: &DMatrix<f64>,
     which: impl Fn() -> I,
@@ -40,8 +41,8 @@ pub(crate) fn mean_and_covariance<I: Iterator<Item = usize>>(
 }
 
 impl Moments {
-    /// Of the columns of `x` (d × n, n ≥ 1); `None` where a sum overflows. Each is summed from differences: K_½ from K₀ and μ
-    /// would cancel.
+    /// Computes the moments of the columns of `x` (d × n, n ≥ 1); `None` if a sum overflows. Each
+    /// is summed from differences: K_½ from K₀ and μ would cancel.
     pub(crate) fn of(x: &DMatrix<f64>) -> Option<Self> {
         let n = x.ncols();
         let mut shifted = x.clone();

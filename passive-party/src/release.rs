@@ -1,12 +1,15 @@
-//! What of this party's parameters has been shown, to whom: made once for each share and role, kept durably before the first
-//! answer, and the same ever after. Of several processes that share the state the first to store a release has made it. Two different releases of one W_pas would give more away than either.
+//! The releases of this party's parameters: each is made once for a share and a role, kept durably
+//! before the first answer, and never changes. Of several processes that share the state, the first
+//! to store a release has made it. Two different releases of one W_pas would reveal more than
+//! either.
 //!
-//! A release belongs to the share's content, so that a model trained again to the very same parameters is shown as before,
-//! whatever its version. Parameters that are nearly the same are another share and get a release of their own: releases of a
-//! model trained again and again on nearly the same data are not protected against being taken together.
+//! A release belongs to the share's content, so that a model trained again to the very same
+//! parameters is shown as before, whatever its version. Parameters that are nearly the same are
+//! another share and get a release of their own: releases of a model trained again and again on
+//! nearly the same data are not protected against being combined.
 //!
-//! Other parties are told that there is no release, not why: names of transforms, paths and figures are for this party's log,
-//! and what is a statistic of W_pas is not even for that.
+//! Other parties are told that there is no release, not why: names of transforms, paths and figures
+//! are for this party's log, and statistics of W_pas are not even for that.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -36,13 +39,13 @@ use crate::transform::{Rewritten, TransformConfig, TransformError, rewrite};
 
 const SCHEMA: u32 = 1;
 
-/// Releases kept in memory.
+/// The most releases kept in memory.
 const MAX_LOADED: usize = 8;
 
-/// What to do about a damaged file.
+/// The advice for a damaged file.
 const FIX: &str = "it holds what was shown of a model: restore it from a backup, or train again";
 
-/// Why a stored release cannot be used.
+/// The error of a stored release that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct ReleaseError(#[from] StateFileError);
@@ -50,52 +53,54 @@ pub struct ReleaseError(#[from] StateFileError);
 /// Parameters as they are shown to a role.
 #[derive(Clone, PartialEq)]
 pub struct Release {
-    /// How they are made from the true ones.
+    /// The transform that makes them from the true ones.
     pub transform: TransformConfig,
-    /// k × d; `None`: the true ones.
+    /// The weights, k × d; `None` for the true ones.
     pub weights: Option<DMatrix<f64>>,
-    /// What is added to the bias to read them; k entries.
+    /// The term to add to the bias when the weights are read; k entries.
     pub bias_shift: DVector<f64>,
     /// g = ‖W_pas − W_n‖²_F / (d k) (V (33)), in squared units of a weight.
     pub interpretability: f64,
-    /// How many records a fitted transform was fitted to.
+    /// The number of records that a fitted transform was fitted to.
     pub records: usize,
-    /// Seconds since 1970.
+    /// The time of the release, in seconds since 1970.
     pub released_at_s: u64,
 }
 
-/// Shows what was done, not what came of it.
+/// Shows the transform, not the values.
 impl fmt::Debug for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Release({}, values withheld)", self.transform.name())
     }
 }
 
-/// A release, without its values: what a list of them shows.
+/// A release without its values, for lists.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReleaseFacts {
-    /// The first model version that was shown this way; others of the very same parameters may have been.
+    /// The first model version that was shown this way; others with the very same parameters may
+    /// have been.
     pub version: String,
     /// The role it is shown to.
     pub role: String,
-    /// The transform.
+    /// The transform that makes it from the true parameters.
     pub transform: TransformConfig,
-    /// g (V (33)).
+    /// The distance g (V (33)).
     pub interpretability: f64,
-    /// How many records a fitted transform was fitted to.
+    /// The number of records that a fitted transform was fitted to.
     pub records: usize,
-    /// Seconds since 1970.
+    /// The time of the release, in seconds since 1970.
     pub released_at_s: u64,
 }
 
-/// The content of a file. Private: beside the weights shown to one role it says how they were made.
+/// The content of a file. It is private: beside the weights shown to one role it says how they were
+/// made.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReleaseFile {
     schema: u32,
-    /// Hash of the share's file.
+    /// The hash of the share's file.
     share: String,
-    /// The first that was shown.
+    /// The first version that was shown.
     version: String,
     role: String,
     transform: TransformConfig,
@@ -105,14 +110,15 @@ struct ReleaseFile {
     interpretability: f64,
     records: usize,
     released_at_s: u64,
-    /// Of this file with an empty hash, so that a changed digit is found.
+    /// The hash of this file with an empty hash, so that a changed digit is found.
     sha256: String,
 }
 
 impl ReleaseFile {
     fn hashed(mut self) -> Self {
         self.sha256 = String::new();
-        // Numbers and strings: serialisation cannot fail, and an empty text would not match on reading.
+        // Serialising numbers and strings cannot fail, and an empty text would not match on
+        // reading.
         let content = serde_json::to_vec(&self).unwrap_or_default();
         self.sha256 = hex(Sha256::digest(content));
         self
@@ -137,7 +143,9 @@ impl ReleaseFile {
         }
         Ok(Release {
             transform: self.transform,
-            weights: self.weights.map(|rows| DMatrix::from_row_iterator(k, d, rows.into_iter().flatten())),
+            weights: self
+                .weights
+                .map(|rows| DMatrix::from_row_iterator(k, d, rows.into_iter().flatten())),
             bias_shift: DVector::from_vec(self.bias_shift),
             interpretability: self.interpretability,
             records: self.records,
@@ -146,16 +154,16 @@ impl ReleaseFile {
     }
 }
 
-/// Releases by share and role.
+/// The releases in memory, by share and role.
 type Loaded = HashMap<(String, Role), Arc<Release>>;
 
 /// All releases of a state directory.
 pub struct Releases {
     dir: StateDir,
-    /// The lock on the state directory; kept until what is being made is on disk, even if the service stops meanwhile. State that
-    /// several processes share has none.
+    /// The lock on the state directory. It is kept until a release in progress is on disk, even if
+    /// the service stops meanwhile. State that several processes share has none.
     lock: Weak<Option<File>>,
-    /// Held while a release is made, so that it is made once.
+    /// Locked while a release is made, so that it is made once.
     loaded: Arc<tokio::sync::Mutex<Loaded>>,
 }
 
@@ -166,22 +174,28 @@ impl fmt::Debug for Releases {
 }
 
 impl Releases {
-    /// The releases in a state directory, which is locked unless several processes share it; nothing is read before it is asked for.
+    /// Opens the releases in a state directory, which is locked unless several processes share it.
+    /// Nothing is read before it is asked for.
     ///
     /// # Errors
     /// [`ReleaseError`] if their directory cannot be made.
-    pub fn open(state_dir: impl Into<StateDir>, lock: &Arc<Option<File>>) -> Result<Self, ReleaseError> {
+    pub fn open(
+        state_dir: impl Into<StateDir>,
+        lock: &Arc<Option<File>>,
+    ) -> Result<Self, ReleaseError> {
         let dir = dir(state_dir);
         dir.make()?;
         Ok(Self { dir, lock: Arc::downgrade(lock), loaded: Arc::default() })
     }
 
-    /// What `role` is shown of a version under `transform`: what it was shown before of the same share, or what is made and
-    /// stored now.
+    /// Returns the release of a version to `role` under `transform`: the earlier one of the same
+    /// share, or one that is made and stored now.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION if it was shown something made by another transform, or if the transform does not go with these
-    /// parameters; INTERNAL for a damaged file or a disk that refuses, UNAVAILABLE while the database that holds the state is away. The log says more than the messages do.
+    /// FAILED_PRECONDITION if the earlier one was made by another transform, or if the transform
+    /// does not go with these parameters; INTERNAL for a damaged file or a disk that refuses,
+    /// UNAVAILABLE while the database that holds the state is away. The log says more than the
+    /// messages do.
     pub async fn shown(
         &self,
         logits: &Arc<LogitServer>,
@@ -199,20 +213,24 @@ impl Releases {
                     return Err(Refusal::unavailable("the passive party is stopping"));
                 };
                 let file = self.dir.file(&format!("{}-{role}.json", share.digest), FIX);
-                let (logits, version, transform) = (logits.clone(), version.clone(), transform.clone());
-                // The locks go along: the work goes on to its end even if the caller goes away.
+                let (logits, version, transform) =
+                    (logits.clone(), version.clone(), transform.clone());
+                // The locks go along: the work runs to its end even if the caller goes away.
                 let work = move || {
                     let _lock = lock;
                     let made = load_or_make(&file, &logits, &share, (&version, role), &transform);
                     let release = Arc::new(made.map_err(|e| e.told(&version, role))?);
-                    // Versions in use are few; a caller that walks through old ones must not fill the memory.
+                    // Versions in use are few; a caller that walks through old ones must not fill
+                    // the memory.
                     if loaded.len() >= MAX_LOADED {
                         loaded.clear();
                     }
                     loaded.insert(key, release.clone());
                     Ok::<_, Refusal>(release)
                 };
-                tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal("the release failed"))??
+                tokio::task::spawn_blocking(work)
+                    .await
+                    .map_err(|_| Refusal::internal("the release failed"))??
             }
         };
         if found.transform == *transform {
@@ -232,7 +250,7 @@ impl Releases {
     }
 }
 
-/// Why there is no release.
+/// Errors from making a release.
 #[derive(Debug, thiserror::Error)]
 enum NoRelease {
     #[error(transparent)]
@@ -246,7 +264,7 @@ enum NoRelease {
 }
 
 impl NoRelease {
-    /// Logs all, and gives what another party is told.
+    /// Logs the reason, and returns the refusal for another party.
     fn told(&self, version: &ModelVersion, role: Role) -> Refusal {
         tracing::error!(%version, %role, reason = %self, "parameters cannot be released");
         let refused = format!("the parameters of model {version} cannot be released");
@@ -257,9 +275,11 @@ impl NoRelease {
                     "{refused}: a file of the passive party cannot be used; the passive party's log says which and why"
                 ),
             ),
-            Self::NotLinear(_) | Self::Transform(_) | Self::Unfit(_) => Refusal::precondition(format!(
-                "{refused}: the transform in [release] does not go with these parameters; the passive party's log says why"
-            )),
+            Self::NotLinear(_) | Self::Transform(_) | Self::Unfit(_) => {
+                Refusal::precondition(format!(
+                    "{refused}: the transform in [release] does not go with these parameters; the passive party's log says why"
+                ))
+            }
         }
     }
 }
@@ -275,7 +295,7 @@ fn load_or_make(
     (version, role): (&ModelVersion, Role),
     transform: &TransformConfig,
 ) -> Result<Release, NoRelease> {
-    // (k, d); of a sub-model that is not linear its outputs and inputs.
+    // (k, d). For a nonlinear sub-model: its outputs and inputs.
     let shape = (share.model().spec().width() as usize, share.model().features());
     let stored = || -> Result<Option<Release>, NoRelease> {
         let Some(file) = ReleaseFile::read(state)? else { return Ok(None) };
@@ -310,7 +330,7 @@ fn load_or_make(
     .hashed();
     let written = state.json(&file).and_then(|content| state.swap(Revision::default(), &content));
     if written.map_err(ReleaseError)?.is_none() {
-        // Another process was first: what it stored is what is shown.
+        // Another process was first: the release that it stored is shown.
         let gone = || ReleaseError(state.damaged("it was there and is gone"));
         return stored()?.ok_or_else(|| gone().into());
     }
@@ -318,22 +338,28 @@ fn load_or_make(
     Ok(file.release(state, shape)?)
 }
 
-/// What is shown, before it is stored.
+/// A release before it is stored.
 struct Made {
-    /// k × d; `None`: the true ones.
+    /// The weights, k × d; `None` for the true ones.
     weights: Option<DMatrix<f64>>,
     bias_shift: DVector<f64>,
     g: f64,
 }
 
-/// The weights under a transform.
-fn made(w_pas: &DMatrix<f64>, logits: &LogitServer, transform: &TransformConfig) -> Result<Made, NoRelease> {
-    let Rewritten { weights, bias_shift, .. } = rewrite(transform, w_pas, logits.block(), &mut secret())?;
+/// Rewrites the weights by a transform.
+fn made(
+    w_pas: &DMatrix<f64>,
+    logits: &LogitServer,
+    transform: &TransformConfig,
+) -> Result<Made, NoRelease> {
+    let Rewritten { weights, bias_shift, .. } =
+        rewrite(transform, w_pas, logits.block(), &mut secret())?;
     let unfit = || NoRelease::Unfit(transform.name());
     if weights.shape() != w_pas.shape() || bias_shift.len() != w_pas.nrows() {
         return Err(unfit());
     }
-    // A number that is not finite would be written and not read back; g is refused with the weights that make it so.
+    // A number that is not finite would be written but not read back. g is refused with the weights
+    // that make it so.
     let Interpretability { g, .. } = Interpretability::of(w_pas, &weights).map_err(|_| unfit())?;
     if !weights.iter().chain(&bias_shift).all(|v| v.is_finite()) {
         return Err(unfit());
@@ -341,7 +367,7 @@ fn made(w_pas: &DMatrix<f64>, logits: &LogitServer, transform: &TransformConfig)
     Ok(Made { weights: Some(weights), bias_shift, g })
 }
 
-/// What has been released from a state directory, by share and role.
+/// Returns the releases of a state directory, oldest first.
 ///
 /// # Errors
 /// [`ReleaseError`] naming the file.
@@ -349,7 +375,7 @@ pub fn releases(state_dir: impl Into<StateDir>) -> Result<Vec<ReleaseFacts>, Rel
     let dir = dir(state_dir);
     let mut found = Vec::new();
     for name in dir.names()? {
-        // Beside them may lie what a crash left of one that was being written.
+        // Beside them may lie the rest of a file that a crash interrupted.
         if !name.ends_with(".json") {
             continue;
         }
@@ -364,11 +390,13 @@ pub fn releases(state_dir: impl Into<StateDir>) -> Result<Vec<ReleaseFacts>, Rel
             });
         }
     }
-    found.sort_by(|a, b| (a.released_at_s, &a.version, &a.role).cmp(&(b.released_at_s, &b.version, &b.role)));
+    found.sort_by(|a, b| {
+        (a.released_at_s, &a.version, &a.role).cmp(&(b.released_at_s, &b.version, &b.role))
+    });
     Ok(found)
 }
 
-/// Releases as a table for people, oldest first.
+/// Returns releases as a table for people.
 #[must_use]
 pub fn release_table(releases: &[ReleaseFacts]) -> String {
     if releases.is_empty() {

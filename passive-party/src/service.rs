@@ -1,4 +1,4 @@
-//! The gRPC face of the passive party.
+//! The gRPC service of the passive party.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +19,12 @@ use vfl_shared::model::{ShareStore, Staging, StoreError};
 use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
 use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor, Predictions};
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer};
-use vfl_shared::service::{PeerIdentity, ServeError, Unread, caller, off_thread, own_task, serve, until_stopped};
+use vfl_shared::rpc::{
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer,
+};
+use vfl_shared::service::{
+    PeerIdentity, ServeError, Unread, caller, off_thread, own_task, serve, until_stopped,
+};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::state_folder::{FolderError, hold_if_folder};
 use vfl_shared::training::journal::JournalError;
@@ -40,7 +44,7 @@ use crate::release::ReleaseError;
 use crate::training_map::{self, TrainingMapError};
 use crate::transform::TransformError;
 
-/// Why the passive party cannot start, or stopped.
+/// Errors from starting or running the passive party.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The state directory.
@@ -49,13 +53,13 @@ pub enum RunError {
     /// The folder of the state.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The rules of other processes.
+    /// The rules that other processes serve under.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The features.
+    /// The store of the features.
     #[error("[data]: {0}")]
     Features(#[from] FeatureError),
-    /// The releases.
+    /// The stored releases.
     #[error(transparent)]
     Releases(#[from] ReleaseError),
     /// The record of scorings.
@@ -82,18 +86,18 @@ pub enum RunError {
     /// The map that features go through before training.
     #[error("[training]: {0}")]
     TrainingMap(#[from] TrainingMapError),
-    /// A map that is not of these features.
+    /// A map for another number of features.
     #[error("[training]: {0}")]
     Transform(#[from] TransformError),
     /// The address for metrics.
     #[error(transparent)]
     Metrics(#[from] EndpointError),
-    /// The transport.
+    /// The transport of gRPC.
     #[error(transparent)]
     Serve(#[from] ServeError),
 }
 
-/// Questions of one stream that are looked up side by side. More wait on their way here.
+/// The number of questions of one stream that are looked up side by side. More wait in transit.
 const SIDE_BY_SIDE: usize = 8;
 
 struct Service {
@@ -114,7 +118,7 @@ struct Service {
 /// Serves on a bound listener until `shutdown` completes.
 ///
 /// # Errors
-/// [`RunError`] naming what is wrong with the state directory or the transport.
+/// [`RunError`] that names what is wrong with the state directory or the transport.
 pub async fn run(
     settings: Settings,
     listener: TcpListener,
@@ -141,11 +145,21 @@ pub async fn run(
     if let Some(map) = &map {
         logits = logits.with_map(map)?;
     }
-    let disclosure = Disclosure::open(&settings.state_dir, &lock, settings.release, settings.training.transform)?;
+    let disclosure = Disclosure::open(
+        &settings.state_dir,
+        &lock,
+        settings.release,
+        settings.training.transform,
+    )?;
     tracing::info!(features = ?logits.features, "serving logit shares");
     ShareStore::warn_of_other_schemas(&settings.state_dir, logits.features.schema());
     let staging = Staging::of(&settings.state_dir);
-    let importer = Importer::of_passive(staging, logits.store.clone(), logits.features.schema().clone(), map.is_some());
+    let importer = Importer::of_passive(
+        staging,
+        logits.store.clone(),
+        logits.features.schema().clone(),
+        map.is_some(),
+    );
     let service = |stop| Service {
         identity: settings.credentials.identity().clone(),
         disclosure: Arc::new(disclosure),
@@ -175,14 +189,15 @@ pub async fn run(
             () = agreed.replaced() => replaced = true,
         }
     };
-    let served = serve(listener, &settings.credentials, &settings.limits, &monitor, routes, shutdown).await;
+    let served =
+        serve(listener, &settings.credentials, &settings.limits, &monitor, routes, shutdown).await;
     traces.close().await;
     drop(lock);
     served?;
     if replaced { Err(RulesError::Replaced.into()) } else { Ok(()) }
 }
 
-/// Logit shares for the coordinator, counted.
+/// Computes logit shares for the coordinator, and counts them.
 async fn shares(
     logits: &LogitServer,
     predictions: &Predictions,
@@ -236,10 +251,12 @@ impl PassiveParty for Service {
         &self,
         request: Request<Streaming<pb::ComputeLogitsRequest>>,
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
-        let (logits, predictions, tracer) = (self.logits.clone(), self.predictions.clone(), self.tracer.clone());
+        let (logits, predictions, tracer) =
+            (self.logits.clone(), self.predictions.clone(), self.tracer.clone());
         let unread = Unread::of(&request);
         let messages = until_stopped(request.into_inner(), self.stop.clone(), "the passive party");
-        // What ends the questions is the last word, after the answers to all that were taken.
+        // The status that ends the questions is sent last, after the answers to all that were
+        // taken.
         let ended = Arc::new(Mutex::new(None));
         let last = ended.clone();
         let questions = messages.scan((), move |(), message| {
@@ -248,13 +265,15 @@ impl PassiveParty for Service {
             }
             future::ready(message.ok())
         });
-        let last = stream::once(async move { last.lock().unwrap_or_else(PoisonError::into_inner).take() });
+        let last =
+            stream::once(async move { last.lock().unwrap_or_else(PoisonError::into_inner).take() });
         let answers = questions.map(move |message: pb::ComputeLogitsRequest| {
-            let (logits, predictions, tracer) = (logits.clone(), predictions.clone(), tracer.clone());
+            let (logits, predictions, tracer) =
+                (logits.clone(), predictions.clone(), tracer.clone());
             let unread = unread.clone();
             async move {
                 let question = message.question;
-                // The stream is of all predictions: each question names its own trace.
+                // The stream carries all predictions, so each question names its own trace.
                 let parent = Context::from_wire(&message.trace_context);
                 let answer = async move {
                     let shares = Box::pin(async {
@@ -273,8 +292,12 @@ impl PassiveParty for Service {
                 })
             }
         });
-        let answers = answers.buffer_unordered(SIDE_BY_SIDE).map(|answered| answered.map(|(answer, _)| answer));
-        Ok(Response::new(Box::pin(answers.chain(last.filter_map(|status| future::ready(status.map(Err)))))))
+        let answers = answers
+            .buffer_unordered(SIDE_BY_SIDE)
+            .map(|answered| answered.map(|(answer, _)| answer));
+        Ok(Response::new(Box::pin(
+            answers.chain(last.filter_map(|status| future::ready(status.map(Err)))),
+        )))
     }
 
     type TrainStream = Responses<pb::TrainingReply>;
@@ -304,7 +327,9 @@ impl PassiveParty for Service {
                 () = stop.cancelled() => Err(Refusal::unavailable("the passive party is stopping")),
             };
             match ended {
-                Ok(outcome) => tracing::info!(version = %outcome.version, "this party's share is stored and confirmed"),
+                Ok(outcome) => {
+                    tracing::info!(version = %outcome.version, "this party's share is stored and confirmed")
+                }
                 Err(refusal) => {
                     tracing::warn!(caller = %coordinator, reason = %refusal, "training ended without a model");
                     let _ = replies.send(Err(refusal.into())).await;
@@ -350,7 +375,8 @@ impl PassiveParty for Service {
         let request = request.into_inner();
         let party = WireError::party_name("active_party", request.active_party)?;
         let importer = self.importer.clone();
-        let (staged, share) = off_thread("publishing", move || importer.staged(&party, &request.class_names)).await?;
+        let (staged, share) =
+            off_thread("publishing", move || importer.staged(&party, &request.class_names)).await?;
         let features = share.model().features() as u32;
         let sub_model = Some(share.model().spec().clone());
         Ok(Response::new(StagedShare { digest: staged.digest, features, sub_model }.into()))
@@ -365,7 +391,10 @@ impl PassiveParty for Service {
         let party = WireError::party_name("active_party", request.active_party)?;
         let version = WireError::model_version(request.model_version)?;
         let (importer, named, of) = (self.importer.clone(), version.clone(), party.clone());
-        off_thread("publishing", move || importer.publish(&of, &request.class_names, &named, &request.digest)).await?;
+        off_thread("publishing", move || {
+            importer.publish(&of, &request.class_names, &named, &request.digest)
+        })
+        .await?;
         tracing::info!(%version, active_party = %party, caller = %coordinator, "imported parameters are confirmed");
         Ok(Response::new(pb::PublishStagedResponse {}))
     }
@@ -386,12 +415,16 @@ impl PassiveParty for Service {
         request: Request<pb::LendSharesRequest>,
     ) -> Result<Response<pb::LendSharesResponse>, Status> {
         let caller = caller(&request)?;
-        // Before anything else is said of versions and records.
+        // Checked before anything else is said about versions and records.
         self.collusion.allows(&caller)?;
         let request = request.into_inner();
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         if !(1..=MAX_ROWS).contains(&ids.len()) {
-            return Err(Refusal::invalid(format!("a request takes 1 to {MAX_ROWS} records, {} came", ids.len())).into());
+            return Err(Refusal::invalid(format!(
+                "a request takes 1 to {MAX_ROWS} records, {} came",
+                ids.len()
+            ))
+            .into());
         }
         let version = WireError::model_version(request.model_version)?;
         let lent = self.collusion.lend(&self.logits, &caller, &version, &ids).await?;
@@ -406,7 +439,8 @@ impl PassiveParty for Service {
     ) -> Result<Response<Self::EvaluateReconstructionStream>, Status> {
         let auditor = caller(&request)?;
         if !self.audits_allowed {
-            let message = "audits are not allowed here; the operator may set `allowed = true` in [audit]";
+            let message =
+                "audits are not allowed here; the operator may set `allowed = true` in [audit]";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
         }
         let mut asks = request.into_inner();
@@ -414,7 +448,9 @@ impl PassiveParty for Service {
             (self.logits.clone(), self.evaluations.clone(), self.disclosure.clone());
         let (answers, outgoing) = mpsc::channel(4);
         tokio::spawn(async move {
-            if let Err(status) = evaluate(&logits, &evaluations, &disclosure, &mut asks, &answers).await {
+            if let Err(status) =
+                evaluate(&logits, &evaluations, &disclosure, &mut asks, &answers).await
+            {
                 tracing::info!(auditor = %auditor, reason = %status.message(), "scoring refused");
                 let _ = answers.send(Err(status)).await;
             }

@@ -1,5 +1,6 @@
-//! The map that features go through before a model is trained on them (R section VII-A): made once for a state directory and
-//! kept there, since every model stored beside it is of features under this very map.
+//! The map that features go through before a model is trained on them (R section VII-A). It is made
+//! once for a state directory and kept there, since every model stored beside it is of features
+//! under this very map.
 
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ use crate::transform::{FeatureMap, TransformConfig, TransformError};
 
 const SCHEMA: u32 = 1;
 
-/// Why there is no map.
+/// Errors from reading or making the map.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainingMapError {
     /// The file of the map, or the directory.
@@ -31,25 +32,25 @@ pub enum TrainingMapError {
     Other {
         /// The state directory.
         dir: PathBuf,
-        /// What is stored.
+        /// The stored transform.
         stored: String,
-        /// What the config says.
+        /// The configured transform.
         configured: String,
     },
-    /// A map that no model was trained under, of another transform.
+    /// A map of another transform, under which no model was trained.
     #[error(
         "{} holds the map of {stored}, `transform` is now {configured}; no model was trained under it yet: remove that file, or \
          set `transform` back", path.display()
     )]
     Unused {
-        /// The file.
+        /// The file of the map.
         path: PathBuf,
-        /// What is stored.
+        /// The stored transform.
         stored: String,
-        /// What the config says.
+        /// The configured transform.
         configured: String,
     },
-    /// Models and no map of them.
+    /// Models without their map.
     #[error(
         "there are models in {} and no feature_map.json, `transform` is {configured}: restore that file from a backup if the \
          models were trained under it; if they were trained on the features as they are, set `transform` to none, or name \
@@ -58,15 +59,15 @@ pub enum TrainingMapError {
     Missing {
         /// The state directory.
         dir: PathBuf,
-        /// What the config says.
+        /// The configured transform.
         configured: String,
     },
-    /// No map of the features.
+    /// A transform that is not a map of the features.
     #[error(transparent)]
     Transform(#[from] TransformError),
 }
 
-/// The content of the file. Whoever has it undoes the transform.
+/// The content of the file. Anyone who has it can undo the transform.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MapFile {
@@ -76,7 +77,7 @@ struct MapFile {
     matrix: Vec<Vec<f64>>,
     /// t, d values.
     shift: Vec<f64>,
-    /// Of this file with an empty hash, so that a changed digit is found.
+    /// The hash of this file with an empty hash, so that a changed digit is found.
     sha256: String,
 }
 
@@ -88,19 +89,20 @@ impl MapFile {
     }
 }
 
-/// A generator for maps that are made to see whether they can be.
+/// Creates a generator for maps that are made only to check that they can be.
 pub(crate) fn trial() -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(0)
 }
 
-/// A generator seeded by the operating system.
+/// Creates a generator seeded by the operating system.
 pub(crate) fn secret() -> ChaCha20Rng {
     let mut seed = [0; 32];
     rand::rng().fill_bytes(&mut seed);
     ChaCha20Rng::from_seed(seed)
 }
 
-/// Checks that a state directory and a config agree, without making anything. `features` is this party's d.
+/// Checks that a state directory and a config agree, without making anything. `features` is this
+/// party's d.
 ///
 /// # Errors
 /// As [`open`].
@@ -115,10 +117,10 @@ pub fn check(
     }
 }
 
-/// Whether a model can be trained on `features` features under a transform.
+/// Checks that a model can be trained on `features` features under a transform.
 ///
 /// # Errors
-/// Why not, as [`FeatureMap::new`] says.
+/// The reason, as from [`FeatureMap::new`].
 pub fn possible(config: &TransformConfig, features: usize) -> Result<(), TransformError> {
     match config {
         TransformConfig::None {} => Ok(()),
@@ -126,12 +128,13 @@ pub fn possible(config: &TransformConfig, features: usize) -> Result<(), Transfo
     }
 }
 
-/// The map of a state directory, made now if there is none yet; `None` for `none`, which leaves no file. Of several processes that
-/// share the state the first makes it, and the others take that one.
+/// Opens the map of a state directory, and makes it if there is none yet; `None` for `none`, which
+/// leaves no file. Of several processes that share the state, the first makes the map, and the
+/// others take that one.
 ///
 /// # Errors
-/// [`TrainingMapError`]: a transform that is no map of `features` features, a directory whose models belong to another one, a
-/// damaged file, or a disk that refuses.
+/// [`TrainingMapError`]: a transform that is not a map of `features` features, a directory whose
+/// models belong to another one, a damaged file, or a disk that refuses.
 pub fn open(
     state_dir: impl Into<StateDir>,
     config: &TransformConfig,
@@ -163,7 +166,8 @@ fn state_file(state_dir: &StateDir) -> StateFile {
     state_dir.file("feature_map.json", fix)
 }
 
-/// The map on disk, if there is one; an error if it or the models there are of another transform than `config`.
+/// Reads the map on disk, if there is one. Fails if it or the models there belong to another
+/// transform than `config`.
 fn stored(
     state_dir: &StateDir,
     config: &TransformConfig,
@@ -178,9 +182,12 @@ fn stored(
         })
     };
     let Some(file) = state.read_versioned::<MapFile>(SCHEMA)? else {
-        // Models without a map are of the features as they are, or the map is lost.
+        // Models without a map were trained on unchanged features, or their map is lost.
         if *config != (TransformConfig::None {}) && holds_models(state_dir)? {
-            return Err(TrainingMapError::Missing { dir: state_dir.path(), configured: config.to_string() });
+            return Err(TrainingMapError::Missing {
+                dir: state_dir.path(),
+                configured: config.to_string(),
+            });
         }
         return Ok(None);
     };
@@ -195,7 +202,10 @@ fn stored(
         return other(file.transform.to_string());
     }
     if d != features {
-        return other(format!("{} for {d} features (this party now holds {features})", file.transform.name()));
+        return other(format!(
+            "{} for {d} features (this party now holds {features})",
+            file.transform.name()
+        ));
     }
     let matrix = DMatrix::from_row_iterator(d, d, file.matrix.into_iter().flatten());
     Ok(Some(FeatureMap::from_parts(matrix, DVector::from_vec(file.shift))?))
@@ -226,7 +236,10 @@ mod tests {
         for other in [TransformConfig::Negate {}, NONE] {
             let refused = open(dir.path(), &other, 3).unwrap_err().to_string();
             assert!(refused.contains("complement") && refused.contains(other.name()), "{refused}");
-            assert!(refused.contains("no model was trained") && refused.contains("feature_map.json"), "{refused}");
+            assert!(
+                refused.contains("no model was trained") && refused.contains("feature_map.json"),
+                "{refused}"
+            );
             assert_eq!(check(dir.path(), &other, 3).unwrap_err().to_string(), refused);
         }
         let refused = open(dir.path(), &COMPLEMENT, 4).unwrap_err().to_string();
@@ -234,7 +247,10 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(state_file(&dir.path().into()).path()).unwrap().permissions().mode();
+            let mode = std::fs::metadata(state_file(&dir.path().into()).path())
+                .unwrap()
+                .permissions()
+                .mode();
             assert_eq!(mode & 0o777, 0o600);
         }
     }
@@ -255,9 +271,14 @@ mod tests {
 
     #[test]
     fn maps_are_told_apart() {
-        let digest = |config: &TransformConfig| FeatureMap::new(config, 3, &mut trial()).unwrap().digest();
+        let digest =
+            |config: &TransformConfig| FeatureMap::new(config, 3, &mut trial()).unwrap().digest();
         let selective = TransformConfig::Selective { features: vec![0, 1, 2] };
-        assert_ne!(digest(&COMPLEMENT), digest(&TransformConfig::Negate {}), "the same H, another t");
+        assert_ne!(
+            digest(&COMPLEMENT),
+            digest(&TransformConfig::Negate {}),
+            "the same H, another t"
+        );
         assert_eq!(digest(&COMPLEMENT), digest(&selective), "the same map by another name");
         assert_ne!(digest(&COMPLEMENT), digest(&NONE));
     }
@@ -267,18 +288,29 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         open(dir.path(), &COMPLEMENT, 2).unwrap();
         let content = std::fs::read_to_string(state_file(&dir.path().into()).path()).unwrap();
-        for bad in [content.replacen("-1.0", "-1.5", 1), content[..content.len() / 2].to_owned(), "{}".to_owned()] {
+        for bad in [
+            content.replacen("-1.0", "-1.5", 1),
+            content[..content.len() / 2].to_owned(),
+            "{}".to_owned(),
+        ] {
             assert_ne!(bad, content);
             std::fs::write(state_file(&dir.path().into()).path(), bad).unwrap();
             let refused = open(dir.path(), &COMPLEMENT, 2).unwrap_err().to_string();
-            assert!(refused.contains("feature_map.json") && refused.contains("damaged"), "{refused}");
+            assert!(
+                refused.contains("feature_map.json") && refused.contains("damaged"),
+                "{refused}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_map_of_features_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let refused = check(dir.path(), &TransformConfig::LeastSquaresOptimal {}, 2).unwrap_err().to_string();
-        assert!(refused.contains("least_squares_optimal") && refused.contains("trained parameters"), "{refused}");
+        let refused =
+            check(dir.path(), &TransformConfig::LeastSquaresOptimal {}, 2).unwrap_err().to_string();
+        assert!(
+            refused.contains("least_squares_optimal") && refused.contains("trained parameters"),
+            "{refused}"
+        );
     }
 }

@@ -13,8 +13,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{
-    Combiner, HeadLearner, ModelConfig, PartyLearner, Settings, SubModel, TrainingConfig, TrainingValues,
-    cross_entropy, heads, kinds,
+    Combiner, HeadLearner, ModelConfig, PartyLearner, Settings, SubModel, TrainingConfig,
+    TrainingValues, cross_entropy, heads, kinds,
 };
 use vfl_shared::types::FeatureBlock;
 
@@ -41,7 +41,9 @@ fn shapes() -> [Shape; 3] {
     let j = settings(serde_json::json!({ "hidden": [8, 8] }));
     let p = settings(serde_json::json!({ "hidden": [128], "activation": "relu" }));
     let image = settings(serde_json::json!({ "channels": 3, "height": 32 }));
-    let model = |combiner, kind, width, settings| ModelConfig::new(combiner, kind, width, settings).expect("a model");
+    let model = |combiner, kind, width, settings| {
+        ModelConfig::new(combiner, kind, width, settings).expect("a model")
+    };
     [
         Shape {
             name: "J, 2 x (18-8-8-6), summed",
@@ -75,7 +77,10 @@ fn main() {
     if !std::env::args().any(|a| a == "--bench") {
         return;
     }
-    println!("{:<40} {:>8} {:>16} {:>24}", "", "threads", "ms a step of 64", "us a record, outputs");
+    println!(
+        "{:<40} {:>8} {:>16} {:>24}",
+        "", "threads", "ms a step of 64", "us a record, outputs"
+    );
     for threads in [1, std::thread::available_parallelism().map_or(1, usize::from)] {
         // Perceptrons take one thread whatever there are.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
@@ -87,7 +92,8 @@ fn row(shape: &Shape, threads: usize) {
     let Shape { name, model, features, classes, steps, records } = shape;
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let mut block = |n: usize| DMatrix::from_fn(*features, n, |_, _| rng.random::<f64>());
-    let values = TrainingValues { model: model.clone(), learning_rate: 1e-3, ..TrainingValues::default() };
+    let values =
+        TrainingValues { model: model.clone(), learning_rate: 1e-3, ..TrainingValues::default() };
     let config = TrainingConfig::try_from(values).expect("a training");
     let k = *classes as u32;
     let party = model.sub_model(k).expect("a sub-model");
@@ -102,9 +108,13 @@ fn row(shape: &Shape, threads: usize) {
     let labels: Vec<u32> = (0..BATCH as u32).map(|n| n % k).collect();
     let positions: Vec<u32> = (0..BATCH as u32).collect();
     let mut step = || {
-        let shares = learners.iter_mut().map(|party| party.shares(&positions, false).expect("shares")).collect();
+        let shares = learners
+            .iter_mut()
+            .map(|party| party.shares(&positions, false).expect("shares"))
+            .collect();
         let (_, gradient, _) = cross_entropy(head.logits(shares, false).expect("logits"), &labels);
-        for (party, gradient) in learners.iter_mut().zip(head.update(gradient).expect("gradients")) {
+        for (party, gradient) in learners.iter_mut().zip(head.update(gradient).expect("gradients"))
+        {
             party.update(gradient.matrix()).expect("a step");
         }
     };
@@ -113,7 +123,8 @@ fn row(shape: &Shape, threads: usize) {
     let many = block(*records);
     let parameters = learners[0].parameters(false).expect("parameters");
     let model: Box<dyn SubModel> = kinds::restore(&parameters).expect("a sub-model");
-    let us = best(3, || drop(black_box(model.outputs(&many).expect("outputs")))) * 1e6 / *records as f64;
+    let us =
+        best(3, || drop(black_box(model.outputs(&many).expect("outputs")))) * 1e6 / *records as f64;
     println!("{name:<40} {threads:>8} {ms:>16.3} {us:>24.2}");
 }
 

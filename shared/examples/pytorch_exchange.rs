@@ -19,7 +19,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("mlp_embedding", "mlp", r#"{"activation":"relu","hidden":[128]}"#, 64, 392, false),
         ("linear", "softmax_regression", "{}", 6, 18, true),
         ("residual_embedding", "residual", r#"{"channels":3,"height":32}"#, 64, 1536, false),
-        ("residual", "residual", r#"{"channels":1,"height":9,"blocks":1,"filters":[4,6,8]}"#, 10, 63, true),
+        (
+            "residual",
+            "residual",
+            r#"{"channels":1,"height":9,"blocks":1,"filters":[4,6,8]}"#,
+            10,
+            63,
+            true,
+        ),
     ] {
         let settings: Settings = serde_json::from_str(settings)?;
         let spec = SubModelSpec::new(kind, width, settings)?;
@@ -30,10 +37,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let inputs = DMatrix::from_fn(features, 3, |_, _| rng.random::<f64>());
         let outputs = model.outputs(&inputs)?.into_matrix();
-        let names = |what: &str, n: usize| (1..=n).map(|i| format!("{what}{i}")).collect::<Vec<_>>();
-        let file = NetworkFile::of(&*model, &names("x", features), &names("class ", width as usize));
+        let names =
+            |what: &str, n: usize| (1..=n).map(|i| format!("{what}{i}")).collect::<Vec<_>>();
+        let file =
+            NetworkFile::of(&*model, &names("x", features), &names("class ", width as usize));
         std::fs::write(dir.join(format!("{name}.safetensors")), file.to_bytes()?)?;
-        let rows = |of: &DMatrix<f64>| of.column_iter().map(|c| c.iter().copied().collect()).collect::<Vec<Vec<f64>>>();
+        let rows = |of: &DMatrix<f64>| {
+            of.column_iter().map(|c| c.iter().copied().collect()).collect::<Vec<Vec<f64>>>()
+        };
         let records = serde_json::json!({ "inputs": rows(&inputs), "outputs": rows(&outputs) });
         std::fs::write(dir.join(format!("{name}.json")), records.to_string())?;
     }

@@ -1,4 +1,4 @@
-//! What the command lines of all binaries have in common: exit codes and the last words.
+//! The common parts of all command lines: exit codes and error output.
 
 mod adopt;
 mod alignments;
@@ -31,43 +31,43 @@ pub use parameters::{ExportArgs, StagingArgs, import_failure, known_classes};
 pub use rules::ReplaceRulesArgs;
 pub use texts::{CompletionsArgs, ManArgs, completions};
 
-/// What the settings of all parties have in common.
+/// The common interface of the settings of all parties.
 pub trait PartySettings: Sized {
-    /// Reads a config file and everything it names: where to listen, and the settings.
+    /// Reads a config file and everything it names: the address to listen on, and the settings.
     ///
     /// # Errors
-    /// [`ConfigError`] naming the file and what is wrong in it.
+    /// [`ConfigError`] with the file and what is wrong in it.
     fn read(path: &Path) -> Result<(SocketAddr, Self), ConfigError>;
 
-    /// The party's certificate and key.
+    /// Returns the party's certificate and key.
     fn credentials(&self) -> &Credentials;
 
-    /// Where the party keeps its state.
+    /// Returns the place of the party's state: a folder or a database.
     fn state_dir(&self) -> StateDir;
 
-    /// What all processes that share the state serve under.
+    /// Returns the rules that all processes that share the state must have in common.
     fn rules(&self) -> CommonRules {
         CommonRules::new([])
     }
 
-    /// What the operator should know of settings that are good, a line each: `check` prints it.
+    /// Returns remarks on valid settings for the operator, a line each: `check` prints them.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether what the config names and is not on this machine can be reached, such as a feature store.
+    /// Checks that remote resources in the config, such as a feature store, can be reached.
     ///
     /// # Errors
-    /// What cannot, and why.
+    /// A message that names the unreachable resource and the reason.
     fn reach(&self) -> impl Future<Output = Result<(), String>> + Send {
         async { Ok(()) }
     }
 }
 
-/// Completes when a service shall stop.
+/// A future that completes when the service must stop.
 pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The options of `serve`, alike for the three parties.
+/// The options of `serve`, the same for the three parties.
 #[derive(Debug, clap::Args)]
 pub struct ServeArgs {
     /// The config file (TOML).
@@ -79,11 +79,15 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Starts logging, reads the config, binds its address and runs the service until SIGINT or SIGTERM.
+    /// Starts logging, reads the config, binds its address and runs the service until SIGINT or
+    /// SIGTERM.
     ///
     /// # Errors
-    /// [`CliError`]: what is wrong with the config, why the address cannot be bound, or why the service ended.
-    pub async fn serve<S, E, F>(&self, run: impl FnOnce(S, TcpListener, Shutdown) -> F) -> Result<(), CliError>
+    /// [`CliError`] if the config is invalid, the address cannot be bound, or the service fails.
+    pub async fn serve<S, E, F>(
+        &self,
+        run: impl FnOnce(S, TcpListener, Shutdown) -> F,
+    ) -> Result<(), CliError>
     where
         S: PartySettings,
         E: std::fmt::Display,
@@ -92,10 +96,10 @@ impl ServeArgs {
         self.serve_with(Ok, run).await
     }
 
-    /// The same with settings that `adjust` changes, or refuses as bad input.
+    /// Like [`ServeArgs::serve`], with settings that `adjust` changes, or rejects as bad input.
     ///
     /// # Errors
-    /// As [`ServeArgs::serve`], and what `adjust` says.
+    /// As [`ServeArgs::serve`], and the error of `adjust`.
     pub async fn serve_with<S, E, F>(
         &self,
         adjust: impl FnOnce(S) -> Result<S, CliError>,
@@ -116,22 +120,23 @@ impl ServeArgs {
     }
 }
 
-/// The options of `check`, alike for the three parties.
+/// The options of `check`, the same for the three parties.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
     /// The config file (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// Ask the service at the config's address whether it serves.
+    /// Also check that the service at the config's address serves.
     #[arg(long)]
     health: bool,
 }
 
 impl CheckArgs {
-    /// Reads the config, says that it is good, and if asked whether the service it describes is up.
+    /// Checks the config and reports the result. If asked, also checks that the service it
+    /// describes is up.
     ///
     /// # Errors
-    /// [`CliError`]: what is wrong with the config, or why the service cannot be reached.
+    /// [`CliError`] if the config is invalid, or the service cannot be reached.
     pub async fn run<S: PartySettings>(&self) -> Result<(), CliError> {
         use std::io::Write;
         let (listen, settings) = S::read(&self.config).map_err(CliError::input)?;
@@ -145,7 +150,7 @@ impl CheckArgs {
     }
 }
 
-/// The options of `trainings`, alike for the parties that keep a journal of them.
+/// The options of `trainings`, the same for the parties that keep a journal of them.
 #[derive(Debug, clap::Args)]
 pub struct TrainingsArgs {
     /// The config file (TOML), which names the state directory.
@@ -160,11 +165,12 @@ impl TrainingsArgs {
     /// Prints the journal of the state directory that the config names. The service may be running.
     ///
     /// # Errors
-    /// [`CliError`]: what is wrong with the config, or why the journal cannot be read.
+    /// [`CliError`] if the config is invalid, or the journal cannot be read.
     pub fn run<S: PartySettings>(&self) -> Result<(), CliError> {
         use std::io::Write;
         let (_, settings) = S::read(&self.config).map_err(CliError::input)?;
-        let trainings = Journal::list(settings.state_dir().below("trainings")).map_err(CliError::failed)?;
+        let trainings =
+            Journal::list(settings.state_dir().below("trainings")).map_err(CliError::failed)?;
         let text = match self.json {
             true => serde_json::to_string(&trainings).map_err(CliError::failed)? + "\n",
             false => training_table(&trainings),
@@ -173,7 +179,7 @@ impl TrainingsArgs {
     }
 }
 
-/// One line a training.
+/// Returns a table with one line for each training.
 fn training_table(trainings: &[Training]) -> String {
     use std::fmt::Write;
     if trainings.is_empty() {
@@ -209,24 +215,25 @@ fn training_table(trainings: &[Training]) -> String {
     out
 }
 
-/// Why a command failed, and with it the exit code.
+/// The errors of a command, each with its exit code.
 #[derive(Debug)]
 pub enum CliError {
     /// Bad input: a file, an option, a setting. Exit code 2.
     Input(String),
-    /// The work failed. Exit code 1.
+    /// The command failed. Exit code 1.
     Failed(String),
-    /// The work is done, and what came of it is not what was demanded: which demand, and what to do next. Exit code 3.
+    /// The command succeeded, but its result does not meet a demand: the message names the demand
+    /// and the next step. Exit code 3.
     Unmet(String),
 }
 
 impl CliError {
-    /// Bad input.
+    /// Creates an error of bad input.
     pub fn input(error: impl std::fmt::Display) -> Self {
         Self::Input(error.to_string())
     }
 
-    /// The work failed.
+    /// Creates an error of a failed command.
     pub fn failed(error: impl std::fmt::Display) -> Self {
         Self::Failed(error.to_string())
     }
@@ -235,14 +242,17 @@ impl CliError {
 impl std::fmt::Display for CliError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Input(message) | Self::Failed(message) | Self::Unmet(message) => f.write_str(message),
+            Self::Input(message) | Self::Failed(message) | Self::Unmet(message) => {
+                f.write_str(message)
+            }
         }
     }
 }
 
 impl std::error::Error for CliError {}
 
-/// The exit code of a command: 0 done, 1 failed, 2 bad input, 3 a demand is not met; all but the first are told on standard error.
+/// Returns the exit code of a command: 0 done, 1 failed, 2 bad input, 3 a demand is not met. Prints
+/// all errors to standard error.
 #[must_use]
 pub fn exit(result: Result<(), CliError>) -> ExitCode {
     use std::io::Write;
@@ -260,13 +270,14 @@ pub fn exit(result: Result<(), CliError>) -> ExitCode {
     }
 }
 
-/// How long threads of a command's own may take once it has ended.
+/// The time that a command's remaining threads have once it has ended.
 const REST: Duration = Duration::from_secs(1);
 
-/// Runs the command of a party, and gives the exit code of [`exit`].
+/// Runs the command of a party, and returns the exit code of [`exit`].
 ///
-/// Threads that wait for the system cannot be cancelled: a name server that does not answer keeps the look-up of a peer for 10 s
-/// and longer. The process ends a second after the command, whether or not they have come back.
+/// Threads that wait for the system cannot be cancelled: a name server that does not answer keeps
+/// the look-up of a peer for 10 s and longer. The process ends a second after the command, even if
+/// such threads are still waiting.
 #[must_use]
 pub fn run(command: impl Future<Output = Result<(), CliError>>) -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
@@ -283,20 +294,29 @@ pub fn run(command: impl Future<Output = Result<(), CliError>>) -> ExitCode {
 /// # Errors
 /// [`CliError::Failed`] naming the address and the likely cause.
 async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|e| CliError::Failed(format!("cannot listen on {address}: {e} (is another process using the port?)")))
+    TcpListener::bind(address).await.map_err(|e| {
+        CliError::Failed(format!(
+            "cannot listen on {address}: {e} (is another process using the port?)"
+        ))
+    })
 }
 
-/// `check`: says that the config is good, and if asked whether the service it describes is up.
+/// Runs `check`: reports that the config is valid. If asked, also checks that the service it
+/// describes is up.
 ///
 /// # Errors
 /// [`CliError::Failed`] when the service is not reachable or does not serve.
-async fn check(path: &Path, listen: SocketAddr, credentials: &Credentials, health: bool) -> Result<String, CliError> {
+async fn check(
+    path: &Path,
+    listen: SocketAddr,
+    credentials: &Credentials,
+    health: bool,
+) -> Result<String, CliError> {
     let identity = credentials.identity();
-    let mut said = format!("{}: good; this is {} ({})", path.display(), identity.words(), identity.uri());
+    let mut said =
+        format!("{}: good; this is {} ({})", path.display(), identity.words(), identity.uri());
     if health {
-        // A service that listens on every address is asked on loopback.
+        // The health of a service that listens on every address is checked on loopback.
         let mut address = listen;
         if address.ip().is_unspecified() {
             address.set_ip(match address {
@@ -304,7 +324,11 @@ async fn check(path: &Path, listen: SocketAddr, credentials: &Credentials, healt
                 SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
             });
         }
-        let peer = Peer { role: identity.role(), name: identity.name().clone(), address: address.to_string() };
+        let peer = Peer {
+            role: identity.role(),
+            name: identity.name().clone(),
+            address: address.to_string(),
+        };
         check_health(credentials, &peer, Duration::from_secs(5)).await.map_err(CliError::failed)?;
         said.push_str(&format!("\n{peer} serves"));
     }

@@ -1,20 +1,20 @@
-//! Times of the wall clock, as files keep them and people read them.
+//! Times of the wall clock, for files and for display.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Whole seconds since 1970 by this machine's clock; 0 before.
+/// Returns the whole seconds since 1970 by this machine's clock; 0 before.
 #[must_use]
 pub fn now() -> i64 {
     seconds(SystemTime::now())
 }
 
-/// Whole seconds since 1970, 0 before.
+/// Returns the whole seconds since 1970 at a time, 0 before.
 #[must_use]
 pub fn seconds(at: SystemTime) -> i64 {
     at.duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// `2026-11-21 20:37:46`, of the Gregorian calendar, UTC; of seconds since 1970.
+/// Formats seconds since 1970 as `2026-11-21 20:37:46`, in UTC and the Gregorian calendar.
 #[must_use]
 pub fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -35,5 +35,11 @@ pub fn utc(seconds: u64) -> String {
         month += 1;
     }
     let year = year + 400 * cycles;
-    format!("{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}", day + 1, rest / 3600, rest / 60 % 60, rest % 60)
+    format!(
+        "{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}",
+        day + 1,
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
 }

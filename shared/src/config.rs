@@ -1,5 +1,5 @@
-//! What the parties' config files have in common: TOML, unknown keys refused. Relative paths start at the
-//! working directory of the process.
+//! The common parts of the parties' config files: TOML, unknown keys refused. Relative paths start
+//! at the working directory of the process.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,59 +14,60 @@ use crate::service::{Credentials, Peer, Role, TlsError};
 pub use crate::service::{Limits, TlsFiles};
 use crate::types::PartyName;
 
-/// Why a config file was refused.
+/// Errors from reading a config file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the config file {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The path of the config file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// The file is not what it should be; the message names line, column and key, and shows no value: it may be a password.
+    /// The file is invalid. The message names line, column and key, and shows no value, which may
+    /// be a password.
     #[error("config file {}: {message}", path.display())]
     Parse {
-        /// The file.
+        /// The path of the config file.
         path: PathBuf,
-        /// What and where.
+        /// The error and its position.
         message: String,
     },
-    /// The certificates it names are refused.
+    /// The certificates that it names are refused.
     #[error("config file {}, [tls]: {source}", path.display())]
     Tls {
-        /// The file.
+        /// The path of the config file.
         path: PathBuf,
-        /// Why.
+        /// The reason for the refusal.
         source: TlsError,
     },
-    /// The certificate is another role's.
+    /// The certificate belongs to another role.
     #[error("config file {}, [tls]: the certificate is one of role {found}, this is the config of role {expected}", path.display())]
     Role {
-        /// The file.
+        /// The path of the config file.
         path: PathBuf,
-        /// Role of the certificate.
+        /// The role of the certificate.
         found: &'static str,
-        /// Role of the program.
+        /// The role of the program.
         expected: &'static str,
     },
-    /// A value that contradicts another.
+    /// A value is invalid or contradicts another.
     #[error("config file {}: {message}", path.display())]
     Value {
-        /// The file.
+        /// The path of the config file.
         path: PathBuf,
-        /// What and how to mend it.
+        /// The error and how to fix it.
         message: String,
     },
 }
 
-/// A config file and where it lies.
+/// A config file and its path.
 #[derive(Debug, Clone)]
 pub struct ConfigFile<T> {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its content.
+    /// The content of the file.
     pub values: T,
 }
 
@@ -76,44 +77,48 @@ impl<T: DeserializeOwned> ConfigFile<T> {
     /// # Errors
     /// [`ConfigError::Read`] or [`ConfigError::Parse`], naming file, line and key.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         Self::parse(path, &text)
     }
 
-    /// Reads the text of a file; `path` stands for it in errors.
+    /// Parses the text of a file; `path` names it in errors.
     ///
     /// # Errors
     /// [`ConfigError::Parse`], naming file, line and key.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
-        let values = toml::from_str(text)
-            .map_err(|e| ConfigError::Parse { path: path.to_owned(), message: parse_message(text, e) })?;
+        let values = toml::from_str(text).map_err(|e| ConfigError::Parse {
+            path: path.to_owned(),
+            message: parse_message(text, e),
+        })?;
         Ok(Self { path: path.to_owned(), values })
     }
 }
 
-/// What is wrong and where, without the text of the line, which the library's own message shows: a ledger's URL may hold a
-/// password.
+/// Returns the error and its position, without the text of the line, which the library's own
+/// message shows: a ledger's URL may hold a password.
 fn parse_message(text: &str, mut error: toml::de::Error) -> String {
     let found = error.span().and_then(|span| text.get(span));
     let reason = hide(without_value(error.message().trim()), text, found);
     let start = error.span().map(|span| span.start);
     error.set_input(None);
     let shown = error.to_string();
-    // The library names the keys it was under, if it had come so far.
+    // The library names the enclosing keys, if it had parsed that far.
     let under = shown.rsplit_once("\nin `").and_then(|(_, keys)| keys.trim_end().strip_suffix('`'));
     let before = start.and_then(|at| text.get(..at));
     let line = before.map_or("", |before| before.rsplit('\n').next().unwrap_or(before));
     let key = under.map(str::to_owned).or_else(|| key_of(text, before?));
-    let place = before.map(|b| format!("line {}, column {}", b.matches('\n').count() + 1, line.chars().count() + 1));
+    let place = before.map(|b| {
+        format!("line {}, column {}", b.matches('\n').count() + 1, line.chars().count() + 1)
+    });
     let key = key.map(|key| format!("key `{key}`"));
     let place: Vec<String> = place.into_iter().chain(key).collect();
     if place.is_empty() { reason } else { format!("{}: {reason}", place.join(", ")) }
 }
 
-/// The key of the line at the end of `before`, if it begins with a bare one.
+/// Returns the key of the line at the end of `before`, if it begins with a bare one.
 fn key_of(text: &str, before: &str) -> Option<String> {
-    // Inside of a text of several lines, anything may look like a key.
+    // Inside a multi-line text, anything may look like a key.
     if before.contains("\"\"\"") || before.contains("'''") {
         return None;
     }
@@ -123,8 +128,9 @@ fn key_of(text: &str, before: &str) -> Option<String> {
     (!key.is_empty() && key.chars().all(bare)).then(|| key.to_owned())
 }
 
-/// The reason without the value it is about, which a type of ours may name in its own words (`party "x" is not a valid name`), and
-/// without any text of the file that may be an address.
+/// Returns the reason without the value that it is about, which a type of ours may quote in its own
+/// message (`party "x" is not a valid name`), and without any text of the file that may be an
+/// address.
 fn hide(mut reason: String, text: &str, found: Option<&str>) -> String {
     fn texts(value: &toml::Value, all: &mut Vec<String>) {
         match value {
@@ -147,7 +153,7 @@ fn hide(mut reason: String, text: &str, found: Option<&str>) -> String {
         for quoted in [format!("{value:?}"), format!("`{value}`"), format!("'{value}'")] {
             reason = reason.replace(&quoted, "\"…\"");
         }
-        // A short one without quotes would be found in the middle of words.
+        // A short text without quotes would be found in the middle of words.
         if value.len() > 3 {
             reason = reason.replace(value.as_str(), "…");
         }
@@ -155,12 +161,12 @@ fn hide(mut reason: String, text: &str, found: Option<&str>) -> String {
     reason
 }
 
-/// serde's messages without the value found: `invalid type: VALUE, expected KIND` and its like.
+/// Removes the value from serde's messages: `invalid type: VALUE, expected KIND` and its like.
 fn without_value(reason: &str) -> String {
     let kinds = ["invalid type", "invalid value", "invalid length", "unknown variant"];
     match (kinds.iter().find(|kind| reason.starts_with(**kind)), reason.rfind(", expected ")) {
         (Some(&kind), Some(expected)) => {
-            // What is expected of a variant is a list, which holds no value of the file.
+            // The expected variants are a list, which contains no value of the file.
             let expected = if kind == "unknown variant" {
                 reason.find("`, expected ").map_or(expected, |at| at + 1)
             } else {
@@ -174,23 +180,23 @@ fn without_value(reason: &str) -> String {
 }
 
 impl<T> ConfigFile<T> {
-    /// An error about a value of this file.
+    /// Creates an error about a value of this file.
     pub fn error(&self, message: impl Into<String>) -> ConfigError {
         ConfigError::Value { path: self.path.clone(), message: message.into() }
     }
 
-    /// Checks `[limits]`.
+    /// Checks the table `[limits]`.
     ///
     /// # Errors
-    /// [`ConfigError::Value`].
+    /// [`ConfigError::Value`] if a limit is out of range.
     pub fn limits(&self, limits: &Limits) -> Result<Limits, ConfigError> {
         limits.check().map(|()| *limits).map_err(|e| self.error(format!("[limits]: {e}")))
     }
 
-    /// Checks `[metrics]` and `[traces]`; `listen` is the address of the service itself.
+    /// Checks the tables `[metrics]` and `[traces]`; `listen` is the address of the service itself.
     ///
     /// # Errors
-    /// [`ConfigError::Value`].
+    /// [`ConfigError::Value`] if a table is invalid.
     pub fn monitoring(
         &self,
         metrics: &MetricsTable,
@@ -202,32 +208,37 @@ impl<T> ConfigFile<T> {
         Ok(Monitoring { metrics: metrics.listen, traces })
     }
 
-    /// Reads the certificates and checks that they are this role's.
+    /// Reads the certificates and checks that they belong to this role.
     ///
     /// # Errors
-    /// [`ConfigError::Tls`] or [`ConfigError::Role`].
+    /// [`ConfigError::Tls`] if they cannot be read, [`ConfigError::Role`] if they belong to another
+    /// role.
     pub fn credentials(&self, files: &TlsFiles, role: Role) -> Result<Credentials, ConfigError> {
         let tls = |source| ConfigError::Tls { path: self.path.clone(), source };
         let credentials = Credentials::read(files).map_err(tls)?;
         let found = credentials.identity().role();
         if found != role {
-            return Err(ConfigError::Role { path: self.path.clone(), found: found.words(), expected: role.words() });
+            return Err(ConfigError::Role {
+                path: self.path.clone(),
+                found: found.words(),
+                expected: role.words(),
+            });
         }
         Ok(credentials)
     }
 }
 
-/// A peer: the name its certificate must show, and where it is.
+/// A peer: the name in its certificate, and its address.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "PeerValues")]
 pub struct PeerAddress {
     /// The name in its certificate.
     pub name: PartyName,
-    /// `host:port`; of several processes of one name each, separated by commas.
+    /// `host:port`; for several processes of one name each address, separated by commas.
     pub address: String,
 }
 
-/// Where a service is, as a file has it: `address`, or `addresses` of several processes.
+/// The address of a service in a config file: `address`, or `addresses` of several processes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Addresses {
@@ -236,10 +247,10 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Of several processes each address, separated by commas.
+    /// Returns the addresses of all processes, separated by commas.
     ///
     /// # Errors
-    /// If there is none, or both forms.
+    /// A message if there is no address, or both forms are given.
     pub fn joined(self) -> Result<String, &'static str> {
         match (self.address, self.addresses) {
             (Some(address), None) => Ok(address),
@@ -249,7 +260,7 @@ impl Addresses {
     }
 }
 
-/// A peer as a file has it.
+/// The fields of a peer in a config file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PeerValues {
@@ -262,13 +273,14 @@ impl TryFrom<PeerValues> for PeerAddress {
     type Error = &'static str;
 
     fn try_from(values: PeerValues) -> Result<Self, Self::Error> {
-        let address = Addresses { address: values.address, addresses: values.addresses }.joined()?;
+        let address =
+            Addresses { address: values.address, addresses: values.addresses }.joined()?;
         Ok(Self { name: values.name, address })
     }
 }
 
 impl PeerAddress {
-    /// The peer in a role.
+    /// Returns the peer with this role.
     #[must_use]
     pub fn peer(&self, role: Role) -> Peer {
         Peer { role, name: self.name.clone(), address: self.address.clone() }
@@ -295,15 +307,22 @@ mod tests {
 
     #[test]
     fn a_peer_is_at_one_address_or_at_several() {
-        let read = |text: &str| ConfigFile::<PeerAddress>::parse(Path::new("x.toml"), text).map(|f| f.values);
+        let read = |text: &str| {
+            ConfigFile::<PeerAddress>::parse(Path::new("x.toml"), text).map(|f| f.values)
+        };
         let peer = |text: &str| read(text).unwrap().peer(Role::Coordinator);
-        assert_eq!(peer("name = \"a\"\naddress = \"h:1\"").addresses().collect::<Vec<_>>(), ["h:1"]);
+        assert_eq!(
+            peer("name = \"a\"\naddress = \"h:1\"").addresses().collect::<Vec<_>>(),
+            ["h:1"]
+        );
         let several = peer("name = \"a\"\naddresses = [\"h:1\", \"i:2\"]");
         assert_eq!(several.addresses().collect::<Vec<_>>(), ["h:1", "i:2"]);
         assert_eq!(several.to_string(), "coordinator `a` at h:1, i:2");
-        for neither in
-            ["name = \"a\"", "name = \"a\"\naddresses = []", "name = \"a\"\naddress = \"h:1\"\naddresses = [\"i:2\"]"]
-        {
+        for neither in [
+            "name = \"a\"",
+            "name = \"a\"\naddresses = []",
+            "name = \"a\"\naddress = \"h:1\"\naddresses = [\"i:2\"]",
+        ] {
             let error = read(neither).unwrap_err().to_string();
             assert!(error.contains("a list of `addresses`"), "{error}");
         }
@@ -350,10 +369,22 @@ mod tests {
             (format!("[ledger]\nurl \"{secret}\"\n"), "line 2, column", ""),
             (format!("[ledger]\n{secret}\n"), "line 2, column", ""),
             (format!("[ledger]\nkept = \"{secret}\"\n"), "line 2, column 8", "key `ledger.kept`"),
-            (format!("[ledger]\n\ncount = \"{secret}, expected\"\n"), "line 3, column 9", "key `ledger.count`"),
-            (format!("[ledger]\nengine = \"{secret}\"\n"), "line 2, column 10", "key `ledger.engine`"),
+            (
+                format!("[ledger]\n\ncount = \"{secret}, expected\"\n"),
+                "line 3, column 9",
+                "key `ledger.count`",
+            ),
+            (
+                format!("[ledger]\nengine = \"{secret}\"\n"),
+                "line 2, column 10",
+                "key `ledger.engine`",
+            ),
             (format!("[ledger]\nname = \"{secret}\"\n"), "line 2, column 8", "key `ledger.name`"),
-            (format!("[ledger]\nlisten = \"{secret}\"\n"), "line 2, column 10", "key `ledger.listen`"),
+            (
+                format!("[ledger]\nlisten = \"{secret}\"\n"),
+                "line 2, column 10",
+                "key `ledger.listen`",
+            ),
             (format!("[ledger]\nurl = [\"{secret}\"]\n"), "line 2, column 7", "key `ledger.url`"),
             (format!("[ledger]\nurl = \"{secret}\"\nurl = \"{secret}\"\n"), "line 3", ""),
             (format!("ledger = \"{secret}\"\n"), "line 1, column 10", "key `ledger`"),

@@ -1,7 +1,8 @@
-//! Sets of records that are equal or have none in common.
+//! Sets of records that are pairwise equal or disjoint.
 //!
-//! A mean over one hundred records says little of each of them. Two means over sets that differ in one record say all of it.
-//! Whoever answers means therefore remembers which sets they were over.
+//! A mean over one hundred records reveals little about each of them. Two means over sets that
+//! differ in one record reveal all of it. A party that answers with means therefore remembers their
+//! sets.
 
 use std::collections::HashMap;
 
@@ -21,16 +22,17 @@ const MAGIC: &[u8; 16] = b"cloison sets 1\n\0";
 
 /// A record, hashed with the file's salt: 128 bits.
 type Member = [u8; 16];
-/// The members of a new set, and the content of the file with it.
+/// The members of a new set, and the content of the file that includes it.
 type Proposed = (Vec<Member>, Vec<u8>);
 
-/// The sets admitted so far, kept in a file, or by several processes together.
+/// The sets admitted so far, stored in a file, or by several processes together.
 ///
-/// The file holds salted hashes. They keep ids from a reader who has none, not from one who can guess them.
+/// The file holds salted hashes. They hide the ids from a reader who does not know them, not from
+/// one who can guess them.
 #[derive(Debug)]
 pub struct DisjointSets {
     file: StateFile,
-    /// Of the content that was read or written last.
+    /// The revision of the content that was read or written last.
     seen: Option<Revision>,
     salt: [u8; 16],
     sets: Vec<Vec<Member>>,
@@ -38,7 +40,8 @@ pub struct DisjointSets {
 }
 
 impl DisjointSets {
-    /// Reads the file of a state directory; without one, no set was admitted yet, and nothing is made.
+    /// Reads the file of a state directory. If there is none, no set was admitted yet, and no file
+    /// is created.
     ///
     /// # Errors
     /// [`StateFileError`] naming the file that cannot be read or is damaged.
@@ -54,7 +57,7 @@ impl DisjointSets {
         Self { file, seen: None, salt, sets: Vec::new(), set_of: HashMap::default() }
     }
 
-    /// Takes what another process has admitted since.
+    /// Reads the sets that another process has admitted since.
     fn follow(&mut self) -> Result<(), StateFileError> {
         let Some((revision, content)) = self.file.read_newer(self.seen)? else { return Ok(()) };
         let mut newer = Self::empty(self.file.clone());
@@ -79,8 +82,9 @@ impl DisjointSets {
         Some(())
     }
 
-    /// Whether the set equals each admitted one or has no record in common with it; if so it is admitted, and that is on disk
-    /// when this returns. Of a set that overlaps others, how many of its records they hold.
+    /// Admits a set that equals an admitted one or is disjoint from all of them; it is on disk when
+    /// this returns. For a set that overlaps others, returns the number of its records that they
+    /// hold.
     ///
     /// # Errors
     /// [`StateFileError`] if the file cannot be written; the set is not admitted then.
@@ -91,8 +95,10 @@ impl DisjointSets {
                 Err(known) => return Ok(Err(known)),
                 Ok(None) => return Ok(Ok(())),
                 Ok(Some((members, content))) => {
-                    // If another process admits one meanwhile, the next look says which.
-                    if let Some(revision) = self.file.swap(self.seen.unwrap_or_default(), &content)? {
+                    // If another process admits a set meanwhile, the next iteration reads it.
+                    if let Some(revision) =
+                        self.file.swap(self.seen.unwrap_or_default(), &content)?
+                    {
                         self.seen = Some(revision);
                         self.add(members);
                         return Ok(Ok(()));
@@ -102,12 +108,15 @@ impl DisjointSets {
         }
     }
 
-    /// [`DisjointSets::admit`] for sets that are kept elsewhere than in a file: from the content of before (`None`: none yet) the
-    /// content after, `None` where it stays as it is.
+    /// Runs [`DisjointSets::admit`] for sets that are stored elsewhere than in a file: takes the
+    /// old content (`None`: none yet) and returns the new content, or `None` if it does not change.
     ///
     /// # Errors
-    /// [`StateFileError::Damaged`] if the content is not one of sets.
-    pub fn admit_to(content: Option<&[u8]>, ids: &RecordIds) -> Result<Result<Option<Vec<u8>>, usize>, StateFileError> {
+    /// [`StateFileError::Damaged`] if the content is not a list of sets.
+    pub fn admit_to(
+        content: Option<&[u8]>,
+        ids: &RecordIds,
+    ) -> Result<Result<Option<Vec<u8>>, usize>, StateFileError> {
         let mut all = Self::empty(StateFile::new(NAME, FIX));
         if let Some(content) = content {
             all.read(content).ok_or_else(|| all.file.damaged(NOT_SETS))?;
@@ -115,7 +124,8 @@ impl DisjointSets {
         Ok(all.propose(ids).map(|new| new.map(|(_, content)| content)))
     }
 
-    /// The members of a new set and the content with it; `None` for a set that was admitted before.
+    /// Returns the members of a new set and the content with it; `None` for a set that was admitted
+    /// before.
     fn propose(&self, ids: &RecordIds) -> Result<Option<Proposed>, usize> {
         let mut members: Vec<Member> = ids.iter().map(|id| self.member(id)).collect();
         members.sort_unstable();
@@ -163,14 +173,22 @@ mod tests {
         assert!(!path.exists());
         assert_eq!(sets.admit(&ids(["a", "b", "c"])).unwrap(), Ok(()));
         for _ in 0..2 {
-            assert_eq!(sets.admit(&ids(["c", "a", "b"])).unwrap(), Ok(()), "the same set, in another order");
+            assert_eq!(
+                sets.admit(&ids(["c", "a", "b"])).unwrap(),
+                Ok(()),
+                "the same set, in another order"
+            );
             assert_eq!(sets.admit(&ids(["a", "b"])).unwrap(), Err(2));
             assert_eq!(sets.admit(&ids(["a", "b", "c", "d"])).unwrap(), Err(3));
             assert_eq!(sets.admit(&ids(["c", "d"])).unwrap(), Err(1));
             sets = DisjointSets::open(dir.path()).unwrap();
         }
         assert_eq!(sets.admit(&ids(["d", "e"])).unwrap(), Ok(()));
-        assert_eq!(sets.admit(&ids(["a", "b", "c", "d", "e"])).unwrap(), Err(5), "two sets together are another set");
+        assert_eq!(
+            sets.admit(&ids(["a", "b", "c", "d", "e"])).unwrap(),
+            Err(5),
+            "two sets together are another set"
+        );
         let content = std::fs::read(&path).unwrap();
         for cut in [0, 5, 16, 31, 33, 40, content.len() - 1] {
             std::fs::write(&path, &content[..cut]).unwrap();

@@ -1,11 +1,12 @@
-//! Files that survive a crash: written beside their place, flushed, then renamed; and the lock on a directory of them.
+//! Crash-safe files, which are written beside their place, flushed, then renamed; and the lock on a
+//! directory of them.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes a file so that after a crash at any moment either the old or the whole new content is there, readable by the
-/// owner alone if `private`.
+/// Writes a file atomically: after a crash at any moment, either the old or the whole new content
+/// is there. If `private`, only the owner may read it.
 ///
 /// # Errors
 /// [`io::Error`] from the file system; the old content, if any, is then still in place.
@@ -23,11 +24,11 @@ pub fn write_atomic(path: &Path, content: &[u8], private: bool) -> io::Result<()
     file.write_all(content)?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|e| e.error)?;
-    // The rename itself is durable only once the directory is.
+    // The rename is durable only once the directory is synced.
     File::open(dir)?.sync_all()
 }
 
-/// Makes a directory and those above it, so that none of them is lost in a crash; nothing to do if it is there.
+/// Makes a directory and its missing parents, so that none of them is lost in a crash.
 ///
 /// # Errors
 /// [`io::Error`] from the file system.
@@ -35,7 +36,7 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
     make_dir_by(&fs::DirBuilder::new(), dir)
 }
 
-/// The same for its owner alone, as what is in it is.
+/// Like [`make_dir`], with a directory that only its owner may enter.
 ///
 /// # Errors
 /// As [`make_dir`].
@@ -51,14 +52,14 @@ fn make_dir_by(builder: &fs::DirBuilder, dir: &Path) -> io::Result<()> {
         return Ok(());
     }
     let above = parent(dir);
-    // Directories above may be shared with others.
+    // Parent directories may be shared with others.
     make_dir(above)?;
     match builder.create(dir) {
-        // Someone else was faster.
+        // Another process was faster.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
         made => made?,
     }
-    // A new name is durable only once the directory that holds it is.
+    // A new name is durable only once its parent directory is synced.
     File::open(above)?.sync_all()
 }
 
@@ -66,8 +67,9 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Takes the exclusive lock of a file, which is made if there is none; `None` if another process, or another place of this
-/// one, holds it. The operating system gives it up when the file is dropped or the process ends, however it ends.
+/// Takes the exclusive lock of a file, which is created if there is none. Returns `None` if another
+/// process, or another place of this one, holds it. The operating system releases it when the file
+/// is dropped or the process ends, however it ends.
 ///
 /// # Errors
 /// [`io::Error`] from the file system.

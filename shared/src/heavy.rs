@@ -1,20 +1,22 @@
-//! Arithmetic on the threads of the runtime: short work stays where it is, long work must not hold up the calls beside it.
+//! Blocking work on the threads of the runtime: short work runs in place, long work must not delay
+//! the other calls.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Multiplications from which work counts as long: about a millisecond.
+/// The number of multiplications from which work counts as long: about a millisecond.
 const LONG: u64 = 5_000_000;
 
-/// Does work of about so many multiplications. If it is long, the runtime's other tasks go on beside it, as far as the runtime has
-/// more than one thread.
+/// Runs work of about this many multiplications. During long work, the runtime's other tasks
+/// continue, if the runtime has more than one thread.
 pub fn heavy<T>(multiplications: u64, work: impl FnOnce() -> T) -> T {
     if multiplications >= LONG { waiting(work) } else { work() }
 }
 
-/// Does work that takes long, or waits for something. The runtime's other tasks go on beside it, as far as the runtime has more than
-/// one thread.
+/// Runs work that takes long or blocks. The runtime's other tasks continue meanwhile, if the
+/// runtime has more than one thread.
 pub fn waiting<T>(work: impl FnOnce() -> T) -> T {
-    let several = Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    let several = Handle::try_current()
+        .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
     if several { tokio::task::block_in_place(work) } else { work() }
 }
 
@@ -22,7 +24,8 @@ pub fn waiting<T>(work: impl FnOnce() -> T) -> T {
 mod tests {
     use super::*;
 
-    /// One worker that is held by work for as long as a second task needs to run: without a way round, neither would end.
+    /// One worker that is held by work for as long as a second task needs to run: without a way
+    /// round, neither would end.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn other_tasks_go_on_beside_long_work() {
         let (ran, waits) = std::sync::mpsc::channel();

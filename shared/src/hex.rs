@@ -1,15 +1,20 @@
-//! Bytes as text: hashes, names and secrets.
+//! Hexadecimal encoding of bytes: hashes, names and secrets.
 
-/// Two lower-case digits a byte.
+/// Encodes bytes, as two lower-case digits each.
 #[must_use]
 pub fn hex(bytes: impl AsRef<[u8]>) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    // Digits from a table, not by formatting each byte: a ledger writes a share with every record.
-    let digits = bytes.as_ref().iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]);
+    // Digits come from a table, without formatting each byte: a ledger writes a share with every
+    // record.
+    let digits = bytes
+        .as_ref()
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]);
     digits.map(char::from).collect()
 }
 
-/// The bytes of exactly two digits each, of either case; the inverse of [`hex()`]. `None` for any other text.
+/// Decodes exactly `N` bytes of two digits each, in either case; the inverse of [`hex()`]. `None`
+/// for any other text.
 #[must_use]
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();

@@ -1,11 +1,13 @@
-//! What the parties of Cloison share: domain types, numerics, data, models, metrics, the wire contract and its transport.
+//! The common library of Cloison's parties: domain types, numerics, data, models, metrics, the wire
+//! contract and its transport.
 //!
-//! Dependencies point one way: [`numerics`], the crate `vfl-numerics`, knows nothing of Cloison; `types` knows nothing of the
-//! wire; only `rpc`, `service` and `training` know tonic.
+//! Dependencies point one way: [`numerics`], the crate `vfl-numerics`, knows nothing of Cloison;
+//! `types` knows nothing of the wire; only `rpc`, `service` and `training` know tonic.
 //!
 //! # Example
 //!
-//! Two parties' logit shares of one record add up to its logits, and softmax makes scores of them:
+//! Two parties' logit shares of one record add up to its logits, and softmax turns them into
+//! scores:
 //!
 //! ```
 //! use nalgebra::DMatrix;

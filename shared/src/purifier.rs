@@ -1,10 +1,13 @@
-//! The purifier of score vectors: an autoencoder whose narrow middle lets through what score vectors have in common (J 6.1.3.3 and (26);
-//! Yang, Shao, Xin, Wang, Chang: "Defending model inversion and membership inference attacks via prediction purification").
+//! The purifier of score vectors: an autoencoder whose narrow hidden layer passes on what score
+//! vectors have in common (J 6.1.3.3 and (26); Yang, Shao, Xin, Wang, Chang: "Defending model
+//! inversion and membership inference attacks via prediction purification").
 //!
-//! The coordinator trains one and applies it. An adversary that knows the defense trains one of its own.
+//! The coordinator trains one and applies it. An adversary that knows the defense trains one of its
+//! own.
 //!
-//! G(c) = softmax(D tanh(E c + e) + d) for k scores c, with k/2 hidden units. J says one hidden layer of half the input size, and no more:
-//! tanh, the softmax at the end and the optimiser are ours. With a linear end the class of 15 % of satellite's records changes.
+//! G(c) = softmax(D tanh(E c + e) + d) for k scores c, with k/2 hidden units. J specifies one
+//! hidden layer of half the input size and nothing else: tanh, the softmax at the end and the
+//! optimiser are ours. With a linear end the class of 15 % of satellite's records changes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,31 +21,32 @@ use crate::model::contract::{Tensor, Use};
 use crate::numerics::{arg_max, softmax_columns};
 use crate::types::ShapeError;
 
-/// The most classes: the training takes half a minute there.
+/// The largest number of classes, for which the training takes half a minute.
 pub const MAX_CLASSES: usize = 256;
 
-/// Vectors of a random training set.
+/// The number of vectors of a random training set.
 const RANDOM_VECTORS: usize = 10_000;
 
-/// Vectors of a step.
+/// The number of vectors of a step.
 const BATCH: usize = 128;
 
-/// Steps, the last third of them a tenth as long.
+/// The number of steps. The last third have a tenth of the learning rate.
 const STEPS: u32 = 3000;
 
 /// The first learning rate of Adam.
 const LEARNING_RATE: f64 = 0.01;
 
-/// An autoencoder of vectors with k entries. `Debug` shows its size: parameters may tell of the scores it was trained on.
+/// An autoencoder of vectors with k entries. `Debug` shows its size, since parameters may reveal
+/// the scores it was trained on.
 #[derive(Clone, PartialEq)]
 pub struct Purifier {
     /// E, h × k.
     encoder: DMatrix<f64>,
-    /// e, h.
+    /// e, of h entries.
     encoder_bias: DVector<f64>,
     /// D, k × h.
     decoder: DMatrix<f64>,
-    /// d, k.
+    /// d, of k entries.
     decoder_bias: DVector<f64>,
 }
 
@@ -53,37 +57,46 @@ impl fmt::Debug for Purifier {
     }
 }
 
-/// Slopes of the loss in the parameters, in the order of [`Purifier::tensors_mut`].
+/// The slopes of the loss in the parameters, in the order of [`Purifier::tensors_mut`].
 type Gradients = Vec<Vec<f64>>;
 
 impl Purifier {
-    /// An untrained purifier of `classes` scores: parameters uniform within 1/√inputs, as PyTorch's `Linear` draws them.
+    /// Creates an untrained purifier of `classes` scores: parameters uniform within 1/√inputs, as
+    /// PyTorch's `Linear` draws them.
     pub fn untrained(classes: usize, rng: &mut dyn Rng) -> Self {
         let hidden = (classes / 2).max(1);
         let mut layer = |rows: usize, columns: usize| {
             let reach = 1.0 / (columns.max(1) as f64).sqrt();
             let mut uniform = || reach * (2.0 * rng.random::<f64>() - 1.0);
-            (DMatrix::from_fn(rows, columns, |_, _| uniform()), DVector::from_fn(rows, |_, _| uniform()))
+            (
+                DMatrix::from_fn(rows, columns, |_, _| uniform()),
+                DVector::from_fn(rows, |_, _| uniform()),
+            )
         };
         let (encoder, encoder_bias) = layer(hidden, classes);
         let (decoder, decoder_bias) = layer(classes, hidden);
         Self { encoder, encoder_bias, decoder, decoder_bias }
     }
 
-    /// Trains one to give back the vectors of a set (k × n): the mean of ‖c − G(c)‖² plus `label_weight` (λ of (26), at least 0) times
-    /// the cross-entropy between the class of c and G(c).
+    /// Trains a purifier to reproduce the vectors of a set (k × n). The loss is the mean of ‖c −
+    /// G(c)‖² plus `label_weight` (λ of (26), at least 0) times the cross-entropy between the class
+    /// of c and G(c).
     ///
     /// Deviation: J names the distance, not its square.
     ///
     /// # Errors
     /// [`ShapeError`] for a set without vectors or with values that are not finite.
-    pub fn train(set: &DMatrix<f64>, label_weight: f64, rng: &mut dyn Rng) -> Result<Self, ShapeError> {
+    pub fn train(
+        set: &DMatrix<f64>,
+        label_weight: f64,
+        rng: &mut dyn Rng,
+    ) -> Result<Self, ShapeError> {
         let mut purifier = Self::untrained(set.nrows(), rng);
         purifier.learn(set, set, label_weight, rng)?;
         Ok(purifier)
     }
 
-    /// Trains on, towards `targets` (k × n) at `inputs` (k × n).
+    /// Continues the training, towards `targets` (k × n) at `inputs` (k × n).
     ///
     /// # Errors
     /// As [`Purifier::train`], and for targets of another shape.
@@ -106,12 +119,17 @@ impl Purifier {
             }
         }
         if let Some(at) = inputs.iter().chain(targets.iter()).position(|v| !v.is_finite()) {
-            return Err(ShapeError::NotFinite { what, record: at / self.classes() % inputs.ncols() });
+            return Err(ShapeError::NotFinite {
+                what,
+                record: at / self.classes() % inputs.ncols(),
+            });
         }
-        for (steps, rate) in [(STEPS - STEPS / 3, LEARNING_RATE), (STEPS / 3, 0.1 * LEARNING_RATE)] {
+        for (steps, rate) in [(STEPS - STEPS / 3, LEARNING_RATE), (STEPS / 3, 0.1 * LEARNING_RATE)]
+        {
             let mut adam = Adam::at(rate);
             for _ in 0..steps {
-                let batch: Vec<usize> = (0..BATCH).map(|_| rng.random_range(0..inputs.ncols())).collect();
+                let batch: Vec<usize> =
+                    (0..BATCH).map(|_| rng.random_range(0..inputs.ncols())).collect();
                 let (c, t) = (inputs.select_columns(&batch), targets.select_columns(&batch));
                 let (_, gradients) = self.loss(&c, &t, label_weight);
                 adam.step(self.tensors_mut(), gradients)?;
@@ -120,7 +138,7 @@ impl Purifier {
         Ok(())
     }
 
-    /// The loss of a batch and its slopes.
+    /// Computes the loss of a batch and its slopes.
     fn loss(&self, c: &DMatrix<f64>, t: &DMatrix<f64>, label_weight: f64) -> (f64, Gradients) {
         let n = c.ncols() as f64;
         let hidden = self.hidden(c);
@@ -133,7 +151,11 @@ impl Purifier {
             let away = p - t;
             loss += away.norm_squared();
             let along = p.dot(&away);
-            slope.iter_mut().zip(&away).zip(&p).for_each(|((s, e), p)| *s = 2.0 * p * (e - along) / n);
+            slope
+                .iter_mut()
+                .zip(&away)
+                .zip(&p)
+                .for_each(|((s, e), p)| *s = 2.0 * p * (e - along) / n);
             if label_weight > 0.0 {
                 let class = arg_max(c.as_slice());
                 loss -= label_weight * p[class].max(f64::MIN_POSITIVE).ln();
@@ -153,7 +175,12 @@ impl Purifier {
     }
 
     fn tensors_mut(&mut self) -> Vec<Tensor<&mut [f64]>> {
-        let tensor = |name, shape, values| Tensor { name: Cow::Borrowed(name), shape, used: Use::Free, values };
+        let tensor = |name, shape, values| Tensor {
+            name: Cow::Borrowed(name),
+            shape,
+            used: Use::Free,
+            values,
+        };
         let (k, h) = self.decoder.shape();
         vec![
             tensor("encoder", vec![k, h], self.encoder.as_mut_slice()),
@@ -163,19 +190,19 @@ impl Purifier {
         ]
     }
 
-    /// Number of classes, k.
+    /// Returns the number of classes, k.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.decoder.nrows()
     }
 
-    /// Hidden units, h.
+    /// Returns the number of hidden units, h.
     #[must_use]
     pub fn hidden_units(&self) -> usize {
         self.decoder.ncols()
     }
 
-    /// tanh(E c + e), h × n.
+    /// Computes tanh(E c + e), h × n.
     fn hidden(&self, c: &DMatrix<f64>) -> DMatrix<f64> {
         let mut a = DMatrix::from_fn(self.hidden_units(), c.ncols(), |i, _| self.encoder_bias[i]);
         a.gemm(1.0, &self.encoder, c, 1.0);
@@ -183,14 +210,14 @@ impl Purifier {
         a
     }
 
-    /// D a + d, k × n.
+    /// Computes D a + d, k × n.
     fn decode(&self, hidden: &DMatrix<f64>) -> DMatrix<f64> {
         let mut z = DMatrix::from_fn(self.classes(), hidden.ncols(), |i, _| self.decoder_bias[i]);
         z.gemm(1.0, &self.decoder, hidden, 1.0);
         z
     }
 
-    /// G(c) of each column, k × n.
+    /// Computes G(c) of each column, k × n.
     ///
     /// # Panics
     /// If `c` has another number of classes.
@@ -201,7 +228,8 @@ impl Purifier {
         p
     }
 
-    /// D a + d before the softmax at the end, into `z` (k), of one vector `c` (k); `hidden` (h) takes a.
+    /// Computes D a + d, the values before the softmax at the end, of one vector `c` (k) into `z`
+    /// (k). `hidden` (h) takes a.
     pub fn logits_of(&self, c: &[f64], hidden: &mut [f64], z: &mut [f64]) {
         hidden.copy_from_slice(self.encoder_bias.as_slice());
         for (column, c) in self.encoder.as_slice().chunks_exact(hidden.len()).zip(c) {
@@ -214,10 +242,12 @@ impl Purifier {
         }
     }
 
-    /// The slopes in c, into `slopes_c` (k), from those in the logits of [`Purifier::logits_of`] (k) and the `hidden` (h) that it left,
-    /// which is lost.
+    /// Computes the slopes in c into `slopes_c` (k), from those in the logits of
+    /// [`Purifier::logits_of`] (k) and the `hidden` (h) that it left. `hidden` is overwritten.
     pub fn pull_back(&self, slopes_z: &[f64], hidden: &mut [f64], slopes_c: &mut [f64]) {
-        for (column, a) in self.decoder.as_slice().chunks_exact(slopes_z.len()).zip(hidden.iter_mut()) {
+        for (column, a) in
+            self.decoder.as_slice().chunks_exact(slopes_z.len()).zip(hidden.iter_mut())
+        {
             let slope: f64 = column.iter().zip(slopes_z).map(|(w, s)| w * s).sum();
             *a = slope * (1.0 - *a * *a);
         }
@@ -227,17 +257,17 @@ impl Purifier {
     }
 }
 
-/// [`Purifier::apply`] for one vector, with its slopes.
+/// The result of [`Purifier::apply`] for one vector, with its slopes.
 #[derive(Clone)]
 pub struct Purified {
-    /// G(c), k.
+    /// G(c), of k entries.
     pub scores: DVector<f64>,
     /// ∂G/∂c, k × k: a row for each entry of G(c).
     pub slopes: DMatrix<f64>,
 }
 
 impl Purifier {
-    /// G(c) and its slopes in c (k).
+    /// Computes G(c) and its slopes in c (k).
     #[must_use]
     pub fn with_slopes(&self, c: &[f64]) -> Purified {
         let k = self.classes();
@@ -257,14 +287,15 @@ impl Purifier {
     }
 }
 
-/// A random training set of score vectors, k × 10 000: softmax of independent N(0, 1) logits.
+/// Draws a random training set of score vectors, k × 10 000: softmax of independent N(0, 1) logits.
 pub fn random_scores(classes: usize, rng: &mut dyn Rng) -> DMatrix<f64> {
     let mut set = random_vectors(classes, rng);
     softmax_columns(&mut set);
     set
 }
 
-/// A random training set of vectors of independent N(0, 1) numbers, k × 10 000, as J's words have it.
+/// Draws a random training set of vectors of independent N(0, 1) numbers, k × 10 000, as J's text
+/// says.
 pub fn random_vectors(classes: usize, rng: &mut dyn Rng) -> DMatrix<f64> {
     DMatrix::from_fn(classes, RANDOM_VECTORS, |_, _| StandardNormal.sample(rng))
 }
@@ -287,7 +318,8 @@ mod tests {
     fn gradients_are_those_of_central_differences() {
         let mut rng = generator(1);
         let purifier = Purifier::untrained(5, &mut rng);
-        let (c, t) = (random_scores(5, &mut rng).columns(0, 7).into_owned(), random_scores(5, &mut rng));
+        let (c, t) =
+            (random_scores(5, &mut rng).columns(0, 7).into_owned(), random_scores(5, &mut rng));
         let t = t.columns(7, 7).into_owned();
         for label_weight in [0.0, 0.3] {
             let (_, gradients) = purifier.loss(&c, &t, label_weight);
@@ -299,7 +331,10 @@ mod tests {
                         moved.loss(&c, &t, label_weight).0
                     };
                     let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
-                    assert!((difference - slope).abs() < 1e-8, "tensor {tensor}, {place}: {difference} {slope}");
+                    assert!(
+                        (difference - slope).abs() < 1e-8,
+                        "tensor {tensor}, {place}: {difference} {slope}"
+                    );
                 }
             }
         }
@@ -323,7 +358,10 @@ mod tests {
                 let at = |by: f64| {
                     let mut c = c.into_owned();
                     c[i] += by;
-                    purifier.apply(&DMatrix::from_column_slice(6, 1, c.as_slice())).column(0).into_owned()
+                    purifier
+                        .apply(&DMatrix::from_column_slice(6, 1, c.as_slice()))
+                        .column(0)
+                        .into_owned()
                 };
                 assert!(((at(1e-6) - at(-1e-6)) / 2e-6 - slopes.column(i)).amax() < 1e-8);
             }
@@ -342,7 +380,7 @@ mod tests {
         }
     }
 
-    /// The point of it: what leaves lies near a surface of h dimensions, and is near to what came in.
+    /// Its outputs lie near a surface of h dimensions, and near its inputs.
     #[test]
     fn a_trained_purifier_gives_back_its_set_from_half_the_numbers() {
         let mut rng = generator(3);
@@ -350,10 +388,16 @@ mod tests {
         let before = Purifier::untrained(6, &mut rng);
         let purifier = Purifier::train(&set, 0.0, &mut rng).unwrap();
         let misfit = |p: &Purifier| (p.apply(&set) - &set).norm_squared() / set.ncols() as f64;
-        let spread = (&set - set.column_mean() * DMatrix::from_element(1, set.ncols(), 1.0)).norm_squared();
-        assert!(misfit(&purifier) < 0.5 * misfit(&before), "{} {}", misfit(&purifier), misfit(&before));
-        // The five directions have equal spread: the best linear map through three of them loses two fifths. A bent surface of three
-        // dimensions does better, and still loses a tenth.
+        let spread =
+            (&set - set.column_mean() * DMatrix::from_element(1, set.ncols(), 1.0)).norm_squared();
+        assert!(
+            misfit(&purifier) < 0.5 * misfit(&before),
+            "{} {}",
+            misfit(&purifier),
+            misfit(&before)
+        );
+        // The five directions have equal spread: the best linear map through three of them loses
+        // two fifths. A bent surface of three dimensions does better, and still loses a tenth.
         let lost = misfit(&purifier) / (spread / set.ncols() as f64);
         assert!((0.1..0.4).contains(&lost), "{lost}");
         assert_eq!(purifier.hidden_units(), 3);
@@ -382,8 +426,13 @@ mod tests {
         let set = DMatrix::from_element(3, 4, 0.3);
         assert!(Purifier::train(&DMatrix::zeros(3, 0), 0.0, &mut rng).is_err());
         assert!(purifier.learn(&set, &DMatrix::zeros(3, 5), 0.0, &mut rng).is_err());
-        assert!(purifier.learn(&DMatrix::zeros(2, 4), &DMatrix::zeros(2, 4), 0.0, &mut rng).is_err());
+        assert!(
+            purifier.learn(&DMatrix::zeros(2, 4), &DMatrix::zeros(2, 4), 0.0, &mut rng).is_err()
+        );
         let bad = DMatrix::from_element(3, 4, f64::NAN);
-        assert!(matches!(purifier.learn(&bad, &set, 0.0, &mut rng), Err(ShapeError::NotFinite { record: 0, .. })));
+        assert!(matches!(
+            purifier.learn(&bad, &set, 0.0, &mut rng),
+            Err(ShapeError::NotFinite { record: 0, .. })
+        ));
     }
 }

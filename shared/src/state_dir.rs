@@ -1,4 +1,5 @@
-//! Where a party keeps its state: a folder, which one process has, or a table that several share.
+//! The directory of a party's state: a folder of one process, or a table that several processes
+//! share.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use crate::state_file::{StateFile, StateFileError, make_state_dir};
 use crate::state_table::StateTable;
 
-/// A directory of state: a folder, or the names in a table that begin alike.
+/// A directory of state: a folder, or the names in a table with a common prefix.
 #[derive(Debug, Clone)]
 pub struct StateDir(Place);
 
@@ -45,7 +46,7 @@ impl From<Arc<dyn StateTable>> for StateDir {
 }
 
 impl StateDir {
-    /// The folder; `None` where several processes share the state.
+    /// Returns the folder; `None` if several processes share the state.
     #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         match &self.0 {
@@ -54,7 +55,7 @@ impl StateDir {
         }
     }
 
-    /// Its place, for messages.
+    /// Returns the path, or a description of the place in the database, for messages.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         match &self.0 {
@@ -64,36 +65,40 @@ impl StateDir {
         }
     }
 
-    /// A directory in it. Makes nothing.
+    /// Returns a directory in this one. Creates nothing.
     #[must_use]
     pub fn below(&self, name: &str) -> Self {
         Self(match &self.0 {
             Place::Folder(path) => Place::Folder(path.join(name)),
-            Place::Table { table, prefix } => Place::Table { table: table.clone(), prefix: format!("{prefix}{name}/") },
+            Place::Table { table, prefix } => {
+                Place::Table { table: table.clone(), prefix: format!("{prefix}{name}/") }
+            }
         })
     }
 
-    /// A file in it; `fix` as of [`StateFile::new`].
+    /// Returns a file in the directory; `fix` is that of [`StateFile::new`].
     #[must_use]
     pub fn file(&self, name: &str, fix: &'static str) -> StateFile {
         match &self.0 {
             Place::Folder(path) => StateFile::new(path.join(name), fix),
-            Place::Table { table, prefix } => StateFile::in_table(table.clone(), format!("{prefix}{name}"), fix),
+            Place::Table { table, prefix } => {
+                StateFile::in_table(table.clone(), format!("{prefix}{name}"), fix)
+            }
         }
     }
 
-    /// Makes the folder if there is none. A table needs nothing.
+    /// Creates the folder if there is none. A table needs nothing.
     ///
     /// # Errors
-    /// [`StateFileError::Io`].
+    /// [`StateFileError::Io`] if the folder cannot be created.
     pub fn make(&self) -> Result<(), StateFileError> {
         self.folder().map_or(Ok(()), make_state_dir)
     }
 
-    /// The names of what is in it, in order; none if it is not there.
+    /// Returns the names of the entries, in order; none if the directory does not exist.
     ///
     /// # Errors
-    /// [`StateFileError`].
+    /// [`StateFileError`] if the directory cannot be read.
     pub fn names(&self) -> Result<Vec<String>, StateFileError> {
         match &self.0 {
             Place::Folder(path) => {
@@ -110,9 +115,14 @@ impl StateDir {
                 Ok(names)
             }
             Place::Table { table, prefix } => {
-                let away = |source| StateFileError::Away { action: "list", name: prefix.clone(), source };
+                let away =
+                    |source| StateFileError::Away { action: "list", name: prefix.clone(), source };
                 let names = table.names(prefix).map_err(away)?;
-                Ok(names.iter().filter_map(|name| name.strip_prefix(prefix.as_str())).map(str::to_owned).collect())
+                Ok(names
+                    .iter()
+                    .filter_map(|name| name.strip_prefix(prefix.as_str()))
+                    .map(str::to_owned)
+                    .collect())
             }
         }
     }

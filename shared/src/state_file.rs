@@ -1,8 +1,9 @@
-//! Files of state: what a party must find again after a restart. All of them are written whole or not at all, readable by the
-//! owner alone, and fail with one error, which names the file and the fix.
+//! State files: the data that a party needs after a restart. All of them are written whole or not
+//! at all, are readable by the owner alone, and fail with one error, which names the file and the
+//! fix.
 //!
-//! A "file" is one in a folder, or a name in a [`StateTable`] that several processes share ([`StateDir`](crate::state_dir::StateDir)
-//! gives either).
+//! A "file" is one in a folder, or a name in a [`StateTable`] that several processes share
+//! ([`StateDir`](crate::state_dir::StateDir) gives either).
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -37,37 +38,37 @@ use crate::files::{make_private_dir, write_atomic};
 use crate::json::json_error;
 use crate::state_table::{Reading, Revision, StateTable, StateTableError};
 
-/// Why a file of state cannot be used. No value of the file is in it.
+/// Errors from using a state file. They contain no value of the file.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
-    /// The disk refuses.
+    /// The disk fails.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// read, write, make, lock or remove.
+        /// The action: read, write, make, lock or remove.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// The database that holds the state cannot be asked.
+    /// The database that holds the state cannot be reached.
     #[error("cannot {action} {name} in the database of [state]: {source}")]
     Away {
-        /// read, write, list or remove.
+        /// The action: read, write, list or remove.
         action: &'static str,
-        /// The name there.
+        /// The name in the table.
         name: String,
-        /// Why.
+        /// The error of the database.
         source: StateTableError,
     },
-    /// The file is not what was written.
+    /// The content of the file is damaged.
     #[error("{} is damaged: {reason}; {fix}", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// A description of the damage.
         reason: String,
-        /// What an operator does about it.
+        /// The advice for the operator.
         fix: &'static str,
     },
     /// Another version of the program wrote it.
@@ -76,28 +77,30 @@ pub enum StateFileError {
          restore an older file from a backup", path.display()
     )]
     Schema {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The schema in the file.
         found: u64,
-        /// The schema that is read.
+        /// The schema that this program reads.
         expected: u32,
     },
 }
 
 impl StateFileError {
-    /// The disk refuses to `action` (read, write, make, lock or remove) a file or directory.
+    /// Creates the error of a disk that fails to `action` (read, write, make, lock or remove) a
+    /// file or directory.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io { action, path: path.into(), source }
     }
 
-    /// Whether the database that holds the state could not be asked: what needs it may be asked for again.
+    /// Returns true if the database that holds the state could not be reached, so that the caller
+    /// may try again.
     #[must_use]
     pub fn away(&self) -> bool {
         matches!(self, Self::Away { .. })
     }
 
-    /// Whether no space is left on the disk, or no more of it may be used.
+    /// Returns true if the disk is full, or its quota is used up.
     #[must_use]
     pub fn disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. }
@@ -105,10 +108,10 @@ impl StateFileError {
     }
 }
 
-/// A file of state at its place, there or not.
+/// A state file at its place, which may not exist yet.
 #[derive(Debug, Clone)]
 pub struct StateFile {
-    /// Where it is, or what it is called where it is none.
+    /// The path of the file, or a description of its place in the table.
     path: PathBuf,
     fix: &'static str,
     table: Option<Shared>,
@@ -121,50 +124,64 @@ struct Shared {
     name: String,
 }
 
-/// A content that is newer than the one seen, or the first one seen; `None`: there is none.
+/// The content and revision that are newer than those seen, or the first ones seen; the content is
+/// `None` if there is none.
 pub type Newer = (Revision, Option<Vec<u8>>);
 
 impl StateFile {
-    /// The file at `path`. `fix` is what an operator does if it is damaged, in the imperative: it ends the error's message.
+    /// Creates a handle of the file at `path`. `fix` tells an operator what to do if it is damaged,
+    /// in the imperative: it ends the error's message.
     pub fn new(path: impl Into<PathBuf>, fix: &'static str) -> Self {
         Self { path: path.into(), fix, table: None }
     }
 
-    /// What has this name in a table.
-    pub fn in_table(table: Arc<dyn StateTable>, name: impl Into<String>, fix: &'static str) -> Self {
+    /// Creates a handle of this name in a table.
+    pub fn in_table(
+        table: Arc<dyn StateTable>,
+        name: impl Into<String>,
+        fix: &'static str,
+    ) -> Self {
         let name = name.into();
-        Self { path: PathBuf::from(format!("[state] {name}")), fix, table: Some(Shared { table, name }) }
+        Self {
+            path: PathBuf::from(format!("[state] {name}")),
+            fix,
+            table: Some(Shared { table, name }),
+        }
     }
 
-    /// Its place; of a name in a table, words for it.
+    /// Returns the path, or a description of a name in a table.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// That its content is not what was written.
+    /// Creates the error of damaged content.
     pub fn damaged(&self, reason: impl std::fmt::Display) -> StateFileError {
-        StateFileError::Damaged { path: self.path.clone(), reason: reason.to_string(), fix: self.fix }
+        StateFileError::Damaged {
+            path: self.path.clone(),
+            reason: reason.to_string(),
+            fix: self.fix,
+        }
     }
 
-    /// That the disk refuses to `action` it.
+    /// Returns a function that creates the error of a disk that fails to `action` the file.
     pub fn io(&self, action: &'static str) -> impl Fn(io::Error) -> StateFileError + use<'_> {
         move |source| StateFileError::io(action, &self.path, source)
     }
 
-    /// Its bytes; `None` if there is no such file.
+    /// Reads the content; `None` if there is no such file.
     ///
     /// # Errors
-    /// [`StateFileError::Io`], [`StateFileError::Away`].
+    /// [`StateFileError::Io`] or [`StateFileError::Away`].
     pub fn read(&self) -> Result<Option<Vec<u8>>, StateFileError> {
         Ok(self.read_newer(None)?.and_then(|(_, content)| content))
     }
 
-    /// Its bytes, unless they are still those that were seen. A file in a folder has one process, which knows what it wrote: what was
-    /// seen there is the newest.
+    /// Reads the content, unless it is still the one seen. A file in a folder belongs to one
+    /// process, which knows what it wrote: the content seen there is always the newest.
     ///
     /// # Errors
-    /// [`StateFileError::Io`], [`StateFileError::Away`].
+    /// [`StateFileError::Io`] or [`StateFileError::Away`].
     pub fn read_newer(&self, seen: Option<Revision>) -> Result<Option<Newer>, StateFileError> {
         let Some(shared) = &self.table else {
             if seen.is_some() {
@@ -172,7 +189,9 @@ impl StateFile {
             }
             return match std::fs::read(&self.path) {
                 Ok(content) => Ok(Some((Revision::default(), Some(content)))),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Some((Revision::default(), None))),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    Ok(Some((Revision::default(), None)))
+                }
                 Err(source) => Err(self.io("read")(source)),
             };
         };
@@ -184,7 +203,7 @@ impl StateFile {
         })
     }
 
-    /// Its content from JSON; `None` if there is no such file.
+    /// Reads the content as JSON; `None` if there is no such file.
     ///
     /// # Errors
     /// [`StateFileError::Io`], or [`StateFileError::Damaged`] if the JSON is not a `T`.
@@ -192,27 +211,34 @@ impl StateFile {
         self.read()?.map(|content| self.parse(&content)).transpose()
     }
 
-    /// The same of a file with a number `schema`, which must be this one: looked at first, so that a file of another version
-    /// of the program is not taken for damage.
+    /// Reads a JSON file whose number `schema` must be this one. The schema is checked first, so
+    /// that a file of another version of the program is not reported as damaged.
     ///
     /// # Errors
-    /// [`StateFileError`].
-    pub fn read_versioned<T: DeserializeOwned>(&self, schema: u32) -> Result<Option<T>, StateFileError> {
+    /// [`StateFileError`] if the file cannot be read, is damaged or has another schema.
+    pub fn read_versioned<T: DeserializeOwned>(
+        &self,
+        schema: u32,
+    ) -> Result<Option<T>, StateFileError> {
         Ok(self.read_one_of(&[schema])?.map(|(_, content)| content))
     }
 
-    /// The same where files of older schemas are read too; the first is the one that is written. Gives the one found.
+    /// Reads a JSON file of one of several schemas; the first is the one that is written. Returns
+    /// the schema found.
     ///
     /// # Errors
-    /// [`StateFileError`].
-    pub fn read_one_of<T: DeserializeOwned>(&self, schemas: &[u32]) -> Result<Option<(u32, T)>, StateFileError> {
+    /// [`StateFileError`] if the file cannot be read, is damaged or has another schema.
+    pub fn read_one_of<T: DeserializeOwned>(
+        &self,
+        schemas: &[u32],
+    ) -> Result<Option<(u32, T)>, StateFileError> {
         self.read()?.map(|content| self.parse_one_of(&content, schemas)).transpose()
     }
 
-    /// The same of content that was read.
+    /// Parses content that was read before, like [`StateFile::read_one_of`].
     ///
     /// # Errors
-    /// [`StateFileError::Damaged`], [`StateFileError::Schema`].
+    /// [`StateFileError::Damaged`] or [`StateFileError::Schema`].
     pub fn parse_one_of<T: DeserializeOwned>(
         &self,
         content: &[u8],
@@ -226,7 +252,7 @@ impl StateFile {
         Ok((schema, self.parse(content)?))
     }
 
-    /// Content of this file, from JSON.
+    /// Parses content of this file from JSON.
     ///
     /// # Errors
     /// [`StateFileError::Damaged`] if the JSON is not a `T`.
@@ -234,10 +260,11 @@ impl StateFile {
         serde_json::from_slice(content).map_err(|e| self.damaged(json_error(&e)))
     }
 
-    /// Replaces it, durably, and makes its directory if need be.
+    /// Replaces the content durably, and creates the directory if necessary.
     ///
     /// # Errors
-    /// [`StateFileError::Io`]; what was there is then still there. [`StateFileError::Away`]; what is there then is not known.
+    /// [`StateFileError::Io`]: the old content is then still in place. [`StateFileError::Away`]:
+    /// the content is then unknown.
     pub fn write(&self, content: &[u8]) -> Result<(), StateFileError> {
         match &self.table {
             None => write_atomic(&self.path, content, true).map_err(self.io("write")),
@@ -245,38 +272,41 @@ impl StateFile {
         }
     }
 
-    /// Replaces it, durably, if it is still what was seen, and gives the revision it has now; `None`: another process has changed it,
-    /// so read it and decide again. A file in a folder, which has one process, is replaced.
+    /// Replaces the content durably, if it is still the one seen, and returns its new revision.
+    /// Returns `None` if another process has changed it: read it and decide again. A file in a
+    /// folder, which has one process, is always replaced.
     ///
     /// # Errors
-    /// As [`StateFile::write`].
+    /// The errors of [`StateFile::write`].
     pub fn swap(&self, seen: Revision, content: &[u8]) -> Result<Option<Revision>, StateFileError> {
         match &self.table {
             None => self.write(content).map(|()| Some(Revision::default())),
-            Some(shared) => shared.table.swap(&shared.name, seen, content).map_err(shared.away("write")),
+            Some(shared) => {
+                shared.table.swap(&shared.name, seen, content).map_err(shared.away("write"))
+            }
         }
     }
 
-    /// The same with JSON.
+    /// Replaces the content by JSON, like [`StateFile::write`].
     ///
     /// # Errors
-    /// [`StateFileError::Io`]; what was there is then still there.
+    /// [`StateFileError::Io`] if it cannot be serialised, and the errors of [`StateFile::write`].
     pub fn write_json<T: Serialize>(&self, content: &T) -> Result<(), StateFileError> {
         self.write(&self.json(content)?)
     }
 
-    /// The bytes of content in JSON.
+    /// Serialises content as JSON.
     ///
     /// # Errors
-    /// [`StateFileError::Io`] for what has no JSON.
+    /// [`StateFileError::Io`] if it cannot be serialised.
     pub fn json<T: Serialize>(&self, content: &T) -> Result<Vec<u8>, StateFileError> {
         serde_json::to_vec(content).map_err(|e| self.io("write")(e.into()))
     }
 
-    /// Removes it; nothing to do if it is not there.
+    /// Removes the file, if it exists.
     ///
     /// # Errors
-    /// [`StateFileError::Io`].
+    /// [`StateFileError::Io`] or [`StateFileError::Away`].
     pub fn remove(&self) -> Result<(), StateFileError> {
         if let Some(shared) = &self.table {
             return shared.table.remove(&shared.name).map_err(shared.away("remove"));
@@ -294,15 +324,15 @@ impl Shared {
     }
 }
 
-/// Makes a directory of state, for its owner alone; one that is there stays as it is.
+/// Creates a directory of state for its owner alone; an existing one stays unchanged.
 ///
 /// # Errors
-/// [`StateFileError::Io`].
+/// [`StateFileError::Io`] if the directory cannot be created.
 pub fn make_state_dir(dir: &Path) -> Result<(), StateFileError> {
     make_private_dir(dir).map_err(|source| StateFileError::io("make", dir, source))
 }
 
-/// The number `schema` of an object, whatever else is in it.
+/// The number `schema` of an object; other fields are ignored.
 #[derive(Deserialize)]
 struct Head {
     schema: u64,
@@ -345,7 +375,13 @@ mod tests {
             file.write(text.as_bytes()).unwrap();
             file.read_versioned::<Content>(2).unwrap_err()
         };
-        for text in ["", "{\"schema\": 2}", "{\"schema\": 2, \"weights\": [\"s3cret\"]}", "[0.125]", "\"0.125\""] {
+        for text in [
+            "",
+            "{\"schema\": 2}",
+            "{\"schema\": 2, \"weights\": [\"s3cret\"]}",
+            "[0.125]",
+            "\"0.125\"",
+        ] {
             let error = error(text);
             let words = error.to_string();
             assert!(matches!(error, StateFileError::Damaged { .. }), "{error:?}");
@@ -366,6 +402,11 @@ mod tests {
         assert!(matches!(below.write(b""), Err(StateFileError::Io { action: "write", .. })));
         let directory = StateFile::new(dir.path(), "train again");
         assert!(matches!(directory.read(), Err(StateFileError::Io { action: "read", .. })));
-        assert!(make_state_dir(&dir.path().join("file/below")).unwrap_err().to_string().starts_with("cannot make"));
+        assert!(
+            make_state_dir(&dir.path().join("file/below"))
+                .unwrap_err()
+                .to_string()
+                .starts_with("cannot make")
+        );
     }
 }

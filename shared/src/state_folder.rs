@@ -1,4 +1,5 @@
-//! A folder of state that one process holds, and the way of its state into a database that several processes share.
+//! A state folder that one process locks, and its migration into a database that several processes
+//! share.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -8,44 +9,45 @@ use crate::state_dir::StateDir;
 use crate::state_file::{StateFile, StateFileError};
 use crate::state_table::Revision;
 
-/// Says in a folder that its state is elsewhere: two records of what was spent would each allow it all.
+/// The file that marks a folder whose state was moved: two records of the same spending would each
+/// allow all of it.
 const MOVED: &str = "moved";
-/// The lock of a folder.
+/// The lock file of a folder.
 const LOCK: &str = "lock";
-/// What to do about what is damaged on the way, which nothing looks at.
+/// The advice for files that are damaged during the migration, which does not check them.
 const FIX: &str = "restore it from a backup";
 
-/// Why a folder of state cannot be held, or taken elsewhere.
+/// Errors from locking or migrating a folder of state.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// Two processes would each count what they tell without knowing of the other's.
+    /// The folder is in use: two processes would each count releases without those of the other.
     #[error(
         "state_dir {} is in use by another process; stop it, give each party a state_dir of its own, or have processes of one party \
          share a database ([state])", .0.display()
     )]
     InUse(PathBuf),
-    /// The state is in a database by now.
+    /// The state was moved to a database.
     #[error(
         "the state in {} was moved to a database: name that in [state] in place of state_dir, or name another state_dir", .0.display()
     )]
     Moved(PathBuf),
-    /// A file, or the database.
+    /// A file or the database failed.
     #[error(transparent)]
     File(#[from] StateFileError),
-    /// The database holds something else.
+    /// The database holds other state.
     #[error(
         "the database holds `{0}`, which is not in the folder or is another one there: take an empty database, or a schema of its own"
     )]
     NotEmpty(String),
-    /// Not a database.
+    /// The target is not a database.
     #[error("name a database in [state] in place of state_dir: the folder's state goes there")]
     NoDatabase,
 }
 
-/// Takes the lock of a folder of state, whose state is still there.
+/// Locks a folder of state, unless its state was moved.
 ///
 /// # Errors
-/// [`FolderError`].
+/// [`FolderError`] if the folder is in use, was moved, or cannot be locked.
 pub fn hold(folder: &Path) -> Result<File, FolderError> {
     let lock = lock(folder)?;
     match folder.join(MOVED).exists() {
@@ -54,10 +56,10 @@ pub fn hold(folder: &Path) -> Result<File, FolderError> {
     }
 }
 
-/// The same where state is in a folder; what is in a database several processes have.
+/// Locks the state if it is in a folder. State in a database is shared by several processes.
 ///
 /// # Errors
-/// [`FolderError`].
+/// The errors of [`hold`].
 pub fn hold_if_folder(state: &StateDir) -> Result<Option<File>, FolderError> {
     state.folder().map(hold).transpose()
 }
@@ -71,11 +73,12 @@ fn lock(folder: &Path) -> Result<File, FolderError> {
     }
 }
 
-/// Copies the state of a folder into a database that holds none, and marks the folder, so that no process serves from it again. What
-/// was interrupted may be done again. Gives the number of files.
+/// Copies the state of a folder into a database that holds none, and marks the folder, so that no
+/// process serves from it again. An interrupted migration can be repeated. Returns the number of
+/// files.
 ///
 /// # Errors
-/// [`FolderError`]; a database that holds anything else is left as it is.
+/// [`FolderError`]; a database that holds anything else is left unchanged.
 pub fn adopt(folder: &Path, into: &StateDir) -> Result<usize, FolderError> {
     if into.folder().is_some() {
         return Err(FolderError::NoDatabase);
@@ -83,11 +86,13 @@ pub fn adopt(folder: &Path, into: &StateDir) -> Result<usize, FolderError> {
     let held = lock(folder)?;
     let mut names = Vec::new();
     list(folder, "", &mut names)?;
-    // The owner's name is put there by the table itself.
-    if let Some(other) = into.names()?.into_iter().find(|name| name != "owner" && !names.contains(name)) {
+    // The table itself writes the owner's name.
+    if let Some(other) =
+        into.names()?.into_iter().find(|name| name != "owner" && !names.contains(name))
+    {
         return Err(FolderError::NotEmpty(other));
     }
-    // All that is there is looked at before anything is written.
+    // The existing content is checked before anything is written.
     for write in [false, true] {
         for name in &names {
             let file = StateFile::new(folder.join(name), FIX);
@@ -102,19 +107,22 @@ pub fn adopt(folder: &Path, into: &StateDir) -> Result<usize, FolderError> {
             }
         }
     }
-    StateFile::new(folder.join(MOVED), FIX).write(b"the state of this folder is in the database of [state]\n")?;
+    StateFile::new(folder.join(MOVED), FIX)
+        .write(b"the state of this folder is in the database of [state]\n")?;
     drop(held);
     Ok(names.len())
 }
 
-/// The files below a folder, by their names from there.
+/// Lists the files below a folder, by their relative names.
 fn list(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), StateFileError> {
     let dir = folder.join(prefix);
     for name in StateDir::from(&dir).names()? {
         let path = format!("{prefix}{name}");
         if dir.join(&name).is_dir() {
             list(folder, &format!("{path}/"), names)?;
-        } else if !(name.starts_with(".tmp-") || prefix.is_empty() && (name == LOCK || name == MOVED)) {
+        } else if !(name.starts_with(".tmp-")
+            || prefix.is_empty() && (name == LOCK || name == MOVED))
+        {
             names.push(path);
         }
     }
@@ -140,7 +148,13 @@ mod tests {
     #[test]
     fn what_is_listed_are_the_files_of_state() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["lock", "evaluations.json", "shares/a.json", "shares/.tmp-1", "trainings/journal.jsonl"] {
+        for name in [
+            "lock",
+            "evaluations.json",
+            "shares/a.json",
+            "shares/.tmp-1",
+            "trainings/journal.jsonl",
+        ] {
             let path = dir.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, name).unwrap();

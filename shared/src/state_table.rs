@@ -1,37 +1,40 @@
-//! State of a party that several of its processes share: a table of named contents elsewhere, in place of the files of one folder.
+//! State that several processes of a party share: a table of named contents, in place of the files
+//! of one folder.
 //!
-//! Every change of a content gives it a new revision. What must be decided once is decided on a content that was read, and written
-//! only if that is still the newest one ([`StateTable::swap`]): of two processes that decide at the same time one is first, and the
-//! other reads what the first one wrote and decides again. No process holds a lock that another would wait for.
+//! Every change of a content gives it a new revision. A decision that must be made once is based on
+//! a content that was read, and is written only if that is still the newest one
+//! ([`StateTable::swap`]): of two concurrent processes one is first, and the other reads what the
+//! first one wrote and decides again. No process holds a lock for which another would wait.
 
 use std::fmt;
 
-/// Which content of a name was seen; the default is none at all. In a folder, which has one process, it says nothing.
+/// The revision of a content that was seen; the default stands for no content. In a folder, which
+/// has one process, it carries no information.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Revision(Option<[u8; 16]>);
 
 impl Revision {
-    /// The revision that a table names so.
+    /// Creates the revision with this name in the table.
     #[must_use]
     pub fn named(name: [u8; 16]) -> Self {
         Self(Some(name))
     }
 
-    /// What a table calls it; `None`: there was no content.
+    /// Returns the table's name of the revision; `None`: there was no content.
     #[must_use]
     pub fn name(&self) -> Option<&[u8; 16]> {
         self.0.as_ref()
     }
 }
 
-/// What a table says of a name.
+/// The result of reading a name.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Reading {
-    /// It is as it was seen.
+    /// The content is still the one seen.
     Same,
-    /// There is nothing of that name.
+    /// There is no content of that name.
     Absent,
-    /// Its content, and which one that is.
+    /// The revision and the content.
     Content(Revision, Vec<u8>),
 }
 
@@ -46,41 +49,48 @@ impl fmt::Debug for Reading {
     }
 }
 
-/// Why the table cannot be asked now. No content is in it.
+/// An error of the table. It contains no content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StateTableError(pub String);
 
-/// Named contents that several processes share. Each call waits for its answer, within a limit, and may be made on any thread. What
-/// it changes is durable when it returns. After an error it is not known whether something was changed.
+/// Named contents that several processes share. Each call waits for its answer, within a limit, and
+/// may be made on any thread. Changes are durable when the call returns. After an error it is
+/// unknown whether anything was changed.
 pub trait StateTable: fmt::Debug + Send + Sync {
-    /// The content of a name, unless it is still the one that was seen.
+    /// Reads the content of a name, unless it is still the one seen.
     ///
     /// # Errors
-    /// [`StateTableError`].
+    /// [`StateTableError`] if the table cannot be reached.
     fn read(&self, name: &str, seen: Option<Revision>) -> Result<Reading, StateTableError>;
 
-    /// Replaces the content of a name if it is still the one that was seen, and gives the new one's revision; `None`: it is another one.
+    /// Replaces the content of a name if it is still the one seen, and returns the new revision.
+    /// Returns `None` if the content has changed.
     ///
     /// # Errors
-    /// [`StateTableError`].
-    fn swap(&self, name: &str, seen: Revision, content: &[u8]) -> Result<Option<Revision>, StateTableError>;
+    /// [`StateTableError`] if the table cannot be reached.
+    fn swap(
+        &self,
+        name: &str,
+        seen: Revision,
+        content: &[u8],
+    ) -> Result<Option<Revision>, StateTableError>;
 
-    /// Replaces the content of a name, whatever it is.
+    /// Replaces the content of a name unconditionally.
     ///
     /// # Errors
-    /// [`StateTableError`].
+    /// [`StateTableError`] if the table cannot be reached.
     fn write(&self, name: &str, content: &[u8]) -> Result<(), StateTableError>;
 
-    /// Removes a name; nothing to do if there is none.
+    /// Removes a name, if it exists.
     ///
     /// # Errors
-    /// [`StateTableError`].
+    /// [`StateTableError`] if the table cannot be reached.
     fn remove(&self, name: &str) -> Result<(), StateTableError>;
 
-    /// All names that begin with `prefix`, in order.
+    /// Returns all names that begin with `prefix`, in order.
     ///
     /// # Errors
-    /// [`StateTableError`].
+    /// [`StateTableError`] if the table cannot be reached.
     fn names(&self, prefix: &str) -> Result<Vec<String>, StateTableError>;
 }

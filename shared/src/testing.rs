@@ -1,10 +1,11 @@
-//! What tests of all crates read: the golden vectors of the project, and the public data sets.
+//! Inputs for the tests of all crates: the golden vectors of the project, and the public data sets.
 //!
-//! The golden vectors and four data sets are in the repository. A test that needs another set calls [`data_set`] and returns if
-//! there is none; it then counts as passed, and says on standard error that it did not run.
+//! The golden vectors and four data sets are in the repository. A test that needs another set calls
+//! [`data_set`] and returns if there is none; it then counts as passed, and reports on standard
+//! error that it did not run.
 //!
-//! Everything here panics with what is missing: it is called by tests and benchmarks alone, is not part of any program (feature
-//! `test-util`), and a test without its input has to fail.
+//! Every function here panics if its input is missing. They are called by tests and benchmarks
+//! alone (feature `test-util`), and a test without its input has to fail.
 
 pub mod gradients;
 
@@ -15,31 +16,33 @@ use serde::de::DeserializeOwned;
 
 use crate::data::{DatasetName, DatasetSpec};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 #[must_use]
 pub fn repository() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
 }
 
-/// Where the golden vectors are (`tests/golden`, described in its README).
+/// Returns the directory of the golden vectors (`tests/golden`, described in its README).
 #[must_use]
 pub fn golden_dir() -> PathBuf {
     repository().join("tests/golden")
 }
 
-/// A file of the golden vectors.
+/// Reads a file of the golden vectors.
 ///
 /// # Panics
-/// If it is missing or not of this form, with its path.
+/// If the file is missing or does not have this form; the message has its path.
 #[must_use]
 pub fn golden<T: DeserializeOwned>(name: &str) -> T {
     let path = golden_dir().join(name);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("golden vectors {}: {e}", path.display()));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("golden vectors {}: {e}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("golden vectors {}: {e}", path.display()))
 }
 
-/// The golden cases whose name begins with `prefix`, by name: the name and the text of the file.
+/// Returns the golden cases whose name begins with `prefix`, sorted by name: the name and the text
+/// of the file.
 ///
 /// # Panics
 /// If the directory cannot be read or holds no such case.
@@ -59,24 +62,31 @@ pub fn golden_cases(prefix: &str) -> Vec<(String, String)> {
     cases
 }
 
-/// The directory of all public data sets: `CLOISON_DATA_DIR`, or else `datasets` in the repository or `../shared/data` beside it,
-/// if one is there.
+/// Returns the directory of all public data sets: `CLOISON_DATA_DIR`, or else `datasets` in the
+/// repository or `../shared/data` beside it, if one is there.
 #[must_use]
 pub fn data_dir() -> Option<PathBuf> {
-    let near = || ["datasets", "../shared/data"].map(|dir| repository().join(dir)).into_iter().find(|dir| dir.is_dir());
+    let near = || {
+        ["datasets", "../shared/data"]
+            .map(|dir| repository().join(dir))
+            .into_iter()
+            .find(|dir| dir.is_dir())
+    };
     std::env::var_os("CLOISON_DATA_DIR").map(PathBuf::from).or_else(near)
 }
 
-/// How to load a public data set, or `None` if it is not to be had: then standard error says that `test` did not run.
+/// Returns the specification of a public data set, or `None` if it is not available: then standard
+/// error reports that `test` did not run.
 ///
 /// # Panics
-/// If the set is missing where it must not be: `CLOISON_DATA_DIR` is set, or `CI` is `true`.
+/// If a required set is missing: `CLOISON_DATA_DIR` is set, or `CI` is `true`.
 #[must_use]
 pub fn data_set(name: DatasetName, seed: u64, test: &str) -> Option<DatasetSpec> {
     if name == DatasetName::Synthetic || name.is_included() {
         return Some(DatasetSpec::new(name, None, seed));
     }
-    let asked_for = std::env::var_os("CLOISON_DATA_DIR").is_some() || std::env::var("CI").as_deref() == Ok("true");
+    let asked_for = std::env::var_os("CLOISON_DATA_DIR").is_some()
+        || std::env::var("CI").as_deref() == Ok("true");
     match data_dir() {
         Some(dir) if asked_for || dir.join(name.as_str()).is_dir() => {
             return Some(DatasetSpec::new(name, Some(dir), seed));
@@ -84,12 +94,15 @@ pub fn data_set(name: DatasetName, seed: u64, test: &str) -> Option<DatasetSpec>
         None if asked_for => panic!("{test} needs data set {name}; set CLOISON_DATA_DIR"),
         _ => {}
     }
-    not_run(test, &format!("data set {name} is not here; set CLOISON_DATA_DIR (scripts/fetch-datasets.sh)"));
+    not_run(
+        test,
+        &format!("data set {name} is not here; set CLOISON_DATA_DIR (scripts/fetch-datasets.sh)"),
+    );
     None
 }
 
-/// Says that a test did not run, past the test harness, which would keep it to itself.
+/// Reports that a test did not run, bypassing the test harness, which would hide the message.
 pub fn not_run(test: &str, reason: &str) {
-    // Nothing can be done about a closed standard error.
+    // A closed standard error cannot be handled.
     let _ = writeln!(std::io::stderr().lock(), "NOT RUN: {test}: {reason}");
 }

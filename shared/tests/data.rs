@@ -4,8 +4,8 @@
 use nalgebra::DMatrix;
 use vfl_shared::data::synthetic::{Origin, generate};
 use vfl_shared::data::{
-    DataError, Dataset, DatasetName, DatasetSpec, Encoding, FeatureKind, MeanOver, Normalisation, Part,
-    SyntheticFields, SyntheticParameters, UnknownDataset, load,
+    DataError, Dataset, DatasetName, DatasetSpec, Encoding, FeatureKind, MeanOver, Normalisation,
+    Part, SyntheticFields, SyntheticParameters, UnknownDataset, load,
 };
 use vfl_shared::testing::{self, data_dir, data_set};
 
@@ -37,7 +37,12 @@ fn sizes_and_classes_are_those_of_the_descriptions() {
     use DatasetName::*;
     // Records, features, and class counts (of the training and the test part where there are parts).
     let cases: [(DatasetName, usize, usize, &[&[usize]]); 8] = [
-        (Satellite, 6435, 36, &[&[1072, 479, 961, 415, 470, 1038], &[461, 224, 397, 211, 237, 470]]),
+        (
+            Satellite,
+            6435,
+            36,
+            &[&[1072, 479, 961, 415, 470, 1038], &[461, 224, 397, 211, 237, 470]],
+        ),
         (Robot, 5456, 24, &[&[826, 2205, 2097, 328]]),
         (Bank, 41188, 19, &[&[36548, 4640]]),
         (Adult, 48842, 14, &[&[24720, 7841], &[12435, 3846]]),
@@ -45,14 +50,20 @@ fn sizes_and_classes_are_those_of_the_descriptions() {
             Pendigits,
             10992,
             16,
-            &[&[780, 779, 780, 719, 780, 720, 720, 778, 719, 719], &[363, 364, 364, 336, 364, 335, 336, 364, 336, 336]],
+            &[
+                &[780, 779, 780, 719, 780, 720, 720, 778, 719, 719],
+                &[363, 364, 364, 336, 364, 335, 336, 364, 336, 336],
+            ],
         ),
         (Grid, 10000, 12, &[&[3620, 6380]]),
         (Credit, 30000, 23, &[&[23364, 6636]]),
         (Drive, 7475, 48, &[&[675, 686, 679, 681, 676, 677, 674, 682, 680, 680, 685]]),
     ];
     for (name, records, features, classes) in cases {
-        let Some(spec) = data_set(name, 7, "sizes_and_classes_are_those_of_the_descriptions") else { continue };
+        let Some(spec) = data_set(name, 7, "sizes_and_classes_are_those_of_the_descriptions")
+        else {
+            continue;
+        };
         let set = loaded(&spec);
         assert_eq!((set.records(), set.features().len()), (records, features), "{name}");
         assert_eq!(set.x().shape(), (features, records), "{name}");
@@ -63,7 +74,10 @@ fn sizes_and_classes_are_those_of_the_descriptions() {
                 assert_eq!(counts(&set, Some(Part::Test)), *test, "{name}");
                 let official: usize = test.iter().sum();
                 assert_eq!(set.split().test.len(), official, "{name}");
-                assert!(set.split().test.iter().all(|&r| set.parts().unwrap()[r] == Part::Test), "{name}");
+                assert!(
+                    set.split().test.iter().all(|&r| set.parts().unwrap()[r] == Part::Test),
+                    "{name}"
+                );
             }
             _ => unreachable!(),
         }
@@ -78,7 +92,11 @@ fn sizes_and_classes_are_those_of_the_descriptions() {
 }
 
 /// Row `i` of the golden `X`, beside the record of the data set it was taken from.
-fn compare_golden(set: &Dataset, golden: &serde_json::Value, record_of_test_row: impl Fn(usize) -> usize) {
+fn compare_golden(
+    set: &Dataset,
+    golden: &serde_json::Value,
+    record_of_test_row: impl Fn(usize) -> usize,
+) {
     let (rows, labels) = (golden["rows"].as_array().unwrap(), golden["y"].as_array().unwrap());
     assert_eq!(rows.len(), 200);
     for ((row, label), x) in rows.iter().zip(labels).zip(golden["X"].as_array().unwrap()) {
@@ -119,7 +137,8 @@ fn label_means_of_training_rows_do_not_see_test_labels() {
     spec.encoding = Encoding::Ordinal;
     let plain = loaded(&spec);
     let mean = |code: f64| {
-        let of: Vec<_> = set.split().train.iter().filter(|&&r| plain.x()[(row, r)] == code).collect();
+        let of: Vec<_> =
+            set.split().train.iter().filter(|&&r| plain.x()[(row, r)] == code).collect();
         of.iter().filter(|&&&r| set.labels()[r] == 1).count() as f64 / of.len() as f64
     };
     let (female, male) = (mean(0.0), mean(1.0));
@@ -135,12 +154,14 @@ fn one_hot_groups_hold_exactly_one() {
         spec.encoding = Encoding::OneHot;
         let set = loaded(&spec);
         assert_eq!(set.features().len(), features, "{name}");
-        let mut groups: Vec<&str> = set.features().iter().filter_map(|f| f.group.as_deref()).collect();
+        let mut groups: Vec<&str> =
+            set.features().iter().filter_map(|f| f.group.as_deref()).collect();
         groups.dedup();
         assert_eq!(groups.len(), if name == DatasetName::Adult { 8 } else { 10 });
         for group in groups {
-            let rows: Vec<usize> =
-                (0..features).filter(|&i| set.features()[i].group.as_deref() == Some(group)).collect();
+            let rows: Vec<usize> = (0..features)
+                .filter(|&i| set.features()[i].group.as_deref() == Some(group))
+                .collect();
             assert!(rows.iter().all(|&i| set.features()[i].kind == FeatureKind::Binary));
             for x in set.x().column_iter().step_by(97) {
                 assert_eq!(rows.iter().map(|&i| x[i]).sum::<f64>(), 1.0, "{name}, {group}");
@@ -169,8 +190,13 @@ fn included_sets_are_the_public_ones() {
     for &name in DatasetName::ALL.iter().filter(|name| name.is_included()) {
         let included = loaded(&spec(name));
         match data_dir().filter(|dir| dir.join(name.as_str()).is_dir()) {
-            Some(dir) => assert_eq!(included, loaded(&DatasetSpec::new(name, Some(dir), 7)), "{name}"),
-            None => testing::not_run("included_sets_are_the_public_ones", &format!("no other copy of {name} is here")),
+            Some(dir) => {
+                assert_eq!(included, loaded(&DatasetSpec::new(name, Some(dir), 7)), "{name}")
+            }
+            None => testing::not_run(
+                "included_sets_are_the_public_ones",
+                &format!("no other copy of {name} is here"),
+            ),
         }
     }
 }
@@ -190,9 +216,13 @@ fn a_missing_file_says_what_to_do() {
         let error = load(&DatasetSpec::new(name, Some(empty.path().into()), 1)).unwrap_err();
         assert!(matches!(error, DataError::MissingFile { .. }), "{error:?}");
         let text = error.to_string();
-        for part in
-            [name.as_str(), &empty.path().display().to_string(), "--data-dir", "CLOISON_DATA_DIR", "fetch-datasets.sh"]
-        {
+        for part in [
+            name.as_str(),
+            &empty.path().display().to_string(),
+            "--data-dir",
+            "CLOISON_DATA_DIR",
+            "fetch-datasets.sh",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         if name.is_included() {
@@ -213,13 +243,18 @@ fn damaged_files_are_refused_by_line() {
     let good = format!("{}Move-Forward\r\n", "1.5,".repeat(24));
     let cases = [
         (format!("{good}{}Move-Forward\n", "1.5,".repeat(23)), "line 2: 24 fields, expected 25"),
-        (format!("{good}{good}{}Backwards\n", "1.5,".repeat(24)), "line 3: the last column is none of the classes"),
+        (
+            format!("{good}{good}{}Backwards\n", "1.5,".repeat(24)),
+            "line 3: the last column is none of the classes",
+        ),
         (good.replacen("1.5", "nan", 1), "line 1: column us1 is not a finite number"),
         (String::new(), "the file has no record"),
     ];
     for (text, expected) in cases {
         std::fs::write(dir.path().join("robot/sensor_readings_24.data"), text).unwrap();
-        let error = load(&DatasetSpec::new(DatasetName::Robot, Some(dir.path().into()), 1)).unwrap_err().to_string();
+        let error = load(&DatasetSpec::new(DatasetName::Robot, Some(dir.path().into()), 1))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected) && error.contains("data set robot"), "{error}");
     }
     let mut spec = spec(DatasetName::Robot);
@@ -269,12 +304,15 @@ fn images_are_pixels_over_255_row_by_row() {
     wrong("train-labels-idx1-ubyte", &|c| c[10] = 10, "label 3 is not a digit");
 
     // Records of the CIFARs: the label, or the coarse and the fine one, then three channels.
-    for (name, labels, classes) in [(DatasetName::Cifar10, 1, 10), (DatasetName::Cifar100, 2, 100)] {
-        let (train, test) = if labels == 1 { ("data_batch_1_first5000", "test_batch") } else { ("train", "test") };
+    for (name, labels, classes) in [(DatasetName::Cifar10, 1, 10), (DatasetName::Cifar100, 2, 100)]
+    {
+        let (train, test) =
+            if labels == 1 { ("data_batch_1_first5000", "test_batch") } else { ("train", "test") };
         let path = |file: &str| dir.path().join(name.as_str()).join(format!("{file}.bin"));
         std::fs::create_dir_all(path("x").parent().unwrap()).unwrap();
-        let record =
-            |label: u8| [vec![0; labels - 1], vec![label], (0..3072).map(|i| (i / 13) as u8).collect()].concat();
+        let record = |label: u8| {
+            [vec![0; labels - 1], vec![label], (0..3072).map(|i| (i / 13) as u8).collect()].concat()
+        };
         std::fs::write(path(train), [record(3), record(classes - 1)].concat()).unwrap();
         std::fs::write(path(test), record(5)).unwrap();
         let spec = DatasetSpec { name, ..spec.clone() };
@@ -301,7 +339,10 @@ fn images_of_the_public_sets_are_counted() {
         (DatasetName::Cifar100, 5000, 1000, &[]),
     ] {
         let Some(dir) = data_dir().filter(|dir| dir.join(name.as_str()).is_dir()) else {
-            testing::not_run("images_of_the_public_sets_are_counted", &format!("{name} is not here"));
+            testing::not_run(
+                "images_of_the_public_sets_are_counted",
+                &format!("{name} is not here"),
+            );
             continue;
         };
         let set = loaded(&DatasetSpec::new(name, Some(dir), 7));
@@ -311,10 +352,14 @@ fn images_of_the_public_sets_are_counted() {
         assert_eq!(&set.labels()[..first.len()], first, "{name}");
         let mean = set.x().mean();
         // Published: MNIST 0.1307; CIFAR-10 0.4733 and CIFAR-100 0.4779 over their channels.
-        let published = [0.1307, 0.4733, 0.4779][[DatasetName::Mnist, DatasetName::Cifar10, DatasetName::Cifar100]
-            .iter()
-            .position(|n| *n == name)
-            .unwrap()];
+        let published = [0.1307, 0.4733, 0.4779][[
+            DatasetName::Mnist,
+            DatasetName::Cifar10,
+            DatasetName::Cifar100,
+        ]
+        .iter()
+        .position(|n| *n == name)
+        .unwrap()];
         assert!((mean - published).abs() < 0.01, "{name}: {mean}");
     }
 }
@@ -337,7 +382,8 @@ fn of_several_files_the_missing_one_is_named() {
     assert_eq!(missing(DatasetName::Drive), "drive/Sensorless_drive_diagnosis.txt");
     write("drive/sensorless_subset_5500.csv", "");
     assert_eq!(missing(DatasetName::Drive), "drive/sensorless_subset_extra_1975.csv");
-    let rows: String = (0..40).map(|r| format!("{}{}\n", format!("{r}.5e-3 ").repeat(48), r % 11 + 1)).collect();
+    let rows: String =
+        (0..40).map(|r| format!("{}{}\n", format!("{r}.5e-3 ").repeat(48), r % 11 + 1)).collect();
     write("drive/Sensorless_drive_diagnosis.txt", &rows);
     let set = loaded(&DatasetSpec::new(DatasetName::Drive, Some(dir.path().into()), 1));
     assert_eq!((set.records(), set.labels()[12]), (40, 1));
@@ -402,7 +448,8 @@ fn clusters_sit_on_distinct_vertices() {
     let p = parameters(|f| {
         (f.features, f.informative, f.redundant, f.repeated) = (4, 4, 0, 0);
         (f.classes, f.clusters_per_class, f.records) = (4, 4, 32_000);
-        (f.class_sep, f.flip_y, f.shift, f.scale, f.shuffle) = (3.0, 0.0, Some(0.0), Some(1.0), false);
+        (f.class_sep, f.flip_y, f.shift, f.scale, f.shuffle) =
+            (3.0, 0.0, Some(0.0), Some(1.0), false);
     });
     let data = generate(&p, 5);
     let mut seen = std::collections::HashSet::new();
@@ -411,7 +458,11 @@ fn clusters_sit_on_distinct_vertices() {
         // Each coordinate has variance at most 4 within a cluster: standard error 0.045.
         assert!(centre.iter().all(|c| (c.abs() - 3.0).abs() < 0.25), "{centre}");
         seen.insert(centre.map(|c| c > 0.0).iter().copied().collect::<Vec<_>>());
-        assert!(data.labels[cluster * 2000..(cluster + 1) * 2000].iter().all(|&l| l == cluster as u32 % 4));
+        assert!(
+            data.labels[cluster * 2000..(cluster + 1) * 2000]
+                .iter()
+                .all(|&l| l == cluster as u32 % 4)
+        );
     }
     assert_eq!(seen.len(), 16);
 }
@@ -419,12 +470,14 @@ fn clusters_sit_on_distinct_vertices() {
 #[test]
 fn labels_are_flipped_and_values_scaled_as_asked() {
     let p = |flip_y, shift, scale| {
-        let p = parameters(|f| (f.flip_y, f.shift, f.scale, f.shuffle) = (flip_y, shift, scale, false));
+        let p =
+            parameters(|f| (f.flip_y, f.shift, f.scale, f.shuffle) = (flip_y, shift, scale, false));
         generate(&p, 11)
     };
     let (clean, flipped) = (p(0.0, Some(0.0), Some(1.0)), p(0.5, Some(2.0), Some(4.0)));
     assert_eq!(flipped.x, clean.x.map(|v| (v + 2.0) * 4.0));
-    let wrong = clean.labels.iter().zip(&flipped.labels).filter(|(a, b)| a != b).count() as f64 / 4000.0;
+    let wrong =
+        clean.labels.iter().zip(&flipped.labels).filter(|(a, b)| a != b).count() as f64 / 4000.0;
     // flip_y (k − 1)/k = 0.4, standard error 0.0077.
     assert!((wrong - 0.4).abs() < 0.04, "{wrong}");
 }
@@ -434,7 +487,9 @@ fn linear_accuracy(set: &Dataset) -> f64 {
     let (d, k) = (set.features().len(), set.class_names().len());
     let pick = |records: &[usize]| set.x().select_columns(records).insert_row(d, 1.0);
     let x = pick(&set.split().train);
-    let y = DMatrix::from_fn(k, x.ncols(), |c, r| f64::from(set.labels()[set.split().train[r]] as usize == c));
+    let y = DMatrix::from_fn(k, x.ncols(), |c, r| {
+        f64::from(set.labels()[set.split().train[r]] as usize == c)
+    });
     let (mut w, mut v) = (DMatrix::<f64>::zeros(k, d + 1), DMatrix::<f64>::zeros(k, d + 1));
     for _ in 0..1500 {
         let mut p = &w * &x;
@@ -443,19 +498,17 @@ fn linear_accuracy(set: &Dataset) -> f64 {
         w += &v;
     }
     let z = w * pick(&set.split().test);
-    let right = set
-        .split()
-        .test
-        .iter()
-        .zip(z.column_iter())
-        .filter(|(r, z)| vfl_shared::numerics::arg_max(z.clone_owned().as_slice()) == set.labels()[**r] as usize);
+    let right = set.split().test.iter().zip(z.column_iter()).filter(|(r, z)| {
+        vfl_shared::numerics::arg_max(z.clone_owned().as_slice()) == set.labels()[**r] as usize
+    });
     right.count() as f64 / set.split().test.len() as f64
 }
 
 #[test]
 fn the_default_set_can_be_learnt_by_a_linear_model() {
     for seed in 0..6 {
-        let accuracy = linear_accuracy(&loaded(&DatasetSpec::new(DatasetName::Synthetic, None, seed)));
+        let accuracy =
+            linear_accuracy(&loaded(&DatasetSpec::new(DatasetName::Synthetic, None, seed)));
         println!("seed {seed}: {accuracy:.3}");
         assert!(accuracy >= 0.8, "seed {seed}: {accuracy}");
     }

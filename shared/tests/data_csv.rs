@@ -6,8 +6,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use vfl_shared::data::partition::{divide, partition};
 use vfl_shared::data::{
-    DatasetName, DatasetSpec, FeatureSchema, FeatureStore, FeatureTable, Limits, PartyFiles, SyntheticFields,
-    SyntheticParameters, TableError, VerticalSplit, load,
+    DatasetName, DatasetSpec, FeatureSchema, FeatureStore, FeatureTable, Limits, PartyFiles,
+    SyntheticFields, SyntheticParameters, TableError, VerticalSplit, load,
 };
 use vfl_shared::types::{PartyName, RecordIds};
 
@@ -47,7 +47,12 @@ const SCHEMA: &str = r#"
 const HEADER: &str = "customer,age,spent,phone,degree,job,country,outcome\n";
 
 fn read(text: &[u8], limits: &Limits) -> Result<FeatureTable, TableError> {
-    FeatureTable::from_reader(FeatureSchema::from_toml(SCHEMA).unwrap(), Path::new("bank.csv"), text, limits)
+    FeatureTable::from_reader(
+        FeatureSchema::from_toml(SCHEMA).unwrap(),
+        Path::new("bank.csv"),
+        text,
+        limits,
+    )
 }
 
 #[test]
@@ -104,7 +109,11 @@ fn refusals_name_file_line_and_column() {
             "bank.csv, line 1, column age: the header has this column twice",
         ),
         ("half a line", row("c2,57,0,1,scho"), "bank.csv, line 3: 5 fields where the header has 8"),
-        ("a comma too many", row("c2,57,0,1,school,clerk,7,no,"), "bank.csv, line 3: 9 fields where the header has 8"),
+        (
+            "a comma too many",
+            row("c2,57,0,1,school,clerk,7,no,"),
+            "bank.csv, line 3: 9 fields where the header has 8",
+        ),
         (
             "empty id",
             row(",57,0,1,school,clerk,7,no"),
@@ -125,7 +134,11 @@ fn refusals_name_file_line_and_column() {
             row("c\t2,57,0,1,school,clerk,7,no"),
             "bank.csv, line 3, column customer: record id at position 1 holds a control",
         ),
-        ("half a quoted field", row("c2,57,0,1,school,\"cle"), "bank.csv, line 3: a quoted field is not closed"),
+        (
+            "half a quoted field",
+            row("c2,57,0,1,school,\"cle"),
+            "bank.csv, line 3: a quoted field is not closed",
+        ),
         (
             "text after a quote",
             row("c2,\"57\"0,0,1,school,clerk,7,no"),
@@ -136,10 +149,26 @@ fn refusals_name_file_line_and_column() {
             row("c2,57,0,1,school,clerk,7,no\n\nc1,57,0,1,school,clerk,7,no"),
             "bank.csv, line 5, column customer: an earlier line has the same",
         ),
-        ("no value", row("c2,,0,1,school,clerk,7,no"), "bank.csv, line 3, column age: the field is empty"),
-        ("text for a number", row("c2,5O,0,1,school,clerk,7,no"), "bank.csv, line 3, column age: not a number"),
-        ("decimal comma", row("c2,\"57,5\",0,1,school,clerk,7,no"), "bank.csv, line 3, column age: not a number"),
-        ("not a number", row("c2,NaN,0,1,school,clerk,7,no"), "bank.csv, line 3, column age: the number is not finite"),
+        (
+            "no value",
+            row("c2,,0,1,school,clerk,7,no"),
+            "bank.csv, line 3, column age: the field is empty",
+        ),
+        (
+            "text for a number",
+            row("c2,5O,0,1,school,clerk,7,no"),
+            "bank.csv, line 3, column age: not a number",
+        ),
+        (
+            "decimal comma",
+            row("c2,\"57,5\",0,1,school,clerk,7,no"),
+            "bank.csv, line 3, column age: not a number",
+        ),
+        (
+            "not a number",
+            row("c2,NaN,0,1,school,clerk,7,no"),
+            "bank.csv, line 3, column age: the number is not finite",
+        ),
         (
             "infinite, though clamped",
             row("c2,57,-inf,1,school,clerk,7,no"),
@@ -208,14 +237,23 @@ fn refusals_name_file_line_and_column() {
 
 #[test]
 fn files_over_the_limits_are_refused() {
-    let text = format!("{HEADER}{}", (0..20).map(|i| format!("c{i},57,0,1,school,clerk,7,no\n")).collect::<String>());
+    let text = format!(
+        "{HEADER}{}",
+        (0..20).map(|i| format!("c{i},57,0,1,school,clerk,7,no\n")).collect::<String>()
+    );
     let exact = Limits { file_bytes: text.len() as u64, records: 20, field_bytes: 8 };
     assert_eq!(read(text.as_bytes(), &exact).unwrap().len(), 20);
     for (limits, expected) in [
-        (Limits { file_bytes: exact.file_bytes - 1, ..exact }, "the file's size in bytes is over the limit"),
+        (
+            Limits { file_bytes: exact.file_bytes - 1, ..exact },
+            "the file's size in bytes is over the limit",
+        ),
         (Limits { file_bytes: 100, ..exact }, "the file's size in bytes is over the limit of 100"),
         (Limits { records: 19, ..exact }, "line 21: the number of records is over the limit of 19"),
-        (Limits { field_bytes: 7, ..exact }, "the length of a field in bytes is over the limit of 7"),
+        (
+            Limits { field_bytes: 7, ..exact },
+            "the length of a field in bytes is over the limit of 7",
+        ),
     ] {
         let error = read(text.as_bytes(), &limits).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}\nexpected: {expected}");
@@ -232,11 +270,21 @@ fn files_that_cannot_be_opened_are_named() {
     let error = FeatureTable::from_csv(&schema, &csv).unwrap_err().to_string();
     assert!(error.contains("s.toml: not a valid schema"), "{error}");
     std::fs::write(&schema, b"id = \"\xff\"").unwrap();
-    assert!(FeatureTable::from_csv(&schema, &csv).unwrap_err().to_string().contains("s.toml: not UTF-8"));
+    assert!(
+        FeatureTable::from_csv(&schema, &csv)
+            .unwrap_err()
+            .to_string()
+            .contains("s.toml: not UTF-8")
+    );
     std::fs::write(&schema, SCHEMA).unwrap();
     let error = FeatureTable::from_csv(&schema, &csv).unwrap_err().to_string();
     assert!(error.contains("f.csv: cannot be read"), "{error}");
-    assert!(FeatureTable::from_csv(&schema, dir.path()).unwrap_err().to_string().contains("cannot be read"));
+    assert!(
+        FeatureTable::from_csv(&schema, dir.path())
+            .unwrap_err()
+            .to_string()
+            .contains("cannot be read")
+    );
 }
 
 fn small(records: usize, features: usize, seed: u64) -> DatasetSpec {
@@ -269,14 +317,17 @@ fn parties_hold_the_same_records_in_different_orders() {
     let split = VerticalSplit::shared_window(4, 4, 6, &names).unwrap();
     let tables = divide(&data, &split, 9).unwrap();
     assert_eq!(tables, divide(&data, &split, 9).unwrap());
-    let all: Vec<&FeatureTable> = std::iter::once(&tables.active).chain(tables.passive.iter().map(|p| &p.1)).collect();
+    let all: Vec<&FeatureTable> =
+        std::iter::once(&tables.active).chain(tables.passive.iter().map(|p| &p.1)).collect();
     for (i, a) in all.iter().enumerate() {
         assert_ne!(a.ids(), data.ids());
         assert!(all[..i].iter().all(|b| a.ids() != b.ids()));
     }
     // Joined by id, the parties' columns are those of the data set.
     let asked = data.ids().select(&[7, 0, 199]);
-    for (table, columns) in [(&tables.active, split.active()), (&tables.passive[1].1, &split.passive()[1].columns)] {
+    for (table, columns) in
+        [(&tables.active, split.active()), (&tables.passive[1].1, &split.passive()[1].columns)]
+    {
         let block = table.fetch(&asked).unwrap();
         for (j, &record) in [7, 0, 199].iter().enumerate() {
             for (i, &column) in columns.iter().enumerate() {
@@ -305,8 +356,10 @@ fn files_hold_the_split_and_leave_nothing_behind() {
     assert_eq!([&files.train, &files.validation, &files.test].map(|p| read_ids(p)), [40, 5, 5]);
     let test = RecordIds::new(std::fs::read_to_string(&files.test).unwrap().lines()).unwrap();
     assert_eq!(test, data.ids().select(&data.split().test));
-    let mut names: Vec<_> =
-        std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = std::fs::read_dir(&out)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     let expected = [
         "active.csv",
@@ -319,7 +372,9 @@ fn files_hold_the_split_and_leave_nothing_behind() {
     ];
     assert_eq!(names, expected);
     std::fs::write(dir.path().join("file"), "").unwrap();
-    let error = partition(&data, &VerticalSplit::window(0, 4, 4).unwrap(), &dir.path().join("file"), 1).unwrap_err();
+    let error =
+        partition(&data, &VerticalSplit::window(0, 4, 4).unwrap(), &dir.path().join("file"), 1)
+            .unwrap_err();
     assert!(error.to_string().contains("cannot be written"), "{error}");
 }
 
@@ -388,8 +443,9 @@ proptest! {
 #[test]
 fn an_id_of_blanks_is_no_blank_line() {
     let schema = || FeatureSchema::from_toml("id = \"id\"\n").unwrap();
-    let read =
-        |text: &[u8]| FeatureTable::from_reader(schema(), Path::new("ids.csv"), text, &Limits::default()).unwrap();
+    let read = |text: &[u8]| {
+        FeatureTable::from_reader(schema(), Path::new("ids.csv"), text, &Limits::default()).unwrap()
+    };
     let table = read(b"id\nr1\n\" \"\n");
     let mut written = Vec::new();
     table.write_csv(&mut written).unwrap();

@@ -1,7 +1,9 @@
 //! The variants of the public sets: the columns that the papers take of the same files.
 #![allow(clippy::unwrap_used)]
 
-use vfl_shared::data::{DataError, Dataset, DatasetName, DatasetSpec, Encoding, MeanOver, Variant, load};
+use vfl_shared::data::{
+    DataError, Dataset, DatasetName, DatasetSpec, Encoding, MeanOver, Variant, load,
+};
 use vfl_shared::testing::data_set;
 
 /// The spec of an included set.
@@ -18,13 +20,18 @@ fn bank_has_three_column_sets() {
     let mut spec = spec(DatasetName::Bank);
     let text = loaded(&spec);
     let names = |set: &Dataset| set.features().iter().map(|f| f.name.clone()).collect::<Vec<_>>();
-    assert!(!names(&text).contains(&"duration".into()) && names(&text).contains(&"campaign".into()));
+    assert!(
+        !names(&text).contains(&"duration".into()) && names(&text).contains(&"campaign".into())
+    );
 
     spec.variant = Variant::Authors;
     spec.encoding = Encoding::MeanLabel { over: MeanOver::AllRows };
     let authors = loaded(&spec);
     assert_eq!(authors.features().len(), 19);
-    assert!(names(&authors).contains(&"duration".into()) && !names(&authors).contains(&"campaign".into()));
+    assert!(
+        names(&authors).contains(&"duration".into())
+            && !names(&authors).contains(&"campaign".into())
+    );
     // The confidence index is a category there: its range is one of label means.
     let confidence = authors.features().iter().find(|f| f.name == "cons.conf.idx").unwrap();
     assert!((0.0..=1.0).contains(&confidence.min) && confidence.max <= 1.0);
@@ -69,12 +76,19 @@ fn variants_are_as_wide_as_the_papers_say() {
             (variant, columns, columns),
             "{name} {variant}"
         );
-        assert_eq!((set.class_names().len(), set.records()), (classes, records), "{name} {variant}");
+        assert_eq!(
+            (set.class_names().len(), set.records()),
+            (classes, records),
+            "{name} {variant}"
+        );
         // Of the sets with several variants, all have categories but grid.
         if name != DatasetName::Drive && name != DatasetName::Grid {
             spec.encoding = Encoding::OneHot;
             let one_hot = loaded(&spec);
-            assert!(one_hot.columns() == columns && one_hot.features().len() > columns, "{name} {variant}");
+            assert!(
+                one_hot.columns() == columns && one_hot.features().len() > columns,
+                "{name} {variant}"
+            );
         }
     }
     assert_eq!(DatasetName::Synthetic.columns(Variant::All), None);
@@ -107,7 +121,9 @@ fn the_sign_of_stab_is_the_class_of_every_record_of_grid() {
 /// V's 13 columns of adult as we read them: `education-num` says what `education` does, in every record.
 #[test]
 fn education_of_adult_is_a_copy() {
-    let Some(mut spec) = data_set(DatasetName::Adult, 7, "education_of_adult_is_a_copy") else { return };
+    let Some(mut spec) = data_set(DatasetName::Adult, 7, "education_of_adult_is_a_copy") else {
+        return;
+    };
     let all = loaded(&spec);
     let row = |set: &Dataset, name: &str| set.features().iter().position(|f| f.name == name);
     let (words, number) = (row(&all, "education").unwrap(), row(&all, "education-num").unwrap());

@@ -4,7 +4,9 @@
 
 use nalgebra::DMatrix;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec};
-use vfl_shared::model::{PartyLearner, Schedule, ShareStore, TrainingConfig, TrainingValues, cross_entropy};
+use vfl_shared::model::{
+    PartyLearner, Schedule, ShareStore, TrainingConfig, TrainingValues, cross_entropy,
+};
 use vfl_shared::testing::not_run;
 use vfl_shared::types::{FeatureBlock, Logits};
 
@@ -35,10 +37,12 @@ fn digests(dataset: &Dataset) -> Vec<String> {
     let mut schedule = Schedule::new(&config, train.len());
     for _ in 0..6 {
         for batch in schedule.next_epoch() {
-            let shares: Vec<_> = parties.iter_mut().map(|party| party.shares(&batch, false).unwrap()).collect();
+            let shares: Vec<_> =
+                parties.iter_mut().map(|party| party.shares(&batch, false).unwrap()).collect();
             let mut shares = shares.into_iter();
             let logits = Logits::sum(shares.next().unwrap(), shares).unwrap();
-            let labels: Vec<u32> = batch.iter().map(|&p| dataset.labels()[train[p as usize]]).collect();
+            let labels: Vec<u32> =
+                batch.iter().map(|&p| dataset.labels()[train[p as usize]]).collect();
             let gradient: DMatrix<f64> = cross_entropy(logits, &labels).1;
             parties.iter_mut().for_each(|party| party.update(&gradient).unwrap());
         }
@@ -59,7 +63,10 @@ fn processor_fits() -> bool {
     if std::arch::is_x86_feature_detected!("fma") && std::arch::is_x86_feature_detected!("avx2") {
         return true;
     }
-    not_run("a_seed_gives_the_parameters_it_always_gave", "the digests are those of x86-64 with fused multiply-add");
+    not_run(
+        "a_seed_gives_the_parameters_it_always_gave",
+        "the digests are those of x86-64 with fused multiply-add",
+    );
     false
 }
 
@@ -69,7 +76,9 @@ fn a_seed_gives_the_parameters_it_always_gave() {
     if !processor_fits() {
         return;
     }
-    for (name, expected) in [(DatasetName::Synthetic, SYNTHETIC), (DatasetName::Satellite, SATELLITE)] {
+    for (name, expected) in
+        [(DatasetName::Synthetic, SYNTHETIC), (DatasetName::Satellite, SATELLITE)]
+    {
         let found = digests(&data::load(&DatasetSpec::new(name, None, 3)).unwrap());
         println!("{name}: {found:#?}");
         assert_eq!(found, expected, "{name}");

@@ -5,10 +5,12 @@ use nalgebra::DMatrix;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_shared::model::contract::{BackwardError, HeadGradients, Origin, Parametrised, Tensor, Use, start_of};
+use vfl_shared::model::contract::{
+    BackwardError, HeadGradients, Origin, Parametrised, Tensor, Use, start_of,
+};
 use vfl_shared::model::{
-    Combiner, Head, HeadLearner, ModelSpec, Parameters, ShareStore, SubModelSpec, TrainingConfig, TrainingValues,
-    cross_entropy, heads, kinds,
+    Combiner, Head, HeadLearner, ModelSpec, Parameters, ShareStore, SubModelSpec, TrainingConfig,
+    TrainingValues, cross_entropy, heads, kinds,
 };
 use vfl_shared::testing::gradients::{check_head, check_neighbours, check_sub_model};
 use vfl_shared::types::{LogitShare, Logits, OutputGradient, ShapeError};
@@ -20,7 +22,9 @@ fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
 
 /// Moves every parameter away from where training starts, and leaves running statistics.
 fn stir(model: &mut dyn Parametrised, seed: u64) {
-    for (at, tensor) in model.tensors_mut().into_iter().enumerate().filter(|(_, t)| t.used != Use::Statistic) {
+    for (at, tensor) in
+        model.tensors_mut().into_iter().enumerate().filter(|(_, t)| t.used != Use::Statistic)
+    {
         let values = random(tensor.values.len(), 1, seed + at as u64);
         tensor.values.copy_from_slice(values.as_slice());
     }
@@ -37,7 +41,12 @@ fn origins() -> Vec<Origin> {
     };
     kinds::names()
         .flat_map(|kind| {
-            [false, true].map(|active| Origin { spec: spec(kind), features: 5, active, start: start_of(7) })
+            [false, true].map(|active| Origin {
+                spec: spec(kind),
+                features: 5,
+                active,
+                start: start_of(7),
+            })
         })
         .collect()
 }
@@ -69,7 +78,10 @@ fn no_kind_takes_a_gradient_of_another_batch() {
         assert_eq!(model.backward(&random(4, 6, 1), false).err(), Some(BackwardError::NoBatch));
         for (rows, columns) in [(4, 7), (3, 6)] {
             model.forward(random(5, 6, 2)).unwrap();
-            assert!(matches!(model.backward(&random(rows, columns, 1), false), Err(BackwardError::Shape(_))));
+            assert!(matches!(
+                model.backward(&random(rows, columns, 1), false),
+                Err(BackwardError::Shape(_))
+            ));
         }
         model.forward(random(5, 6, 2)).unwrap();
         assert!(model.backward(&random(4, 6, 1), false).unwrap().inputs.is_none());
@@ -109,7 +121,10 @@ fn a_stored_model_of_an_unknown_kind_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let store = ShareStore::open(dir.path()).unwrap();
     let spec = SubModelSpec::new("from_the_future", 2, Default::default()).unwrap();
-    let said = store.put(&Parameters { spec, features: 0, blocks: Vec::new() }, &[]).unwrap_err().to_string();
+    let said = store
+        .put(&Parameters { spec, features: 0, blocks: Vec::new() }, &[])
+        .unwrap_err()
+        .to_string();
     assert!(said.contains("`from_the_future`") && said.contains("`softmax_regression`"), "{said}");
 }
 
@@ -135,7 +150,8 @@ proptest! {
 
 #[test]
 fn the_gradients_of_the_sum_are_those_of_central_differences() {
-    let mut head = heads::start(&ModelSpec::softmax_regression(3, 4).unwrap(), 3, start_of(0)).unwrap();
+    let mut head =
+        heads::start(&ModelSpec::softmax_regression(3, 4).unwrap(), 3, start_of(0)).unwrap();
     let outputs: Vec<_> = (0..5).map(|p| random(3, 6, p)).collect();
     check_head(&mut *head, &outputs, 1e-6);
 }
@@ -144,7 +160,9 @@ fn the_gradients_of_the_sum_are_those_of_central_differences() {
 fn a_head_takes_no_other_parties_than_its_own() {
     let model = ModelSpec::softmax_regression(3, 2).unwrap();
     let head = heads::start(&model, 3, start_of(0)).unwrap();
-    let shares = |widths: &[usize]| widths.iter().map(|&w| LogitShare::new(random(w, 4, 1)).unwrap()).collect();
+    let shares = |widths: &[usize]| {
+        widths.iter().map(|&w| LogitShare::new(random(w, 4, 1)).unwrap()).collect()
+    };
     assert!(head.combine(shares(&[3, 3, 3])).is_ok());
     for wrong in [&[3, 3][..], &[3, 3, 3, 3], &[2, 2, 2], &[3, 2, 3], &[]] {
         assert!(head.combine(shares(wrong)).is_err(), "{wrong:?}");
@@ -152,18 +170,28 @@ fn a_head_takes_no_other_parties_than_its_own() {
     let said = heads::start(&model, 4, start_of(0)).unwrap_err().to_string();
     assert!(said.contains("one output per class: 4, and the active party has `width` 3"), "{said}");
     let each = SubModelSpec::softmax_regression(3);
-    let linear = ModelSpec::new(Combiner::Concat, each.clone(), vec![each], Some(mlp(3, &[4]))).unwrap();
+    let linear =
+        ModelSpec::new(Combiner::Concat, each.clone(), vec![each], Some(mlp(3, &[4]))).unwrap();
     let said = |model: &ModelSpec, k| heads::start(model, k, start_of(0)).unwrap_err().to_string();
-    assert!(said(&linear, 3).contains("`concat` does not take `softmax_regression`"), "{}", said(&linear, 3));
+    assert!(
+        said(&linear, 3).contains("`concat` does not take `softmax_regression`"),
+        "{}",
+        said(&linear, 3)
+    );
     let model = concat(&[5, 7], 3, &[4]);
     let head = heads::start(&model, 3, start_of(0)).unwrap();
     assert!(head.combine(shares(&[5, 7])).is_ok());
     for wrong in [&[5][..], &[7, 5], &[5, 7, 7], &[12], &[]] {
         assert!(head.combine(shares(wrong)).is_err(), "{wrong:?}");
     }
-    let uneven = vec![LogitShare::new(random(5, 4, 1)).unwrap(), LogitShare::new(random(7, 3, 1)).unwrap()];
+    let uneven =
+        vec![LogitShare::new(random(5, 4, 1)).unwrap(), LogitShare::new(random(7, 3, 1)).unwrap()];
     assert!(head.combine(uneven).is_err());
-    assert!(said(&model, 4).contains("it has 3 outputs, the model 4 classes"), "{}", said(&model, 4));
+    assert!(
+        said(&model, 4).contains("it has 3 outputs, the model 4 classes"),
+        "{}",
+        said(&model, 4)
+    );
     // Nothing of such a size is asked for.
     let large = concat(&[60_000, 60_000], 3, &[4096]);
     assert!(said(&large, 3).contains("make 491532288 weights"), "{}", said(&large, 3));
@@ -186,7 +214,8 @@ fn the_gradients_of_a_top_model_are_those_of_central_differences() {
     for (widths, hidden) in [(&[3, 5][..], &[][..]), (&[4, 1, 2], &[6]), (&[2, 2, 2, 2], &[5, 3])] {
         let mut head = heads::start(&concat(widths, 4, hidden), 4, start_of(0)).unwrap();
         stir(&mut *head, 11);
-        let outputs: Vec<_> = widths.iter().zip(0..).map(|(&w, p)| random(w as usize, 6, p)).collect();
+        let outputs: Vec<_> =
+            widths.iter().zip(0..).map(|(&w, p)| random(w as usize, 6, p)).collect();
         check_head(&mut *head, &outputs, 1e-6);
     }
 }
@@ -211,7 +240,8 @@ fn logits_of_a_top_model_do_not_depend_on_the_records_beside_it() {
     let head = heads::start(&concat(&[9, 16, 64], 11, &[32]), 11, start_of(3)).unwrap();
     let outputs: Vec<_> = [9, 16, 64].into_iter().zip(0..).map(|(w, p)| random(w, 70, p)).collect();
     let logits = |from: usize, n: usize| {
-        let part = outputs.iter().map(|o| LogitShare::new(o.columns(from, n).into_owned()).unwrap());
+        let part =
+            outputs.iter().map(|o| LogitShare::new(o.columns(from, n).into_owned()).unwrap());
         head.combine(part.collect()).unwrap().into_matrix()
     };
     let all = logits(0, 70);
@@ -226,7 +256,13 @@ fn a_top_model_is_stored_and_restored() {
     let model = concat(&[5, 7], 3, &[4]);
     let mut head = heads::start(&model, 3, start_of(0)).unwrap();
     stir(&mut *head, 5);
-    let outputs = || [5, 7].into_iter().zip(0..).map(|(w, p)| LogitShare::new(random(w, 6, p)).unwrap()).collect();
+    let outputs = || {
+        [5, 7]
+            .into_iter()
+            .zip(0..)
+            .map(|(w, p)| LogitShare::new(random(w, 6, p)).unwrap())
+            .collect()
+    };
     let before = head.combine(outputs()).unwrap().into_matrix();
     let dir = tempfile::tempdir().unwrap();
     let store = ShareStore::open(dir.path()).unwrap();
@@ -301,8 +337,18 @@ impl Parametrised for LinearTop {
     fn tensors_mut(&mut self) -> Vec<Tensor<&mut [f64]>> {
         let (shape, k) = (vec![self.weights.ncols(), self.weights.nrows()], self.bias.nrows());
         vec![
-            Tensor { name: "weights".into(), shape, used: Use::Weight, values: self.weights.as_mut_slice() },
-            Tensor { name: "bias".into(), shape: vec![k], used: Use::Free, values: self.bias.as_mut_slice() },
+            Tensor {
+                name: "weights".into(),
+                shape,
+                used: Use::Weight,
+                values: self.weights.as_mut_slice(),
+            },
+            Tensor {
+                name: "bias".into(),
+                shape: vec![k],
+                used: Use::Free,
+                values: self.bias.as_mut_slice(),
+            },
         ]
     }
 }
@@ -341,7 +387,10 @@ impl Head for LinearTop {
             from += width;
         }
         let weights = (&gradient * inputs.transpose()).as_slice().to_vec();
-        Ok(HeadGradients { parties, parameters: vec![weights, gradient.column_sum().as_slice().to_vec()] })
+        Ok(HeadGradients {
+            parties,
+            parameters: vec![weights, gradient.column_sum().as_slice().to_vec()],
+        })
     }
 }
 
@@ -361,9 +410,12 @@ fn the_contract_carries_a_top_model() {
     let mut learner = HeadLearner::new(&TrainingConfig::try_from(values).unwrap(), Box::new(head));
     assert_eq!(learner.widths(), widths);
     // Labels that the outputs of one party tell.
-    let labels: Vec<u32> = outputs[1].column_iter().map(|o| u32::from(o[0] > 0.2) + u32::from(o[0] > -0.2)).collect();
+    let labels: Vec<u32> =
+        outputs[1].column_iter().map(|o| u32::from(o[0] > 0.2) + u32::from(o[0] > -0.2)).collect();
     let shares = || outputs.iter().map(|m| LogitShare::new(m.clone()).unwrap()).collect::<Vec<_>>();
-    let loss = |learner: &mut HeadLearner| cross_entropy(learner.logits(shares(), true).unwrap(), &labels).0;
+    let loss = |learner: &mut HeadLearner| {
+        cross_entropy(learner.logits(shares(), true).unwrap(), &labels).0
+    };
     let first = loss(&mut learner);
     assert!(learner.restore().is_err(), "nothing was remembered");
     for _ in 0..200 {

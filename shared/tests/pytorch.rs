@@ -90,9 +90,19 @@ fn changed(name: &str, from: &str, to: &str) -> String {
 #[test]
 fn what_is_wrong_with_a_file_is_named_with_the_fix() {
     for (name, from, to, says) in [
-        ("mlp", "\"kind\":\"mlp\"", "\"sort\":\"mlp\"", "`kind` is missing: write the file with metadata="),
+        (
+            "mlp",
+            "\"kind\":\"mlp\"",
+            "\"sort\":\"mlp\"",
+            "`kind` is missing: write the file with metadata=",
+        ),
         ("mlp", "\"kind\":\"mlp\"", "\"kind\":\"tree\"", "`kind` is `tree`, this version knows"),
-        ("mlp", "\"kind\":\"mlp\"", "\"kind\":\"softmax_regression\"", "3 layers, a softmax regression one"),
+        (
+            "mlp",
+            "\"kind\":\"mlp\"",
+            "\"kind\":\"softmax_regression\"",
+            "3 layers, a softmax regression one",
+        ),
         ("mlp", "{\\\"activation\\\": \\\"tanh\\\"}", "{}", "`activation` is missing"),
         ("mlp", "\\\"tanh\\\"", "\\\"tan\\\"", "`activation` is"),
         (
@@ -120,7 +130,11 @@ fn what_is_wrong_with_a_file_is_named_with_the_fix() {
     let parse = |content: &[u8]| NetworkFile::parse(content).unwrap_err().to_string();
     let content = std::fs::read(path("mlp.safetensors")).unwrap();
     for cut in [0, 7, 8, 100, content.len() - 1] {
-        assert!(parse(&content[..cut]).contains("no safetensors file"), "{cut}: {}", parse(&content[..cut]));
+        assert!(
+            parse(&content[..cut]).contains("no safetensors file"),
+            "{cut}: {}",
+            parse(&content[..cut])
+        );
     }
     let mut infinite = content.clone();
     let end = infinite.len();
@@ -133,12 +147,16 @@ fn what_is_wrong_with_a_file_is_named_with_the_fix() {
 #[test]
 fn what_was_left_to_the_defaults_is_written() {
     let spec = SubModelSpec::new("mlp", 3, Settings::new()).unwrap();
-    let model = kinds::start(&Origin { spec, features: 2, active: true, start: start_of(3) }).unwrap();
+    let model =
+        kinds::start(&Origin { spec, features: 2, active: true, start: start_of(3) }).unwrap();
     let names = |names: [&str; 2]| names.map(str::to_owned);
     let file = NetworkFile::of(&*model, &names(["a", "b"]), &[]);
     let read = NetworkFile::parse(&file.to_bytes().unwrap()).unwrap();
     assert!(read.parameters().blocks == file.parameters().blocks);
-    assert_eq!(read.parameters().spec.settings_text(), r#"{"activation":"sigmoid","hidden":[8,8]}"#);
+    assert_eq!(
+        read.parameters().spec.settings_text(),
+        r#"{"activation":"sigmoid","hidden":[8,8]}"#
+    );
     let inputs = DMatrix::from_row_slice(2, 3, &[0.1, 0.2, 0.3, 0.9, 0.8, 0.7]);
     assert_eq!(outputs(&read, &inputs), outputs(&file, &inputs));
 }

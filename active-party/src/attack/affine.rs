@@ -1,10 +1,11 @@
-//! M X + o 1ᵀ for small M and many columns, the shape of all work per record here: a handful of equations, some dozens of
-//! features, any number of records.
+//! M X + o 1ᵀ for small M and many columns. All work per record here has this shape: a handful of
+//! equations, some dozens of features, any number of records.
 //!
-//! A general product packs its operands for matrices far larger than these, and leaves the offset to a second pass over
-//! memory. Here M and o are laid out once in strips of rows that fit in registers; a block of results is made in the
-//! cache and appended to fresh memory, which is written once and never filled beforehand. Each column is worked out alone
-//! and in one order, so that a record's result does not depend, to the bit, on the records beside it.
+//! A general product packs its operands for matrices far larger than these, and leaves the offset
+//! to a second pass over memory. Here M and o are laid out once in strips of rows that fit in
+//! registers; a block of results is made in the cache and appended to fresh memory, which is
+//! written once and never filled beforehand. Each column is computed alone and in one order, so
+//! that a record's result does not depend, to the bit, on the records beside it.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -14,15 +15,20 @@ const STRIP: usize = 6;
 /// Columns of a block of results, which stays in the first-level cache.
 const BLOCK: usize = 32;
 
-/// Entries of the largest M laid out in strips (32 KiB). Beyond, the general product is faster than strips that do not stay
-/// in the first-level cache.
+/// Entries of the largest M laid out in strips (32 KiB). For a larger one the general product is
+/// faster than strips that do not stay in the first-level cache.
 const SMALL: usize = 4096;
 
-/// M X, plus `offset` on every column if there is one. M is r × m, X is m × n; the result is r × n.
+/// Returns M X, plus `offset` on every column if there is one. M is r × m, X is m × n; the result
+/// is r × n.
 ///
 /// # Panics
 /// If the inner dimensions differ, as with any product.
-pub(super) fn affine(m: &DMatrix<f64>, offset: Option<&DVector<f64>>, x: &DMatrix<f64>) -> DMatrix<f64> {
+pub(super) fn affine(
+    m: &DMatrix<f64>,
+    offset: Option<&DVector<f64>>,
+    x: &DMatrix<f64>,
+) -> DMatrix<f64> {
     let ((rows, inner), records) = (m.shape(), x.ncols());
     assert_eq!(inner, x.nrows(), "inner dimensions of a product");
     if m.len() > SMALL {
@@ -34,7 +40,8 @@ pub(super) fn affine(m: &DMatrix<f64>, offset: Option<&DVector<f64>>, x: &DMatri
     }
     let strips = strips(m, offset);
     let mut out = Vec::with_capacity(rows * records);
-    // The last strip of a column may run over its end: into the next column, which is written after it, or the slack.
+    // The last strip of a column may run over its end: into the next column, which is written after
+    // it, or the slack.
     let mut block = vec![0.0; BLOCK * rows + STRIP];
     let mut record = 0;
     while record < records {
@@ -57,7 +64,8 @@ pub(super) fn affine(m: &DMatrix<f64>, offset: Option<&DVector<f64>>, x: &DMatri
     DMatrix::from_vec(rows, records, out)
 }
 
-/// Per strip: the offset of its rows, then its rows of each column of M; zeros below the last row.
+/// Lays M out in strips. Each has the offset of its rows, then its rows of each column of M, with
+/// zeros below the last row.
 fn strips(m: &DMatrix<f64>, offset: Option<&DVector<f64>>) -> Vec<[f64; STRIP]> {
     let (rows, inner) = m.shape();
     let mut strips = vec![[0.0; STRIP]; rows.div_ceil(STRIP) * (inner + 1)];
@@ -88,10 +96,16 @@ mod tests {
                 for records in [0, 1, 31, 32, 33, 100] {
                     let (m, x) = (integers(rows, inner, 3), integers(inner, records, 5));
                     let offset = DVector::from_fn(rows, |i, _| i as f64 - 2.0);
-                    let want = DMatrix::from_fn(rows, records, |i, j| (0..inner).map(|l| m[(i, l)] * x[(l, j)]).sum());
+                    let want = DMatrix::from_fn(rows, records, |i, j| {
+                        (0..inner).map(|l| m[(i, l)] * x[(l, j)]).sum()
+                    });
                     assert_eq!(affine(&m, None, &x), want, "{rows} × {inner} × {records}");
                     let want = DMatrix::from_fn(rows, records, |i, j| want[(i, j)] + offset[i]);
-                    assert_eq!(affine(&m, Some(&offset), &x), want, "{rows} × {inner} × {records}, offset");
+                    assert_eq!(
+                        affine(&m, Some(&offset), &x),
+                        want,
+                        "{rows} × {inner} × {records}, offset"
+                    );
                 }
             }
         }

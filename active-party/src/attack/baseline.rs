@@ -1,4 +1,4 @@
-//! Estimates that anyone can make: they do not look at the scores.
+//! Baseline estimates, which do not use the scores.
 
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt};
@@ -6,16 +6,14 @@ use rand::{Rng, RngExt};
 use super::entry::{Entry, Group};
 use super::{AdversaryView, Attack, AttackError, Needs, Reconstruction, Status};
 
-/// `random`.
 pub(super) static RANDOM: Entry = Entry::new("random", Group::General, |_| Box::new(Random));
 
-/// `zero`.
 pub(super) static ZERO: Entry = Entry::new("zero", Group::General, |_| Box::new(Constant(0.0)));
 
-/// `half`.
 pub(super) static HALF: Entry = Entry::new("half", Group::General, |_| Box::new(Constant(0.5)));
 
-/// The same value for every feature: `zero` (0) or `half` (½, the centre of the box; R section V, (20)).
+/// The same value for every feature: `zero` (0) or `half` (½, the centre of the box; R section V,
+/// (20)).
 #[derive(Debug, Clone, Copy)]
 pub struct Constant(pub f64);
 
@@ -24,7 +22,11 @@ impl Attack for Constant {
         Needs::default()
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        _rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let estimates = DMatrix::from_element(view.target_features(), view.records(), self.0);
         Ok(Reconstruction::new(estimates, Status::Baseline))
     }
@@ -39,8 +41,13 @@ impl Attack for Random {
         Needs::default()
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let estimates = DMatrix::from_fn(view.target_features(), view.records(), |_, _| rng.random::<f64>());
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        let estimates =
+            DMatrix::from_fn(view.target_features(), view.records(), |_, _| rng.random::<f64>());
         Ok(Reconstruction::new(estimates, Status::Baseline))
     }
 }

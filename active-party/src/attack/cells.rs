@@ -1,77 +1,77 @@
-//! What a release says of each record's logits, as a set of features.
+//! The set of features that a release allows for each record.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::Polytope;
 
-/// `lower` ≤ z_i − z_j ≤ `upper`, in nats; an end may be infinite.
+/// The bound `lower` ≤ z_i − z_j ≤ `upper`, in nats. An end may be infinite.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
-    /// The one class.
+    /// The class of z_i.
     pub i: usize,
-    /// The other.
+    /// The class of z_j.
     pub j: usize,
     /// The least difference.
     pub lower: f64,
     /// The greatest difference.
     pub upper: f64,
-    /// Whether the bound is on the differences with the noise of the cell in them.
+    /// True if the bound is on differences that include the noise of the cell.
     pub(in crate::attack) noisy: bool,
 }
 
 /// Noise of unknown length along a known direction of the logits.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::attack) struct Noise {
-    /// k entries.
+    /// The direction, k entries.
     pub(in crate::attack) direction: Vec<f64>,
-    /// The least length and the greatest.
+    /// The least and the greatest length.
     pub(in crate::attack) ends: (f64, f64),
 }
 
 impl Noise {
-    /// One unit of the unknown that stands for the length: so large that its distance to the middle counts for little
-    /// beside those of the features.
+    /// The length in one unit of the unknown that stands for it. The unit is so large that the
+    /// distance of this unknown to the middle counts for little beside those of the features.
     pub(in crate::attack) const SCALE: f64 = 1e3;
 
-    /// The length where it is known.
+    /// Returns the length if it is known.
     pub(in crate::attack) fn fixed(&self) -> Option<f64> {
         (self.ends.1 - self.ends.0 <= 1e-12 * (1.0 + self.ends.0.abs())).then_some(self.ends.0)
     }
 }
 
-/// What more is known than the bounds on differences say: the shape of the likelihood within.
+/// The shape of the likelihood within the bounds on differences.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::attack) enum Likelihood {
-    /// Nothing.
+    /// A constant likelihood.
     #[default]
     Flat,
-    /// Each score within its ends, and each as likely as 1/c to the power of `weight`: 1 where c was multiplied by a
-    /// uniform number.
+    /// Each score lies within its ends, with a density of 1/c to the power of `weight`. The weight
+    /// is 1 if c was multiplied by a uniform number.
     Scores { lower: Vec<f64>, upper: Vec<f64>, stretch: f64, weight: f64 },
-    /// The word of this number is the nearest of its arg max.
+    /// The word of this number is the nearest of those with its arg max.
     Word(usize),
 }
 
-/// What is known of one record's logits.
+/// The bounds and the likelihood of one record's logits.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cell {
-    /// Bounds of differences.
+    /// Bounds on differences of logits.
     pub bounds: Vec<Bound>,
     pub(in crate::attack) likelihood: Likelihood,
     pub(in crate::attack) noise: Option<Noise>,
-    /// What is likely of the logarithm of each score: mean and standard deviation. Empty where nothing is.
+    /// Mean and standard deviation of the logarithm of each score. Empty if nothing is known.
     pub(in crate::attack) likely: Vec<(f64, f64)>,
-    /// Differences of logits over those of these logarithms.
+    /// The ratio of differences of logits to those of these logarithms.
     pub(in crate::attack) stretch: f64,
 }
 
 impl Cell {
-    /// z_i − z_j lies between these.
+    /// Adds the bound `lower` ≤ z_i − z_j ≤ `upper`.
     pub(in crate::attack) fn certain(&mut self, i: usize, j: usize, lower: f64, upper: f64) {
         self.bounds.push(Bound { i, j, lower, upper, noisy: false });
     }
 }
 
-/// Logarithms of words (k × m) with the arg max of each, where cells are those of a codebook.
+/// The logarithms of a codebook's words (k × m) and the arg max of each.
 #[derive(Clone, PartialEq)]
 pub(in crate::attack) struct Words {
     pub(in crate::attack) logs: DMatrix<f64>,
@@ -81,7 +81,7 @@ pub(in crate::attack) struct Words {
 /// The cells of all records over the features of a linear model. `Debug` shows shapes.
 #[derive(Clone, PartialEq)]
 pub struct Cells {
-    /// W_pas, k × d.
+    /// The weights W_pas, k × d.
     pub(in crate::attack) weights: DMatrix<f64>,
     /// The known part of the logits, k × n.
     pub(in crate::attack) known: DMatrix<f64>,
@@ -97,7 +97,8 @@ impl std::fmt::Debug for Cells {
 }
 
 impl Cells {
-    /// The cells of features x, where these are of u = (x − lower) / (upper − lower); `weights` (k × d) are W_pas of x.
+    /// Converts cells of u = (x − lower) / (upper − lower) to cells of the features x; `weights` (k
+    /// × d) are W_pas of x.
     pub(super) fn in_terms_of(mut self, weights: &DMatrix<f64>, lower: &DVector<f64>) -> Self {
         let offset = weights * lower;
         self.known.column_iter_mut().for_each(|mut column| column -= &offset);
@@ -105,14 +106,14 @@ impl Cells {
         self
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn records(&self) -> usize {
         self.cells.len()
     }
 
-    /// The polytope of one record's features, in which the truth lies; the length of the noise is the last unknown where it is
-    /// not known.
+    /// Returns the polytope of one record's features, in which the truth lies. If the length of the
+    /// noise is unknown, it is the last unknown.
     ///
     /// # Panics
     /// If there is no such record.

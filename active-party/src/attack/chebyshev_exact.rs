@@ -1,8 +1,10 @@
-//! The Chebyshev centre itself of S = {x ∈ [0, 1]^d : A x = b'}: the point x̂ with the least max over x ∈ S of ‖x − x̂‖
-//! (R section V-B, definition 1 and (11)), of which R's RCC1 and RCC2 are relaxations. No estimate has a smaller worst case.
+//! The exact Chebyshev centre of S = {x ∈ [0, 1]^d : A x = b'}: the point x̂ with the least max
+//! over x ∈ S of ‖x − x̂‖ (R section V-B, definition 1 and (11)). R's RCC1 and RCC2 are relaxations
+//! of it. No estimate has a smaller worst case.
 //!
-//! The farthest point of a polytope is always a corner, so x̂ is the centre of the smallest ball around the corners of S.
-//! Their number grows exponentially with the dimension of S; within the limits below the answer is exact.
+//! The farthest point of a polytope is always a corner, so x̂ is the centre of the smallest ball
+//! around the corners of S. Their number grows exponentially with the dimension of S; within the
+//! limits below the answer is exact.
 
 mod ball;
 mod corners;
@@ -17,39 +19,47 @@ use self::ball::Ball;
 pub use self::corners::MAX_NULLITY;
 use self::corners::{Corners, Stop, Walk};
 use super::entry::{Entry, Group};
-use super::{AdversaryView, Attack, AttackError, Ended, LinearSystem, Needs, Reconstruction, RecordOutcome, Status};
+use super::{
+    AdversaryView, Attack, AttackError, Ended, LinearSystem, Needs, Reconstruction, RecordOutcome,
+    Status,
+};
 
-/// The most bases of one record's S. A corner at which more than d − rank A features are 0 or 1 counts once for each
-/// basis that stands for it.
+/// The most bases of one record's S. A corner at which more than d − rank A features are 0 or 1
+/// counts once for each of its bases.
 pub const MAX_CORNERS: usize = 50_000;
 
-/// The exact Chebyshev centre of S. Each record's `objective` is the squared radius, the worst squared error of the estimate;
-/// its `iterations` are the bases visited.
+/// The exact Chebyshev centre of S. Each record's `objective` is the squared radius, the worst
+/// squared error of the estimate; its `iterations` are the bases visited.
 #[derive(Debug, Clone, Copy)]
 pub struct ChebyshevExact;
 
-/// `chebyshev_exact`.
-pub(super) static CHEBYSHEV_EXACT: Entry = Entry::new("chebyshev_exact", Group::Special, |_| Box::new(ChebyshevExact));
+pub(super) static CHEBYSHEV_EXACT: Entry =
+    Entry::new("chebyshev_exact", Group::Special, |_| Box::new(ChebyshevExact));
 
 impl Attack for ChebyshevExact {
     fn needs(&self) -> Needs {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        _rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let system = view.linear()?;
         let b_prime = view.b_prime()?;
-        let (estimates, outcomes) = centres(system, b_prime, |b| Ok(system.in_box()?.least_squares(b).x))?;
+        let (estimates, outcomes) =
+            centres(system, b_prime, |b| Ok(system.in_box()?.least_squares(b).x))?;
         let found = Reconstruction::solving(view, estimates, |rank| Status::Centre { rank })?;
         Ok(Reconstruction { outcomes, ..found })
     }
 }
 
-/// What came of one record: centre, squared radius and bases; `None` where S is empty.
+/// The centre, the squared radius and the number of bases of one record; `None` if S is empty.
 type Found = Option<(Vec<f64>, f64, usize)>;
 
-/// The centres (d × n) of all records. Where S is empty, b' is replaced by A x with x from `nearest` (the best fit in the box
-/// of given columns of b').
+/// Returns the centres (d × n) of all records. If S is empty, b' is replaced by A x with x from
+/// `nearest` (the best fit in the box of given columns of b').
 fn centres(
     system: &LinearSystem,
     b_prime: &DMatrix<f64>,
@@ -75,7 +85,9 @@ fn centres(
                 Ok(Some((ball.centre.clone(), ball.radius_squared, bases)))
             }
             Err(Stop::Empty) => Ok(None),
-            Err(Stop::TooMany) => Err(AttackError::Corners { features, nullity, limit: MAX_CORNERS }),
+            Err(Stop::TooMany) => {
+                Err(AttackError::Corners { features, nullity, limit: MAX_CORNERS })
+            }
         }
     };
     let memory = <(Walk, Ball)>::default;
@@ -115,7 +127,7 @@ fn centres(
             .collect::<Result<_, _>>()?;
         for (at, (record, found)) in empty.into_iter().zip(found).enumerate() {
             let outcome = &mut outcomes[record];
-            // A box missed by no more than the tolerance was not missed.
+            // A misfit within the tolerance is no misfit.
             if misfit.column(at).norm() <= system.tolerance(b.column(at).as_slice()) {
                 outcome.ended = Ended::Solved;
             }
@@ -125,7 +137,8 @@ fn centres(
                     estimate.copy_from_slice(&x);
                     (outcome.objective, outcome.iterations) = (radius_squared, bases as u32);
                 }
-                // The point itself satisfies its equations, so that only the search for a first corner can have given up.
+                // The point itself satisfies its equations, so only the search for a first corner
+                // can have given up.
                 None => {
                     estimate.copy_from(&nearest.column(at));
                     outcome.ended = Ended::StepLimit;

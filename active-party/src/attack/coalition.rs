@@ -1,14 +1,16 @@
-//! Several passive parties, and what the adversary has of each.
+//! Several passive parties, some of which may collude with the adversary.
 //!
-//! z = W_act y + Σ W_p x_p + b has one term per passive party. A party that colludes with the adversary shows it the features of the
-//! records, and its term W_p x_p moves to the known side, beside the adversary's own. All others are estimated together, as one joint
-//! block: the parties that are the target, and those that are neither target nor helpful, whose features are unknown all
-//! the same. Estimates of the unknown parties are a by-product, cut away by [`Coalition::target_rows`].
+//! z = W_act y + Σ W_p x_p + b has one term per passive party. A party that colludes shows the
+//! adversary its features of the records. Its term W_p x_p moves to the known side, beside the
+//! adversary's own. All others are estimated together, as one joint block: the targets, and the
+//! parties that are neither target nor colluder, whose features are unknown too. Estimates of these
+//! unknown parties are a by-product, which [`Coalition::target_rows`] leaves out.
 //!
-//! For half_star on exact scores an unknown party never helps: the error of the target's block is, record by record, at least what it
-//! would be if that party colluded. (Let e = P⊥(x − ½) be the joint error. Directions that A_t x_t does not see lie in the null space
-//! of the joint system too, so along them e_t has the components of x_t − ½, which are all of the error when the others are known.)
-//! And the error of the joint block never exceeds that of ½ (R theorem 1).
+//! For half_star on exact scores an unknown party never helps: the error of the target's block is,
+//! record by record, at least what it would be if that party colluded. (Let e = P⊥(x − ½) be the
+//! joint error. Directions that A_t x_t does not see lie in the null space of the joint system too,
+//! so along them e_t has the components of x_t − ½, which are all of the error when the others are
+//! known.) And the error of the joint block never exceeds that of ½ (R theorem 1).
 
 use std::fmt;
 use std::ops::Range;
@@ -19,23 +21,23 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
 use super::sizes::same;
 use super::{AdversaryView, AttackError, KnownModel, Replacement};
 
-/// What a passive party is to the adversary.
+/// The role of a passive party in the attack.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Role {
-    /// Its features are what the attack is after.
+    /// Its features are the target of the attack.
     Target,
-    /// Its features are unknown, and of no interest.
+    /// Its features are unknown and no target.
     Unknown,
-    /// It hands the adversary its features of the records, d_p × n.
+    /// It gives the adversary its features of the records, d_p × n.
     Colluder(FeatureBlock),
 }
 
 /// A passive party: its weights W_p (k × d_p) and its role. `Debug` shows shapes only.
 #[derive(Clone, PartialEq)]
 pub struct Party {
-    /// W_p, k × d_p.
+    /// The weights W_p, k × d_p.
     pub weights: DMatrix<f64>,
-    /// What it is to the adversary.
+    /// The role of the party.
     pub role: Role,
 }
 
@@ -55,14 +57,16 @@ pub struct Coalition {
 }
 
 impl Coalition {
-    /// Puts the adversary's part (`w_act` k × d_act, `bias` k, its features `y` d_act × n) and the passive parties together.
+    /// Combines the adversary's part (`w_act` k × d_act, `bias` k, its features `y` d_act × n) with
+    /// the passive parties.
     ///
-    /// The known side is the adversary's features followed by the colluders', the joint block that of targets and unknown parties, each in
-    /// the order given.
+    /// The known side is the adversary's features followed by the colluders'. The joint block is
+    /// the features of targets and unknown parties. Both are in the order given.
     ///
     /// # Errors
-    /// [`AttackError::NoTarget`] if no party with a feature is a target; [`AttackError::Party`] naming the party whose weights or
-    /// features do not fit; [`AttackError::View`] for the adversary's own part.
+    /// [`AttackError::NoTarget`] if no party with a feature is a target; [`AttackError::Party`]
+    /// naming the party whose weights or features do not fit; [`AttackError::View`] for the
+    /// adversary's own part.
     pub fn new(
         w_act: DMatrix<f64>,
         bias: DVector<f64>,
@@ -104,19 +108,20 @@ impl Coalition {
         Ok(Self { model, own: FeatureBlock::new(own)?, targets })
     }
 
-    /// The model the coalition attacks: its own and its colluders' weights on the known side, the joint block's on the other.
+    /// Returns the model that the coalition attacks: its own and its colluders' weights on the
+    /// known side, the joint block's on the other.
     #[must_use]
     pub fn model(&self) -> &KnownModel {
         &self.model
     }
 
-    /// The features the coalition holds, (d_act + Σ colluders' d_p) × n.
+    /// Returns the features that the coalition holds, (d_act + Σ colluders' d_p) × n.
     #[must_use]
     pub fn known_features(&self) -> &FeatureBlock {
         &self.own
     }
 
-    /// The view of what was released of the records.
+    /// Returns the view of a release of the records.
     ///
     /// # Errors
     /// As [`AdversaryView::new`].
@@ -128,19 +133,26 @@ impl Coalition {
         AdversaryView::new(&self.model, &self.own, released, replacement)
     }
 
-    /// Where each target's estimates are: its position among the parties given, and its rows of the joint block.
+    /// Returns the position of each target among the parties given, and its rows of the joint
+    /// block.
     #[must_use]
     pub fn target_rows(&self) -> &[(usize, Range<usize>)] {
         &self.targets
     }
 
-    /// The estimates of each target (d_p × n) out of those of the joint block, with its position among the parties given.
+    /// Returns the estimates of each target (d_p × n) out of those of the joint block, with its
+    /// position among the parties given.
     ///
     /// # Errors
     /// [`AttackError::View`] if `estimates` has not one row per feature of the joint block.
-    pub fn target_estimates(&self, estimates: &DMatrix<f64>) -> Result<Vec<(usize, DMatrix<f64>)>, AttackError> {
+    pub fn target_estimates(
+        &self,
+        estimates: &DMatrix<f64>,
+    ) -> Result<Vec<(usize, DMatrix<f64>)>, AttackError> {
         same("estimates", "features", self.model.target_features(), estimates.nrows())?;
-        let block = |(party, rows): &(usize, Range<usize>)| (*party, estimates.rows_range(rows.clone()).into_owned());
+        let block = |(party, rows): &(usize, Range<usize>)| {
+            (*party, estimates.rows_range(rows.clone()).into_owned())
+        };
         Ok(self.targets.iter().map(block).collect())
     }
 }

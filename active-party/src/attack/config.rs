@@ -1,4 +1,5 @@
-//! An attack with its settings, as configurations name it: `"half_star"`, or `{ name = "half_star", binary = "all" }`.
+//! An attack with its settings, as configurations name it: `"half_star"`, or `{ name = "half_star",
+//! binary = "all" }`.
 
 use std::fmt;
 
@@ -16,11 +17,15 @@ pub struct AttackConfig {
 }
 
 impl AttackConfig {
-    /// An attack with these `key`, `value` pairs.
+    /// Creates an attack with these `key`, `value` pairs.
     ///
     /// # Errors
-    /// [`MethodError`] naming a setting that this attack does not take, or whose value is none.
-    pub fn new<'a>(method: Method, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, MethodError> {
+    /// [`MethodError`] naming a setting that this attack does not take, or whose value is not
+    /// valid.
+    pub fn new<'a>(
+        method: Method,
+        pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, MethodError> {
         let settings = Settings::read(pairs)?;
         let other = settings.pairs().map(|(key, _)| key).find(|key| !method.takes(key, &settings));
         match other {
@@ -29,19 +34,19 @@ impl AttackConfig {
         }
     }
 
-    /// The attack.
+    /// Returns the name of the attack.
     #[must_use]
     pub fn method(&self) -> Method {
         self.method
     }
 
-    /// Its settings.
+    /// Returns the settings of the attack.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The attack itself.
+    /// Builds the attack with its settings.
     #[must_use]
     pub fn build(&self) -> Box<dyn Attack> {
         self.method.build(&self.settings)

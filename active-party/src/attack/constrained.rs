@@ -1,6 +1,7 @@
-//! Estimates in the box [0, 1]^d that use all it says: the constrained least squares (R section IV), and the two relaxations of
-//! the Chebyshev centre (R section V-B and V-C). Defended scores are inconsistent as a rule: then each method answers for
-//! the nearest scores that a point of the box gives, and says so for that record.
+//! Estimates in the box [0, 1]^d that use all of its constraints: the constrained least squares (R
+//! section IV), and the two relaxations of the Chebyshev centre (R section V-B and V-C). Defended
+//! scores are usually inconsistent. Then each method solves for the nearest scores that a point of
+//! the box gives, and says so for that record.
 
 use rand::Rng;
 use vfl_shared::numerics::BoxSolution;
@@ -20,14 +21,11 @@ pub struct Rcc2;
 #[derive(Debug, Clone, Copy)]
 pub struct Rcc1;
 
-/// `constrained_least_squares`.
 pub(super) static CONSTRAINED_LEAST_SQUARES: Entry =
     Entry::new("constrained_least_squares", Group::General, |_| Box::new(ConstrainedLeastSquares));
 
-/// `rcc1`.
 pub(super) static RCC1: Entry = Entry::new("rcc1", Group::General, |_| Box::new(Rcc1));
 
-/// `rcc2`.
 pub(super) static RCC2: Entry = Entry::new("rcc2", Group::General, |_| Box::new(Rcc2));
 
 impl Attack for ConstrainedLeastSquares {
@@ -35,7 +33,11 @@ impl Attack for ConstrainedLeastSquares {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        _rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let system = view.linear()?;
         let found = system.in_box()?.least_squares(view.b_prime()?);
         reconstruction(view, found, |rank| Status::BestFit { rank })
@@ -47,7 +49,11 @@ impl Attack for Rcc2 {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        _rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let system = view.linear()?;
         let found = system.in_box()?.project_half(view.b_prime()?);
         reconstruction(view, found, |rank| Status::Centre { rank })
@@ -59,7 +65,11 @@ impl Attack for Rcc1 {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        _rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let system = view.linear()?;
         let found = system.in_box()?.relaxed_chebyshev(view.b_prime()?);
         reconstruction(view, found, |rank| Status::Centre { rank })

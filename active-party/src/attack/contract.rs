@@ -1,7 +1,7 @@
-//! The contract of an attack: what it needs, what it is given, and what it gives.
+//! The contract of an attack: its needs, its input and its result.
 //!
-//! An attack sees an [`AdversaryView`] and nothing else: what its threat model grants. The truth is not reachable from it;
-//! estimates are scored elsewhere, after the attack has returned.
+//! An attack sees an [`AdversaryView`] and nothing else: what its threat model grants. The truth is
+//! not reachable from it; estimates are scored elsewhere, after the attack has returned.
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -9,58 +9,58 @@ use vfl_shared::numerics::BoxOutcome;
 
 use super::{AdversaryView, AttackError, EstimatedScores, Evidence, Questions, Solved};
 
-/// Whether an attack needs something.
+/// The degree to which an attack needs an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Need {
-    /// It does not look at it.
+    /// The attack does not use it.
     #[default]
     No,
-    /// It is stronger with it, and runs without.
+    /// The attack is stronger with it, and runs without.
     IfThere,
-    /// It does not run without.
+    /// The attack does not run without it.
     Yes,
 }
 
 impl Need {
-    /// Whether the attack has a use for it.
+    /// Returns true if the attack has a use for it.
     #[must_use]
     pub fn wanted(self) -> bool {
         self != Self::No
     }
 }
 
-/// What an attack needs to know of the model's parameters on the passive side.
+/// The knowledge of the passive side's parameters that an attack needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Parameters {
-    /// Nothing (black box).
+    /// No parameter (black box).
     #[default]
     Hidden,
     /// The equations A x = b' of a linear model.
     Linear,
-    /// The logits as a function of the passive features that can be differentiated.
+    /// The logits as a differentiable function of the passive features.
     Differentiable,
 }
 
-/// What an attack needs to be given. The default needs nothing.
+/// The inputs that an attack needs. The default needs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
-    /// What was released of the records under attack.
+    /// A release of the records under attack.
     pub release: Need,
     /// Further releases of the same records.
     pub repeated: Need,
     /// A coordinator that answers logit shares of the adversary's own choice.
     pub chosen_shares: Need,
-    /// Records of the adversary's own with their labels.
+    /// Labelled records of the adversary's own.
     pub labelled: Need,
-    /// How many records the adversary asks about first, to refine a model of its own.
+    /// The number of records that the adversary asks about first, to refine a model of its own.
     pub seen: usize,
-    /// Records whose passive features the adversary knows, with what was released of them.
+    /// Records whose passive features the adversary knows, with their release.
     pub auxiliary: Need,
     /// Passive parties that collude with the adversary.
     pub colluders: Need,
     /// Moments of the features.
     pub prior: Need,
-    /// What it needs to know of the parameters.
+    /// The knowledge of the parameters.
     pub parameters: Parameters,
 }
 
@@ -78,23 +78,26 @@ impl Needs {
         parameters: Parameters::Hidden,
     };
 
-    /// One release of the records, and the parameters of a linear model: the white box of the papers.
+    /// One release of the records, and the parameters of a linear model: the white box of the
+    /// papers.
     pub const WHITE_BOX: Self = Self { parameters: Parameters::Linear, ..Self::RELEASE };
 
-    /// Whether it has a use for records whose passive features are known: for the records, or for their moments.
+    /// Returns the need for records whose passive features are known: for the records, or for their
+    /// moments.
     #[must_use]
     pub fn known_records(&self) -> Need {
         self.auxiliary.max(self.prior)
     }
 
-    /// Whether parameters must be known.
+    /// Returns true if parameters must be known.
     #[must_use]
     pub fn white_box(&self) -> bool {
         self.parameters != Parameters::Hidden
     }
 }
 
-/// How an estimate came about. An outcome, not an error: a system with many solutions is the normal case.
+/// The origin of an estimate. It is an outcome, not an error: a system with many solutions is the
+/// normal case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Nothing was solved: the estimate does not depend on the scores.
@@ -128,21 +131,22 @@ pub enum Status {
     },
     /// A regression on records that the adversary knows whole.
     Regression,
-    /// The solution nearest to the middle, layer by layer of a network: one rank does not tell of it.
+    /// The solution nearest to the middle, layer by layer of a network. No single rank describes
+    /// it.
     LayerByLayer,
-    /// The point of the grid of the features that satisfies the equations, where one was found.
+    /// The point of the features' grid that satisfies the equations, if one was found.
     GridPoint {
         /// Rank of the system.
         rank: usize,
     },
-    /// Where a descent on the scores ended.
+    /// The end of a descent on the scores.
     Descent,
-    /// Nothing was solved: the spread of the records' values was put on [0, 1].
+    /// Nothing was solved: the values of the records were scaled to [0, 1].
     Scaled,
 }
 
 impl Status {
-    /// Its name, as in a result file.
+    /// Returns its name, as in a result file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -162,14 +166,15 @@ impl Status {
     }
 }
 
-/// How the estimate of one record came about, for methods that work record by record.
+/// The outcome for one record, for methods that work record by record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordOutcome {
-    /// What became of it.
+    /// The end of the computation.
     pub ended: Ended,
-    /// Steps taken.
+    /// The number of steps taken.
     pub iterations: u32,
-    /// The method's objective at the estimate: the relaxation's value, the squared misfit, the loss.
+    /// The method's objective at the estimate: the relaxation's value, the squared misfit, the
+    /// loss.
     pub objective: f64,
 }
 
@@ -184,19 +189,20 @@ impl From<&BoxOutcome> for RecordOutcome {
     }
 }
 
-/// What became of one record.
+/// The end of the computation for one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// The stopping rule was met on the scores as they are.
     Solved,
-    /// No point of the box gives these scores, as behind a defense: solved for the nearest scores that one gives.
+    /// No point of the box gives these scores, as with a defense: the nearest scores that one gives
+    /// were solved for.
     NearestConsistent,
-    /// The steps allowed were used up first; the estimate is where they led.
+    /// The allowed steps were used up first; the estimate is the last point.
     StepLimit,
 }
 
 impl Ended {
-    /// Its name, as in a result file.
+    /// Returns its name, as in a result file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -207,32 +213,33 @@ impl Ended {
     }
 }
 
-/// Estimates of the passive features, with how they came about.
+/// Estimates of the passive features, with their origin.
 #[derive(Clone, PartialEq)]
 pub struct Reconstruction {
-    /// d × n, one record per column.
+    /// The estimates, d × n, one record per column.
     pub estimates: DMatrix<f64>,
-    /// How they came about.
+    /// The origin of the estimates.
     pub status: Status,
-    /// Of the system solved, if one was.
+    /// Facts of the system that was solved, if there was one.
     pub solved: Option<Solved>,
-    /// One per record for methods that work record by record, else empty.
+    /// One outcome per record for methods that work record by record, else empty.
     pub outcomes: Vec<RecordOutcome>,
-    /// For each record, whether its estimate is certain: no other value of the features gives these scores. Empty for methods that
-    /// do not say.
+    /// For each record, true if its estimate is certain: no other value of the features gives these
+    /// scores. Empty for methods that do not say.
     pub certain: Vec<bool>,
-    /// What the attack has to say in words: which transform it undid, and on what evidence. Never a feature value or a score.
+    /// Remarks in words, such as the transform that was undone and the evidence for it. Never a
+    /// feature value or a score.
     pub remarks: Vec<String>,
-    /// What the scores say of the features, as the adversary knows it: for estimators that add what they know beforehand.
+    /// The evidence of the scores about the features, for estimators that add prior knowledge.
     pub evidence: Evidence,
-    /// The questions asked, where it was not one.
+    /// The questions asked, if there was more than one.
     pub questions: Option<Questions>,
-    /// The scores attacked, where they are estimates themselves.
+    /// The scores attacked, if they are estimates themselves.
     pub estimated: Option<Box<EstimatedScores>>,
 }
 
 impl Reconstruction {
-    /// Estimates (d × n) with nothing more to say about them.
+    /// Creates a reconstruction from estimates (d × n), with nothing more to say about them.
     #[must_use]
     pub fn new(estimates: DMatrix<f64>, status: Status) -> Self {
         Self {
@@ -248,7 +255,8 @@ impl Reconstruction {
         }
     }
 
-    /// Estimates from the equations of a view: with what was solved, and the equations as evidence.
+    /// Creates a reconstruction from the equations of a view, with the facts of the system and the
+    /// equations as evidence.
     ///
     /// # Errors
     /// As [`AdversaryView::equations`].
@@ -263,7 +271,7 @@ impl Reconstruction {
         Ok(Self { solved: Some(solved), evidence, ..Self::new(estimates, status) })
     }
 
-    /// Of how many answers about a record the estimates made use, at most. 0: they depend on none.
+    /// Returns the most answers about one record that the estimates use; 0 if they depend on none.
     #[must_use]
     pub fn releases(&self) -> usize {
         match self.questions {
@@ -282,16 +290,22 @@ impl std::fmt::Debug for Reconstruction {
     }
 }
 
-/// A reconstruction attack. What it gives depends on the view, the answers to its questions and the generator alone.
+/// A reconstruction attack. Its result depends only on the view, the answers to its questions and
+/// the generator.
 pub trait Attack: Send + Sync + std::fmt::Debug {
-    /// What it needs to be given.
+    /// Returns the inputs that it needs.
     fn needs(&self) -> Needs;
 
     /// Estimates the passive features of every record of the view.
     ///
     /// # Errors
-    /// [`AttackError`] when the view does not grant what the attack needs, or its system cannot be decomposed.
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError>;
+    /// [`AttackError`] when the view does not grant what the attack needs, or its system cannot be
+    /// decomposed.
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError>;
 }
 
 impl<A: Attack + ?Sized> Attack for &A {
@@ -299,7 +313,11 @@ impl<A: Attack + ?Sized> Attack for &A {
         (**self).needs()
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         (**self).reconstruct(view, rng)
     }
 }
@@ -309,7 +327,11 @@ impl<A: Attack + ?Sized> Attack for Box<A> {
         (**self).needs()
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         (**self).reconstruct(view, rng)
     }
 }

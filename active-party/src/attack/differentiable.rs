@@ -1,35 +1,37 @@
-//! The model as a function of the passive features that can be differentiated: what descents on the scores need of it.
+//! The model as a differentiable function of the passive features, for descents on the scores.
 
 use nalgebra::DMatrix;
 pub use vfl_shared::model::{LANES, Lanes};
 
 /// The logits of n records as functions of their d passive features.
 pub trait Differentiable: Send + Sync {
-    /// Opens a block: one position of a record, from 0 and below n, in each place. A position may come more than once.
+    /// Opens a block. Each place holds the position of a record, from 0 and below n; a position may
+    /// come more than once.
     fn block(&self, records: [usize; LANES]) -> Box<dyn LogitBlock + '_>;
 }
 
 /// The logits of one block of records.
 pub trait LogitBlock {
-    /// The k logits at the features `x` (d entries).
+    /// Computes the k logits at the features `x` (d entries).
     fn logits(&mut self, x: &[Lanes], logits: &mut [Lanes]);
 
-    /// The slopes in the d features at the `x` that [`logits`](Self::logits) was last asked for, from those in the k logits.
+    /// Computes the slopes in the d features from those in the k logits, at the `x` of the last
+    /// call of [`logits`](Self::logits).
     fn pull_back(&mut self, slopes: &[Lanes], gradient: &mut [Lanes]);
 }
 
-/// The logits of a linear model, W_pas x and a part that is known.
+/// The logits of a linear model: W_pas x and a known part.
 pub(super) struct LinearLogits<'a> {
-    /// W_pas, k × d.
+    /// The weights W_pas, k × d.
     weights: &'a DMatrix<f64>,
     /// W_pasᵀ, whose columns give a class's weights in a row.
     transposed: DMatrix<f64>,
-    /// k × n.
+    /// The known part, k × n.
     known: DMatrix<f64>,
 }
 
 impl<'a> LinearLogits<'a> {
-    /// `weights` is k × d, `known` k × n.
+    /// Creates the logits from `weights` (k × d) and `known` (k × n).
     pub(super) fn new(weights: &'a DMatrix<f64>, known: DMatrix<f64>) -> Self {
         Self { weights, transposed: weights.transpose(), known }
     }

@@ -1,4 +1,5 @@
-//! Features that take a few values only (R section IX: x₁ + x₂ = 0.5 has many solutions in [0, 1]², and one if x₁ is 0 or 1).
+//! Features that take only a few values (R section IX: x₁ + x₂ = 0.5 has many solutions in [0, 1]²,
+//! and one if x₁ is 0 or 1).
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
@@ -7,19 +8,20 @@ use vfl_shared::numerics::PseudoInverse;
 use vfl_shared::types::FeatureBlock;
 
 use super::{
-    AdversaryView, Attack, AttackError, Ended, Evidence, FeatureKnowledge, KnownModel, LinearSystem, Needs,
-    Reconstruction, RecordOutcome, Status,
+    AdversaryView, Attack, AttackError, Ended, Evidence, FeatureKnowledge, KnownModel,
+    LinearSystem, Needs, Reconstruction, RecordOutcome, Status,
 };
 
-/// The most two-valued features of which all assignments are tried: 4096 of them.
+/// The most two-valued features. All their assignments are tried: 4096 of them.
 pub const MAX_BINARY: usize = 12;
 
-/// Moves each estimate of a discrete feature to its nearest level, of two equally near to the lower.
+/// An attack whose estimates of discrete features move to the nearest level; of two equally near,
+/// to the lower.
 #[derive(Debug, Clone)]
 pub struct Snap<A> {
     /// The attack whose estimates are moved.
     pub inner: A,
-    /// The levels; ranges are not looked at.
+    /// The levels. Ranges are ignored.
     pub knowledge: FeatureKnowledge,
 }
 
@@ -28,9 +30,16 @@ impl<A: Attack> Attack for Snap<A> {
         self.inner.needs()
     }
 
+    /// Runs the inner attack and moves its estimates to their levels.
+    ///
     /// # Errors
-    /// As the attack inside; [`AttackError::Knowledge`] if the levels are about another number of features.
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    /// As the inner attack; [`AttackError::Knowledge`] if the levels are about another number of
+    /// features.
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         self.knowledge.fits(view.target_features())?;
         let mut found = self.inner.reconstruct(view, rng)?;
         let mut moved = false;
@@ -43,7 +52,7 @@ impl<A: Attack> Attack for Snap<A> {
             }
         }
         if moved {
-            // What was said of them was about the points before.
+            // The outcomes were about the points before.
             found.outcomes.clear();
         }
         if let Some(solved) = &mut found.solved {
@@ -53,7 +62,7 @@ impl<A: Attack> Attack for Snap<A> {
     }
 }
 
-/// Of levels in rising order, the one nearest to `x`; of two, the lower.
+/// Returns the level nearest to `x`, from levels in rising order; of two equally near, the lower.
 fn nearest(levels: &[f64], x: f64) -> f64 {
     let above = levels.partition_point(|&level| level < x);
     match (above.checked_sub(1).map(|below| levels[below]), levels.get(above)) {
@@ -69,21 +78,24 @@ fn nearest(levels: &[f64], x: f64) -> f64 {
     }
 }
 
-/// Decides the two-valued features by trying all their assignments, and leaves the others to an attack that then has the
-/// decided ones among its own.
+/// An attack that decides the two-valued features by trying all their assignments. Another attack
+/// then estimates the others, with the decided features among its own.
 ///
-/// With A_b the columns of the two-valued features and A_c the others, an assignment x_b leaves A_c x_c = b' − A_b x_b. Chosen is the
-/// one with the least misfit ‖(I − A_c A_c⁺)(b' − A_b x_b)‖. Of those that differ by no more than round-off (1e-9 of ‖A‖) it
-/// is the one whose solution nearest to ½, x_c = A_c⁺(b' − A_b x_b) + ½ P⊥ 1, lies nearest to the box, and of those the one
-/// whose x_c is nearest to ½. In the end the first counts, with the first feature's lower value before its upper.
+/// With A_b the columns of the two-valued features and A_c the others, an assignment x_b leaves A_c
+/// x_c = b' − A_b x_b. The assignment with the least misfit ‖(I − A_c A_c⁺)(b' − A_b x_b)‖ is
+/// chosen. Among those that differ by no more than round-off (1e-9 of ‖A‖) it is the one whose
+/// solution nearest to ½, x_c = A_c⁺(b' − A_b x_b) + ½ P⊥ 1, lies nearest to the box, and among
+/// those the one whose x_c is nearest to ½. If a tie is left, the first one counts, with the first
+/// feature's lower value before its upper.
 ///
-/// For the records' outcomes: the attack's own if it has any; else the objective is the squared misfit and `iterations` are
-/// the assignments with that misfit.
+/// The records' outcomes are those of the inner attack, if it has any. Otherwise the objective is
+/// the squared misfit, and `iterations` are the assignments with that misfit.
 #[derive(Debug, Clone)]
 pub struct ExactBinary<A> {
     /// The attack on the other features.
     pub inner: A,
-    /// The levels. Features with two are decided; ranges are not looked at, and the others are taken to lie in [0, 1].
+    /// The levels. Features with two are decided. Ranges are ignored, and the other features are
+    /// taken to lie in [0, 1].
     pub knowledge: FeatureKnowledge,
 }
 
@@ -91,9 +103,9 @@ pub struct ExactBinary<A> {
 struct Decision {
     assignment: usize,
     misfit: f64,
-    /// Assignments with the least misfit.
+    /// The number of assignments with the least misfit.
     tied: u32,
-    /// The misfit is round-off.
+    /// True if the misfit is round-off.
     consistent: bool,
 }
 
@@ -102,10 +114,16 @@ impl<A: Attack> Attack for ExactBinary<A> {
         Needs::WHITE_BOX
     }
 
+    /// Decides the two-valued features, then runs the inner attack on the others.
+    ///
     /// # Errors
-    /// As the attack inside; [`AttackError::Binary`] beyond [`MAX_BINARY`] two-valued features; [`AttackError::Knowledge`] if the
-    /// levels are about another number of features.
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    /// As the inner attack; [`AttackError::Binary`] beyond [`MAX_BINARY`] two-valued features;
+    /// [`AttackError::Knowledge`] if the levels are about another number of features.
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         self.knowledge.fits(view.target_features())?;
         let model = view.model();
         let w_pas = model.passive_weights()?;
@@ -113,7 +131,8 @@ impl<A: Attack> Attack for ExactBinary<A> {
             Some(&[low, high]) => Some((low, high)),
             _ => None,
         };
-        let (binary, others): (Vec<usize>, Vec<usize>) = (0..w_pas.ncols()).partition(|&i| pair(i).is_some());
+        let (binary, others): (Vec<usize>, Vec<usize>) =
+            (0..w_pas.ncols()).partition(|&i| pair(i).is_some());
         if binary.len() > MAX_BINARY {
             return Err(AttackError::Binary { got: binary.len(), limit: MAX_BINARY });
         }
@@ -136,10 +155,14 @@ impl<A: Attack> Attack for ExactBinary<A> {
         let mut found = if others.is_empty() {
             let rank = system.rank();
             let solved = Some(system.solved(&estimates, view.b_prime()?));
-            Reconstruction { solved, ..Reconstruction::new(DMatrix::zeros(0, 0), Status::BestFit { rank }) }
+            Reconstruction {
+                solved,
+                ..Reconstruction::new(DMatrix::zeros(0, 0), Status::BestFit { rank })
+            }
         } else {
             let w_act = beside(model.active_weights(), &w_pas.select_columns(&binary));
-            let reduced = KnownModel::white_box(w_act, model.bias().clone(), w_pas.select_columns(&others))?;
+            let reduced =
+                KnownModel::white_box(w_act, model.bias().clone(), w_pas.select_columns(&others))?;
             let own = view.active().matrix();
             let y = DMatrix::from_fn(own.nrows() + binary.len(), view.records(), |i, record| {
                 if i < own.nrows() { own[(i, record)] } else { decided[(i - own.nrows(), record)] }
@@ -165,27 +188,28 @@ impl<A: Attack> Attack for ExactBinary<A> {
             };
             found.outcomes = decisions.iter().map(outcome).collect();
         }
-        // The evidence is that of all features: what was decided is an estimate, not part of it.
+        // The evidence is that of all features: the decided values are estimates, not part of it.
         let evidence = Evidence::Equations(view.equations()?);
         Ok(Reconstruction { estimates, evidence, ..found })
     }
 }
 
-/// Two matrices side by side.
+/// Puts two matrices side by side.
 fn beside(left: &DMatrix<f64>, right: &DMatrix<f64>) -> DMatrix<f64> {
     DMatrix::from_fn(left.nrows(), left.ncols() + right.ncols(), |i, j| {
         if j < left.ncols() { left[(i, j)] } else { right[(i, j - left.ncols())] }
     })
 }
 
-/// What all records share: for every assignment, its part in the misfit and in the other features. Bit i of an assignment
-/// stands for the upper value of the i-th two-valued feature.
+/// The part that all records share: for every assignment, its part in the misfit and in the other
+/// features. Bit i of an assignment stands for the upper value of the i-th two-valued feature.
 struct Assignments {
-    /// Z ᵀ with Z an orthonormal basis of what A_c x_c cannot reach, (m − rank A_c) × m.
+    /// Zᵀ with Z an orthonormal basis of the directions that A_c x_c cannot reach, (m − rank A_c) ×
+    /// m.
     unreached: DMatrix<f64>,
     /// Zᵀ A_b x_b, one column per assignment.
     of_misfit: DMatrix<f64>,
-    /// A_c⁺.
+    /// The pseudo-inverse A_c⁺.
     inverse: DMatrix<f64>,
     /// ½ P⊥ 1 − A_c⁺ A_b x_b, one column per assignment.
     of_others: DMatrix<f64>,
@@ -214,7 +238,8 @@ impl Assignments {
     }
 
     fn decide(&self, system: &LinearSystem, b_prime: &DMatrix<f64>) -> Vec<Decision> {
-        // All of b' that the equations in A_b and A_c together can miss counts, also where no assignment changes it.
+        // The part of b' that the equations in A_b and A_c together can miss counts as a whole,
+        // even where no assignment changes it.
         let (misfit, others) = (&self.unreached * b_prime, &self.inverse * b_prime);
         let assignments = self.of_misfit.ncols();
         (0..b_prime.ncols())
@@ -225,14 +250,24 @@ impl Assignments {
                     let own = misfit.column(record);
                     for (assignment, value) in misfits.iter_mut().enumerate() {
                         let share = self.of_misfit.column(assignment);
-                        *value = own.iter().zip(share.iter()).map(|(b, s)| (b - s) * (b - s)).sum::<f64>().sqrt();
+                        *value = own
+                            .iter()
+                            .zip(share.iter())
+                            .map(|(b, s)| (b - s) * (b - s))
+                            .sum::<f64>()
+                            .sqrt();
                     }
                     let tolerance = system.tolerance(b_prime.column(record).as_slice());
                     let least = misfits.iter().fold(f64::INFINITY, |m, v| m.min(*v));
                     tied.clear();
-                    for assignment in (0..assignments).filter(|&a| misfits[a] <= least + tolerance) {
+                    for assignment in (0..assignments).filter(|&a| misfits[a] <= least + tolerance)
+                    {
                         let (mut outside, mut from_half) = (0.0, 0.0);
-                        for (x, share) in others.column(record).iter().zip(self.of_others.column(assignment).iter()) {
+                        for (x, share) in others
+                            .column(record)
+                            .iter()
+                            .zip(self.of_others.column(assignment).iter())
+                        {
                             let x = x + share;
                             let past = (x - 0.5).abs() - 0.5;
                             outside += past.max(0.0).powi(2);
@@ -253,10 +288,11 @@ impl Assignments {
     }
 }
 
-/// Distances closer than this are the same: what round-off in b' leaves of a tie.
+/// Distances closer than this are the same: round-off in b' blurs a tie by this much.
 const SAME: f64 = 1e-9;
 
-/// Of (assignment, distance to the box, distance to ½), in rising order of assignments.
+/// Chooses an assignment from (assignment, distance to the box, distance to ½), in rising order of
+/// assignments.
 fn choose(tied: &[(usize, f64, f64)]) -> usize {
     let nearest_box = tied.iter().fold(f64::INFINITY, |m, t| m.min(t.1));
     let left = || tied.iter().filter(|t| t.1 <= nearest_box + SAME);
@@ -264,14 +300,18 @@ fn choose(tied: &[(usize, f64, f64)]) -> usize {
     left().find(|t| t.2 <= nearest_half + SAME).map_or(0, |t| t.0)
 }
 
-/// Zᵀ for the complement of the range of a projector P (m × m): `dimension` orthonormal rows, from the columns of I − P
-/// with the longest rest.
+/// Returns Zᵀ for the complement of the range of a projector P (m × m): `dimension` orthonormal
+/// rows, from the columns of I − P with the longest rest.
 fn complement(projector: &DMatrix<f64>, dimension: usize) -> DMatrix<f64> {
     let m = projector.nrows();
     let mut rest = DMatrix::identity(m, m) - projector;
     let mut basis = DMatrix::zeros(dimension, m);
     for i in 0..dimension {
-        let longest = rest.column_iter().map(|c| c.norm_squared()).enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+        let longest = rest
+            .column_iter()
+            .map(|c| c.norm_squared())
+            .enumerate()
+            .max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((longest, squared)) = longest else { break };
         let axis = rest.column(longest) / squared.sqrt();
         for mut column in rest.column_iter_mut() {

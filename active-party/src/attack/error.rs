@@ -1,4 +1,4 @@
-//! Why an attack cannot run.
+//! Errors of attacks.
 
 use vfl_shared::metrics::MetricError;
 use vfl_shared::model::SpecError;
@@ -7,81 +7,83 @@ use vfl_shared::types::{ReleasedScores, ShapeError};
 
 use super::{KnowledgeError, OneFeatureError, OracleError, PriorError};
 
-/// Why an attack cannot run.
+/// Errors from running an attack.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AttackError {
     /// The view does not hold the passive parameters.
     #[error("this attack needs the passive party's parameters, and they are hidden (black box)")]
     NeedsParameters,
-    /// The parameters are those of a network, and the attack takes weights.
+    /// The attack takes weights, and the parameters are those of a network.
     #[error(
         "this attack solves linear equations for the features, and the sub-models are not linear; `gradient_inversion` takes \
          them, and `gaussian` where moments are known"
     )]
     NotLinear,
-    /// A sub-model that cannot be differentiated.
+    /// A sub-model cannot be differentiated.
     #[error("sub-models of kind `{kind}` have no gradient with respect to their features here")]
     NotDifferentiable {
-        /// The kind.
+        /// The kind of the sub-model.
         kind: String,
     },
-    /// A network that cannot be turned back layer by layer.
+    /// A network cannot be inverted layer by layer.
     #[error(
         "this attack turns a network back layer by layer, and {what} has no inverse; `gradient_inversion` takes such networks, and \
          `gaussian` where moments are known"
     )]
     NotInvertible {
-        /// What has none.
+        /// The part without an inverse.
         what: String,
     },
-    /// Too many features for a solve per record and step.
+    /// There are too many features for a solve per record and step.
     #[error(
         "through a network a system is solved at each step of each record: {got} features, expected at most {limit}"
     )]
     Features {
-        /// What came.
+        /// The number of features.
         got: usize,
-        /// The most that is tried.
+        /// The largest number that is tried.
         limit: usize,
     },
-    /// More steps than a descent, or a training, may take.
+    /// A descent, or a training, would take more steps than it may.
     #[error("{}", too_much_work(what, *got, *limit))]
     Steps {
-        /// The setting.
+        /// The name of the setting.
         what: &'static str,
-        /// What came.
+        /// The number given.
         got: u32,
-        /// The most for these records.
+        /// The largest number for these records.
         limit: u64,
     },
     /// The attack was not given what it needs.
     #[error("this attack needs {what}")]
     Missing {
-        /// What is missing, and where it comes from.
+        /// The missing input, and its source.
         what: &'static str,
     },
     /// The attack was refused what it needs.
     #[error("{reason}")]
     NotGranted {
-        /// Who refused, and which setting would grant it.
+        /// The party that refused, and the setting that would grant it.
         reason: String,
     },
     /// Nothing was released of the records.
     #[error("this attack needs scores, and none were released of the records")]
     NoScores,
-    /// Parts of a view that do not fit together.
+    /// The parts of a view do not fit together.
     #[error("the adversary's view is inconsistent: {0}")]
     View(#[from] ShapeError),
     /// The replacement of zero scores is out of range.
     #[error("`zero_floor` is {got}, expected above 0 and at most 0.5")]
     Floor {
-        /// What came.
+        /// The value given.
         got: f64,
     },
     /// Numbers grew beyond what a double holds.
-    #[error("{what} is not finite: parameters, ranges or scores are too large or too small to compute with")]
+    #[error(
+        "{what} is not finite: parameters, ranges or scores are too large or too small to compute with"
+    )]
     NotFinite {
-        /// What came out.
+        /// The number that is not finite.
         what: &'static str,
     },
     /// The difference of weights cannot be decomposed.
@@ -90,10 +92,10 @@ pub enum AttackError {
     /// The moments of the features cannot be used.
     #[error("what is known of the features beforehand: {0}")]
     Gaussian(#[from] GaussianError),
-    /// Moments that do not fit.
+    /// The moments do not fit.
     #[error("moments of the features: {0}")]
     Prior(#[from] PriorError),
-    /// An attack that says nothing that a prior could be put together with.
+    /// The attack gives no evidence that could be combined with a prior.
     #[error(
         "the attack chosen by `evidence` says nothing of the features that does not come from its own guess: choose one that \
          works out equations, bounds or noisy scores"
@@ -102,21 +104,21 @@ pub enum AttackError {
     /// The attack on one feature cannot run.
     #[error(transparent)]
     OneFeature(#[from] OneFeatureError),
-    /// A shadow of an architecture that cannot be built.
+    /// The architecture of the shadow cannot be built.
     #[error("the shadow model: {0}")]
     Shadow(#[from] SpecError),
-    /// Nothing to estimate the passive parameters from.
+    /// There is no auxiliary record to estimate the passive parameters from.
     #[error("there is no auxiliary record")]
     NoAuxiliary,
-    /// A coalition against nobody.
+    /// A coalition has no target.
     #[error("no passive party with a feature is a target")]
     NoTarget,
-    /// A passive party whose part does not fit.
+    /// The part of a passive party does not fit.
     #[error("passive party {party}: {error}")]
     Party {
         /// Its position, from 0.
         party: usize,
-        /// What does not fit.
+        /// The mismatch of sizes.
         #[source]
         error: ShapeError,
     },
@@ -126,11 +128,11 @@ pub enum AttackError {
          expected at most {limit}"
     )]
     Nullity {
-        /// Features, d.
+        /// The number of features, d.
         features: usize,
-        /// d − rank A.
+        /// The free dimensions, d − rank A.
         nullity: usize,
-        /// The most that is tried.
+        /// The largest number that is tried.
         limit: usize,
     },
     /// The solutions of a record have too many corners.
@@ -139,101 +141,110 @@ pub enum AttackError {
          record has more than {limit}"
     )]
     Corners {
-        /// Features, d.
+        /// The number of features, d.
         features: usize,
-        /// d − rank A.
+        /// The free dimensions, d − rank A.
         nullity: usize,
-        /// The most that is tried.
+        /// The largest number that is tried.
         limit: usize,
     },
-    /// What is known of the features does not fit them, or itself.
+    /// The knowledge of the features does not fit them, or contradicts itself.
     #[error("what is known of the features: {0}")]
     Knowledge(#[from] KnowledgeError),
-    /// More two-valued features than all assignments of can be tried.
+    /// There are too many two-valued features to try all their assignments.
     #[error(
         "all assignments of two-valued features are tried: there are {got} such features, expected at most {limit}"
     )]
     Binary {
-        /// What came.
+        /// The number of two-valued features.
         got: usize,
-        /// The most that is tried.
+        /// The largest number that is tried.
         limit: usize,
     },
     /// The policy is not one that the attack is made for.
-    #[error("{attack} is made for {expected}; the policy is `{got}`: set `policy` to what the coordinator does")]
+    #[error(
+        "{attack} is made for {expected}; the policy is `{got}`: set `policy` to what the coordinator does"
+    )]
     Policy {
-        /// The attack.
+        /// The name of the attack.
         attack: &'static str,
-        /// What it is made for.
+        /// The policies that it is made for.
         expected: &'static str,
-        /// The policy.
+        /// The policy that was given.
         got: String,
     },
-    /// What was released is of a kind that the attack, or the policy it was told, has no use for.
+    /// The attack, or the policy that it was given, has no use for this kind of release.
     #[error("{attack} needs {expected}, and {got} were released")]
     Unfit {
-        /// The attack.
+        /// The name of the attack.
         attack: &'static str,
-        /// What it needs.
+        /// The kind of release that it needs.
         expected: &'static str,
-        /// What came.
+        /// The kind that was released.
         got: &'static str,
     },
-    /// Releases that cannot be averaged.
+    /// The releases cannot be averaged.
     #[error("releases cannot be averaged: {reason}")]
     Releases {
-        /// Why.
+        /// The reason in words.
         reason: &'static str,
     },
-    /// The attack asks questions, and was given answers.
-    #[error("{attack} asks the coordinator itself, with shares of its own choice: it does not run on one release")]
+    /// The attack asks questions itself, and was given a release.
+    #[error(
+        "{attack} asks the coordinator itself, with shares of its own choice: it does not run on one release"
+    )]
     NeedsOracle {
-        /// The attack.
+        /// The name of the attack.
         attack: &'static str,
     },
-    /// The attack needs records with labels, and was given a release.
+    /// The attack needs labelled records, and was given a release.
     #[error(
         "{attack} attacks records that were never scored, by a model of the adversary's own: it needs records with labels \
          (`training` in a case)"
     )]
     NoLabelled {
-        /// The attack.
+        /// The name of the attack.
         attack: &'static str,
     },
-    /// A label that is no class.
+    /// A label is no class.
     #[error("the label of labelled record {record} is no class: expected 0 to {}", .classes - 1)]
     Label {
         /// Its position, from 0.
         record: usize,
-        /// Number of classes.
+        /// The number of classes.
         classes: usize,
     },
-    /// A weight of an objective that is none.
+    /// A weight of an objective is negative or not finite.
     #[error("`{what}` is {got}, expected a finite number of at least 0")]
     Weight {
-        /// The setting.
+        /// The name of the setting.
         what: &'static str,
-        /// What came.
+        /// The value given.
         got: f64,
     },
-    /// Scores and estimates of them that cannot be compared.
+    /// Scores and their estimates cannot be compared.
     #[error(transparent)]
     Metric(#[from] MetricError),
-    /// An attack that cannot be built upon.
-    #[error("`base` is {got}, expected an attack that knows the parameters and runs on one release")]
+    /// The attack cannot be a base.
+    #[error(
+        "`base` is {got}, expected an attack that knows the parameters and runs on one release"
+    )]
     Base {
-        /// What came.
+        /// The name of the attack.
         got: &'static str,
     },
     /// The coordinator could not be asked.
     #[error(transparent)]
     Oracle(#[from] OracleError),
     /// Not even the honest question was answered.
-    #[error("every record was refused at the first question: the budget is spent, or other shares were bound before")]
+    #[error(
+        "every record was refused at the first question: the budget is spent, or other shares were bound before"
+    )]
     Refused,
 }
 
-/// What keeps an attack from running, as a reader may want to act on it.
+/// The class of the reason that kept an attack from running, for a reader who may want to act on
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRun {
     /// The passive parameters are not released.
@@ -242,17 +253,17 @@ pub enum NotRun {
     Missing,
     /// The attack is not made for this release, this policy or this model.
     Unsuitable,
-    /// What it would have to compute is beyond its limits.
+    /// The computation exceeds the limits of the attack.
     TooLarge,
     /// The coordinator did not answer.
     Unanswered,
-    /// Its settings, or what they state, do not fit the model.
+    /// Its settings, or the facts that they state, do not fit the model.
     Settings,
     /// Numbers grew beyond what a double holds.
     Numerics,
 }
 
-/// What to do about work that would go on for too long.
+/// Returns the advice for work that would go on for too long.
 fn too_much_work(what: &str, got: u32, limit: u64) -> String {
     match limit {
         0 => format!(
@@ -266,7 +277,7 @@ fn too_much_work(what: &str, got: u32, limit: u64) -> String {
 }
 
 impl AttackError {
-    /// What keeps the attack from running.
+    /// Returns the class of the reason that keeps the attack from running.
     #[must_use]
     pub fn not_run(&self) -> NotRun {
         match self {
@@ -302,11 +313,18 @@ impl AttackError {
             | Self::Shadow(_)
             | Self::Prior(_)
             | Self::Gaussian(GaussianError::Negative { .. }) => NotRun::Settings,
-            Self::NotFinite { .. } | Self::Gaussian(_) | Self::Decomposition(_) | Self::Metric(_) => NotRun::Numerics,
+            Self::NotFinite { .. }
+            | Self::Gaussian(_)
+            | Self::Decomposition(_)
+            | Self::Metric(_) => NotRun::Numerics,
         }
     }
 
-    pub(super) fn unfit(attack: &'static str, expected: &'static str, released: &ReleasedScores) -> Self {
+    pub(super) fn unfit(
+        attack: &'static str,
+        expected: &'static str,
+        released: &ReleasedScores,
+    ) -> Self {
         let got = match released {
             ReleasedScores::Probabilities(_) | ReleasedScores::Numbers(_) => "score vectors",
             ReleasedScores::Labels { .. } => "labels",

@@ -1,7 +1,7 @@
-//! What the scores of records say of their passive features, as a value.
+//! The evidence of records' scores about their passive features, as a value.
 //!
-//! An estimator that knows something beforehand, such as the moments of the features, takes this and adds what it knows: it does
-//! not have to repeat the attack.
+//! An estimator with prior knowledge, such as moments of the features, combines it with this
+//! evidence. It does not have to repeat the attack.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use vfl_shared::purifier::Purifier;
 
 use super::Cells;
 
-/// What an attack has worked out of the scores.
+/// The evidence that an attack has derived from the scores.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Evidence {
-    /// Nothing that another estimator could use: the estimates do not depend on the scores, or on no model of them.
+    /// No evidence for another estimator: the estimates do not depend on the scores, or on no model
+    /// of them.
     #[default]
     Nothing,
     /// Equations for each record.
@@ -25,9 +26,15 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// Of features x, where this is of u = (x − lower) / (upper − lower): features whose range is a point are no part of it.
-    /// `weights` (k × d) and `a` = J `weights` are those of x.
-    pub(super) fn in_ranges(self, weights: &DMatrix<f64>, a: Arc<DMatrix<f64>>, lower: &DVector<f64>) -> Self {
+    /// Converts evidence on u = (x − lower) / (upper − lower) to evidence on the features x.
+    /// Features whose range is a point are no part of u. `weights` (k × d) and `a` = J `weights`
+    /// are those of x.
+    pub(super) fn in_ranges(
+        self,
+        weights: &DMatrix<f64>,
+        a: Arc<DMatrix<f64>>,
+        lower: &DVector<f64>,
+    ) -> Self {
         match self {
             Self::Nothing => Self::Nothing,
             // A_x x = A_u u + A_x lower
@@ -48,7 +55,7 @@ impl Evidence {
         }
     }
 
-    /// Its name, as in a result file: `nothing`, `equations`, `cells` or `noisy_scores`.
+    /// Returns its name, as in a result file: `nothing`, `equations`, `cells` or `noisy_scores`.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -60,7 +67,7 @@ impl Evidence {
     }
 }
 
-/// A x = b', as the adversary knows both. `Debug` shows shapes.
+/// The equations A x = b', as the adversary knows both sides. `Debug` shows shapes.
 #[derive(Clone, PartialEq)]
 pub struct Equations {
     /// A = J W_pas of the model that the adversary believes in, (k − 1) × d.
@@ -79,17 +86,17 @@ impl std::fmt::Debug for Equations {
 /// Scores of a linear model with independent Gaussian noise. `Debug` shows shapes.
 #[derive(Clone, PartialEq)]
 pub struct NoisyScores {
-    /// W_pas, k × d.
+    /// The weights W_pas, k × d.
     pub weights: DMatrix<f64>,
     /// The known part of the logits, k × n.
     pub known: DMatrix<f64>,
-    /// What the logits were divided by before the softmax.
+    /// The divisor of the logits before the softmax.
     pub stretch: f64,
     /// The scores with their noise, k × n.
     pub scores: DMatrix<f64>,
     /// The standard deviation of the noise in each, k × n.
     pub deviation: DMatrix<f64>,
-    /// What the scores went through before the noise.
+    /// The purifier that the scores went through before the noise.
     pub through: Option<Arc<Purifier>>,
 }
 

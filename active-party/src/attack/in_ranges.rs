@@ -5,17 +5,19 @@ use rand::Rng;
 
 use super::sizes::same;
 use super::{
-    AdversaryView, Attack, AttackError, Evidence, FeatureKnowledge, KnownModel, Needs, Reconstruction, Status,
+    AdversaryView, Attack, AttackError, Evidence, FeatureKnowledge, KnownModel, Needs,
+    Reconstruction, Status,
 };
 
-/// Runs an attack on u ∈ [0, 1]^d, where x = lower + (upper − lower) ∘ u: on the weights W_pas diag(upper − lower) and the
-/// bias b + W_pas lower. Distances, and with them "nearest" and "centre", are so measured in units of each feature's range;
-/// objectives too. A feature whose range is one point is known, and is not left to the attack.
+/// An attack that runs on u ∈ [0, 1]^d, where x = lower + (upper − lower) ∘ u: on the weights W_pas
+/// diag(upper − lower) and the bias b + W_pas lower. So distances, and with them "nearest" and
+/// "centre", and objectives are measured in units of each feature's range. A feature whose range is
+/// one point is known, and is not left to the attack.
 #[derive(Debug, Clone)]
 pub struct InRanges<A> {
     /// The attack on u.
     pub inner: A,
-    /// The ranges; levels are not looked at.
+    /// The ranges. Levels are ignored.
     pub knowledge: FeatureKnowledge,
 }
 
@@ -24,11 +26,18 @@ impl<A: Attack> Attack for InRanges<A> {
         self.inner.needs()
     }
 
+    /// Runs the inner attack on u, and converts its estimates to x.
+    ///
     /// # Errors
-    /// [`AttackError::NotLinear`] for sub-models that are not linear; [`AttackError::Knowledge`] if the number of ranges is not that of
-    /// the features; [`AttackError::NeedsParameters`] if the
-    /// parameters are hidden and the attack is not a baseline: without them its model cannot be put in terms of u.
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    /// [`AttackError::NotLinear`] for sub-models that are not linear; [`AttackError::Knowledge`] if
+    /// the number of ranges is not that of the features; [`AttackError::NeedsParameters`] if the
+    /// parameters are hidden and the attack is not a baseline: without them its model cannot be put
+    /// in terms of u.
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         self.knowledge.fits(view.target_features())?;
         if view.model().network().is_some() {
             return Err(AttackError::NotLinear);
@@ -41,7 +50,9 @@ impl<A: Attack> Attack for InRanges<A> {
         let mapped = match model.passive_weights() {
             Ok(w_pas) => {
                 let lower = DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
-                let scaled = DMatrix::from_fn(w_pas.nrows(), open.len(), |m, i| w_pas[(m, open[i])] * width(open[i]));
+                let scaled = DMatrix::from_fn(w_pas.nrows(), open.len(), |m, i| {
+                    w_pas[(m, open[i])] * width(open[i])
+                });
                 KnownModel::white_box(w_act, bias + w_pas * lower, scaled)?
             }
             Err(_) => KnownModel::black_box(w_act, bias, open.len())?,
@@ -57,7 +68,8 @@ impl<A: Attack> Attack for InRanges<A> {
         side.prior = prior.as_ref();
         let auxiliary = side.auxiliary.and_then(|records| records.in_ranges(&open, ranges));
         side.auxiliary = auxiliary.as_ref();
-        let found = self.inner.reconstruct(&view.under(&mapped)?.with_side_information(side), rng)?;
+        let found =
+            self.inner.reconstruct(&view.under(&mapped)?.with_side_information(side), rng)?;
         if model.passive_weights().is_err() && found.status != Status::Baseline {
             return Err(AttackError::NeedsParameters);
         }

@@ -1,11 +1,11 @@
-//! Attacks that make use of what is known of the features, and the settings that state it.
+//! Attacks that use knowledge of the features, and the settings that state it.
 
 use rand::Rng;
 
 use super::settings::{AnySetting, Setting, numbers};
 use super::{
-    AdversaryView, Attack, AttackError, ExactBinary, FeatureKnowledge, InRanges, Needs, Reconstruction, Settings, Snap,
-    StatedKnowledge,
+    AdversaryView, Attack, AttackError, ExactBinary, FeatureKnowledge, InRanges, Needs,
+    Reconstruction, Settings, Snap, StatedKnowledge,
 };
 
 static LOWER: Setting<Vec<f64>> = Setting {
@@ -23,7 +23,9 @@ static BINARY: Setting<Option<Vec<usize>>> = Setting {
     takes: "which passive features are at one end of their range or the other: `all`, or positions from 0, with commas",
     read: |value| match value.trim() {
         "all" => Some(None),
-        positions => Some(Some(positions.split(',').map(|p| p.trim().parse().ok()).collect::<Option<_>>()?)),
+        positions => {
+            Some(Some(positions.split(',').map(|p| p.trim().parse().ok()).collect::<Option<_>>()?))
+        }
     },
 };
 static LEVELS: Setting<Vec<(usize, Vec<f64>)>> = Setting {
@@ -86,26 +88,30 @@ impl From<&Settings> for StatedKnowledge {
 }
 
 impl StatedKnowledge {
-    /// Whether the setting of this name states something of the features.
+    /// Returns true if the setting of this name states something about the features.
     #[must_use]
     pub fn is_setting(key: &str) -> bool {
         Self::SETTINGS.iter().any(|setting| setting.key() == key)
     }
 
-    /// The settings that state it.
+    /// The settings that state knowledge of the features.
     pub(super) const SETTINGS: &'static [&'static dyn AnySetting] =
         &[&LOWER, &UPPER, &BINARY, &LEVELS, &DISCRETE, &STEP, &GROUPS, &WIDTH];
 
-    /// An attack that makes use of it; `attack` itself if nothing is stated of the ranges and
-    /// levels. Grids, groups and widths do not change an attack that does not look at them, so
-    /// that those of the papers give what they give without.
+    /// Returns an attack that uses this knowledge; `attack` itself if no ranges and levels are
+    /// stated. Grids, groups and widths do not change an attack that ignores them, so the attacks
+    /// of the papers give the same results with them and without.
     #[must_use]
     pub fn wrap(&self, attack: Box<dyn Attack>) -> Box<dyn Attack> {
-        if self.leaves_attacks() { attack } else { Box::new(Informed { attack, stated: self.clone() }) }
+        if self.leaves_attacks() {
+            attack
+        } else {
+            Box::new(Informed { attack, stated: self.clone() })
+        }
     }
 }
 
-/// An attack with stated knowledge, put together once the number of features is known.
+/// An attack with stated knowledge, which is applied once the number of features is known.
 #[derive(Debug)]
 struct Informed {
     attack: Box<dyn Attack>,
@@ -117,13 +123,22 @@ impl Attack for Informed {
         self.attack.needs()
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        self.stated.about(view.target_features())?.inform(&*self.attack, self.stated.exact, view, rng)
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        self.stated.about(view.target_features())?.inform(
+            &*self.attack,
+            self.stated.exact,
+            view,
+            rng,
+        )
     }
 }
 
 impl FeatureKnowledge {
-    /// Runs an attack that makes use of it; `exact` as in [`StatedKnowledge`].
+    /// Runs an attack that uses this knowledge; `exact` as in [`StatedKnowledge`].
     pub(super) fn inform(
         self,
         attack: &dyn Attack,
@@ -132,8 +147,9 @@ impl FeatureKnowledge {
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
         let discrete = self.levels().iter().any(Option::is_some);
-        // The attack works on [0, 1], where all assignments are tried too; values are made exact last, in their own units.
-        // A baseline does not look at the scores, and assignments are chosen by them.
+        // The attack works on [0, 1], where all assignments are tried too; values are made exact
+        // last, in their own units. A baseline does not look at the scores, and assignments are
+        // chosen by them.
         if discrete && exact && attack.needs().white_box() {
             let exact = ExactBinary { inner: attack, knowledge: self.in_units()? };
             let mapped = InRanges { inner: exact, knowledge: self.clone() };

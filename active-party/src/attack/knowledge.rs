@@ -1,33 +1,35 @@
-//! What the adversary knows of the passive features beyond [0, 1]: other ranges, values of which
+//! The adversary's knowledge of the passive features beyond [0, 1]: other ranges, values of which
 //! there are only a few (R section IX: "sparse values"), and the grids and one-hot groups of a
 //! public schema.
 
 use std::ops::Range;
 
-/// Why a statement about the features was refused.
+/// Errors from statements about the features.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum KnowledgeError {
-    /// It is about another number of features.
+    /// The statement is about another number of features.
     #[error("{what} are given for {got} features, expected {expected}")]
     Length {
-        /// What was given.
+        /// The quantity that was stated.
         what: &'static str,
-        /// How many there are.
+        /// The number of features there are.
         expected: usize,
-        /// How many came.
+        /// The number of features given.
         got: usize,
     },
-    /// A range that is not one.
-    #[error("the range of feature {feature} is {lower} to {upper}, expected finite numbers in rising order")]
+    /// A range is not valid.
+    #[error(
+        "the range of feature {feature} is {lower} to {upper}, expected finite numbers in rising order"
+    )]
     Range {
         /// Position of the feature.
         feature: usize,
         /// Its least value, as given.
         lower: f64,
-        /// Its greatest.
+        /// Its greatest value, as given.
         upper: f64,
     },
-    /// Values that a feature cannot take.
+    /// The levels are not values that the feature can take.
     #[error(
         "the levels of feature {feature} are expected to be one or more numbers within its range, {lower} to {upper}"
     )]
@@ -36,10 +38,10 @@ pub enum KnowledgeError {
         feature: usize,
         /// Its least value.
         lower: f64,
-        /// Its greatest.
+        /// Its greatest value.
         upper: f64,
     },
-    /// A step that is not one.
+    /// A step is not valid.
     #[error(
         "the step of feature {feature} is {got}, expected a share of its range: above 0, at most 1, with 1/step a whole number \
          (0 in the setting where it is not known)"
@@ -47,39 +49,41 @@ pub enum KnowledgeError {
     Step {
         /// Position of the feature.
         feature: usize,
-        /// What came.
+        /// The step given.
         got: f64,
     },
-    /// A width that is not one.
+    /// A width is not valid.
     #[error(
         "the width of feature {feature} is {got}, expected a finite number above 0 (0 in the setting where it is not known)"
     )]
     Width {
         /// Position of the feature.
         feature: usize,
-        /// What came.
+        /// The width given.
         got: f64,
     },
-    /// A group without a column, or with columns of another one.
-    #[error("group {first}-{last} has no column or shares one with another group: give first-last of each, apart")]
+    /// A group has no column, or shares one with another group.
+    #[error(
+        "group {first}-{last} has no column or shares one with another group: give first-last of each, apart"
+    )]
     Group {
         /// Position of its first column.
         first: usize,
         /// Position of its last one.
         last: usize,
     },
-    /// A position behind the last feature.
+    /// A position is behind the last feature.
     #[error("feature {got} is named, expected 0 to {} ({features} features)", .features.saturating_sub(1))]
     Position {
-        /// What came.
+        /// The position given.
         got: usize,
-        /// How many features there are.
+        /// The number of features there are.
         features: usize,
     },
 }
 
-/// What is known of d passive features: the range of each, for some the values they take or the
-/// grid they lie on, and which of them are the columns of one category.
+/// The knowledge of d passive features: the range of each, for some the values they take or the
+/// grid they lie on, and the groups of columns that are one category.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureKnowledge {
     ranges: Vec<(f64, f64)>,
@@ -92,14 +96,22 @@ pub struct FeatureKnowledge {
 }
 
 impl FeatureKnowledge {
-    /// `ranges` holds (lower, upper) of each feature, lower ≤ upper, both finite; a feature with both the same is known.
-    /// `levels` holds, for each feature, the values it takes if they are few, in any order.
+    /// Creates the knowledge of ranges and levels. `ranges` holds (lower, upper) of each feature,
+    /// lower ≤ upper, both finite; a feature with both the same is known. `levels` holds, for each
+    /// feature, the values it takes if they are few, in any order.
     ///
     /// # Errors
-    /// [`KnowledgeError`] for a range or levels that cannot be, or if the two differ in length.
-    pub fn new(ranges: Vec<(f64, f64)>, mut levels: Vec<Option<Vec<f64>>>) -> Result<Self, KnowledgeError> {
+    /// [`KnowledgeError`] for a range or levels that are not valid, or if the two differ in length.
+    pub fn new(
+        ranges: Vec<(f64, f64)>,
+        mut levels: Vec<Option<Vec<f64>>>,
+    ) -> Result<Self, KnowledgeError> {
         if levels.len() != ranges.len() {
-            return Err(KnowledgeError::Length { what: "levels", expected: ranges.len(), got: levels.len() });
+            return Err(KnowledgeError::Length {
+                what: "levels",
+                expected: ranges.len(),
+                got: levels.len(),
+            });
         }
         for (feature, (&(lower, upper), levels)) in ranges.iter().zip(&mut levels).enumerate() {
             // The width must be finite too: it multiplies weights.
@@ -118,15 +130,16 @@ impl FeatureKnowledge {
         Ok(Self { ranges, levels, steps: unknown.clone(), groups: Vec::new(), widths: unknown })
     }
 
-    /// The same with grids. `steps` has, for each feature, the distance of neighbouring values as
-    /// a share of its range, in (0, 1] and 1 over a whole number (to 1e-9); `groups` the columns
-    /// of each category, exactly one of which is 1 in a record; `widths` the width of each
-    /// declared range in the units of the feature's owner, above 0, for grids that have to be
-    /// found.
+    /// Returns the same knowledge with grids. `steps` has, for each feature, the distance of
+    /// neighbouring values as a share of its range, in (0, 1] and 1 over a whole number (to 1e-9).
+    /// `groups` has the columns of each category, exactly one of which is 1 in a record. `widths`
+    /// has the width of each declared range in the units of the feature's owner, above 0, for grids
+    /// that have to be found.
     ///
     /// # Errors
-    /// [`KnowledgeError`] if `steps` or `widths` are of another number of features, or for a step, a width or a group that
-    /// cannot be: columns behind the last feature, no column, or one in two groups.
+    /// [`KnowledgeError`] if `steps` or `widths` are of another number of features, or for a step,
+    /// a width or a group that is not valid: columns behind the last feature, no column, or one in
+    /// two groups.
     pub fn with_grid(
         self,
         steps: Vec<Option<f64>>,
@@ -162,51 +175,56 @@ impl FeatureKnowledge {
         Ok(Self { steps, groups, widths, ..self })
     }
 
-    /// Number of features, d.
+    /// Returns the number of features, d.
     #[must_use]
     pub fn features(&self) -> usize {
         self.ranges.len()
     }
 
-    /// (lower, upper) of each feature.
+    /// Returns (lower, upper) of each feature.
     #[must_use]
     pub fn ranges(&self) -> &[(f64, f64)] {
         &self.ranges
     }
 
-    /// The values each feature takes, in rising order, where they are known.
+    /// Returns the values that each feature takes, in rising order, where they are known.
     #[must_use]
     pub fn levels(&self) -> &[Option<Vec<f64>>] {
         &self.levels
     }
 
-    /// The distance of neighbouring values of each feature as a share of its range, where it is
-    /// known.
+    /// Returns the distance of neighbouring values of each feature as a share of its range, where
+    /// it is known.
     #[must_use]
     pub fn steps(&self) -> &[Option<f64>] {
         &self.steps
     }
 
-    /// The columns of each category, in rising order and apart: exactly one column of each is 1 in
-    /// a record.
+    /// Returns the columns of each category, in rising order and apart: exactly one column of each
+    /// is 1 in a record.
     #[must_use]
     pub fn groups(&self) -> &[Range<usize>] {
         &self.groups
     }
 
-    /// The width of each declared range in the units of the feature's owner, where it is known.
+    /// Returns the width of each declared range in the units of the feature's owner, where it is
+    /// known.
     #[must_use]
     pub fn widths(&self) -> &[Option<f64>] {
         &self.widths
     }
 
-    /// Refuses another number of features.
+    /// Checks that the knowledge is about `expected` features.
     pub(super) fn fits(&self, expected: usize) -> Result<(), KnowledgeError> {
         let got = self.features();
-        if expected == got { Ok(()) } else { Err(KnowledgeError::Length { what: "ranges", expected, got }) }
+        if expected == got {
+            Ok(())
+        } else {
+            Err(KnowledgeError::Length { what: "ranges", expected, got })
+        }
     }
 
-    /// What is known of the features at these positions. A group is known on only where all its
+    /// Returns the knowledge of the features at these positions. A group is kept only if all its
     /// columns are among them, side by side: without one of them none of the others need be 1.
     pub(super) fn select(&self, positions: &[usize]) -> Self {
         fn at<T: Clone>(all: &[T], positions: &[usize]) -> Vec<T> {
@@ -214,7 +232,10 @@ impl FeatureKnowledge {
         }
         let moved = |group: &Range<usize>| {
             let first = positions.iter().position(|&at| at == group.start)?;
-            let whole = group.clone().zip(first..).all(|(column, place)| positions.get(place) == Some(&column));
+            let whole = group
+                .clone()
+                .zip(first..)
+                .all(|(column, place)| positions.get(place) == Some(&column));
             whole.then(|| first..first + group.len())
         };
         let mut groups: Vec<_> = self.groups.iter().filter_map(moved).collect();
@@ -228,53 +249,62 @@ impl FeatureKnowledge {
         }
     }
 
-    /// The same in units of each range, (x − lower) / (upper − lower), for the features that are not known already.
+    /// Returns the same knowledge in units of each range, (x − lower) / (upper − lower), for the
+    /// features that are not known already.
     pub(super) fn in_units(&self) -> Result<Self, KnowledgeError> {
         let is_open = |at: &usize| self.ranges.get(*at).is_some_and(|(lower, upper)| lower < upper);
         let open = self.select(&(0..self.features()).filter(is_open).collect::<Vec<_>>());
-        let unit = |value: f64, (lower, upper): (f64, f64)| ((value - lower) / (upper - lower)).clamp(0.0, 1.0);
+        let unit = |value: f64, (lower, upper): (f64, f64)| {
+            ((value - lower) / (upper - lower)).clamp(0.0, 1.0)
+        };
         let in_unit = |(&range, levels): (&(f64, f64), &Option<Vec<f64>>)| {
             levels.as_ref().map(|l| l.iter().map(|&v| unit(v, range)).collect::<Vec<_>>())
         };
         let levels: Vec<_> = open.ranges.iter().zip(&open.levels).map(in_unit).collect();
-        Self::new(vec![(0.0, 1.0); levels.len()], levels)?.with_grid(open.steps, open.groups, open.widths)
+        Self::new(vec![(0.0, 1.0); levels.len()], levels)?.with_grid(
+            open.steps,
+            open.groups,
+            open.widths,
+        )
     }
 }
 
-/// Whether a step, as a share of the range, fits into it a whole number of times.
+/// Returns true if a step, as a share of the range, fits into it a whole number of times.
 fn divides_range(step: f64) -> bool {
     let times = 1.0 / step;
     step > 0.0 && step <= 1.0 && times.is_finite() && (times - times.round()).abs() <= 1e-9 * times
 }
 
-/// Knowledge as settings state it, before the number of features is at hand.
+/// Knowledge as settings state it, before the number of features is known.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatedKnowledge {
     /// Least values: none (0), one for all features, or one for each.
     pub lower: Vec<f64>,
     /// Greatest values: none (1), one for all features, or one for each.
     pub upper: Vec<f64>,
-    /// Positions of the features that are at one end of their range or the other; `Some(None)` for all of them.
+    /// Positions of the features that are at one end of their range or the other; `Some(None)` for
+    /// all features.
     pub binary: Option<Option<Vec<usize>>>,
     /// Positions of features with the values they take.
     pub levels: Vec<(usize, Vec<f64>)>,
-    /// Try all assignments of two-valued features ([`ExactBinary`](super::ExactBinary)) instead of going to the nearest value ([`Snap`](super::Snap)).
+    /// True to try all assignments of two-valued features ([`ExactBinary`](super::ExactBinary))
+    /// instead of moving to the nearest value ([`Snap`](super::Snap)).
     pub exact: bool,
-    /// Distances of neighbouring values as shares of the ranges: none, one for all features, or
-    /// one for each; 0 is not known.
+    /// Distances of neighbouring values as shares of the ranges: none, one for all features, or one
+    /// for each; 0 if unknown.
     pub step: Vec<f64>,
     /// First and last position of the columns of each category.
     pub groups: Vec<(usize, usize)>,
-    /// Widths of the declared ranges in their owners' units: none, one for all features, or one
-    /// for each; 0 is not known.
+    /// Widths of the declared ranges in their owners' units: none, one for all features, or one for
+    /// each; 0 if unknown.
     pub width: Vec<f64>,
 }
 
 impl StatedKnowledge {
-    /// What it says about `features` features.
+    /// Returns this knowledge for `features` features.
     ///
     /// # Errors
-    /// [`KnowledgeError`] if it is about another number of features, or cannot be.
+    /// [`KnowledgeError`] if it is about another number of features, or not valid.
     pub fn about(&self, features: usize) -> Result<FeatureKnowledge, KnowledgeError> {
         let each = |what, given: &[f64], default| match given {
             [] => Ok(vec![default; features]),
@@ -292,25 +322,32 @@ impl StatedKnowledge {
             }
             None => Err(KnowledgeError::Position { got, features }),
         };
-        let ends_of = |at: usize| ranges.get(at).map_or_else(Vec::new, |&(lower, upper)| vec![lower, upper]);
+        let ends_of =
+            |at: usize| ranges.get(at).map_or_else(Vec::new, |&(lower, upper)| vec![lower, upper]);
         match &self.binary {
             None => {}
             Some(None) => (0..features).try_for_each(|at| set(at, ends_of(at)))?,
             Some(Some(positions)) => positions.iter().try_for_each(|&at| set(at, ends_of(at)))?,
         }
         self.levels.iter().try_for_each(|(at, values)| set(*at, values.clone()))?;
-        let known = |values: Vec<f64>| values.into_iter().map(|v| (v != 0.0).then_some(v)).collect();
+        let known =
+            |values: Vec<f64>| values.into_iter().map(|v| (v != 0.0).then_some(v)).collect();
         let steps = known(each("steps", &self.step, 0.0)?);
         let widths = known(each("widths", &self.width, 0.0)?);
-        let groups = self.groups.iter().map(|&(first, last)| first..last.saturating_add(1)).collect();
+        let groups =
+            self.groups.iter().map(|&(first, last)| first..last.saturating_add(1)).collect();
         FeatureKnowledge::new(ranges, levels)?.with_grid(steps, groups, widths)
     }
 
-    /// Whether it leaves every attack as it is: grids, groups and widths alone are for the attacks
-    /// that search them.
+    /// Returns true if it leaves every attack as it is: grids, groups and widths alone are for the
+    /// attacks that search them.
     pub(super) fn leaves_attacks(&self) -> bool {
-        let searched =
-            Self { step: self.step.clone(), groups: self.groups.clone(), width: self.width.clone(), ..Self::default() };
+        let searched = Self {
+            step: self.step.clone(),
+            groups: self.groups.clone(),
+            width: self.width.clone(),
+            ..Self::default()
+        };
         *self == searched
     }
 }

@@ -1,4 +1,4 @@
-//! What the adversary knows of the model.
+//! The adversary's knowledge of the model.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -10,7 +10,8 @@ use vfl_shared::types::ShapeError;
 use super::sizes::same;
 use super::{AttackError, KnownNetwork, LinearSystem};
 
-/// What the adversary knows of the model: its own parameters, and those of the passive parties if they were released.
+/// The model as the adversary knows it: its own parameters, and those of the passive parties if
+/// they were released.
 pub struct KnownModel {
     pub(super) w_act: DMatrix<f64>,
     pub(super) bias: DVector<f64>,
@@ -20,7 +21,7 @@ pub struct KnownModel {
     pub(super) minus_j_bias: DVector<f64>,
     target_features: usize,
     w_pas: Option<DMatrix<f64>>,
-    /// The passive sub-models, where they are not linear.
+    /// The passive sub-models, if they are not linear.
     network: Option<KnownNetwork>,
     system: OnceLock<Result<LinearSystem, AttackError>>,
 }
@@ -36,24 +37,33 @@ impl fmt::Debug for KnownModel {
 }
 
 impl KnownModel {
-    /// A model with the passive parameters known: `w_act` k × d_act, `w_pas` k × d (several passive parties side by side,
-    /// in their order), `bias` k.
+    /// Creates a model with the passive parameters known: `w_act` k × d_act, `w_pas` k × d (several
+    /// passive parties side by side, in their order), `bias` k.
     ///
     /// # Errors
     /// [`AttackError::View`] if the numbers of classes differ.
-    pub fn white_box(w_act: DMatrix<f64>, bias: DVector<f64>, w_pas: DMatrix<f64>) -> Result<Self, AttackError> {
+    pub fn white_box(
+        w_act: DMatrix<f64>,
+        bias: DVector<f64>,
+        w_pas: DMatrix<f64>,
+    ) -> Result<Self, AttackError> {
         let mut model = Self::black_box(w_act, bias, w_pas.ncols())?;
         same("passive weights", "classes", model.classes(), w_pas.nrows())?;
         model.w_pas = Some(w_pas);
         Ok(model)
     }
 
-    /// A model with passive sub-models that are not linear: `w_act` (k × d_act) and `bias` (k) give the adversary's own part of the
-    /// logits, or under a top model 0; there its own embeddings are the last of its features.
+    /// Creates a model with passive sub-models that are not linear. `w_act` (k × d_act) and `bias`
+    /// (k) give the adversary's own part of the logits. Under a top model they are 0, and the last
+    /// of the adversary's features are its own embeddings.
     ///
     /// # Errors
     /// [`AttackError::View`] if the numbers of classes or of embeddings differ.
-    pub fn of_network(w_act: DMatrix<f64>, bias: DVector<f64>, network: KnownNetwork) -> Result<Self, AttackError> {
+    pub fn of_network(
+        w_act: DMatrix<f64>,
+        bias: DVector<f64>,
+        network: KnownNetwork,
+    ) -> Result<Self, AttackError> {
         let mut model = Self::black_box(w_act, bias, network.features())?;
         network.check(model.classes())?;
         let (own, below) = (network.own_width(), model.w_act.ncols());
@@ -64,17 +74,25 @@ impl KnownModel {
         Ok(model)
     }
 
-    /// A model with the passive parameters hidden; of them only the number of features is known.
+    /// Creates a model with the passive parameters hidden. Only the number of passive features is
+    /// known.
     ///
     /// # Errors
     /// [`AttackError::View`] if the numbers of classes differ.
-    pub fn black_box(w_act: DMatrix<f64>, bias: DVector<f64>, target_features: usize) -> Result<Self, AttackError> {
+    pub fn black_box(
+        w_act: DMatrix<f64>,
+        bias: DVector<f64>,
+        target_features: usize,
+    ) -> Result<Self, AttackError> {
         if w_act.nrows() < 2 {
-            return Err(ShapeError::TooFewClasses { what: "active weights", got: w_act.nrows() }.into());
+            return Err(
+                ShapeError::TooFewClasses { what: "active weights", got: w_act.nrows() }.into()
+            );
         }
         same("bias", "classes", w_act.nrows(), bias.len())?;
         let minus_a_act = -row_differences(&w_act);
-        let minus_j_bias = DVector::from_iterator(bias.len() - 1, bias.as_slice().windows(2).map(|b| b[0] - b[1]));
+        let minus_j_bias =
+            DVector::from_iterator(bias.len() - 1, bias.as_slice().windows(2).map(|b| b[0] - b[1]));
         Ok(Self {
             w_act,
             bias,
@@ -87,40 +105,41 @@ impl KnownModel {
         })
     }
 
-    /// W_act, k × d_act.
+    /// Returns W_act, k × d_act.
     #[must_use]
     pub fn active_weights(&self) -> &DMatrix<f64> {
         &self.w_act
     }
 
-    /// b, k.
+    /// Returns the bias b, k entries.
     #[must_use]
     pub fn bias(&self) -> &DVector<f64> {
         &self.bias
     }
 
-    /// Number of passive features to estimate.
+    /// Returns the number of passive features to estimate.
     #[must_use]
     pub fn target_features(&self) -> usize {
         self.target_features
     }
 
-    /// The passive sub-models, where they are known and not linear.
+    /// Returns the passive sub-models, if they are known and not linear.
     #[must_use]
     pub fn network(&self) -> Option<&KnownNetwork> {
         self.network.as_ref()
     }
 
-    /// About how many multiplications the logits of a record take.
+    /// Returns the approximate number of multiplications for the logits of a record.
     pub(super) fn work(&self) -> u64 {
         let linear = self.classes() as u64 * self.target_features() as u64;
         self.network.as_ref().map_or(linear, KnownNetwork::work)
     }
 
-    /// W_pas, k × d.
+    /// Returns W_pas, k × d.
     ///
     /// # Errors
-    /// [`AttackError::NeedsParameters`] in the black box, [`AttackError::NotLinear`] for sub-models without such weights.
+    /// [`AttackError::NeedsParameters`] in the black box, [`AttackError::NotLinear`] for sub-models
+    /// without such weights.
     pub fn passive_weights(&self) -> Result<&DMatrix<f64>, AttackError> {
         match (&self.w_pas, &self.network) {
             (Some(w_pas), _) => Ok(w_pas),
@@ -129,13 +148,13 @@ impl KnownModel {
         }
     }
 
-    /// Number of classes, k.
+    /// Returns the number of classes, k.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.bias.len()
     }
 
-    /// The equations of the passive weights, factored on first use.
+    /// Returns the equations of the passive weights, factored on first use.
     ///
     /// # Errors
     /// As [`KnownModel::passive_weights`]; [`AttackError::Decomposition`].

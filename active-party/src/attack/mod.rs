@@ -1,8 +1,9 @@
-//! Reconstruction attacks: one module per method, behind one [contract](Attack), found by name in one [register](Method).
+//! Reconstruction attacks: one module per method, behind one [contract](Attack), found by name in
+//! one [register](Method).
 //!
-//! An attack sees an [`AdversaryView`] and nothing else: what its threat model grants. The truth is not reachable from it;
-//! estimates are scored elsewhere, after the attack has returned. [`run`] supplies what an attack [needs](Needs), or says what
-//! is missing.
+//! An attack sees an [`AdversaryView`] and nothing else: what its threat model grants. The truth is
+//! not reachable from it; estimates are scored elsewhere, after the attack has returned. [`run`]
+//! checks that the view has what an attack [needs](Needs), or names what is missing.
 
 pub mod adaptive;
 mod affine;
@@ -79,7 +80,10 @@ pub use least_squares::LeastSquares;
 pub use network::KnownNetwork;
 pub use one_feature::{OneFeature, one_feature, one_feature_of_mean};
 pub use one_feature_case::{OneFeatureCase, OneFeatureError};
-pub use prior::{BestImputation, Imputation, MAX_FITTED, Moments, Point, Posterior, Prior, PriorError, Regression};
+pub use prior::{
+    BestImputation, Imputation, MAX_FITTED, Moments, Point, Posterior, Prior, PriorError,
+    Regression,
+};
 pub use questions::{Answer, Averaged, ChosenQuestions, OracleError, Questions, ShareOracle};
 pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, Seen};
 pub use replacement::Replacement;
@@ -103,27 +107,27 @@ use vfl_shared::policy::Policy;
 use settings::ZERO_FLOOR;
 use text::clip;
 
-/// Why a name or a setting was refused.
+/// Errors from a name or a setting.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MethodError {
-    /// No attack of that name.
+    /// There is no attack of that name.
     #[error("there is no attack {name:?}; there are: {}", Method::all().map(Method::as_str).collect::<Vec<_>>().join(", "))]
     Name {
-        /// What came, cut to 80 characters.
+        /// The name given, cut to 80 characters.
         name: String,
     },
-    /// No setting of that name, or not a value of it.
+    /// There is no setting of that name, or its value is not valid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// A setting of another attack.
+    /// The setting belongs to another attack.
     #[error(
         "{method} has no setting `{key}`; it takes: {}",
         Settings::all().iter().map(|s| s.key()).filter(|key| method.takes(key, &Settings::default())).collect::<Vec<_>>().join(", ")
     )]
     NotTaken {
-        /// The attack.
+        /// The attack that was named.
         method: Method,
-        /// The setting.
+        /// The name of the setting.
         key: &'static str,
     },
 }
@@ -133,52 +137,56 @@ pub enum MethodError {
 pub struct Method(&'static Entry);
 
 impl Method {
-    /// All attacks there are, in the order of the register.
+    /// Returns all attacks, in the order of the register.
     pub fn all() -> impl Iterator<Item = Self> {
         REGISTER.iter().copied()
     }
 
-    /// Those that run on one release, and need nothing beside it.
+    /// Returns the attacks that run on one release and need nothing else.
     pub fn on_one_release() -> impl Iterator<Item = Self> {
         let more = |method: &Self| matches!(method.0.group, Group::Helped | Group::Informed);
         Self::all().filter(move |method| !more(method) && *method != Self::ChosenShares)
     }
 
-    /// Those that need moments of the features, or records known whole; controls among them.
+    /// Returns the attacks that need moments of the features, or records known whole, controls
+    /// among them.
     pub fn informed() -> impl Iterator<Item = Self> {
         Self::all().filter(|method| method.0.group == Group::Informed)
     }
 
-    /// Whether it is the control of those: it knows the same, and looks at no score.
+    /// Returns true if it is the control of such attacks: it knows the same, and uses no score.
     #[must_use]
     pub fn is_control(self) -> bool {
-        self.0.group == Group::Informed && !self.plain(&Settings::default()).needs().release.wanted()
+        self.0.group == Group::Informed
+            && !self.plain(&Settings::default()).needs().release.wanted()
     }
 
-    /// Those that run on any model whose parameters are known, and take the release for the true scores.
+    /// Returns the attacks that run on any model whose parameters are known, and take the release
+    /// for the true scores.
     pub fn general() -> impl Iterator<Item = Self> {
         Self::all().filter(|method| method.0.group == Group::General)
     }
 
-    /// The name.
+    /// Returns the name of the attack.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.0.name
     }
 
-    /// What it is for.
+    /// Returns the purpose of the attack.
     #[must_use]
     pub fn group(self) -> Group {
         self.0.group
     }
 
-    /// Its settings, beside those of all attacks.
+    /// Returns its settings, besides those of all attacks.
     pub fn settings(self) -> impl Iterator<Item = &'static dyn AnySetting> {
         let base = self.0.chooser().map(|setting| setting as &'static dyn AnySetting);
         base.into_iter().chain(self.0.settings.iter().copied())
     }
 
-    /// Whether it takes the setting of this name: its own ones, those of all attacks, and those of the attack that it runs in the end.
+    /// Returns true if it takes the setting of this name: its own ones, those of all attacks, and
+    /// those of the attack that it runs.
     #[must_use]
     pub fn takes(self, key: &str, settings: &Settings) -> bool {
         let own = |method: Self| method.settings().any(|setting| setting.key() == key);
@@ -187,22 +195,24 @@ impl Method {
             || self.base(settings).is_some_and(|base| base.takes(key, settings))
     }
 
-    /// Whether another attack can be built upon it: it knows the parameters and runs on one release.
+    /// Returns true if another attack can be built upon it: it knows the parameters and runs on one
+    /// release.
     #[must_use]
     pub fn is_base(self) -> bool {
-        // What wraps a base is none: it would have to be built to be asked.
+        // An attack that runs another is no base: it would have to be built to be asked.
         !matches!(self.0.build, Build::Upon(Base { chosen: Chosen::Base | Chosen::Fixed, .. }, _))
             && Self::on_one_release().chain(Self::informed()).any(|method| method == self)
             && self.plain(&Settings::default()).needs().white_box()
     }
 
-    /// Whether what it works out of the scores can be put together with moments of the features: it knows the parameters, runs
-    /// on one release, and is not made upon another.
+    /// Returns true if its evidence can be combined with moments of the features: it knows the
+    /// parameters, runs on one release, and is not built upon another.
     fn has_evidence(self) -> bool {
         matches!(self.0.build, Build::Alone(_)) && self.is_base() && self != Self::Lattice
     }
 
-    /// The attack that a setting chooses (`base` or `evidence`), for one that runs another.
+    /// Returns the attack that this one runs: the choice of the setting `base` or `evidence`, or
+    /// the default. Returns `None` if no setting chooses it.
     #[must_use]
     pub fn base(self, settings: &Settings) -> Option<Self> {
         let Build::Upon(base, _) = self.0.build else { return None };
@@ -210,19 +220,23 @@ impl Method {
         settings.get(setting).or_else(|| Self::named((base.name)(settings)))
     }
 
-    /// The attack of this name.
+    /// Returns the attack of this name.
     fn named(name: &str) -> Option<Self> {
         Self::all().find(|method| method.as_str() == name)
     }
 
-    /// The attack itself, with these settings.
+    /// Builds the attack with these settings.
     #[must_use]
     pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
         let attack = self.plain(settings);
-        Box::new(Checked(if self.0.informed { attack } else { StatedKnowledge::from(settings).wrap(attack) }))
+        Box::new(Checked(if self.0.informed {
+            attack
+        } else {
+            StatedKnowledge::from(settings).wrap(attack)
+        }))
     }
 
-    /// The attack without what is known of the features.
+    /// Builds the attack without the knowledge of the features.
     fn plain(self, settings: &Settings) -> Box<dyn Attack> {
         match self.0.build {
             Build::Alone(build) => build(settings),
@@ -236,7 +250,7 @@ impl Method {
     }
 }
 
-/// An attack whose estimates are numbers, or an error.
+/// An attack that fails if an estimate is not finite.
 #[derive(Debug)]
 struct Checked(Box<dyn Attack>);
 
@@ -245,14 +259,18 @@ impl Attack for Checked {
         self.0.needs()
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let found = self.0.reconstruct(view, rng)?;
         let finite = found.estimates.iter().all(|v| v.is_finite());
         if finite { Ok(found) } else { Err(AttackError::NotFinite { what: "an estimate" }) }
     }
 }
 
-/// By name: names are distinct.
+/// Compares names, which are distinct.
 impl PartialEq for Method {
     fn eq(&self, other: &Self) -> bool {
         self.0.name == other.0.name
@@ -309,7 +327,7 @@ static EVIDENCE: Setting<Method> = Setting {
 };
 
 impl Entry {
-    /// The setting that chooses the attack upon which this one is built.
+    /// Returns the setting that chooses the attack upon which this one is built.
     fn chooser(&self) -> Option<&'static Setting<Method>> {
         match self.build {
             Build::Upon(Base { chosen: Chosen::Base, .. }, _) => Some(&BASE),
@@ -320,13 +338,14 @@ impl Entry {
 }
 
 impl Settings {
-    /// The settings that all attacks take: what stands for a score of 0, and what is known of the features.
+    /// Returns the settings that all attacks take: the replacement of a score of 0, and the
+    /// knowledge of the features.
     pub fn common() -> impl Iterator<Item = &'static dyn AnySetting> {
         let floor: &'static dyn AnySetting = &ZERO_FLOOR;
         [floor].into_iter().chain(StatedKnowledge::SETTINGS.iter().copied())
     }
 
-    /// The settings there are, those common to all attacks first; each comes once.
+    /// Returns all settings, those common to all attacks first; each comes once.
     #[must_use]
     pub fn all() -> Vec<&'static dyn AnySetting> {
         let mut all: Vec<&'static dyn AnySetting> = Vec::new();
@@ -341,8 +360,11 @@ impl Settings {
     /// Reads `key`, `value` pairs; the last of a key counts.
     ///
     /// # Errors
-    /// [`MethodError::Setting`] naming the setting that is unknown, or whose value it does not take.
-    pub fn read<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, MethodError> {
+    /// [`MethodError::Setting`] naming the setting that is unknown, or whose value it does not
+    /// take.
+    pub fn read<'a>(
+        pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, MethodError> {
         let (mut settings, all) = (Self::default(), Self::all());
         for (key, value) in pairs {
             settings.accept(&all, key, value)?;
@@ -351,10 +373,11 @@ impl Settings {
     }
 }
 
-/// The strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to.
+/// Returns the strongest adaptive attack on a policy; `None` if there is no defense, and so nothing
+/// to adapt to.
 ///
-/// Where shares are not bound that is `chosen_shares`, and where noise is drawn anew `averaging`: both need more than one
-/// release. Of several defenses the one that leaves the least decides.
+/// If shares are not bound, it is `chosen_shares`; if noise is drawn anew, it is `averaging`. Both
+/// need more than one release. Of several defenses the one that leaves the least decides.
 #[must_use]
 pub fn adaptive_for(policy: &Policy) -> Option<Method> {
     adaptive::strongest_on(policy).and_then(Method::named)
@@ -363,7 +386,7 @@ pub fn adaptive_for(policy: &Policy) -> Option<Method> {
 /// Makes the register: the attacks by name, and a constant of each.
 macro_rules! register {
     ($($constant:ident = $entry:path,)*) => {
-        /// The attacks there are.
+        /// The register of all attacks.
         static REGISTER: &[Method] = &[$(Method(&$entry)),*];
 
         #[allow(non_upper_case_globals, reason = "they stand for the variants of an enumeration")]

@@ -1,4 +1,4 @@
-//! A model with sub-models that are not linear, as an adversary that is shown them knows it.
+//! A model with sub-models that are not linear, as an adversary that has them knows it.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,12 +11,14 @@ use super::AttackError;
 use super::differentiable::{Differentiable, LANES, Lanes, LogitBlock};
 use super::sizes::same;
 
-/// The passive parties' sub-models, and what makes logits of their outputs and of the adversary's own.
+/// The passive parties' sub-models, and the way from their outputs and the adversary's own to the
+/// logits.
 #[derive(Clone)]
 pub struct KnownNetwork {
     /// In the order of the parties; their features stand side by side.
     parts: Vec<Arc<dyn SubModel>>,
-    /// Of embeddings side by side, the adversary's own first. `None`: outputs are logit shares and are added.
+    /// The top model on embeddings side by side, the adversary's own first. `None`: outputs are
+    /// logit shares and are added.
     top: Option<Arc<dyn SubModel>>,
 }
 
@@ -29,17 +31,20 @@ impl fmt::Debug for KnownNetwork {
 }
 
 impl KnownNetwork {
-    /// Sub-models whose outputs are added to the adversary's own part of the logits.
+    /// Creates a network whose outputs are added to the adversary's own part of the logits.
     #[must_use]
     pub fn summed(parts: Vec<Arc<dyn SubModel>>) -> Self {
         Self { parts, top: None }
     }
 
-    /// Sub-models whose outputs stand below the adversary's own and go through a top model.
+    /// Creates a network whose outputs stand below the adversary's own and go through a top model.
     ///
     /// # Errors
     /// [`AttackError::View`] if the top model has no more inputs than the parts have outputs.
-    pub fn under_top(parts: Vec<Arc<dyn SubModel>>, top: Arc<dyn SubModel>) -> Result<Self, AttackError> {
+    pub fn under_top(
+        parts: Vec<Arc<dyn SubModel>>,
+        top: Arc<dyn SubModel>,
+    ) -> Result<Self, AttackError> {
         let known = Self { parts, top: Some(top) };
         let outputs = known.outputs();
         if known.own_width() == 0 {
@@ -48,31 +53,33 @@ impl KnownNetwork {
         Ok(known)
     }
 
-    /// Number of passive features.
+    /// Returns the number of passive features.
     #[must_use]
     pub fn features(&self) -> usize {
         self.parts.iter().map(|part| part.features()).sum()
     }
 
-    /// Outputs of all parts together.
+    /// Returns the number of outputs of all parts together.
     fn outputs(&self) -> usize {
         self.parts.iter().map(|part| part.spec().width() as usize).sum()
     }
 
-    /// Outputs of the adversary's own sub-model that the top model takes; 0 without one.
+    /// Returns the number of outputs of the adversary's own sub-model that the top model takes; 0
+    /// without a top model.
     pub(super) fn own_width(&self) -> usize {
         self.top.as_ref().map_or(0, |top| top.features().saturating_sub(self.outputs()))
     }
 
-    /// About how many multiplications the logits of a record take.
+    /// Returns the approximate number of multiplications for the logits of a record.
     pub(super) fn work(&self) -> u64 {
         self.parts.iter().chain(&self.top).map(|model| model.work()).sum()
     }
 
-    /// The layers of each party's sub-model, if outputs are added and every activation between them has an inverse.
+    /// Returns the layers of each party's sub-model, if outputs are added and every activation
+    /// between them has an inverse.
     ///
     /// # Errors
-    /// [`AttackError::NotInvertible`] with what has none.
+    /// [`AttackError::NotInvertible`] naming the part without an inverse.
     pub(super) fn summed_layers(&self) -> Result<Vec<Vec<DenseLayer<'_>>>, AttackError> {
         if self.top.is_some() {
             return Err(AttackError::NotInvertible { what: "a top model".into() });
@@ -81,9 +88,14 @@ impl KnownNetwork {
         for part in &self.parts {
             let kind = part.spec().kind();
             let layers = part.layers().filter(|layers| !layers.is_empty());
-            let layers =
-                layers.ok_or_else(|| AttackError::NotInvertible { what: format!("a sub-model of kind `{kind}`") })?;
-            if layers.iter().filter_map(|layer| layer.activation).any(|activation| activation.inverse(0.5).is_none()) {
+            let layers = layers.ok_or_else(|| AttackError::NotInvertible {
+                what: format!("a sub-model of kind `{kind}`"),
+            })?;
+            if layers
+                .iter()
+                .filter_map(|layer| layer.activation)
+                .any(|activation| activation.inverse(0.5).is_none())
+            {
                 return Err(AttackError::NotInvertible { what: "relu".into() });
             }
             parts.push(layers);
@@ -91,9 +103,11 @@ impl KnownNetwork {
         Ok(parts)
     }
 
-    /// Checks it against the number of classes.
+    /// Checks the outputs against the number of classes.
     pub(super) fn check(&self, classes: usize) -> Result<(), AttackError> {
-        let check = |model: &Arc<dyn SubModel>| same("a sub-model", "outputs", classes, model.spec().width() as usize);
+        let check = |model: &Arc<dyn SubModel>| {
+            same("a sub-model", "outputs", classes, model.spec().width() as usize)
+        };
         match &self.top {
             Some(top) => check(top)?,
             None => self.parts.iter().try_for_each(check)?,
@@ -101,7 +115,8 @@ impl KnownNetwork {
         Ok(())
     }
 
-    /// The logits of n records. `known` is what the adversary adds to them (k × n), or its own embeddings (w × n).
+    /// Returns the logits of n records. `known` is the part of them that the adversary adds (k ×
+    /// n), or its own embeddings (w × n).
     ///
     /// # Errors
     /// [`AttackError::NotDifferentiable`] for a kind of sub-model without a pass.
@@ -109,7 +124,9 @@ impl KnownNetwork {
         let all = self.parts.iter().chain(&self.top);
         for model in all {
             if model.pass().is_none() {
-                return Err(AttackError::NotDifferentiable { kind: model.spec().kind().to_owned() });
+                return Err(AttackError::NotDifferentiable {
+                    kind: model.spec().kind().to_owned(),
+                });
             }
         }
         Ok(NetworkLogits { of: self, known })
@@ -136,18 +153,23 @@ struct NetworkBlock<'a> {
     known: Vec<Lanes>,
     /// All outputs; under a top model the adversary's own come first and stay.
     outputs: Vec<Lanes>,
-    /// Their slopes.
+    /// The slopes in the outputs.
     slopes: Vec<Lanes>,
 }
 
 impl Differentiable for NetworkLogits<'_> {
     fn block(&self, records: [usize; LANES]) -> Box<dyn LogitBlock + '_> {
-        let known: Vec<Lanes> =
-            (0..self.known.nrows()).map(|row| Lanes(std::array::from_fn(|l| self.known[(row, records[l])]))).collect();
+        let known: Vec<Lanes> = (0..self.known.nrows())
+            .map(|row| Lanes(std::array::from_fn(|l| self.known[(row, records[l])])))
+            .collect();
         let (mut features, mut outputs) = (0, 0);
         let parts = self.of.parts.iter().filter_map(|part| {
             let (d, w) = (part.features(), part.spec().width() as usize);
-            let part = Part { pass: part.pass()?, features: features..features + d, outputs: outputs..outputs + w };
+            let part = Part {
+                pass: part.pass()?,
+                features: features..features + d,
+                outputs: outputs..outputs + w,
+            };
             (features, outputs) = (features + d, outputs + w);
             Some(part)
         });

@@ -1,11 +1,11 @@
-//! What is known of the one passive feature in the black box, and why its attack cannot run.
+//! The knowledge of the one passive feature in the black box, and the errors of its attack.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::text::clip;
 
-/// What the adversary knows of v = ω x + β besides v.
+/// The adversary's knowledge of v = ω x + β besides v.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OneFeatureCase {
     /// β = 0 (R VI-A): the bias is the adversary's own.
@@ -13,7 +13,7 @@ pub enum OneFeatureCase {
     NoIntercept,
     /// ω β > 0 (R VI-B).
     SameSign,
-    /// ω β < 0 (R VI-C), and not which of the two is negative.
+    /// ω β < 0 (R VI-C); which of the two is negative is unknown.
     OppositeSigns,
     /// ω > 0 > β, the signs themselves.
     Rising,
@@ -21,55 +21,56 @@ pub enum OneFeatureCase {
     Falling,
 }
 
-/// Why the attack on one feature cannot run.
+/// Errors from the attack on one feature.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OneFeatureError {
-    /// Not the name of a case.
+    /// The name is not that of a case.
     #[error("there is no case {name:?}; there are: {}", OneFeatureCase::ALL.map(OneFeatureCase::as_str).join(", "))]
     Case {
-        /// What came, cut to 80 characters.
+        /// The name given, cut to 80 characters.
         name: String,
     },
-    /// A NaN or an infinity.
+    /// A value is NaN or infinite.
     #[error("the value of record {record} is not finite")]
     NotFinite {
         /// The record's position, from 0.
         record: usize,
     },
-    /// Extremes that coincide: nothing tells the ends of [0, 1] apart.
+    /// The extremes coincide: nothing tells the ends of [0, 1] apart.
     #[error("the estimate is undefined in case {case}: {}", if *.case == OneFeatureCase::NoIntercept {
         "no record's value differs from 0"
     } else {
         "no two records differ in value"
     })]
     Undefined {
-        /// The case.
+        /// The case of the attack.
         case: OneFeatureCase,
     },
-    /// More than one passive feature, or none.
+    /// There is more than one passive feature, or none.
     #[error("one_feature attacks a single passive feature, and there are {got}")]
     Features {
-        /// Number of passive features.
+        /// The number of passive features.
         got: usize,
     },
-    /// Signs that mean something for one log-ratio only.
+    /// The case is about the sign of one log-ratio, and there are several.
     #[error(
         "case {case} of one_feature speaks of the sign of one weight, as a model of 2 classes has; this one has {got} \
          classes and a weight for each pair (case 1 takes any number)"
     )]
     Classes {
-        /// The case.
+        /// The case of the attack.
         case: OneFeatureCase,
-        /// Number of classes.
+        /// The number of classes.
         got: usize,
     },
 }
 
 impl OneFeatureCase {
-    /// All cases.
-    pub const ALL: [Self; 5] = [Self::NoIntercept, Self::SameSign, Self::OppositeSigns, Self::Rising, Self::Falling];
+    /// All cases, in order.
+    pub const ALL: [Self; 5] =
+        [Self::NoIntercept, Self::SameSign, Self::OppositeSigns, Self::Rising, Self::Falling];
 
-    /// The name: R's number, or the signs of ω and β.
+    /// Returns the name: R's number, or the signs of ω and β.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -81,19 +82,27 @@ impl OneFeatureCase {
         }
     }
 
-    /// The values that stand for x = 0 and x = 1; `None` if the case leaves open which is which. `v` is finite.
+    /// Returns the values that stand for x = 0 and x = 1; `None` if the case leaves open which is
+    /// which. `v` is finite.
     pub(super) fn ends(self, v: &[f64]) -> Option<(f64, f64)> {
         let least = v.iter().copied().fold(f64::INFINITY, f64::min);
         let greatest = v.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let (near, far) = if greatest.abs() >= least.abs() { (least, greatest) } else { (greatest, least) };
+        let (near, far) =
+            if greatest.abs() >= least.abs() { (least, greatest) } else { (greatest, least) };
         match self {
             Self::NoIntercept => Some((0.0, far)),
-            // With one sign in all of v, the extreme nearest to 0 is the one of least magnitude. Values of both signs
-            // contradict the case; the rule is followed to the letter and leaves [0, 1].
-            Self::SameSign => {
-                Some((v.iter().copied().reduce(|m, v| if v.abs() < m.abs() { v } else { m }).unwrap_or(0.0), far))
-            }
-            // Of one sign: it is that of β, and ω leads towards 0. Of both: x̂ or 1 − x̂, for all that v can tell.
+            // With one sign in all of v, the extreme nearest to 0 is the one of least magnitude.
+            // Values of both signs contradict the case; the rule is followed to the letter and
+            // leaves [0, 1].
+            Self::SameSign => Some((
+                v.iter()
+                    .copied()
+                    .reduce(|m, v| if v.abs() < m.abs() { v } else { m })
+                    .unwrap_or(0.0),
+                far,
+            )),
+            // If all v have one sign, it is that of β, and ω leads towards 0. If they have both, v
+            // does not tell x̂ from 1 − x̂.
             Self::OppositeSigns if least < 0.0 && greatest > 0.0 => None,
             Self::OppositeSigns => Some((far, near)),
             Self::Rising => Some((least, greatest)),

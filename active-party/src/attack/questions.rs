@@ -1,15 +1,15 @@
-//! Questions to the coordinator: what asks them, and what is said of them afterwards.
+//! Questions to the coordinator: the oracle that answers them, and their statistics.
 
 use nalgebra::DMatrix;
 
-/// What came back for one record.
+/// The answer about one record.
 #[derive(Clone, PartialEq)]
 pub enum Answer {
     /// The predicted class.
     Label(u32),
-    /// A vector of k numbers.
+    /// Scores, or other numbers, k entries.
     Scores(Vec<f64>),
-    /// Order-preserving ciphertexts.
+    /// Order-preserving ciphertexts, k entries.
     Ciphertexts(Vec<u64>),
     /// No answer: the share was bound to another, or a budget is spent.
     Refused,
@@ -26,27 +26,28 @@ impl std::fmt::Debug for Answer {
     }
 }
 
-/// Why no answer came at all.
+/// The error of a question that got no answer at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the coordinator could not be asked: {0}")]
 pub struct OracleError(pub String);
 
-/// A coordinator that can be asked with chosen logit shares. Blocking.
+/// A coordinator that can be asked with chosen logit shares. Its methods block.
 pub trait ShareOracle: Send + Sync + std::fmt::Debug {
-    /// Asks for `records` (positions, from 0) with one column of `shares` (k × records, the bias included) each; one answer
-    /// each, in order.
+    /// Asks about `records` (positions, from 0) with one column of `shares` (k × records, the bias
+    /// included) each. Returns one answer each, in order.
     ///
     /// # Errors
     /// [`OracleError`] if the question did not get through as a whole.
     fn ask(&self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError>;
 }
 
-/// What several releases of the same records showed.
+/// The statistics of several releases of the same records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Averaged {
-    /// Releases averaged.
+    /// The number of releases averaged.
     pub queries: usize,
-    /// Different answers of the record that had fewest. 1 where noise is keyed: asking again told nothing.
+    /// The number of different answers about the record with the fewest. It is 1 if noise is keyed:
+    /// asking again told nothing.
     pub distinct: usize,
 }
 
@@ -59,19 +60,19 @@ pub enum Questions {
     Chosen(ChosenQuestions),
 }
 
-/// What questions with chosen shares brought.
+/// The statistics of questions with chosen shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChosenQuestions {
-    /// Questions asked, all records of one question counting once.
+    /// The number of questions asked. All records of one question count once.
     pub questions: usize,
-    /// Rows asked for.
+    /// The number of rows asked for.
     pub asked: usize,
-    /// Rows refused.
+    /// The number of rows refused.
     pub refused: usize,
-    /// Answers about the record that had most.
+    /// The most answers about one record.
     pub most_answers: usize,
-    /// Records of which more was learnt than from their first answer.
+    /// The number of records of which more was learnt than from their first answer.
     pub gained: usize,
-    /// Records asked about.
+    /// The number of records asked about.
     pub records: usize,
 }

@@ -1,4 +1,4 @@
-//! Records that the adversary holds beside those under attack, and what others give it.
+//! Records that the adversary holds besides those under attack, and data that others give it.
 
 use nalgebra::DMatrix;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -9,7 +9,7 @@ use super::{AttackError, Prior, Replacement};
 /// Labelled records of the adversary's own. `Debug` shows no value.
 #[derive(Clone, PartialEq)]
 pub struct LabelledRecords {
-    /// Its features of them, d_act × n_t.
+    /// The adversary's features of them, d_act × n_t.
     pub y: FeatureBlock,
     /// The class of each, from 0 and below k.
     pub labels: Vec<u32>,
@@ -24,9 +24,10 @@ impl std::fmt::Debug for LabelledRecords {
 /// Records already asked about: the adversary's own features, and what was released.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
-    /// d_act × n_p.
+    /// The adversary's features, d_act × n_p.
     pub y: &'a FeatureBlock,
-    /// Of the same records, of any kind. Of labels and ciphertexts only the predicted class is used (V section IV-B1).
+    /// The release of the same records, of any kind. Of labels and ciphertexts only the predicted
+    /// class is used (V section IV-B1).
     pub released: &'a ReleasedScores,
 }
 
@@ -40,11 +41,13 @@ pub struct AuxiliaryRecords {
 }
 
 impl AuxiliaryRecords {
-    /// Puts n records together: the adversary's own features `y` (d_act × n), the passive features `x` (d × n) and the release
-    /// (k × n), in which `replacement` stands for scores of 0. The records may be few, repeated or made up.
+    /// Combines n records: the adversary's own features `y` (d_act × n), the passive features `x`
+    /// (d × n) and the release (k × n), in which `replacement` stands for scores of 0. The records
+    /// may be few, repeated or made up.
     ///
     /// # Errors
-    /// [`AttackError::View`] if the parts differ in records; [`AttackError::NoAuxiliary`] if there is no record.
+    /// [`AttackError::View`] if the parts differ in records; [`AttackError::NoAuxiliary`] if there
+    /// is no record.
     pub fn new(
         y: FeatureBlock,
         x: FeatureBlock,
@@ -59,24 +62,24 @@ impl AuxiliaryRecords {
         Ok(Self { y, x, released, replacement })
     }
 
-    /// Number of records, n.
+    /// Returns the number of records, n.
     #[must_use]
     pub fn records(&self) -> usize {
         self.released.records()
     }
 
-    /// Number of passive features, d.
+    /// Returns the number of passive features, d.
     #[must_use]
     pub fn features(&self) -> usize {
         self.x.features()
     }
 
-    /// The passive features, d × n.
+    /// Returns the passive features, d × n.
     pub(super) fn passive(&self) -> &FeatureBlock {
         &self.x
     }
 
-    /// Their joint moments, as what an adversary knows of other records.
+    /// Returns their joint moments, as an adversary's knowledge of other records.
     ///
     /// # Errors
     /// [`AttackError::Prior`] if they cannot be used.
@@ -84,8 +87,8 @@ impl AuxiliaryRecords {
         Ok(Prior::of_records(self.x.matrix(), self.y.matrix())?)
     }
 
-    /// The same records with u = (x − lower) / width of the features `open` in place of all x; `None` if they are records of other
-    /// features.
+    /// Returns the same records with u = (x − lower) / width of the features `open` in place of all
+    /// x; `None` if the records are of other features.
     pub(super) fn in_ranges(&self, open: &[usize], ranges: &[(f64, f64)]) -> Option<Self> {
         if self.x.features() != ranges.len() {
             return None;
@@ -98,16 +101,16 @@ impl AuxiliaryRecords {
         Some(Self { x: FeatureBlock::new(u).ok()?, ..self.clone() })
     }
 
-    /// What was released.
+    /// Returns the release of the records.
     pub(super) fn released(&self) -> &ReleasedScores {
         &self.released
     }
 }
 
-/// What colluding passive parties give: `Debug` shows shapes only.
+/// The data that colluding passive parties give. `Debug` shows shapes only.
 #[derive(Clone, PartialEq)]
 pub struct Colluders {
-    /// Whether each of the d passive features belongs to one of them.
+    /// For each of the d passive features, true if it belongs to a colluder.
     pub features: Vec<bool>,
     /// The sum of their logit shares, k × n.
     pub shares: DMatrix<f64>,
@@ -116,6 +119,10 @@ pub struct Colluders {
 impl std::fmt::Debug for Colluders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (features, n) = (self.features.iter().filter(|f| **f).count(), self.shares.ncols());
-        write!(f, "Colluders({features} of {} features, {n} records, values withheld)", self.features.len())
+        write!(
+            f,
+            "Colluders({features} of {} features, {n} records, values withheld)",
+            self.features.len()
+        )
     }
 }

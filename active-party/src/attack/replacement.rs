@@ -1,17 +1,18 @@
-//! What stands for scores that say nothing.
+//! The replacement of scores that say nothing.
 
 use super::AttackError;
 
-/// What stands for the logarithm of a score that says nothing: exactly 0 (after rounding, or behind a label) or below (noise).
-/// Any other value, however small, is used as it is.
+/// The replacement of a score that says nothing: exactly 0 (after rounding, or with a label) or
+/// below (noise). Any other value, however small, is used as it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replacement {
     pub(super) zero_floor: f64,
 }
 
 impl Replacement {
-    /// Scores of 0 or below become `zero_floor`, in (0, 0.5]: half a step for rounded scores. A label becomes the vector
-    /// with `zero_floor` everywhere but at the label, where it is 1 − (k − 1) · `zero_floor` (R figure 13's δ).
+    /// Creates a replacement. Scores of 0 or below become `zero_floor`, in (0, 0.5]: half a step
+    /// for rounded scores. A label becomes the vector with `zero_floor` everywhere but at the
+    /// label, where it is 1 − (k − 1) · `zero_floor` (R figure 13's δ).
     ///
     /// # Errors
     /// [`AttackError::Floor`] out of range.
@@ -23,14 +24,14 @@ impl Replacement {
         }
     }
 
-    /// A score, or what stands for it.
+    /// Returns a score, or its replacement.
     pub(super) fn of(self, score: f64) -> f64 {
         if score > 0.0 { score } else { self.zero_floor }
     }
 }
 
 impl Default for Replacement {
-    /// 1e-12: well below any score a model gives in practice.
+    /// Returns 1e-12, well below any score that a model gives in practice.
     fn default() -> Self {
         Self { zero_floor: 1e-12 }
     }

@@ -1,10 +1,13 @@
-//! The black box with auxiliary records (J section 4.3.2, algorithm 2): from a few records whose passive features the adversary knows, and
-//! their scores, it estimates the passive parameters, and then attacks as in the white box with the estimate in place of them.
+//! The black box with auxiliary records (J section 4.3.2, algorithm 2). From a few records whose
+//! passive features it knows, and their scores, the adversary estimates the passive parameters. It
+//! then attacks as in the white box with the estimate in place of them.
 //!
-//! Scores fix W_pas up to one vector added to all its rows, which no score shows and no attack needs: what counts is J W_pas.
-//! Each auxiliary record gives k − 1 equations in its (k − 1) d entries, so d records that are linearly independent determine it
-//! (J (21), whose count of k equations in k d unknowns leads to the same n ≥ d), and d + 1 if the bias is unknown too.
-//! Fewer, or dependent ones, give the estimate of least norm, and [`ShadowEstimate::rank`] says how much of it is known.
+//! Scores fix W_pas up to one vector added to all its rows, which no score shows and no attack
+//! needs: only J W_pas counts. Each auxiliary record gives k − 1 equations in its (k − 1) d
+//! entries, so d records that are linearly independent determine it (J (21), whose count of k
+//! equations in k d unknowns leads to the same n ≥ d), and d + 1 if the bias is unknown too. Fewer,
+//! or dependent ones, give the estimate of least norm, and [`AuxiliarySystem::rank`] says how much
+//! of it is known.
 
 use std::fmt;
 
@@ -17,68 +20,72 @@ use super::entry::{Base, Entry, Group};
 use super::settings::Setting;
 use super::sizes::same;
 use super::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, AuxiliarySystem, KnownModel, Need, Needs, Parameters,
-    Reconstruction, Settings, StatedKnowledge,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, AuxiliarySystem, KnownModel, Need, Needs,
+    Parameters, Reconstruction, Settings, StatedKnowledge,
 };
 
-/// How the parameters are fitted to the auxiliary records.
+/// The method by which the parameters are fitted to the auxiliary records.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum ShadowFit {
-    /// Least squares on the log-ratios of the scores, of least norm: exact on exact scores, in one step.
+    /// Least squares on the log-ratios of the scores, of least norm: exact on exact scores, in one
+    /// step.
     #[default]
     LeastSquares,
-    /// Descent on the divergence of the scores, J algorithm 2 with D = KL(c ‖ ĉ), as J took it. All log-ratios weigh the same in least
-    /// squares; here those of improbable classes hardly weigh, which is kinder to rounded scores and slower on exact ones.
+    /// Descent on the divergence of the scores, J algorithm 2 with D = KL(c ‖ ĉ), as in J. Least
+    /// squares weighs all log-ratios the same. Here those of improbable classes hardly count, which
+    /// is better for rounded scores and slower on exact ones.
     Gradient(Descent),
 }
 
-/// When a descent ends.
+/// The limits of a descent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Descent {
     /// The most steps, J's T.
     pub steps: u32,
-    /// The norm of the gradient, per record and in logits, at which it has arrived.
+    /// The norm of the gradient, per record and in logits, at which the descent has converged.
     pub tolerance: f64,
 }
 
 impl Default for Descent {
-    /// 20 000 steps, 1e-12.
+    /// Returns 20 000 steps and a tolerance of 1e-12.
     fn default() -> Self {
         Self { steps: 20_000, tolerance: 1e-12 }
     }
 }
 
-/// What is known of the bias.
+/// The adversary's knowledge of the bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ShadowBias {
     /// The model's `bias` is the true one.
     #[default]
     Known,
-    /// The model's `bias` is a guess (0, say): what it lacks is estimated with the weights.
+    /// The model's `bias` is a guess (0, say): the part that it lacks is estimated with the
+    /// weights.
     Unknown,
 }
 
 /// Estimated parameters. `Debug` shows no weight.
 #[derive(Clone, PartialEq)]
 pub struct ShadowEstimate {
-    /// Ŵ_pas, k × d. Each column sums to 0: of all the matrices with the same J Ŵ_pas, the one of least norm.
+    /// Ŵ_pas, k × d. Each column sums to 0: of all the matrices with the same J Ŵ_pas, the one of
+    /// least norm.
     pub w_pas: DMatrix<f64>,
-    /// What is to be added to the bias, k; it sums to 0. All 0 where the bias is known.
+    /// The estimate of the part that the bias lacks, k; it sums to 0. All 0 if the bias is known.
     pub bias_shift: DVector<f64>,
     /// Rank and condition of the auxiliary records.
     pub system: AuxiliarySystem,
-    /// How a descent ended; `None` for least squares.
+    /// The end of a descent; `None` for least squares.
     pub descent: Option<DescentEnd>,
 }
 
-/// How a descent ended.
+/// The end of a descent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DescentEnd {
-    /// Whether the gradient fell to the tolerance.
+    /// True if the gradient fell to the tolerance.
     pub converged: bool,
-    /// Steps taken.
+    /// The number of steps taken.
     pub steps: u32,
-    /// Mean KL(c ‖ ĉ) per record at the end, in nats.
+    /// The mean KL(c ‖ ĉ) per record at the end, in nats.
     pub loss: f64,
 }
 
@@ -90,27 +97,38 @@ impl fmt::Debug for ShadowEstimate {
 }
 
 impl ShadowEstimate {
-    /// Estimates the passive parameters of `model` (whose own, if it holds any, are not looked at).
+    /// Estimates the passive parameters of `model` (whose own, if it holds any, are ignored).
     ///
-    /// [`ShadowFit::LeastSquares`] gives Ŵ = L X⁺, where column i of L (k × n) is ln c_i − W_act y_i − b less its mean over the
-    /// classes, and X (d × n) the auxiliary features: the least ‖W X − L‖, and of several W that of least norm, so that
-    /// J Ŵ = B' X⁺ with B' the right sides b' of the records. With the bias unknown, X gets a row of ones.
+    /// [`ShadowFit::LeastSquares`] gives Ŵ = L X⁺, where column i of L (k × n) is ln c_i − W_act
+    /// y_i − b less its mean over the classes, and X (d × n) the auxiliary features: the least ‖W X
+    /// − L‖, and of several W that of least norm, so that J Ŵ = B' X⁺ with B' the right sides b' of
+    /// the records. With the bias unknown, X gets a row of ones.
     ///
     /// # Errors
-    /// [`AttackError::View`] if records and model differ in classes or features; [`AttackError::Floor`];
-    /// [`AttackError::Decomposition`] if X or the estimate holds a value that is not finite.
+    /// [`AttackError::View`] if records and model differ in classes or features;
+    /// [`AttackError::Floor`]; [`AttackError::Decomposition`] if X or the estimate holds a value
+    /// that is not finite.
     pub fn fit(
         model: &KnownModel,
         auxiliary: &AuxiliaryRecords,
         fit: ShadowFit,
         bias: ShadowBias,
     ) -> Result<Self, AttackError> {
-        same("auxiliary passive features", "features", model.target_features(), auxiliary.features())?;
+        same(
+            "auxiliary passive features",
+            "features",
+            model.target_features(),
+            auxiliary.features(),
+        )?;
         let view = AdversaryView::of_auxiliary(model, auxiliary)?;
         let (scores, known) = (view.scores()?, view.known_logits());
         if let Some(at) = known.iter().position(|v| !v.is_finite()) {
             let record = at / known.nrows();
-            return Err(ShapeError::NotFinite { what: "the known part of the auxiliary logits", record }.into());
+            return Err(ShapeError::NotFinite {
+                what: "the known part of the auxiliary logits",
+                record,
+            }
+            .into());
         }
         let d = auxiliary.features();
         let x = match bias {
@@ -129,7 +147,7 @@ impl ShadowEstimate {
                 (weights, Some(end))
             }
         };
-        // What round-off left; a sum of 0 is what makes the answer one of many.
+        // Removes round-off: the answer is the one of many whose columns sum to 0.
         center(&mut weights);
         if !weights.iter().all(|v| v.is_finite()) {
             return Err(DecompositionError::NotFinite.into());
@@ -147,17 +165,21 @@ impl ShadowEstimate {
         Ok(Self { w_pas: weights.columns(0, d).into_owned(), bias_shift, system, descent })
     }
 
-    /// The model with these parameters in place of the hidden ones.
+    /// Returns the model with these parameters in place of the hidden ones.
     ///
     /// # Errors
     /// [`AttackError::View`] if it is about a model of another shape.
     pub fn shadow_of(&self, model: &KnownModel) -> Result<KnownModel, AttackError> {
         same("estimated bias", "classes", model.classes(), self.bias_shift.len())?;
-        KnownModel::white_box(model.active_weights().clone(), model.bias() + &self.bias_shift, self.w_pas.clone())
+        KnownModel::white_box(
+            model.active_weights().clone(),
+            model.bias() + &self.bias_shift,
+            self.w_pas.clone(),
+        )
     }
 }
 
-/// Takes from every column its mean.
+/// Subtracts from every column its mean.
 fn center(m: &mut DMatrix<f64>) {
     for mut column in m.column_iter_mut() {
         let mean = column.mean();
@@ -167,10 +189,12 @@ fn center(m: &mut DMatrix<f64>) {
 
 /// Minimises Σ KL(c ‖ softmax(known + W X)) over W from W = 0.
 ///
-/// The objective is convex. The steps are those of gradient descent in coordinates in which the rows of X are orthonormal:
-/// there the curvature is at most ½ in every direction, whatever the features, and the step (c − ĉ) X⁺ / ½ needs no search.
-/// Nesterov's momentum, dropped whenever it points uphill, makes the number of steps go with the root of the condition that is
-/// left, that of improbable classes. The rows of W stay in the column space of X, which makes W the solution of least norm.
+/// The objective is convex. The steps are those of gradient descent in coordinates in which the
+/// rows of X are orthonormal: there the curvature is at most ½ in every direction, whatever the
+/// features, and the step (c − ĉ) X⁺ / ½ needs no search. Nesterov's momentum is dropped whenever
+/// it points uphill. With it the number of steps grows with the root of the remaining condition,
+/// that of improbable classes. The rows of W stay in the column space of X, so W is the solution of
+/// least norm.
 fn descend(
     mut c: DMatrix<f64>,
     known: &DMatrix<f64>,
@@ -213,7 +237,8 @@ fn descend(
         let moved = &mut misfit;
         moved.copy_from(&ahead_logits);
         *moved -= &logits;
-        // The gradient in logits is −change (on the row space of X): uphill if the move goes against `change`.
+        // The gradient in logits is −change (on the row space of X): uphill if the move goes
+        // against `change`.
         let beta = if moved.dot(&change) < 0.0 {
             momentum = 1.0;
             0.0
@@ -228,12 +253,14 @@ fn descend(
     }
     scores.copy_from(&logits);
     softmax_columns(&mut scores);
-    let divergence = |(c, s): (&f64, &f64)| if *s > 0.0 { c * (c / s).ln() } else { c * (c / f64::MIN_POSITIVE).ln() };
+    let divergence = |(c, s): (&f64, &f64)| {
+        if *s > 0.0 { c * (c / s).ln() } else { c * (c / f64::MIN_POSITIVE).ln() }
+    };
     let loss = c.iter().zip(scores.iter()).map(divergence).sum::<f64>() / n;
     (weights, DescentEnd { converged, steps, loss })
 }
 
-/// From W and W⁺ to W⁺ and W⁺ + β (W⁺ − W).
+/// Moves from W and W⁺ to W⁺ and W⁺ + β (W⁺ − W).
 fn advance(now: &mut DMatrix<f64>, next: &mut DMatrix<f64>, beta: f64) {
     for (now, next) in now.iter_mut().zip(next.iter_mut()) {
         let moved = *next - *now;
@@ -242,16 +269,18 @@ fn advance(now: &mut DMatrix<f64>, next: &mut DMatrix<f64>, beta: f64) {
     }
 }
 
-/// Estimates the passive parameters from auxiliary records, then runs any white-box attack on the estimate.
+/// The attack that estimates the passive parameters from auxiliary records, then runs any white-box
+/// attack on the estimate.
 ///
-/// The status of the reconstruction and its rank, null space and residuals are those of the inner attack on the estimated model: an
-/// estimate from fewer independent records than features has a null space where the true model may have none.
-/// [`Solved::auxiliary`](super::Solved::auxiliary) says what the records determined.
+/// The status of the reconstruction and its rank, null space and residuals are those of the inner
+/// attack on the estimated model: an estimate from fewer independent records than features has a
+/// null space where the true model may have none. [`Solved::auxiliary`](super::Solved::auxiliary)
+/// says what the records determined.
 #[derive(Debug)]
 pub struct ShadowModel {
-    /// How the parameters are fitted.
+    /// The method of the fit.
     pub fit: ShadowFit,
-    /// What is known of the bias.
+    /// The adversary's knowledge of the bias.
     pub bias: ShadowBias,
     /// The attack on the estimated model.
     pub inner: Box<dyn Attack>,
@@ -278,18 +307,21 @@ pub(super) static BIAS: Setting<ShadowBias> = Setting {
     },
 };
 
-/// `shadow_model`.
 pub(super) static SHADOW_MODEL: Entry = Entry {
     settings: &[&FIT, &BIAS],
     ..Entry::upon("shadow_model", Group::Helped, Base::CHOSEN, |settings, base| {
-        // What is known of the features goes to the base, which has parameters.
+        // The knowledge of the features goes to the base, which has parameters.
         let inner = StatedKnowledge::from(settings).wrap(base);
-        Box::new(ShadowModel { fit: ShadowFit::of(settings), bias: ShadowBias::of(settings), inner })
+        Box::new(ShadowModel {
+            fit: ShadowFit::of(settings),
+            bias: ShadowBias::of(settings),
+            inner,
+        })
     })
 };
 
 impl ShadowFit {
-    /// The setting `shadow_fit`.
+    /// Reads the setting `shadow_fit`.
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         settings.get(&FIT).unwrap_or_default()
@@ -297,7 +329,7 @@ impl ShadowFit {
 }
 
 impl ShadowBias {
-    /// The setting `shadow_bias`.
+    /// Reads the setting `shadow_bias`.
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         settings.get(&BIAS).unwrap_or_default()
@@ -306,10 +338,17 @@ impl ShadowBias {
 
 impl Attack for ShadowModel {
     fn needs(&self) -> Needs {
-        Needs { auxiliary: Need::Yes, ..Needs { parameters: Parameters::Hidden, ..self.inner.needs() } }
+        Needs {
+            auxiliary: Need::Yes,
+            ..Needs { parameters: Parameters::Hidden, ..self.inner.needs() }
+        }
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let auxiliary = view.side_information().auxiliary.ok_or(AttackError::NoAuxiliary)?;
         let estimate = ShadowEstimate::fit(view.model(), auxiliary, self.fit, self.bias)?;
         let model = estimate.shadow_of(view.model())?;

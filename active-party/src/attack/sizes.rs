@@ -1,11 +1,16 @@
-//! Sizes that must be equal.
+//! Checks of sizes that must be equal.
 
 use vfl_shared::types::ShapeError;
 
-/// Checks one.
+/// Checks that two sizes are equal.
 ///
 /// # Errors
 /// [`ShapeError::Size`] if they differ.
-pub(super) fn same(what: &'static str, unit: &'static str, expected: usize, got: usize) -> Result<(), ShapeError> {
+pub(super) fn same(
+    what: &'static str,
+    unit: &'static str,
+    expected: usize,
+    got: usize,
+) -> Result<(), ShapeError> {
     if expected == got { Ok(()) } else { Err(ShapeError::Size { what, unit, expected, got }) }
 }

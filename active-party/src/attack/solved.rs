@@ -1,6 +1,6 @@
 //! Facts of a system of equations that was solved.
 
-/// Facts of a solved system.
+/// Facts of a system of equations that was solved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solved {
     /// Rank of A.
@@ -11,7 +11,7 @@ pub struct Solved {
     pub condition_number: f64,
     /// ‖A x̂ − b'‖₂ of each record.
     pub residuals: Vec<f64>,
-    /// Where A is itself an estimate from auxiliary records: what they determined.
+    /// Facts of the auxiliary records, if A is itself an estimate from them.
     pub auxiliary: Option<AuxiliarySystem>,
 }
 
@@ -22,8 +22,9 @@ pub struct AuxiliarySystem {
     pub records: usize,
     /// Unknowns of each log-ratio: d, and one more if the bias is unknown.
     pub unknowns: usize,
-    /// How many of them the records determine: all of them if it equals `unknowns`.
+    /// The number of unknowns that the records determine: all of them if it equals `unknowns`.
     pub rank: usize,
-    /// σ₁ / σ_rank of the auxiliary features: how much an error in the scores may grow, relative to them.
+    /// σ₁ / σ_rank of the auxiliary features: the most by which an error in the scores may grow,
+    /// relative to them.
     pub condition_number: f64,
 }

@@ -1,4 +1,5 @@
-//! The linear system A x = b' that exact scores determine (R (6); A = J W_pas, b' = c' − J W_act y − J b, c' = J ln c).
+//! The linear system A x = b' that exact scores determine (R (6); A = J W_pas, b' = c' − J W_act y
+//! − J b, c' = J ln c).
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +9,7 @@ use vfl_shared::numerics::{BoxSystem, DecompositionError, PseudoInverse, row_dif
 use super::affine::affine;
 use super::{AttackError, Solved};
 
-/// The system of one model and split: A factored once, whatever the number of records.
+/// The system of one model and split. A is factored once, whatever the number of records.
 #[derive(Clone)]
 pub struct LinearSystem {
     a: Arc<DMatrix<f64>>,
@@ -20,7 +21,13 @@ pub struct LinearSystem {
 
 impl std::fmt::Debug for LinearSystem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LinearSystem({} × {}, rank {})", self.a.nrows(), self.a.ncols(), self.inverse.rank)
+        write!(
+            f,
+            "LinearSystem({} × {}, rank {})",
+            self.a.nrows(),
+            self.a.ncols(),
+            self.inverse.rank
+        )
     }
 }
 
@@ -37,7 +44,7 @@ impl LinearSystem {
         Ok(Self { a: Arc::new(a), inverse, half_offset, in_box: OnceLock::new() })
     }
 
-    /// The same equations over the unit box, factored on first use.
+    /// Returns the same equations over the unit box, factored on first use.
     ///
     /// # Errors
     /// [`AttackError::Decomposition`] if A cannot be decomposed.
@@ -45,43 +52,44 @@ impl LinearSystem {
         self.in_box.get_or_init(|| BoxSystem::new(&self.a)).as_ref().map_err(|e| e.clone().into())
     }
 
-    /// A, (k − 1) × d.
+    /// Returns A, (k − 1) × d.
     #[must_use]
     pub fn matrix(&self) -> &DMatrix<f64> {
         &self.a
     }
 
-    /// A, shared with whatever outlives the system.
+    /// Returns A, shared so that it can outlive the system.
     #[must_use]
     pub(super) fn shared_matrix(&self) -> Arc<DMatrix<f64>> {
         self.a.clone()
     }
 
-    /// A⁺, d × (k − 1).
+    /// Returns A⁺, d × (k − 1).
     #[must_use]
     pub fn pseudo_inverse(&self) -> &DMatrix<f64> {
         &self.inverse.matrix
     }
 
-    /// Rank of A, from singular values above 1e-10 of the largest.
+    /// Returns the rank of A, from singular values above 1e-10 of the largest.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.inverse.rank
     }
 
-    /// Dimension of the null space of A.
+    /// Returns the dimension of the null space of A.
     #[must_use]
     pub fn nullity(&self) -> usize {
         self.a.ncols() - self.inverse.rank
     }
 
-    /// Singular values of A, largest first.
+    /// Returns the singular values of A, largest first.
     #[must_use]
     pub fn singular_values(&self) -> &[f64] {
         &self.inverse.singular_values
     }
 
-    /// The solution of least norm, A⁺ b', for each column of `b_prime` ((k − 1) × n); R section IV, V (10).
+    /// Returns the solution of least norm, A⁺ b', for each column of `b_prime` ((k − 1) × n); R
+    /// section IV, V (10).
     ///
     /// # Panics
     /// If `b_prime` does not have k − 1 rows.
@@ -90,7 +98,8 @@ impl LinearSystem {
         affine(&self.inverse.matrix, None, b_prime)
     }
 
-    /// The solution nearest to ½, A⁺ b' + ½ P⊥ 1, for each column of `b_prime` ((k − 1) × n); R (22), V (14).
+    /// Returns the solution nearest to ½, A⁺ b' + ½ P⊥ 1, for each column of `b_prime` ((k − 1) ×
+    /// n); R (22), V (14).
     ///
     /// P⊥ 1 is taken from A⁺ directly; forming P⊥ pinv(P⊥), as R's code does, inverts round-off.
     ///
@@ -101,14 +110,14 @@ impl LinearSystem {
         affine(&self.inverse.matrix, Some(&self.half_offset), b_prime)
     }
 
-    /// The ‖A x − b'‖₂ up to which x counts as a solution for one record: 1e-9 of ‖A‖₂, as features go up to 1, and what
-    /// round-off in the logarithms leaves.
+    /// Returns the ‖A x − b'‖₂ up to which x counts as a solution for one record: 1e-9 of ‖A‖₂, as
+    /// features go up to 1, and the round-off of the logarithms.
     pub(super) fn tolerance(&self, b_prime: &[f64]) -> f64 {
         let largest = b_prime.iter().fold(1.0, |m: f64, b| m.max(b.abs()));
         1e-9 * self.inverse.singular_values.first().copied().unwrap_or(0.0) + 1e-12 * largest
     }
 
-    /// Facts of this system with the residuals of given estimates.
+    /// Returns the facts of this system with the residuals of given estimates.
     #[must_use]
     pub fn solved(&self, estimates: &DMatrix<f64>, b_prime: &DMatrix<f64>) -> Solved {
         let residual = &*self.a * estimates - b_prime;

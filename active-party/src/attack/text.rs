@@ -1,6 +1,6 @@
-//! Text of others in messages.
+//! Text of other parties in messages.
 
-/// The first 80 characters.
+/// Returns the first 80 characters.
 pub(super) fn clip(text: &str) -> String {
     text.chars().take(80).collect()
 }

@@ -1,4 +1,4 @@
-//! What the adversary sees.
+//! The adversary's view of a release.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,50 +11,51 @@ use super::affine::affine;
 use super::differentiable::LinearLogits;
 use super::sizes::same;
 use super::{
-    AttackError, AuxiliaryRecords, Averaged, Colluders, Differentiable, Equations, KnownModel, LabelledRecords,
-    LinearSystem, Prior, Replacement, Seen, ShareOracle,
+    AttackError, AuxiliaryRecords, Averaged, Colluders, Differentiable, Equations, KnownModel,
+    LabelledRecords, LinearSystem, Prior, Replacement, Seen, ShareOracle,
 };
 
-/// What the adversary has beside the release, as far as its threat model grants it. The default is nothing.
+/// The adversary's knowledge beside the release, as far as its threat model grants it. The default
+/// is nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SideInformation<'a> {
-    /// What several releases of the records showed, where the release is their mean.
+    /// The statistics of several releases of the records, if the release is their mean.
     pub repeated: Option<Averaged>,
     /// The coordinator, for questions with shares of the adversary's own choice.
     pub oracle: Option<&'a dyn ShareOracle>,
-    /// Records of its own with their labels.
+    /// The adversary's own labelled records.
     pub labelled: Option<&'a LabelledRecords>,
-    /// How the joint model was trained.
+    /// The training configuration of the joint model.
     pub recipe: Option<&'a TrainingConfig>,
     /// Records asked about before.
     pub seen: Option<Seen<'a>>,
-    /// Whether these are the first of the records under attack.
+    /// True if these are the first of the records under attack.
     pub seen_are_targets: bool,
-    /// Records whose passive features it knows.
+    /// Records whose passive features the adversary knows.
     pub auxiliary: Option<&'a AuxiliaryRecords>,
-    /// What colluding passive parties give.
+    /// The data that colluding passive parties give.
     pub colluders: Option<&'a Colluders>,
     /// Moments of the features.
     pub prior: Option<&'a Prior>,
-    /// The model with transforms undone, where their owners tell what they did.
+    /// The model with transforms undone, if their owners disclosed them.
     pub told: Option<Told<'a>>,
 }
 
-/// A model whose transforms could be undone from what was told of them.
+/// A model whose transforms were undone because their owners disclosed them.
 #[derive(Debug, Clone, Copy)]
 pub struct Told<'a> {
-    /// The model.
+    /// The model with transforms undone.
     pub model: &'a KnownModel,
-    /// What was told, party by party.
+    /// The disclosures, party by party.
     pub by: &'a str,
 }
 
-/// Everything an attack is given: the model as known, the adversary's own features of the records, what was released of them,
-/// and its [side information](SideInformation).
+/// Everything that an attack is given: the model as known, the adversary's own features of the
+/// records, their release, and its [side information](SideInformation).
 pub struct AdversaryView<'a> {
     model: &'a KnownModel,
     y: &'a FeatureBlock,
-    /// With b' of these scores.
+    /// The release, with b' of its scores.
     released: Option<(&'a ReleasedScores, Arc<DMatrix<f64>>)>,
     replacement: Replacement,
     side: SideInformation<'a>,
@@ -68,11 +69,12 @@ impl fmt::Debug for AdversaryView<'_> {
 }
 
 impl<'a> AdversaryView<'a> {
-    /// Puts a view together: `y` holds the adversary's own features (d_act × n) of the n records of `released`.
+    /// Creates a view: `y` holds the adversary's own features (d_act × n) of the n records of
+    /// `released`.
     ///
     /// # Errors
-    /// [`AttackError::View`] if the parts differ in classes, features or records, or if δ is too large for k classes;
-    /// [`AttackError::NotFinite`] if b' overflows.
+    /// [`AttackError::View`] if the parts differ in classes, features or records, or if δ is too
+    /// large for k classes; [`AttackError::NotFinite`] if b' overflows.
     pub fn new(
         model: &'a KnownModel,
         y: &'a FeatureBlock,
@@ -84,7 +86,8 @@ impl<'a> AdversaryView<'a> {
         same("active features", "features", model.minus_a_act.ncols(), y.features())?;
         same("active features", "records", released.records(), y.records())?;
         let floor = replacement.zero_floor;
-        // b' = c' − J W_act y − J b, of which c' = J ln c comes last: one logarithm per score, kept for one record only.
+        // b' = c' − J W_act y − J b. c' = J ln c comes last, with one logarithm per score, kept for
+        // one record only.
         let mut b_prime = affine(&model.minus_a_act, Some(&model.minus_j_bias), y.matrix());
         let columns = b_prime.as_mut_slice().chunks_exact_mut(k - 1);
         let ln_floor = floor.ln();
@@ -132,7 +135,8 @@ impl<'a> AdversaryView<'a> {
         })
     }
 
-    /// The view of an adversary that has no score of the records: `y` holds its own features of them (d_act × n).
+    /// Creates the view of an adversary that has no score of the records: `y` holds its own
+    /// features of them (d_act × n).
     ///
     /// # Errors
     /// [`AttackError::View`] if the model has another number of active features.
@@ -145,32 +149,40 @@ impl<'a> AdversaryView<'a> {
         Ok(Self { model, y, released: None, replacement, side: SideInformation::default() })
     }
 
-    /// The same view with what the adversary has beside the release.
+    /// Returns the same view with this side information.
     #[must_use]
     pub fn with_side_information(self, side: SideInformation<'a>) -> Self {
         Self { side, ..self }
     }
 
-    /// Auxiliary records as a view of a model, which must have as many passive features.
-    pub(super) fn of_auxiliary(model: &'a KnownModel, records: &'a AuxiliaryRecords) -> Result<Self, AttackError> {
-        same("auxiliary passive features", "features", model.target_features(), records.features())?;
+    /// Creates a view of auxiliary records under a model, which must have as many passive features.
+    pub(super) fn of_auxiliary(
+        model: &'a KnownModel,
+        records: &'a AuxiliaryRecords,
+    ) -> Result<Self, AttackError> {
+        same(
+            "auxiliary passive features",
+            "features",
+            model.target_features(),
+            records.features(),
+        )?;
         Self::new(model, &records.y, &records.released, records.replacement)
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn records(&self) -> usize {
         self.y.records()
     }
 
-    /// The model as known.
+    /// Returns the model as the adversary knows it.
     #[must_use]
     pub fn model(&self) -> &'a KnownModel {
         self.model
     }
 
-    /// The same records, own features and release under another model: for attacks that first estimate or rewrite the
-    /// model's parameters.
+    /// Returns the same records, own features and release under another model: for attacks that
+    /// first estimate or rewrite the model's parameters.
     ///
     /// # Errors
     /// As [`AdversaryView::new`].
@@ -181,8 +193,8 @@ impl<'a> AdversaryView<'a> {
         self.with_active(model, self.y)
     }
 
-    /// The same release where the adversary also has some of the passive features: under `model`, in which they are active,
-    /// with the own features in `y`.
+    /// Returns the same release where the adversary also has some of the passive features: under
+    /// `model`, in which they are active, with the own features in `y`.
     ///
     /// # Errors
     /// As [`AdversaryView::new`].
@@ -201,32 +213,32 @@ impl<'a> AdversaryView<'a> {
         Ok(view.with_side_information(self.side))
     }
 
-    /// The adversary's own features, d_act × n.
+    /// Returns the adversary's own features, d_act × n.
     pub(super) fn active(&self) -> &'a FeatureBlock {
         self.y
     }
 
-    /// What was released.
+    /// Returns the release of the records.
     ///
     /// # Errors
-    /// [`AttackError::NoScores`] if nothing was.
+    /// [`AttackError::NoScores`] if nothing was released.
     pub fn released(&self) -> Result<&'a ReleasedScores, AttackError> {
         self.released.as_ref().map(|(released, _)| *released).ok_or(AttackError::NoScores)
     }
 
-    /// Whether there is a release.
+    /// Returns true if there is a release.
     #[must_use]
     pub fn has_release(&self) -> bool {
         self.released.is_some()
     }
 
-    /// What the adversary has beside the release.
+    /// Returns the side information.
     #[must_use]
     pub fn side_information(&self) -> SideInformation<'a> {
         self.side
     }
 
-    /// Moments of the features.
+    /// Returns the moments of the features.
     ///
     /// # Errors
     /// [`AttackError::Missing`] if none are known.
@@ -234,19 +246,20 @@ impl<'a> AdversaryView<'a> {
         self.side.prior.ok_or(AttackError::Missing { what: "moments of the passive features" })
     }
 
-    /// What stands for scores of 0.
+    /// Returns the replacement of scores of 0.
     #[must_use]
     pub fn replacement(&self) -> Replacement {
         self.replacement
     }
 
-    /// The known part of the logits, W_act y + b, k × n.
+    /// Returns the known part of the logits, W_act y + b, k × n.
     #[must_use]
     pub fn known_logits(&self) -> DMatrix<f64> {
         affine(&self.model.w_act, Some(&self.model.bias), self.y.matrix())
     }
 
-    /// The released scores as vectors, k × n: entries of 0 or below replaced, a label as its softened vector.
+    /// Returns the released scores as vectors, k × n: entries of 0 or below replaced, a label as
+    /// its softened vector.
     ///
     /// # Errors
     /// [`AttackError::NoScores`] if nothing was released.
@@ -254,8 +267,10 @@ impl<'a> AdversaryView<'a> {
         let k = self.model.classes();
         let floor = self.replacement.zero_floor;
         Ok(match self.released()? {
-            ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => c.map(|c| if c > 0.0 { c } else { floor }),
-            // Whoever has no key can only take their proportions for scores.
+            ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => {
+                c.map(|c| if c > 0.0 { c } else { floor })
+            }
+            // An adversary without the key can only take their proportions for scores.
             ReleasedScores::Ciphertexts(c) => {
                 let mut shares = c.map(|c| c as f64 + 0.5);
                 for mut column in shares.column_iter_mut() {
@@ -264,19 +279,26 @@ impl<'a> AdversaryView<'a> {
                 }
                 shares
             }
-            ReleasedScores::Labels { labels, .. } => DMatrix::from_fn(k, labels.len(), |class, record| {
-                if class == labels[record] as usize { 1.0 - (k as f64 - 1.0) * floor } else { floor }
-            }),
+            ReleasedScores::Labels { labels, .. } => {
+                DMatrix::from_fn(k, labels.len(), |class, record| {
+                    if class == labels[record] as usize {
+                        1.0 - (k as f64 - 1.0) * floor
+                    } else {
+                        floor
+                    }
+                })
+            }
         })
     }
 
-    /// Number of passive features to estimate.
+    /// Returns the number of passive features to estimate.
     #[must_use]
     pub fn target_features(&self) -> usize {
         self.model.target_features()
     }
 
-    /// Of a linear model whose passive parameters are known: the system A x = b', factored once per model.
+    /// Returns the system A x = b' of a linear model whose passive parameters are known, factored
+    /// once per model.
     ///
     /// # Errors
     /// As [`KnownModel::linear`].
@@ -284,7 +306,7 @@ impl<'a> AdversaryView<'a> {
         self.model.linear()
     }
 
-    /// Of a linear model whose passive parameters are known: W_pas, k × d.
+    /// Returns W_pas, k × d, of a linear model whose passive parameters are known.
     ///
     /// # Errors
     /// As [`KnownModel::passive_weights`].
@@ -292,8 +314,8 @@ impl<'a> AdversaryView<'a> {
         self.model.passive_weights()
     }
 
-    /// Of a model whose passive parameters are known: the logits as a function of the passive features that can be
-    /// differentiated.
+    /// Returns the logits as a differentiable function of the passive features, for a model whose
+    /// passive parameters are known.
     ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::NotDifferentiable`].
@@ -308,7 +330,7 @@ impl<'a> AdversaryView<'a> {
         Ok(Box::new(network.logits(known)?))
     }
 
-    /// b' of each record, (k − 1) × n.
+    /// Returns b' of each record, (k − 1) × n.
     ///
     /// # Errors
     /// [`AttackError::NoScores`] if nothing was released.
@@ -316,17 +338,21 @@ impl<'a> AdversaryView<'a> {
         self.released.as_ref().map(|(_, b_prime)| &**b_prime).ok_or(AttackError::NoScores)
     }
 
-    /// A x = b' as evidence.
+    /// Returns A x = b' as evidence.
     ///
     /// # Errors
     /// As [`AdversaryView::linear`] and [`AdversaryView::b_prime`].
     pub fn equations(&self) -> Result<Equations, AttackError> {
-        let b_prime = self.released.as_ref().map(|(_, b_prime)| b_prime.clone()).ok_or(AttackError::NoScores)?;
+        let b_prime = self
+            .released
+            .as_ref()
+            .map(|(_, b_prime)| b_prime.clone())
+            .ok_or(AttackError::NoScores)?;
         Ok(Equations { a: self.linear()?.shared_matrix(), b_prime })
     }
 }
 
-/// Adds J `logs`.
+/// Adds J `logs` to `b_prime`.
 fn add_differences(b_prime: &mut [f64], logs: &[f64]) {
     for (b, pair) in b_prime.iter_mut().zip(logs.windows(2)) {
         *b += pair[1] - pair[0];

@@ -14,10 +14,10 @@ use vfl_shared::types::{PartyName, RecordIds, RecordIdsBuilder};
 use super::client::{connect, failure, read_ids};
 use crate::config::ClientSettings;
 
-/// How often progress is told where nobody watches a terminal.
+/// The interval of progress lines if standard error is not a terminal.
 const SELDOM: Duration = Duration::from_secs(10);
 
-/// `active-party align`
+/// The arguments of `active-party align`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -36,10 +36,11 @@ pub struct AlignArgs {
     /// The passive party, by the name in its certificate.
     #[arg(long, value_name = "NAME")]
     passive_party: String,
-    /// A file with the ids to align, one a line, all held by this party. Default: those of `ids` in [alignment], or all that it holds.
+    /// A file with the ids to align, one a line, all held by this party. Default: those of `ids` in
+    /// [alignment], or all that it holds.
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
-    /// Where the ids in common go.
+    /// The output file for the ids in common.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Print the figures as JSON.
@@ -77,7 +78,12 @@ impl AlignArgs {
         Err(CliError::failed("the service ended the alignment without a word"))
     }
 
-    fn keep(&self, passive: &PartyName, common: &RecordIds, summary: &Summary) -> Result<(), CliError> {
+    fn keep(
+        &self,
+        passive: &PartyName,
+        common: &RecordIds,
+        summary: &Summary,
+    ) -> Result<(), CliError> {
         if common.len() as u64 != summary.common {
             return Err(wrong(&"fewer ids than it says"));
         }
@@ -95,7 +101,8 @@ fn wrong(error: &dyn std::fmt::Display) -> CliError {
     CliError::Failed(format!("our own service answered with {error}"))
 }
 
-/// The messages of a request: whom to align with, and the ids in chunks.
+/// Builds the messages of a request: the name of the passive party in the first, and the ids in
+/// chunks.
 fn requests(passive: &PartyName, ids: Option<&RecordIds>) -> Vec<pb::AlignJobRequest> {
     let count = ids.map_or(0, RecordIds::len);
     let chunks = (0..count).step_by(LIST_CHUNK_RECORDS);
@@ -140,7 +147,8 @@ fn json(s: &Summary) -> String {
     .to_string()
 }
 
-/// Progress on standard error: a line that is written over on a terminal, else a line now and then.
+/// The progress on standard error: one line overwritten in place on a terminal, otherwise a line
+/// every [`SELDOM`].
 struct ProgressLine {
     live: bool,
     told: Option<Instant>,
@@ -185,6 +193,9 @@ mod tests {
             ids.iter().map(str::to_owned).collect::<Vec<_>>()
         });
         assert_eq!(RecordIds::new(again).unwrap(), ids);
-        assert_eq!(requests(&passive, None), [pb::AlignJobRequest { passive_party: "bank".into(), ids: None }]);
+        assert_eq!(
+            requests(&passive, None),
+            [pb::AlignJobRequest { passive_party: "bank".into(), ids: None }]
+        );
     }
 }

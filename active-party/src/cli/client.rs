@@ -11,7 +11,8 @@ use vfl_shared::rpc::pb::RowStatus;
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::train_job_event::Event;
 use vfl_shared::rpc::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, pb, peer_failure, require, select_ok,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, pb, peer_failure, require,
+    select_ok,
 };
 use vfl_shared::service::{Peer, channel};
 use vfl_shared::types::{RecordIds, ReleasedScores};
@@ -19,12 +20,13 @@ use vfl_shared::types::{RecordIds, ReleasedScores};
 use crate::config::ClientSettings;
 use crate::predict::most_records;
 
-/// Records of one call of `predict`.
+/// The number of records in one call of `predict`.
 const CALL_RECORDS: usize = 8192;
-/// Records of the first call, which tells the number of classes: their scores fit a message for 8000 of them.
+/// The number of records in the first call, which tells the number of classes: the scores fit a
+/// message for up to 8000 classes.
 const FIRST_RECORDS: usize = 256;
 
-/// `active-party train`
+/// The arguments of `active-party train`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -36,12 +38,12 @@ pub struct TrainArgs {
     /// The config file of the running service (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// A file with the ids to train on, one a line; over the config's `train_ids`.
+    /// A file with the ids to train on, one a line; overrides the config's `train_ids`.
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
 }
 
-/// `active-party predict`
+/// The arguments of `active-party predict`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -55,7 +57,7 @@ pub struct PredictArgs {
     /// A file with the ids to score, one a line.
     #[arg(long, value_name = "FILE")]
     ids: PathBuf,
-    /// Where the scores go (CSV); `-` for standard output.
+    /// The output file for the scores (CSV); `-` for standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
@@ -64,7 +66,9 @@ pub(super) fn read_ids(path: &Path) -> Result<RecordIds, CliError> {
     vfl_shared::data::read_ids(path).map_err(CliError::input)
 }
 
-pub(super) fn connect(settings: &ClientSettings) -> Result<ActivePartyClient<tonic::transport::Channel>, CliError> {
+pub(super) fn connect(
+    settings: &ClientSettings,
+) -> Result<ActivePartyClient<tonic::transport::Channel>, CliError> {
     let channel = channel(&settings.credentials, &settings.service).map_err(CliError::input)?;
     Ok(ActivePartyClient::new(channel)
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -86,8 +90,10 @@ impl TrainArgs {
             Some(path) => Some(read_ids(path)?),
             None => None,
         };
-        let request =
-            pb::TrainJobRequest { config: Some((&settings.training).into()), ids: ids.as_ref().map(Into::into) };
+        let request = pb::TrainJobRequest {
+            config: Some((&settings.training).into()),
+            ids: ids.as_ref().map(Into::into),
+        };
         let mut client = connect(&settings)?;
         let failed = |status: &tonic::Status| failure(&settings.service, status);
         let mut events = client.train(request).await.map_err(|s| failed(&s))?.into_inner();
@@ -97,10 +103,15 @@ impl TrainArgs {
             match event.event {
                 Some(Event::Progress(p)) => {
                     let validation = match (p.validation_loss, p.validation_accuracy) {
-                        (Some(loss), Some(right)) => format!(", validation loss {loss:.4}, accuracy {right:.3}"),
+                        (Some(loss), Some(right)) => {
+                            format!(", validation loss {loss:.4}, accuracy {right:.3}")
+                        }
                         _ => String::new(),
                     };
-                    let line = format!("epoch {:>4} of {}: loss {:.4}{validation}", p.epoch, p.epochs, p.training_loss);
+                    let line = format!(
+                        "epoch {:>4} of {}: loss {:.4}{validation}",
+                        p.epoch, p.epochs, p.training_loss
+                    );
                     let _ = if live {
                         write!(err, "\r{line:<78}").and_then(|()| err.flush())
                     } else if p.epoch % 10 == 1 {
@@ -115,12 +126,19 @@ impl TrainArgs {
                     }
                     let line = format!(
                         "model {} is in service: {} training and {} validation records, {} epochs, epoch {} published",
-                        p.model_version, p.training_records, p.validation_records, p.epochs, p.best_epoch
+                        p.model_version,
+                        p.training_records,
+                        p.validation_records,
+                        p.epochs,
+                        p.best_epoch
                     );
                     let private = privacy_lines(&p).map_err(|e| {
-                        CliError::Failed(format!("{line}\nour own service says of the privacy what cannot be: {e}"))
+                        CliError::Failed(format!(
+                            "{line}\nour own service says of the privacy what cannot be: {e}"
+                        ))
                     })?;
-                    return writeln!(std::io::stdout(), "{line}{private}").map_err(CliError::failed);
+                    return writeln!(std::io::stdout(), "{line}{private}")
+                        .map_err(CliError::failed);
                 }
                 None => {}
             }
@@ -129,7 +147,7 @@ impl TrainArgs {
     }
 }
 
-/// A line for each party that trained with privacy.
+/// Returns a line for each party that trained with privacy.
 fn privacy_lines(published: &pb::TrainingPublished) -> Result<String, WireError> {
     let mut lines = String::new();
     for pb::training_published::PartyPrivacy { party, privacy } in &published.privacy {
@@ -144,7 +162,7 @@ impl PredictArgs {
         let settings = ClientSettings::read(&self.config).map_err(CliError::input)?;
         let ids = read_ids(&self.ids)?;
         let mut client = connect(&settings)?;
-        // Of this run alone: the same command again is another request.
+        // A new name for each run, so that the same command again is another request.
         let name = format!("predict-{:016x}", rand::random_range(0..=u64::MAX));
         let mut rows = Vec::new();
         let mut failed: BTreeMap<i32, usize> = BTreeMap::new();
@@ -152,9 +170,11 @@ impl PredictArgs {
         let (mut from, mut records) = (0, FIRST_RECORDS);
         while from < ids.len() {
             let chunk = ids.slice(from, from + records);
-            // With a name the service asks again where a coordinator stops under the call, at no cost.
+            // With a request id the service asks again, at no cost, if a coordinator stops during
+            // the call.
             let request_id = format!("{name}/{from}");
-            let answer = client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), request_id }).await;
+            let answer =
+                client.predict(pb::ScoreRequest { ids: Some((&chunk).into()), request_id }).await;
             let answer = answer.map_err(|s| failure(&settings.service, &s))?.into_inner();
             let wrong = |e| CliError::Failed(format!("our own service answered with {e}"));
             if *model.get_or_insert_with(|| answer.model_version.clone()) != answer.model_version {
@@ -165,22 +185,38 @@ impl PredictArgs {
             let ok = select_ok(&answer.row_status, chunk.len()).map_err(wrong)?;
             let refused = answer.row_status.iter().filter(|s| **s != RowStatus::Ok as i32);
             refused.for_each(|status| *failed.entry(*status).or_default() += 1);
-            let released = ReleasedScores::from_wire(answer.release.as_ref(), ok.len(), answer.class_names.len());
-            write_rows(&mut rows, from == 0, &answer.class_names, &chunk.select(&ok), &released.map_err(wrong)?)
-                .map_err(CliError::failed)?;
+            let released = ReleasedScores::from_wire(
+                answer.release.as_ref(),
+                ok.len(),
+                answer.class_names.len(),
+            );
+            write_rows(
+                &mut rows,
+                from == 0,
+                &answer.class_names,
+                &chunk.select(&ok),
+                &released.map_err(wrong)?,
+            )
+            .map_err(CliError::failed)?;
             from += chunk.len();
         }
         if self.out.as_os_str() == "-" {
             let mut out = BufWriter::new(std::io::stdout().lock());
             out.write_all(&rows).and_then(|()| out.flush()).map_err(CliError::failed)?;
         } else {
-            vfl_shared::files::write_atomic(&self.out, &rows, true)
-                .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", self.out.display())))?;
+            vfl_shared::files::write_atomic(&self.out, &rows, true).map_err(|e| {
+                CliError::Failed(format!("cannot write {}: {e}", self.out.display()))
+            })?;
         }
         let mut scored = ids.len();
         for (status, records) in failed {
-            let why = RowStatus::try_from(status).map_or("for a reason that this version does not know", why_not);
-            let _ = writeln!(std::io::stderr(), "{records} of {} records could not be scored: {why}", ids.len());
+            let why = RowStatus::try_from(status)
+                .map_or("for a reason that this version does not know", why_not);
+            let _ = writeln!(
+                std::io::stderr(),
+                "{records} of {} records could not be scored: {why}",
+                ids.len()
+            );
             scored -= records;
         }
         match scored {
@@ -192,14 +228,18 @@ impl PredictArgs {
     }
 }
 
-/// Why a record was not scored.
+/// Returns the reason why a record was not scored.
 fn why_not(status: RowStatus) -> &'static str {
     match status {
         RowStatus::NotFound => "a party does not hold them",
         RowStatus::TrainingRecord => "they were used in training",
         RowStatus::NotInSession => "they are not part of the audit session",
-        RowStatus::ShareChanged => "they were asked for before with another logit share, which is the one that counts",
-        RowStatus::BudgetSpent => "the coordinator's budget of queries or of bits about them is spent",
+        RowStatus::ShareChanged => {
+            "they were asked for before with another logit share, which is the one that counts"
+        }
+        RowStatus::BudgetSpent => {
+            "the coordinator's budget of queries or of bits about them is spent"
+        }
         RowStatus::ModelBudgetSpent => {
             "they were answered under as many models as the coordinator allows; its operator may approve this version"
         }
@@ -214,7 +254,7 @@ fn write_rows(
     ids: &RecordIds,
     released: &ReleasedScores,
 ) -> std::io::Result<()> {
-    // A vector in memory takes every write; csv quotes what needs it.
+    // Writing to a vector in memory cannot fail. csv quotes the fields that need it.
     let mut csv = csv::Writer::from_writer(out);
     match released {
         ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
@@ -222,7 +262,9 @@ fn write_rows(
                 csv.write_record(std::iter::once("id").chain(classes.iter().map(String::as_str)))?;
             }
             for (id, column) in ids.iter().zip(m.column_iter()) {
-                csv.write_record(std::iter::once(id.to_owned()).chain(column.iter().map(f64::to_string)))?;
+                csv.write_record(
+                    std::iter::once(id.to_owned()).chain(column.iter().map(f64::to_string)),
+                )?;
             }
         }
         ReleasedScores::Ciphertexts(m) => {
@@ -230,7 +272,9 @@ fn write_rows(
                 csv.write_record(std::iter::once("id").chain(classes.iter().map(String::as_str)))?;
             }
             for (id, column) in ids.iter().zip(m.column_iter()) {
-                csv.write_record(std::iter::once(id.to_owned()).chain(column.iter().map(u64::to_string)))?;
+                csv.write_record(
+                    std::iter::once(id.to_owned()).chain(column.iter().map(u64::to_string)),
+                )?;
             }
         }
         ReleasedScores::Labels { labels, .. } => {

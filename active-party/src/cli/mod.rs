@@ -7,7 +7,8 @@ mod publish;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use vfl_shared::cli::{
-    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ReplaceRulesArgs, ServeArgs,
+    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs,
+    ReplaceRulesArgs, ServeArgs,
 };
 use vfl_shared::config::ConfigFile;
 use vfl_stores::cli::{LoadArgs, SchemaArgs};
@@ -59,7 +60,7 @@ enum Command {
     Check(CheckArgs),
     /// Find out which records a passive party holds too, through the running service.
     Align(AlignArgs),
-    /// List the alignments that began here, whether or not anything came of them.
+    /// List the alignments that began here, including those that failed.
     Alignments(AlignmentsArgs),
     /// Have a model trained and published, through the running service.
     Train(TrainArgs),
@@ -67,7 +68,8 @@ enum Command {
     ImportParameters(ImportArgs),
     /// Put the parameters in service that all parties have imported, through the running service.
     Publish(PublishArgs),
-    /// Write this party's parameters of a model to a file: safetensors as PyTorch reads them, or JSON.
+    /// Write this party's parameters of a model to a file: safetensors as PyTorch reads them, or
+    /// JSON.
     ExportParameters(ExportArgs),
     /// Score records by id, through the running service.
     Predict(PredictArgs),
@@ -84,7 +86,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Carries the command out.
+    /// Runs the command.
     ///
     /// # Errors
     /// [`CliError`] with the exit code.
@@ -95,7 +97,8 @@ impl Cli {
             Command::Serve(args) => args.serve(crate::service::run).await,
             Command::Schema(args) => args.run(),
             Command::LoadFeatures(args) => {
-                args.run(|path| ConfigFile::<ConfigValues>::read(path).map(|file| file.values.data)).await
+                args.run(|path| ConfigFile::<ConfigValues>::read(path).map(|file| file.values.data))
+                    .await
             }
             Command::Check(args) => args.run::<Settings>().await,
             Command::Align(args) => args.run().await,
@@ -104,7 +107,12 @@ impl Cli {
             Command::ImportParameters(args) => args.run(),
             Command::Publish(args) => args.run().await,
             Command::ExportParameters(args) => args.run::<Settings>(|settings, _| {
-                settings.features.schema().label().map(|label| label.classes.clone()).unwrap_or_default()
+                settings
+                    .features
+                    .schema()
+                    .label()
+                    .map(|label| label.classes.clone())
+                    .unwrap_or_default()
             }),
             Command::Predict(args) => args.run().await,
             Command::Attack(args) => args.run(),

@@ -1,4 +1,5 @@
-//! `import-parameters` and `publish`: a model that was trained elsewhere, put in service without any training.
+//! `import-parameters` and `publish`: put a model that was trained elsewhere in service, without
+//! any training.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use vfl_shared::rpc::pb;
 use super::client::{connect, failure, read_ids};
 use crate::config::{ClientSettings, Settings};
 
-/// `active-party import-parameters`
+/// The arguments of `active-party import-parameters`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -49,7 +50,7 @@ pub struct ImportArgs {
     json: bool,
 }
 
-/// `active-party publish`
+/// The arguments of `active-party publish`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -62,8 +63,8 @@ pub struct PublishArgs {
     /// The config file of the running service (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// A file with the ids of the records that the training elsewhere used, one a line: they are not served by default, as
-    /// after a training here.
+    /// A file with the ids of the records that the training elsewhere used, one a line: they are
+    /// not served by default, as after a training here.
     #[arg(long, value_name = "FILE")]
     training_ids: Option<PathBuf>,
     /// Print JSON in place of the lines.
@@ -75,7 +76,8 @@ impl ImportArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (_, settings) = Settings::read(&self.config).map_err(CliError::input)?;
         let schema = settings.features.schema();
-        let names: Vec<String> = schema.features().iter().map(|feature| feature.name.clone()).collect();
+        let names: Vec<String> =
+            schema.features().iter().map(|feature| feature.name.clone()).collect();
         let classes = schema.label().map(|label| label.classes.clone()).unwrap_or_default();
         let name = settings.credentials.identity().name();
         let imported = import_parameters(Importing {
@@ -106,8 +108,11 @@ impl PublishArgs {
         let ids = self.training_ids.as_deref().map(read_ids).transpose()?;
         let request = pb::PublishJobRequest { training_ids: ids.as_ref().map(Into::into) };
         let mut client = connect(&settings)?;
-        let answer = client.publish(request).await.map_err(|s| failure(&settings.service, &s))?.into_inner();
-        let published = answer.published.ok_or_else(|| CliError::failed("our own service answered without a model"))?;
+        let answer =
+            client.publish(request).await.map_err(|s| failure(&settings.service, &s))?.into_inner();
+        let published = answer
+            .published
+            .ok_or_else(|| CliError::failed("our own service answered without a model"))?;
         let (version, records) = (&published.model_version, published.training_records);
         let said = if self.json {
             let unknown = answer.unknown_training_ids;
@@ -119,7 +124,9 @@ impl PublishArgs {
             })
             .to_string()
         } else {
-            format!("model {version} is in service: imported, not trained here; {records} training ids given")
+            format!(
+                "model {version} is in service: imported, not trained here; {records} training ids given"
+            )
         };
         writeln!(std::io::stdout(), "{said}").map_err(CliError::failed)?;
         let warning = match (records, answer.unknown_training_ids) {

@@ -1,18 +1,18 @@
-//! Tensors of texts as bytes: each element is its length in 4 bytes, little-endian, then its UTF-8.
+//! Text tensors as bytes: each element is its length in 4 bytes, little-endian, then its UTF-8.
 
 use vfl_shared::rpc::Refusal;
 
-/// Splits a tensor into its elements, which stay where they are.
+/// Splits a tensor into its elements, without a copy.
 ///
 /// # Errors
 /// INVALID_ARGUMENT unless there are exactly `count` elements.
 pub(super) fn split(mut tensor: &[u8], count: usize) -> Result<Vec<&[u8]>, Refusal> {
-    // What is missing does not take memory: an element has 4 bytes at least.
+    // A wrong count reserves no memory: an element has 4 bytes at least.
     let mut elements = Vec::with_capacity(count.min(tensor.len() / 4));
     while !tensor.is_empty() {
-        let found = tensor
-            .split_first_chunk()
-            .and_then(|(length, rest)| rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?));
+        let found = tensor.split_first_chunk().and_then(|(length, rest)| {
+            rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
+        });
         let Some((element, rest)) = found else {
             return Err(Refusal::invalid(format!(
                 "the tensor `ids` ends in the middle of element {}: each is its length in 4 bytes, little-endian, then the id",
@@ -20,7 +20,9 @@ pub(super) fn split(mut tensor: &[u8], count: usize) -> Result<Vec<&[u8]>, Refus
             )));
         };
         if elements.len() == count {
-            return Err(Refusal::invalid(format!("the tensor `ids` has more elements than its shape says, {count}")));
+            return Err(Refusal::invalid(format!(
+                "the tensor `ids` has more elements than its shape says, {count}"
+            )));
         }
         elements.push(element);
         tensor = rest;
@@ -28,11 +30,12 @@ pub(super) fn split(mut tensor: &[u8], count: usize) -> Result<Vec<&[u8]>, Refus
     if elements.len() == count {
         return Ok(elements);
     }
-    let message = format!("the tensor `ids` has {} elements, its shape says {count}", elements.len());
+    let message =
+        format!("the tensor `ids` has {} elements, its shape says {count}", elements.len());
     Err(Refusal::invalid(message))
 }
 
-/// Puts elements together.
+/// Joins elements to a tensor.
 pub(super) fn join<'a>(elements: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let mut tensor = Vec::new();
     for element in elements {

@@ -1,4 +1,5 @@
-//! The Open Inference Protocol, version 2: another face of `Predict`, for clients of KServe and Triton.
+//! The Open Inference Protocol, version 2: a second interface to `Predict`, for clients of KServe
+//! and Triton.
 
 mod elements;
 mod output;

@@ -7,30 +7,32 @@ use vfl_shared::types::{ReleasedScores, RowStatus};
 use super::elements::join;
 use crate::scoring::{ModelDescription, Scored};
 
-/// What stands around the tensors of an answer, at most: names, shapes, the request id.
+/// The most bytes around the tensors of an answer: names, shapes, the request id.
 const AROUND: u64 = 4096;
-/// Ciphertexts are below this, so that a double holds each exactly.
+/// The bound of ciphertexts. A double holds every integer below it exactly.
 const EXACT: u64 = 1 << 53;
 
-/// A tensor that can be asked for.
+/// A tensor that a client can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
-    /// FP64 [n, classes]. NaN, in all classes, where no score is released: any other number could be taken for one.
+    /// FP64 [n, classes]. NaN, in all classes, if no score is released: any other number could be
+    /// taken for one.
     Scores,
-    /// BYTES [n]: the class with the largest released score, or the label that is released. Empty where nothing is: no class has an empty
-    /// name.
+    /// BYTES [n]: the class with the largest released score, or the released label. Empty if
+    /// nothing is released: no class has an empty name.
     Label,
-    /// BYTES [n]: what became of each record, `ok` where it was scored.
+    /// BYTES [n]: the status of each record, `ok` if it was scored.
     RowStatus,
     /// BYTES [classes], in the order of the scores.
     ClassNames,
 }
 
 impl Output {
-    /// All, in the order of an answer.
-    pub(super) const ALL: [Self; 4] = [Self::Scores, Self::Label, Self::RowStatus, Self::ClassNames];
+    /// All outputs, in the order of an answer.
+    pub(super) const ALL: [Self; 4] =
+        [Self::Scores, Self::Label, Self::RowStatus, Self::ClassNames];
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Scores => "scores",
@@ -40,7 +42,7 @@ impl Output {
         }
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub(super) fn datatype(self) -> &'static str {
         match self {
             Self::Scores => "FP64",
@@ -48,7 +50,7 @@ impl Output {
         }
     }
 
-    /// Its shape for so many records and classes.
+    /// Returns the shape for so many records and classes.
     pub(super) fn shape(self, records: i64, classes: usize) -> Vec<i64> {
         match self {
             Self::Scores => vec![records, classes as i64],
@@ -57,25 +59,30 @@ impl Output {
         }
     }
 
-    /// The most bytes it takes for so many records.
+    /// Returns the most bytes that the tensor takes for so many records.
     fn bytes(self, records: usize, classes: &[String]) -> u64 {
-        let longest = |texts: &mut dyn Iterator<Item = usize>| 4 + texts.max().unwrap_or_default() as u64;
+        let longest =
+            |texts: &mut dyn Iterator<Item = usize>| 4 + texts.max().unwrap_or_default() as u64;
         let (n, k) = (records as u64, classes.len() as u64);
         match self {
             Self::Scores => n.saturating_mul(k).saturating_mul(8),
             Self::Label => n.saturating_mul(longest(&mut classes.iter().map(String::len))),
-            Self::RowStatus => {
-                n.saturating_mul(longest(&mut RowStatus::ALL.iter().map(|status| status.as_str().len())))
-            }
+            Self::RowStatus => n.saturating_mul(longest(
+                &mut RowStatus::ALL.iter().map(|status| status.as_str().len()),
+            )),
             Self::ClassNames => classes.iter().map(|name| 4 + name.len() as u64).sum(),
         }
     }
 
-    /// Its bytes, row by row, little-endian.
+    /// Returns the bytes of the tensor, row by row, little-endian.
     ///
     /// # Errors
     /// INTERNAL for a ciphertext that no double holds exactly.
-    pub(super) fn tensor(self, model: &ModelDescription, scored: &Scored) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn tensor(
+        self,
+        model: &ModelDescription,
+        scored: &Scored,
+    ) -> Result<Vec<u8>, Refusal> {
         let classes = &model.class_names;
         let text = |class: u32| classes.get(class as usize).map_or("", String::as_str);
         Ok(match self {
@@ -94,12 +101,19 @@ impl Output {
     }
 }
 
-/// Refuses, before anything is asked or spent, a question whose answer would be larger than a message.
+/// Refuses a request whose answer would be larger than a message, before anything is asked or
+/// spent.
 ///
 /// # Errors
-/// INVALID_ARGUMENT.
-pub(super) fn check_room(outputs: &[Output], records: usize, classes: &[String]) -> Result<(), Refusal> {
-    let bytes = outputs.iter().fold(AROUND, |sum, output| sum.saturating_add(output.bytes(records, classes)));
+/// INVALID_ARGUMENT if the answer may be too large.
+pub(super) fn check_room(
+    outputs: &[Output],
+    records: usize,
+    classes: &[String],
+) -> Result<(), Refusal> {
+    let bytes = outputs
+        .iter()
+        .fold(AROUND, |sum, output| sum.saturating_add(output.bytes(records, classes)));
     if bytes <= MAX_MESSAGE_BYTES as u64 {
         return Ok(());
     }
@@ -108,7 +122,7 @@ pub(super) fn check_room(outputs: &[Output], records: usize, classes: &[String])
     )))
 }
 
-/// The kind of a release in a word.
+/// Returns the kind of a release in a word.
 pub(super) fn kind(released: &ReleasedScores) -> &'static str {
     match released {
         ReleasedScores::Probabilities(_) => "probabilities",
@@ -120,18 +134,23 @@ pub(super) fn kind(released: &ReleasedScores) -> &'static str {
 
 fn scores(scored: &Scored, classes: usize) -> Result<Vec<u8>, Refusal> {
     let exact = |c: u64| {
-        let fault = "the coordinator released a ciphertext of more than 53 bits, which no double holds";
+        let fault =
+            "the coordinator released a ciphertext of more than 53 bits, which no double holds";
         if c < EXACT { Ok(c as f64) } else { Err(Refusal::internal(fault)) }
     };
     match &scored.released {
-        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => rows(scored, classes, m, Ok),
+        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
+            rows(scored, classes, m, Ok)
+        }
         ReleasedScores::Ciphertexts(m) => rows(scored, classes, m, exact),
-        // A label is no score, and 1 beside zeros would look like one.
-        ReleasedScores::Labels { .. } => rows(scored, classes, &DMatrix::<f64>::from_element(classes, 0, 0.0), Ok),
+        // A label is not a score, and a 1 among zeros would look like one.
+        ReleasedScores::Labels { .. } => {
+            rows(scored, classes, &DMatrix::<f64>::from_element(classes, 0, 0.0), Ok)
+        }
     }
 }
 
-/// A row for each record, of NaN where `released` (k × n) has none.
+/// Returns a row for each record. It is NaN if `released` (k × n) has no score of the record.
 fn rows<T: nalgebra::Scalar + Copy>(
     scored: &Scored,
     classes: usize,
@@ -175,7 +194,8 @@ mod tests {
     }
 
     fn of(released: ReleasedScores) -> Scored {
-        let row_status = vec![RowStatus::Ok, RowStatus::TrainingRecord, RowStatus::Ok, RowStatus::NotFound];
+        let row_status =
+            vec![RowStatus::Ok, RowStatus::TrainingRecord, RowStatus::Ok, RowStatus::NotFound];
         Scored { row_status, released }
     }
 
@@ -205,7 +225,9 @@ mod tests {
     #[test]
     fn ciphertexts_are_exact_or_refused() {
         let model = model(&["no", "yes"]);
-        let with = |c: u64| of(ReleasedScores::Ciphertexts(DMatrix::from_column_slice(2, 2, &[c, 1, 2, 3])));
+        let with = |c: u64| {
+            of(ReleasedScores::Ciphertexts(DMatrix::from_column_slice(2, 2, &[c, 1, 2, 3])))
+        };
         let scores = doubles(&Output::Scores.tensor(&model, &with(EXACT - 1)).unwrap());
         assert_eq!(scores[0] as u64, EXACT - 1);
         assert!(Output::Scores.tensor(&model, &with(EXACT)).is_err());

@@ -1,4 +1,5 @@
-//! Keeps the health of the inference service: it follows the coordinator and the model in service.
+//! Keeps the health status of the inference service, which follows the coordinator and the model in
+//! service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +9,12 @@ use vfl_shared::service::Health;
 
 use crate::predict::Predictor;
 
-/// The service as `grpc.health.v1` names it.
+/// The service's name in `grpc.health.v1`.
 const SERVICE: &str = "inference.GRPCInferenceService";
-/// How often the coordinator is asked. One small message each time.
+/// The interval between calls to the coordinator, each of one small message.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Says whether a model can be asked, until the service stops.
+/// Reports, until the service stops, if there is a model that can be asked.
 pub(crate) async fn follow(predictor: Arc<Predictor>, health: Health, stop: CancellationToken) {
     health.set(SERVICE, false).await;
     let mut before = false;

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 use vfl_shared::monitoring::traces::Context;
-use vfl_shared::rpc::pb::inference::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
+use vfl_shared::rpc::pb::inference::grpc_inference_service_server::{
+    GrpcInferenceService, GrpcInferenceServiceServer,
+};
 use vfl_shared::rpc::pb::inference::{
-    ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest,
-    ModelReadyResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse,
-    ServerReadyRequest, ServerReadyResponse,
+    ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse,
+    ModelReadyRequest, ModelReadyResponse, ServerLiveRequest, ServerLiveResponse,
+    ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
 };
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind};
 use vfl_shared::service::caller;
@@ -19,13 +21,13 @@ use super::wire::{Asked, answer, metadata, server};
 use crate::predict::Predictor;
 use crate::scoring::ModelDescription;
 
-/// The service. Every call is for this party's own clients.
+/// The service of the Open Inference Protocol. Every call is for this party's own clients.
 pub(crate) struct Inference {
     predictor: Arc<Predictor>,
 }
 
 impl Inference {
-    /// The service over a predictor.
+    /// Creates the gRPC service over a predictor.
     pub(crate) fn serve(predictor: Arc<Predictor>) -> GrpcInferenceServiceServer<Self> {
         GrpcInferenceServiceServer::new(Self { predictor })
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -37,20 +39,29 @@ fn named(name: &str) -> Result<(), Refusal> {
     if name == MODEL {
         return Ok(());
     }
-    Err(Refusal::new(RefusalKind::NotFound, format!("there is no model of that name; the one model is `{MODEL}`")))
+    Err(Refusal::new(
+        RefusalKind::NotFound,
+        format!("there is no model of that name; the one model is `{MODEL}`"),
+    ))
 }
 
 fn in_service(version: &str, model: &ModelDescription) -> Result<(), Refusal> {
     if version.is_empty() || version == model.version.as_str() {
         return Ok(());
     }
-    let message = format!("that version is not in service; `{}` is, and an empty version means it", model.version);
+    let message = format!(
+        "that version is not in service; `{}` is, and an empty version means it",
+        model.version
+    );
     Err(Refusal::precondition(message))
 }
 
 #[tonic::async_trait]
 impl GrpcInferenceService for Inference {
-    async fn server_live(&self, request: Request<ServerLiveRequest>) -> Result<Response<ServerLiveResponse>, Status> {
+    async fn server_live(
+        &self,
+        request: Request<ServerLiveRequest>,
+    ) -> Result<Response<ServerLiveResponse>, Status> {
         self.predictor.own(&caller(&request)?)?;
         Ok(Response::new(ServerLiveResponse { live: true }))
     }
@@ -64,7 +75,10 @@ impl GrpcInferenceService for Inference {
         Ok(Response::new(ServerReadyResponse { ready }))
     }
 
-    async fn model_ready(&self, request: Request<ModelReadyRequest>) -> Result<Response<ModelReadyResponse>, Status> {
+    async fn model_ready(
+        &self,
+        request: Request<ModelReadyRequest>,
+    ) -> Result<Response<ModelReadyResponse>, Status> {
         self.predictor.own(&caller(&request)?)?;
         let ModelReadyRequest { name, version } = request.into_inner();
         named(&name)?;
@@ -93,7 +107,10 @@ impl GrpcInferenceService for Inference {
         Ok(Response::new(metadata(&model)))
     }
 
-    async fn model_infer(&self, request: Request<ModelInferRequest>) -> Result<Response<ModelInferResponse>, Status> {
+    async fn model_infer(
+        &self,
+        request: Request<ModelInferRequest>,
+    ) -> Result<Response<ModelInferResponse>, Status> {
         self.predictor.own(&caller(&request)?)?;
         let parent = Context::of(request.metadata());
         let work = async {

@@ -1,12 +1,15 @@
-//! Messages of the Open Inference Protocol, to what is asked and from what is answered.
+//! Converts messages of the Open Inference Protocol to requests, and answers to messages.
 
 use vfl_shared::rpc::Refusal;
 use vfl_shared::rpc::pb::inference::infer_parameter::ParameterChoice;
-use vfl_shared::rpc::pb::inference::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
+use vfl_shared::rpc::pb::inference::model_infer_request::{
+    InferInputTensor, InferRequestedOutputTensor,
+};
 use vfl_shared::rpc::pb::inference::model_infer_response::InferOutputTensor;
 use vfl_shared::rpc::pb::inference::model_metadata_response::TensorMetadata;
 use vfl_shared::rpc::pb::inference::{
-    InferParameter, ModelInferRequest, ModelInferResponse, ModelMetadataResponse, ServerMetadataResponse,
+    InferParameter, ModelInferRequest, ModelInferResponse, ModelMetadataResponse,
+    ServerMetadataResponse,
 };
 use vfl_shared::types::RecordIds;
 
@@ -19,18 +22,17 @@ use crate::scoring::{ModelDescription, Scored};
 /// The one input: record ids, BYTES [n].
 const INPUT: &str = "ids";
 
-/// A question, checked as far as it can be without the model.
+/// A request, checked as far as possible without the model.
 #[derive(Debug)]
 pub(super) struct Asked {
     /// The model's name.
     pub(super) model: String,
-    /// Its version; empty: the one in service.
+    /// The version of the model; empty for the one in service.
     pub(super) version: String,
-    /// The client's name for the request; empty: none.
+    /// The client's name for the request; empty for none.
     pub(super) id: String,
-    /// The records.
     pub(super) ids: RecordIds,
-    /// What is to be answered.
+    /// The tensors to answer with.
     pub(super) outputs: Vec<Output>,
 }
 
@@ -40,7 +42,8 @@ impl TryFrom<ModelInferRequest> for Asked {
     fn try_from(request: ModelInferRequest) -> Result<Self, Refusal> {
         no_parameter("the request", request.parameters.keys())?;
         let [input] = &request.inputs[..] else {
-            let message = format!("a request has one input, `{INPUT}`; {} came", request.inputs.len());
+            let message =
+                format!("a request has one input, `{INPUT}`; {} came", request.inputs.len());
             return Err(Refusal::invalid(message));
         };
         let ids = ids(input, &request.raw_input_contents)?;
@@ -52,37 +55,57 @@ impl TryFrom<ModelInferRequest> for Asked {
 
 fn ids(input: &InferInputTensor, raw: &[bytes::Bytes]) -> Result<RecordIds, Refusal> {
     if input.name != INPUT {
-        return Err(Refusal::invalid(format!("there is no input {}; the one input is `{INPUT}`", quoted(&input.name))));
+        return Err(Refusal::invalid(format!(
+            "there is no input {}; the one input is `{INPUT}`",
+            quoted(&input.name)
+        )));
     }
     no_parameter("the input `ids`", input.parameters.keys())?;
     if input.datatype != "BYTES" {
         let came = quoted(&input.datatype);
-        return Err(Refusal::invalid(format!("the input `{INPUT}` has the datatype BYTES, not {came}")));
+        return Err(Refusal::invalid(format!(
+            "the input `{INPUT}` has the datatype BYTES, not {came}"
+        )));
     }
     let [n] = input.shape[..] else {
         let came = input.shape.len();
-        return Err(Refusal::invalid(format!("the input `{INPUT}` has one dimension, [n]; {came} came")));
+        return Err(Refusal::invalid(format!(
+            "the input `{INPUT}` has one dimension, [n]; {came} came"
+        )));
     };
-    let n = usize::try_from(n).map_err(|_| Refusal::invalid(format!("the input `{INPUT}` has a negative shape")))?;
+    let n = usize::try_from(n)
+        .map_err(|_| Refusal::invalid(format!("the input `{INPUT}` has a negative shape")))?;
     check_count(n)?;
-    let contents = input.contents.as_ref().map(|contents| &contents.bytes_contents[..]).unwrap_or_default();
+    let contents =
+        input.contents.as_ref().map(|contents| &contents.bytes_contents[..]).unwrap_or_default();
     let elements = match (contents, raw) {
-        ([], []) => return Err(Refusal::invalid("no ids came: fill `bytes_contents` or `raw_input_contents`")),
+        ([], []) => {
+            return Err(Refusal::invalid(
+                "no ids came: fill `bytes_contents` or `raw_input_contents`",
+            ));
+        }
         ([], [raw]) => split(raw, n)?,
         (contents, []) if contents.len() == n => contents.iter().map(|id| &id[..]).collect(),
         (contents, []) => {
-            let message = format!("the tensor `{INPUT}` has {} elements, its shape says {n}", contents.len());
+            let message =
+                format!("the tensor `{INPUT}` has {} elements, its shape says {n}", contents.len());
             return Err(Refusal::invalid(message));
         }
         ([], _) => {
-            return Err(Refusal::invalid("there is one input, and `raw_input_contents` has more than one tensor"));
+            return Err(Refusal::invalid(
+                "there is one input, and `raw_input_contents` has more than one tensor",
+            ));
         }
-        _ => return Err(Refusal::invalid("ids came both in `contents` and in `raw_input_contents`")),
+        _ => {
+            return Err(Refusal::invalid("ids came both in `contents` and in `raw_input_contents`"));
+        }
     };
     let text = |(at, id)| {
-        std::str::from_utf8(id).map_err(|_| Refusal::invalid(format!("record id at position {at} is not UTF-8")))
+        std::str::from_utf8(id)
+            .map_err(|_| Refusal::invalid(format!("record id at position {at} is not UTF-8")))
     };
-    let texts = elements.into_iter().enumerate().map(text).collect::<Result<Vec<&str>, Refusal>>()?;
+    let texts =
+        elements.into_iter().enumerate().map(text).collect::<Result<Vec<&str>, Refusal>>()?;
     RecordIds::new(texts).map_err(|e| Refusal::invalid(e.to_string()))
 }
 
@@ -96,31 +119,44 @@ fn outputs(requested: &[InferRequestedOutputTensor]) -> Result<Vec<Output>, Refu
         };
         no_parameter("an output", output.parameters.keys())?;
         if outputs.contains(&known) {
-            return Err(Refusal::invalid(format!("the output `{}` is asked for twice", known.name())));
+            return Err(Refusal::invalid(format!(
+                "the output `{}` is asked for twice",
+                known.name()
+            )));
         }
         outputs.push(known);
     }
     Ok(if outputs.is_empty() { Output::ALL.to_vec() } else { outputs })
 }
 
-/// A parameter that is skipped would promise what is not kept: a time-out, a priority, shared memory.
-fn no_parameter<'a>(what: &str, mut names: impl Iterator<Item = &'a String>) -> Result<(), Refusal> {
+/// Refuses any parameter. To ignore one would break its promise: a time-out, a priority, shared
+/// memory.
+fn no_parameter<'a>(
+    what: &str,
+    mut names: impl Iterator<Item = &'a String>,
+) -> Result<(), Refusal> {
     match names.next() {
-        Some(name) => Err(Refusal::invalid(format!("{what} takes no parameter; {} came", quoted(name)))),
+        Some(name) => {
+            Err(Refusal::invalid(format!("{what} takes no parameter; {} came", quoted(name))))
+        }
         None => Ok(()),
     }
 }
 
-/// What came, cut.
+/// Quotes a text of the request, cut to 100 characters.
 fn quoted(text: &str) -> String {
     format!("{:?}", text.chars().take(100).collect::<String>())
 }
 
-/// The answer to a question.
+/// Builds the answer to a request.
 ///
 /// # Errors
-/// INTERNAL for scores that have no such form.
-pub(super) fn answer(asked: Asked, model: &ModelDescription, scored: &Scored) -> Result<ModelInferResponse, Refusal> {
+/// INTERNAL for scores that the protocol cannot carry exactly.
+pub(super) fn answer(
+    asked: Asked,
+    model: &ModelDescription,
+    scored: &Scored,
+) -> Result<ModelInferResponse, Refusal> {
     let (n, k) = (scored.row_status.len(), model.class_names.len());
     let tensor = |output: &Output| InferOutputTensor {
         name: output.name().to_owned(),
@@ -134,18 +170,19 @@ pub(super) fn answer(asked: Asked, model: &ModelDescription, scored: &Scored) ->
         model_version: model.version.as_str().to_owned(),
         outputs: asked.outputs.iter().map(tensor).collect(),
         raw_output_contents: asked.outputs.iter().map(bytes).collect::<Result<_, Refusal>>()?,
-        parameters: [("release".to_owned(), InferParameter { parameter_choice: Some(release) })].into(),
+        parameters: [("release".to_owned(), InferParameter { parameter_choice: Some(release) })]
+            .into(),
         id: asked.id,
     })
 }
 
-/// What is told of the program.
+/// Returns the metadata of the program.
 pub(super) fn server() -> ServerMetadataResponse {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     ServerMetadataResponse { name: MODEL.to_owned(), version, extensions: Vec::new() }
 }
 
-/// What is told of the model.
+/// Returns the metadata of the model.
 pub(super) fn metadata(model: &ModelDescription) -> ModelMetadataResponse {
     let any = -1;
     let output = |output: Output| TensorMetadata {
@@ -157,7 +194,11 @@ pub(super) fn metadata(model: &ModelDescription) -> ModelMetadataResponse {
         name: MODEL.to_owned(),
         versions: vec![model.version.as_str().to_owned()],
         platform: MODEL.to_owned(),
-        inputs: vec![TensorMetadata { name: INPUT.to_owned(), datatype: "BYTES".to_owned(), shape: vec![any] }],
+        inputs: vec![TensorMetadata {
+            name: INPUT.to_owned(),
+            datatype: "BYTES".to_owned(),
+            shape: vec![any],
+        }],
         outputs: Output::ALL.into_iter().map(output).collect(),
     }
 }
@@ -205,11 +246,12 @@ mod tests {
         ("priority".into(), InferParameter { parameter_choice: None })
     }
 
-    /// Statuses are those of the contract, in its words.
+    /// The statuses have the names of the contract.
     #[test]
     fn statuses_have_the_names_of_the_contract() {
         let names = RowStatus::ALL.map(|status| pb::RowStatus::from(status).as_str_name());
-        let words = RowStatus::ALL.map(|status| format!("ROW_STATUS_{}", status.as_str().to_uppercase()));
+        let words =
+            RowStatus::ALL.map(|status| format!("ROW_STATUS_{}", status.as_str().to_uppercase()));
         assert_eq!(names, words.each_ref().map(String::as_str));
         let known = (1..).map_while(|status| pb::RowStatus::try_from(status).ok()).count();
         assert_eq!(RowStatus::ALL.len(), known);
@@ -242,8 +284,16 @@ mod tests {
             (refused(|r| r.raw_input_contents.push(Bytes::new())), "more than one tensor"),
             (refused(|r| r.raw_input_contents.clear()), "no ids came"),
             (refused(|r| r.raw_input_contents = vec![join(["a", "a"]).into()]), "twice"),
-            (refused(|r| r.raw_input_contents = vec![join(["a", ""]).into()]), "position 1 is empty"),
-            (refused(|r| r.raw_input_contents[0] = Bytes::from_static(b"\x01\0\0\0\xff\0\0\0\0")), "not UTF-8"),
+            (
+                refused(|r| r.raw_input_contents = vec![join(["a", ""]).into()]),
+                "position 1 is empty",
+            ),
+            (
+                refused(|r| {
+                    r.raw_input_contents[0] = Bytes::from_static(b"\x01\0\0\0\xff\0\0\0\0")
+                }),
+                "not UTF-8",
+            ),
             (refused(|r| r.parameters.extend([parameter()])), "takes no parameter"),
             (refused(|r| r.inputs[0].parameters.extend([parameter()])), "`ids` takes no parameter"),
             (refused(|r| r.outputs.push(Default::default())), "no output \"\""),
@@ -254,12 +304,16 @@ mod tests {
 
     #[test]
     fn outputs_are_those_asked_for_in_their_order() {
-        let output = |name: &str| InferRequestedOutputTensor { name: name.into(), parameters: [].into() };
+        let output =
+            |name: &str| InferRequestedOutputTensor { name: name.into(), parameters: [].into() };
         let mut request = raw(&["a"]);
         request.outputs = vec![output("row_status"), output("scores")];
         assert_eq!(Asked::try_from(request).unwrap().outputs, [Output::RowStatus, Output::Scores]);
-        assert!(refused(|r| r.outputs = vec![output("scores"), output("scores")]).contains("twice"));
-        let classification = InferRequestedOutputTensor { parameters: [parameter()].into(), ..output("scores") };
+        assert!(
+            refused(|r| r.outputs = vec![output("scores"), output("scores")]).contains("twice")
+        );
+        let classification =
+            InferRequestedOutputTensor { parameters: [parameter()].into(), ..output("scores") };
         assert!(refused(|r| r.outputs = vec![classification]).contains("takes no parameter"));
     }
 }

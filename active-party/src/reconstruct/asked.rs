@@ -1,4 +1,4 @@
-//! What an auditor asks for, and the checks that make a job of it.
+//! An auditor's request, and the checks that make a job of it.
 
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
@@ -7,7 +7,7 @@ use super::job::{AuxiliaryIds, Job, Task};
 use super::limits;
 use crate::attack::{Method, Settings};
 
-/// What an auditor asks for.
+/// An auditor's request.
 pub(crate) struct Asked {
     /// The session that answers for the records; empty without one.
     pub(crate) audit_session: String,
@@ -17,26 +17,30 @@ pub(crate) struct Asked {
     pub(crate) ids: RecordIds,
     /// The attacks: one or more.
     pub(crate) attacks: Vec<(Method, Settings)>,
-    /// Seed of attacks that draw random numbers.
+    /// The seed of attacks that draw random numbers.
     pub(crate) seed: u64,
-    /// How often every record is asked for; 0 is once.
+    /// The number of times that every record is asked for; 0 means once.
     pub(crate) queries: u32,
     /// Records whose passive features this party knows.
     pub(crate) auxiliary_ids: RecordIds,
-    /// The session that answers for these; empty without them.
+    /// The session that answers for the auxiliary records; empty without them.
     pub(crate) auxiliary_session: String,
     /// Passive parties that lend their shares.
     pub(crate) colluders: Vec<PartyName>,
 }
 
 impl Asked {
-    /// Checks that it can be run.
+    /// Checks the request and turns it into a job.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT naming the field or the limit.
+    /// INVALID_ARGUMENT with the field or the limit.
     pub(crate) fn check(self) -> Result<Job, Refusal> {
-        let tasks: Vec<Task> = self.attacks.into_iter().map(|(method, settings)| Task::new(method, settings)).collect();
-        // Without a session the live service would be asked, on its budget and under its policy.
+        let tasks: Vec<Task> = self
+            .attacks
+            .into_iter()
+            .map(|(method, settings)| Task::new(method, settings))
+            .collect();
+        // Without a session, the live service would be asked, on its budget and under its policy.
         if self.audit_session.is_empty() && tasks.iter().any(|t| t.asks(self.ids.len()) > 0) {
             let message = "`audit_session` is missing: only `agnostic` with `observed` = 0 runs without a score";
             return Err(Refusal::invalid(message));

@@ -1,51 +1,49 @@
-//! What the auditor is told while attacks run.
+//! The events that the auditor receives while attacks run.
 
 use std::ops::Range;
 
 use super::supply::Ran;
 use crate::attack::{AttackError, Method};
 
-/// One piece of news.
+/// An event of a job.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// What is being done.
+    /// The progress of the job.
     Progress {
-        /// Stages that have ended.
+        /// The number of stages that have ended.
         done: u64,
-        /// All stages.
+        /// The number of all stages.
         total: u64,
         /// The stage that begins, in words.
         stage: String,
     },
-    /// What the release was worth to the active party.
+    /// The size and the accuracy of the release.
     Scores {
-        /// Rows released.
+        /// The number of released rows.
         rows: u64,
-        /// Share of them whose predicted class is the label, where that may be told.
+        /// The share of rows whose predicted class is the label, if it may be reported.
         accuracy: Option<f64>,
     },
     /// An attack has ended.
     Attacked(Box<Attacked>),
 }
 
-/// What one attack gave.
+/// The result of one attack.
 #[derive(Debug)]
 pub(crate) struct Attacked {
-    /// The attack.
     pub(crate) method: Method,
-    /// Whose features it is after.
+    /// The parties whose features are attacked.
     pub(crate) targets: Vec<Target>,
-    /// How many records with known passive features it was given.
+    /// The number of records with known passive features that the attack had.
     pub(crate) auxiliary_records: usize,
-    /// Its estimates, of all passive features, or why there are none.
+    /// The estimates of all passive features, or the reason why there are none.
     pub(crate) ended: Result<Ran, AttackError>,
 }
 
 /// A passive party that is attacked.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Its name.
     pub(crate) party: String,
-    /// Where its features are among those of all passive parties.
+    /// The range of its features among those of all passive parties.
     pub(crate) features: Range<usize>,
 }

@@ -1,10 +1,10 @@
-//! What of the help that a request names could be had.
+//! The side information that a request names, if it is available.
 
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use crate::attack::{AttackError, AuxiliaryRecords, Replacement};
 
-/// Records whose passive features this party knows, with what was released of them.
+/// Records whose passive features this party knows, with their released scores.
 #[derive(Clone)]
 pub(super) struct KnownRecords {
     pub(super) y: FeatureBlock,
@@ -13,16 +13,17 @@ pub(super) struct KnownRecords {
 }
 
 impl KnownRecords {
-    /// How many.
+    /// Returns the number of records.
     pub(super) fn len(&self) -> usize {
         self.released.records()
     }
 
-    /// The records as attacks take them.
+    /// Returns the records as attacks take them.
     pub(super) fn records(&self, floor: Replacement) -> Result<AuxiliaryRecords, AttackError> {
         AuxiliaryRecords::new(self.y.clone(), self.x.clone(), self.released.clone(), floor)
     }
 }
 
-/// What could be had, or why an attack that needs it does not run; `None` if nothing was asked for.
+/// Side information, or the reason why an attack that needs it does not run; `None` if the request
+/// names none.
 pub(super) type Had<T> = Option<Result<T, AttackError>>;

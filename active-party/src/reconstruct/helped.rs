@@ -1,5 +1,5 @@
-//! What the adversary has beside release and parameters: records whose passive features it knows already, and passive parties
-//! that lend it their logit shares.
+//! Fetches the adversary's side information: records whose passive features it knows already, and
+//! the logit shares that colluding passive parties lend it.
 
 use vfl_shared::data::FeatureStore;
 use vfl_shared::model::Combiner;
@@ -14,7 +14,8 @@ use crate::own_part;
 use crate::scoring::ModelDescription;
 
 impl Reconstructor {
-    /// The auxiliary records of a job: own features, known features, and the scores that their session gives.
+    /// Fetches the auxiliary records of a job: own features, known features, and the scores from
+    /// their session.
     pub(super) async fn auxiliary(
         &self,
         model: &ModelDescription,
@@ -26,9 +27,10 @@ impl Reconstructor {
             return Ok(None);
         }
         let Some(known) = &self.known else {
-            let reason =
-                "records whose passive features the active party knows, and its config names no `known_csv` in [audit]";
-            return Ok(Some(Err(AttackError::NotGranted { reason: format!("this attack needs {reason}") })));
+            let reason = "records whose passive features the active party knows, and its config names no `known_csv` in [audit]";
+            return Ok(Some(Err(AttackError::NotGranted {
+                reason: format!("this attack needs {reason}"),
+            })));
         };
         if known.schema().len() != target {
             return Err(Refusal::precondition(format!(
@@ -39,14 +41,16 @@ impl Reconstructor {
         }
         let n = ids.len();
         let absent = |missing: usize, what: &str| {
-            let message = format!("{} of the {n} auxiliary records are not in {what}", rough(missing));
+            let message =
+                format!("{} of the {n} auxiliary records are not in {what}", rough(missing));
             Refusal::new(RefusalKind::NotFound, message)
         };
         let unknown = ids.iter().filter(|id| known.position(id).is_none()).count();
         if unknown > 0 {
             return Err(absent(unknown, "`known_csv` of the active party"));
         }
-        let own = self.scorer.features.lookup(ids).await.map_err(|e| e.told("this active party"))?;
+        let own =
+            self.scorer.features.lookup(ids).await.map_err(|e| e.told("this active party"))?;
         if own.held.len() < n {
             return Err(absent(n - own.held.len(), "the active party's own data"));
         }
@@ -65,8 +69,12 @@ impl Reconstructor {
         Ok(Some(Ok(KnownRecords { y, x, released: scored.released })))
     }
 
-    /// The logit shares that the colluders of a job lend.
-    pub(super) async fn colluders(&self, model: &ModelDescription, job: &Job) -> Result<Had<Colluders>, Refusal> {
+    /// Fetches the logit shares that the colluders of a job lend.
+    pub(super) async fn colluders(
+        &self,
+        model: &ModelDescription,
+        job: &Job,
+    ) -> Result<Had<Colluders>, Refusal> {
         if job.colluders.is_empty() || !job.tasks.iter().any(|t| t.needs.colluders.wanted()) {
             return Ok(None);
         }
@@ -76,7 +84,9 @@ impl Reconstructor {
                           colluders' out of";
             return Ok(Some(Err(AttackError::NotGranted { reason: reason.to_owned() })));
         }
-        if let Some(stranger) = job.colluders.iter().find(|c| !parties.iter().any(|(name, _)| name == *c)) {
+        if let Some(stranger) =
+            job.colluders.iter().find(|c| !parties.iter().any(|(name, _)| name == *c))
+        {
             let names: Vec<&str> = parties.iter().map(|(name, _)| name.as_str()).collect();
             return Err(Refusal::invalid(format!(
                 "`colluders` names `{stranger}`, the model's passive parties are {}",
@@ -84,7 +94,8 @@ impl Reconstructor {
             )));
         }
         let k = model.class_names.len();
-        let mut found = Colluders { features: Vec::new(), shares: nalgebra::DMatrix::zeros(k, job.ids.len()) };
+        let mut found =
+            Colluders { features: Vec::new(), shares: nalgebra::DMatrix::zeros(k, job.ids.len()) };
         let refused = |reason| Ok(Some(Err(AttackError::NotGranted { reason })));
         for (name, features) in parties {
             let colludes = job.colluders.contains(name);
@@ -99,7 +110,9 @@ impl Reconstructor {
             };
             match party.lend_shares(&model.version, &job.ids, k).await? {
                 Ok(shares) => found.shares += shares,
-                Err(said) => return refused(format!("passive party `{name}` does not collude: {said}")),
+                Err(said) => {
+                    return refused(format!("passive party `{name}` does not collude: {said}"));
+                }
             }
         }
         Ok(Some(Ok(found)))
@@ -115,7 +128,9 @@ mod tests {
     #[test]
     fn auxiliary_records_have_a_session_and_are_not_under_attack() {
         let ids = |ids: &[&str]| RecordIds::new(ids).unwrap();
-        let check = |aux: &[&str], session: &str| AuxiliaryIds::new(ids(aux), session.into(), &ids(&["a", "b"]));
+        let check = |aux: &[&str], session: &str| {
+            AuxiliaryIds::new(ids(aux), session.into(), &ids(&["a", "b"]))
+        };
         assert!(check(&["c"], "s").is_ok() && check(&[], "").is_ok());
         for (aux, session, says) in [
             (&["c"][..], "", "`auxiliary_session`"),
@@ -123,7 +138,10 @@ mod tests {
             (&["c", "b"], "s", "some of the `auxiliary_ids` are among the records under attack"),
         ] {
             let refused = check(aux, session).err().unwrap();
-            assert!(refused.kind == RefusalKind::InvalidArgument && refused.message.contains(says), "{refused}");
+            assert!(
+                refused.kind == RefusalKind::InvalidArgument && refused.message.contains(says),
+                "{refused}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be run: the checked form of what an auditor asks for.
+//! A job: the checked form of an auditor's request.
 
 use std::collections::HashSet;
 
@@ -19,15 +19,16 @@ impl Task {
         Self { needs: method.build(&settings).needs(), method, settings }
     }
 
-    /// How many of the first of `records` records it needs the scores of.
+    /// Returns how many records the attack needs scores of: the first ones of `records`.
     pub(super) fn asks(&self, records: usize) -> usize {
-        // Guesses look at no score, but a session of theirs is one of records that were asked about: its summary and the accuracy are
-        // of these. Whoever asks with shares of its own choice asks honestly first.
+        // Guesses look at no score. But the summary and the accuracy of their session are about
+        // records that were asked about. An attack with shares of its own choice asks honestly
+        // first.
         let estimates = self.needs.labelled.wanted() && !self.needs.release.wanted();
         if estimates { self.needs.seen } else { records }
     }
 
-    /// The method that is run in the end: the base of one that wraps another.
+    /// Returns the method that is run in the end: the base of one that wraps another.
     pub(super) fn effective_method(&self) -> Method {
         self.method.base(&self.settings).unwrap_or(self.method)
     }
@@ -40,7 +41,7 @@ pub(crate) struct Job {
     pub(super) ids: RecordIds,
     pub(super) tasks: Vec<Task>,
     pub(super) seed: u64,
-    /// How often every record is asked for.
+    /// The number of times that every record is asked for.
     pub(super) queries: usize,
     /// Records whose passive features this party knows.
     pub(super) auxiliary: AuxiliaryIds,
@@ -56,11 +57,15 @@ pub(super) struct AuxiliaryIds {
 }
 
 impl AuxiliaryIds {
-    /// Checks what a request says of them; both may be empty.
+    /// Checks the auxiliary records of a request. Ids and session may both be empty.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where one is there without the other, or where a record is under attack itself.
-    pub(super) fn new(ids: RecordIds, session: String, targets: &RecordIds) -> Result<Self, Refusal> {
+    /// INVALID_ARGUMENT if only one of them is given, or if a record is under attack itself.
+    pub(super) fn new(
+        ids: RecordIds,
+        session: String,
+        targets: &RecordIds,
+    ) -> Result<Self, Refusal> {
         if ids.is_empty() != session.is_empty() {
             let message = "`auxiliary_ids` and `auxiliary_session` come together: the session that answers the records";
             return Err(Refusal::invalid(message));

@@ -1,4 +1,4 @@
-//! What one call may take of memory and time.
+//! The limits of memory and time of one call.
 
 use std::time::Duration;
 
@@ -19,13 +19,15 @@ const MAX_ROWS: usize = 2_500;
 /// The most questions about one record.
 const MAX_QUERIES: u32 = 1000;
 
-/// The most steps of gradient inversion over all records and attacks of one call: a minute or two of two cores.
+/// The most steps of gradient inversion over all records and attacks of one call: a minute or two
+/// of two cores.
 const MAX_DESCENT_STEPS: u64 = 1_000_000_000;
 
-/// Refuses more steps of gradient inversion than end in time, whether it runs by itself or as a base.
+/// Refuses more steps of gradient inversion than end in time, run by itself or as a base.
 pub(super) fn check_steps(tasks: &[Task], records: usize) -> Result<(), Refusal> {
     let descents = tasks.iter().filter(|t| t.effective_method() == Method::GradientInversion);
-    let steps: u64 = descents.map(|t| u64::from(GradientInversion::from(&t.settings).steps())).sum();
+    let steps: u64 =
+        descents.map(|t| u64::from(GradientInversion::from(&t.settings).steps())).sum();
     if steps.saturating_mul(records as u64) > MAX_DESCENT_STEPS {
         return Err(Refusal::invalid(format!(
             "{steps} `steps` of gradient_inversion on {records} records are more than {MAX_DESCENT_STEPS} in all; set fewer \
@@ -35,15 +37,17 @@ pub(super) fn check_steps(tasks: &[Task], records: usize) -> Result<(), Refusal>
     Ok(())
 }
 
-/// The most trainings of a network in one call. Each of them may take up to an hour, so that all of them end within a day.
+/// The most trainings of a network in one call. Each of them may take up to an hour, so that all of
+/// them end within a day.
 const MAX_TRAININGS: usize = 24;
 
-/// Refuses more trainings of a network than end in time, whether an attack trains one itself or its base does.
+/// Refuses more trainings of a network than end in time, by an attack itself or by its base.
 pub(super) fn check_trainings(tasks: &[Task]) -> Result<(), Refusal> {
     let trains = [Method::GenerativeRegression, Method::ShadowNetwork, Method::ShadowPurifier];
     let of_task = |task: &Task| {
         let base = task.method.base(&task.settings);
-        usize::from(trains.contains(&task.method)) + usize::from(base.is_some_and(|base| trains.contains(&base)))
+        usize::from(trains.contains(&task.method))
+            + usize::from(base.is_some_and(|base| trains.contains(&base)))
     };
     let trainings: usize = tasks.iter().map(of_task).sum();
     if trainings > MAX_TRAININGS {
@@ -56,8 +60,13 @@ pub(super) fn check_trainings(tasks: &[Task]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a further attack of a job whose attacks have had the cores for `most`; `done` of `attacks` have ended.
-pub(super) fn check_time(spent: Duration, most: Duration, (done, attacks): (usize, u64)) -> Result<(), Refusal> {
+/// Refuses a further attack of a job whose attacks have had the cores for `most`; `done` of
+/// `attacks` have ended.
+pub(super) fn check_time(
+    spent: Duration,
+    most: Duration,
+    (done, attacks): (usize, u64),
+) -> Result<(), Refusal> {
     if spent < most {
         return Ok(());
     }
@@ -69,20 +78,22 @@ pub(super) fn check_time(spent: Duration, most: Duration, (done, attacks): (usiz
     Err(Refusal::new(RefusalKind::ResourceExhausted, message))
 }
 
-/// Refuses more questions than are made.
+/// Refuses more than [`MAX_QUERIES`] questions about a record.
 pub(super) fn check_queries(queries: u32) -> Result<(), Refusal> {
     if queries > MAX_QUERIES {
-        return Err(Refusal::invalid(format!("`queries` is {queries}, at most {MAX_QUERIES} are made")));
+        return Err(Refusal::invalid(format!(
+            "`queries` is {queries}, at most {MAX_QUERIES} are made"
+        )));
     }
     Ok(())
 }
 
-/// Adaptive attacks keep bounds on every pair of classes, and averaging every answer: refuses what would not fit in memory, or
-/// not end.
+/// Refuses a job that would not fit in memory, or not end: adaptive attacks keep bounds on every
+/// pair of classes, and averaging keeps every answer.
 pub(super) fn check_size(job: &Job, classes: usize, target: usize) -> Result<(), Refusal> {
     let records = job.ids.len();
     let answers = records.saturating_mul(classes).saturating_mul(job.queries);
-    // As a base it is given one release, and asks no more.
+    // As a base, averaging gets one release and asks no more.
     if job.tasks.iter().any(|t| t.needs.repeated.wanted()) && answers > MAX_ANSWERED {
         return Err(Refusal::invalid(format!(
             "{} `queries` of {records} records and {classes} classes are more than {MAX_ANSWERED} scores; ask less often or for fewer",
@@ -129,7 +140,10 @@ mod tests {
         assert!(check(Method::Interval, 5000, 1, 10).is_ok());
         assert!(check(Method::HalfStar, 5000, 1, 200).is_ok());
         let refused = check(Method::Interval, 5000, 1, 100).unwrap_err();
-        assert!(refused.message.contains("4950 bounds") && refused.message.contains("at most 0"), "{refused}");
+        assert!(
+            refused.message.contains("4950 bounds") && refused.message.contains("at most 0"),
+            "{refused}"
+        );
         let refused = check(Method::LabelCone, 20_000, 1, 50).unwrap_err();
         assert!(refused.message.contains("at most 16326"), "{refused}");
         assert!(check(Method::Averaging, 1000, 1000, 10).is_ok());
@@ -159,7 +173,10 @@ mod tests {
         assert!(check_trainings(&tasks).is_ok());
         tasks.push(task(Method::ShadowNetwork, &[("base", "generative_regression")]));
         let refused = check_trainings(&tasks).unwrap_err();
-        assert!(refused.message.contains("26 networks") && refused.message.contains("at most 24"), "{refused}");
+        assert!(
+            refused.message.contains("26 networks") && refused.message.contains("at most 24"),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -167,12 +184,20 @@ mod tests {
         for method in [Method::Agnostic, Method::UndoTransform] {
             for base in ["interval", "ranking_cone", "label_cone", "codebook_cell"] {
                 let settings = Settings::read([("base", base)]).unwrap();
-                let refused = check_size(&job(method, settings.clone(), 5000, 1), 100, 10).unwrap_err();
+                let refused =
+                    check_size(&job(method, settings.clone(), 5000, 1), 100, 10).unwrap_err();
                 assert!(refused.message.contains("4950 bounds"), "{method} on {base}: {refused}");
-                assert!(check_size(&job(method, settings.clone(), 20_000, 1), 50, 10).is_err(), "{method} on {base}");
-                assert!(check_size(&job(method, settings, 5000, 1), 10, 10).is_ok(), "{method} on {base}");
+                assert!(
+                    check_size(&job(method, settings.clone(), 20_000, 1), 50, 10).is_err(),
+                    "{method} on {base}"
+                );
+                assert!(
+                    check_size(&job(method, settings, 5000, 1), 10, 10).is_ok(),
+                    "{method} on {base}"
+                );
             }
-            let settings = Settings::read([("base", "gradient_inversion"), ("steps", "1000000")]).unwrap();
+            let settings =
+                Settings::read([("base", "gradient_inversion"), ("steps", "1000000")]).unwrap();
             let tasks = [Task::new(method, settings)];
             assert!(check_steps(&tasks, 1000).is_ok());
             let refused = check_steps(&tasks, 1001).unwrap_err();

@@ -1,4 +1,4 @@
-//! The coordinator behind an audit session, for attacks that ask by themselves.
+//! The coordinator behind an audit session, for attacks that send questions themselves.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Session {
     pub(super) runtime: tokio::runtime::Handle,
 }
 
-/// The name of a session is a secret.
+/// Leaves out the name of the session, which is a secret.
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Session({} records)", self.ids.len())
@@ -28,13 +28,15 @@ impl std::fmt::Debug for Session {
 impl ShareOracle for Session {
     fn ask(&self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, OracleError> {
         if self.model.combiner() == Combiner::Concat {
-            let reason = "shares are chosen as parts of a sum of logits, and this model has a top model";
+            let reason =
+                "shares are chosen as parts of a sum of logits, and this model has a top model";
             return Err(OracleError(reason.to_owned()));
         }
         let ids = self.ids.select(records);
         let asked = self.scorer.ask(&self.model, &ids, shares, &self.audit_session);
-        // On a thread that is not the runtime's.
-        let scored = self.runtime.block_on(asked).map_err(|refusal| OracleError(refusal.message))?;
+        // This thread is not one of the runtime's.
+        let scored =
+            self.runtime.block_on(asked).map_err(|refusal| OracleError(refusal.message))?;
         let mut released = 0;
         let answers = scored.row_status.iter().map(|status| {
             if *status != RowStatus::Ok {
@@ -47,7 +49,9 @@ impl ShareOracle for Session {
                     Answer::Scores(m.column(record).iter().copied().collect())
                 }
                 ReleasedScores::Labels { labels, .. } => Answer::Label(labels[record]),
-                ReleasedScores::Ciphertexts(m) => Answer::Ciphertexts(m.column(record).iter().copied().collect()),
+                ReleasedScores::Ciphertexts(m) => {
+                    Answer::Ciphertexts(m.column(record).iter().copied().collect())
+                }
             }
         });
         Ok(answers.collect())

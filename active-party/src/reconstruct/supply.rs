@@ -1,4 +1,4 @@
-//! What the adversary has, gathered for the attacks of one request, and an attack run on it.
+//! The adversary's inputs to the attacks of one request. Runs an attack on them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,50 +11,51 @@ use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 use super::had::{Had, KnownRecords};
 use super::oracle::Session;
 use crate::attack::{
-    self, AdversaryView, Attack, AttackError, AuxiliaryRecords, Averaged, Colluders, KnownModel, LabelledRecords, Need,
-    Reconstruction, Replacement, Seen, SideInformation, Told,
+    self, AdversaryView, Attack, AttackError, AuxiliaryRecords, Averaged, Colluders, KnownModel,
+    LabelledRecords, Need, Reconstruction, Replacement, Seen, SideInformation, Told,
 };
 use crate::own_part;
 use crate::parameters::Undone;
 
-/// What the adversary has. What no attack of the request needs is not there.
+/// The adversary's inputs. Those that no attack of the request needs are missing.
 #[derive(Clone)]
 pub(super) struct Supply {
     /// The model, with the parameters as released.
     pub(super) known: Arc<KnownModel>,
-    /// The model with the parameters as released by those who do not collude, where there are colluders.
+    /// The model with the parameters that the other parties release, if there are colluders.
     pub(super) lent: Option<Arc<KnownModel>>,
-    /// The model with transforms undone as told.
+    /// The model with the disclosed transforms inverted.
     pub(super) undone: Option<Undone>,
-    /// Its own features of the records.
+    /// The adversary's own features of the records.
     pub(super) y: Arc<FeatureBlock>,
     /// The first release, of all records or of the first ones.
     pub(super) released: Option<Arc<ReleasedScores>>,
     /// The mean of several releases of all records.
     pub(super) mean: Option<(Arc<ReleasedScores>, Averaged)>,
-    /// Its own records with labels.
+    /// The adversary's own records with labels.
     pub(super) labelled: Option<Arc<LabelledRecords>>,
-    /// How the model was trained.
+    /// The training configuration of the model.
     pub(super) recipe: Option<TrainingConfig>,
-    /// The coordinator, to ask.
+    /// The coordinator, for attacks that ask.
     pub(super) session: Arc<Session>,
-    /// Records whose passive features it knows.
+    /// The records whose passive features the adversary knows.
     pub(super) auxiliary: Had<KnownRecords>,
-    /// What colluding passive parties lend.
+    /// The logit shares that colluding passive parties lend.
     pub(super) colluders: Had<Colluders>,
 }
 
-/// What an attack gave.
+/// The estimates of an attack, with their score mismatch.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// Its estimates.
     pub(crate) found: Reconstruction,
-    /// Mean squared difference of the scores at the estimates and those released: what the adversary sees of its own error. `None`
-    /// without scores, without the whole model, and where colluders lend their shares of it.
+    /// The mean squared difference between the scores at the estimates and the released ones: the
+    /// adversary's view of its own error. `None` without scores, without the whole model, and if
+    /// colluders lend their shares.
     pub(crate) score_mismatch: Option<f64>,
 }
 
-/// What there is for an attack that needs it so much.
+/// Returns side information if the attack wants it. Fails if the attack needs it and it is not
+/// available.
 fn granted<T>(had: &Had<T>, need: Need) -> Result<Option<&T>, AttackError> {
     match had {
         Some(Ok(had)) => Ok(Some(had).filter(|_| need.wanted())),
@@ -64,26 +65,40 @@ fn granted<T>(had: &Had<T>, need: Need) -> Result<Option<&T>, AttackError> {
 }
 
 impl Supply {
-    /// How many records there are whose passive features are known.
+    /// Returns the number of records whose passive features are known.
     pub(super) fn auxiliary_records(&self) -> usize {
         self.auxiliary.as_ref().and_then(|had| had.as_ref().ok()).map_or(0, KnownRecords::len)
     }
 
-    /// Runs an attack on what it needs of this. Blocking.
-    pub(super) fn run(&self, attack: &dyn Attack, floor: Replacement, seed: u64) -> Result<Ran, AttackError> {
+    /// Runs an attack on those of the inputs that it needs. Blocking.
+    pub(super) fn run(
+        &self,
+        attack: &dyn Attack,
+        floor: Replacement,
+        seed: u64,
+    ) -> Result<Ran, AttackError> {
         let needs = attack.needs();
         let seen = match (&self.released, needs.seen) {
-            (Some(released), n @ 1..) => {
-                Some((FeatureBlock::new(self.y.matrix().columns(0, n).into_owned())?, first(released, n)))
-            }
+            (Some(released), n @ 1..) => Some((
+                FeatureBlock::new(self.y.matrix().columns(0, n).into_owned())?,
+                first(released, n),
+            )),
             _ => None,
         };
         let mean = self.mean.as_ref().filter(|_| needs.repeated.wanted());
-        let released = mean.map(|(mean, _)| mean).or(self.released.as_ref()).filter(|_| needs.release.wanted());
-        let auxiliary =
-            granted(&self.auxiliary, needs.known_records())?.map(|known| known.records(floor)).transpose()?;
-        // Whoever has records whole knows their moments.
-        let prior = auxiliary.as_ref().filter(|_| needs.prior.wanted()).map(AuxiliaryRecords::prior).transpose()?;
+        let released = mean
+            .map(|(mean, _)| mean)
+            .or(self.released.as_ref())
+            .filter(|_| needs.release.wanted());
+        let auxiliary = granted(&self.auxiliary, needs.known_records())?
+            .map(|known| known.records(floor))
+            .transpose()?;
+        // Complete records determine their moments.
+        let prior = auxiliary
+            .as_ref()
+            .filter(|_| needs.prior.wanted())
+            .map(AuxiliaryRecords::prior)
+            .transpose()?;
         let colluders = granted(&self.colluders, needs.colluders)?;
         let model = self.lent.as_ref().filter(|_| colluders.is_some()).unwrap_or(&self.known);
         let view = match released {
@@ -101,17 +116,23 @@ impl Supply {
             auxiliary: auxiliary.as_ref(),
             colluders,
             prior: prior.as_ref(),
-            told: self.undone.as_ref().map(|undone| Told { model: &undone.model, by: &undone.told }),
+            told: self
+                .undone
+                .as_ref()
+                .map(|undone| Told { model: &undone.model, by: &undone.told }),
         };
         let view = view.with_side_information(beside);
         let found = attack::run(attack, &view, seed)?;
-        // What colluders lend is about the sum of all parts; their estimates are of the others' features alone.
-        let scores = if colluders.is_none() { view.score_mismatch(&found.estimates).ok() } else { None };
+        // The colluders' shares are about the sum of all parts; the estimates are of the other
+        // features only.
+        let scores =
+            if colluders.is_none() { view.score_mismatch(&found.estimates).ok() } else { None };
         Ok(Ran { found, score_mismatch: scores.and_then(|mismatch| mismatch.squared_error) })
     }
 }
 
-/// The records of a table that have a label and are not among the targets; none where there are no labels.
+/// Returns the records of a table that have a label and are not among the targets; none if the
+/// table has no labels.
 pub(super) fn labelled(
     table: &FeatureTable,
     share: &StoredShare,
@@ -121,7 +142,10 @@ pub(super) fn labelled(
     Ok(LabelledRecords { y: own_part::features(share, y)?, labels })
 }
 
-fn labelled_rows(table: &FeatureTable, targets: &RecordIds) -> Result<(FeatureBlock, Vec<u32>), Refusal> {
+fn labelled_rows(
+    table: &FeatureTable,
+    targets: &RecordIds,
+) -> Result<(FeatureBlock, Vec<u32>), Refusal> {
     let targets: HashSet<usize> = targets.iter().filter_map(|id| table.position(id)).collect();
     let labels = table.labels().unwrap_or_default();
     let own: Vec<usize> = (0..labels.len()).filter(|p| !targets.contains(p)).collect();
@@ -129,15 +153,18 @@ fn labelled_rows(table: &FeatureTable, targets: &RecordIds) -> Result<(FeatureBl
     Ok((y, own.iter().map(|&p| labels[p]).collect()))
 }
 
-/// What was released of the first `n` records.
+/// Returns the release of the first `n` records.
 fn first(released: &ReleasedScores, n: usize) -> ReleasedScores {
     match released {
-        ReleasedScores::Probabilities(m) => ReleasedScores::Probabilities(m.columns(0, n).into_owned()),
+        ReleasedScores::Probabilities(m) => {
+            ReleasedScores::Probabilities(m.columns(0, n).into_owned())
+        }
         ReleasedScores::Numbers(m) => ReleasedScores::Numbers(m.columns(0, n).into_owned()),
         ReleasedScores::Ciphertexts(m) => ReleasedScores::Ciphertexts(m.columns(0, n).into_owned()),
-        ReleasedScores::Labels { classes, labels } => {
-            ReleasedScores::Labels { classes: *classes, labels: labels.iter().take(n).copied().collect() }
-        }
+        ReleasedScores::Labels { classes, labels } => ReleasedScores::Labels {
+            classes: *classes,
+            labels: labels.iter().take(n).copied().collect(),
+        },
     }
 }
 

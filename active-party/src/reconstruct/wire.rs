@@ -1,4 +1,4 @@
-//! What auditors ask for and what attacks give, as messages.
+//! Converts messages to auditors' requests, and results of attacks to messages.
 
 use vfl_shared::rpc::pb::reconstruct_event::Event as WireEvent;
 use vfl_shared::rpc::pb::{self, attack_result as wire};
@@ -13,13 +13,14 @@ use crate::attack::{Ended, Evidence, MethodError, NotRun, Questions, Settings, S
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;
 
-/// The most settings of one attack: more than there are. The last of a name counts, so that others would be read for nothing.
+/// The most settings of one attack, more than there are. Of each name only the last counts, so
+/// there is no use in reading more.
 const MAX_SETTINGS: usize = 64;
 
 impl TryFrom<pb::ReconstructRequest> for Asked {
     type Error = Refusal;
 
-    /// INVALID_ARGUMENT naming the field, the attack or the setting.
+    /// Reads a request. The error is INVALID_ARGUMENT with the field, the attack or the setting.
     fn try_from(request: pb::ReconstructRequest) -> Result<Self, Refusal> {
         let ids = RecordIds::try_from(require("ids", request.ids)?)?;
         if ids.is_empty() {
@@ -39,12 +40,15 @@ impl TryFrom<pb::ReconstructRequest> for Asked {
             .iter()
             .map(|spec| {
                 let method = spec.name.parse()?;
-                let settings = Settings::read(spec.settings.iter().map(|s| (s.key.as_str(), s.value.as_str())))?;
+                let settings = Settings::read(
+                    spec.settings.iter().map(|s| (s.key.as_str(), s.value.as_str())),
+                )?;
                 Ok((method, settings))
             })
             .collect::<Result<Vec<_>, MethodError>>()
             .map_err(|e| Refusal::invalid(e.to_string()))?;
-        let colluders = request.colluders.into_iter().map(|name| WireError::party_name("colluders", name));
+        let colluders =
+            request.colluders.into_iter().map(|name| WireError::party_name("colluders", name));
         Ok(Self {
             audit_session: request.audit_session,
             version: WireError::model_version(request.model_version)?,
@@ -65,14 +69,16 @@ impl From<Event> for pb::ReconstructEvent {
             Event::Progress { done, total, stage } => {
                 WireEvent::Progress(pb::ReconstructProgress { done, total, stage })
             }
-            Event::Scores { rows, accuracy } => WireEvent::Scores(pb::ReconstructedScores { rows, accuracy }),
+            Event::Scores { rows, accuracy } => {
+                WireEvent::Scores(pb::ReconstructedScores { rows, accuracy })
+            }
             Event::Attacked(attacked) => WireEvent::Result(result(*attacked)),
         };
         Self { event: Some(event) }
     }
 }
 
-/// What an attack gave, its estimates dealt out to the passive parties they are about.
+/// Converts the result of an attack, and splits its estimates by passive party.
 fn result(attacked: Attacked) -> pb::AttackResult {
     let Attacked { method, targets, auxiliary_records, ended } = attacked;
     let mut out = pb::AttackResult {
@@ -101,12 +107,13 @@ fn result(attacked: Attacked) -> pb::AttackResult {
     out.releases = found.releases() as u32;
     if let Some(solved) = &found.solved {
         out.rank = Some(solved.rank as u32);
-        // Features that are known beforehand are no unknowns.
+        // Features that are known beforehand are not unknowns.
         out.unknowns = Some((solved.rank + solved.nullity) as u32);
         out.condition_number = Some(solved.condition_number);
     }
     let count = |ended| found.outcomes.iter().filter(|o| o.ended == ended).count() as u64;
-    (out.nearest_consistent, out.step_limit) = (count(Ended::NearestConsistent), count(Ended::StepLimit));
+    (out.nearest_consistent, out.step_limit) =
+        (count(Ended::NearestConsistent), count(Ended::StepLimit));
     let certain = || found.certain.iter().filter(|certain| **certain).count() as u32;
     out.certain = (!found.certain.is_empty()).then(certain);
     out.questions = found.questions.map(|questions| match questions {

@@ -9,11 +9,12 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::adaptive::{
-    Averaging, ChosenShares, CodebookCell, Interval, LabelCone, NoiseDirection, RankingCone, average,
+    Averaging, ChosenShares, CodebookCell, Interval, LabelCone, NoiseDirection, RankingCone,
+    average,
 };
 use vfl_active_party::attack::{
-    Answer, Attack, AttackError, Centre, Ended, KnownPolicy, Method, OracleError, Reconstruction, Settings,
-    ShareOracle, adaptive_for,
+    Answer, Attack, AttackError, Centre, Ended, KnownPolicy, Method, OracleError, Reconstruction,
+    Settings, ShareOracle, adaptive_for,
 };
 use vfl_shared::metrics::mse;
 use vfl_shared::numerics::{Polytope, arg_max};
@@ -36,7 +37,8 @@ fn error(found: &Reconstruction, world: &World) -> f64 {
 }
 
 fn reconstruct(attack: &dyn Attack, world: &World, released: &ReleasedScores) -> Reconstruction {
-    let found = attack.reconstruct(&world.view(released), &mut ChaCha20Rng::seed_from_u64(1)).unwrap();
+    let found =
+        attack.reconstruct(&world.view(released), &mut ChaCha20Rng::seed_from_u64(1)).unwrap();
     assert!(found.estimates.iter().all(|v| (0.0..=1.0).contains(v)));
     found
 }
@@ -163,8 +165,18 @@ fn knowing_the_defense_never_costs() {
             let releases = [
                 ("rounding (decimals = 1)", rounding(&c, 1), true, 0.05),
                 ("rounding (decimals = 2)", rounding(&c, 2), true, 0.005),
-                ("privee_dp (sigma = 4.84)", privee(&c, &vec![4.84; k], false, &mut rng), false, 1e-12),
-                ("privee_dp (sigma = 48.0)", privee(&c, &vec![48.0; k], false, &mut rng), false, 1e-12),
+                (
+                    "privee_dp (sigma = 4.84)",
+                    privee(&c, &vec![4.84; k], false, &mut rng),
+                    false,
+                    1e-12,
+                ),
+                (
+                    "privee_dp (sigma = 48.0)",
+                    privee(&c, &vec![48.0; k], false, &mut rng),
+                    false,
+                    1e-12,
+                ),
                 ("ranking", ranking(&c), true, 1e-12),
                 ("class_label", label(&c), true, 0.01),
             ];
@@ -207,10 +219,18 @@ fn a_label_weighed_by_its_channel_beats_one_that_is_taken_for_true() {
                 let policy = known(&format!("randomized_label (epsilon = {epsilon:?})"));
                 let method = adaptive_for(&policy.policy).unwrap();
                 assert_eq!(method, Method::NoisyLabel);
-                let got = error(&reconstruct(&*method.build(&policy.settings()), &world, &released), &world);
-                let naive = error(&reconstruct(&LabelCone { centre: Centre::Analytic }, &world, &released), &world);
-                let posterior =
-                    error(&reconstruct(&LabelCone { centre: Centre::Posterior }, &world, &released), &world);
+                let got = error(
+                    &reconstruct(&*method.build(&policy.settings()), &world, &released),
+                    &world,
+                );
+                let naive = error(
+                    &reconstruct(&LabelCone { centre: Centre::Analytic }, &world, &released),
+                    &world,
+                );
+                let posterior = error(
+                    &reconstruct(&LabelCone { centre: Centre::Posterior }, &world, &released),
+                    &world,
+                );
                 if epsilon < 50.0 {
                     assert!(
                         got < naive && got < posterior,
@@ -233,18 +253,31 @@ fn privee_gives_its_scores_away() {
         let c = world.scores();
         let k = c.nrows();
         let mean = c.column_mean();
-        let guess = c.column_iter().map(|c| (c - &mean).norm_squared()).sum::<f64>() / c.len() as f64;
+        let guess =
+            c.column_iter().map(|c| (c - &mean).norm_squared()).sum::<f64>() / c.len() as f64;
         for sigma in [4.84, 48.0] {
             for (householder, template) in [(false, "identity"), (true, "householder")] {
                 for seed in 0..3 {
-                    let released = privee(&c, &vec![sigma; k], householder, &mut ChaCha20Rng::seed_from_u64(seed));
-                    let attack = Interval { known: secret(&format!("privee_dp (template = {template:?})")) };
+                    let released = privee(
+                        &c,
+                        &vec![sigma; k],
+                        householder,
+                        &mut ChaCha20Rng::seed_from_u64(seed),
+                    );
+                    let attack =
+                        Interval { known: secret(&format!("privee_dp (template = {template:?})")) };
                     let found = attack.scores(&released).unwrap();
                     let off = (&found.scores - &c).norm_squared() / c.len() as f64;
                     let (lower, likely, upper) = found.sigma.unwrap();
-                    assert!(lower <= sigma && sigma <= upper, "{name}: σ {lower} to {upper}, {sigma}");
+                    assert!(
+                        lower <= sigma && sigma <= upper,
+                        "{name}: σ {lower} to {upper}, {sigma}"
+                    );
                     assert!((likely / sigma - 1.0).abs() < 0.05, "{name}: σ {likely}, {sigma}");
-                    assert!(off < 1e-3 && off < 0.01 * guess, "{name}, σ = {sigma}: {off:.2e}, guess {guess:.2e}");
+                    assert!(
+                        off < 1e-3 && off < 0.01 * guess,
+                        "{name}, σ = {sigma}: {off:.2e}, guess {guess:.2e}"
+                    );
                 }
             }
         }
@@ -270,7 +303,8 @@ fn a_defense_that_fades_leaves_the_undefended_attack() {
             // Of scores as small as half a step nothing is left.
             let clear: Vec<usize> = (0..c.ncols()).filter(|&r| c.column(r).min() > 1e-8).collect();
             assert!(clear.len() > 20, "{name}: {} records", clear.len());
-            let off = (found.estimates.select_columns(&clear) - plain.select_columns(&clear)).amax();
+            let off =
+                (found.estimates.select_columns(&clear) - plain.select_columns(&clear)).amax();
             assert!(off < tolerance, "{name}, d = {d}, {policy}: {off:e}");
         }
     }
@@ -279,7 +313,9 @@ fn a_defense_that_fades_leaves_the_undefended_attack() {
 /// The known direction is taken out: with its length known scheme 1 hides nothing; scheme 2 only what the maximum hides.
 #[test]
 fn noise_along_a_known_direction_is_taken_out() {
-    for (name, d) in [("satellite", 3), ("satellite", 5), ("satellite", 18), ("robot", 3), ("robot", 12)] {
+    for (name, d) in
+        [("satellite", 3), ("satellite", 5), ("satellite", 18), ("robot", 3), ("robot", 12)]
+    {
         let world = World::golden(name, d);
         let plain = run(Method::Rcc2, &world.view(&ReleasedScores::Probabilities(world.scores())));
         for (scheme, alpha) in [(1, 10.0), (2, 1.0), (2, 10.0)] {
@@ -300,10 +336,19 @@ fn noise_along_a_known_direction_is_taken_out() {
             assert!(exact > 0, "{name}, {policy}: all tied");
             let naive = error(&run(Method::Rcc2, &world.view(&released)), &world);
             let (got, clear) = (error(&found, &world), error(&plain, &world));
-            assert!(got <= naive + 1e-12 && got >= clear - 1e-3, "{name}, {policy}: {clear:.5} {got:.5} {naive:.5}");
+            assert!(
+                got <= naive + 1e-12 && got >= clear - 1e-3,
+                "{name}, {policy}: {clear:.5} {got:.5} {naive:.5}"
+            );
             // With α secret something is lost, but the box and the other records leave little of it.
-            let blind = error(&reconstruct(&NoiseDirection { known: secret(&policy) }, &world, &released), &world);
-            assert!(blind <= naive + 1e-9, "{name}, d = {d}, {policy}: α secret {blind:.5}, naive {naive:.5}");
+            let blind = error(
+                &reconstruct(&NoiseDirection { known: secret(&policy) }, &world, &released),
+                &world,
+            );
+            assert!(
+                blind <= naive + 1e-9,
+                "{name}, d = {d}, {policy}: α secret {blind:.5}, naive {naive:.5}"
+            );
         }
         for (policy, stretched) in [
             ("temperature (temperature = 2.5)", &world.logits / 2.5),
@@ -327,14 +372,19 @@ fn fresh_noise_is_averaged_away_and_keyed_noise_shows_itself() {
     for queries in [1, 20, 400] {
         let (mean, averaged) = average(&releases[..queries]).unwrap();
         assert_eq!((averaged.queries, averaged.distinct), (queries, queries));
-        let attack =
-            Averaging { known: known("gaussian_noise (sigma = 0.1), fresh noise"), averaged: Some(averaged.distinct) };
+        let attack = Averaging {
+            known: known("gaussian_noise (sigma = 0.1), fresh noise"),
+            averaged: Some(averaged.distinct),
+        };
         errors.push(error(&reconstruct(&attack, &world, &mean), &world));
         let naive = error(&run(Method::Rcc2, &world.view_with(&mean, 0.005)), &world);
         assert!(errors[errors.len() - 1] < naive, "{queries}: {errors:?}, naive {naive}");
     }
     let half = error(&run(Method::Half, &world.view(&releases[0])), &world);
-    assert!(errors[0] < half && errors[1] < errors[0] && errors[2] < errors[1], "{errors:?}, half {half}");
+    assert!(
+        errors[0] < half && errors[1] < errors[0] && errors[2] < errors[1],
+        "{errors:?}, half {half}"
+    );
 
     let keyed = vec![releases[0].clone(); 5];
     let (mean, averaged) = average(&keyed).unwrap();
@@ -403,7 +453,9 @@ fn label_answer(c: &[f64], _record: usize) -> Answer {
 /// The noise of a record is always the same.
 fn keyed_answer(c: &[f64], record: usize) -> Answer {
     let column = DMatrix::from_column_slice(c.len(), 1, c);
-    let ReleasedScores::Numbers(p) = gaussian(&column, 0.5, &mut ChaCha20Rng::seed_from_u64(record as u64)) else {
+    let ReleasedScores::Numbers(p) =
+        gaussian(&column, 0.5, &mut ChaCha20Rng::seed_from_u64(record as u64))
+    else {
         unreachable!()
     };
     Answer::Scores(p.as_slice().to_vec())
@@ -424,7 +476,10 @@ fn chosen_shares_bring_the_logits_unless_the_first_is_bound() {
         let attack = ChosenShares { known: known(policy), ..ChosenShares::default() };
         let open = Simulated::new(&world, false, answer);
         let found = attack.gather(&world.model, &world.active, &open, &mut rng).unwrap();
-        assert!(!found.stopped() && found.refused == 0 && found.gained.iter().all(|g| *g), "{policy}");
+        assert!(
+            !found.stopped() && found.refused == 0 && found.gained.iter().all(|g| *g),
+            "{policy}"
+        );
         let label = policy.starts_with("class_label");
         if label {
             let off = (&found.differences - &want).amax();
@@ -466,20 +521,40 @@ fn a_release_that_the_policy_does_not_fit_is_refused_by_name() {
         (Method::Interval, "rounding (decimals = 1)", &label(&c), "labels were released"),
         (Method::Interval, "privee_dp_plus_plus (as_published = true)", &vectors, "privee"),
         (Method::CodebookCell, "codebook (size = 8)", &encrypted(&c), "ciphertexts were released"),
-        (Method::NoiseDirection, "rounding (decimals = 1)", &vectors, "noise_direction is made for"),
+        (
+            Method::NoiseDirection,
+            "rounding (decimals = 1)",
+            &vectors,
+            "noise_direction is made for",
+        ),
         (Method::Averaging, "rounding (decimals = 1)", &vectors, "averaging is made for"),
-        (Method::ShadowPurifier, "rounding (decimals = 1)", &vectors, "shadow_purifier is made for one purifier"),
+        (
+            Method::ShadowPurifier,
+            "rounding (decimals = 1)",
+            &vectors,
+            "shadow_purifier is made for one purifier",
+        ),
         (Method::ShadowPurifier, "purifier", &encrypted(&c), "ciphertexts were released"),
         (Method::ChosenShares, "none", &vectors, "asks the coordinator"),
     ] {
         let settings = Settings::read([("policy", policy)]).unwrap();
-        let failed = method.build(&settings).reconstruct(&world.view(released), &mut rng).unwrap_err().to_string();
+        let failed = method
+            .build(&settings)
+            .reconstruct(&world.view(released), &mut rng)
+            .unwrap_err()
+            .to_string();
         assert!(failed.contains(part), "{method}: {failed}");
     }
     // Noise where rounding was promised: no scores fit, and the nearest that do are answered for.
     let odd = gaussian(&c, 0.5, &mut rng);
     let found = reconstruct(&interval("rounding (decimals = 2)", Centre::Half), &world, &odd);
     assert!(found.outcomes.iter().any(|o| o.ended == Ended::NearestConsistent));
-    assert!(Settings::read([("policy", "rounding")]).is_err() && Settings::read([("centre", "top")]).is_err());
-    assert!(Settings::read([("sigma_known", "false"), ("centre", "analytic"), ("averaged", "3")]).is_ok());
+    assert!(
+        Settings::read([("policy", "rounding")]).is_err()
+            && Settings::read([("centre", "top")]).is_err()
+    );
+    assert!(
+        Settings::read([("sigma_known", "false"), ("centre", "analytic"), ("averaged", "3")])
+            .is_ok()
+    );
 }

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::agnostic::AgnosticObjective;
 use vfl_active_party::attack::{
-    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel, LabelledRecords, Method,
-    OutOfRange, Replacement, Seen, Settings, SideInformation,
+    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel,
+    LabelledRecords, Method, OutOfRange, Replacement, Seen, Settings, SideInformation,
 };
 use vfl_shared::metrics::{half_error, mse};
 use vfl_shared::model::{TrainingConfig, train_central};
@@ -80,8 +80,12 @@ fn given() -> Vec<Given> {
     assert_eq!(golden.cases.len(), 2);
     let block = |rows: &[Vec<f64>]| FeatureBlock::new(matrix(rows).transpose()).unwrap();
     let prepare = |case: Case| Given {
-        known: KnownModel::white_box(matrix(&case.w_act), DVector::from_vec(case.b.clone()), matrix(&case.w_pas))
-            .unwrap(),
+        known: KnownModel::white_box(
+            matrix(&case.w_act),
+            DVector::from_vec(case.b.clone()),
+            matrix(&case.w_pas),
+        )
+        .unwrap(),
         own: LabelledRecords { y: block(&case.y_train), labels: case.labels.clone() },
         targets: block(&case.y_pred),
         scores: ReleasedScores::Probabilities(matrix(&case.c_pred).transpose()),
@@ -92,21 +96,39 @@ fn given() -> Vec<Given> {
 
 impl Given {
     fn settings(&self, fit: &Fit) -> AgnosticSettings {
-        AgnosticSettings { alpha: fit.alpha, beta: fit.beta, l2: Some(self.case.l2), ..AgnosticSettings::default() }
+        AgnosticSettings {
+            alpha: fit.alpha,
+            beta: fit.beta,
+            l2: Some(self.case.l2),
+            ..AgnosticSettings::default()
+        }
     }
 
     fn seen(&self) -> Option<Seen<'_>> {
         Some(Seen { y: &self.targets, released: &self.scores })
     }
 
-    fn objective<'a>(&'a self, settings: &AgnosticSettings, seen: Option<Seen<'a>>) -> AgnosticObjective<'a> {
-        AgnosticObjective::new(settings, self.known.classes(), &self.own, seen, Replacement::default()).unwrap()
+    fn objective<'a>(
+        &'a self,
+        settings: &AgnosticSettings,
+        seen: Option<Seen<'a>>,
+    ) -> AgnosticObjective<'a> {
+        AgnosticObjective::new(
+            settings,
+            self.known.classes(),
+            &self.own,
+            seen,
+            Replacement::default(),
+        )
+        .unwrap()
     }
 
     fn attack(&self, settings: AgnosticSettings, seen: Option<Seen<'_>>) -> AgnosticFound {
         let attack = Agnostic { settings, ..Agnostic::default() };
         let rng = &mut ChaCha20Rng::seed_from_u64(0);
-        attack.attack(&self.known, &self.own, seen, Replacement::default(), &self.targets, rng).unwrap()
+        attack
+            .attack(&self.known, &self.own, seen, Replacement::default(), &self.targets, rng)
+            .unwrap()
     }
 }
 
@@ -146,22 +168,39 @@ fn optima_scores_and_estimates_are_golden() {
             (OutOfRange::Keep, &case.attack_on_c_hat_am.unclipped),
             (OutOfRange::Clamp, &case.attack_on_c_hat_am.clipped),
         ] {
-            let found = given.attack(AgnosticSettings { out_of_range, ..given.settings(&case.am) }, None);
+            let found =
+                given.attack(AgnosticSettings { out_of_range, ..given.settings(&case.am) }, None);
             {
                 assert!(found.fit.converged, "{}: {:?}", case.model, found.fit);
                 let optimum = case.am.optimum.unwrap();
-                assert!((found.fit.objective - optimum).abs() <= 1e-6 * optimum, "{}: {:?}", case.model, found.fit);
+                assert!(
+                    (found.fit.objective - optimum).abs() <= 1e-6 * optimum,
+                    "{}: {:?}",
+                    case.model,
+                    found.fit
+                );
                 close(&found.scores, &matrix(&case.am.c_hat_pred).transpose(), 1e-6, &case.model);
                 // The tolerance of the scores, through the logarithms and A⁺.
-                close(&found.reconstruction.estimates, &matrix(want).transpose(), 1e-4, &case.model);
+                close(
+                    &found.reconstruction.estimates,
+                    &matrix(want).transpose(),
+                    1e-4,
+                    &case.model,
+                );
             }
             // By name, the rule takes the place of the base's clipping; no score of the targets is needed.
             for base in [Method::HalfStar, Method::ClampedHalfStar] {
                 let rule = if out_of_range == OutOfRange::Keep { "keep" } else { "clamp" };
                 let l2 = case.l2.to_string();
-                let settings = [("base", base.as_str()), ("out_of_range", rule), ("l2", l2.as_str())];
+                let settings =
+                    [("base", base.as_str()), ("out_of_range", rule), ("l2", l2.as_str())];
                 let attack = Method::Agnostic.build(&Settings::read(settings).unwrap());
-                let view = AdversaryView::without_scores(&given.known, &given.targets, Replacement::default()).unwrap();
+                let view = AdversaryView::without_scores(
+                    &given.known,
+                    &given.targets,
+                    Replacement::default(),
+                )
+                .unwrap();
                 let view = view.with_side_information(SideInformation {
                     labelled: Some(&given.own),
                     ..SideInformation::default()
@@ -174,10 +213,22 @@ fn optima_scores_and_estimates_are_golden() {
         for fit in &case.ram {
             let found = given.attack(given.settings(fit), given.seen());
             let known = fit.optimum_from_zero.unwrap();
-            println!("{} α = {}, β = {}: {:?}, known {known}", case.model, fit.alpha, fit.beta, found.fit);
-            assert!(found.fit.objective <= known * (1.0 + 1e-4), "{}: {:?} {known}", case.model, found.fit);
+            println!(
+                "{} α = {}, β = {}: {:?}, known {known}",
+                case.model, fit.alpha, fit.beta, found.fit
+            );
+            assert!(
+                found.fit.objective <= known * (1.0 + 1e-4),
+                "{}: {:?} {known}",
+                case.model,
+                found.fit
+            );
             let mismatch = found.model.mismatch(given.seen().unwrap()).unwrap();
-            let plain = given.attack(given.settings(&case.am), None).model.mismatch(given.seen().unwrap()).unwrap();
+            let plain = given
+                .attack(given.settings(&case.am), None)
+                .model
+                .mismatch(given.seen().unwrap())
+                .unwrap();
             println!("  mismatch {mismatch:?}, unrefined {plain:?}");
             if fit.alpha > 0.0 {
                 assert!(mismatch.kl_divergence < plain.kl_divergence);
@@ -191,11 +242,20 @@ fn optima_scores_and_estimates_are_golden() {
 fn the_base_on_golden_scores_is_golden() {
     for given in given() {
         let released = ReleasedScores::Probabilities(matrix(&given.case.am.c_hat_pred).transpose());
-        let view = AdversaryView::new(&given.known, &given.targets, &released, Replacement::default()).unwrap();
+        let view =
+            AdversaryView::new(&given.known, &given.targets, &released, Replacement::default())
+                .unwrap();
         let estimates = &given.case.attack_on_c_hat_am;
-        for (method, want) in [(Method::HalfStar, &estimates.unclipped), (Method::ClampedHalfStar, &estimates.clipped)]
-        {
-            close(&run(method, &view).estimates, &matrix(want).transpose(), 1e-9, &given.case.model);
+        for (method, want) in [
+            (Method::HalfStar, &estimates.unclipped),
+            (Method::ClampedHalfStar, &estimates.clipped),
+        ] {
+            close(
+                &run(method, &view).estimates,
+                &matrix(want).transpose(),
+                1e-9,
+                &given.case.model,
+            );
         }
     }
 }
@@ -210,8 +270,12 @@ struct Drawn {
 
 fn drawn(seed: u64) -> Drawn {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
-    let (k, d, n, m) =
-        (rng.random_range(2..6), rng.random_range(0..5), rng.random_range(1..12), rng.random_range(1..12));
+    let (k, d, n, m) = (
+        rng.random_range(2..6),
+        rng.random_range(0..5),
+        rng.random_range(1..12),
+        rng.random_range(1..12),
+    );
     let mut block = |rows, columns| DMatrix::from_fn(rows, columns, |_, _| rng.random::<f64>());
     let y = FeatureBlock::new(block(d, n)).unwrap();
     let seen = FeatureBlock::new(block(d, m)).unwrap();
@@ -223,7 +287,10 @@ fn drawn(seed: u64) -> Drawn {
     let labels: Vec<u32> = (0..n).map(|_| rng.random_range(0..k as u32)).collect();
     let released = match rng.random_range(0..3) {
         0 => ReleasedScores::Probabilities(scores),
-        1 => ReleasedScores::Labels { classes: k, labels: (0..m).map(|_| rng.random_range(0..k as u32)).collect() },
+        1 => ReleasedScores::Labels {
+            classes: k,
+            labels: (0..m).map(|_| rng.random_range(0..k as u32)).collect(),
+        },
         _ => ReleasedScores::Numbers(scores.map(|c| (c * 10.0).round() / 10.0)),
     };
     Drawn { own: LabelledRecords { y, labels }, y: seen, released, k }
@@ -291,9 +358,15 @@ fn estimates_know_nothing_of_the_targets() {
     let rng = &mut ChaCha20Rng::seed_from_u64(0);
     let attack = Agnostic { settings, ..Agnostic::default() };
     for record in [0, 7] {
-        let one = FeatureBlock::new(given.targets.matrix().columns(record, 1).into_owned()).unwrap();
-        let alone = attack.attack(&given.known, &given.own, None, Replacement::default(), &one, rng).unwrap();
-        assert_eq!(alone.reconstruction.estimates.column(0), all.reconstruction.estimates.column(record));
+        let one =
+            FeatureBlock::new(given.targets.matrix().columns(record, 1).into_owned()).unwrap();
+        let alone = attack
+            .attack(&given.known, &given.own, None, Replacement::default(), &one, rng)
+            .unwrap();
+        assert_eq!(
+            alone.reconstruction.estimates.column(0),
+            all.reconstruction.estimates.column(record)
+        );
     }
 }
 
@@ -303,7 +376,8 @@ fn bad_input_is_refused_by_name() {
     let rng = &mut ChaCha20Rng::seed_from_u64(0);
     let mut refusal = |settings: AgnosticSettings, own: &LabelledRecords| {
         let attack = Agnostic { settings, ..Agnostic::default() };
-        let found = attack.attack(&given.known, own, None, Replacement::default(), &given.targets, rng);
+        let found =
+            attack.attack(&given.known, own, None, Replacement::default(), &given.targets, rng);
         found.unwrap_err().to_string()
     };
     let good = AgnosticSettings::default();
@@ -313,20 +387,39 @@ fn bad_input_is_refused_by_name() {
     }
     assert!(refusal(AgnosticSettings { l2: Some(-1.0), ..good }, &given.own).contains("l2"));
     assert!(refusal(AgnosticSettings { alpha: f64::NAN, ..good }, &given.own).contains("alpha"));
-    let none = LabelledRecords { y: FeatureBlock::new(DMatrix::zeros(18, 0)).unwrap(), labels: vec![] };
+    let none =
+        LabelledRecords { y: FeatureBlock::new(DMatrix::zeros(18, 0)).unwrap(), labels: vec![] };
     assert!(refusal(good, &none).contains("training"));
     let mut wrong = given.own.clone();
     wrong.labels[3] = 4;
     assert!(refusal(good, &wrong).contains("record 3"));
     wrong.labels.pop();
     assert!(refusal(good, &wrong).contains("labelled records"));
-    let narrow = LabelledRecords { y: FeatureBlock::new(DMatrix::zeros(2, 1)).unwrap(), labels: vec![0] };
+    let narrow =
+        LabelledRecords { y: FeatureBlock::new(DMatrix::zeros(2, 1)).unwrap(), labels: vec![0] };
     assert!(refusal(good, &narrow).contains("features"));
-    let black = KnownModel::black_box(matrix(&given.case.w_act), DVector::from_vec(given.case.b.clone()), 6).unwrap();
-    let found = Agnostic::default().attack(&black, &given.own, None, Replacement::default(), &given.targets, rng);
+    let black = KnownModel::black_box(
+        matrix(&given.case.w_act),
+        DVector::from_vec(given.case.b.clone()),
+        6,
+    )
+    .unwrap();
+    let found = Agnostic::default().attack(
+        &black,
+        &given.own,
+        None,
+        Replacement::default(),
+        &given.targets,
+        rng,
+    );
     assert_eq!(found.unwrap_err(), AttackError::NeedsParameters);
-    for (key, value) in [("base", "agnostic"), ("base", "half"), ("alpha", "-1"), ("l2", "inf"), ("out_of_range", "x")]
-    {
+    for (key, value) in [
+        ("base", "agnostic"),
+        ("base", "half"),
+        ("alpha", "-1"),
+        ("l2", "inf"),
+        ("out_of_range", "x"),
+    ] {
         assert!(Settings::read([(key, value)]).unwrap_err().to_string().contains(key));
     }
 }
@@ -335,10 +428,14 @@ fn bad_input_is_refused_by_name() {
 #[test]
 fn labels_refine_through_beta() {
     let given = given().remove(1);
-    let released = ReleasedScores::Labels { classes: given.known.classes(), labels: given.scores.predicted_labels() };
+    let released = ReleasedScores::Labels {
+        classes: given.known.classes(),
+        labels: given.scores.predicted_labels(),
+    };
     let labels = Some(Seen { y: &given.targets, released: &released });
-    let with =
-        |alpha, beta, seen| given.attack(AgnosticSettings { alpha, beta, ..given.settings(&given.case.am) }, seen);
+    let with = |alpha, beta, seen| {
+        given.attack(AgnosticSettings { alpha, beta, ..given.settings(&given.case.am) }, seen)
+    };
     assert_eq!(with(0.0, 1.0, labels).scores, with(0.0, 1.0, given.seen()).scores);
     assert_eq!(with(3.0, 1.0, labels).scores, with(0.0, 1.0, labels).scores);
     let told = with(1.0, 0.0, labels).reconstruction.remarks;
@@ -356,8 +453,12 @@ fn satellite_without_a_score() {
     let window = published.window(0, 12);
     let columns: Vec<usize> = (0..published.x.ncols()).collect();
     let (own, targets) = columns.split_at(columns.len() / 2);
-    let block = |of: &[usize]| FeatureBlock::new(window.active.matrix().select_columns(of)).unwrap();
-    let labelled = LabelledRecords { y: block(own), labels: own.iter().map(|&r| published.labels[r]).collect() };
+    let block =
+        |of: &[usize]| FeatureBlock::new(window.active.matrix().select_columns(of)).unwrap();
+    let labelled = LabelledRecords {
+        y: block(own),
+        labels: own.iter().map(|&r| published.labels[r]).collect(),
+    };
     let ReleasedScores::Probabilities(c) = &scores else { unreachable!() };
     let released = ReleasedScores::Probabilities(c.select_columns(&own[..100]));
     let y_seen = block(&own[..100]);
@@ -367,7 +468,9 @@ fn satellite_without_a_score() {
         // The published model was not trained by the recipe of this project.
         let settings = AgnosticSettings { l2: Some(1e-3), ..AgnosticSettings::default() };
         let found = Agnostic { settings, ..Agnostic::default() };
-        let found = found.attack(&window.model, &labelled, seen, Replacement::default(), &block(targets), rng).unwrap();
+        let found = found
+            .attack(&window.model, &labelled, seen, Replacement::default(), &block(targets), rng)
+            .unwrap();
         mse(&found.reconstruction.estimates, &truth).unwrap().overall
     };
     let half = half_error(&truth).unwrap().overall;
@@ -386,31 +489,47 @@ fn the_recipe_of_the_joint_model_is_the_stronger_adversary() {
     let columns: Vec<usize> = (0..published.x.ncols()).collect();
     let (own, targets) = columns.split_at(columns.len() / 2);
     let labels: Vec<u32> = own.iter().map(|&r| published.labels[r]).collect();
-    let joint = train_central(&recipe, published.w.nrows(), &published.x.select_columns(own), &labels);
+    let joint =
+        train_central(&recipe, published.w.nrows(), &published.x.select_columns(own), &labels);
     for (d, times) in [(1, 4.0), (2, 4.0), (5, 1.5), (12, 1.3)] {
-        let (passive, active): (Vec<usize>, Vec<usize>) = (0..published.x.nrows()).partition(|c| *c < d);
+        let (passive, active): (Vec<usize>, Vec<usize>) =
+            (0..published.x.nrows()).partition(|c| *c < d);
         let weights = |of: &[usize]| joint.weights.select_columns(of);
-        let known = KnownModel::white_box(weights(&active), joint.bias.clone(), weights(&passive)).unwrap();
-        let block = |of: &[usize]| FeatureBlock::new(published.x.select_columns(of).select_rows(&active)).unwrap();
+        let known =
+            KnownModel::white_box(weights(&active), joint.bias.clone(), weights(&passive)).unwrap();
+        let block = |of: &[usize]| {
+            FeatureBlock::new(published.x.select_columns(of).select_rows(&active)).unwrap()
+        };
         let labelled = LabelledRecords { y: block(own), labels: labels.clone() };
         let truth = published.x.select_columns(targets).select_rows(&passive);
         let error = |l2| {
             let rng = &mut ChaCha20Rng::seed_from_u64(0);
             let settings = AgnosticSettings { l2, ..AgnosticSettings::default() };
             let attack = Agnostic { settings, recipe: Some(recipe.clone()), ..Agnostic::default() };
-            let found = attack.attack(&known, &labelled, None, Replacement::default(), &block(targets), rng).unwrap();
+            let found = attack
+                .attack(&known, &labelled, None, Replacement::default(), &block(targets), rng)
+                .unwrap();
             mse(&found.reconstruction.estimates, &truth).unwrap().overall
         };
         let remarks = |recipe: Option<TrainingConfig>| {
             let rng = &mut ChaCha20Rng::seed_from_u64(0);
             let attack = Agnostic { recipe, ..Agnostic::default() };
-            let found = attack.attack(&known, &labelled, None, Replacement::default(), &block(targets), rng).unwrap();
+            let found = attack
+                .attack(&known, &labelled, None, Replacement::default(), &block(targets), rng)
+                .unwrap();
             found.reconstruction.remarks
         };
-        assert!(remarks(Some(recipe.clone())).iter().all(|remark| remark.contains("used all 100 epochs")));
+        assert!(
+            remarks(Some(recipe.clone()))
+                .iter()
+                .all(|remark| remark.contains("used all 100 epochs"))
+        );
         assert!(remarks(None).iter().any(|remark| remark.contains("is not known")));
-        let (trained, penalised, half) = (error(None), error(Some(1e-3)), half_error(&truth).unwrap().overall);
-        println!("satellite d = {d}: as the joint model {trained:.4}, l2 = 1e-3 {penalised:.4}, ½ {half:.4}");
+        let (trained, penalised, half) =
+            (error(None), error(Some(1e-3)), half_error(&truth).unwrap().overall);
+        println!(
+            "satellite d = {d}: as the joint model {trained:.4}, l2 = 1e-3 {penalised:.4}, ½ {half:.4}"
+        );
         assert!(times * trained < penalised, "d = {d}: {trained} {penalised}");
     }
 }
@@ -423,22 +542,37 @@ fn scores_that_were_seen_are_not_estimated() {
         let ReleasedScores::Probabilities(c) = &given.scores else { unreachable!() };
         let y = FeatureBlock::new(given.targets.matrix().columns(0, n).into_owned()).unwrap();
         let exact = ReleasedScores::Probabilities(c.columns(0, n).into_owned());
-        let labels = ReleasedScores::Labels { classes: c.nrows(), labels: exact.predicted_labels() };
+        let labels =
+            ReleasedScores::Labels { classes: c.nrows(), labels: exact.predicted_labels() };
         let attack = |released: &ReleasedScores, seen_are_targets: bool| {
             let attack = Agnostic { seen_are_targets, ..Agnostic::default() };
             let (seen, rng) = (Some(Seen { y: &y, released }), &mut ChaCha20Rng::seed_from_u64(0));
-            attack.attack(&given.known, &given.own, seen, Replacement::default(), &given.targets, rng).unwrap()
+            attack
+                .attack(&given.known, &given.own, seen, Replacement::default(), &given.targets, rng)
+                .unwrap()
         };
         let (own, elsewhere) = (attack(&exact, true), attack(&exact, false));
         assert_eq!(own.scores, elsewhere.scores);
-        let view = AdversaryView::new(&given.known, &given.targets, &given.scores, Replacement::default()).unwrap();
+        let view =
+            AdversaryView::new(&given.known, &given.targets, &given.scores, Replacement::default())
+                .unwrap();
         let direct = run(Method::ClampedHalfStar, &view).estimates;
         let [own, elsewhere] = [own, elsewhere].map(|f| f.reconstruction.estimates);
-        close(&own.columns(0, n).into_owned(), &direct.columns(0, n).into_owned(), 1e-12, &given.case.model);
-        assert!((own.columns(0, n) - elsewhere.columns(0, n)).amax() > 1e-3, "{}", given.case.model);
+        close(
+            &own.columns(0, n).into_owned(),
+            &direct.columns(0, n).into_owned(),
+            1e-12,
+            &given.case.model,
+        );
+        assert!(
+            (own.columns(0, n) - elsewhere.columns(0, n)).amax() > 1e-3,
+            "{}",
+            given.case.model
+        );
         let rest = given.targets.records() - n;
         assert_eq!(own.columns(n, rest), elsewhere.columns(n, rest));
-        let [own, elsewhere] = [true, false].map(|own| attack(&labels, own).reconstruction.estimates);
+        let [own, elsewhere] =
+            [true, false].map(|own| attack(&labels, own).reconstruction.estimates);
         assert_eq!(own, elsewhere);
     }
 }

@@ -6,9 +6,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, Coalition, Colluders, Constant, Descent, HalfStar,
-    KnownModel, Method, OneFeature, OneFeatureCase, OneFeatureError, Party, Prior, Replacement, Role, Settings,
-    ShadowBias, ShadowEstimate, ShadowFit, ShadowModel, SideInformation, Status, one_feature, one_feature_of_mean,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, Coalition, Colluders, Constant, Descent,
+    HalfStar, KnownModel, Method, OneFeature, OneFeatureCase, OneFeatureError, Party, Prior,
+    Replacement, Role, Settings, ShadowBias, ShadowEstimate, ShadowFit, ShadowModel,
+    SideInformation, Status, one_feature, one_feature_of_mean,
 };
 use vfl_shared::metrics::{mse, squared_error_by_record};
 use vfl_shared::numerics::row_differences;
@@ -73,13 +74,20 @@ fn one_feature_equals_the_golden_vectors() {
     for OneFeatureVector { case, x, v, x_hat, mse } in vectors {
         let found = one_feature(case.parse().unwrap(), &v);
         let Some(want) = x_hat.into_iter().collect::<Option<Vec<f64>>>() else {
-            assert!(matches!(found, Err(OneFeatureError::Undefined { .. })), "case {case}: {found:?}");
+            assert!(
+                matches!(found, Err(OneFeatureError::Undefined { .. })),
+                "case {case}: {found:?}"
+            );
             continue;
         };
         let found = found.unwrap();
-        assert!(found.iter().zip(&want).all(|(g, w)| (g - w).abs() <= 1e-12), "case {case}: {found:?} {want:?}");
+        assert!(
+            found.iter().zip(&want).all(|(g, w)| (g - w).abs() <= 1e-12),
+            "case {case}: {found:?} {want:?}"
+        );
         if let (Some(x), Some(mse)) = (x, mse) {
-            let error = x.iter().zip(&found).map(|(x, e)| (x - e).powi(2)).sum::<f64>() / x.len() as f64;
+            let error =
+                x.iter().zip(&found).map(|(x, e)| (x - e).powi(2)).sum::<f64>() / x.len() as f64;
             assert!((error - mse).abs() < 1e-12, "case {case}: MSE {error}, {mse}");
         }
     }
@@ -102,9 +110,15 @@ fn one_feature_says_where_it_is_undefined() {
     }
     // R VI-C2: an estimate and its mirror image, and no way to choose. A 0 has no sign of its own.
     assert_eq!(one_feature(OneFeatureCase::OppositeSigns, &[-1.0, 0.2, 3.0]), Ok(vec![0.5; 3]));
-    assert_eq!(one_feature(OneFeatureCase::OppositeSigns, &[4.0, 0.0, 3.0]), Ok(vec![0.0, 1.0, 0.25]));
+    assert_eq!(
+        one_feature(OneFeatureCase::OppositeSigns, &[4.0, 0.0, 3.0]),
+        Ok(vec![0.0, 1.0, 0.25])
+    );
     // The range of f64 is no limit.
-    assert_eq!(one_feature(OneFeatureCase::Rising, &[-f64::MAX, 0.0, f64::MAX]), Ok(vec![0.0, 0.5, 1.0]));
+    assert_eq!(
+        one_feature(OneFeatureCase::Rising, &[-f64::MAX, 0.0, f64::MAX]),
+        Ok(vec![0.0, 0.5, 1.0])
+    );
 }
 
 proptest! {
@@ -149,7 +163,8 @@ impl OneColumn {
     fn new(k: usize, n: usize) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(k as u64);
         let mut uniform = |r, c| DMatrix::from_fn(r, c, |_, _| rng.random::<f64>());
-        let (w_act, bias, w_pas) = (uniform(k, 3), uniform(k, 1).column(0).into_owned(), uniform(k, 1) * 4.0);
+        let (w_act, bias, w_pas) =
+            (uniform(k, 3), uniform(k, 1).column(0).into_owned(), uniform(k, 1) * 4.0);
         let mut x = uniform(4, n);
         (x[(3, 0)], x[(3, 1)]) = (1.0, 0.0);
         let w = DMatrix::from_fn(k, 4, |i, j| if j < 3 { w_act[(i, j)] } else { w_pas[(i, 0)] });
@@ -163,10 +178,16 @@ impl OneColumn {
         }
     }
 
-    fn attack(&self, case: OneFeatureCase, bias: &DVector<f64>) -> Result<(DMatrix<f64>, Status), AttackError> {
+    fn attack(
+        &self,
+        case: OneFeatureCase,
+        bias: &DVector<f64>,
+    ) -> Result<(DMatrix<f64>, Status), AttackError> {
         let model = KnownModel::black_box(self.w_act.clone(), bias.clone(), 1).unwrap();
-        let view = AdversaryView::new(&model, &self.active, &self.released, Replacement::default()).unwrap();
-        let found = OneFeature { case, population_mean: None }.reconstruct(&view, &mut generator())?;
+        let view = AdversaryView::new(&model, &self.active, &self.released, Replacement::default())
+            .unwrap();
+        let found =
+            OneFeature { case, population_mean: None }.reconstruct(&view, &mut generator())?;
         assert!(found.solved.is_none() && found.outcomes.is_empty());
         Ok((found.estimates, found.status))
     }
@@ -233,7 +254,10 @@ fn a_known_mean_tells_the_ends_apart() {
     // By hand: u = (0, 1, 1), ū = 2/3, s² = 2/9, μ = 0.6: w = 1 / (1 + e^(−0.45)).
     let found = one_feature_of_mean(case, &[-1.0, 1.0, 1.0], 0.6).unwrap();
     let w = 1.0 / (1.0 + (-0.45f64).exp());
-    assert!(found.iter().zip([1.0 - w, w, w]).all(|(f, want)| (f - want).abs() < 1e-15), "{found:?}");
+    assert!(
+        found.iter().zip([1.0 - w, w, w]).all(|(f, want)| (f - want).abs() < 1e-15),
+        "{found:?}"
+    );
 }
 
 /// The mean of the moments that an adversary knows serves as well as one that is stated.
@@ -243,14 +267,18 @@ fn one_feature_takes_the_mean_of_known_moments() {
     let (omega, beta) = (world.w_pas[1] - world.w_pas[0], world.bias[1] - world.bias[0]);
     let mixed = DVector::from_vec(vec![0.0, beta + 0.5 * omega]);
     let model = KnownModel::black_box(world.w_act.clone(), mixed, 1).unwrap();
-    let view = AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
+    let view =
+        AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
     let mean = world.truth.mean();
-    let prior = Prior::new(DVector::from_element(1, mean), DMatrix::from_element(1, 1, 0.08)).unwrap();
+    let prior =
+        Prior::new(DVector::from_element(1, mean), DMatrix::from_element(1, 1, 0.08)).unwrap();
     let side = SideInformation { prior: Some(&prior), ..SideInformation::default() };
     let attack = OneFeature { case: OneFeatureCase::OppositeSigns, population_mean: None };
-    let of_moments = attack.reconstruct(&view.with_side_information(side), &mut generator()).unwrap();
+    let of_moments =
+        attack.reconstruct(&view.with_side_information(side), &mut generator()).unwrap();
     assert_eq!(of_moments.status, Status::Scaled);
-    let view = AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
+    let view =
+        AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
     let stated = OneFeature { population_mean: Some(mean), ..attack };
     let found = stated.reconstruct(&view, &mut generator()).unwrap();
     assert_eq!(found.estimates, of_moments.estimates);
@@ -269,22 +297,30 @@ fn one_feature_averages_over_classes() {
     let error = |estimates: &DMatrix<f64>| mse(estimates, &world.truth).unwrap().overall;
     let together = error(&world.attack(OneFeatureCase::NoIntercept, &world.bias).unwrap().0);
     let model = KnownModel::black_box(world.w_act.clone(), world.bias.clone(), 1).unwrap();
-    let view = AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
+    let view =
+        AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
     let alone = view.b_prime().unwrap().row_iter().map(|v| {
         let v: Vec<f64> = v.iter().copied().collect();
         error(&DMatrix::from_vec(1, 400, one_feature(OneFeatureCase::NoIntercept, &v).unwrap()))
     });
     let mean = alone.sum::<f64>() / 4.0;
-    assert!(together > 0.0 && together < 0.5 * mean && together < 0.01, "{together:e}, one by one {mean:e}");
+    assert!(
+        together > 0.0 && together < 0.5 * mean && together < 0.01,
+        "{together:e}, one by one {mean:e}"
+    );
 }
 
 #[test]
 fn one_feature_refuses_other_views() {
     let world = OneColumn::new(3, 10);
     let error = world.attack(OneFeatureCase::SameSign, &world.bias).unwrap_err();
-    assert!(matches!(error, AttackError::OneFeature(OneFeatureError::Classes { got: 3, .. })), "{error}");
+    assert!(
+        matches!(error, AttackError::OneFeature(OneFeatureError::Classes { got: 3, .. })),
+        "{error}"
+    );
     let model = KnownModel::black_box(world.w_act.clone(), world.bias.clone(), 2).unwrap();
-    let view = AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
+    let view =
+        AdversaryView::new(&model, &world.active, &world.released, Replacement::default()).unwrap();
     let error = OneFeature::default().reconstruct(&view, &mut generator()).unwrap_err();
     assert_eq!(error, OneFeatureError::Features { got: 2 }.into());
     // Scores that say nothing: nothing is left to put on [0, 1].
@@ -310,13 +346,24 @@ fn shadow_weights_equal_the_golden_vectors() {
             numbers(matrix(&vector.c).transpose()),
             Replacement::default(),
         );
-        let model = KnownModel::black_box(matrix(&vector.w_act), DVector::from_vec(vector.bias), d).unwrap();
-        let fit = ShadowEstimate::fit(&model, &auxiliary.unwrap(), ShadowFit::LeastSquares, ShadowBias::Known).unwrap();
+        let model = KnownModel::black_box(matrix(&vector.w_act), DVector::from_vec(vector.bias), d)
+            .unwrap();
+        let fit = ShadowEstimate::fit(
+            &model,
+            &auxiliary.unwrap(),
+            ShadowFit::LeastSquares,
+            ShadowBias::Known,
+        )
+        .unwrap();
         assert!(distance(&fit.w_pas, &matrix(&vector.w_hat)) < 1e-9, "{d} features, {n} records");
         let a = row_differences(&fit.w_pas);
         assert!(distance(&a, &matrix(&vector.a_hat)) < 1e-9);
         assert_eq!((fit.system.rank, fit.system.unknowns, fit.system.records), (n.min(d), d, n));
-        assert!(fit.w_pas.row_sum().amax() < 1e-12 && fit.bias_shift.amax() == 0.0 && fit.descent.is_none());
+        assert!(
+            fit.w_pas.row_sum().amax() < 1e-12
+                && fit.bias_shift.amax() == 0.0
+                && fit.descent.is_none()
+        );
         fewer_than_features += usize::from(n < d);
         if let Some(truth) = vector.a_true {
             assert!(distance(&a, &matrix(&truth)) < vector.tol);
@@ -367,19 +414,16 @@ impl Shadowed {
     }
 
     fn fit(&self, fit: ShadowFit) -> ShadowEstimate {
-        ShadowEstimate::fit(&self.black_box(&self.bias), &self.auxiliary(), fit, ShadowBias::Known).unwrap()
+        ShadowEstimate::fit(&self.black_box(&self.bias), &self.auxiliary(), fit, ShadowBias::Known)
+            .unwrap()
     }
 }
 
 fn beside(left: &DMatrix<f64>, right: &DMatrix<f64>) -> DMatrix<f64> {
     let from = left.ncols();
-    DMatrix::from_fn(
-        left.nrows(),
-        from + right.ncols(),
-        |i, j| {
-            if j < from { left[(i, j)] } else { right[(i, j - from)] }
-        },
-    )
+    DMatrix::from_fn(left.nrows(), from + right.ncols(), |i, j| {
+        if j < from { left[(i, j)] } else { right[(i, j - from)] }
+    })
 }
 
 proptest! {
@@ -473,7 +517,9 @@ fn poor_auxiliary_records_are_told_by_their_rank() {
             // The records are explained: the estimate gives their scores.
             let w = beside(&world.w_act, &estimate.w_pas);
             let got = scores(&w, &world.bias, &world.auxiliary).into_matrix();
-            let ReleasedScores::Probabilities(want) = world.parts(&world.auxiliary).2 else { unreachable!() };
+            let ReleasedScores::Probabilities(want) = world.parts(&world.auxiliary).2 else {
+                unreachable!()
+            };
             assert!((got - want).amax() < 1e-9, "{name}, {fit:?}");
             // And no more than that: it is nothing but what their features weigh, so of least norm.
             let x = world.auxiliary.rows(2, 5).into_owned();
@@ -483,8 +529,14 @@ fn poor_auxiliary_records_are_told_by_their_rank() {
                 let mean = column.mean();
                 column.add_scalar_mut(-mean);
             }
-            assert!((&shifted * &x).amax() < 1e-6, "{name}: the truth differs where the records do not look");
-            assert!((shifted * estimate.w_pas.transpose()).trace().abs() < 1e-6, "{name}: least norm");
+            assert!(
+                (&shifted * &x).amax() < 1e-6,
+                "{name}: the truth differs where the records do not look"
+            );
+            assert!(
+                (shifted * estimate.w_pas.transpose()).trace().abs() < 1e-6,
+                "{name}: least norm"
+            );
         }
     }
     // Scores of 0 and labels go through the replacement; inner attacks that solve nothing still tell the rank.
@@ -496,16 +548,23 @@ fn poor_auxiliary_records_are_told_by_their_rank() {
         (ShadowFit::Gradient(Descent { steps: 50, tolerance: 1e-12 }), labels),
     ] {
         let attack = ShadowModel { fit, bias: ShadowBias::Known, inner: Box::new(Constant(0.5)) };
-        let auxiliary = AuxiliaryRecords::new(y.clone(), x.clone(), released, Replacement::default()).unwrap();
+        let auxiliary =
+            AuxiliaryRecords::new(y.clone(), x.clone(), released, Replacement::default()).unwrap();
         let (y_targets, _, targets) = base.parts(&base.records);
         let model = base.black_box(&base.bias);
-        let view = AdversaryView::new(&model, &y_targets, &targets, Replacement::default()).unwrap();
         let view =
-            view.with_side_information(SideInformation { auxiliary: Some(&auxiliary), ..SideInformation::default() });
+            AdversaryView::new(&model, &y_targets, &targets, Replacement::default()).unwrap();
+        let view = view.with_side_information(SideInformation {
+            auxiliary: Some(&auxiliary),
+            ..SideInformation::default()
+        });
         let found = attack.reconstruct(&view, &mut generator()).unwrap();
         let solved = found.solved.unwrap();
         assert_eq!(solved.auxiliary.unwrap().rank, 5);
-        assert!(found.estimates.iter().all(|e| *e == 0.5) && solved.residuals.iter().all(|r| r.is_finite()));
+        assert!(
+            found.estimates.iter().all(|e| *e == 0.5)
+                && solved.residuals.iter().all(|r| r.is_finite())
+        );
     }
 }
 
@@ -515,12 +574,18 @@ fn auxiliary_records_that_do_not_fit_are_refused() {
     let (y, x, released) = world.parts(&world.auxiliary);
     let fewer = FeatureBlock::new(y.matrix().columns(0, 4).into_owned()).unwrap();
     let error = AuxiliaryRecords::new(fewer, x, released, Replacement::default()).unwrap_err();
-    assert!(error.to_string().contains("auxiliary active features has 4 records, expected 5"), "{error}");
+    assert!(
+        error.to_string().contains("auxiliary active features has 4 records, expected 5"),
+        "{error}"
+    );
     let empty = world.parts(&DMatrix::zeros(6, 0));
-    let error = AuxiliaryRecords::new(empty.0, empty.1, empty.2, Replacement::default()).unwrap_err();
+    let error =
+        AuxiliaryRecords::new(empty.0, empty.1, empty.2, Replacement::default()).unwrap_err();
     assert_eq!(error, AttackError::NoAuxiliary);
     let other = KnownModel::black_box(world.w_act.clone(), world.bias.clone(), 3).unwrap();
-    let fit = |model| ShadowEstimate::fit(model, &world.auxiliary(), ShadowFit::LeastSquares, ShadowBias::Known);
+    let fit = |model| {
+        ShadowEstimate::fit(model, &world.auxiliary(), ShadowFit::LeastSquares, ShadowBias::Known)
+    };
     assert!(fit(&other).unwrap_err().to_string().contains("has 4 features, expected 3"));
     let huge = KnownModel::black_box(&world.w_act * f64::MAX, world.bias.clone(), 4).unwrap();
     assert!(fit(&huge).unwrap_err().to_string().contains("not finite"));
@@ -543,7 +608,8 @@ impl Parties {
         let (w_act, bias) = (uniform(k, d_act), uniform(k, 1).column(0).into_owned());
         let weights = [uniform(k, d[0]) * 3.0, uniform(k, d[1]) * 3.0];
         let x = uniform(d_act + d[0] + d[1], 12);
-        let released = undefended(&scores(&beside(&beside(&w_act, &weights[0]), &weights[1]), &bias, &x));
+        let released =
+            undefended(&scores(&beside(&beside(&w_act, &weights[0]), &weights[1]), &bias, &x));
         let block = |from, rows| FeatureBlock::new(x.rows(from, rows).into_owned()).unwrap();
         let (y, x) = (block(0, d_act), [block(d_act, d[0]), block(d_act + d[0], d[1])]);
         Self { w_act, bias, weights, y, x, released }
@@ -563,7 +629,9 @@ impl Parties {
 
     /// Half*'s estimates of the target, and of the joint block.
     fn half_star(&self, coalition: &Coalition) -> (DMatrix<f64>, DMatrix<f64>) {
-        let joint = run(Method::HalfStar, &coalition.view(&self.released, Replacement::default()).unwrap()).estimates;
+        let joint =
+            run(Method::HalfStar, &coalition.view(&self.released, Replacement::default()).unwrap())
+                .estimates;
         let mut targets = coalition.target_estimates(&joint).unwrap();
         assert_eq!(targets.len(), 1);
         (targets.remove(0).1, joint)
@@ -648,18 +716,31 @@ proptest! {
 #[test]
 fn coalitions_that_do_not_fit_are_refused() {
     let world = Parties::new(3, 2, [2, 2], 5);
-    let new = |parties: &[Party]| Coalition::new(world.w_act.clone(), world.bias.clone(), world.y.clone(), parties);
+    let new = |parties: &[Party]| {
+        Coalition::new(world.w_act.clone(), world.bias.clone(), world.y.clone(), parties)
+    };
     let party = |p: usize, role| Party { weights: world.weights[p].clone(), role };
     assert_eq!(new(&[party(0, Role::Unknown)]).unwrap_err(), AttackError::NoTarget);
     assert_eq!(new(&[]).unwrap_err(), AttackError::NoTarget);
     let short = FeatureBlock::new(DMatrix::zeros(2, 11)).unwrap();
     let narrow = FeatureBlock::new(DMatrix::zeros(1, 12)).unwrap();
-    for (x, says) in [(short, "has 11 records, expected 12"), (narrow, "has 1 features, expected 2")] {
+    for (x, says) in
+        [(short, "has 11 records, expected 12"), (narrow, "has 1 features, expected 2")]
+    {
         let error = new(&[party(0, Role::Target), party(1, Role::Colluder(x))]).unwrap_err();
-        assert!(matches!(error, AttackError::Party { party: 1, .. }) && error.to_string().contains(says), "{error}");
+        assert!(
+            matches!(error, AttackError::Party { party: 1, .. })
+                && error.to_string().contains(says),
+            "{error}"
+        );
     }
     let classes = Party { weights: DMatrix::zeros(4, 2), role: Role::Target };
-    assert!(new(&[classes]).unwrap_err().to_string().contains("passive party 0: passive weights has 4 classes"));
+    assert!(
+        new(&[classes])
+            .unwrap_err()
+            .to_string()
+            .contains("passive party 0: passive weights has 4 classes")
+    );
     let coalition = new(&[party(0, Role::Target)]).unwrap();
     assert!(coalition.target_estimates(&DMatrix::zeros(3, 12)).is_err());
 }

@@ -7,8 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::{
-    AdversaryView, AttackError, Ended, KnownModel, LinearSystem, MAX_NULLITY, Method, Reconstruction, Replacement,
-    Settings, Status,
+    AdversaryView, AttackError, Ended, KnownModel, LinearSystem, MAX_NULLITY, Method,
+    Reconstruction, Replacement, Settings, Status,
 };
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -25,7 +25,11 @@ pub(crate) fn weights(a: &DMatrix<f64>) -> DMatrix<f64> {
 }
 
 /// An attack on exact scores of these records under A, by an adversary without features.
-fn attack(a: &DMatrix<f64>, truth: &DMatrix<f64>, method: Method) -> Result<Reconstruction, AttackError> {
+fn attack(
+    a: &DMatrix<f64>,
+    truth: &DMatrix<f64>,
+    method: Method,
+) -> Result<Reconstruction, AttackError> {
     let (w, bias) = (weights(a), DVector::zeros(a.nrows() + 1));
     let released = undefended(&scores(&w, &bias, truth));
     let model = KnownModel::white_box(DMatrix::zeros(w.nrows(), 0), bias, w).unwrap();
@@ -56,9 +60,14 @@ fn corners_by_trial(a: &DMatrix<f64>, truth: &DVector<f64>, nullity: usize) -> V
             let rest = &b - &a_h * &x_h;
             let mut x_s = &inverse * (a_s.transpose() * &rest);
             x_s += &inverse * (a_s.transpose() * (&rest - &a_s * &x_s));
-            if x_s.iter().all(|v| (-1e-9..=1.0 + 1e-9).contains(v)) && (&a_s * &x_s - rest).amax() < 1e-9 {
+            if x_s.iter().all(|v| (-1e-9..=1.0 + 1e-9).contains(v))
+                && (&a_s * &x_s - rest).amax() < 1e-9
+            {
                 let mut x = DVector::zeros(d);
-                at.iter().zip(x_h.iter()).chain(solved.iter().zip(x_s.iter())).for_each(|(&i, &v)| x[i] = v);
+                at.iter()
+                    .zip(x_h.iter())
+                    .chain(solved.iter().zip(x_s.iter()))
+                    .for_each(|(&i, &v)| x[i] = v);
                 corners.push(x);
             }
         }
@@ -73,7 +82,10 @@ fn ball_by_descent(points: &[DVector<f64>]) -> (f64, f64) {
     let mut lambda = vec![1.0 / n as f64; n];
     let (mut value, mut gap) = (0.0, f64::INFINITY);
     for _ in 0..20_000 {
-        let c = points.iter().zip(&lambda).fold(DVector::zeros(points[0].len()), |c, (p, l)| c + p * *l);
+        let c = points
+            .iter()
+            .zip(&lambda)
+            .fold(DVector::zeros(points[0].len()), |c, (p, l)| c + p * *l);
         let reach: Vec<f64> = points.iter().map(|p| (p - &c).norm_squared()).collect();
         value = reach.iter().zip(&lambda).map(|(r, l)| r * l).sum::<f64>();
         let far = (0..n).max_by(|&i, &j| reach[i].total_cmp(&reach[j])).unwrap();
@@ -81,7 +93,10 @@ fn ball_by_descent(points: &[DVector<f64>]) -> (f64, f64) {
         if gap < 1e-13 {
             break;
         }
-        let near = (0..n).filter(|&i| lambda[i] > 0.0).min_by(|&i, &j| reach[i].total_cmp(&reach[j])).unwrap();
+        let near = (0..n)
+            .filter(|&i| lambda[i] > 0.0)
+            .min_by(|&i, &j| reach[i].total_cmp(&reach[j]))
+            .unwrap();
         // Along λ + t z the dual changes by t (slope) − t² ‖Σ z p‖².
         let (z, most): (Vec<f64>, f64) = if gap >= value - reach[near] {
             ((0..n).map(|i| f64::from(u8::from(i == far)) - lambda[i]).collect(), 1.0)
@@ -245,7 +260,10 @@ fn the_most_dimensions() {
         assert_eq!(outcome.iterations as usize, corners.len(), "seed {seed}");
         assert!((worst(&corners, &x) - outcome.objective).abs() < 1e-9, "seed {seed}");
         let (least, gap) = ball_by_descent(&corners);
-        assert!(gap < 1e-6 && (outcome.objective - least).abs() < 1e-6 + gap, "seed {seed}: {gap:e}");
+        assert!(
+            gap < 1e-6 && (outcome.objective - least).abs() < 1e-6 + gap,
+            "seed {seed}: {gap:e}"
+        );
     }
 }
 
@@ -273,7 +291,10 @@ fn without_equations_it_is_the_centre_of_the_box() {
 fn simplices() {
     for d in 2..=MAX_NULLITY {
         for s in [0.3, 1.0] {
-            let found = centre(&DMatrix::from_element(1, d, 1.0), &DMatrix::from_element(d, 1, s / d as f64));
+            let found = centre(
+                &DMatrix::from_element(1, d, 1.0),
+                &DMatrix::from_element(d, 1, s / d as f64),
+            );
             assert!(found.estimates.iter().all(|x| (x - s / d as f64).abs() < 1e-9), "{d} {s}");
             let squared = s * s * (1.0 - 1.0 / d as f64);
             assert!((found.outcomes[0].objective - squared).abs() < 1e-9, "{d} {s}");
@@ -289,10 +310,16 @@ fn one_point_is_found_though_round_off_leaves_none() {
         let d = 2 + seed as usize % 6;
         let truth = DMatrix::from_fn(d, 1, |_, _| f64::from(u8::from(rng.random::<bool>())));
         // All weights draw away from the truth, so that no other point of the box has its score.
-        let a = DMatrix::from_fn(1, d, |_, j| (0.2 + rng.random::<f64>()) * (1.0 - 2.0 * truth[(j, 0)]));
+        let a = DMatrix::from_fn(1, d, |_, j| {
+            (0.2 + rng.random::<f64>()) * (1.0 - 2.0 * truth[(j, 0)])
+        });
         let found = centre(&a, &truth);
         assert!((found.estimates - &truth).amax() < 1e-9, "seed {seed}");
-        assert!(found.outcomes[0].objective < 1e-17, "seed {seed}: {}", found.outcomes[0].objective);
+        assert!(
+            found.outcomes[0].objective < 1e-17,
+            "seed {seed}: {}",
+            found.outcomes[0].objective
+        );
         assert_eq!(found.outcomes[0].ended, Ended::Solved);
     }
 }
@@ -312,7 +339,8 @@ fn determined_records_come_back() {
 #[test]
 fn too_many_dimensions_are_refused() {
     let d = MAX_NULLITY + 2;
-    let refused = attack(&DMatrix::from_element(1, d, 1.0), &DMatrix::zeros(d, 1), Method::ChebyshevExact);
+    let refused =
+        attack(&DMatrix::from_element(1, d, 1.0), &DMatrix::zeros(d, 1), Method::ChebyshevExact);
     let expected = AttackError::Nullity { features: d, nullity: d - 1, limit: MAX_NULLITY };
     assert_eq!(refused.err(), Some(expected));
 }
@@ -354,18 +382,23 @@ fn relaxations_bound_the_radius() {
         let windows: Windows = golden(file);
         let (w, bias) = (matrix(&windows.w), DVector::from_vec(windows.b));
         for case in windows.cases.iter().filter(|c| c.nullity <= MAX_NULLITY) {
-            let (w_act, w_pas) = (w.select_columns(&case.active_index), w.select_columns(&case.passive_index));
+            let (w_act, w_pas) =
+                (w.select_columns(&case.active_index), w.select_columns(&case.passive_index));
             let model = KnownModel::white_box(w_act, bias.clone(), w_pas).unwrap();
             for record in &case.records {
                 let active = FeatureBlock::new(column(&record.y_act)).unwrap();
                 let released = ReleasedScores::Probabilities(column(&record.c));
-                let view = AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
+                let view =
+                    AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
                 let found = run(Method::ChebyshevExact, &view);
                 let (x, outcome) = (&found.estimates, found.outcomes[0]);
                 assert_eq!(outcome.ended, Ended::Solved);
                 assert!(found.solved.unwrap().residuals[0] < 1e-8);
                 let from = |y: &[f64]| (column(y) - x).norm_squared();
-                assert!(from(&record.x_pas) <= outcome.objective + 1e-9, "the truth lies outside the ball");
+                assert!(
+                    from(&record.x_pas) <= outcome.objective + 1e-9,
+                    "the truth lies outside the ball"
+                );
                 // The optimum of each relaxation bounds the squared distance of its own point from all of S.
                 let slack = 1e-8 + record.rcc1_tol;
                 assert!(outcome.objective + from(&record.rcc1) <= record.rcc1_bound + slack);

@@ -33,23 +33,35 @@ const METHODS: [(&str, Method); 6] = [
 ];
 
 /// The error of each method in one window; asserts what must hold on each of its records.
-fn window_errors(published: &Published, released: &ReleasedScores, k0: usize, d: usize) -> [f64; METHODS.len()] {
+fn window_errors(
+    published: &Published,
+    released: &ReleasedScores,
+    k0: usize,
+    d: usize,
+) -> [f64; METHODS.len()] {
     let window = published.window(k0, d);
     let view = window.view(released);
-    let of_record = |method: Method| squared_error_by_record(&run(method, &view).estimates, &window.truth).unwrap();
+    let of_record = |method: Method| {
+        squared_error_by_record(&run(method, &view).estimates, &window.truth).unwrap()
+    };
     let half = of_record(Method::Half);
     let half_star = of_record(Method::HalfStar);
     for (record, (half_star, half)) in half_star.iter().zip(&half).enumerate() {
-        assert!(*half_star <= half + 1e-12, "k0 = {k0}, d = {d}, record {record}: {half_star} above {half}");
+        assert!(
+            *half_star <= half + 1e-12,
+            "k0 = {k0}, d = {d}, record {record}: {half_star} above {half}"
+        );
     }
-    for (clamped, free) in
-        [(Method::ClampedHalfStar, &half_star), (Method::ClampedLeastSquares, &of_record(Method::LeastSquares))]
-    {
+    for (clamped, free) in [
+        (Method::ClampedHalfStar, &half_star),
+        (Method::ClampedLeastSquares, &of_record(Method::LeastSquares)),
+    ] {
         for (record, (clamped, free)) in of_record(clamped).iter().zip(free).enumerate() {
             assert!(clamped <= free, "k0 = {k0}, d = {d}, record {record}: {clamped} above {free}");
         }
     }
-    let errors = METHODS.map(|(_, method)| mse(&run(method, &view).estimates, &window.truth).unwrap().overall);
+    let errors = METHODS
+        .map(|(_, method)| mse(&run(method, &view).estimates, &window.truth).unwrap().overall);
     assert_eq!(errors[4], half_error(&window.truth).unwrap().overall);
     errors
 }
@@ -60,13 +72,19 @@ fn check(published: &Published, name: &str) {
     let (total, records) = published.x.shape();
     assert_eq!((want.n_records, *want.d.last().unwrap()), (records, total * 9 / 10));
     let released = undefended(&published.scores());
-    let windows: Vec<(usize, usize)> = want.d.iter().flat_map(|&d| (0..total).map(move |k0| (k0, d))).collect();
+    let windows: Vec<(usize, usize)> =
+        want.d.iter().flat_map(|&d| (0..total).map(move |k0| (k0, d))).collect();
     let errors: Vec<[f64; METHODS.len()]> =
         windows.par_iter().map(|&(k0, d)| window_errors(published, &released, k0, d)).collect();
     for (m, (curve, _)) in METHODS.iter().enumerate() {
-        for (errors, (d, want)) in errors.chunks_exact(total).zip(want.d.iter().zip(&want.curves[*curve])) {
+        for (errors, (d, want)) in
+            errors.chunks_exact(total).zip(want.d.iter().zip(&want.curves[*curve]))
+        {
             let got = errors.iter().map(|e| e[m]).sum::<f64>() / total as f64;
-            assert!((got - want).abs() <= 1e-9, "{name}, {curve}, d = {d}: {got:e}, expected {want:e}");
+            assert!(
+                (got - want).abs() <= 1e-9,
+                "{name}, {curve}, d = {d}: {got:e}, expected {want:e}"
+            );
         }
     }
 }

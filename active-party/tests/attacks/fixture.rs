@@ -6,7 +6,9 @@ use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
-use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Reconstruction, Replacement, Settings};
+use vfl_active_party::attack::{
+    AdversaryView, KnownModel, Method, Reconstruction, Replacement, Settings,
+};
 use vfl_shared::data::{self, DatasetName, DatasetSpec, Normalisation, Part, VerticalSplit};
 pub(crate) use vfl_shared::testing::golden;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
@@ -78,7 +80,10 @@ fn load(name: DatasetName, normalisation: Normalisation) -> Published {
         labels: test.iter().map(|&r| set.labels()[r]).collect(),
     };
     let given = matrix(&rows.x).transpose();
-    assert!((published.x.select_columns(&rows.rows) - given).amax() < 1e-15, "{name}: features differ");
+    assert!(
+        (published.x.select_columns(&rows.rows) - given).amax() < 1e-15,
+        "{name}: features differ"
+    );
     let labels: Vec<u32> = rows.rows.iter().map(|&r| published.labels[r]).collect();
     assert_eq!(labels, rows.labels, "{name}: labels differ");
     published
@@ -133,5 +138,8 @@ pub(crate) fn undefended(scores: &ConfidenceScores) -> ReleasedScores {
 
 /// Runs an attack that draws no numbers.
 pub(crate) fn run(method: Method, view: &AdversaryView) -> Reconstruction {
-    method.build(&Settings::default()).reconstruct(view, &mut ChaCha20Rng::seed_from_u64(0)).unwrap()
+    method
+        .build(&Settings::default())
+        .reconstruct(view, &mut ChaCha20Rng::seed_from_u64(0))
+        .unwrap()
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 use vfl_active_party::attack::{
-    self, AdversaryView, AttackError, KnownModel, KnownNetwork, Method, NotRun, Prior, Reconstruction, Replacement,
-    Settings, SideInformation,
+    self, AdversaryView, AttackError, KnownModel, KnownNetwork, Method, NotRun, Prior,
+    Reconstruction, Replacement, Settings, SideInformation,
 };
 use vfl_shared::metrics::mse;
 use vfl_shared::model::{LinearParameters, Parameters, kinds};
@@ -55,7 +55,8 @@ fn built(method: Method, settings: &[(&str, &str)]) -> Box<dyn attack::Attack> {
 /// Many records tell the generator what a few do not (J figure 8). On robot, whose features hardly go together, they tell nothing either.
 #[test]
 fn many_records_teach_it_what_goes_together() {
-    let (few, many) = (Few::of(satellite(), 12, 10).share(&[]), Few::of(satellite(), 12, 500).share(&[]));
+    let (few, many) =
+        (Few::of(satellite(), 12, 10).share(&[]), Few::of(satellite(), 12, 500).share(&[]));
     assert!(many < 0.8 && many < 0.8 * few, "{few} {many}");
     let unrelated = Few::of(robot(), 12, 500).share(&[]);
     assert!(unrelated > 0.95, "{unrelated}");
@@ -97,11 +98,13 @@ fn a_known_mean_draws_the_estimates() {
     let few = Few::of(satellite(), 6, 100);
     let d = few.truth.nrows();
     let prior = Prior::new(DVector::from_element(d, 0.9), DMatrix::identity(d, d)).unwrap();
-    let view = few
-        .view(&few.model)
-        .with_side_information(SideInformation { prior: Some(&prior), ..SideInformation::default() });
+    let view = few.view(&few.model).with_side_information(SideInformation {
+        prior: Some(&prior),
+        ..SideInformation::default()
+    });
     let mean = |weight: &str| {
-        let attack = built(Method::GenerativeRegression, &[("mean_weight", weight), ("epochs", "100")]);
+        let attack =
+            built(Method::GenerativeRegression, &[("mean_weight", weight), ("epochs", "100")]);
         attack::run(&*attack, &view, 1).unwrap().estimates.mean()
     };
     let (free, drawn) = (mean("0"), mean("100"));
@@ -126,11 +129,16 @@ fn what_cannot_be_trained_is_refused() {
     assert!(of_singles < limit / 2, "{of_singles} {limit}");
     let (w_act, bias) = (few.model.active_weights().clone(), few.model.bias().clone());
     let hidden = KnownModel::black_box(w_act, bias, 6).unwrap();
-    let refused = attack::run(&*built(Method::GenerativeRegression, &[]), &few.view(&hidden), 1).unwrap_err();
+    let refused =
+        attack::run(&*built(Method::GenerativeRegression, &[]), &few.view(&hidden), 1).unwrap_err();
     assert_eq!(refused, AttackError::NeedsParameters);
-    for (key, value) in
-        [("epochs", "0"), ("batch", "0"), ("batch", "5000"), ("variance_weight", "-1"), ("generator", "x")]
-    {
+    for (key, value) in [
+        ("epochs", "0"),
+        ("batch", "0"),
+        ("batch", "5000"),
+        ("variance_weight", "-1"),
+        ("generator", "x"),
+    ] {
         assert!(Settings::read([(key, value)]).is_err(), "{key}={value}");
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
-use vfl_active_party::attack::{AdversaryView, Ended, KnownModel, LinearSystem, Method, Replacement};
+use vfl_active_party::attack::{
+    AdversaryView, Ended, KnownModel, LinearSystem, Method, Replacement,
+};
 use vfl_shared::metrics::{half_error, mse};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -108,7 +110,11 @@ fn check_factors(system: &LinearSystem, want: &Factors, what: &str) {
     close(system.pseudo_inverse(), &matrix(&want.inverse), &format!("{what}: A⁺"));
     let projector = system.pseudo_inverse() * system.matrix();
     close(&projector, &matrix(&want.projector), &format!("{what}: A⁺A"));
-    close(&column(system.singular_values()), &column(&want.singular_values), &format!("{what}: singular values"));
+    close(
+        &column(system.singular_values()),
+        &column(&want.singular_values),
+        &format!("{what}: singular values"),
+    );
 }
 
 fn check_record(model: &KnownModel, record: &Record, what: &str) {
@@ -121,7 +127,11 @@ fn check_record(model: &KnownModel, record: &Record, what: &str) {
     // From b' itself.
     let system = model.linear().unwrap();
     close(&system.least_norm(&b_prime), &column(&record.ls), &format!("{what}: ls"));
-    close(&system.nearest_half(&b_prime), &column(&record.half_star), &format!("{what}: half_star"));
+    close(
+        &system.nearest_half(&b_prime),
+        &column(&record.half_star),
+        &format!("{what}: half_star"),
+    );
 
     // From the scores, by name.
     for (method, name, want) in [
@@ -133,8 +143,17 @@ fn check_record(model: &KnownModel, record: &Record, what: &str) {
         let reconstruction = run(method, &view);
         close(&reconstruction.estimates, &column(want), &format!("{what}: {name} from scores"));
         let solved = reconstruction.solved.unwrap();
-        assert_eq!((solved.rank, solved.nullity), (system.rank(), system.nullity()), "{what}: {name}");
-        check_error(mse(&reconstruction.estimates, &truth).unwrap().overall, record.mse[name], what, name);
+        assert_eq!(
+            (solved.rank, solved.nullity),
+            (system.rank(), system.nullity()),
+            "{what}: {name}"
+        );
+        check_error(
+            mse(&reconstruction.estimates, &truth).unwrap().overall,
+            record.mse[name],
+            what,
+            name,
+        );
         check_error(mse(&column(want), &truth).unwrap().overall, record.mse[name], what, name);
     }
     for (method, name) in [(Method::Half, "half"), (Method::Zero, "zero")] {
@@ -150,7 +169,10 @@ fn check_centres(view: &AdversaryView, record: &Record, what: &str) {
     let second = run(Method::Rcc2, view);
     let off = (&second.estimates - column(&record.rcc2)).amax();
     assert!(off <= 1e-8, "{what}: rcc2 off by {off:e}");
-    assert!((second.outcomes[0].objective - record.rcc2_bound).abs() <= 1e-8, "{what}: bound of rcc2");
+    assert!(
+        (second.outcomes[0].objective - record.rcc2_bound).abs() <= 1e-8,
+        "{what}: bound of rcc2"
+    );
 
     let first = run(Method::Rcc1, view);
     let off = (&first.estimates - column(&record.rcc1)).amax();
@@ -161,7 +183,11 @@ fn check_centres(view: &AdversaryView, record: &Record, what: &str) {
         // has a minimum below 0. The file gives the second's; Clarabel confirms this one.
         assert!((bound - 1.210_981_507).abs() < 1e-8, "{what}: {bound}");
     } else {
-        assert!((bound - record.rcc1_bound).abs() <= 1e-8, "{what}: bound {bound}, expected {}", record.rcc1_bound);
+        assert!(
+            (bound - record.rcc1_bound).abs() <= 1e-8,
+            "{what}: bound {bound}, expected {}",
+            record.rcc1_bound
+        );
     }
     let apart = (&first.estimates - &second.estimates).amax();
     assert_eq!(apart <= 1e-6, record.rcc1_equals_rcc2, "{what}: relaxations {apart:e} apart");
@@ -172,12 +198,18 @@ fn check_centres(view: &AdversaryView, record: &Record, what: &str) {
     assert!((&fit.estimates - &second.estimates).amax() <= 1e-8, "{what}: cls");
     for found in [first, second, fit] {
         assert_eq!(found.outcomes[0].ended, Ended::Solved, "{what}");
-        assert!(found.solved.unwrap().residuals[0] <= 1e-9 * column(&record.b_prime).amax().max(1.0), "{what}");
+        assert!(
+            found.solved.unwrap().residuals[0] <= 1e-9 * column(&record.b_prime).amax().max(1.0),
+            "{what}"
+        );
     }
 }
 
 fn check_error(got: f64, want: f64, what: &str, name: &str) {
-    assert!((got - want).abs() <= 1e-9 * want.max(1.0), "{what}: MSE of {name}: {got:e}, expected {want:e}");
+    assert!(
+        (got - want).abs() <= 1e-9 * want.max(1.0),
+        "{what}: MSE of {name}: {got:e}, expected {want:e}"
+    );
 }
 
 fn check_file(name: &str, cases: usize, records: usize) {
@@ -186,7 +218,8 @@ fn check_file(name: &str, cases: usize, records: usize) {
     let mut count = 0;
     for case in &file.cases {
         let what = format!("{name}, d = {}", case.d);
-        let (w_act, w_pas) = (w.select_columns(&case.active_index), w.select_columns(&case.passive_index));
+        let (w_act, w_pas) =
+            (w.select_columns(&case.active_index), w.select_columns(&case.passive_index));
         let system = LinearSystem::new(&w_pas).unwrap();
         check_system(&system, &case.system, &what);
         check_factors(&system, &case.factors, &what);
@@ -217,7 +250,9 @@ fn degenerate() {
     for case in &file.cases {
         let w_pas = matrix(&case.w_pas);
         check_system(&LinearSystem::new(&w_pas).unwrap(), &case.system, &case.label);
-        let model = KnownModel::white_box(matrix(&case.w_act), DVector::from_vec(case.b.clone()), w_pas).unwrap();
+        let model =
+            KnownModel::white_box(matrix(&case.w_act), DVector::from_vec(case.b.clone()), w_pas)
+                .unwrap();
         check_record(&model, &case.record, &case.label);
     }
 }
@@ -249,8 +284,16 @@ fn inconsistent_right_sides() {
             w.set_row(row + 1, &next);
         }
         let system = LinearSystem::new(&w).unwrap();
-        close(&system.least_norm(&column(&case.b_prime)), &column(&case.ls), &format!("case {i}: ls"));
-        close(&system.nearest_half(&column(&case.b_prime)), &column(&case.half_star), &format!("case {i}: half_star"));
+        close(
+            &system.least_norm(&column(&case.b_prime)),
+            &column(&case.ls),
+            &format!("case {i}: ls"),
+        );
+        close(
+            &system.nearest_half(&column(&case.b_prime)),
+            &column(&case.half_star),
+            &format!("case {i}: half_star"),
+        );
         let in_box = system.in_box().unwrap();
         for found in [
             in_box.least_squares(&column(&case.b_prime)),
@@ -261,6 +304,9 @@ fn inconsistent_right_sides() {
             assert!(!found.outcomes[0].consistent && found.outcomes[0].converged, "case {i}");
         }
         let misfit = in_box.least_squares(&column(&case.b_prime)).outcomes[0].objective;
-        assert!((misfit - case.cls_objective).abs() <= 1e-8 * case.cls_objective.max(1.0), "case {i}: {misfit}");
+        assert!(
+            (misfit - case.cls_objective).abs() <= 1e-8 * case.cls_objective.max(1.0),
+            "case {i}: {misfit}"
+        );
     }
 }

@@ -8,10 +8,12 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
-use vfl_active_party::attack::gradient_inversion::{GradientInversionError, Iterate, Loss, MAX_STEPS, Start};
+use vfl_active_party::attack::gradient_inversion::{
+    GradientInversionError, Iterate, Loss, MAX_STEPS, Start,
+};
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AttackError, Ended, GradientInversion, KnownModel, Method, Reconstruction, Replacement,
-    Settings, Status,
+    AdversaryView, Attack, AttackError, Ended, GradientInversion, KnownModel, Method,
+    Reconstruction, Replacement, Settings, Status,
 };
 use vfl_shared::metrics::mse;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -51,9 +53,11 @@ impl World {
     /// k classes, d + 2 features, n records; weights in [−2, 2), a third of the features at 0 or 1.
     fn draw(k: usize, d: usize, n: usize, seed: u64) -> Self {
         let mut rng = generator(seed);
-        let mut uniform =
-            |r, c, low: f64, high: f64| DMatrix::from_fn(r, c, |_, _| low + (high - low) * rng.random::<f64>());
-        let (w, bias) = (uniform(k, d + 2, -2.0, 2.0), uniform(k, 1, -1.0, 1.0).column(0).into_owned());
+        let mut uniform = |r, c, low: f64, high: f64| {
+            DMatrix::from_fn(r, c, |_, _| low + (high - low) * rng.random::<f64>())
+        };
+        let (w, bias) =
+            (uniform(k, d + 2, -2.0, 2.0), uniform(k, 1, -1.0, 1.0).column(0).into_owned());
         let all = uniform(d + 2, n, -0.25, 1.25).map(|v| v.clamp(0.0, 1.0));
         let c = scores(&w, &bias, &all).matrix().clone();
         Self {
@@ -75,7 +79,9 @@ impl World {
     }
 
     fn with<T>(&self, look: impl FnOnce(&AdversaryView) -> T) -> T {
-        let model = KnownModel::white_box(self.w_act.clone(), self.bias.clone(), self.w_pas.clone()).unwrap();
+        let model =
+            KnownModel::white_box(self.w_act.clone(), self.bias.clone(), self.w_pas.clone())
+                .unwrap();
         let y = FeatureBlock::new(self.y.clone()).unwrap();
         let released = ReleasedScores::Probabilities(self.c.clone());
         look(&AdversaryView::new(&model, &y, &released, Replacement::default()).unwrap())
@@ -96,7 +102,9 @@ impl World {
 
     /// The logits of a record with these passive features.
     fn logits(&self, record: usize, x: &[f64]) -> Vec<f64> {
-        let z = &self.w_pas * DVector::from_column_slice(x) + &self.w_act * self.y.column(record) + &self.bias;
+        let z = &self.w_pas * DVector::from_column_slice(x)
+            + &self.w_act * self.y.column(record)
+            + &self.bias;
         z.iter().copied().collect()
     }
 
@@ -116,10 +124,14 @@ impl World {
                 terms.clone().map(|(c, p)| (c - p) * (c - p)).sum::<f64>() / k as f64,
                 terms.map(|(c, p)| 2.0 * (p - c) / k as f64).collect(),
             ),
-            Loss::Kl => (terms.clone().map(|(c, p)| c * (c / p).ln()).sum(), terms.map(|(c, p)| -c / p).collect()),
-            Loss::Rkl => {
-                (terms.clone().map(|(c, p)| p * (p / c).ln()).sum(), terms.map(|(c, p)| (p / c).ln() + 1.0).collect())
-            }
+            Loss::Kl => (
+                terms.clone().map(|(c, p)| c * (c / p).ln()).sum(),
+                terms.map(|(c, p)| -c / p).collect(),
+            ),
+            Loss::Rkl => (
+                terms.clone().map(|(c, p)| p * (p / c).ln()).sum(),
+                terms.map(|(c, p)| (p / c).ln() + 1.0).collect(),
+            ),
             Loss::LogSq => (
                 terms.clone().map(|(c, p)| (p.ln() - c.ln()).powi(2)).sum(),
                 terms.map(|(c, p)| 2.0 * (p.ln() - c.ln()) / p).collect(),
@@ -138,7 +150,13 @@ impl World {
     }
 
     /// All points and losses of a descent, the start first.
-    fn naive_descent(&self, loss: Loss, record: usize, start: &[f64], descent: &Plain) -> Vec<(Vec<f64>, f64)> {
+    fn naive_descent(
+        &self,
+        loss: Loss,
+        record: usize,
+        start: &[f64],
+        descent: &Plain,
+    ) -> Vec<(Vec<f64>, f64)> {
         let mut x = start.to_vec();
         let (mut m, mut v) = (vec![0.0; x.len()], vec![0.0; x.len()]);
         let (value, mut slope) = self.naive(loss, record, &x);
@@ -172,7 +190,8 @@ struct Plain {
 }
 
 fn small_world() -> impl Strategy<Value = World> {
-    (2usize..7, 1usize..11, 2usize..20, any::<u64>()).prop_map(|(k, d, n, seed)| World::draw(k, d, n, seed))
+    (2usize..7, 1usize..11, 2usize..20, any::<u64>())
+        .prop_map(|(k, d, n, seed)| World::draw(k, d, n, seed))
 }
 
 // ---- golden vectors
@@ -241,7 +260,8 @@ fn check(name: &str) {
         let origin = vec![if start == Start::Zero { 0.0 } else { 0.5 }; world.w_pas.ncols()];
         for record in 0..3 {
             let what = format!("{name}, {} from {}, record {record}", run.loss, run.init);
-            let (value, slope) = loss.value_and_slope(&world.released(record), &world.logits(record, &origin));
+            let (value, slope) =
+                loss.value_and_slope(&world.released(record), &world.logits(record, &origin));
             close(value, run.loss0[record], 1e-9, &what);
             let by_feature = world.w_pas.tr_mul(&DVector::from_vec(slope));
             for (got, want) in by_feature.iter().zip(&run.grad0[record]) {
@@ -251,7 +271,10 @@ fn check(name: &str) {
         for (key, end) in &run.ends {
             let what = format!("{name}, {} from {}, {key}", run.loss, run.init);
             let found = world.run(parse(key).with_loss(loss).with_start(start));
-            assert_eq!((found.estimates.ncols(), end.x.len(), found.status), (3, 3, Status::Descent));
+            assert_eq!(
+                (found.estimates.ncols(), end.x.len(), found.status),
+                (3, 3, Status::Descent)
+            );
             for (got, want) in found.estimates.iter().zip(end.x.iter().flatten()) {
                 close(*got, *want, end.tol, &what);
             }
@@ -344,7 +367,9 @@ fn midpoint_excess(loss: Loss, world: &World, seed: u64) -> f64 {
 #[test]
 fn rkl_is_not_convex() {
     let violations = (0..500)
-        .filter(|seed| midpoint_excess(Loss::Rkl, &World::draw(4, 6, 2, *seed).shuffled(), *seed) > 1e-6)
+        .filter(|seed| {
+            midpoint_excess(Loss::Rkl, &World::draw(4, 6, 2, *seed).shuffled(), *seed) > 1e-6
+        })
         .count();
     assert!((100..400).contains(&violations), "{violations} of 500");
 }
@@ -364,9 +389,17 @@ fn far_logits_have_finite_losses() {
         ),
     ] {
         let (got, by_logit) = loss.value_and_slope(&c, &z);
-        assert!((got - value).abs() < 1e-9 * value.abs().max(1.0), "{}: {got}, expected {value}", loss.as_str());
+        assert!(
+            (got - value).abs() < 1e-9 * value.abs().max(1.0),
+            "{}: {got}, expected {value}",
+            loss.as_str()
+        );
         for (got, want) in by_logit.iter().zip(slope) {
-            assert!((got - want).abs() < 1e-9 * want.abs().max(1.0), "{}: {got}, expected {want}", loss.as_str());
+            assert!(
+                (got - want).abs() < 1e-9 * want.abs().max(1.0),
+                "{}: {got}, expected {want}",
+                loss.as_str()
+            );
         }
     }
 }
@@ -528,7 +561,10 @@ fn best_is_below_final_where_it_matters() {
     let world = World::draw(5, 4, 40, 2);
     for loss in Loss::ALL {
         let attack = steps(25, 0.9).with_loss(loss);
-        let (last, best) = (objectives(&world.run(attack)), objectives(&world.run(attack.with_iterate(Iterate::Best))));
+        let (last, best) = (
+            objectives(&world.run(attack)),
+            objectives(&world.run(attack.with_iterate(Iterate::Best))),
+        );
         assert!(best.iter().zip(&last).all(|(best, last)| best <= last));
         let lower = best.iter().zip(&last).filter(|(best, last)| *best < *last).count();
         assert!(lower > 10, "{}: {lower} of 40", loss.as_str());
@@ -614,7 +650,10 @@ fn a_score_of_0_is_not_taken_by_its_logarithm() {
     let log_sq = by(GradientInversion::default().with_loss(Loss::LogSq));
     println!("kl {}, squared logarithms {}", error(&default), error(&log_sq));
     assert!(error(&default) < error(&log_sq));
-    assert!(default.outcomes.iter().all(|o| o.iterations == 10_000), "scores that do not sum to 1 have no stop");
+    assert!(
+        default.outcomes.iter().all(|o| o.iterations == 10_000),
+        "scores that do not sum to 1 have no stop"
+    );
 }
 
 /// With more features than equations every record has scores that some features have, and rounded to one decimal most have none: the
@@ -625,12 +664,18 @@ fn a_record_ends_by_its_loss_or_by_its_steps() {
     let window = published.window(0, 12);
     let scores = published.scores();
     let exact = undefended(&scores);
-    let rounded = ReleasedScores::Probabilities(scores.matrix().map(|c| ((10.0 * c).round() / 10.0).max(0.05)));
+    let rounded = ReleasedScores::Probabilities(
+        scores.matrix().map(|c| ((10.0 * c).round() / 10.0).max(0.05)),
+    );
     for (released, all) in [(exact, true), (rounded, false)] {
         let found = reconstruct(GradientInversion::default(), &window.view(&released));
         let solved = found.outcomes.iter().filter(|o| o.ended == Ended::Solved).count();
-        let mean = found.outcomes.iter().map(|o| f64::from(o.iterations)).sum::<f64>() / found.outcomes.len() as f64;
-        println!("{solved} of {} records end by their loss, after {mean:.0} steps on average", found.outcomes.len());
+        let mean = found.outcomes.iter().map(|o| f64::from(o.iterations)).sum::<f64>()
+            / found.outcomes.len() as f64;
+        println!(
+            "{solved} of {} records end by their loss, after {mean:.0} steps on average",
+            found.outcomes.len()
+        );
         assert_eq!(solved == found.outcomes.len(), all);
         for outcome in &found.outcomes {
             assert_eq!(outcome.ended == Ended::Solved, outcome.objective <= 1e-14, "{outcome:?}");
@@ -642,7 +687,9 @@ fn a_record_ends_by_its_loss_or_by_its_steps() {
 /// J's settings, by name: not confined to the box, squared differences, 0.001.
 #[test]
 fn the_preset_of_the_paper_is_what_the_paper_says() {
-    let read = |pairs: &[(&str, &str)]| GradientInversion::from(&Settings::read(pairs.iter().copied()).unwrap());
+    let read = |pairs: &[(&str, &str)]| {
+        GradientInversion::from(&Settings::read(pairs.iter().copied()).unwrap())
+    };
     let by_hand = [
         ("loss", "mse"),
         ("start", "zero"),
@@ -654,12 +701,20 @@ fn the_preset_of_the_paper_is_what_the_paper_says() {
     ];
     assert_eq!(read(&[("preset", "j")]), read(&by_hand));
     assert_eq!(read(&[("preset", "j")]), GradientInversion::of_paper_j());
-    let by_hand =
-        [("loss", "mse"), ("steps", "500"), ("learning_rate", "0.1"), ("stop_loss", "0"), ("projected", "true")];
+    let by_hand = [
+        ("loss", "mse"),
+        ("steps", "500"),
+        ("learning_rate", "0.1"),
+        ("stop_loss", "0"),
+        ("projected", "true"),
+    ];
     assert_eq!(read(&[("preset", "p")]), read(&by_hand));
     assert_eq!(read(&[("preset", "own")]), GradientInversion::default());
     // What is given one by one goes before the preset.
-    assert_eq!(read(&[("steps", "7"), ("preset", "j")]), GradientInversion::of_paper_j().with_steps(7).unwrap());
+    assert_eq!(
+        read(&[("steps", "7"), ("preset", "j")]),
+        GradientInversion::of_paper_j().with_steps(7).unwrap()
+    );
     assert!(Settings::read([("preset", "J")]).is_err());
 }
 
@@ -686,7 +741,8 @@ fn default_rate_gets_farther_than_that_of_the_paper() {
 #[test]
 fn labels_and_rounded_scores_give_finite_estimates() {
     let world = World::draw(4, 5, 30, 4);
-    let model = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), world.w_pas.clone()).unwrap();
+    let model = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), world.w_pas.clone())
+        .unwrap();
     let y = FeatureBlock::new(world.y.clone()).unwrap();
     let labels = undefended(&scores(&world.w_pas, &world.bias, &world.x)).predicted_labels();
     for released in [
@@ -697,9 +753,14 @@ fn labels_and_rounded_scores_give_finite_estimates() {
         let view = AdversaryView::new(&model, &y, &released, Replacement::default()).unwrap();
         for loss in Loss::ALL {
             for projected in [true, false] {
-                let found = reconstruct(steps(300, 0.05).with_loss(loss).with_projected(projected), &view);
+                let found =
+                    reconstruct(steps(300, 0.05).with_loss(loss).with_projected(projected), &view);
                 assert!(found.estimates.iter().all(|x| x.is_finite()), "{}", loss.as_str());
-                assert!(found.outcomes.iter().all(|o| o.objective.is_finite()), "{}", loss.as_str());
+                assert!(
+                    found.outcomes.iter().all(|o| o.objective.is_finite()),
+                    "{}",
+                    loss.as_str()
+                );
                 assert_eq!(found.solved.unwrap().residuals.len(), 30);
             }
         }
@@ -747,7 +808,8 @@ fn settings_by_name_are_the_settings() {
     // The settings reach the attack that the name builds.
     let world = World::draw(3, 4, 12, 7);
     let method: Method = "gradient_inversion".parse().unwrap();
-    let by_name = world.with(|view| method.build(&read).reconstruct(view, &mut generator(5)).unwrap());
+    let by_name =
+        world.with(|view| method.build(&read).reconstruct(view, &mut generator(5)).unwrap());
     assert_eq!(by_name, world.run(built));
     assert_ne!(by_name, world.run(GradientInversion::default()));
     // Each changes something on its own.

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AttackError, Constant, Ended, FeatureKnowledge, KnowledgeError, KnownModel, MAX_BINARY,
-    Method, Reconstruction, Replacement, Settings, Snap, StatedKnowledge,
+    AdversaryView, Attack, AttackError, Constant, Ended, FeatureKnowledge, KnowledgeError,
+    KnownModel, MAX_BINARY, Method, Reconstruction, Replacement, Settings, Snap, StatedKnowledge,
 };
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -54,21 +54,34 @@ impl World {
 
     fn model(&self) -> KnownModel {
         let d = self.w.ncols() - 1;
-        KnownModel::white_box(self.w.columns(0, 1).into_owned(), self.bias.clone(), self.w.columns(1, d).into_owned())
-            .unwrap()
+        KnownModel::white_box(
+            self.w.columns(0, 1).into_owned(),
+            self.bias.clone(),
+            self.w.columns(1, d).into_owned(),
+        )
+        .unwrap()
     }
 
     fn run(&self, attack: &dyn Attack) -> Result<Reconstruction, AttackError> {
         self.run_on(&self.model(), attack)
     }
 
-    fn run_on(&self, model: &KnownModel, attack: &dyn Attack) -> Result<Reconstruction, AttackError> {
+    fn run_on(
+        &self,
+        model: &KnownModel,
+        attack: &dyn Attack,
+    ) -> Result<Reconstruction, AttackError> {
         let active = FeatureBlock::new(self.x.rows(0, 1).into_owned()).unwrap();
-        let view = AdversaryView::new(model, &active, &self.released, Replacement::default()).unwrap();
+        let view =
+            AdversaryView::new(model, &active, &self.released, Replacement::default()).unwrap();
         attack.reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(1))
     }
 
-    fn with(&self, method: Method, settings: &[(&str, &str)]) -> Result<Reconstruction, AttackError> {
+    fn with(
+        &self,
+        method: Method,
+        settings: &[(&str, &str)],
+    ) -> Result<Reconstruction, AttackError> {
         self.run(&*method.build(&Settings::read(settings.iter().copied()).unwrap()))
     }
 }
@@ -212,7 +225,8 @@ fn all_assignments_of_the_most_features() {
     // No record's misfit is above that of the truth.
     let model = noisy.model();
     let active = FeatureBlock::new(noisy.x.rows(0, 1).into_owned()).unwrap();
-    let view = AdversaryView::new(&model, &active, &noisy.released, Replacement::default()).unwrap();
+    let view =
+        AdversaryView::new(&model, &active, &noisy.released, Replacement::default()).unwrap();
     let of_truth = model.linear().unwrap().matrix() * noisy.truth() - view.b_prime().unwrap();
     for (record, of_truth) in of_truth.column_iter().enumerate() {
         let misfit = found.solved.as_ref().unwrap().residuals[record];
@@ -262,10 +276,14 @@ fn baselines_are_mapped() {
     assert_eq!(half.estimates.column(0).as_slice(), [1.0, 0.25, 4.0]);
     let zero = world.with(Method::Zero, &settings).unwrap();
     assert_eq!(zero.estimates.column(1).as_slice(), [-1.0, 0.0, 4.0]);
-    let hidden = KnownModel::black_box(world.w.columns(0, 1).into_owned(), world.bias.clone(), 3).unwrap();
+    let hidden =
+        KnownModel::black_box(world.w.columns(0, 1).into_owned(), world.bias.clone(), 3).unwrap();
     let settings = Settings::read(settings).unwrap();
     let random = world.run_on(&hidden, &*Method::Random.build(&settings)).unwrap().estimates;
-    assert!(random.row(0).iter().all(|x| (-1.0..3.0).contains(x)) && random.row(2).iter().all(|x| *x == 4.0));
+    assert!(
+        random.row(0).iter().all(|x| (-1.0..3.0).contains(x))
+            && random.row(2).iter().all(|x| *x == 4.0)
+    );
     assert!(random.row(0).iter().any(|x| *x > 1.0) || random.row(0).iter().any(|x| *x < 0.0));
     let refused = world.run_on(&hidden, &*Method::HalfStar.build(&settings));
     assert_eq!(refused.err(), Some(AttackError::NeedsParameters));
@@ -281,11 +299,14 @@ fn a_range_of_one_point_is_known() {
         x
     });
     // Two equations and two features that are open.
-    let found = fixed.with(Method::LeastSquares, &[("lower", "0,0.7,0"), ("upper", "1,0.7,1")]).unwrap();
+    let found =
+        fixed.with(Method::LeastSquares, &[("lower", "0,0.7,0"), ("upper", "1,0.7,1")]).unwrap();
     assert!((found.estimates - fixed.truth()).amax() < 1e-10);
     assert_eq!(found.solved.unwrap().nullity, 0);
     // And all of them: nothing is left to solve.
-    let found = fixed.with(Method::HalfStar, &[("lower", "0.1,0.7,0.2"), ("upper", "0.1,0.7,0.2")]).unwrap();
+    let found = fixed
+        .with(Method::HalfStar, &[("lower", "0.1,0.7,0.2"), ("upper", "0.1,0.7,0.2")])
+        .unwrap();
     assert_eq!(found.estimates.column(3).as_slice(), [0.1, 0.7, 0.2]);
 }
 
@@ -298,8 +319,13 @@ fn exact_levels_in_ranges() {
     world.x.row_mut(2).apply(|v| *v = if *v < 0.5 { -3.0 } else { 11.0 });
     world.x.row_mut(3).apply(|v| *v = 100.0 * rng.random::<f64>());
     let world = World::new(world.w, world.bias, world.x);
-    let settings =
-        [("lower", "0,-3,0"), ("upper", "0.9,11,100"), ("binary", "1"), ("levels", "0:0.7/0.1"), ("discrete", "exact")];
+    let settings = [
+        ("lower", "0,-3,0"),
+        ("upper", "0.9,11,100"),
+        ("binary", "1"),
+        ("levels", "0:0.7/0.1"),
+        ("discrete", "exact"),
+    ];
     let found = world.with(Method::LeastSquares, &settings).unwrap();
     assert_eq!(found.estimates.rows(0, 2), world.truth().rows(0, 2));
     assert!((found.estimates.row(2) - world.truth().row(2)).amax() < 1e-6);
@@ -316,11 +342,24 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(why(&[("lower", "0,0")]), length("lower ends", 2));
     assert_eq!(why(&[("upper", "1,1,1,1,1")]), length("upper ends", 5));
     assert_eq!(why(&[("binary", "1,4")]), KnowledgeError::Position { got: 4, features: 4 });
-    assert_eq!(why(&[("lower", "2")]), KnowledgeError::Range { feature: 0, lower: 2.0, upper: 1.0 });
-    assert_eq!(why(&[("levels", "3:0/2")]), KnowledgeError::Levels { feature: 3, lower: 0.0, upper: 1.0 });
+    assert_eq!(
+        why(&[("lower", "2")]),
+        KnowledgeError::Range { feature: 0, lower: 2.0, upper: 1.0 }
+    );
+    assert_eq!(
+        why(&[("levels", "3:0/2")]),
+        KnowledgeError::Levels { feature: 3, lower: 0.0, upper: 1.0 }
+    );
     let message = why(&[("binary", "4")]).to_string();
     assert!(message.contains('4') && message.contains("0 to 3"), "{message}");
-    for bad in [("lower", "a"), ("lower", ""), ("upper", "inf"), ("binary", "-1"), ("levels", "0"), ("discrete", "x")] {
+    for bad in [
+        ("lower", "a"),
+        ("lower", ""),
+        ("upper", "inf"),
+        ("binary", "-1"),
+        ("levels", "0"),
+        ("discrete", "x"),
+    ] {
         assert!(Settings::read([bad]).is_err(), "{bad:?}");
     }
     assert!(FeatureKnowledge::new(vec![(f64::NEG_INFINITY, 0.0)], vec![None]).is_err());
@@ -341,7 +380,9 @@ fn grid(features: usize, settings: &[(&str, &str)]) -> Result<FeatureKnowledge, 
 
 #[test]
 fn grids_groups_and_widths_are_read_from_settings() {
-    let known = grid(6, &[("step", "0.01,0,1,1,1,0.5"), ("groups", "2-4"), ("width", "20,3.5,0,0,0,2")]).unwrap();
+    let known =
+        grid(6, &[("step", "0.01,0,1,1,1,0.5"), ("groups", "2-4"), ("width", "20,3.5,0,0,0,2")])
+            .unwrap();
     assert_eq!(known.steps(), [Some(0.01), None, Some(1.0), Some(1.0), Some(1.0), Some(0.5)]);
     assert_eq!(known.groups(), std::slice::from_ref(&(2..5)));
     assert_eq!(known.widths(), [Some(20.0), Some(3.5), None, None, None, Some(2.0)]);
@@ -350,7 +391,10 @@ fn grids_groups_and_widths_are_read_from_settings() {
     assert_eq!((all.steps(), all.widths()), (&[Some(0.25); 3][..], &[Some(7.0); 3][..]));
     assert_eq!(all.groups(), [0..1, 1..3]);
     let silent = grid(2, &[]).unwrap();
-    assert_eq!((silent.steps(), silent.widths(), silent.groups().len()), (&[None; 2][..], &[None; 2][..], 0));
+    assert_eq!(
+        (silent.steps(), silent.widths(), silent.groups().len()),
+        (&[None; 2][..], &[None; 2][..], 0)
+    );
 }
 
 #[test]
@@ -367,7 +411,11 @@ fn grids_that_cannot_be_are_refused_by_name() {
         ("width", "1,1,1,1", length("widths", 4)),
         ("width", "1,-2,1", KnowledgeError::Width { feature: 1, got: -2.0 }),
         ("groups", "0-3", KnowledgeError::Position { got: 3, features: 3 }),
-        ("groups", "0-18446744073709551615", KnowledgeError::Position { got: usize::MAX - 1, features: 3 }),
+        (
+            "groups",
+            "0-18446744073709551615",
+            KnowledgeError::Position { got: usize::MAX - 1, features: 3 },
+        ),
         ("groups", "0-1,1-2", KnowledgeError::Group { first: 1, last: 2 }),
         ("groups", "1-2,0-1", KnowledgeError::Group { first: 1, last: 2 }),
         ("groups", "0-1,0-1", KnowledgeError::Group { first: 0, last: 1 }),
@@ -376,9 +424,14 @@ fn grids_that_cannot_be_are_refused_by_name() {
     for (key, value, refusal) in cases {
         assert_eq!(grid(3, &[(key, value)]).err(), Some(refusal), "{key} = {value}");
     }
-    for bad in
-        [("step", "a"), ("step", "inf"), ("width", "nan"), ("groups", "1"), ("groups", "0-1,"), ("groups", "-1-2")]
-    {
+    for bad in [
+        ("step", "a"),
+        ("step", "inf"),
+        ("width", "nan"),
+        ("groups", "1"),
+        ("groups", "0-1,"),
+        ("groups", "-1-2"),
+    ] {
         assert!(Settings::read([bad]).is_err(), "{bad:?}");
     }
     // Thirds, as a schema writes them, divide the range.
@@ -395,12 +448,21 @@ fn grids_leave_the_attacks_of_the_papers_alone() {
     let world = World::drawn(3, 5, 6, 31);
     for method in METHODS {
         let plain = world.with(method, &[]).unwrap();
-        for settings in
-            [[("step", "0.5"), ("groups", "0-4"), ("width", "3")], [("step", "2"), ("groups", "0-9"), ("width", "1,1")]]
-        {
-            assert_eq!(world.with(method, &settings).unwrap().estimates, plain.estimates, "{method}");
+        for settings in [
+            [("step", "0.5"), ("groups", "0-4"), ("width", "3")],
+            [("step", "2"), ("groups", "0-9"), ("width", "1,1")],
+        ] {
+            assert_eq!(
+                world.with(method, &settings).unwrap().estimates,
+                plain.estimates,
+                "{method}"
+            );
         }
         let informed = world.with(method, &[("upper", "0.5"), ("step", "0.5")]).unwrap();
-        assert_eq!(informed.estimates, world.with(method, &[("upper", "0.5")]).unwrap().estimates, "{method}");
+        assert_eq!(
+            informed.estimates,
+            world.with(method, &[("upper", "0.5")]).unwrap().estimates,
+            "{method}"
+        );
     }
 }

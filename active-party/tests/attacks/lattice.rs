@@ -5,8 +5,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde_json::{Value, json};
 use vfl_active_party::attack::{
-    AdversaryView, AuxiliaryRecords, KnownModel, Method, Prior, Reconstruction, Replacement, Settings, SideInformation,
-    run as run_attack,
+    AdversaryView, AuxiliaryRecords, KnownModel, Method, Prior, Reconstruction, Replacement,
+    Settings, SideInformation, run as run_attack,
 };
 use vfl_active_party::cli::attack_case;
 use vfl_shared::testing::golden_cases;
@@ -25,8 +25,12 @@ fn decode(case: &Value, settings: &[(&str, &str)]) -> Value {
 /// Of the records of a case: how many are rebuilt to the last digit, are certain, are certain and wrong.
 fn count(case: &Value, answer: &Value) -> (usize, usize, usize) {
     let (mut exact, mut certain, mut wrong) = (0, 0, 0);
-    for (estimate, truth) in answer["estimates"].as_array().unwrap().iter().zip(case["truth"].as_array().unwrap()) {
-        let values = |of: &Value| of.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect::<Vec<_>>();
+    for (estimate, truth) in
+        answer["estimates"].as_array().unwrap().iter().zip(case["truth"].as_array().unwrap())
+    {
+        let values = |of: &Value| {
+            of.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect::<Vec<_>>()
+        };
         let (x, truth) = (values(&estimate["x"]), values(&truth["x_pas"]));
         let right = x.iter().zip(&truth).all(|(a, b)| (a - b).abs() <= 1e-9);
         let sure = estimate["certain"].as_bool().unwrap();
@@ -64,12 +68,16 @@ fn golden_cases_decode_to_the_last_digit() {
 /// On a grid that the records do not lie on nothing is certain.
 #[test]
 fn a_wrong_grid_makes_nothing_certain() {
-    for (file, text) in golden_cases("lattice_").into_iter().filter(|(file, _)| !file.contains("onehot")) {
+    for (file, text) in
+        golden_cases("lattice_").into_iter().filter(|(file, _)| !file.contains("onehot"))
+    {
         let mut case: Value = serde_json::from_str(&text).unwrap();
-        let steps: Vec<f64> = case["grid"]["step"].as_array().unwrap().iter().map(|s| s.as_f64().unwrap()).collect();
+        let steps: Vec<f64> =
+            case["grid"]["step"].as_array().unwrap().iter().map(|s| s.as_f64().unwrap()).collect();
         for by in [2, 3] {
             // Coarser: each count of steps is divided, rounded to a whole number.
-            let coarser: Vec<f64> = steps.iter().map(|s| 1.0 / ((1.0 / s).round() / f64::from(by)).round()).collect();
+            let coarser: Vec<f64> =
+                steps.iter().map(|s| 1.0 / ((1.0 / s).round() / f64::from(by)).round()).collect();
             case["grid"]["step"] = json!(coarser);
             let answer = decode(&case, &[]);
             let (_, certain, _) = count(&case, &answer);
@@ -106,7 +114,8 @@ impl Subject {
         let scores = published.scores().matrix().columns(0, n).into_owned();
         let counts = counts(&whole.truth);
         let active = FeatureBlock::new(whole.active.matrix().columns(0, n).into_owned()).unwrap();
-        let window = Window { active, truth: whole.truth.columns(0, n).into_owned(), model: whole.model };
+        let window =
+            Window { active, truth: whole.truth.columns(0, n).into_owned(), model: whole.model };
         Self { window, scores, counts }
     }
 
@@ -115,7 +124,11 @@ impl Subject {
     }
 
     /// (exact, certain, certain and wrong) of the attack on scores that were changed like this.
-    fn attacked(&self, release: impl Fn(f64) -> f64, settings: &[(&str, &str)]) -> (usize, usize, usize) {
+    fn attacked(
+        &self,
+        release: impl Fn(f64) -> f64,
+        settings: &[(&str, &str)],
+    ) -> (usize, usize, usize) {
         let released = ReleasedScores::Numbers(self.scores.map(release));
         let settings = Settings::read(settings.iter().copied()).unwrap();
         let attack = Method::Lattice.build(&settings);
@@ -127,7 +140,12 @@ impl Subject {
         let right: Vec<bool> = (0..self.scores.ncols())
             .map(|j| (found.estimates.column(j) - self.window.truth.column(j)).amax() <= 1e-9)
             .collect();
-        let wrong = found.certain.iter().zip(&right).filter(|(certain, right)| **certain && !**right).count();
+        let wrong = found
+            .certain
+            .iter()
+            .zip(&right)
+            .filter(|(certain, right)| **certain && !**right)
+            .count();
         let count = |of: &[bool]| of.iter().filter(|v| **v).count();
         (count(&right), count(&found.certain), wrong)
     }
@@ -140,7 +158,9 @@ fn digits(digits: usize) -> impl Fn(f64) -> f64 {
 /// Ranges and grid are known, nothing else; the papers' attacks err by half of the spread there.
 #[test]
 fn exact_scores_of_published_models_give_back_all_features() {
-    for (published, k0, d) in [(satellite(), 0, 6), (satellite(), 18, 18), (satellite(), 3, 24), (robot(), 0, 4)] {
+    for (published, k0, d) in
+        [(satellite(), 0, 6), (satellite(), 18, 18), (satellite(), 3, 24), (robot(), 0, 4)]
+    {
         let subject = Subject::new(published, k0, d, 60);
         let known = subject.attacked(|c| c, &[("step", &subject.steps())]);
         assert_eq!(known, (60, 60, 0), "{d} features from {k0}");
@@ -169,7 +189,12 @@ fn the_more_features_the_more_bits_an_adversary_needs() {
             0,
             [(18, 60, 60), (24, 60, 60), (27, 55, 55), (30, 40, 55), (33, 0, 55), (36, 0, 55)],
         ),
-        ("robot", robot(), 7, [(4, 60, 60), (6, 58, 58), (8, 45, 45), (9, 0, 0), (10, 0, 0), (12, 0, 0)]),
+        (
+            "robot",
+            robot(),
+            7,
+            [(4, 60, 60), (6, 58, 58), (8, 45, 45), (9, 0, 0), (10, 0, 0), (12, 0, 0)],
+        ),
     ] {
         for (d, least, informed_least) in cases {
             let subject = Subject::new(published, if d == 36 { 0 } else { k0 }, d, 60);
@@ -178,17 +203,22 @@ fn the_more_features_the_more_bits_an_adversary_needs() {
             let prior = moments(published, if d == 36 { 0 } else { k0 }, d);
             let released = ReleasedScores::Numbers(subject.scores.clone());
             let side = SideInformation { prior: Some(&prior), ..SideInformation::default() };
-            let attack = Method::InformedLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
+            let attack =
+                Method::InformedLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
             let view = subject.window.view(&released).with_side_information(side);
             let began = std::time::Instant::now();
-            let (informed, sure, false_claims) = subject.tally(&run_attack(&*attack, &view, 1).unwrap());
+            let (informed, sure, false_claims) =
+                subject.tally(&run_attack(&*attack, &view, 1).unwrap());
             let bits: f64 = subject.counts.iter().map(|n| (n + 1.0).log2()).sum();
             println!(
                 "{name}, {d} features ({bits:.0} bits): {alone} exact, {certain} certain; with moments {informed}, \
                  {sure} certain; {:.1} ms a record",
                 1e3 * began.elapsed().as_secs_f64() / 60.0
             );
-            assert!(alone >= least && informed >= informed_least, "{name}, {d}: {alone}, {informed}");
+            assert!(
+                alone >= least && informed >= informed_least,
+                "{name}, {d}: {alone}, {informed}"
+            );
             assert_eq!((wrong, false_claims), (0, 0), "{name}, {d}");
         }
     }
@@ -205,10 +235,14 @@ fn rounded_scores_give_back_as_much_as_their_digits_tell() {
         let (alone, _, wrong) = subject.attacked(digits(kept), &[("step", &steps)]);
         let released = ReleasedScores::Numbers(subject.scores.map(digits(kept)));
         let side = SideInformation { prior: Some(&prior), ..SideInformation::default() };
-        let attack = Method::InformedLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
+        let attack =
+            Method::InformedLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
         let view = subject.window.view(&released).with_side_information(side);
-        let (informed, certain, false_claims) = subject.tally(&run_attack(&*attack, &view, 1).unwrap());
-        println!("18 features, {kept} digits: {alone} of 60 exact, {informed} with moments, {certain} certain");
+        let (informed, certain, false_claims) =
+            subject.tally(&run_attack(&*attack, &view, 1).unwrap());
+        println!(
+            "18 features, {kept} digits: {alone} of 60 exact, {informed} with moments, {certain} certain"
+        );
         assert!(alone >= least && informed >= informed_least, "{kept} digits: {alone}, {informed}");
         assert_eq!((wrong, false_claims), (0, 0), "{kept} digits");
         assert!(kept > 3 || (alone, informed) == (0, 0), "three digits tell too little");
@@ -248,12 +282,14 @@ fn known_records_serve_in_place_of_the_weights() {
     )
     .unwrap();
     let model = &subject.window.model;
-    let hidden = KnownModel::black_box(model.active_weights().clone(), model.bias().clone(), 18).unwrap();
+    let hidden =
+        KnownModel::black_box(model.active_weights().clone(), model.bias().clone(), 18).unwrap();
     let active = FeatureBlock::new(part(y, 25, 75)).unwrap();
     let released = ReleasedScores::Numbers(part(&subject.scores, 25, 75));
     let side = SideInformation { auxiliary: Some(&known), ..SideInformation::default() };
     let view = AdversaryView::new(&hidden, &active, &released, Replacement::default()).unwrap();
-    let settings = Settings::read([("base", "lattice"), ("step", subject.steps().as_str())]).unwrap();
+    let settings =
+        Settings::read([("base", "lattice"), ("step", subject.steps().as_str())]).unwrap();
     let attack = Method::ShadowModel.build(&settings);
     let found = run_attack(&*attack, &view.with_side_information(side), 1).unwrap();
     let right = |j: &usize| (found.estimates.column(*j) - x.column(j + 25)).amax() <= 1e-9;
@@ -268,7 +304,8 @@ fn known_records_serve_in_place_of_the_weights() {
 fn features_off_every_grid_are_never_certain() {
     let mut subject = Subject::new(satellite(), 18, 18, 60);
     let widths = listed(subject.counts.clone());
-    let off = DMatrix::from_fn(18, 60, |i, j| 0.004 * (1.0 + (7.3 * i as f64 + 1.7 * j as f64).sin()));
+    let off =
+        DMatrix::from_fn(18, 60, |i, j| 0.004 * (1.0 + (7.3 * i as f64 + 1.7 * j as f64).sin()));
     subject.window.truth = (&subject.window.truth * 0.99) + &off;
     let mut all = subject.window.model.passive_weights().unwrap() * &subject.window.truth;
     all += subject.window.model.active_weights() * subject.window.active.matrix();
@@ -318,9 +355,16 @@ impl Plain {
         }
     }
 
-    fn attacked(&self, method: Method, settings: &[(&str, &str)], side: SideInformation<'_>) -> Reconstruction {
+    fn attacked(
+        &self,
+        method: Method,
+        settings: &[(&str, &str)],
+        side: SideInformation<'_>,
+    ) -> Reconstruction {
         let settings = Settings::read(settings.iter().copied()).unwrap();
-        let view = AdversaryView::new(&self.model, &self.active, &self.released, Replacement::default()).unwrap();
+        let view =
+            AdversaryView::new(&self.model, &self.active, &self.released, Replacement::default())
+                .unwrap();
         run_attack(&*method.build(&settings), &view.with_side_information(side), 1).unwrap()
     }
 }
@@ -329,7 +373,8 @@ impl Plain {
 /// and those at a half the wrong one.
 #[test]
 fn related_weights_make_nothing_certain() {
-    let x = DMatrix::from_fn(2, 60, |i, j| if i == 0 { 0.5 } else { f64::from(u8::from(j % 2 == 0)) });
+    let x =
+        DMatrix::from_fn(2, 60, |i, j| if i == 0 { 0.5 } else { f64::from(u8::from(j % 2 == 0)) });
     let plain = Plain::new(&[2.0, 1.0], &x);
     for settings in [[("width", "1,1")], [("step", "1,1")]] {
         let found = plain.attacked(Method::Lattice, &settings, SideInformation::default());
@@ -357,7 +402,11 @@ fn ranges_of_other_units_are_decoded_too() {
     let plain = Plain::new(&w, &x);
     let settings = [("upper", "20"), ("step", "0.05")];
     let found = plain.attacked(Method::Lattice, &settings, SideInformation::default());
-    assert!(found.certain.iter().all(|c| *c) && (found.estimates - &x).amax() < 1e-9, "{:?}", found.remarks);
+    assert!(
+        found.certain.iter().all(|c| *c) && (found.estimates - &x).amax() < 1e-9,
+        "{:?}",
+        found.remarks
+    );
 }
 
 /// Two classes of which one is withheld: it is what the other leaves of 1.
@@ -374,32 +423,45 @@ fn withholding_one_of_two_scores_protects_nothing() {
     }
     let settings = [("step", "0.1"), ("policy", "top_k (k = 1)")];
     let found = plain.attacked(Method::Lattice, &settings, SideInformation::default());
-    assert!(found.certain.iter().all(|c| *c) && (found.estimates - &x).amax() < 1e-9, "{:?}", found.remarks);
+    assert!(
+        found.certain.iter().all(|c| *c) && (found.estimates - &x).amax() < 1e-9,
+        "{:?}",
+        found.remarks
+    );
 }
 
 /// Of the features, how many are rebuilt in all records, whichever the attack takes it for and whichever way round.
 fn rebuilt_up_to_order(found: &Reconstruction, truth: &DMatrix<f64>) -> usize {
     let away = |row: Vec<f64>| row.iter().map(|v| v - row[0]).collect::<Vec<f64>>();
-    let rows = |m: &DMatrix<f64>| m.row_iter().map(|row| away(row.iter().copied().collect())).collect::<Vec<_>>();
+    let rows = |m: &DMatrix<f64>| {
+        m.row_iter().map(|row| away(row.iter().copied().collect())).collect::<Vec<_>>()
+    };
     let found = rows(&found.estimates);
-    let same = |a: &[f64], b: &[f64], sign: f64| a.iter().zip(b).all(|(a, b)| (a - sign * b).abs() < 1e-9);
+    let same =
+        |a: &[f64], b: &[f64], sign: f64| a.iter().zip(b).all(|(a, b)| (a - sign * b).abs() < 1e-9);
     rows(truth).iter().filter(|x| found.iter().any(|e| same(x, e, 1.0) || same(x, e, -1.0))).count()
 }
 
 /// Neither a parameter nor a record is known: whole numbers come out all the same where the features are fewer than the classes.
 #[test]
 fn exact_scores_give_back_few_features_without_any_parameter() {
-    for (published, k0, d, least) in [(satellite(), 7, 3, 3), (satellite(), 20, 5, 3), (robot(), 3, 3, 1)] {
+    for (published, k0, d, least) in
+        [(satellite(), 7, 3, 3), (satellite(), 20, 5, 3), (robot(), 3, 3, 1)]
+    {
         let window = published.window(k0, d);
         let n = window.truth.ncols();
         let steps = listed(counts(&window.truth).iter().map(|n| 1.0 / n));
-        let model = KnownModel::black_box(window.model.active_weights().clone(), published.bias.clone(), d).unwrap();
-        let attack = Method::BlackBoxLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
+        let model =
+            KnownModel::black_box(window.model.active_weights().clone(), published.bias.clone(), d)
+                .unwrap();
+        let attack =
+            Method::BlackBoxLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
         let attacked = |release: &dyn Fn(f64) -> f64, records: usize| {
             let first = |m: &DMatrix<f64>| m.columns(0, records).into_owned();
             let released = ReleasedScores::Numbers(first(published.scores().matrix()).map(release));
             let active = FeatureBlock::new(first(window.active.matrix())).unwrap();
-            let view = AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
+            let view =
+                AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
             run_attack(&*attack, &view, 1).unwrap()
         };
         let began = std::time::Instant::now();
@@ -430,7 +492,11 @@ fn without_a_grid_no_lattice_is_found() {
     let view = AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
     let attack = Method::BlackBoxLattice.build(&Settings::read([("step", "0.01")]).unwrap());
     let found = run_attack(&*attack, &view, 1).unwrap();
-    assert!(found.remarks[0].starts_with("no lattice was found: their differences"), "{:?}", found.remarks);
+    assert!(
+        found.remarks[0].starts_with("no lattice was found: their differences"),
+        "{:?}",
+        found.remarks
+    );
 }
 
 /// Features with two values beside fine ones, and a score that was cut off at 0: what is decoded is the features.
@@ -438,7 +504,8 @@ fn without_a_grid_no_lattice_is_found() {
 fn narrow_and_fine_features_come_out_together() {
     let (steps, n) = ([1.0, 1.0, 40.0, 100.0], 1200);
     let mut rng = ChaCha20Rng::seed_from_u64(5);
-    let x = DMatrix::from_fn(4, n, |i, _| (rng.random::<f64>() * (steps[i] + 1.0)).floor() / steps[i]);
+    let x =
+        DMatrix::from_fn(4, n, |i, _| (rng.random::<f64>() * (steps[i] + 1.0)).floor() / steps[i]);
     let w = DMatrix::from_fn(6, 4, |i, j| ((i + 1) as f64 * (j + 2) as f64 * 1.3).sin() * 3.0);
     let bias = DVector::zeros(6);
     let mut c = scores(&w, &bias, &x).matrix().clone();
@@ -448,9 +515,14 @@ fn narrow_and_fine_features_come_out_together() {
     let released = ReleasedScores::Numbers(c);
     let view = AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
     let steps = listed(steps.iter().map(|steps| 1.0 / steps));
-    let attack = Method::BlackBoxLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
+    let attack =
+        Method::BlackBoxLattice.build(&Settings::read([("step", steps.as_str())]).unwrap());
     let found = run_attack(&*attack, &view, 1).unwrap();
-    assert!(found.remarks[0].starts_with(&format!("the scores of {} of {n} records", n - 1)), "{:?}", found.remarks);
+    assert!(
+        found.remarks[0].starts_with(&format!("the scores of {} of {n} records", n - 1)),
+        "{:?}",
+        found.remarks
+    );
     assert!(found.estimates.column(5).iter().all(|v| *v == 0.5));
     let others: Vec<usize> = (0..n).filter(|j| *j != 5).collect();
     let found = Reconstruction { estimates: found.estimates.select_columns(&others), ..found };

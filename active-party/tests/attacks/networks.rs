@@ -7,11 +7,13 @@ use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::{
-    self, AdversaryView, AttackError, Ended, GradientInversion, KnownModel, KnownNetwork, LANES, Lanes, Method, NotRun,
-    Prior, Reconstruction, Replacement, Settings, SideInformation,
+    self, AdversaryView, AttackError, Ended, GradientInversion, KnownModel, KnownNetwork, LANES,
+    Lanes, Method, NotRun, Prior, Reconstruction, Replacement, Settings, SideInformation,
 };
 use vfl_shared::model::contract::{Origin, start_of};
-use vfl_shared::model::{Combiner, LinearParameters, ModelSpec, Parameters, SubModel, SubModelSpec, heads, kinds};
+use vfl_shared::model::{
+    Combiner, LinearParameters, ModelSpec, Parameters, SubModel, SubModelSpec, heads, kinds,
+};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, LogitShare, Logits, ReleasedScores};
 
 fn uniform(rows: usize, columns: usize, low: f64, high: f64, seed: u64) -> DMatrix<f64> {
@@ -28,7 +30,13 @@ fn mlp(width: u32, hidden: &[usize], activation: &str) -> SubModelSpec {
 }
 
 /// A sub-model with parameters that say something: `scale` is the reach of a weight.
-fn model(spec: &SubModelSpec, features: usize, active: bool, scale: f64, seed: u64) -> Arc<dyn SubModel> {
+fn model(
+    spec: &SubModelSpec,
+    features: usize,
+    active: bool,
+    scale: f64,
+    seed: u64,
+) -> Arc<dyn SubModel> {
     let origin = Origin { spec: spec.clone(), features, active, start: start_of(seed) };
     let mut model = kinds::start(&origin).unwrap();
     if spec.kind() != "residual" {
@@ -55,7 +63,12 @@ const OWN: usize = 3;
 
 impl World {
     /// Parts with their numbers of features; a top model if there is one.
-    fn new(own: &SubModelSpec, parts: &[(SubModelSpec, usize)], top: Option<&SubModelSpec>, scale: f64) -> Self {
+    fn new(
+        own: &SubModelSpec,
+        parts: &[(SubModelSpec, usize)],
+        top: Option<&SubModelSpec>,
+        scale: f64,
+    ) -> Self {
         let classes = top.unwrap_or(own).width() as usize;
         let active = model(own, OWN, true, scale, 1);
         let sub_models: Vec<_> =
@@ -85,7 +98,10 @@ impl World {
             from += part.features();
         }
         let top = self.top.as_ref().map(|top| Parameters::of(&**top, top.snapshot()));
-        heads::restore(&self.spec, self.classes as u32, top.as_ref()).unwrap().combine(outputs).unwrap()
+        heads::restore(&self.spec, self.classes as u32, top.as_ref())
+            .unwrap()
+            .combine(outputs)
+            .unwrap()
     }
 
     /// What the adversary knows of the model, and its features with its own outputs below them.
@@ -109,12 +125,33 @@ impl World {
 
 /// Worlds of every kind and combiner, with their width of rounding.
 fn worlds() -> Vec<(World, f64)> {
-    let residual = |width| spec("residual", width, serde_json::json!({ "height": 3, "blocks": 1, "filters": [4] }));
+    let residual = |width| {
+        spec("residual", width, serde_json::json!({ "height": 3, "blocks": 1, "filters": [4] }))
+    };
     let softmax = || SubModelSpec::softmax_regression(5);
     vec![
-        (World::new(&mlp(5, &[8, 8], "sigmoid"), &[(mlp(5, &[8, 8], "sigmoid"), 4)], None, 1.5), 1e-12),
-        (World::new(&mlp(5, &[4], "tanh"), &[(mlp(5, &[7], "tanh"), 4), (softmax(), 3)], None, 1.5), 1e-12),
-        (World::new(&softmax(), &[(mlp(5, &[], "relu"), 2), (mlp(5, &[3, 2, 4], "tanh"), 2)], None, 1.5), 1e-12),
+        (
+            World::new(&mlp(5, &[8, 8], "sigmoid"), &[(mlp(5, &[8, 8], "sigmoid"), 4)], None, 1.5),
+            1e-12,
+        ),
+        (
+            World::new(
+                &mlp(5, &[4], "tanh"),
+                &[(mlp(5, &[7], "tanh"), 4), (softmax(), 3)],
+                None,
+                1.5,
+            ),
+            1e-12,
+        ),
+        (
+            World::new(
+                &softmax(),
+                &[(mlp(5, &[], "relu"), 2), (mlp(5, &[3, 2, 4], "tanh"), 2)],
+                None,
+                1.5,
+            ),
+            1e-12,
+        ),
         (
             World::new(
                 &mlp(4, &[6], "tanh"),
@@ -125,7 +162,10 @@ fn worlds() -> Vec<(World, f64)> {
             1e-12,
         ),
         (World::new(&softmax(), &[(residual(5), 9)], None, 1.0), 1e-5),
-        (World::new(&mlp(3, &[], "tanh"), &[(residual(6), 9)], Some(&mlp(4, &[], "tanh")), 1.0), 1e-5),
+        (
+            World::new(&mlp(3, &[], "tanh"), &[(residual(6), 9)], Some(&mlp(4, &[], "tanh")), 1.0),
+            1e-5,
+        ),
     ]
 }
 
@@ -142,7 +182,8 @@ fn logits_and_slopes_are_those_of_the_model_in_service() {
         for from in [0, 8] {
             let records: [usize; LANES] = std::array::from_fn(|l| (from + l).min(n - 1));
             let mut block = logits.block(records);
-            let lanes: Vec<Lanes> = (0..d).map(|i| Lanes(records.map(|record| x[(i, record)]))).collect();
+            let lanes: Vec<Lanes> =
+                (0..d).map(|i| Lanes(records.map(|record| x[(i, record)]))).collect();
             let mut found = vec![Lanes::all(0.0); k];
             block.logits(&lanes, &mut found);
             let served = world.served(&y, &x);
@@ -163,11 +204,13 @@ fn logits_and_slopes_are_those_of_the_model_in_service() {
                     let moved = |by: f64| {
                         let mut x = x.column(record).into_owned();
                         x[feature] += by;
-                        let (y, x) = (y.columns(record, 1).into_owned(), DMatrix::from_columns(&[x]));
+                        let (y, x) =
+                            (y.columns(record, 1).into_owned(), DMatrix::from_columns(&[x]));
                         world.served(&y, &x).matrix().dot(&direction)
                     };
                     let difference = (moved(step) - moved(-step)) / (2.0 * step);
-                    let off = (difference - gradient[feature].0[l]).abs() / difference.abs().max(1.0);
+                    let off =
+                        (difference - gradient[feature].0[l]).abs() / difference.abs().max(1.0);
                     assert!(off < tolerance, "{:?}: feature {feature}: {off:e}", world.network);
                 }
             }
@@ -179,14 +222,17 @@ fn logits_and_slopes_are_those_of_the_model_in_service() {
 #[test]
 fn a_network_of_linear_parts_is_attacked_as_its_weights() {
     let (k, n) = (5, 20);
-    let (w_act, bias) = (uniform(k, OWN, -2.0, 2.0, 1), uniform(k, 1, -1.0, 1.0, 2).column(0).into_owned());
-    let parts: Vec<DMatrix<f64>> = [3, 4].into_iter().map(|d| uniform(k, d, -2.0, 2.0, d as u64)).collect();
+    let (w_act, bias) =
+        (uniform(k, OWN, -2.0, 2.0, 1), uniform(k, 1, -1.0, 1.0, 2).column(0).into_owned());
+    let parts: Vec<DMatrix<f64>> =
+        [3, 4].into_iter().map(|d| uniform(k, d, -2.0, 2.0, d as u64)).collect();
     let restored = parts.iter().map(|w| {
         let linear = LinearParameters::new(w.clone(), None).unwrap();
         Arc::from(kinds::restore(&Parameters::from(&linear)).unwrap())
     });
     let network = KnownNetwork::summed(restored.collect());
-    let w_pas = DMatrix::from_fn(k, 7, |i, j| if j < 3 { parts[0][(i, j)] } else { parts[1][(i, j - 3)] });
+    let w_pas =
+        DMatrix::from_fn(k, 7, |i, j| if j < 3 { parts[0][(i, j)] } else { parts[1][(i, j - 3)] });
     let (y, x) = (uniform(OWN, n, 0.0, 1.0, 5), uniform(7, n, 0.0, 1.0, 6));
     let mut z = &w_act * &y + &w_pas * &x;
     z.column_iter_mut().for_each(|mut z| z += &bias);
@@ -222,11 +268,16 @@ fn few_features_come_back_through_networks() {
         let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
         let found = attack::run(&GradientInversion::default(), &view, 1).unwrap();
         // From a start that is far off a descent may end in another valley: the median is what counts.
-        let mut errors: Vec<f64> =
-            (0..n).map(|r| (found.estimates.column(r) - x.column(r)).norm_squared() / 3.0).collect();
+        let mut errors: Vec<f64> = (0..n)
+            .map(|r| (found.estimates.column(r) - x.column(r)).norm_squared() / 3.0)
+            .collect();
         errors.sort_by(f64::total_cmp);
         let guess = x.map(|v| (v - 0.5) * (v - 0.5)).mean();
-        assert!(errors[n / 2] < 1e-6 && errors[3 * n / 4] < guess / 2.0, "{:?}: {errors:?}, {guess}", world.network);
+        assert!(
+            errors[n / 2] < 1e-6 && errors[3 * n / 4] < guess / 2.0,
+            "{:?}: {errors:?}, {guess}",
+            world.network
+        );
     }
 }
 
@@ -251,7 +302,8 @@ fn attacks_on_equations_refuse_networks() {
             Err(e) => assert_ne!(e, AttackError::NeedsParameters, "{method}"),
         }
     }
-    let hidden = KnownModel::black_box(model.active_weights().clone(), model.bias().clone(), 4).unwrap();
+    let hidden =
+        KnownModel::black_box(model.active_weights().clone(), model.bias().clone(), 4).unwrap();
     let view = AdversaryView::new(&hidden, &below, &released, Replacement::default()).unwrap();
     let refused = attack::run(&GradientInversion::default(), &view, 1).unwrap_err();
     assert_eq!(refused, AttackError::NeedsParameters);
@@ -263,13 +315,16 @@ fn attacks_on_equations_refuse_networks() {
 fn networks_of_other_shapes_are_refused() {
     let part = model(&mlp(4, &[3], "tanh"), 2, false, 1.0, 1);
     let summed = KnownNetwork::summed(vec![part.clone()]);
-    let refused = KnownModel::of_network(DMatrix::zeros(5, 3), DVector::zeros(5), summed).unwrap_err();
+    let refused =
+        KnownModel::of_network(DMatrix::zeros(5, 3), DVector::zeros(5), summed).unwrap_err();
     assert!(refused.to_string().contains("4"), "{refused}");
     // A top model that takes fewer numbers than the parts give, and one for which the adversary has too few of its own.
     let top = |inputs| model(&mlp(5, &[], "tanh"), inputs, true, 1.0, 2);
     assert!(KnownNetwork::under_top(vec![part.clone()], top(4)).is_err());
     let network = KnownNetwork::under_top(vec![part], top(9)).unwrap();
-    assert!(KnownModel::of_network(DMatrix::zeros(5, 4), DVector::zeros(5), network.clone()).is_err());
+    assert!(
+        KnownModel::of_network(DMatrix::zeros(5, 4), DVector::zeros(5), network.clone()).is_err()
+    );
     assert!(KnownModel::of_network(DMatrix::zeros(5, 5), DVector::zeros(5), network).is_ok());
 }
 
@@ -279,7 +334,8 @@ fn related(d: usize, n: usize, seed: u64) -> (DMatrix<f64>, Prior) {
     let lower = covariance.clone().cholesky().unwrap().l();
     // Sums of twelve uniform numbers are normal enough, and stay within six deviations.
     let normal = DMatrix::from_fn(d, n, |_, _| 0.0)
-        + (0..12).fold(DMatrix::zeros(d, n), |sum, at| sum + uniform(d, n, -0.5, 0.5, 50 * seed + at));
+        + (0..12)
+            .fold(DMatrix::zeros(d, n), |sum, at| sum + uniform(d, n, -0.5, 0.5, 50 * seed + at));
     let x = (lower * normal).map(|v| (v + 0.5).clamp(0.0, 1.0));
     (x, Prior::new(DVector::from_element(d, 0.5), covariance).unwrap())
 }
@@ -296,22 +352,28 @@ fn run(method: Method, view: &AdversaryView<'_>) -> Reconstruction {
 #[test]
 fn tangents_of_a_linear_network_are_its_equations() {
     let (k, d, n) = (4, 6, 30);
-    let (w_act, bias) = (uniform(k, OWN, -2.0, 2.0, 1), uniform(k, 1, -1.0, 1.0, 2).column(0).into_owned());
+    let (w_act, bias) =
+        (uniform(k, OWN, -2.0, 2.0, 1), uniform(k, 1, -1.0, 1.0, 2).column(0).into_owned());
     let w_pas = uniform(k, d, -2.0, 2.0, 3);
     let linear = LinearParameters::new(w_pas.clone(), None).unwrap();
-    let network = KnownNetwork::summed(vec![kinds::restore(&Parameters::from(&linear)).unwrap().into()]);
+    let network =
+        KnownNetwork::summed(vec![kinds::restore(&Parameters::from(&linear)).unwrap().into()]);
     let (y, (x, prior)) = (uniform(OWN, n, 0.0, 1.0, 5), related(d, n, 6));
     let mut z = &w_act * &y + &w_pas * &x;
     z.column_iter_mut().for_each(|mut z| z += &bias);
-    let released = ReleasedScores::Probabilities(ConfidenceScores::softmax(Logits::new(z).unwrap()).into_matrix());
+    let released = ReleasedScores::Probabilities(
+        ConfidenceScores::softmax(Logits::new(z).unwrap()).into_matrix(),
+    );
     let y = FeatureBlock::new(y).unwrap();
     for method in [Method::ConditionalMean, Method::Gaussian, Method::PosteriorMean] {
         let found = |model: KnownModel| {
             let view = AdversaryView::new(&model, &y, &released, Replacement::default()).unwrap();
             run(method, &with_prior(view, &prior)).estimates
         };
-        let of_weights = found(KnownModel::white_box(w_act.clone(), bias.clone(), w_pas.clone()).unwrap());
-        let of_network = found(KnownModel::of_network(w_act.clone(), bias.clone(), network.clone()).unwrap());
+        let of_weights =
+            found(KnownModel::white_box(w_act.clone(), bias.clone(), w_pas.clone()).unwrap());
+        let of_network =
+            found(KnownModel::of_network(w_act.clone(), bias.clone(), network.clone()).unwrap());
         let off = (of_weights - of_network).amax();
         assert!(off < 1e-6, "{method}: {off:e}");
     }
@@ -324,23 +386,35 @@ fn who_knows_moments_gains_through_networks() {
     let own = mlp(6, &[8, 8], "tanh");
     for world in [
         World::new(&own, &[(mlp(6, &[8, 8], "tanh"), 5), (mlp(6, &[8], "sigmoid"), 3)], None, 1.0),
-        World::new(&mlp(4, &[8], "tanh"), &[(mlp(6, &[8], "tanh"), 8)], Some(&mlp(6, &[12], "tanh")), 1.0),
+        World::new(
+            &mlp(4, &[8], "tanh"),
+            &[(mlp(6, &[8], "tanh"), 8)],
+            Some(&mlp(6, &[12], "tanh")),
+            1.0,
+        ),
     ] {
         let n = 60;
         let (y, (x, prior)) = (uniform(OWN, n, 0.0, 1.0, 17), related(8, n, 18));
         let (model, below) = world.known(&y);
         let released = world.scores(&y, &x);
-        let view = with_prior(AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap(), &prior);
-        let error = |found: &Reconstruction| (&found.estimates - &x).norm_squared() / x.len() as f64;
+        let view = with_prior(
+            AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap(),
+            &prior,
+        );
+        let error =
+            |found: &Reconstruction| (&found.estimates - &x).norm_squared() / x.len() as f64;
         let found = run(Method::Gaussian, &view);
-        let solved: Vec<usize> = (0..n).filter(|&r| found.outcomes[r].ended == Ended::Solved).collect();
+        let solved: Vec<usize> =
+            (0..n).filter(|&r| found.outcomes[r].ended == Ended::Solved).collect();
         assert!(solved.len() * 10 > 9 * n, "{} of {n} records solved", solved.len());
         let metric = prior_metric();
         let distance = |x: &DMatrix<f64>, r: usize| {
             let off = x.column(r).map(|v| v - 0.5);
             (off.transpose() * &metric * &off)[0]
         };
-        let ReleasedScores::Probabilities(scores) = world.scores(&y, &found.estimates) else { panic!() };
+        let ReleasedScores::Probabilities(scores) = world.scores(&y, &found.estimates) else {
+            panic!()
+        };
         let ReleasedScores::Probabilities(expected) = &released else { panic!() };
         let mut likelier = 0;
         for &r in &solved {
@@ -358,7 +432,9 @@ fn who_knows_moments_gains_through_networks() {
 }
 
 fn prior_metric() -> DMatrix<f64> {
-    DMatrix::from_fn(8, 8, |i: usize, j| 0.03 * 0.7f64.powi(i.abs_diff(j) as i32)).try_inverse().unwrap()
+    DMatrix::from_fn(8, 8, |i: usize, j| 0.03 * 0.7f64.powi(i.abs_diff(j) as i32))
+        .try_inverse()
+        .unwrap()
 }
 
 /// A solve per step of each record has its limit, and says so.
@@ -369,9 +445,16 @@ fn too_many_features_for_tangents_are_refused() {
     let (model, below) = world.known(&y);
     let released = world.scores(&y, &x);
     let prior = Prior::new(DVector::from_element(129, 0.5), DMatrix::identity(129, 129)).unwrap();
-    let view = with_prior(AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap(), &prior);
-    let refused = attack::run(&*Method::Gaussian.build(&Settings::default()), &view, 1).unwrap_err();
-    assert_eq!((refused.not_run(), refused), (NotRun::TooLarge, AttackError::Features { got: 129, limit: 128 }));
+    let view = with_prior(
+        AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap(),
+        &prior,
+    );
+    let refused =
+        attack::run(&*Method::Gaussian.build(&Settings::default()), &view, 1).unwrap_err();
+    assert_eq!(
+        (refused.not_run(), refused),
+        (NotRun::TooLarge, AttackError::Features { got: 129, limit: 128 })
+    );
 }
 
 /// A descent that would go on for hours says so before it begins, and how many steps it may take.
@@ -384,7 +467,9 @@ fn hours_of_steps_are_refused() {
     let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
     let long = GradientInversion::default().with_steps(1_000_000).unwrap();
     let refused = attack::run(&long, &view, 1).unwrap_err();
-    let AttackError::Steps { what: "steps", got: 1_000_000, limit } = refused else { panic!("{refused}") };
+    let AttackError::Steps { what: "steps", got: 1_000_000, limit } = refused else {
+        panic!("{refused}")
+    };
     assert!((100_000..1_000_000).contains(&limit), "{limit}");
     assert_eq!(refused.not_run(), NotRun::TooLarge);
     let none = AttackError::Steps { what: "steps", got: 1, limit: 0 }.to_string();
@@ -399,15 +484,27 @@ fn networks_are_turned_back_layer_by_layer() {
     let n = 40;
     let y = uniform(OWN, n, 0.0, 1.0, 1);
     // 3 features, 4 and then 5 units, 7 classes: each system has full column rank. Two parties share the classes.
-    let narrow = |features| World::new(&mlp(7, &[4, 5], "sigmoid"), &[(mlp(7, &[4, 5], "tanh"), features)], None, 0.8);
-    let two = World::new(&mlp(9, &[4], "tanh"), &[(mlp(9, &[3], "sigmoid"), 2), (mlp(9, &[4], "tanh"), 3)], None, 0.8);
+    let narrow = |features| {
+        World::new(&mlp(7, &[4, 5], "sigmoid"), &[(mlp(7, &[4, 5], "tanh"), features)], None, 0.8)
+    };
+    let two = World::new(
+        &mlp(9, &[4], "tanh"),
+        &[(mlp(9, &[3], "sigmoid"), 2), (mlp(9, &[4], "tanh"), 3)],
+        None,
+        0.8,
+    );
     for world in [narrow(3), two] {
         let x = uniform(world.features(), n, 0.05, 0.95, 2);
         let (model, below) = world.known(&y);
         let released = world.scores(&y, &x);
         let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
         let found = run(Method::HalfStarLayerwise, &view);
-        assert!((&found.estimates - &x).amax() < 1e-5, "{:?}: {}", world.network, (&found.estimates - &x).amax());
+        assert!(
+            (&found.estimates - &x).amax() < 1e-5,
+            "{:?}: {}",
+            world.network,
+            (&found.estimates - &x).amax()
+        );
     }
     // Linear parts: the clipped Half* on the weights.
     let linear = World::new(&mlp(4, &[3], "tanh"), &[(mlp(4, &[], "tanh"), 6)], None, 1.0);
@@ -417,8 +514,12 @@ fn networks_are_turned_back_layer_by_layer() {
     let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
     let layerwise = run(Method::HalfStarLayerwise, &view);
     let layers = linear.parts[0].layers().unwrap();
-    let weights =
-        KnownModel::white_box(model.active_weights().clone(), model.bias().clone(), layers[0].weights.clone()).unwrap();
+    let weights = KnownModel::white_box(
+        model.active_weights().clone(),
+        model.bias().clone(),
+        layers[0].weights.clone(),
+    )
+    .unwrap();
     let view = AdversaryView::new(&weights, &below, &released, Replacement::default()).unwrap();
     let half_star = run(Method::ClampedHalfStar, &view);
     assert!((&layerwise.estimates - &half_star.estimates).amax() < 1e-9);
@@ -429,16 +530,28 @@ fn networks_are_turned_back_layer_by_layer() {
     let (model, below) = wide.known(&y);
     let released = wide.scores(&y, &x);
     let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
-    assert!(run(Method::HalfStarLayerwise, &view).estimates.iter().all(|x| (0.0..=1.0).contains(x)));
+    assert!(
+        run(Method::HalfStarLayerwise, &view).estimates.iter().all(|x| (0.0..=1.0).contains(x))
+    );
     for (world, what) in [
         (World::new(&mlp(5, &[4], "relu"), &[(mlp(5, &[4], "relu"), 3)], None, 1.0), "relu"),
-        (World::new(&mlp(4, &[6], "tanh"), &[(mlp(4, &[6], "tanh"), 3)], Some(&mlp(5, &[], "tanh")), 1.0), "top model"),
+        (
+            World::new(
+                &mlp(4, &[6], "tanh"),
+                &[(mlp(4, &[6], "tanh"), 3)],
+                Some(&mlp(5, &[], "tanh")),
+                1.0,
+            ),
+            "top model",
+        ),
     ] {
         let x = uniform(3, n, 0.0, 1.0, 5);
         let (model, below) = world.known(&y);
         let released = world.scores(&y, &x);
         let view = AdversaryView::new(&model, &below, &released, Replacement::default()).unwrap();
-        let refused = attack::run(&*Method::HalfStarLayerwise.build(&Settings::default()), &view, 1).unwrap_err();
+        let refused =
+            attack::run(&*Method::HalfStarLayerwise.build(&Settings::default()), &view, 1)
+                .unwrap_err();
         assert!(refused.to_string().contains(what), "{refused}");
         assert_eq!(refused.not_run(), NotRun::Unsuitable);
     }

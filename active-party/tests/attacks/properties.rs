@@ -5,7 +5,9 @@ use nalgebra::{DMatrix, DVector};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_active_party::attack::{AdversaryView, KnownModel, LinearSystem, Method, Replacement, Settings};
+use vfl_active_party::attack::{
+    AdversaryView, KnownModel, LinearSystem, Method, Replacement, Settings,
+};
 use vfl_shared::metrics::{half_error, mse, squared_error_by_record};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -69,13 +71,16 @@ impl Drawn {
         let mut uniform = |rows, columns, scale: f64| {
             DMatrix::from_fn(rows, columns, |_, _| scale * (2.0 * rng.random::<f64>() - 1.0))
         };
-        let (w_act, bias) = (uniform(k, self.active, 2.0), uniform(k, 1, 1.0).column(0).into_owned());
+        let (w_act, bias) =
+            (uniform(k, self.active, 2.0), uniform(k, 1, 1.0).column(0).into_owned());
         let dense = uniform(k, d, 2.0);
         let w_pas = match self.weights {
             Weights::Dense => dense,
             Weights::Binary => dense.map(|w| f64::from(w > 0.0)),
             Weights::Repeated => DMatrix::from_fn(k, d, |i, j| dense[(i / 2, j / 2)]),
-            Weights::ZeroColumns => DMatrix::from_fn(k, d, |i, j| if j % 3 == 0 { 0.0 } else { dense[(i, j)] }),
+            Weights::ZeroColumns => {
+                DMatrix::from_fn(k, d, |i, j| if j % 3 == 0 { 0.0 } else { dense[(i, j)] })
+            }
             Weights::ClassFree => DMatrix::from_fn(k, d, |_, j| dense[(0, j)]),
         };
         let mut x = uniform(self.active + d, self.records, 0.5).map(|v| v + 0.5);
@@ -98,7 +103,8 @@ impl Drawn {
 
 impl World {
     fn view(&self) -> AdversaryView<'_> {
-        AdversaryView::new(&self.model, &self.active, &self.released, Replacement::default()).unwrap()
+        AdversaryView::new(&self.model, &self.active, &self.released, Replacement::default())
+            .unwrap()
     }
 
     fn estimates(&self, method: Method) -> DMatrix<f64> {
@@ -109,7 +115,11 @@ impl World {
     /// counts.
     fn round_off(&self) -> f64 {
         let system = self.model.linear().unwrap();
-        if system.rank() == 0 { 1e-13 } else { 1e-13 / system.singular_values()[system.rank() - 1].min(1.0) }
+        if system.rank() == 0 {
+            1e-13
+        } else {
+            1e-13 / system.singular_values()[system.rank() - 1].min(1.0)
+        }
     }
 }
 
@@ -197,17 +207,31 @@ proptest! {
 /// has variance 1/180 + (½ − x)²/3; a correct draw misses four standard errors for one seed in 16 000, and the seed is fixed.
 #[test]
 fn random_guess_errs_by_a_twelfth_more() {
-    let drawn =
-        Drawn { classes: 3, active: 2, passive: 8, records: 25_000, weights: Weights::Dense, saturated: true, seed: 7 };
+    let drawn = Drawn {
+        classes: 3,
+        active: 2,
+        passive: 8,
+        records: 25_000,
+        weights: Weights::Dense,
+        saturated: true,
+        seed: 7,
+    };
     let world = drawn.world();
     let mut rng = ChaCha20Rng::seed_from_u64(11);
-    let guess = Method::Random.build(&Settings::default()).reconstruct(&world.view(), &mut rng).unwrap().estimates;
+    let guess = Method::Random
+        .build(&Settings::default())
+        .reconstruct(&world.view(), &mut rng)
+        .unwrap()
+        .estimates;
     assert!(guess.iter().all(|v| (0.0..1.0).contains(v)));
     let half = half_error(&world.truth).unwrap().overall;
     let excess = mse(&guess, &world.truth).unwrap().overall - half;
     let standard_error = ((1.0 / 180.0 + half / 3.0) / world.truth.len() as f64).sqrt();
     assert!(standard_error < 1e-3);
-    assert!((excess - 1.0 / 12.0).abs() < 4.0 * standard_error, "{excess}, standard error {standard_error}");
+    assert!(
+        (excess - 1.0 / 12.0).abs() < 4.0 * standard_error,
+        "{excess}, standard error {standard_error}"
+    );
 }
 
 /// More records than any block of the implementation, more features and classes than any small case: both kernels against
@@ -222,11 +246,13 @@ fn large_systems_equal_the_sums_written_out() {
         let (a, inverse) = (system.matrix(), system.pseudo_inverse());
         let half = DVector::from_element(d, 0.5);
         let offset = &half - inverse * (a * &half);
-        let (least_norm, nearest_half) = (system.least_norm(&b_prime), system.nearest_half(&b_prime));
+        let (least_norm, nearest_half) =
+            (system.least_norm(&b_prime), system.nearest_half(&b_prime));
         assert_eq!((least_norm.shape(), nearest_half.shape()), ((d, n), (d, n)));
         for record in 0..n {
             for feature in 0..d {
-                let sum: f64 = (0..k - 1).map(|m| inverse[(feature, m)] * b_prime[(m, record)]).sum();
+                let sum: f64 =
+                    (0..k - 1).map(|m| inverse[(feature, m)] * b_prime[(m, record)]).sum();
                 assert!((least_norm[(feature, record)] - sum).abs() < 1e-11);
                 assert!((nearest_half[(feature, record)] - sum - offset[feature]).abs() < 1e-11);
             }

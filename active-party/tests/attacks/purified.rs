@@ -4,8 +4,8 @@ use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AuxiliaryRecords, Evidence, KnownModel, Method, Prior, Reconstruction, Replacement,
-    Settings, SideInformation,
+    AdversaryView, Attack, AuxiliaryRecords, Evidence, KnownModel, Method, Prior, Reconstruction,
+    Replacement, Settings, SideInformation,
 };
 use vfl_shared::data::VerticalSplit;
 use vfl_shared::metrics::{accuracy, squared_error_by_record};
@@ -30,7 +30,8 @@ impl Served {
     fn new(published: &Published, d: usize) -> Self {
         let split = VerticalSplit::window(0, d, published.w.ncols()).unwrap();
         let (passive, active) = (&split.passive()[0].columns, split.active());
-        let (w_act, w_pas) = (published.w.select_columns(active), published.w.select_columns(passive));
+        let (w_act, w_pas) =
+            (published.w.select_columns(active), published.w.select_columns(passive));
         Self {
             model: KnownModel::white_box(w_act, published.bias.clone(), w_pas).unwrap(),
             active: published.x.select_rows(active),
@@ -64,14 +65,21 @@ impl Served {
         self.scores.columns(0, ATTACKED).into_owned()
     }
 
-    fn run(&self, attack: (Method, &str), released: DMatrix<f64>, side: SideInformation<'_>) -> Reconstruction {
+    fn run(
+        &self,
+        attack: (Method, &str),
+        released: DMatrix<f64>,
+        side: SideInformation<'_>,
+    ) -> Reconstruction {
         let (method, policy) = attack;
         let settings = match policy {
             "" => Settings::default(),
             policy => Settings::read([("policy", policy)]).unwrap(),
         };
-        let (active, released) = (self.block(&self.active, 0, ATTACKED), ReleasedScores::Probabilities(released));
-        let view = AdversaryView::new(&self.model, &active, &released, Replacement::default()).unwrap();
+        let (active, released) =
+            (self.block(&self.active, 0, ATTACKED), ReleasedScores::Probabilities(released));
+        let view =
+            AdversaryView::new(&self.model, &active, &released, Replacement::default()).unwrap();
         let view = view.with_side_information(side);
         method.build(&settings).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(5)).unwrap()
     }
@@ -98,8 +106,11 @@ fn a_purifier_misleads_those_who_do_not_know_of_it() {
     for (name, published, d) in [("satellite", satellite(), 5), ("robot", robot(), 3)] {
         let served = Served::new(published, d);
         let half = served.error(&DMatrix::from_element(d, ATTACKED, 0.5));
-        let exact =
-            served.error(&served.run((Method::HalfStar, ""), served.attacked(), SideInformation::default()).estimates);
+        let exact = served.error(
+            &served
+                .run((Method::HalfStar, ""), served.attacked(), SideInformation::default())
+                .estimates,
+        );
         assert!(exact < 1e-6, "{name}: {exact:e}");
         for training in ["scores", "random"] {
             let purifier = purifier(&served, training);
@@ -111,7 +122,8 @@ fn a_purifier_misleads_those_who_do_not_know_of_it() {
             let known = served.known(&purifier);
             let helped = SideInformation { auxiliary: Some(&known), ..nobody };
             let fitted = served.run((Method::ShadowPurifier, &policy), released.clone(), helped);
-            let [naive, of_shadow, of_fitted] = [&naive, &shadow, &fitted].map(|found| served.error(&found.estimates));
+            let [naive, of_shadow, of_fitted] =
+                [&naive, &shadow, &fitted].map(|found| served.error(&found.estimates));
             eprintln!(
                 "{name} {training}: half {half:.4} naive {naive:.4} shadow {of_shadow:.4} fitted {of_fitted:.4} {:?}",
                 fitted.remarks
@@ -123,7 +135,10 @@ fn a_purifier_misleads_those_who_do_not_know_of_it() {
             assert!(of_fitted < half, "{name} {training}: {of_fitted} with half {half}");
             assert!(shadow.remarks[0].contains("off in each score"));
             if (name, training) == ("robot", "scores") {
-                assert!(of_shadow < 0.8 * half && of_fitted < 0.5 * half, "{of_shadow} {of_fitted}");
+                assert!(
+                    of_shadow < 0.8 * half && of_fitted < 0.5 * half,
+                    "{of_shadow} {of_fitted}"
+                );
             }
         }
     }
@@ -156,14 +171,22 @@ fn moments_and_a_shadow_go_together() {
         let purifier = purifier(&served, "scores");
         let known = served.known(&purifier);
         let prior: Prior = known.prior().unwrap();
-        let side = SideInformation { auxiliary: Some(&known), prior: Some(&prior), ..SideInformation::default() };
+        let side = SideInformation {
+            auxiliary: Some(&known),
+            prior: Some(&prior),
+            ..SideInformation::default()
+        };
         let released = purifier.apply(&served.attacked());
-        let control = served.error(&served.run((Method::Imputation, ""), released.clone(), side).estimates);
+        let control =
+            served.error(&served.run((Method::Imputation, ""), released.clone(), side).estimates);
         let found = served.run((Method::PosteriorMean, "purifier"), released.clone(), side);
         assert!(matches!(found.evidence, Evidence::NoisyScores(_)));
         let informed = served.error(&found.estimates);
-        let naive = served.error(&served.run((Method::PosteriorMean, ""), released, side).estimates);
-        eprintln!("control {control:.5} informed {informed:.5} taking it for the scores {naive:.5}");
+        let naive =
+            served.error(&served.run((Method::PosteriorMean, ""), released, side).estimates);
+        eprintln!(
+            "control {control:.5} informed {informed:.5} taking it for the scores {naive:.5}"
+        );
         assert!(informed < control && informed < naive, "{informed} {control} {naive}");
     }
 }

@@ -26,11 +26,17 @@ fn least(errors: &[f64]) -> f64 {
 fn labels_stop_exact_recovery(published: &Published) {
     let scores = published.scores();
     let exact = undefended(&scores);
-    let labels = ReleasedScores::Labels { classes: scores.classes(), labels: exact.predicted_labels() };
+    let labels =
+        ReleasedScores::Labels { classes: scores.classes(), labels: exact.predicted_labels() };
     for d in 1..scores.classes() {
         let from_scores = errors(published, &exact, Method::LeastSquares, d);
         assert!(from_scores.iter().all(|e| *e < 1e-12), "d = {d}: {from_scores:?}");
-        for method in [Method::LeastSquares, Method::ClampedLeastSquares, Method::HalfStar, Method::ClampedHalfStar] {
+        for method in [
+            Method::LeastSquares,
+            Method::ClampedLeastSquares,
+            Method::HalfStar,
+            Method::ClampedHalfStar,
+        ] {
             let from_labels = errors(published, &labels, method, d);
             let mean = from_labels.iter().sum::<f64>() / from_labels.len() as f64;
             println!(
@@ -75,12 +81,19 @@ fn a_sharper_label_is_a_worse_estimate() {
     let labels = ReleasedScores::Labels { classes: scores.classes(), labels };
     let window = published.window(0, d);
     let errors = [1e-2, 1e-4, 1e-8, 1e-12].map(|floor| {
-        let view =
-            AdversaryView::new(&window.model, &window.active, &labels, Replacement::new(floor).unwrap()).unwrap();
+        let view = AdversaryView::new(
+            &window.model,
+            &window.active,
+            &labels,
+            Replacement::new(floor).unwrap(),
+        )
+        .unwrap();
         mse(&run(Method::HalfStar, &view).estimates, &window.truth).unwrap().overall
     });
     assert!(errors.is_sorted(), "{errors:?}");
     let half = half_error(&window.truth).unwrap().overall;
-    let exact = mse(&run(Method::HalfStar, &window.view(&undefended(&scores))).estimates, &window.truth).unwrap();
+    let exact =
+        mse(&run(Method::HalfStar, &window.view(&undefended(&scores))).estimates, &window.truth)
+            .unwrap();
     assert!(exact.overall < half && half < errors[3], "{exact:?} {half} {errors:?}");
 }

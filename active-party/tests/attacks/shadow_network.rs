@@ -5,9 +5,9 @@ use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::{
-    self, AdversaryView, Architecture, AttackError, AuxiliaryRecords, Descent, KnownModel, KnownNetwork, Method,
-    NetworkTraining, NotRun, Reconstruction, Replacement, Settings, ShadowBias, ShadowEstimate, ShadowFit, ShadowLoss,
-    SideInformation, fit_shadow,
+    self, AdversaryView, Architecture, AttackError, AuxiliaryRecords, Descent, KnownModel,
+    KnownNetwork, Method, NetworkTraining, NotRun, Reconstruction, Replacement, Settings,
+    ShadowBias, ShadowEstimate, ShadowFit, ShadowLoss, SideInformation, fit_shadow,
 };
 use vfl_shared::metrics::mse;
 use vfl_shared::model::contract::{Origin, start_of};
@@ -27,12 +27,21 @@ fn block(m: DMatrix<f64>) -> FeatureBlock {
     FeatureBlock::new(m).unwrap()
 }
 
-fn perceptron(hidden: &[u32], activation: &str, k: usize, d: usize, scale: f64) -> Box<dyn SubModel> {
+fn perceptron(
+    hidden: &[u32],
+    activation: &str,
+    k: usize,
+    d: usize,
+    scale: f64,
+) -> Box<dyn SubModel> {
     let settings = serde_json::json!({ "hidden": hidden, "activation": activation });
     let spec = SubModelSpec::new("mlp", k as u32, settings.as_object().unwrap().clone()).unwrap();
-    let mut model = kinds::start(&Origin { spec, features: d, active: true, start: start_of(1) }).unwrap();
+    let mut model =
+        kinds::start(&Origin { spec, features: d, active: true, start: start_of(1) }).unwrap();
     for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
-        tensor.values.copy_from_slice(uniform(tensor.values.len(), 1, -scale, scale, 70 + at as u64).as_slice());
+        tensor.values.copy_from_slice(
+            uniform(tensor.values.len(), 1, -scale, scale, 70 + at as u64).as_slice(),
+        );
     }
     model
 }
@@ -57,7 +66,8 @@ impl World {
 
     /// Own features, passive ones and exact scores of `n` records.
     fn records(&self, n: usize, seed: u64) -> (FeatureBlock, DMatrix<f64>, ReleasedScores) {
-        let (y, x) = (uniform(2, n, 0.0, 1.0, seed), uniform(self.part.features(), n, 0.0, 1.0, seed + 1));
+        let (y, x) =
+            (uniform(2, n, 0.0, 1.0, seed), uniform(self.part.features(), n, 0.0, 1.0, seed + 1));
         let mut z = &self.w_act * &y + self.part.outputs(&x).unwrap().matrix();
         z.column_iter_mut().for_each(|mut z| z += &self.bias);
         let scores = ConfidenceScores::softmax(Logits::new(z).unwrap()).into_matrix();
@@ -70,14 +80,29 @@ impl World {
     }
 
     /// The attack with these settings on 40 records, `n` others known; with the truth.
-    fn attack(&self, n: usize, settings: &[(&str, &str)]) -> (Result<Reconstruction, AttackError>, DMatrix<f64>) {
+    fn attack(
+        &self,
+        n: usize,
+        settings: &[(&str, &str)],
+    ) -> (Result<Reconstruction, AttackError>, DMatrix<f64>) {
         let (y, x, released) = self.records(40, 900);
         let (model, auxiliary) = (self.hidden(), self.auxiliary(n));
         let prior = auxiliary.prior().unwrap();
-        let side = SideInformation { auxiliary: Some(&auxiliary), prior: Some(&prior), ..SideInformation::default() };
+        let side = SideInformation {
+            auxiliary: Some(&auxiliary),
+            prior: Some(&prior),
+            ..SideInformation::default()
+        };
         let view = AdversaryView::new(&model, &y, &released, Replacement::default()).unwrap();
         let settings = Settings::read(settings.iter().copied()).unwrap();
-        (attack::run(&*Method::ShadowNetwork.build(&settings), &view.with_side_information(side), 5), x)
+        (
+            attack::run(
+                &*Method::ShadowNetwork.build(&settings),
+                &view.with_side_information(side),
+                5,
+            ),
+            x,
+        )
     }
 }
 
@@ -88,7 +113,8 @@ fn gradients_are_those_of_central_differences() {
             let world = World::new(perceptron(&[3], "tanh", 4, 3, 1.0));
             let mut shadow = perceptron(hidden, activation, 4, 3, 0.8);
             for fit in [ShadowFit::LeastSquares, GRADIENT] {
-                let loss = ShadowLoss::new(&world.hidden(), &world.auxiliary(6), fit, 0.03).unwrap();
+                let loss =
+                    ShadowLoss::new(&world.hidden(), &world.auxiliary(6), fit, 0.03).unwrap();
                 let (_, gradient) = loss.at(&mut *shadow).unwrap();
                 assert_eq!(gradient.len(), shadow.tensors().len());
                 for (which, slopes) in gradient.iter().enumerate() {
@@ -117,17 +143,29 @@ fn gradients_are_those_of_central_differences() {
 fn a_linear_shadow_is_that_of_least_squares() {
     let world = World::new(perceptron(&[], "tanh", 4, 5, 1.5));
     let (model, auxiliary) = (world.hidden(), world.auxiliary(60));
-    let exact = ShadowEstimate::fit(&model, &auxiliary, ShadowFit::LeastSquares, ShadowBias::Unknown).unwrap();
+    let exact =
+        ShadowEstimate::fit(&model, &auxiliary, ShadowFit::LeastSquares, ShadowBias::Unknown)
+            .unwrap();
     let linear = Architecture { hidden: Vec::new(), ..Architecture::default() };
     for (fit, tolerance) in [(ShadowFit::LeastSquares, 1e-9), (GRADIENT, 1e-9)] {
         let training = NetworkTraining { l2: 0.0, starts: 1, ..NetworkTraining::of(fit) };
         let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let fitted = fit_shadow(&model, &auxiliary, &linear, (fit, ShadowBias::Unknown), &training, &mut rng).unwrap();
+        let fitted = fit_shadow(
+            &model,
+            &auxiliary,
+            &linear,
+            (fit, ShadowBias::Unknown),
+            &training,
+            &mut rng,
+        )
+        .unwrap();
         assert_eq!(fitted.parameters, 24);
         assert!(fitted.divergence.1 < 1e-6 && fitted.divergence.0 > 0.1, "{:?}", fitted.divergence);
         let found = fitted.in_place(&model).unwrap();
-        let differences = |w: &DMatrix<f64>| DMatrix::from_fn(3, 5, |i, j| w[(i + 1, j)] - w[(i, j)]);
-        let off = (differences(found.passive_weights().unwrap()) - differences(&exact.w_pas)).amax();
+        let differences =
+            |w: &DMatrix<f64>| DMatrix::from_fn(3, 5, |i, j| w[(i + 1, j)] - w[(i, j)]);
+        let off =
+            (differences(found.passive_weights().unwrap()) - differences(&exact.w_pas)).amax();
         let bias = found.bias() - (&world.bias + &exact.bias_shift);
         println!("{fit:?}: weights {off:e} off, bias {:e}", (bias.max() - bias.min()));
         assert!(off < tolerance && bias.max() - bias.min() < tolerance, "{fit:?}: {off:e}");
@@ -152,9 +190,15 @@ fn networks_of_every_size_tell_more_than_a_linear_guess() {
             let quick = [("shadow_steps", "2000"), ("shadow_starts", "1"), ("steps", "2000")];
             let (found, truth) = world.attack(60, &[&quick[..], settings].concat());
             let found = found.unwrap();
-            assert!(found.remarks.iter().any(|said| said.contains("was fitted to 60 records")), "{:?}", found.remarks);
-            let (error, half) =
-                (mse(&found.estimates, &truth).unwrap().overall, truth.map(|x| (x - 0.5).powi(2)).mean());
+            assert!(
+                found.remarks.iter().any(|said| said.contains("was fitted to 60 records")),
+                "{:?}",
+                found.remarks
+            );
+            let (error, half) = (
+                mse(&found.estimates, &truth).unwrap().overall,
+                truth.map(|x| (x - 0.5).powi(2)).mean(),
+            );
             println!("{hidden:?} {settings:?}: {error:.4}, ½ {half:.4}");
             (error, half)
         };
@@ -164,7 +208,10 @@ fn networks_of_every_size_tell_more_than_a_linear_guess() {
             // Of so curved a network a guess of another activation may tell less than ½ does, too.
             let alike = hidden.is_empty() || !settings.contains(&("shadow_activation", "relu"));
             assert!(!alike || found < half, "{hidden:?} {settings:?}: {found}, {half}");
-            assert!(hidden.is_empty() || found < by_line, "{settings:?}: {found}, a linear guess {by_line}");
+            assert!(
+                hidden.is_empty() || found < by_line,
+                "{settings:?}: {found}, a linear guess {by_line}"
+            );
         }
         assert!(!hidden.is_empty() || by_line < 1e-6, "{by_line}");
     }
@@ -174,7 +221,8 @@ fn networks_of_every_size_tell_more_than_a_linear_guess() {
 #[test]
 fn the_generator_goes_through_a_shadow() {
     let world = World::new(perceptron(&[6], "tanh", 5, 3, 2.0));
-    let (found, truth) = world.attack(60, &[("shadow", "6"), ("base", "generative_regression"), ("epochs", "40")]);
+    let (found, truth) =
+        world.attack(60, &[("shadow", "6"), ("base", "generative_regression"), ("epochs", "40")]);
     let through = mse(&found.unwrap().estimates, &truth).unwrap().overall;
     let network = KnownNetwork::summed(vec![perceptron(&[6], "tanh", 5, 3, 2.0).into()]);
     let model = KnownModel::of_network(world.w_act.clone(), world.bias.clone(), network).unwrap();
@@ -183,7 +231,9 @@ fn the_generator_goes_through_a_shadow() {
     let settings = Settings::read([("epochs", "40")]).unwrap();
     let found = attack::run(&*Method::GenerativeRegression.build(&settings), &view, 5).unwrap();
     let known = mse(&found.estimates, &truth).unwrap().overall;
-    println!("generative regression: {through:.4} through the shadow, {known:.4} through the network");
+    println!(
+        "generative regression: {through:.4} through the shadow, {known:.4} through the network"
+    );
     assert!((through / known - 1.0).abs() < 0.3, "{through} {known}");
 }
 
@@ -196,13 +246,18 @@ fn the_penalty_helps_where_records_are_few() {
         let of_seed = |seed: u64| {
             let world = World::new(perceptron(&[], "tanh", 4, 8, 1.0));
             let (y, x, released) = world.records(15, 40 * seed);
-            let known = AuxiliaryRecords::new(y, block(x), released, Replacement::default()).unwrap();
-            let training = NetworkTraining { steps: 3000, starts: 1, l2, ..NetworkTraining::of(fit) };
+            let known =
+                AuxiliaryRecords::new(y, block(x), released, Replacement::default()).unwrap();
+            let training =
+                NetworkTraining { steps: 3000, starts: 1, l2, ..NetworkTraining::of(fit) };
             let mut rng = ChaCha20Rng::seed_from_u64(seed);
             let guess = Architecture::default();
             let bias = ShadowBias::Unknown;
-            let mut shadow = fit_shadow(&world.hidden(), &known, &guess, (fit, bias), &training, &mut rng).unwrap();
-            let unseen = ShadowLoss::new(&world.hidden(), &world.auxiliary(200), GRADIENT, 0.0).unwrap();
+            let mut shadow =
+                fit_shadow(&world.hidden(), &known, &guess, (fit, bias), &training, &mut rng)
+                    .unwrap();
+            let unseen =
+                ShadowLoss::new(&world.hidden(), &world.auxiliary(200), GRADIENT, 0.0).unwrap();
             unseen.at(&mut *shadow.model).unwrap().0
         };
         (1..=6).map(of_seed).sum::<f64>() / 6.0
@@ -225,7 +280,8 @@ fn a_network_is_guessed_where_softmax_regression_is_served() {
         (y, x, released)
     };
     let model = &window.model;
-    let hidden = KnownModel::black_box(model.active_weights().clone(), model.bias().clone(), d).unwrap();
+    let hidden =
+        KnownModel::black_box(model.active_weights().clone(), model.bias().clone(), d).unwrap();
     let (y, truth, released) = of(0, 50);
     let view = || AdversaryView::new(&hidden, &y, &released, Replacement::default()).unwrap();
     let error = |n: usize| {
@@ -260,8 +316,12 @@ fn what_cannot_be_is_refused() {
     }
     let world = World::new(perceptron(&[4], "tanh", 4, 3, 1.0));
     // Too much work, and a base that takes weights.
-    let refused = world.attack(60, &[("shadow", "4096,8"), ("shadow_steps", "1000000")]).0.unwrap_err();
-    assert!(refused.not_run() == NotRun::TooLarge && refused.to_string().contains("`shadow_steps`"), "{refused}");
+    let refused =
+        world.attack(60, &[("shadow", "4096,8"), ("shadow_steps", "1000000")]).0.unwrap_err();
+    assert!(
+        refused.not_run() == NotRun::TooLarge && refused.to_string().contains("`shadow_steps`"),
+        "{refused}"
+    );
     let quick = [("shadow_steps", "1"), ("base", "half_star")];
     assert_eq!(world.attack(9, &quick).0.unwrap_err(), AttackError::NotLinear);
     // No record, and records of other features.
@@ -270,7 +330,10 @@ fn what_cannot_be_is_refused() {
     let view = || AdversaryView::new(&model, &y, &released, Replacement::default()).unwrap();
     let attack = Method::ShadowNetwork.build(&Settings::default());
     let refused = attack::run(&*attack, &view(), 1).unwrap_err();
-    assert!(refused.not_run() == NotRun::Missing && refused.to_string().contains("passive features"), "{refused}");
+    assert!(
+        refused.not_run() == NotRun::Missing && refused.to_string().contains("passive features"),
+        "{refused}"
+    );
     let other = World::new(perceptron(&[4], "tanh", 4, 2, 1.0)).auxiliary(5);
     let side = SideInformation { auxiliary: Some(&other), ..SideInformation::default() };
     let refused = attack::run(&*attack, &view().with_side_information(side), 1).unwrap_err();
@@ -279,15 +342,31 @@ fn what_cannot_be_is_refused() {
     let wide = Architecture { hidden: vec![4096, 4096], ..Architecture::default() };
     let training = NetworkTraining::of(GRADIENT);
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let refused =
-        fit_shadow(&model, &world.auxiliary(5), &wide, (GRADIENT, ShadowBias::Known), &training, &mut rng).unwrap_err();
-    assert!(matches!(refused, AttackError::Shadow(_)) && refused.not_run() == NotRun::Settings, "{refused}");
+    let refused = fit_shadow(
+        &model,
+        &world.auxiliary(5),
+        &wide,
+        (GRADIENT, ShadowBias::Known),
+        &training,
+        &mut rng,
+    )
+    .unwrap_err();
+    assert!(
+        matches!(refused, AttackError::Shadow(_)) && refused.not_run() == NotRun::Settings,
+        "{refused}"
+    );
     // A label has no logarithms of scores; the divergence takes it.
     let labels = ReleasedScores::Labels { classes: 4, labels: vec![0, 1, 2, 3, 0] };
     let (y5, x5, _) = world.records(5, 9);
-    let labelled = AuxiliaryRecords::new(y5, block(x5), labels, Replacement::new(0.01).unwrap()).unwrap();
+    let labelled =
+        AuxiliaryRecords::new(y5, block(x5), labels, Replacement::new(0.01).unwrap()).unwrap();
     let side = SideInformation { auxiliary: Some(&labelled), ..SideInformation::default() };
     let settings = Settings::read([("shadow_steps", "50"), ("steps", "50")]).unwrap();
-    let found = attack::run(&*Method::ShadowNetwork.build(&settings), &view().with_side_information(side), 1).unwrap();
+    let found = attack::run(
+        &*Method::ShadowNetwork.build(&settings),
+        &view().with_side_information(side),
+        1,
+    )
+    .unwrap();
     assert_eq!(found.estimates.shape(), (3, 3));
 }

@@ -61,8 +61,13 @@ impl World {
     }
 
     /// A view whose scores of 0 are replaced by `floor`.
-    pub(crate) fn view_with<'a>(&'a self, released: &'a ReleasedScores, floor: f64) -> AdversaryView<'a> {
-        AdversaryView::new(&self.model, &self.active, released, Replacement::new(floor).unwrap()).unwrap()
+    pub(crate) fn view_with<'a>(
+        &'a self,
+        released: &'a ReleasedScores,
+        floor: f64,
+    ) -> AdversaryView<'a> {
+        AdversaryView::new(&self.model, &self.active, released, Replacement::new(floor).unwrap())
+            .unwrap()
     }
 }
 
@@ -99,11 +104,18 @@ pub(crate) fn label(c: &DMatrix<f64>) -> ReleasedScores {
 
 /// Ranks from 0 for the smallest; of equals the lowest index is the better.
 pub(crate) fn ranks(c: &[f64]) -> Vec<usize> {
-    (0..c.len()).map(|j| (0..c.len()).filter(|&i| c[i] < c[j] || (c[i] == c[j] && i > j)).count()).collect()
+    (0..c.len())
+        .map(|j| (0..c.len()).filter(|&i| c[i] < c[j] || (c[i] == c[j] && i > j)).count())
+        .collect()
 }
 
 /// p = c + u σ c (− 2/k), σ by rank from the smallest score.
-pub(crate) fn privee(c: &DMatrix<f64>, sigma: &[f64], householder: bool, rng: &mut impl Rng) -> ReleasedScores {
+pub(crate) fn privee(
+    c: &DMatrix<f64>,
+    sigma: &[f64],
+    householder: bool,
+    rng: &mut impl Rng,
+) -> ReleasedScores {
     let k = c.nrows();
     let offset = if householder { 2.0 / k as f64 } else { 0.0 };
     let mut p = c.clone();
@@ -121,7 +133,9 @@ pub(crate) fn privee(c: &DMatrix<f64>, sigma: &[f64], householder: bool, rng: &m
 pub(crate) fn fisip(c: &DMatrix<f64>, sigma: f64, rng: &mut impl Rng) -> ReleasedScores {
     let k = c.nrows();
     let ReleasedScores::Numbers(p) = privee(c, &vec![sigma; k], false, rng) else { unreachable!() };
-    ReleasedScores::Numbers(DMatrix::from_fn(k, c.ncols(), |i, j| 2.0 / k as f64 - 2.0 * c[(i, j)] + p[(i, j)]))
+    ReleasedScores::Numbers(DMatrix::from_fn(k, c.ncols(), |i, j| {
+        2.0 / k as f64 - 2.0 * c[(i, j)] + p[(i, j)]
+    }))
 }
 
 /// One vector dealt out by rank.
@@ -145,16 +159,23 @@ pub(crate) fn codebook(c: &DMatrix<f64>, words_per_class: usize) -> ReleasedScor
     let k = c.nrows();
     let mut words: Vec<Vec<f64>> = Vec::new();
     for class in 0..k {
-        let mut of: Vec<usize> = (0..c.ncols()).filter(|&r| arg_max(c.column(r).as_slice()) == class).collect();
+        let mut of: Vec<usize> =
+            (0..c.ncols()).filter(|&r| arg_max(c.column(r).as_slice()) == class).collect();
         of.sort_by(|&a, &b| c[(class, a)].total_cmp(&c[(class, b)]));
         for part in of.chunks(of.len().div_ceil(words_per_class).max(1)) {
-            words.push((0..k).map(|j| part.iter().map(|&r| c[(j, r)]).sum::<f64>() / part.len() as f64).collect());
+            words.push(
+                (0..k)
+                    .map(|j| part.iter().map(|&r| c[(j, r)]).sum::<f64>() / part.len() as f64)
+                    .collect(),
+            );
         }
     }
     let mut m = c.clone();
     for mut column in m.column_iter_mut() {
         let top = arg_max(column.as_slice());
-        let likeness = |w: &[f64]| w.iter().zip(column.iter()).map(|(w, c)| c * w.max(1e-12).ln()).sum::<f64>();
+        let likeness = |w: &[f64]| {
+            w.iter().zip(column.iter()).map(|(w, c)| c * w.max(1e-12).ln()).sum::<f64>()
+        };
         let own = words.iter().filter(|w| arg_max(w) == top);
         let best = own.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap().clone();
         column.copy_from_slice(&best);

@@ -8,8 +8,8 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use vfl_active_party::attack::adaptive::{Examination, Grounds, Hypothesis, UndoTransform};
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AuxiliaryRecords, HalfStar, KnownModel, KnownPolicy, Method, Replacement, Settings,
-    StatedKnowledge,
+    AdversaryView, Attack, AuxiliaryRecords, HalfStar, KnownModel, KnownPolicy, Method,
+    Replacement, Settings, StatedKnowledge,
 };
 use vfl_shared::data::{self, DatasetName, DatasetSpec, VerticalSplit};
 use vfl_shared::metrics::mse;
@@ -39,8 +39,12 @@ impl World {
     ) -> Self {
         let k = bias.len();
         let (d_act, d) = (w_act.ncols(), w_pas.ncols());
-        let w = DMatrix::from_fn(k, d_act + d, |m, i| if i < d_act { w_act[(m, i)] } else { w_pas[(m, i - d_act)] });
-        let all = DMatrix::from_fn(d_act + d, x.ncols(), |i, r| if i < d_act { y[(i, r)] } else { x[(i - d_act, r)] });
+        let w = DMatrix::from_fn(k, d_act + d, |m, i| {
+            if i < d_act { w_act[(m, i)] } else { w_pas[(m, i - d_act)] }
+        });
+        let all = DMatrix::from_fn(d_act + d, x.ncols(), |i, r| {
+            if i < d_act { y[(i, r)] } else { x[(i - d_act, r)] }
+        });
         let released = undefended(&scores(&w, &bias, &all));
         Self { w_act, w_pas, bias, y, x, released }
     }
@@ -85,7 +89,8 @@ impl World {
         let block = |m: &DMatrix<f64>| FeatureBlock::new(m.columns(0, n).into_owned()).unwrap();
         let ReleasedScores::Probabilities(c) = &self.released else { unreachable!() };
         let released = ReleasedScores::Probabilities(c.columns(0, n).into_owned());
-        AuxiliaryRecords::new(block(&self.y), block(&self.x), released, Replacement::default()).unwrap()
+        AuxiliaryRecords::new(block(&self.y), block(&self.x), released, Replacement::default())
+            .unwrap()
     }
 
     fn means(&self) -> Vec<f64> {
@@ -94,13 +99,18 @@ impl World {
 
     pub(crate) fn examine(&self, model: &KnownModel, grounds: Grounds) -> Examination {
         let active = self.active();
-        let view = AdversaryView::new(model, &active, &self.released, Replacement::default()).unwrap();
+        let view =
+            AdversaryView::new(model, &active, &self.released, Replacement::default()).unwrap();
         undo(grounds).examine(&view).unwrap()
     }
 }
 
 fn undo(grounds: Grounds) -> UndoTransform {
-    UndoTransform { inner: Box::new(HalfStar { clamped: true }), grounds, known: KnownPolicy::default() }
+    UndoTransform {
+        inner: Box::new(HalfStar { clamped: true }),
+        grounds,
+        known: KnownPolicy::default(),
+    }
 }
 
 pub(crate) fn with_auxiliary(records: AuxiliaryRecords) -> Grounds {
@@ -167,7 +177,8 @@ fn column_means_tell_the_complement() {
     // Means of other features.
     let active = world.active();
     let model = world.shown(&Hypothesis::Identity);
-    let view = AdversaryView::new(&model, &active, &world.released, Replacement::default()).unwrap();
+    let view =
+        AdversaryView::new(&model, &active, &world.released, Replacement::default()).unwrap();
     let grounds = Grounds { column_means: Some(vec![0.5; 3]), ..Grounds::default() };
     assert!(undo(grounds).examine(&view).unwrap_err().to_string().contains("column means"));
 }
@@ -198,10 +209,21 @@ fn single_features() {
         let found = world.examine(&shown, with_auxiliary(world.auxiliary(3)));
         if let Some(hypothesis) = &found.undone.hypothesis {
             let model = hypothesis.model(&shown, None).unwrap();
-            assert!((model.passive_weights().unwrap() - &world.w_pas).amax() < 1e-12, "seed {seed}: {found:?}");
+            assert!(
+                (model.passive_weights().unwrap() - &world.w_pas).amax() < 1e-12,
+                "seed {seed}: {found:?}"
+            );
             assert!((model.bias() - &world.bias).amax() < 1e-12, "seed {seed}: {found:?}");
-            assert!(found.remarks[0].contains("if one transform was used: the best found of "), "{:?}", found.remarks);
-            assert!(found.remarks[0].contains("patterns farther away were not compared"), "{:?}", found.remarks);
+            assert!(
+                found.remarks[0].contains("if one transform was used: the best found of "),
+                "{:?}",
+                found.remarks
+            );
+            assert!(
+                found.remarks[0].contains("patterns farther away were not compared"),
+                "{:?}",
+                found.remarks
+            );
             right += 1;
         }
     }
@@ -218,13 +240,24 @@ fn orders() {
         let world = World::drawn(200 + seed, 5, d, 60);
         let order: Vec<usize> = (0..d).map(|i| (i + 1) % d).collect();
         let mut weights = world.w_pas.clone();
-        order.iter().enumerate().for_each(|(from, &to)| weights.column_mut(from).copy_from(&world.w_pas.column(to)));
-        let shown = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), weights).unwrap();
+        order
+            .iter()
+            .enumerate()
+            .for_each(|(from, &to)| weights.column_mut(from).copy_from(&world.w_pas.column(to)));
+        let shown =
+            KnownModel::white_box(world.w_act.clone(), world.bias.clone(), weights).unwrap();
         let found = world.examine(&shown, with_auxiliary(world.auxiliary(3)));
         if let Some(hypothesis) = &found.undone.hypothesis {
             let model = hypothesis.model(&shown, None).unwrap();
-            assert!((model.passive_weights().unwrap() - &world.w_pas).amax() < 1e-12, "seed {seed}: {found:?}");
-            assert!(found.remarks[0].contains("patterns farther away were not compared"), "{:?}", found.remarks);
+            assert!(
+                (model.passive_weights().unwrap() - &world.w_pas).amax() < 1e-12,
+                "seed {seed}: {found:?}"
+            );
+            assert!(
+                found.remarks[0].contains("patterns farther away were not compared"),
+                "{:?}",
+                found.remarks
+            );
             right += 1;
         }
     }
@@ -240,15 +273,22 @@ fn what_is_not_exact_tells_nothing() {
     let ReleasedScores::Probabilities(c) = &world.released else { unreachable!() };
     let labels = ReleasedScores::Labels { classes: 2, labels: world.released.predicted_labels() };
     let rounded = ReleasedScores::Numbers(c.map(|c| (c * 100.0).round() / 100.0));
-    let defended: KnownPolicy = "rounding (decimals = 2)".parse::<vfl_shared::policy::Policy>().unwrap().into();
-    for (released, known) in
-        [(&labels, KnownPolicy::default()), (&rounded, KnownPolicy::default()), (&world.released, defended)]
-    {
+    let defended: KnownPolicy =
+        "rounding (decimals = 2)".parse::<vfl_shared::policy::Policy>().unwrap().into();
+    for (released, known) in [
+        (&labels, KnownPolicy::default()),
+        (&rounded, KnownPolicy::default()),
+        (&world.released, defended),
+    ] {
         let view = AdversaryView::new(&model, &active, released, Replacement::default()).unwrap();
         let attack = UndoTransform { known, ..undo(with_auxiliary(world.auxiliary(2))) };
         let found = attack.examine(&view).unwrap();
         assert_eq!((found.undone.hypothesis, found.undone.left.len()), (None, 3));
-        assert!(found.remarks[0].contains("cannot tell") && found.remarks[0].contains("exact"), "{:?}", found.remarks);
+        assert!(
+            found.remarks[0].contains("cannot tell") && found.remarks[0].contains("exact"),
+            "{:?}",
+            found.remarks
+        );
         let rng = &mut ChaCha20Rng::seed_from_u64(0);
         let base = HalfStar { clamped: true }.reconstruct(&view, rng).unwrap();
         assert_eq!(attack.reconstruct(&view, rng).unwrap().estimates, base.estimates);
@@ -259,7 +299,8 @@ fn what_is_not_exact_tells_nothing() {
 #[test]
 fn nothing_is_claimed_where_nothing_fits() {
     let (world, other) = (World::drawn(4, 5, 3, 40), World::drawn(5, 5, 3, 40));
-    let shown = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), other.w_pas).unwrap();
+    let shown =
+        KnownModel::white_box(world.w_act.clone(), world.bias.clone(), other.w_pas).unwrap();
     let found = world.examine(&shown, Grounds::default());
     assert_eq!((found.undone.hypothesis, found.undone.left.len()), (None, 0));
     assert!(found.remarks[0].starts_with("no hypothesis explains"), "{:?}", found.remarks);
@@ -311,7 +352,11 @@ fn the_optimal_transform_falls_to_known_moments() {
         let grounds = Grounds { second_moments: Some(moments), ..Grounds::default() };
         let found = world.examine(&model, grounds);
         println!("{} features: {:?}", w.ncols(), found.remarks);
-        assert!(found.undone.left.contains(&Hypothesis::LeastSquaresOptimal), "{:?}", found.remarks);
+        assert!(
+            found.undone.left.contains(&Hypothesis::LeastSquaresOptimal),
+            "{:?}",
+            found.remarks
+        );
         // With all of A determined, the transform is the negation; that is one model, not two.
         assert!(found.undone.hypothesis.is_some(), "{:?}", found.remarks);
     }
@@ -356,8 +401,11 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
         if done {
             // The estimates are then those of who was shown the true parameters, with an error of no more than ½'s.
             let y = world.active();
-            let view = AdversaryView::new(&shown, &y, &world.released, Replacement::default()).unwrap();
-            let found = undo(Grounds::default()).reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(0)).unwrap();
+            let view =
+                AdversaryView::new(&shown, &y, &world.released, Replacement::default()).unwrap();
+            let found = undo(Grounds::default())
+                .reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(0))
+                .unwrap();
             let half = DMatrix::from_element(d, x.ncols(), 0.5);
             let error = |e: &DMatrix<f64>| mse(e, &world.x).unwrap().overall;
             // Where b' is nearly nothing, round-off is what is left of it.
@@ -408,8 +456,14 @@ fn windows_of_satellite() {
 fn windows_of_bank() {
     let spec = DatasetSpec::new(DatasetName::Bank, None, 1);
     let set = data::load(&spec).unwrap_or_else(|e| panic!("data set bank: {e} (CLOISON_DATA_DIR)"));
-    let fit =
-        train_converged(2, set.x(), set.labels(), 1e-4, Lbfgs { max_iterations: 200, ..Lbfgs::default() }).unwrap();
+    let fit = train_converged(
+        2,
+        set.x(),
+        set.labels(),
+        1e-4,
+        Lbfgs { max_iterations: 200, ..Lbfgs::default() },
+    )
+    .unwrap();
     let x = set.x().columns(0, 500).into_owned();
     for d in [1, 3, 6, 10, 14] {
         let found = windows(&fit.weights, &fit.bias, &x, d);
@@ -424,17 +478,22 @@ fn the_method_reads_its_settings() {
     let world = World::drawn(11, 4, 5, 200);
     let active = world.active();
     let shown = world.shown(&Hypothesis::Complement);
-    let view = AdversaryView::new(&shown, &active, &world.released, Replacement::default()).unwrap();
+    let view =
+        AdversaryView::new(&shown, &active, &world.released, Replacement::default()).unwrap();
     let means: Vec<String> = world.means().iter().map(ToString::to_string).collect();
-    let settings = Settings::read([("column_means", means.join(",").as_str()), ("base", "rcc2")]).unwrap();
+    let settings =
+        Settings::read([("column_means", means.join(",").as_str()), ("base", "rcc2")]).unwrap();
     let rng = &mut ChaCha20Rng::seed_from_u64(0);
     let found = Method::UndoTransform.build(&settings).reconstruct(&view, rng).unwrap();
     assert!(found.remarks[0].contains("undone: complement"), "{:?}", found.remarks);
-    let own = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), world.w_pas.clone()).unwrap();
-    let direct = AdversaryView::new(&own, &active, &world.released, Replacement::default()).unwrap();
+    let own = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), world.w_pas.clone())
+        .unwrap();
+    let direct =
+        AdversaryView::new(&own, &active, &world.released, Replacement::default()).unwrap();
     let direct = Method::Rcc2.build(&settings).reconstruct(&direct, rng).unwrap();
     assert!((found.estimates - direct.estimates).amax() < 1e-7);
     assert!(
-        Settings::read([("column_means", "0.1;x")]).is_err() && Settings::read([("base", "undo_transform")]).is_err()
+        Settings::read([("column_means", "0.1;x")]).is_err()
+            && Settings::read([("base", "undo_transform")]).is_err()
     );
 }

@@ -52,18 +52,29 @@ fn two_transforms_are_not_ruled_out() {
         let world = World::drawn(300 + seed, 4, 4, 200);
         // Trained on 1 − x: weights −W, bias b + W 1. Released: W.
         let trained = &world.bias + world.w_pas.column_sum();
-        let both = KnownModel::white_box(world.w_act.clone(), trained, world.w_pas.clone()).unwrap();
+        let both =
+            KnownModel::white_box(world.w_act.clone(), trained, world.w_pas.clone()).unwrap();
         let one = world.shown(&Hypothesis::Negate);
         for shown in [&both, &one] {
             let found = world.examine(shown, Grounds::default());
             assert_eq!(found.undone.hypothesis, Some(Hypothesis::Negate), "seed {seed}: {found:?}");
             assert_eq!(found.undone.not_ruled_out, [after_complement(Hypothesis::Negate)]);
-            assert!(found.remarks[0].starts_with("undone: negate, if one transform was used"), "{:?}", found.remarks);
-            assert!(found.remarks[0].contains("not ruled out: negate after complement"), "{:?}", found.remarks);
+            assert!(
+                found.remarks[0].starts_with("undone: negate, if one transform was used"),
+                "{:?}",
+                found.remarks
+            );
+            assert!(
+                found.remarks[0].contains("not ruled out: negate after complement"),
+                "{:?}",
+                found.remarks
+            );
         }
         let found = world.examine(&one, with_auxiliary(world.auxiliary(1)));
         assert_eq!(found.undone.hypothesis, Some(Hypothesis::Negate));
-        assert!(found.undone.not_ruled_out.is_empty() && !found.remarks[0].contains("not ruled out"));
+        assert!(
+            found.undone.not_ruled_out.is_empty() && !found.remarks[0].contains("not ruled out")
+        );
         let found = world.examine(&both, with_auxiliary(world.auxiliary(1)));
         let hypothesis = found.undone.hypothesis.unwrap();
         assert_eq!(hypothesis, after_complement(Hypothesis::Negate), "{:?}", found.remarks);
@@ -89,7 +100,8 @@ fn what_is_not_compared_is_not_claimed() {
         let order = DMatrix::from_fn(5, 5, |i, j| f64::from(u8::from((i + 2) % 5 == j)));
         let permuted = &world.w_pas * order;
         for (name, weights) in [("rotated", rotated), ("permuted", permuted)] {
-            let shown = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), weights).unwrap();
+            let shown =
+                KnownModel::white_box(world.w_act.clone(), world.bias.clone(), weights).unwrap();
             let found = world.examine(&shown, Grounds::default());
             let remark = &found.remarks[0];
             assert!(!remark.contains("no transform"), "{name}, seed {seed}: {remark}");
@@ -108,7 +120,8 @@ fn two_classes_bind_the_claim_to_what_was_compared() {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let sign = if seed % 2 == 0 { -1.0 } else { 1.0 };
         let weights = world.w_pas.map(|w| sign * w * (0.8 + 0.6 * rng.random::<f64>()));
-        let shown = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), weights).unwrap();
+        let shown =
+            KnownModel::white_box(world.w_act.clone(), world.bias.clone(), weights).unwrap();
         let remark = world.examine(&shown, Grounds::default()).remarks.swap_remove(0);
         assert!(!remark.contains("no transform"), "{remark}");
         if remark.starts_with("undone") {
@@ -137,9 +150,11 @@ fn parameters_as_they_are() {
     // x_1 + 1.2 x_2 below 0.44, in ranges whose complement begins at 0.4 and 0.5.
     let weights = DMatrix::from_row_slice(2, 2, &[0.0, 0.0, 1.0, 1.2]);
     let x = DMatrix::from_fn(2, 20, |i, r| 0.2 * ((r * (i + 3)) % 7) as f64 / 7.0 + 0.01);
-    let world = World::new(DMatrix::zeros(2, 0), weights, DVector::zeros(2), DMatrix::zeros(0, 20), x);
+    let world =
+        World::new(DMatrix::zeros(2, 0), weights, DVector::zeros(2), DMatrix::zeros(0, 20), x);
     let ranges = StatedKnowledge { upper: vec![0.5, 0.6], ..StatedKnowledge::default() };
-    let found = world.examine(&world.shown(&Hypothesis::Identity), Grounds { ranges, ..Grounds::default() });
+    let found = world
+        .examine(&world.shown(&Hypothesis::Identity), Grounds { ranges, ..Grounds::default() });
     assert_eq!(found.undone.hypothesis, Some(Hypothesis::Identity), "{:?}", found.remarks);
     assert_eq!(found.undone.not_ruled_out, [Hypothesis::Permutation(vec![1, 0])]);
     assert!(found.remarks[0].contains("not ruled out: permutation [1, 0]"), "{:?}", found.remarks);
@@ -149,7 +164,8 @@ fn parameters_as_they_are() {
 #[test]
 fn the_search_is_bounded() {
     let (world, other) = (World::drawn(700, 6, 24, 10_000), World::drawn(701, 6, 24, 1));
-    let shown = KnownModel::white_box(world.w_act.clone(), world.bias.clone(), other.w_pas).unwrap();
+    let shown =
+        KnownModel::white_box(world.w_act.clone(), world.bias.clone(), other.w_pas).unwrap();
     let start = Instant::now();
     let found = world.examine(&shown, with_auxiliary(world.auxiliary(2)));
     println!("d = 24, 10000 records: {:.2} s: {:?}", start.elapsed().as_secs_f64(), found.remarks);

@@ -41,7 +41,8 @@ impl Case {
         let largest = if a.amax() == 0.0 { 0.0 } else { a.singular_values().max() };
         let scale = if largest == 0.0 { 1.0 } else { largest };
         let b = &a * &truth;
-        let name = format!("case {index} of seed {seed}: k = {k}, d = {d}, weights: {system}, x: {point}");
+        let name =
+            format!("case {index} of seed {seed}: k = {k}, d = {d}, weights: {system}, x: {point}");
         Self { name, a, scale, truth, b, rng }
     }
 
@@ -93,8 +94,10 @@ fn weights(k: usize, d: usize, rng: &mut ChaCha20Rng) -> (DMatrix<f64>, &'static
         }
         5 => {
             let rank = rng.random_range(1..=k.min(d));
-            let (left, right) =
-                (DMatrix::from_fn(k, rank, |_, _| normal(rng)), DMatrix::from_fn(rank, d, |_, _| normal(rng)));
+            let (left, right) = (
+                DMatrix::from_fn(k, rank, |_, _| normal(rng)),
+                DMatrix::from_fn(rank, d, |_, _| normal(rng)),
+            );
             w = left * right * size;
             "a product of low rank"
         }
@@ -112,7 +115,8 @@ fn weights(k: usize, d: usize, rng: &mut ChaCha20Rng) -> (DMatrix<f64>, &'static
 
 /// A point of the box (d × 1) and what is special about it. Coordinates are on a face, or 1e-3 and more away from it.
 fn truth(d: usize, rng: &mut ChaCha20Rng) -> (DMatrix<f64>, &'static str) {
-    let mut inner = |low: f64, high: f64| -> Vec<f64> { (0..d).map(|_| rng.random_range(low..high)).collect() };
+    let mut inner =
+        |low: f64, high: f64| -> Vec<f64> { (0..d).map(|_| rng.random_range(low..high)).collect() };
     let (anywhere, near_half) = (inner(0.001, 0.999), inner(0.4, 0.6));
     let mut binary = || f64::from(u8::from(rng.random::<bool>()));
     let vertex: Vec<f64> = (0..d).map(|_| binary()).collect();
@@ -125,7 +129,10 @@ fn truth(d: usize, rng: &mut ChaCha20Rng) -> (DMatrix<f64>, &'static str) {
             x[at] = anywhere[at];
             (x, "on an edge")
         }
-        2 | 3 => ((0..d).map(|i| if saturated[i] { vertex[i] } else { anywhere[i] }).collect(), "half of it on faces"),
+        2 | 3 => (
+            (0..d).map(|i| if saturated[i] { vertex[i] } else { anywhere[i] }).collect(),
+            "half of it on faces",
+        ),
         4 => (near_half, "near ½"),
         5 => (anywhere.iter().map(|v| (v * 4.0).round() / 4.0).collect(), "quarters: ties"),
         6 => (vec![vertex[0]; d], "all 0 or all 1"),

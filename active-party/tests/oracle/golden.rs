@@ -6,7 +6,9 @@ use serde::Deserialize;
 
 use crate::fixture::{golden, matrix};
 use crate::optimality::{off_least_squares, off_nearest_half};
-use crate::second_solver::{Found, least_squares, least_squares_residual, nearest_half, tight_settings};
+use crate::second_solver::{
+    Found, least_squares, least_squares_residual, nearest_half, tight_settings,
+};
 use crate::subspace::Subspaces;
 
 #[derive(Deserialize)]
@@ -56,7 +58,10 @@ fn records() -> Vec<(String, DMatrix<f64>, Record)> {
         for case in file.cases {
             let a = matrix(&case.a);
             let named = case.records.into_iter().enumerate();
-            all.extend(named.map(|(i, r)| (format!("{name}, d = {}, record {i}", a.ncols()), a.clone(), r)));
+            all.extend(
+                named
+                    .map(|(i, r)| (format!("{name}, d = {}, record {i}", a.ncols()), a.clone(), r)),
+            );
         }
     }
     let file: Degenerate = golden("attacks_degenerate.json");
@@ -80,7 +85,11 @@ fn nearest_to_half() {
     for (what, a, record) in records() {
         let spaces = Subspaces::of(&a);
         let x = DVector::from_column_slice(&record.rcc2);
-        assert!(off_nearest_half(&spaces, &x) <= 1e-8, "{what}: {:e}", off_nearest_half(&spaces, &x));
+        assert!(
+            off_nearest_half(&spaces, &x) <= 1e-8,
+            "{what}: {:e}",
+            off_nearest_half(&spaces, &x)
+        );
 
         let right = spaces.rows.transpose() * &x;
         let found = nearest_half(&spaces.rows.transpose(), right.as_slice(), tight_settings(1e-11));

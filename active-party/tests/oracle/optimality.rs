@@ -15,7 +15,8 @@ pub(crate) fn off_nearest_half(spaces: &Subspaces, x: &DVector<f64>) -> f64 {
     let at_one = (0..x.len()).filter(|&i| x[i] >= 1.0 - ON_FACE).map(|i| (i, -1.0));
     let pushes: Vec<(usize, f64)> = at_zero.chain(at_one).collect();
     let null = &spaces.null;
-    let cone = DMatrix::from_fn(null.ncols(), pushes.len(), |r, c| pushes[c].1 * null[(pushes[c].0, r)]);
+    let cone =
+        DMatrix::from_fn(null.ncols(), pushes.len(), |r, c| pushes[c].1 * null[(pushes[c].0, r)]);
     nonnegative_residual(&cone, &(null.transpose() * x.add_scalar(-0.5)))
 }
 

@@ -57,11 +57,19 @@ fn nearest_points_are_clarabels() {
             let case = draw(index);
             let d = case.b.ncols();
             let mut x = vec![0.0; d];
-            assert_eq!(case.set.nearest(&vec![0.5; d], &mut ActiveSet::default(), &mut x), Nearest::Found, "{index}");
+            assert_eq!(
+                case.set.nearest(&vec![0.5; d], &mut ActiveSet::default(), &mut x),
+                Nearest::Found,
+                "{index}"
+            );
             assert!(case.set.misfit(&x) < 1e-9, "case {index}: misfit {:e}", case.set.misfit(&x));
             let second = nearest_between(&case.b, &case.ends, tight_settings(1e-12));
             let value = x.iter().map(|x| 0.5 * x * x - 0.5 * x).sum::<f64>();
-            assert!(value <= second.primal + 1e-8, "case {index}: {value}, Clarabel {}", second.primal);
+            assert!(
+                value <= second.primal + 1e-8,
+                "case {index}: {value}, Clarabel {}",
+                second.primal
+            );
             if second.solved {
                 let off = x.iter().zip(&second.x).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 assert!(off < 1e-5, "case {index}: {off:e} away from Clarabel's point");

@@ -15,11 +15,21 @@ const CASES: u64 = 500;
 const MAX_D: usize = 30;
 
 /// A point of the box exactly, found as the method promises, with the objective it claims.
-pub(crate) fn check_answer(x: &DVector<f64>, outcome: BoxOutcome, objective: f64, scale: f64, what: &str) {
+pub(crate) fn check_answer(
+    x: &DVector<f64>,
+    outcome: BoxOutcome,
+    objective: f64,
+    scale: f64,
+    what: &str,
+) {
     assert!(x.iter().all(|v| (0.0..=1.0).contains(v)), "{what}: outside the box\n{x}");
     assert!(outcome.converged, "{what}: {outcome:?}");
     let off = (outcome.objective - objective).abs();
-    assert!(off <= 1e-9 * scale, "{what}: objective {:e}, at x it is {objective:e}", outcome.objective);
+    assert!(
+        off <= 1e-9 * scale,
+        "{what}: objective {:e}, at x it is {objective:e}",
+        outcome.objective
+    );
 }
 
 /// Each column with its outcome.
@@ -53,7 +63,12 @@ fn nearest_to_half() {
         // For Clarabel the equations with orthonormal rows: redundant ones cost it accuracy.
         let rows = spaces.rows.transpose();
         let second = nearest_half(&rows, (&rows * &case.truth).as_slice(), tight_settings(1e-12));
-        assert!(squares_left(&x) >= second.primal - 1e-8, "{what}: {} < {}", squares_left(&x), second.primal);
+        assert!(
+            squares_left(&x) >= second.primal - 1e-8,
+            "{what}: {} < {}",
+            squares_left(&x),
+            second.primal
+        );
         // Its x is as good as the square root of its gap; where it stops early only the value is compared.
         if second.solved {
             let off = (&x - DVector::from_vec(second.x)).amax();
@@ -88,7 +103,8 @@ fn check_likeliest(index: u64) -> usize {
 
     let rows = Subspaces::of(&case.a).rows.transpose();
     let right = &rows * &case.truth;
-    let second = likeliest(&precision, mean.as_slice(), &rows, right.as_slice(), tight_settings(1e-12));
+    let second =
+        likeliest(&precision, mean.as_slice(), &rows, right.as_slice(), tight_settings(1e-12));
     let difference = (objective - second.primal).abs();
     assert!(difference <= 1e-7 * scale, "{what}: {objective} and {}", second.primal);
     if second.solved {
@@ -122,7 +138,9 @@ fn check_least_squares(index: u64) -> usize {
     let (found, centres) = (system.least_squares(&all), system.project_half(&all));
     let spaces = Subspaces::of(&case.a);
     let mut inconsistent = 0;
-    for (i, ((x, outcome), (centre, at_centre))) in columns(&found).zip(columns(&centres)).enumerate() {
+    for (i, ((x, outcome), (centre, at_centre))) in
+        columns(&found).zip(columns(&centres)).enumerate()
+    {
         let what = format!("{}, right side {i}", case.name);
         let a = &case.a / case.scale;
         let b = all.column(i) / case.scale;
@@ -140,7 +158,10 @@ fn check_least_squares(index: u64) -> usize {
         let theirs = DVector::from_vec(second.x.iter().map(|v| v.clamp(0.0, 1.0)).collect());
         let their_residual = &a * &theirs - &b;
         let (ours_is, theirs_is) = (residual.norm_squared(), their_residual.norm_squared());
-        assert!(ours_is <= theirs_is + 1e-8 * size.powi(2), "{what}: {ours_is:e}, Clarabel {theirs_is:e}");
+        assert!(
+            ours_is <= theirs_is + 1e-8 * size.powi(2),
+            "{what}: {ours_is:e}, Clarabel {theirs_is:e}"
+        );
         if second.solved {
             // ‖A x − A x*‖² is at most the gap, which is relative to the value.
             let off = (&residual - their_residual).amax() / size;
@@ -149,10 +170,16 @@ fn check_least_squares(index: u64) -> usize {
 
         // Between the two, neither flag is wrong.
         if i == 0 {
-            assert!(outcome.consistent && at_centre.consistent, "{what}: {outcome:?}, {at_centre:?}");
+            assert!(
+                outcome.consistent && at_centre.consistent,
+                "{what}: {outcome:?}, {at_centre:?}"
+            );
         }
         if second.dual.max(0.0).sqrt() > 1e-6 && ours_is.sqrt() > 1e-6 {
-            assert!(!outcome.consistent && !at_centre.consistent, "{what}: {outcome:?}, {at_centre:?}");
+            assert!(
+                !outcome.consistent && !at_centre.consistent,
+                "{what}: {outcome:?}, {at_centre:?}"
+            );
             inconsistent += 1;
         }
         check_answer(&centre, at_centre, squares_left(&centre), 1.0, &what);

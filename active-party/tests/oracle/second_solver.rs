@@ -5,8 +5,8 @@
 
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{
-    DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT, SupportedConeT::NonnegativeConeT,
-    SupportedConeT::ZeroConeT,
+    DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT,
+    SupportedConeT::NonnegativeConeT, SupportedConeT::ZeroConeT,
 };
 use nalgebra::DMatrix;
 
@@ -96,7 +96,8 @@ impl Program {
     fn solve(self, p: &CscMatrix<f64>, q: &[f64], settings: DefaultSettings<f64>) -> Solution {
         let (rows, columns, values) = self.entries;
         let a = CscMatrix::new_from_triplets(self.b.len(), self.columns, rows, columns, values);
-        let mut solver = DefaultSolver::new(p, q, &a, &self.b, &self.cones, settings).expect("a program that is valid");
+        let mut solver = DefaultSolver::new(p, q, &a, &self.b, &self.cones, settings)
+            .expect("a program that is valid");
         solver.solve();
         let found = &solver.solution;
         assert!(
@@ -138,11 +139,20 @@ pub(crate) fn nearest_half(a: &DMatrix<f64>, b: &[f64], settings: DefaultSetting
     program.unit_box(d);
     let solution = program.solve(&CscMatrix::identity(d), &vec![-0.5; d], settings);
     // ½‖x‖² − ½ 1ᵀx = −½ Σ x_i (1 − x_i).
-    Found { x: solution.variables, primal: -2.0 * solution.primal, dual: -2.0 * solution.dual, solved: solution.solved }
+    Found {
+        x: solution.variables,
+        primal: -2.0 * solution.primal,
+        dual: -2.0 * solution.dual,
+        solved: solution.solved,
+    }
 }
 
 /// The point nearest to ½ of {x in the box : l ≤ B x ≤ u}, infinite ends left out. Its `primal` is ½‖x‖² − ½ 1ᵀx.
-pub(crate) fn nearest_between(b: &DMatrix<f64>, ends: &[(f64, f64)], settings: DefaultSettings<f64>) -> Found {
+pub(crate) fn nearest_between(
+    b: &DMatrix<f64>,
+    ends: &[(f64, f64)],
+    settings: DefaultSettings<f64>,
+) -> Found {
     let d = b.ncols();
     let mut program = Program::new(d);
     let mut rows = 0;
@@ -161,7 +171,12 @@ pub(crate) fn nearest_between(b: &DMatrix<f64>, ends: &[(f64, f64)], settings: D
     }
     program.unit_box(d);
     let solution = program.solve(&CscMatrix::identity(d), &vec![-0.5; d], settings);
-    Found { x: solution.variables, primal: solution.primal, dual: solution.dual, solved: solution.solved }
+    Found {
+        x: solution.variables,
+        primal: solution.primal,
+        dual: solution.dual,
+        solved: solution.solved,
+    }
 }
 
 /// The upper triangle of a symmetric matrix.
@@ -219,7 +234,11 @@ pub(crate) fn least_squares(a: &DMatrix<f64>, b: &[f64], settings: DefaultSettin
 }
 
 /// CLS in the variables (x, r), r = A x − b: minimise ‖r‖². Larger, and more accurate, as AᵀA is never formed.
-pub(crate) fn least_squares_residual(a: &DMatrix<f64>, b: &[f64], settings: DefaultSettings<f64>) -> Found {
+pub(crate) fn least_squares_residual(
+    a: &DMatrix<f64>,
+    b: &[f64],
+    settings: DefaultSettings<f64>,
+) -> Found {
     let (m, d) = a.shape();
     let mut program = Program::new(d + m);
     for (i, (row, &right)) in a.row_iter().zip(b).enumerate() {
@@ -230,7 +249,12 @@ pub(crate) fn least_squares_residual(a: &DMatrix<f64>, b: &[f64], settings: Defa
     let p = diagonal(std::iter::repeat_n(0.0, d).chain(std::iter::repeat_n(2.0, m)), d + m);
     let mut solution = program.solve(&p, &vec![0.0; d + m], settings);
     solution.variables.truncate(d);
-    Found { x: solution.variables, primal: solution.primal, dual: solution.dual, solved: solution.solved }
+    Found {
+        x: solution.variables,
+        primal: solution.primal,
+        dual: solution.dual,
+        solved: solution.solved,
+    }
 }
 
 /// How far each coordinate can be from both faces: max t with t ≤ x_i ≤ 1 − t and A x = b, a linear program for each.
@@ -277,7 +301,9 @@ mod semidefinite {
 
     /// Entries (i, j), i ≤ j, of the upper triangle in Clarabel's order, with the factor √2 off the diagonal.
     fn triangle(n: usize) -> impl Iterator<Item = (usize, usize, f64)> {
-        (0..n).flat_map(|j| (0..=j).map(move |i| (i, j, if i == j { 1.0 } else { std::f64::consts::SQRT_2 })))
+        (0..n).flat_map(|j| {
+            (0..=j).map(move |i| (i, j, if i == j { 1.0 } else { std::f64::consts::SQRT_2 }))
+        })
     }
 
     fn triangle_len(n: usize) -> usize {
@@ -286,19 +312,30 @@ mod semidefinite {
 
     fn found(solution: &Solution, q: &DVector<f64>, basis: &DMatrix<f64>, u: &[f64]) -> Found {
         let x = q + basis * DVector::from_column_slice(u);
-        Found { x: x.as_slice().to_vec(), primal: -solution.primal, dual: -solution.dual, solved: solution.solved }
+        Found {
+            x: x.as_slice().to_vec(),
+            primal: -solution.primal,
+            dual: -solution.dual,
+            solved: solution.solved,
+        }
     }
 
     /// In (u, S): each constraint is (x_i − ½)² ≤ ¼ − a_iᵀ S a_i, a second-order cone of three dimensions.
-    pub(crate) fn centre(q: &DVector<f64>, basis: &DMatrix<f64>, settings: DefaultSettings<f64>) -> Found {
+    pub(crate) fn centre(
+        q: &DVector<f64>,
+        basis: &DMatrix<f64>,
+        settings: DefaultSettings<f64>,
+    ) -> Found {
         hold_to_one_thread();
         let n = basis.ncols();
         let columns = n + triangle_len(n);
         let mut program = Program::new(columns);
         for (q, row) in q.iter().zip(basis.row_iter()) {
             // τ = ¼ − a_iᵀ S a_i; (2 x_i − 1)² ≤ 4 τ · 1 is ‖(2 x_i − 1, τ − 1)‖ ≤ τ + 1.
-            let quadratic: Vec<(usize, f64)> =
-                triangle(n).enumerate().map(|(at, (i, j, scale))| (n + at, scale * row[i] * row[j])).collect();
+            let quadratic: Vec<(usize, f64)> = triangle(n)
+                .enumerate()
+                .map(|(at, (i, j, scale))| (n + at, scale * row[i] * row[j]))
+                .collect();
             program.row(quadratic.iter().copied(), 1.25);
             program.row(quadratic.iter().copied(), -0.75);
             program.row(row.iter().map(|&v| -2.0 * v).enumerate(), 2.0 * q - 1.0);
@@ -318,14 +355,20 @@ mod semidefinite {
 
     /// As R writes it, in (u, Δ) with [Δ u; uᵀ 1] ⪰ 0: maximise tr Δ − ‖u‖² with linear constraints
     /// a_iᵀ Δ a_i + (2 q_i − 1) a_iᵀ u ≤ q_i (1 − q_i).
-    pub(crate) fn centre_lifted(q: &DVector<f64>, basis: &DMatrix<f64>, settings: DefaultSettings<f64>) -> Found {
+    pub(crate) fn centre_lifted(
+        q: &DVector<f64>,
+        basis: &DMatrix<f64>,
+        settings: DefaultSettings<f64>,
+    ) -> Found {
         hold_to_one_thread();
         let n = basis.ncols();
         let columns = n + triangle_len(n);
         let mut program = Program::new(columns);
         for (q, row) in q.iter().zip(basis.row_iter()) {
             let linear = row.iter().map(|&v| (2.0 * q - 1.0) * v).enumerate();
-            let quadratic = triangle(n).enumerate().map(|(at, (i, j, scale))| (n + at, scale * row[i] * row[j]));
+            let quadratic = triangle(n)
+                .enumerate()
+                .map(|(at, (i, j, scale))| (n + at, scale * row[i] * row[j]));
             program.row(linear.chain(quadratic), q * (1.0 - q));
         }
         program.cone(NonnegativeConeT(q.len()));
@@ -341,7 +384,8 @@ mod semidefinite {
         for (at, (i, j, _)) in triangle(n).enumerate() {
             cost[n + at] = if i == j { -1.0 } else { 0.0 };
         }
-        let solution = program.solve(&diagonal(std::iter::repeat_n(2.0, n), columns), &cost, settings);
+        let solution =
+            program.solve(&diagonal(std::iter::repeat_n(2.0, n), columns), &cost, settings);
         found(&solution, q, basis, &solution.variables[..n])
     }
 }

@@ -44,7 +44,10 @@ pub(crate) fn solve(a: &DMatrix<f64>, feasible: &DVector<f64>, lifted: bool) -> 
 #[test]
 fn relaxed_chebyshev() {
     let accurate: usize = (0..CASES).into_par_iter().map(|index| usize::from(check(index))).sum();
-    assert!(accurate * 10 >= CASES as usize * 9, "the second solver is accurate on {accurate} of {CASES} only");
+    assert!(
+        accurate * 10 >= CASES as usize * 9,
+        "the second solver is accurate on {accurate} of {CASES} only"
+    );
 }
 
 /// Whether Clarabel's own value is good to 1e-8.
@@ -70,13 +73,21 @@ fn check(index: u64) -> bool {
     assert!(residual <= 1e-9, "{what}: A x − b = {residual:e}");
     let (rcc2, _) = columns(&system.project_half(&b)).next().unwrap();
     let loosest: f64 = rcc2.iter().map(|v| v * (1.0 - v)).sum();
-    assert!(outcome.objective <= loosest + 1e-8, "{what}: {} above RCC2's {loosest}", outcome.objective);
+    assert!(
+        outcome.objective <= loosest + 1e-8,
+        "{what}: {} above RCC2's {loosest}",
+        outcome.objective
+    );
 
     let (first, second) = (solve(&case.a, &feasible, false), solve(&case.a, &feasible, true));
     let values = [first.primal, first.dual, second.primal, second.dual];
-    let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+    let (low, high) =
+        values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
     let value = outcome.objective;
-    assert!(low - 1e-8 <= value && value <= high + 1e-8, "{what}: value {value:e}, Clarabel {low:e} to {high:e}");
+    assert!(
+        low - 1e-8 <= value && value <= high + 1e-8,
+        "{what}: value {value:e}, Clarabel {low:e} to {high:e}"
+    );
 
     let (first, second) = (DVector::from_vec(first.x), DVector::from_vec(second.x));
     let (off, own) = ((&x - &first).amax().min((&x - &second).amax()), (first - second).amax());

@@ -18,9 +18,14 @@ impl Subspaces {
         let mut basis = vec![];
         orthogonalise(a.row_iter().map(|row| row.transpose()).collect(), d, &mut basis);
         let rank = basis.len();
-        orthogonalise((0..d).map(|i| DVector::from_fn(d, |r, _| f64::from(r == i))).collect(), d, &mut basis);
+        orthogonalise(
+            (0..d).map(|i| DVector::from_fn(d, |r, _| f64::from(r == i))).collect(),
+            d,
+            &mut basis,
+        );
         assert_eq!(basis.len(), d, "the unit vectors span everything");
-        let matrix = |vectors: &[DVector<f64>]| DMatrix::from_fn(d, vectors.len(), |i, j| vectors[j][i]);
+        let matrix =
+            |vectors: &[DVector<f64>]| DMatrix::from_fn(d, vectors.len(), |i, j| vectors[j][i]);
         Self { rows: matrix(&basis[..rank]), null: matrix(&basis[rank..]) }
     }
 }
@@ -32,7 +37,9 @@ fn orthogonalise(mut vectors: Vec<DVector<f64>>, limit: usize, basis: &mut Vec<D
         remove(v, basis);
     }
     while basis.len() < limit {
-        let Some(longest) = (0..vectors.len()).max_by(|&i, &j| vectors[i].norm().total_cmp(&vectors[j].norm())) else {
+        let Some(longest) =
+            (0..vectors.len()).max_by(|&i, &j| vectors[i].norm().total_cmp(&vectors[j].norm()))
+        else {
             return;
         };
         let mut next = vectors.swap_remove(longest);
@@ -65,12 +72,15 @@ pub(crate) fn nonnegative_residual(c: &DMatrix<f64>, t: &DVector<f64>) -> f64 {
     for _ in 0..10 * (count + 1) {
         let residual = t - c * &mu;
         let gain = c.transpose() * &residual;
-        let entering = (0..count).filter(|&i| !passive[i]).max_by(|&i, &j| gain[i].total_cmp(&gain[j]));
+        let entering =
+            (0..count).filter(|&i| !passive[i]).max_by(|&i, &j| gain[i].total_cmp(&gain[j]));
         let Some(entering) = entering.filter(|&i| gain[i] > 1e-13) else { break };
         passive[entering] = true;
         loop {
             let chosen: Vec<usize> = (0..count).filter(|&i| passive[i]).collect();
-            let Some(inner) = least_squares(c.select_columns(&chosen), t) else { return residual.norm() };
+            let Some(inner) = least_squares(c.select_columns(&chosen), t) else {
+                return residual.norm();
+            };
             if inner.iter().all(|&v| v > 0.0) {
                 mu.fill(0.0);
                 for (&i, &v) in chosen.iter().zip(inner.iter()) {

@@ -16,31 +16,33 @@ use super::summary::{Closed, Cost};
 use crate::policy::ReadyPolicy;
 use crate::share::ShareHash;
 
-/// The first logit share of each record asked for in sessions about one set of passive parameters, hashed.
+/// The hash of the first logit share of each record, over all sessions about one set of passive
+/// parameters.
 pub(super) type Bound = Arc<Mutex<HashMap<Box<str>, ShareHash, RandomState>>>;
 
-/// One open session.
+/// An open audit session.
 pub struct Session {
-    /// The version audited.
+    /// The audited model version.
     pub model_version: ModelVersion,
-    /// The active party that may use it.
+    /// The active party that may use the session.
     pub active_party: PartyName,
-    /// The policy.
+    /// The policy under audit.
     pub policy: Arc<ReadyPolicy>,
     ids: HashSet<Box<str>, RandomState>,
     rows_left: AtomicU64,
-    /// Shared with the other sessions about the same passive parameters: in each of them another share would be another question.
+    /// Shared by all sessions about the same passive parameters: another share in each session
+    /// would be another query.
     bound: Bound,
     pub(super) opened: Instant,
     measured: Mutex<Measured>,
 }
 
-/// What a session's releases cost so far.
+/// The rows released in a session and their cost so far.
 #[derive(Default)]
 struct Measured {
-    /// Rows released.
     rows: u64,
-    /// The records released, each measured by its first release: the same record again would weigh it more than the others.
+    /// The records released. Only the first release of each is measured: a second one would weigh
+    /// that record more than the others.
     records: HashSet<Box<str>, RandomState>,
     utility: UtilityTotals,
 }
@@ -52,7 +54,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// A session that has just been opened, here or elsewhere, with no share bound and nothing measured yet.
+    /// Creates a session, opened here or elsewhere, with no share bound and nothing measured yet.
     pub(crate) fn new(
         model_version: ModelVersion,
         active_party: PartyName,
@@ -72,18 +74,21 @@ impl Session {
         }
     }
 
-    /// The same, with shares bound that the sessions about the same passive parameters have in common.
+    /// Replaces the bound shares by those that the sessions about the same passive parameters
+    /// share.
     pub(super) fn bound_by(self, bound: Bound) -> Self {
         Self { bound, ..self }
     }
 
-    /// Why so many rows are refused where so many are left.
+    /// Returns the refusal of `rows` rows where only `left` are left.
     pub(crate) fn spent(left: u64, rows: u64) -> Refusal {
-        let message = format!("the audit session has {left} rows left, {rows} were asked for; open another session");
+        let message = format!(
+            "the audit session has {left} rows left, {rows} were asked for; open another session"
+        );
         Refusal::new(RefusalKind::ResourceExhausted, message)
     }
 
-    /// What the releases of the rows `first` cost.
+    /// Returns the cost of releasing the rows `first`; `None` if it cannot be measured.
     pub(crate) fn cost_of(
         first: &[usize],
         scores: &ConfidenceScores,
@@ -92,38 +97,45 @@ impl Session {
         let cost = if first.len() == scores.records() {
             UtilityTotals::of(scores, released)
         } else {
-            // Columns of scores are scores.
+            // A selection of columns of valid scores is valid.
             let scores = ConfidenceScores::new(scores.matrix().select_columns(first)).ok()?;
             UtilityTotals::of(&scores, &released.select(first))
         };
-        // A defect of the defense; the figures of the session then stand for the other rows.
-        cost.inspect_err(|error| tracing::error!(%error, "the utility of a release is not counted")).ok()
+        // The defense has a defect. The session's figures then cover the other rows only.
+        cost.inspect_err(|error| tracing::error!(%error, "the utility of a release is not counted"))
+            .ok()
     }
 
-    /// Whether the session is about this record.
+    /// Returns `true` if the session is about this record.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
         self.ids.contains(id)
     }
 
-    /// Takes rows off the budget, before anything is computed: rows that fail cost too.
+    /// Takes rows off the budget before anything is computed, so that rows that fail cost too.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when fewer are left; nothing is taken then.
     pub fn spend(&self, rows: u64) -> Result<(), Refusal> {
-        let taken = self.rows_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(rows));
+        let taken = self
+            .rows_left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(rows));
         taken.map(drop).map_err(|left| Self::spent(left, rows))
     }
 
-    /// Binds the logit shares of records: `false` for a record that was asked for before with another share, which then must not
-    /// be answered. All are `true` where the policy leaves shares unbound.
+    /// Binds the logit shares of records. Returns `false` for a record that came with another share
+    /// before and must not be answered. Returns `true` for all where the policy leaves shares
+    /// unbound.
     #[must_use]
-    pub fn bind<'a>(&self, shares: impl ExactSizeIterator<Item = (&'a str, ShareHash)>) -> Vec<bool> {
+    pub fn bind<'a>(
+        &self,
+        shares: impl ExactSizeIterator<Item = (&'a str, ShareHash)>,
+    ) -> Vec<bool> {
         if self.policy.policy.unbound_shares {
             return vec![true; shares.len()];
         }
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only the session's records are kept, which are bounded in number.
+        // Only shares of the session's records are kept, so their number is bounded.
         let known = |id: &str| self.ids.contains(id);
         shares
             .map(|(id, share)| match bound.get(id) {
@@ -138,26 +150,35 @@ impl Session {
             .collect()
     }
 
-    /// Adds what a release of the records `ids` cost.
+    /// Adds the cost of releasing the records `ids`.
     pub fn measure(&self, ids: &RecordIds, scores: &ConfidenceScores, released: &ReleasedScores) {
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         measured.rows += ids.len() as u64;
-        let first: Vec<usize> =
-            ids.iter().enumerate().filter(|(_, id)| measured.records.insert((*id).into())).map(|(at, _)| at).collect();
+        let first: Vec<usize> = ids
+            .iter()
+            .enumerate()
+            .filter(|(_, id)| measured.records.insert((*id).into()))
+            .map(|(at, _)| at)
+            .collect();
         if let Some(cost) = Self::cost_of(&first, scores, released) {
             measured.utility += cost;
         }
     }
 
-    /// How much was released, and what it cost.
+    /// Returns the number of rows and records released, and their cost.
     pub(super) fn closed(&self, sets: &Mutex<DisjointSets>) -> Result<Closed, Refusal> {
         let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         let cost = self.cost(&measured, sets)?;
         Ok(Closed { rows: measured.rows, records: measured.records.len() as u64, cost })
     }
 
-    /// The means, if they are over all of the session's records, and over a set that may be summarised; otherwise why not.
-    fn cost(&self, measured: &Measured, sets: &Mutex<DisjointSets>) -> Result<Result<Cost, String>, Refusal> {
+    /// Returns the means if they cover all of the session's records and the set may be summarised;
+    /// otherwise the reason for withholding them.
+    fn cost(
+        &self,
+        measured: &Measured,
+        sets: &Mutex<DisjointSets>,
+    ) -> Result<Result<Cost, String>, Refusal> {
         let records = measured.records.len() as u64;
         if let Err(partial) = Closed::over_all(records, self.ids.len()) {
             return Ok(Err(partial));

@@ -1,4 +1,4 @@
-//! `import-parameters` and `export-parameters` of the coordinator: its top model.
+//! `import-parameters` and `export-parameters` of the coordinator, for its top model.
 
 use clap::Args;
 use vfl_shared::cli::{CliError, StagingArgs, import_failure};
@@ -9,7 +9,7 @@ use crate::config::Settings;
 use crate::import::import_top;
 use crate::registry::{read_manifest, tops};
 
-/// `coordinator import-parameters`
+/// The arguments of `coordinator import-parameters`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -41,15 +41,21 @@ impl ImportArgs {
     }
 }
 
-/// The stored top model of a version, with the names of its classes.
-pub(super) fn top_of(settings: &Settings, version: &ModelVersion) -> Result<(StoredShare, Vec<String>), CliError> {
+/// Returns the stored top model of a version, with the names of its classes.
+pub(super) fn top_of(
+    settings: &Settings,
+    version: &ModelVersion,
+) -> Result<(StoredShare, Vec<String>), CliError> {
     let manifest = read_manifest(&settings.state_dir, version).map_err(CliError::failed)?;
-    let manifest = manifest.ok_or_else(|| CliError::Input(format!("model {version} is not known here")))?;
+    let manifest =
+        manifest.ok_or_else(|| CliError::Input(format!("model {version} is not known here")))?;
     let digest = manifest.top().ok_or_else(|| {
         CliError::Input(format!(
             "model {version} has no top model: its logits are the sum of the parties' outputs, and the parameters are the parties'"
         ))
     })?;
-    let share = tops(&settings.state_dir).and_then(|store| store.stored(digest)).map_err(CliError::failed)?;
+    let share = tops(&settings.state_dir)
+        .and_then(|store| store.stored(digest))
+        .map_err(CliError::failed)?;
     Ok((share, manifest.class_names))
 }

@@ -1,4 +1,5 @@
-//! `coordinator ledger`: who asked for what, whether that was tampered with, backup, retention, erasure.
+//! `coordinator ledger`: shows and verifies the query ledger; backup, retention, erasure and
+//! approval.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -44,7 +45,7 @@ struct Place {
     /// The ledger: `sqlite:PATH` or `postgres://…`.
     #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
     ledger: String,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -62,12 +63,14 @@ enum Command {
         #[arg(long, value_name = "ID")]
         record: Option<String>,
     },
-    /// Check the chain of releases: whether what was asked was changed behind the coordinators' backs.
+    /// Check the chain of releases for changes behind the coordinators' backs.
     ///
-    /// The commits of each second add a link to a chain: what they added to the sums, and the hash of the link before, signed with
-    /// `ledger.key` of its state directory. This command checks every link, and what the ledger says was asked against all of them.
-    /// With --config it also checks that the last link that this coordinator saw is in the chain, and that nobody signed whose
-    /// key it does not know: name the keys of other coordinators with --trust. Exit code 1 if anything does not hold.
+    /// The commits of each second add a link to a chain: their additions to the sums, and the hash
+    /// of the previous link, signed with `ledger.key` of its coordinator's state directory. This
+    /// command checks every link, and the ledger's sums against all of them. With --config it also
+    /// checks that the chain has the last link that this coordinator saw, and that every signature
+    /// is by a known key: name the keys of other coordinators with --trust. Exit code 1 if any
+    /// check fails.
     #[command(after_help = "\
 Examples:
   coordinator ledger verify --config coordinator.toml
@@ -77,20 +80,23 @@ Examples:
         /// The coordinator's config file, which names its state directory and its ledger.
         #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
         config: Option<PathBuf>,
-        /// The ledger: `sqlite:PATH` or `postgres://…`. With --config, another copy of the one that it names.
+        /// The ledger: `sqlite:PATH` or `postgres://…`. With --config, another copy of the one that
+        /// it names.
         #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
         ledger: Option<String>,
-        /// The public key of another coordinator of the ledger, as its own `verify` prints it. May be repeated.
+        /// The public key of another coordinator of the ledger, as its own `verify` prints it. May
+        /// be repeated.
         #[arg(long, value_name = "KEY")]
         trust: Vec<String>,
-        /// Print JSON.
+        /// Print JSON instead of text.
         #[arg(long)]
         json: bool,
     },
     /// Copy a SQLite ledger into a new file, while the coordinator runs.
     ///
-    /// A restored backup hands back the budgets that were spent since it was made, and forgets which shares were bound: restore
-    /// one only when the ledger is lost. A ledger in PostgreSQL is backed up with pg_dump.
+    /// A restored backup hands back the budgets that were spent since it was made, and forgets
+    /// which shares were bound: restore one only when the ledger is lost. A ledger in PostgreSQL is
+    /// backed up with pg_dump.
     Backup {
         #[command(flatten)]
         place: Place,
@@ -100,37 +106,42 @@ Examples:
     },
     /// Forget request ids and times that are older than a number of days.
     ///
-    /// How often each record was answered, and which share is bound to it, is kept: no budget is freed. A request id that is
-    /// forgotten costs again when it is repeated. While it runs, requests wait for one short step at a time.
+    /// How often each record was answered, and which share is bound to it, is kept: no budget is
+    /// freed. A request id that is forgotten costs again when it is repeated. While it runs,
+    /// requests wait for one short step at a time.
     Retain {
         #[command(flatten)]
         place: Place,
         /// Keep this many days.
         #[arg(long, value_name = "N")]
         days: u32,
-        /// Delete the records too that nobody asked for since. This FREES their budgets and bindings: the active parties may ask
-        /// for them as if for the first time, which weakens every defense that draws noise.
+        /// Also delete the records that nobody has asked for since. This FREES their budgets and
+        /// bindings: the active parties may ask for them as if for the first time, which weakens
+        /// every defense that draws noise.
         #[arg(long)]
         free_budgets: bool,
     },
     /// Erase a person's entries.
     ///
-    /// The record id and its times go; a keyed hash of the id stands in their place, with the count and the bound share. So the
-    /// budget is not handed back, and later requests for the record are counted under the hash: the id never stands in the
-    /// ledger again. The key lies in the ledger, so whoever holds the whole ledger can still test a guess. Older backups keep the id.
+    /// The record id and its times go; a keyed hash of the id stands in their place, with the count
+    /// and the bound share. So the budget is not handed back, and later requests for the record are
+    /// counted under the hash: the id never stands in the ledger again. The key lies in the ledger,
+    /// so whoever holds the whole ledger can still test a guess. Older backups keep the id.
     Erase {
         #[command(flatten)]
         place: Place,
-        /// The record id.
+        /// The id of the record.
         #[arg(long, value_name = "ID")]
         record: String,
     },
     /// Approve a version beyond `models_per_record`.
     ///
-    /// A record is answered under so many models; rows under a further one are refused. Each model with other passive
-    /// parameters answers anew about the same record: who has many of them trained may work out its features from small
-    /// differences. Approve a version that you asked for. The approval is recorded in the ledger; it holds for all versions with
-    /// the same passive parameters, and a running coordinator goes by it from its next request on.
+    /// `models_per_record` limits how many models answer about a record; rows under a further one
+    /// are refused. Each model with other passive parameters answers anew about the same record: a
+    /// party that has many of them trained may work out its features from small differences.
+    /// Approve a version that you asked for. The approval is recorded in the ledger; it holds for
+    /// all versions with the same passive parameters, and a running coordinator follows it from its
+    /// next request on.
     Approve {
         /// The version, as `coordinator ledger show` and the log name it.
         #[arg(value_name = "VERSION")]
@@ -138,7 +149,7 @@ Examples:
         /// The coordinator's config file, which names its state directory and its ledger.
         #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
         config: PathBuf,
-        /// Print JSON.
+        /// Print JSON instead of text.
         #[arg(long)]
         json: bool,
     },
@@ -153,14 +164,19 @@ impl LedgerArgs {
         let now = SystemTime::now();
         let (json, text, value) = match self.command {
             Command::Show { place, party, record: None } => {
-                let summary = ledger::summary(&place.ledger, party.as_deref()).await.map_err(failure)?;
+                let summary =
+                    ledger::summary(&place.ledger, party.as_deref()).await.map_err(failure)?;
                 (place.json, summary_text(&summary), to_json(&summary)?)
             }
             Command::Show { place, party, record: Some(record) } => {
-                let uses = ledger::record_uses(&place.ledger, &record, party.as_deref()).await.map_err(failure)?;
+                let uses = ledger::record_uses(&place.ledger, &record, party.as_deref())
+                    .await
+                    .map_err(failure)?;
                 (place.json, uses_text(&uses), to_json(&uses)?)
             }
-            Command::Verify { config, ledger, trust, json } => return verify(config, ledger, trust, json).await,
+            Command::Verify { config, ledger, trust, json } => {
+                return verify(config, ledger, trust, json).await;
+            }
             Command::Backup { place, out } => {
                 ledger::backup(&place.ledger, &out).await.map_err(failure)?;
                 let out = out.display().to_string();
@@ -171,7 +187,9 @@ impl LedgerArgs {
                 )
             }
             Command::Retain { place, days, free_budgets } => {
-                let forgot = ledger::retain(&place.ledger, days, free_budgets, now).await.map_err(failure)?;
+                let forgot = ledger::retain(&place.ledger, days, free_budgets, now)
+                    .await
+                    .map_err(failure)?;
                 let freed = if free_budgets {
                     format!("deleted {} records: their budgets begin anew", forgot.freed_records)
                 } else {
@@ -187,7 +205,10 @@ impl LedgerArgs {
                 let erased = ledger::erase(&place.ledger, &record, now).await.map_err(failure)?;
                 let text = match erased.rows {
                     0 => "the ledger holds no entry under this id\n".into(),
-                    rows => format!("erased {rows} rows; their {} queries stay counted\n", erased.queries),
+                    rows => format!(
+                        "erased {rows} rows; their {} queries stay counted\n",
+                        erased.queries
+                    ),
                 };
                 (place.json, text, to_json(&erased)?)
             }
@@ -195,21 +216,35 @@ impl LedgerArgs {
                 let (fingerprint, new) = approve(&version, &config, now).await?;
                 let text = match new {
                     true => format!("approved {version}, passive parameters {fingerprint}\n"),
-                    false => format!("passive parameters {fingerprint} of {version} were approved before\n"),
+                    false => format!(
+                        "passive parameters {fingerprint} of {version} were approved before\n"
+                    ),
                 };
-                let value = serde_json::json!({ "version": version, "passive": fingerprint, "new": new });
+                let value =
+                    serde_json::json!({ "version": version, "passive": fingerprint, "new": new });
                 (json, text, to_json(&value)?)
             }
         };
         let mut out = std::io::stdout().lock();
-        if json { writeln!(out, "{value}") } else { out.write_all(text.as_bytes()) }.map_err(CliError::failed)
+        if json { writeln!(out, "{value}") } else { out.write_all(text.as_bytes()) }
+            .map_err(CliError::failed)
     }
 }
 
-/// Prints what a check of the chain found; an error if anything does not hold.
-async fn verify(config: Option<PathBuf>, url: Option<String>, trust: Vec<String>, json: bool) -> Result<(), CliError> {
-    if let Some(bad) = trust.iter().find(|key| key.len() != 64 || !key.bytes().all(|digit| digit.is_ascii_hexdigit())) {
-        return Err(CliError::Input(format!("--trust {bad}: a public key is 64 hexadecimal digits")));
+/// Checks the chain and prints the result; fails if any check does.
+async fn verify(
+    config: Option<PathBuf>,
+    url: Option<String>,
+    trust: Vec<String>,
+    json: bool,
+) -> Result<(), CliError> {
+    if let Some(bad) = trust
+        .iter()
+        .find(|key| key.len() != 64 || !key.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    {
+        return Err(CliError::Input(format!(
+            "--trust {bad}: a public key is 64 hexadecimal digits"
+        )));
     }
     let (state_dir, url) = match (config, url) {
         (None, None) => {
@@ -220,8 +255,10 @@ async fn verify(config: Option<PathBuf>, url: Option<String>, trust: Vec<String>
         (Some(path), url) => {
             let file = ConfigFile::<ConfigValues>::read(&path).map_err(CliError::input)?;
             let ConfigValues { state_dir, ledger, budget, .. } = &file.values;
-            let kept = || file.error("`kept = false` in [ledger]: without a ledger there is no chain");
-            let ledger = ledger.config(state_dir, *budget).ok_or_else(|| CliError::input(kept()))?;
+            let kept =
+                || file.error("`kept = false` in [ledger]: without a ledger there is no chain");
+            let ledger =
+                ledger.config(state_dir, *budget).ok_or_else(|| CliError::input(kept()))?;
             (Some(state_dir.clone()), url.unwrap_or(ledger.url))
         }
     };
@@ -230,22 +267,32 @@ async fn verify(config: Option<PathBuf>, url: Option<String>, trust: Vec<String>
     std::io::stdout().lock().write_all(text.as_bytes()).map_err(CliError::failed)?;
     match verified.findings.len() {
         0 => Ok(()),
-        1 => Err(CliError::Failed("the ledger does not agree with its chain of releases: see above".into())),
+        1 => Err(CliError::Failed(
+            "the ledger does not agree with its chain of releases: see above".into(),
+        )),
         n => Err(CliError::Failed(format!(
             "the ledger does not agree with its chain of releases in {n} points: see above"
         ))),
     }
 }
 
-/// Approves a version; gives the fingerprint of its passive parameters, and whether it was not approved before.
-async fn approve(version: &str, config: &Path, now: SystemTime) -> Result<(String, bool), CliError> {
+/// Approves a version. Returns the fingerprint of its passive parameters, and `true` if they were
+/// not approved before.
+async fn approve(
+    version: &str,
+    config: &Path,
+    now: SystemTime,
+) -> Result<(String, bool), CliError> {
     let file = ConfigFile::<ConfigValues>::read(config).map_err(CliError::input)?;
     let ConfigValues { state_dir, ledger, budget, .. } = &file.values;
-    let kept = || file.error("`kept = false` in [ledger]: without a ledger there is nothing to approve");
+    let kept =
+        || file.error("`kept = false` in [ledger]: without a ledger there is nothing to approve");
     let ledger = ledger.config(state_dir, *budget).ok_or_else(|| CliError::input(kept()))?;
     let version = ModelVersion::new(version).map_err(CliError::input)?;
     let manifest = read_manifest(state_dir, &version).map_err(CliError::failed)?;
-    let missing = || CliError::Input(format!("no version {version} was published in {}", state_dir.display()));
+    let missing = || {
+        CliError::Input(format!("no version {version} was published in {}", state_dir.display()))
+    };
     let fingerprint = manifest.ok_or_else(missing)?.passive_fingerprint();
     let new = ledger::approve(&ledger.url, &version, &fingerprint, now).await.map_err(failure)?;
     Ok((fingerprint, new))
@@ -253,7 +300,9 @@ async fn approve(version: &str, config: &Path, now: SystemTime) -> Result<(Strin
 
 fn failure(error: LedgerError) -> CliError {
     match error {
-        LedgerError::Url(_) | LedgerError::Missing | LedgerError::Unsupported(_) => CliError::input(error),
+        LedgerError::Url(_) | LedgerError::Missing | LedgerError::Unsupported(_) => {
+            CliError::input(error)
+        }
         _ => CliError::failed(error),
     }
 }
@@ -270,7 +319,7 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Bits of one answer.
+/// Returns the cell for the bits of one answer.
 fn bits(bits: Option<f64>) -> Cell {
     let text = bits.map_or_else(|| "no bound".into(), |bits| format!("{bits:.2}"));
     Cell::new(text).set_alignment(CellAlignment::Right)
@@ -280,7 +329,7 @@ fn number(value: u64) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }
 
-/// `2026-01-31 12:00:00Z`; `forgotten` where retention or erasure took the time.
+/// Formats a time as `2026-01-31 12:00:00Z`; `forgotten` where retention or erasure removed it.
 fn when(at: Option<i64>) -> String {
     let Some(at) = at else { return "forgotten".into() };
     let Ok(t) = OffsetDateTime::from_unix_timestamp(at) else { return at.to_string() };
@@ -317,13 +366,31 @@ fn summary_text(summary: &Summary) -> String {
             party.queries,
             party.refused
         );
-        let mut rows = table(&["model", "passive parameters", "policy", "bits", "queries", "refused", "first", "last"]);
+        let mut rows = table(&[
+            "model",
+            "passive parameters",
+            "policy",
+            "bits",
+            "queries",
+            "refused",
+            "first",
+            "last",
+        ]);
         for u in &party.uses {
             let names = [Cell::new(&u.model), Cell::new(&u.passive), Cell::new(&u.policy)];
             let [model, passive, policy] = names;
             let times = [Cell::new(when(Some(u.first_at))), Cell::new(when(Some(u.last_at)))];
             let [first, last] = times;
-            rows.add_row([model, passive, policy, bits(u.bits), number(u.queries), number(u.refused), first, last]);
+            rows.add_row([
+                model,
+                passive,
+                policy,
+                bits(u.bits),
+                number(u.queries),
+                number(u.refused),
+                first,
+                last,
+            ]);
         }
         text += &format!("{rows}\n");
     }
@@ -354,7 +421,12 @@ fn verified_text(of: &Verified) -> String {
         text += &format!("{} links signed by {} ({word})\n", signed.links, signed.key);
     }
     for link in &of.unsigned {
-        text += &format!("link {}, {}, made by a command, not signed: {}\n", link.link, when(Some(link.at)), link.what);
+        text += &format!(
+            "link {}, {}, made by a command, not signed: {}\n",
+            link.link,
+            when(Some(link.at)),
+            link.what
+        );
     }
     if !of.head_known {
         text += "not checked against a coordinator's state directory (--config): a chain that was cut short would not be noticed\n";
@@ -372,12 +444,33 @@ fn uses_text(uses: &[RecordUse]) -> String {
     if uses.is_empty() {
         return "the ledger holds no entry under this id\n".into();
     }
-    let mut rows = table(&["party", "model", "policy", "bits", "queries", "first", "last", "share bound", "erased"]);
+    let mut rows = table(&[
+        "party",
+        "model",
+        "policy",
+        "bits",
+        "queries",
+        "first",
+        "last",
+        "share bound",
+        "erased",
+    ]);
     let yes = |yes: bool| Cell::new(if yes { "yes" } else { "no" });
     for u in uses {
         let (first, last) = (Cell::new(when(u.first_at)), Cell::new(when(u.last_at)));
-        let (party, model, policy) = (Cell::new(&u.party), Cell::new(&u.model), Cell::new(&u.policy));
-        rows.add_row([party, model, policy, bits(u.bits), number(u.queries), first, last, yes(u.bound), yes(u.erased)]);
+        let (party, model, policy) =
+            (Cell::new(&u.party), Cell::new(&u.model), Cell::new(&u.policy));
+        rows.add_row([
+            party,
+            model,
+            policy,
+            bits(u.bits),
+            number(u.queries),
+            first,
+            last,
+            yes(u.bound),
+            yes(u.erased),
+        ]);
     }
     let mut text = format!("{rows}\n");
     for (party, bits) in told(uses) {
@@ -391,9 +484,11 @@ fn uses_text(uses: &[RecordUse]) -> String {
     text
 }
 
-/// The bits that each party was told of a record. Rows of the same passive parameters and policy tell the same.
+/// Sums the bits that each party was told of a record. Rows of the same passive parameters and
+/// policy tell the same, so they count once.
 fn told(uses: &[RecordUse]) -> BTreeMap<&str, Option<f64>> {
-    let answers: BTreeMap<_, _> = uses.iter().map(|u| ((&*u.party, &*u.passive, &*u.policy), u.bits)).collect();
+    let answers: BTreeMap<_, _> =
+        uses.iter().map(|u| ((&*u.party, &*u.passive, &*u.policy), u.bits)).collect();
     let mut told = BTreeMap::new();
     for ((party, ..), bits) in answers {
         let sum: &mut Option<f64> = told.entry(party).or_insert(Some(0.0));

@@ -5,7 +5,9 @@ mod import;
 pub mod ledger;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use vfl_shared::cli::{CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ServeArgs, TrainingsArgs};
+use vfl_shared::cli::{
+    CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ServeArgs, TrainingsArgs,
+};
 
 pub use defend::DefendArgs;
 pub use import::ImportArgs;
@@ -48,7 +50,8 @@ enum Command {
     Check(CheckArgs),
     /// Show the query ledger, back it up, forget what is old, erase a person's entries.
     Ledger(LedgerArgs),
-    /// Stage a top model that was trained elsewhere, for an active party to have it published with the parties' embeddings.
+    /// Stage a top model that was trained elsewhere, for an active party to have it published with
+    /// the parties' embeddings.
     ImportParameters(ImportArgs),
     /// Write the top model of a model to a file: safetensors as PyTorch reads it.
     ExportParameters(ExportArgs),
@@ -64,18 +67,19 @@ enum Command {
 struct Serve {
     #[command(flatten)]
     args: ServeArgs,
-    /// Go on although the ledger is lost, another one or an old copy.
+    /// Start even if the ledger is missing, is another one or is an old copy.
     ///
-    /// The state directory remembers which ledger was used last and how far it had come. Without this option the coordinator does
-    /// not start on any other: what was spent and which shares are bound would be forgotten. With it the coordinator begins a
-    /// new ledger where there is none, or goes on with the one that is there; nothing is deleted. The ledger records it. Give
-    /// the option once: where nothing is wrong, the coordinator does not start with it.
+    /// The state directory remembers which ledger was used last and how far it had come. Without
+    /// this option the coordinator does not start on any other: what was spent and which shares are
+    /// bound would be forgotten. With it the coordinator begins a new ledger where there is none,
+    /// or goes on with the one that is there; nothing is deleted. The ledger records it. Give the
+    /// option once: where nothing is wrong, the coordinator does not start with it.
     #[arg(long)]
     begin_new_ledger: bool,
 }
 
 impl Cli {
-    /// Carries the command out.
+    /// Runs the command.
     ///
     /// # Errors
     /// [`CliError`] with the exit code.
@@ -97,7 +101,7 @@ impl Cli {
     }
 }
 
-/// The settings with `--begin-new-ledger`, which needs a ledger.
+/// Returns the settings with `--begin-new-ledger`, which needs a ledger.
 fn begin_new(mut settings: Settings, begin_new_ledger: bool) -> Result<Settings, CliError> {
     match &mut settings.ledger {
         Some(ledger) => ledger.begin_new = begin_new_ledger,

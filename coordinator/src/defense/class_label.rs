@@ -8,8 +8,8 @@ use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 
 const NAME: &str = "class_label";
 
-/// Releases the arg max, at most log2 k bits a record: as a label, or softened, as the vector with δ everywhere but at
-/// the label, where 1 − (k − 1)δ is left. The lowest index wins ties.
+/// Releases the arg max, at most log2 k bits a record: as a label, or softened, as the vector with
+/// δ everywhere but at the label, where 1 − (k − 1)δ is left. The lowest index wins ties.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassLabel {
     classes: usize,
@@ -27,10 +27,11 @@ impl ClassLabel {
         checked(good, NAME, "softening", softening, expected)
     }
 
-    /// The label of `classes` classes; softened by δ above 0 and below 1/k.
+    /// Creates the defense for `classes` classes; softened by δ above 0 and below 1/k.
     ///
     /// # Errors
-    /// [`DefenseError::Setting`] for another δ: at 1/k the vector says nothing, above it the wrong thing.
+    /// [`DefenseError::Setting`] for another δ: at 1/k the vector says nothing, above it the wrong
+    /// thing.
     pub fn new(softening: f64, classes: usize) -> Result<Self, DefenseError> {
         Self::check(softening, Some(classes)).map(|()| Self { classes, softening })
     }
@@ -43,7 +44,11 @@ impl Defense for ClassLabel {
         Contract { output, keeps_arg_max: true, keeps_ranking: false, randomised: false, bits }
     }
 
-    fn apply(&self, mut scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    fn apply(
+        &self,
+        mut scores: DMatrix<f64>,
+        _noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         let k = scores.nrows();
         if k != self.classes {
             let what = format!("scores of {} classes; these have {k}", self.classes);

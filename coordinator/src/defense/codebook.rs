@@ -13,40 +13,42 @@ use super::ranking::mean_sorted;
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 
 const NAME: &str = "codebook";
-/// Records that a word is at least the mean of.
+/// Fewest records that a word is the mean of.
 const LEAST_RECORDS: usize = 20;
-/// The most words.
+/// Most words of a codebook.
 const MOST_WORDS: u32 = 1 << 20;
-/// What stands in for smaller entries of a word in the logarithm of the distance.
+/// Lower bound of a word's entries in the logarithm of the distance.
 const FLOOR: f64 = 1e-12;
 
-/// Releases the word nearest to the scores among those of their predicted class: at most log2 of the number of words
-/// bits a record, whatever the adversary knows and however often it asks (while the shares are bound).
+/// Releases the word nearest to the scores among those of their predicted class: at most
+/// log2(number of words) bits a record, whatever the adversary knows and however often it asks
+/// (while the shares are bound).
 ///
-/// Nearest is in D(c‖w) = Σ c ln(c/w), entries of words below 1e-12 counted as that; of equal ones the first word.
-/// Numbers that are not a probability vector are taken as they are, negative ones as 0: then too the word is of the arg
-/// max, so the class stays.
+/// The distance is D(c‖w) = Σ c ln(c/w), where entries of words below 1e-12 count as 1e-12; of
+/// equally near words the first is released. Numbers that are not a probability vector are taken as
+/// they are, negative ones as 0: then too the word is one of the arg max's, so the class stays.
 ///
-/// Words are fitted on calibration scores, without chance: the records of each predicted class are halved again and
-/// again, always the group of largest squared error, along its coordinate of largest variance, where the error falls
-/// most, as long as both parts keep 20 records and differ. A word is the mean of its group. A class with fewer than 20
-/// records has one word that is made, not measured: the mean largest score of all calibration records at the class,
-/// what is left shared evenly by the others. Where the records do not support `size` words there are fewer; a note says
-/// how many.
+/// Words are fitted on calibration scores, without randomness: the records of each predicted class
+/// are halved again and again, always the group of largest squared error, along its coordinate of
+/// largest variance, where the error falls most, as long as both parts keep 20 records and differ.
+/// A word is the mean of its group. A class with fewer than 20 records has one word that is made,
+/// not measured: the mean largest score of all calibration records at the class, with the rest
+/// shared evenly by the others. Where the records do not support `size` words there are fewer; a
+/// note says how many.
 #[derive(Clone)]
 pub struct Codebook {
     size: u32,
-    /// k × words, those of one class side by side.
+    /// The words (k × words), those of one class side by side.
     words: DMatrix<f64>,
     /// ln max(w, 1e-12).
     logarithms: DMatrix<f64>,
-    /// Where the words of each class begin, and where the last end.
+    /// Index of the first word of each class, and the end of the last class.
     starts: Vec<usize>,
-    /// Classes whose word is made.
+    /// Number of classes whose word is made.
     made: usize,
 }
 
-/// The words are averages of scores.
+/// Withholds the words, which are averages of scores.
 impl fmt::Debug for Codebook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Codebook({} classes, {} words withheld)", self.words.nrows(), self.words.ncols())
@@ -59,7 +61,7 @@ struct Group {
     records: Vec<u32>,
     /// Σ ‖c − mean‖².
     error: f64,
-    /// Number in the order of making, which decides between equal errors.
+    /// Number in the order of creation, which decides between equal errors.
     made: usize,
 }
 
@@ -92,12 +94,15 @@ fn mean_of(scores: &DMatrix<f64>, records: &[u32]) -> Vec<f64> {
     mean
 }
 
-/// Σ (c − mean)² of each coordinate.
+/// Returns Σ (c − mean)² of each coordinate.
 fn errors_of(scores: &DMatrix<f64>, records: &[u32], mean: &[f64]) -> Vec<f64> {
     let mut errors = vec![0.0; mean.len()];
     for &record in records {
         let column = scores.column(record as usize);
-        errors.iter_mut().zip(column.iter().zip(mean)).for_each(|(error, (c, mean))| *error += (c - mean).powi(2));
+        errors
+            .iter_mut()
+            .zip(column.iter().zip(mean))
+            .for_each(|(error, (c, mean))| *error += (c - mean).powi(2));
     }
     errors
 }
@@ -108,7 +113,8 @@ impl Group {
         Self { class, records, error, made }
     }
 
-    /// Two groups of at least 20 records that differ, along the first coordinate, by variance, that gives them.
+    /// Splits the group in two that differ and have at least 20 records each, along the first
+    /// coordinate, by variance, that allows it.
     fn halves(&mut self, scores: &DMatrix<f64>) -> Option<(Vec<u32>, Vec<u32>)> {
         let n = self.records.len();
         if n < 2 * LEAST_RECORDS {
@@ -154,9 +160,13 @@ impl Codebook {
     /// Fits at most `size` words, at least one for each class, on at least 20 records.
     ///
     /// # Errors
-    /// [`DefenseError::Setting`] for fewer words than classes or over 2²⁰; [`DefenseError::Needs`] for too few records,
-    /// or scores of another number of classes.
-    pub fn fit(size: u32, calibration: &ConfidenceScores, classes: usize) -> Result<Self, DefenseError> {
+    /// [`DefenseError::Setting`] for fewer words than classes or over 2²⁰; [`DefenseError::Needs`]
+    /// for too few records, or scores of another number of classes.
+    pub fn fit(
+        size: u32,
+        calibration: &ConfidenceScores,
+        classes: usize,
+    ) -> Result<Self, DefenseError> {
         Self::check(size, Some(classes))?;
         let scores = calibration.matrix();
         let (k, n) = scores.shape();
@@ -201,7 +211,7 @@ impl Codebook {
         let k = scores.nrows();
         let mut starts = vec![0];
         let mut words = Vec::new();
-        // At least 1/k, since the largest of k numbers that sum to 1 is.
+        // At least 1/k, as is the largest of any k numbers that sum to 1.
         let top = mean_sorted(scores)[0];
         for class in 0..k {
             let of_class = || groups.iter().filter(|group| group.class == class);
@@ -226,7 +236,7 @@ impl Codebook {
         Self { size, words, logarithms, starts, made }
     }
 
-    /// Number of words, at most the size asked for.
+    /// Returns the number of words, at most the requested size.
     #[must_use]
     pub fn words(&self) -> usize {
         self.words.ncols()
@@ -240,7 +250,11 @@ impl Defense for Codebook {
         Contract { output, keeps_arg_max: true, keeps_ranking: false, randomised: false, bits }
     }
 
-    fn apply(&self, mut scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    fn apply(
+        &self,
+        mut scores: DMatrix<f64>,
+        _noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         let k = scores.nrows();
         if k != self.words.nrows() {
             let what = format!("scores of {} classes; these have {k}", self.words.nrows());
@@ -294,7 +308,8 @@ mod tests {
     use vfl_shared::metrics::kl_divergence;
 
     fn fit(size: u32, scores: &DMatrix<f64>) -> Codebook {
-        Codebook::fit(size, &ConfidenceScores::new(scores.clone()).unwrap(), scores.nrows()).unwrap()
+        Codebook::fit(size, &ConfidenceScores::new(scores.clone()).unwrap(), scores.nrows())
+            .unwrap()
     }
 
     #[test]
@@ -316,7 +331,10 @@ mod tests {
         let scores = random_scores(6, 3000, 11);
         for size in [6, 7, 40, 1000] {
             let book = fit(size, &scores);
-            assert!(book.words() <= size as usize && book.words() * LEAST_RECORDS <= 3000 + book.made * LEAST_RECORDS);
+            assert!(
+                book.words() <= size as usize
+                    && book.words() * LEAST_RECORDS <= 3000 + book.made * LEAST_RECORDS
+            );
             for class in 0..6 {
                 for word in book.starts[class]..book.starts[class + 1] {
                     let word = book.words.column(word);
@@ -332,7 +350,9 @@ mod tests {
     fn the_nearest_word_of_the_class_is_released() {
         let scores = random_scores(4, 2000, 5);
         let book = fit(64, &scores);
-        let ReleasedScores::Probabilities(out) = book.apply(scores.clone(), &Noise::fresh([0; 32])).unwrap() else {
+        let ReleasedScores::Probabilities(out) =
+            book.apply(scores.clone(), &Noise::fresh([0; 32])).unwrap()
+        else {
             panic!("kind")
         };
         for (c, p) in scores.column_iter().zip(out.column_iter()) {
@@ -341,7 +361,8 @@ mod tests {
                 let w: Vec<f64> = w.iter().map(|w| w.max(FLOOR)).collect();
                 kl_divergence(c.as_slice(), &w).unwrap()
             };
-            let words = (book.starts[class]..book.starts[class + 1]).map(|w| distance(book.words.column(w).as_slice()));
+            let words = (book.starts[class]..book.starts[class + 1])
+                .map(|w| distance(book.words.column(w).as_slice()));
             assert!(distance(p.as_slice()) <= words.fold(f64::INFINITY, f64::min) + 1e-12);
         }
     }

@@ -1,25 +1,28 @@
-//! What a defense is: the traits of the two stages, what a defense promises, and why it is refused.
+//! The contract of a defense: the traits of the two stages, the promises of a defense, and its
+//! errors.
 
 use nalgebra::DMatrix;
 use vfl_shared::types::ReleasedScores;
 
 use super::noise::Noise;
 
-/// The largest scale of noise, and the largest noise budget: so that eight defenses in a row stay finite.
+/// The largest scale of noise, and the largest noise budget, such that eight defenses in a row stay
+/// finite.
 pub(super) const MAX_SCALE: f64 = 1e12;
 
-/// What a defense promises of its release, for every input.
+/// The promises of a defense about its release, for every input.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contract {
-    /// What comes out.
+    /// The kind of the release.
     pub output: Output,
-    /// The arg max of the release is that of what went in; ties go to the lowest index.
+    /// True if the arg max of the release is that of the input; ties go to the lowest index.
     pub keeps_arg_max: bool,
-    /// Strictly larger scores stay strictly larger. (Equal ones need not stay equal.)
+    /// True if strictly larger scores stay strictly larger. (Equal ones need not stay equal.)
     pub keeps_ranking: bool,
-    /// Whether it draws noise.
+    /// True if the defense draws noise.
     pub randomised: bool,
-    /// What one record's release tells at most, in bits, however often it is asked for with keyed noise; `None`: unbounded.
+    /// Most bits that one record's release tells, however often it is asked for with keyed noise;
+    /// `None`: unbounded.
     pub bits: Option<f64>,
 }
 
@@ -38,43 +41,43 @@ pub enum Output {
     Ciphertexts,
 }
 
-/// Why a defense cannot be applied, or cannot be made.
+/// Errors from making or applying a defense.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DefenseError {
-    /// A parameter out of range.
+    /// A parameter is out of range.
     #[error("defense `{defense}`: `{setting}` is {got}, expected {expected}")]
     Setting {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
-        /// The parameter.
+        /// The name of the parameter.
         setting: &'static str,
-        /// What came.
+        /// The value that was given.
         got: String,
-        /// What is allowed.
+        /// The values that are allowed.
         expected: String,
     },
-    /// Something must be there that is not.
+    /// A requirement of the defense is not met.
     #[error("defense `{defense}` needs {what}")]
     Needs {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
-        /// What, and how it comes about.
+        /// The requirement, and where it comes from.
         what: String,
     },
-    /// Defenses that do not go together.
+    /// A defense cannot follow another one.
     #[error("defense `{after}` cannot follow `{before}`: {reason}")]
     Order {
-        /// The first.
+        /// The name of the first defense.
         before: &'static str,
-        /// The second.
+        /// The name of the second defense.
         after: &'static str,
-        /// Why.
+        /// The reason for the refusal.
         reason: &'static str,
     },
 }
 
 impl DefenseError {
-    /// A parameter out of range.
+    /// Returns the error for a parameter out of range.
     pub fn setting(
         defense: &'static str,
         setting: &'static str,
@@ -85,7 +88,7 @@ impl DefenseError {
     }
 }
 
-/// [`DefenseError::Setting`] unless `good`.
+/// Returns [`DefenseError::Setting`] unless `good`.
 pub(super) fn checked(
     good: bool,
     defense: &'static str,
@@ -96,36 +99,43 @@ pub(super) fn checked(
     if good { Ok(()) } else { Err(DefenseError::setting(defense, setting, got, expected)) }
 }
 
-/// A defense at the score stage: scores in, what is released of them out. Budgets and caches live elsewhere in the
-/// coordinator.
+/// A defense at the score stage: it takes scores and returns what is released of them. Budgets and
+/// caches live elsewhere in the coordinator.
 ///
-/// In a list a defense works on what the one before it gave out, which need not be on the simplex.
+/// In a list, a defense works on the output of the one before it, which need not be on the simplex.
 pub trait Defense: Send + Sync + std::fmt::Debug {
-    /// What it promises.
+    /// Returns the promises of this defense.
     fn contract(&self) -> Contract;
 
     /// Applies the defense to `k × n` scores, one record per column.
     ///
     /// # Errors
     /// [`DefenseError`] where the defense does not apply to these scores.
-    fn apply(&self, scores: DMatrix<f64>, noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError>;
+    fn apply(
+        &self,
+        scores: DMatrix<f64>,
+        noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError>;
 
-    /// Whether it gives out what it gets, whatever that is.
+    /// Returns `true` if the output is always the input.
     fn passes_through(&self) -> bool {
         false
     }
 
-    /// What its user should know of it that the contract cannot say: a guarantee and its limits, what was fitted. One line.
+    /// Returns what users should know beyond the contract: a guarantee and its limits, what was
+    /// fitted. One line.
     fn note(&self) -> Option<String> {
         None
     }
 }
 
-/// A defense at the logit stage: logits in, other logits out, before the link function.
+/// A defense at the logit stage: it takes logits and returns other logits, before the link
+/// function.
 ///
-/// Its contract is about the scores: a [`Pipeline`](super::Pipeline) puts right what round-off of the link function would turn round.
+/// Its contract is about the scores: a [`Pipeline`](super::Pipeline) corrects entries that
+/// round-off of the link function would reorder.
 pub trait LogitDefense: Send + Sync + std::fmt::Debug {
-    /// What it promises, with [`Output::Logits`].
+    /// Returns the promises of this defense, with [`Output::Logits`].
     fn contract(&self) -> Contract;
 
     /// Changes `k × n` logits, one record per column.
@@ -134,7 +144,7 @@ pub trait LogitDefense: Send + Sync + std::fmt::Debug {
     /// [`DefenseError`] where the defense does not apply to these logits.
     fn apply(&self, logits: &mut DMatrix<f64>, noise: &Noise<'_>) -> Result<(), DefenseError>;
 
-    /// What its user should know of it that the contract cannot say. One line.
+    /// Returns what users should know beyond the contract. One line.
     fn note(&self) -> Option<String> {
         None
     }

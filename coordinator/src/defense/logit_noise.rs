@@ -9,8 +9,9 @@ use super::{Contract, DefenseError, LogitDefense, MAX_SCALE, Noise, Output, chec
 
 const NAME: &str = "logit_noise";
 
-/// Scheme 2 sets z̃_{i*} to the largest of the others, an exact tie that the class survives only if ties go to i*
-/// (errata R8). i* stands above it by this share of the logit, or of 1: far below what softmax shows, above round-off.
+/// Share of the logit, or of 1, by which scheme 2 lifts z̃_{i*} above the largest of the others. R
+/// sets them equal, a tie in which the class stays only if ties go to i* (errata R8). The share is
+/// far below what softmax shows, and above round-off.
 const MARGIN: f64 = 1e-13;
 
 #[derive(Clone)]
@@ -21,23 +22,27 @@ enum Scheme {
     Flatten(f64),
 }
 
-/// Changes logits so that the predicted class stays.
+/// Changes logits and keeps the predicted class.
 ///
-/// Schemes 1 and 2 know W_pas: v₁ is the right singular vector of A⁺J of its largest singular value, where A = J W_pas
-/// (theorem 4), signed so that its entry of largest magnitude is positive (of several, the first). With i* the classes
-/// of largest logit (all of them, R footnote 19):
+/// Schemes 1 and 2 know W_pas: v₁ is the right singular vector of A⁺J of its largest singular
+/// value, where A = J W_pas (theorem 4), signed so that its entry of largest magnitude is positive
+/// (of several, the first). With i* the classes of largest logit (all of them, R footnote 19):
 /// - 1: n = √α ñ / ‖ñ‖, ñ = v₁ with its largest entry put at i* (R (92), (93));
-/// - 2: z' = z + √α v₁, and z̃ = z' with its largest entry put at i* (R (94)), 1e-13 above another class's;
-/// - 3: z̃ = (1 − α) z + α 1 (R section VIII-D), which only divides the log-ratios of scores by 1/(1 − α).
+/// - 2: z' = z + √α v₁, and z̃ = z' with its largest entry put at i* (R (94)), 1e-13 above another
+///   class's;
+/// - 3: z̃ = (1 − α) z + α 1 (R section VIII-D), which only divides the log-ratios of scores by
+///   1/(1 − α).
 ///
-/// Nothing random is in it: who knows v₁ and α takes the noise out up to what the maximum hides.
+/// Nothing is random: whoever knows v₁ and α can remove the noise, up to what the maximum hides.
 pub struct LogitNoise(Scheme);
 
-/// v₁ is of the passive parameters.
+/// Withholds v₁, which follows from the passive parameters.
 impl fmt::Debug for LogitNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Scheme::Along { scheme, .. } => write!(f, "LogitNoise(scheme {scheme}, direction withheld)"),
+            Scheme::Along { scheme, .. } => {
+                write!(f, "LogitNoise(scheme {scheme}, direction withheld)")
+            }
             Scheme::Flatten(alpha) => write!(f, "LogitNoise(scheme 3, alpha {alpha})"),
         }
     }
@@ -47,18 +52,24 @@ impl LogitNoise {
     pub(super) fn check(scheme: u32, alpha: f64) -> Result<(), DefenseError> {
         checked((1..=3).contains(&scheme), NAME, "scheme", scheme, "1, 2 or 3")?;
         if scheme == 3 {
-            checked((0.0..1.0).contains(&alpha), NAME, "alpha", alpha, "at least 0 and below 1 in scheme 3")
+            checked(
+                (0.0..1.0).contains(&alpha),
+                NAME,
+                "alpha",
+                alpha,
+                "at least 0 and below 1 in scheme 3",
+            )
         } else {
             checked((0.0..=MAX_SCALE).contains(&alpha), NAME, "alpha", alpha, "0 to 1e12")
         }
     }
 
-    /// Scheme 1, 2 or 3 for `classes` classes. α is ‖n‖² from 0 to 1e12 in schemes 1 and 2, and in [0, 1) in scheme 3.
-    /// W_pas (k × d) is needed for schemes 1 and 2.
+    /// Creates scheme 1, 2 or 3 for `classes` classes. α is ‖n‖² from 0 to 1e12 in schemes 1 and 2,
+    /// and in [0, 1) in scheme 3. Schemes 1 and 2 need W_pas (k × d).
     ///
     /// # Errors
-    /// [`DefenseError::Setting`] for a parameter out of range; [`DefenseError::Needs`] without W_pas, for one of other
-    /// classes, or one that tells no two classes apart.
+    /// [`DefenseError::Setting`] for a parameter out of range; [`DefenseError::Needs`] without
+    /// W_pas, or for a W_pas that has another number of classes or is the same for all of them.
     pub fn new(
         scheme: u32,
         alpha: f64,
@@ -74,7 +85,10 @@ impl LogitNoise {
             needs("the passive parties' weights in schemes 1 and 2: grant their release to the coordinator, or take scheme 3".into())
         })?;
         if weights.nrows() != classes {
-            return Err(needs(format!("passive weights of {classes} classes; these are of {}", weights.nrows())));
+            return Err(needs(format!(
+                "passive weights of {classes} classes; these are of {}",
+                weights.nrows()
+            )));
         }
         let (_, direction) = worst_direction(weights).ok_or_else(|| {
             needs("finite passive weights that are not the same for every class; these change no score's ratio".into())
@@ -83,7 +97,7 @@ impl LogitNoise {
     }
 }
 
-/// σ₁ and v₁ (k entries) of A⁺J; `None` where A is 0 or has no finite decomposition.
+/// Returns σ₁ and v₁ (k entries) of A⁺J; `None` where A is 0 or has no finite decomposition.
 fn worst_direction(weights: &DMatrix<f64>) -> Option<(f64, Vec<f64>)> {
     let pseudo = PseudoInverse::new(&row_differences(weights)).ok()?.matrix;
     let (d, k) = (pseudo.nrows(), weights.nrows());
@@ -100,7 +114,8 @@ fn worst_direction(weights: &DMatrix<f64>) -> Option<(f64, Vec<f64>)> {
     let gram = if d < k { &b * b.transpose() } else { b.tr_mul(&b) };
     let eigen = SymmetricEigen::try_new(gram, f64::EPSILON, 10_000)?;
     let first = eigen.eigenvalues.imax();
-    let (sigma, vector) = (eigen.eigenvalues[first].max(0.0).sqrt(), eigen.eigenvectors.column(first).into_owned());
+    let (sigma, vector) =
+        (eigen.eigenvalues[first].max(0.0).sqrt(), eigen.eigenvectors.column(first).into_owned());
     let mut v = if d < k { b.tr_mul(&vector) } else { vector };
     let norm = v.norm();
     if !(sigma > 0.0 && norm > 0.0 && norm.is_finite()) {
@@ -135,7 +150,8 @@ fn scheme_2(z: &mut [f64], direction: &[f64], length: f64) {
         let side = if z == top { &mut of_top } else { &mut of_others };
         *side = side.max(z + length * v);
     }
-    let most = if of_top > of_others { of_top } else { of_others + MARGIN * of_others.abs().max(1.0) };
+    let most =
+        if of_top > of_others { of_top } else { of_others + MARGIN * of_others.abs().max(1.0) };
     for (z, v) in z.iter_mut().zip(direction) {
         *z = if *z == top { most } else { *z + length * v };
     }
@@ -144,7 +160,13 @@ fn scheme_2(z: &mut [f64], direction: &[f64], length: f64) {
 impl LogitDefense for LogitNoise {
     fn contract(&self) -> Contract {
         let keeps_ranking = matches!(self.0, Scheme::Flatten(_));
-        Contract { output: Output::Logits, keeps_arg_max: true, keeps_ranking, randomised: false, bits: None }
+        Contract {
+            output: Output::Logits,
+            keeps_arg_max: true,
+            keeps_ranking,
+            randomised: false,
+            bits: None,
+        }
     }
 
     fn apply(&self, logits: &mut DMatrix<f64>, _noise: &Noise<'_>) -> Result<(), DefenseError> {
@@ -157,7 +179,10 @@ impl LogitDefense for LogitNoise {
                     return Err(DefenseError::Needs { defense: NAME, what });
                 }
                 let change = if *scheme == 1 { scheme_1 } else { scheme_2 };
-                logits.as_mut_slice().chunks_exact_mut(k).for_each(|z| change(z, direction, *length));
+                logits
+                    .as_mut_slice()
+                    .chunks_exact_mut(k)
+                    .for_each(|z| change(z, direction, *length));
             }
         }
         Ok(())
@@ -242,7 +267,11 @@ mod tests {
 
     #[test]
     fn weights_that_say_nothing_are_refused() {
-        for weights in [DMatrix::from_element(3, 2, 0.5), DMatrix::zeros(3, 0), DMatrix::from_element(3, 2, f64::NAN)] {
+        for weights in [
+            DMatrix::from_element(3, 2, 0.5),
+            DMatrix::zeros(3, 0),
+            DMatrix::from_element(3, 2, f64::NAN),
+        ] {
             let error = LogitNoise::new(1, 1.0, 3, Some(&weights)).unwrap_err().to_string();
             assert!(error.contains("passive weights"), "{error}");
         }

@@ -1,7 +1,7 @@
 //! Defenses of the confidence scores, one module per method, behind one trait for each stage.
 //!
-//! What a defense is called and takes is data, [`DefenseConfig`], that all parties share; what it does is here. A policy's
-//! defenses are put together by a [`Pipeline`].
+//! Names and parameters of defenses are data, [`DefenseConfig`], which all parties share; their
+//! implementations are here. A [`Pipeline`] combines the defenses of a policy.
 
 mod class_label;
 mod codebook;
@@ -44,16 +44,23 @@ pub use vfl_shared::policy::{DefenseConfig, Policy};
 use contract::{MAX_SCALE, checked};
 use recipe::Recipe;
 
-/// How each defense is made: what it gives out, whether its parameters are good as far as they do not depend on the model, and
-/// the defense itself, made for a number of classes and from what is granted.
+/// Returns the recipe of a defense: its output, the check of its parameters as far as they do not
+/// depend on the model, and the function that makes it for a number of classes from what is
+/// granted.
 fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
     match config {
-        DefenseConfig::None {} => Recipe::at_scores(Output::Probabilities, Ok(()), |_, _| Ok(NoDefense)),
+        DefenseConfig::None {} => {
+            Recipe::at_scores(Output::Probabilities, Ok(()), |_, _| Ok(NoDefense))
+        }
         DefenseConfig::Rounding { decimals } => {
-            Recipe::at_scores(Output::Numbers, Rounding::check(*decimals), |_, _| Rounding::new(*decimals))
+            Recipe::at_scores(Output::Numbers, Rounding::check(*decimals), |_, _| {
+                Rounding::new(*decimals)
+            })
         }
         DefenseConfig::TopK { k } => {
-            Recipe::at_scores(Output::Numbers, TopK::check(*k, None), |classes, _| TopK::new(*k, classes))
+            Recipe::at_scores(Output::Numbers, TopK::check(*k, None), |classes, _| {
+                TopK::new(*k, classes)
+            })
         }
         DefenseConfig::ClassLabel { softening } => {
             let output = if *softening == 0.0 { Output::Label } else { Output::Probabilities };
@@ -66,7 +73,9 @@ fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
             })
         }
         DefenseConfig::Temperature { temperature } => {
-            Recipe::at_logits(Temperature::check(*temperature), |_, _| Temperature::new(*temperature))
+            Recipe::at_logits(Temperature::check(*temperature), |_, _| {
+                Temperature::new(*temperature)
+            })
         }
         DefenseConfig::LogitNoise { scheme, alpha } => {
             Recipe::at_logits(LogitNoise::check(*scheme, *alpha), |classes, grants| {
@@ -74,7 +83,9 @@ fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
             })
         }
         DefenseConfig::GaussianNoise { sigma } => {
-            Recipe::at_scores(Output::Numbers, GaussianNoise::check_sigma(*sigma), |_, _| GaussianNoise::new(*sigma))
+            Recipe::at_scores(Output::Numbers, GaussianNoise::check_sigma(*sigma), |_, _| {
+                GaussianNoise::new(*sigma)
+            })
         }
         DefenseConfig::DpGaussian { epsilon, delta, sensitivity, as_published } => {
             let make = || match as_published {
@@ -88,16 +99,20 @@ fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
             Recipe::at_scores(Output::Numbers, good, |classes, _| Privee::new(config, classes))
         }
         DefenseConfig::OrderPreservingEncryption {} => {
-            Recipe::at_scores(Output::Ciphertexts, Ok(()), |classes, _| OrderPreservingEncryption::new(classes))
-        }
-        DefenseConfig::Ranking {} => Recipe::at_scores(Output::Probabilities, Ok(()), |classes, grants| {
-            Ranking::fit(grants.calibration(config)?, classes)
-        }),
-        DefenseConfig::Codebook { size } => {
-            Recipe::at_scores(Output::Probabilities, Codebook::check(*size, None), |classes, grants| {
-                Codebook::fit(*size, grants.calibration(config)?, classes)
+            Recipe::at_scores(Output::Ciphertexts, Ok(()), |classes, _| {
+                OrderPreservingEncryption::new(classes)
             })
         }
+        DefenseConfig::Ranking {} => {
+            Recipe::at_scores(Output::Probabilities, Ok(()), |classes, grants| {
+                Ranking::fit(grants.calibration(config)?, classes)
+            })
+        }
+        DefenseConfig::Codebook { size } => Recipe::at_scores(
+            Output::Probabilities,
+            Codebook::check(*size, None),
+            |classes, grants| Codebook::fit(*size, grants.calibration(config)?, classes),
+        ),
         DefenseConfig::Purifier { training, label_weight } => {
             let good = Purify::check(*label_weight, None);
             Recipe::at_scores(Output::Probabilities, good, |classes, grants| {

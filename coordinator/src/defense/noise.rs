@@ -1,4 +1,4 @@
-//! Where randomised defenses draw from: a generator keyed by the server's secret, the model, the policy and the
+//! The random generators of defenses, keyed by the server's secret, the model, the policy and the
 //! record, so that asking twice gives the same bytes.
 
 use std::fmt;
@@ -12,7 +12,9 @@ use vfl_shared::types::RecordIds;
 
 fn prf(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     // HMAC takes a key of any length.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { unreachable!("HMAC takes a key of any length") };
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
+        unreachable!("HMAC takes a key of any length")
+    };
     for part in parts {
         mac.update(&(part.len() as u64).to_le_bytes());
         mac.update(part);
@@ -20,30 +22,32 @@ fn prf(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// The coordinator's secret: whoever has it can take the noise out of every answer.
+/// The coordinator's secret: whoever has it can remove the noise from every answer.
 #[derive(Clone)]
 pub struct NoiseSecret([u8; 32]);
 
 impl NoiseSecret {
-    /// A secret as it is.
+    /// Creates the secret from its bytes.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         Self(secret)
     }
 
-    /// What may be known of it: 16 hexadecimal digits that tell it from another.
+    /// Returns the fingerprint, which may be public: 16 hexadecimal digits that tell this secret
+    /// from another.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         hex(&prf(&self.0, &[b"fingerprint"])[..8])
     }
 
-    /// A keyed hash for one other purpose, which tells nothing of the noise.
+    /// Returns a keyed hash for one other purpose, which tells nothing of the noise.
     pub(crate) fn mac(&self, purpose: &[u8]) -> Hmac<Sha256> {
         NoiseKey::new(prf(&self.0, &[b"mac", purpose])).0
     }
 
-    /// The key of one model and policy. The model is named by what its passive parties contribute
-    /// ([`passive_fingerprint`](crate::registry::Manifest::passive_fingerprint)), never by its version.
+    /// Derives the key of one model and policy. The model is named by what its passive parties
+    /// contribute ([`passive_fingerprint`](crate::registry::Manifest::passive_fingerprint)), never
+    /// by its version.
     #[must_use]
     pub fn key(&self, model: &str, policy: &str) -> NoiseKey {
         let key = prf(&self.0, &[b"noise", model.as_bytes(), policy.as_bytes()]);
@@ -63,14 +67,16 @@ impl fmt::Debug for NoiseSecret {
 pub struct NoiseKey(Hmac<Sha256>);
 
 impl NoiseKey {
-    /// A key as it is.
+    /// Creates the key from its bytes.
     #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
-        let Ok(mac) = Hmac::<Sha256>::new_from_slice(&key) else { unreachable!("HMAC takes a key of any length") };
+        let Ok(mac) = Hmac::<Sha256>::new_from_slice(&key) else {
+            unreachable!("HMAC takes a key of any length")
+        };
         Self(mac)
     }
 
-    /// What a defense that is trained draws from: another one for every model and policy.
+    /// Returns the seed of a defense that is trained; it differs for every model and policy.
     #[must_use]
     pub fn training_seed(&self) -> [u8; 32] {
         self.seed(b"training")
@@ -95,7 +101,7 @@ enum Source<'a> {
     Fresh { seed: [u8; 32] },
 }
 
-/// The generators of one batch, for one defense of a list.
+/// The random generators of one batch, for one defense of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct Noise<'a> {
     source: Source<'a>,
@@ -103,30 +109,33 @@ pub struct Noise<'a> {
 }
 
 impl<'a> Noise<'a> {
-    /// Keyed by the record: `ids` are the records of the batch, in the order of its columns.
+    /// Creates noise that is keyed by the record: `ids` are the records of the batch, in the order
+    /// of its columns.
     #[must_use]
     pub fn keyed(key: &'a NoiseKey, ids: &'a RecordIds) -> Self {
         Self { source: Source::Keyed { key, ids }, stage: 0 }
     }
 
-    /// Drawn for this batch alone: another seed, other noise.
+    /// Creates noise for this batch alone: another seed gives other noise.
     #[must_use]
     pub fn fresh(seed: [u8; 32]) -> Self {
         Self { source: Source::Fresh { seed }, stage: 0 }
     }
 
-    /// The same for the defense at position `stage` of a list: no two defenses share a generator.
+    /// Returns the noise for the defense at position `stage` of a list: no two defenses share a
+    /// generator.
     #[must_use]
     pub fn of_stage(self, stage: u64) -> Self {
         Self { stage, ..self }
     }
 
-    /// The generator of one record of the batch, from 0.
+    /// Returns the generator of one record of the batch, counted from 0.
     #[must_use]
     pub fn record(&self, record: usize) -> ChaCha12Rng {
         let mut rng = match self.source {
             Source::Keyed { key, ids } => {
-                // A record beyond the ids has none of its own: no caller asks, and none gets another's.
+                // No caller asks for a record beyond the ids; it would not get another record's
+                // generator.
                 ChaCha12Rng::from_seed(match ids.get(record) {
                     Some(id) => key.seed(id.as_bytes()),
                     None => key.seed(&[&[0u8][..], &(record as u64).to_le_bytes()].concat()),
@@ -143,12 +152,13 @@ impl<'a> Noise<'a> {
         rng
     }
 
-    /// One generator for all records, of no record's own. With keyed noise it is the same in every batch of the model and
-    /// policy, so that no answer moves; with fresh noise it is the batch's.
+    /// Returns one generator for all records, which belongs to no single record. With keyed noise
+    /// it is the same in every batch of the model and policy, so that no answer changes; with fresh
+    /// noise it belongs to the batch.
     #[must_use]
     pub fn shared(&self) -> ChaCha12Rng {
         let mut rng = match self.source {
-            // Ids hold no control character: this is no record's label.
+            // Ids hold no control character, so this is no record's label.
             Source::Keyed { key, .. } => ChaCha12Rng::from_seed(key.seed(b"\0shared")),
             Source::Fresh { seed } => ChaCha12Rng::from_seed(seed),
         };
@@ -178,7 +188,9 @@ mod tests {
         assert_eq!(draw(Noise::keyed(&key, &turned), 1), first);
         assert_ne!(draw(Noise::keyed(&key, &ids), 1), first);
         assert_ne!(draw(Noise::keyed(&key, &ids).of_stage(1), 0), first);
-        for (secret, model, policy) in [([2; 32], "m-1", "p"), ([1; 32], "m-2", "p"), ([1; 32], "m-1", "q")] {
+        for (secret, model, policy) in
+            [([2; 32], "m-1", "p"), ([1; 32], "m-2", "p"), ([1; 32], "m-1", "q")]
+        {
             let other = NoiseSecret::new(secret).key(model, policy);
             assert_ne!(draw(Noise::keyed(&other, &ids), 0), first);
         }
@@ -193,9 +205,15 @@ mod tests {
         let first = Noise::keyed(&key, &some).shared().next_u64();
         assert_eq!(Noise::keyed(&key, &others).shared().next_u64(), first);
         assert_ne!(Noise::keyed(&key, &some).of_stage(1).shared().next_u64(), first);
-        assert_ne!(Noise::keyed(&NoiseSecret::new([1; 32]).key("m-1", "q"), &some).shared().next_u64(), first);
+        assert_ne!(
+            Noise::keyed(&NoiseSecret::new([1; 32]).key("m-1", "q"), &some).shared().next_u64(),
+            first
+        );
         assert_ne!(draw(Noise::keyed(&key, &some), 0), first);
-        assert_ne!(Noise::fresh([3; 32]).shared().next_u64(), Noise::fresh([4; 32]).shared().next_u64());
+        assert_ne!(
+            Noise::fresh([3; 32]).shared().next_u64(),
+            Noise::fresh([4; 32]).shared().next_u64()
+        );
     }
 
     #[test]

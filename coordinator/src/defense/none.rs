@@ -15,7 +15,11 @@ impl Defense for NoDefense {
         Contract { output, keeps_arg_max: true, keeps_ranking: true, randomised: false, bits: None }
     }
 
-    fn apply(&self, scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    fn apply(
+        &self,
+        scores: DMatrix<f64>,
+        _noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         Ok(ReleasedScores::Probabilities(scores))
     }
 

@@ -1,11 +1,12 @@
-//! Columns one by one, and the order of their entries.
+//! Iteration over columns, and the order of their entries.
 
 use rayon::prelude::*;
 
-/// Below this many values a thread of their own costs more than it saves.
+/// Fewest values for which threads save more than they cost.
 const PARALLEL_FROM: usize = 1 << 14;
 
-/// Calls `f` with every column of `rows` values and its position. `scratch` is made once per thread.
+/// Calls `f` with every column of `rows` values and its position. `scratch` is made once per
+/// thread.
 pub(super) fn each_column<T: Send, S>(
     values: &mut [T],
     rows: usize,
@@ -17,22 +18,30 @@ pub(super) fn each_column<T: Send, S>(
     }
     if values.len() < PARALLEL_FROM || values.len() == rows {
         let mut scratch = scratch();
-        values.chunks_exact_mut(rows).enumerate().for_each(|(at, column)| f(&mut scratch, at, column));
+        values
+            .chunks_exact_mut(rows)
+            .enumerate()
+            .for_each(|(at, column)| f(&mut scratch, at, column));
     } else {
-        values.par_chunks_exact_mut(rows).enumerate().for_each_init(scratch, |s, (at, column)| f(s, at, column));
+        values
+            .par_chunks_exact_mut(rows)
+            .enumerate()
+            .for_each_init(scratch, |s, (at, column)| f(s, at, column));
     }
 }
 
-/// The order of a column's entries: larger first, the lowest index first among equal ones. Keeps its memory.
+/// The order of a column's entries: larger first, the lowest index first among equal ones. Reuses
+/// its memory.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// The leading bits of the value, turned round, above the index: single words sort faster than an order by comparison.
+    /// The leading bits of each value, inverted so that larger ones sort first, above the index.
+    /// Sorting single words is faster than sorting by comparison.
     keys: Vec<u64>,
-    /// The bits of the index.
+    /// Mask of the index's bits.
     index: u64,
 }
 
-/// A number that falls as the value rises; the same for both zeros.
+/// Returns a number that falls as the value rises; the same for both zeros.
 fn falling(value: f64) -> u64 {
     // −0 + 0 is 0: the two zeros are equal, and so must their bits be.
     let bits = (value + 0.0).to_bits();
@@ -45,23 +54,26 @@ impl Order {
         let index = column.len().next_power_of_two() as u64 - 1;
         self.index = index;
         self.keys.clear();
-        self.keys.extend(column.iter().enumerate().map(|(at, &value)| falling(value) & !index | at as u64));
+        self.keys.extend(
+            column.iter().enumerate().map(|(at, &value)| falling(value) & !index | at as u64),
+        );
         self.keys.sort_unstable();
-        // Values that differ in their last bits only.
-        for run in self.keys.chunk_by_mut(|a, b| (a ^ b) & !index == 0).filter(|run| run.len() > 1) {
+        // Values that differ in their last bits only are sorted in full.
+        for run in self.keys.chunk_by_mut(|a, b| (a ^ b) & !index == 0).filter(|run| run.len() > 1)
+        {
             run.sort_unstable_by_key(|key| (falling(column[(key & index) as usize]), *key));
         }
     }
 
-    /// The indices, best rank first.
+    /// Returns the indices, best rank first.
     pub(super) fn best_first(&self) -> impl DoubleEndedIterator<Item = usize> + ExactSizeIterator {
         self.keys.iter().map(|&key| (key & self.index) as usize)
     }
 }
 
-/// Lifts entries of `p`, by as little as doubles allow, until strictly larger entries of `c` are strictly larger in `p`
-/// too and equal ones are not turned round. `order` is that of `c`. Round-off is all there is to lift where a formula
-/// keeps the order.
+/// Lifts entries of `p`, by as little as doubles allow, until strictly larger entries of `c` are
+/// strictly larger in `p` too and equal ones keep their order. `order` is that of `c`. Where a
+/// formula keeps the order, only round-off is lifted.
 pub(super) fn keep_order(order: &Order, c: &[f64], p: &mut [f64]) {
     let mut below: Option<(f64, f64)> = None;
     for at in order.best_first().rev() {
@@ -70,7 +82,8 @@ pub(super) fn keep_order(order: &Order, c: &[f64], p: &mut [f64]) {
     }
 }
 
-/// `p` of an entry `c`, no lower than what is released of the next lower one, `below` = (its entry, its release).
+/// Lifts `p`, the release of an entry `c`, to at least the release of the next lower entry, and
+/// above it if `c` is larger. `below` = (that entry, its release).
 pub(super) fn lifted(below: Option<(f64, f64)>, c: f64, p: f64) -> f64 {
     match below {
         Some((lower, released)) if c > lower => p.max(released.next_up()),
@@ -83,7 +96,7 @@ pub(super) fn lifted(below: Option<(f64, f64)>, c: f64, p: f64) -> f64 {
 pub(super) fn keep_arg_max(at: usize, p: &mut [f64]) {
     let best = vfl_shared::numerics::arg_max(p);
     if best != at {
-        // Equal to the largest is enough for an entry that stands before it.
+        // An entry before the largest wins a tie, so equality is enough.
         p[at] = if at < best { p[best] } else { p[best].next_up() };
     }
 }

@@ -1,4 +1,5 @@
-//! A policy's defenses, put together: those at the logits, the link function, those at the scores.
+//! The pipeline of a policy: its defenses at the logits, the link function, its defenses at the
+//! scores.
 
 use nalgebra::DMatrix;
 use vfl_shared::numerics::{arg_max, softmax_columns};
@@ -12,12 +13,12 @@ use super::order::{Order, each_column, keep_arg_max, keep_order};
 use super::recipe::{Grants, Made};
 use super::recipe_of;
 
-/// What a pipeline gives.
+/// The output of a pipeline.
 #[derive(Debug)]
 pub struct Released {
     /// The undefended scores, which stay here.
     pub scores: ConfidenceScores,
-    /// What leaves.
+    /// The released scores, which leave.
     pub released: ReleasedScores,
 }
 
@@ -30,16 +31,18 @@ pub struct Pipeline {
     bits: Option<f64>,
 }
 
-/// Checks that each defense can work on what the one before it gives out.
+/// Checks that each defense can work on the output of the one before it.
 fn check_order(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
-    // `none` gives out what it gets.
+    // `none` returns its input.
     let mut changing = defenses.iter().filter(|config| !matches!(config, DefenseConfig::None {}));
     let Some(mut last) = changing.next() else { return Ok(()) };
     for config in changing {
         let reason = match (recipe_of(last).output, recipe_of(config).output) {
             (Output::Label, _) => Some("a label is all that is left"),
             (Output::Ciphertexts, _) => Some("ciphertexts are not scores"),
-            (Output::Probabilities | Output::Numbers, Output::Logits) => Some("it works on logits; name it first"),
+            (Output::Probabilities | Output::Numbers, Output::Logits) => {
+                Some("it works on logits; name it first")
+            }
             _ => None,
         };
         if let Some(reason) = reason {
@@ -51,13 +54,20 @@ fn check_order(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
 }
 
 impl Pipeline {
-    /// Builds the defenses of a policy for a model of `classes` classes. No defense: the scores as they are.
+    /// Builds the defenses of a policy for a model of `classes` classes. Without a defense the
+    /// scores are released as they are.
     ///
     /// # Errors
-    /// [`DefenseError`] naming a parameter out of range, a defense in the wrong place, or what one lacks.
-    pub fn build(defenses: &[DefenseConfig], classes: usize, grants: &Grants<'_>) -> Result<Self, DefenseError> {
+    /// [`DefenseError`] naming a parameter out of range, a defense in the wrong place, or a
+    /// requirement that is not met.
+    pub fn build(
+        defenses: &[DefenseConfig],
+        classes: usize,
+        grants: &Grants<'_>,
+    ) -> Result<Self, DefenseError> {
         Self::check(defenses)?;
-        let bits = Policy { defenses: defenses.to_vec(), ..Policy::default() }.leakage(classes).bits();
+        let bits =
+            Policy { defenses: defenses.to_vec(), ..Policy::default() }.leakage(classes).bits();
         let mut pipeline = Self { at_logits: Vec::new(), at_scores: Vec::new(), bits };
         for config in defenses {
             match recipe_of(config).make(classes, grants)? {
@@ -65,15 +75,16 @@ impl Pipeline {
                 Made::AtScores(defense) => pipeline.at_scores.push(defense),
             }
         }
-        // `none` is there to end a list that changes nothing.
+        // `none` ends a list without a defense at the scores.
         if pipeline.at_scores.is_empty() {
             pipeline.at_scores.push(Box::new(NoDefense));
         }
         Ok(pipeline)
     }
 
-    /// Checks what can be checked without a model: parameters, and the order of the defenses. What depends on the number of
-    /// classes, on parameters or on calibration scores comes up in [`Pipeline::build`].
+    /// Checks what can be checked without a model: parameters, and the order of the defenses.
+    /// Errors that depend on the number of classes, on parameters or on calibration scores come
+    /// from [`Pipeline::build`].
     ///
     /// # Errors
     /// [`DefenseError`] naming a parameter out of range or a defense in the wrong place.
@@ -82,8 +93,8 @@ impl Pipeline {
         check_order(defenses)
     }
 
-    /// What the policy as a whole promises: what all its defenses promise, and the tightest bound on bits
-    /// ([`Policy::leakage`], and the words that a codebook came to have).
+    /// Returns the promises of the policy as a whole: what all its defenses promise, and the
+    /// tightest bound on bits ([`Policy::leakage`], or that of the words that a codebook has).
     #[must_use]
     pub fn contract(&self) -> Contract {
         let all = || self.logit_contracts().chain(self.at_scores.iter().map(|d| d.contract()));
@@ -97,14 +108,14 @@ impl Pipeline {
         }
     }
 
-    /// What users should know of the defenses, a line each.
+    /// Returns what users should know of the defenses, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let at_logits = self.at_logits.iter().filter_map(|d| d.note());
         at_logits.chain(self.at_scores.iter().filter_map(|d| d.note())).collect()
     }
 
-    /// Whether a defense works on logits.
+    /// Returns `true` if a defense works on logits.
     #[must_use]
     pub fn changes_logits(&self) -> bool {
         !self.at_logits.is_empty()
@@ -137,35 +148,49 @@ impl Pipeline {
         Ok(Released { released: self.finish(changed, noise)?, scores })
     }
 
-    /// [`Pipeline::release`] for whoever does not need the undefended scores.
+    /// Applies the policy as [`Pipeline::release`] does, but does not return the undefended scores.
     ///
     /// # Errors
     /// As [`Pipeline::release`].
-    pub fn release_alone(&self, logits: Logits, noise: Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    pub fn release_alone(
+        &self,
+        logits: Logits,
+        noise: Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         if self.at_logits.is_empty() {
             return self.finish(ConfidenceScores::softmax(logits).into_matrix(), noise);
         }
         Ok(self.release(logits, noise)?.released)
     }
 
-    /// Applies a policy without logit defenses to scores, which are then not put through logarithm and link function.
+    /// Applies a policy without logit defenses to scores, without logarithm and link function.
     ///
     /// # Errors
     /// [`DefenseError`] where a defense does not apply to these records, or works on logits.
-    pub fn release_scores(&self, scores: ConfidenceScores, noise: Noise<'_>) -> Result<Released, DefenseError> {
+    pub fn release_scores(
+        &self,
+        scores: ConfidenceScores,
+        noise: Noise<'_>,
+    ) -> Result<Released, DefenseError> {
         if !self.at_logits.is_empty() {
-            return Err(DefenseError::Needs { defense: "policy", what: "logits, not scores".into() });
+            return Err(DefenseError::Needs {
+                defense: "policy",
+                what: "logits, not scores".into(),
+            });
         }
         let values = scores.matrix().clone();
         Ok(Released { released: self.finish(values, noise)?, scores })
     }
 
-    /// What the logit defenses promise of logits holds of scores up to round-off: a score may underflow, or differ by less
-    /// than a double shows. Puts that right by single units in the last place.
+    /// Restores on the scores what the logit defenses promise of logits. Round-off may break it: a
+    /// score may underflow, or differ by less than a double shows. Moves entries by single units in
+    /// the last place.
     fn keep_promises(&self, scores: &ConfidenceScores, values: &mut DMatrix<f64>) {
         let k = values.nrows();
-        let (ranking, class) =
-            (self.logit_contracts().all(|c| c.keeps_ranking), self.logit_contracts().all(|c| c.keeps_arg_max));
+        let (ranking, class) = (
+            self.logit_contracts().all(|c| c.keeps_ranking),
+            self.logit_contracts().all(|c| c.keeps_arg_max),
+        );
         each_column(values.as_mut_slice(), k, Order::default, |order, record, p| {
             let c = &scores.matrix().as_slice()[record * k..(record + 1) * k];
             if ranking {
@@ -177,14 +202,17 @@ impl Pipeline {
         });
     }
 
-    fn finish(&self, values: DMatrix<f64>, noise: Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    fn finish(
+        &self,
+        values: DMatrix<f64>,
+        noise: Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         let mut released = ReleasedScores::Probabilities(values);
         for (position, defense) in self.at_scores.iter().enumerate() {
             released = match released {
                 released if defense.passes_through() => released,
-                ReleasedScores::Probabilities(values) | ReleasedScores::Numbers(values) => {
-                    defense.apply(values, &noise.of_stage((self.at_logits.len() + position) as u64))?
-                }
+                ReleasedScores::Probabilities(values) | ReleasedScores::Numbers(values) => defense
+                    .apply(values, &noise.of_stage((self.at_logits.len() + position) as u64))?,
                 // `build` lets nothing but `none` follow a label or ciphertexts.
                 last => last,
             };

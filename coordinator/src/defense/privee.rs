@@ -1,7 +1,9 @@
-//! PRIVEE-DP and PRIVEE-DP++ (P algorithm 1): every score times 1 + u σ, u the larger the better the rank.
+//! PRIVEE-DP and PRIVEE-DP++ (P algorithm 1): every score times 1 + u σ, with a larger u for a
+//! better rank.
 //!
-//! The matrix A of the paper is the identity plus a multiple of 1 1ᵀ (or its negative), so that A c costs one sum; what
-//! is left is the order of the scores, O(k log k). P says O(k) and its code builds a dense k × k matrix (errata P5).
+//! The matrix A of the paper is the identity plus a multiple of 1 1ᵀ (or its negative), so that A c
+//! costs one sum; the rest of the cost is sorting the scores, O(k log k). P says O(k) and its code
+//! builds a dense k × k matrix (errata P5).
 
 use nalgebra::DMatrix;
 use rand::RngExt;
@@ -12,16 +14,18 @@ use super::gaussian::check_gaussian;
 use super::order::{Order, each_column, lifted};
 use super::{Contract, Defense, DefenseError, MAX_SCALE, Noise, Output, checked};
 
-/// p = A c + u ⊙ σ ⊙ c, where the entry of rank r (1 is the largest; ties: the lowest index) has u from
-/// [(k − r)/k, (k + 1 − r)/k).
+/// p = A c + u ⊙ σ ⊙ c, where the entry of rank r (1 is the largest; ties: the lowest index) has u
+/// from [(k − r)/k, (k + 1 − r)/k).
 ///
-/// Ranks and scales are those of the corrected algorithm: true ranks, not a sorting permutation (errata P3), and σ
-/// dealt out by rank, the smallest score the smallest σ (errata P4: lemma 4.4 needs that). With the templates
-/// `identity` and `householder` the order then stays; where round-off would make distinct scores equal, one unit in the
-/// last place is added. `fisip` turns the order round before noise is added and promises nothing.
+/// Ranks and scales are those of the corrected algorithm: true ranks, not a sorting permutation
+/// (errata P3), and σ by rank, the smallest σ for the smallest score (errata P4: lemma 4.4 needs
+/// that). With the templates `identity` and `householder` the order then stays; where round-off
+/// would make distinct scores equal, one unit in the last place is added. `fisip` reverses the
+/// order before noise is added and promises nothing.
 ///
-/// The release is not a probability vector and may be negative. σ from ε is only a scale: no differential privacy
-/// follows (P section 6.5, errata P6), and who knows the formula gets the scores back closely.
+/// The release is not a probability vector and may be negative. σ from ε is only a scale: no
+/// differential privacy follows (P section 6.5, errata P6), and whoever knows the formula gets the
+/// scores back closely.
 #[derive(Debug, Clone)]
 pub struct Privee {
     name: &'static str,
@@ -31,12 +35,12 @@ pub struct Privee {
     shift: f64,
     /// u lies in [0, span).
     span: f64,
-    /// As published: one draw, by rank, for all records.
+    /// True for one draw, by rank, for all records, as published.
     one_draw: bool,
     keeps_order: bool,
 }
 
-/// σ of the best rank first.
+/// The scales σ, best rank first.
 #[derive(Debug, Clone)]
 enum Scales {
     Same(f64),
@@ -52,7 +56,8 @@ impl Scales {
     }
 }
 
-/// Checks the parameters of a PRIVEE defense; without a number of classes that of the scales is not.
+/// Checks the parameters of a PRIVEE defense; the number of scales is checked only with a number of
+/// classes.
 pub(super) fn check(config: &DefenseConfig, classes: Option<usize>) -> Result<(), DefenseError> {
     let name = config.name();
     match config {
@@ -97,7 +102,12 @@ pub(super) fn check(config: &DefenseConfig, classes: Option<usize>) -> Result<()
 }
 
 fn both(name: &'static str, epsilon: &f64) -> DefenseError {
-    DefenseError::setting(name, "epsilon", epsilon, "nothing where `sigma` is given: σ follows from one of them")
+    DefenseError::setting(
+        name,
+        "epsilon",
+        epsilon,
+        "nothing where `sigma` is given: σ follows from one of them",
+    )
 }
 
 fn check_list(
@@ -112,16 +122,26 @@ fn check_list(
     if n == 1 || classes.is_some_and(|k| n > 2 && n != k) {
         let k = classes.map_or_else(|| "k".to_owned(), |k| k.to_string());
         let got = format!("a list of {n}");
-        return Err(DefenseError::setting(name, setting, got, format!("two values, or {k}: one for each class")));
+        return Err(DefenseError::setting(
+            name,
+            setting,
+            got,
+            format!("two values, or {k}: one for each class"),
+        ));
     }
     match values.windows(2).find(|pair| !in_order(pair[0], pair[1])) {
-        Some(pair) => Err(DefenseError::setting(name, setting, format!("{} before {}", pair[0], pair[1]), order)),
+        Some(pair) => Err(DefenseError::setting(
+            name,
+            setting,
+            format!("{} before {}", pair[0], pair[1]),
+            order,
+        )),
         None => Ok(()),
     }
 }
 
 impl Privee {
-    /// The defense of a `privee_dp` or `privee_dp_plus_plus` config, for `classes` classes.
+    /// Creates the defense of a `privee_dp` or `privee_dp_plus_plus` config, for `classes` classes.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] naming a parameter out of range.
@@ -129,16 +149,27 @@ impl Privee {
         check(config, Some(classes))?;
         let name = config.name();
         let (template, as_published, plus) = match config {
-            DefenseConfig::PriveeDp { template, as_published, .. } => (*template, *as_published, false),
-            DefenseConfig::PriveeDpPlusPlus { template, as_published, .. } => (*template, *as_published, true),
-            _ => return Err(DefenseError::Needs { defense: name, what: "to be a PRIVEE defense".into() }),
+            DefenseConfig::PriveeDp { template, as_published, .. } => {
+                (*template, *as_published, false)
+            }
+            DefenseConfig::PriveeDpPlusPlus { template, as_published, .. } => {
+                (*template, *as_published, true)
+            }
+            _ => {
+                return Err(DefenseError::Needs {
+                    defense: name,
+                    what: "to be a PRIVEE defense".into(),
+                });
+            }
         };
         let given = config.privee_scales();
         let scales = match given.as_slice() {
             &[sigma] => Scales::Same(sigma),
             &[least, most] => {
                 let step = |at: usize| at as f64 / (classes - 1).max(1) as f64;
-                Scales::ByRank((0..classes).rev().map(|at| least + step(at) * (most - least)).collect())
+                Scales::ByRank(
+                    (0..classes).rev().map(|at| least + step(at) * (most - least)).collect(),
+                )
             }
             all => Scales::ByRank(all.iter().rev().copied().collect()),
         };
@@ -165,10 +196,12 @@ impl Privee {
         })
     }
 
-    /// Perturbs one column. `order` is that of the column; `u` in [0, 1) has an entry for each class, or for each rank.
+    /// Perturbs one column. `order` is that of the column; `u` in [0, 1) has an entry for each
+    /// class, or for each rank.
     fn perturb(&self, order: &Order, u: &[f64], column: &mut [f64]) {
         let k = column.len() as f64;
-        let shift = if self.shift == 0.0 { 0.0 } else { self.shift / k * column.iter().sum::<f64>() };
+        let shift =
+            if self.shift == 0.0 { 0.0 } else { self.shift / k * column.iter().sum::<f64>() };
         let part = self.span / k;
         let mut below = None;
         // The worst rank first: its part of [0, span) is the lowest.
@@ -193,10 +226,20 @@ impl Defense for Privee {
             Scales::ByRank(sigma) => sigma.iter().any(|s| *s > 0.0),
         };
         let kept = self.keeps_order;
-        Contract { output: Output::Numbers, keeps_arg_max: kept, keeps_ranking: kept, randomised, bits: None }
+        Contract {
+            output: Output::Numbers,
+            keeps_arg_max: kept,
+            keeps_ranking: kept,
+            randomised,
+            bits: None,
+        }
     }
 
-    fn apply(&self, mut scores: DMatrix<f64>, noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    fn apply(
+        &self,
+        mut scores: DMatrix<f64>,
+        noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         let k = scores.nrows();
         if let Scales::ByRank(sigma) = &self.scales
             && sigma.len() != k
@@ -222,7 +265,10 @@ impl Defense for Privee {
     }
 
     fn note(&self) -> Option<String> {
-        let mut note = format!("{}: a scale from epsilon is no differential privacy, and is not claimed", self.name);
+        let mut note = format!(
+            "{}: a scale from epsilon is no differential privacy, and is not claimed",
+            self.name
+        );
         if self.one_draw {
             note.push_str("; as published, one draw serves every record: one known score vector undoes all others");
         }
@@ -238,7 +284,14 @@ mod tests {
 
     fn plus(sigma: &[f64], template: Template, as_published: bool) -> DefenseConfig {
         let (epsilon, delta, sensitivity) = (Vec::new(), 1e-5, 0.1);
-        DefenseConfig::PriveeDpPlusPlus { sigma: sigma.to_vec(), epsilon, delta, sensitivity, template, as_published }
+        DefenseConfig::PriveeDpPlusPlus {
+            sigma: sigma.to_vec(),
+            epsilon,
+            delta,
+            sensitivity,
+            template,
+            as_published,
+        }
     }
 
     fn dp(sigma: f64, template: Template, as_published: bool) -> DefenseConfig {
@@ -287,8 +340,10 @@ mod tests {
 
     #[test]
     fn published_scales_fall_with_the_rank() {
-        // u = 0.5 in every part of [0, 3]: 3 (r + ½) / 3 for ranks from below; scales 2 (smallest score) to 1.
-        let p = perturbed(&plus(&[1.0, 2.0], Template::Identity, true), &[0.5, 0.2, 0.3], &[0.5; 3]);
+        // u = 0.5 in every part of [0, 3]: 3 (r + ½) / 3 for ranks from below; scales 2 (smallest
+        // score) to 1.
+        let p =
+            perturbed(&plus(&[1.0, 2.0], Template::Identity, true), &[0.5, 0.2, 0.3], &[0.5; 3]);
         close(&p, &[0.5 * 3.5, 0.2 * 2.0, 0.3 * 3.25], 1e-15);
     }
 

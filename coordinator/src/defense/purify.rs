@@ -1,4 +1,4 @@
-//! An autoencoder with a narrow middle.
+//! The purifier: an autoencoder with a narrow middle.
 
 use nalgebra::DMatrix;
 use rand::SeedableRng;
@@ -13,21 +13,22 @@ use super::recipe::Grants;
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 
 const NAME: &str = "purifier";
-/// The most that the class counts beside the distance.
+/// Largest weight of the class in the loss, beside the distance.
 const MAX_LABEL_WEIGHT: f64 = 1e3;
-/// The fewest scores to train on: with fewer it would learn them by heart.
+/// Fewest scores to train on: with fewer, the autoencoder would learn them by heart.
 const LEAST_RECORDS: usize = 20;
 
-/// Releases G(c), the scores after a [`Purifier`] that was trained to give back scores of the model, or random ones.
+/// Releases G(c): the scores passed through a [`Purifier`] that was trained to reproduce scores of
+/// the model, or random ones.
 ///
-/// Fine differences between records are lost in its middle, on purpose. It promises nothing: the class may change, and whoever
-/// knows G has k/2 numbers of each record.
+/// Its narrow middle drops fine differences between records, on purpose. It promises nothing: the
+/// class may change, and whoever knows G has k/2 numbers of each record.
 #[derive(Debug, Clone)]
 pub struct Purify {
     purifier: Purifier,
     training: PurifierTraining,
     vectors: usize,
-    /// Share of the training vectors whose class it changes.
+    /// Share of the training vectors whose class the purifier changes.
     changed: f64,
 }
 
@@ -44,11 +45,12 @@ impl Purify {
         }
     }
 
-    /// Trains it: on the calibration scores, or on vectors drawn from the grants' seed, from which its first parameters are drawn too.
+    /// Trains the purifier on the calibration scores, or on vectors drawn from the grants' seed.
+    /// Its first parameters are drawn from that seed too.
     ///
     /// # Errors
-    /// [`DefenseError::Setting`] for a `label_weight` out of range; [`DefenseError::Needs`] for too many classes, without calibration
-    /// scores where it is trained on them, or with fewer than 20.
+    /// [`DefenseError::Setting`] for a `label_weight` out of range; [`DefenseError::Needs`] for too
+    /// many classes, without calibration scores where it is trained on them, or with fewer than 20.
     pub fn train(
         config: &DefenseConfig,
         (training, label_weight): (PurifierTraining, f64),
@@ -76,7 +78,10 @@ impl Purify {
             );
             return Err(DefenseError::Needs { defense: NAME, what });
         }
-        let failed = |e| DefenseError::Needs { defense: NAME, what: format!("scores that it can be trained on: {e}") };
+        let failed = |e| DefenseError::Needs {
+            defense: NAME,
+            what: format!("scores that it can be trained on: {e}"),
+        };
         let purifier = Purifier::train(set, label_weight, &mut rng).map_err(failed)?;
         let out = purifier.apply(set);
         let pairs = set.column_iter().zip(out.column_iter());
@@ -88,14 +93,27 @@ impl Purify {
 impl Defense for Purify {
     fn contract(&self) -> Contract {
         let output = Output::Probabilities;
-        Contract { output, keeps_arg_max: false, keeps_ranking: false, randomised: false, bits: None }
+        Contract {
+            output,
+            keeps_arg_max: false,
+            keeps_ranking: false,
+            randomised: false,
+            bits: None,
+        }
     }
 
-    /// Record by record: what leaves of one does not depend on the others of its batch.
-    fn apply(&self, mut scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    /// Works record by record: the release of one does not depend on the others of its batch.
+    fn apply(
+        &self,
+        mut scores: DMatrix<f64>,
+        _noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         let (k, of) = (scores.nrows(), self.purifier.classes());
         if k != of {
-            return Err(DefenseError::Needs { defense: NAME, what: format!("scores of {of} classes; these have {k}") });
+            return Err(DefenseError::Needs {
+                defense: NAME,
+                what: format!("scores of {of} classes; these have {k}"),
+            });
         }
         each_column(
             scores.as_mut_slice(),
@@ -134,7 +152,8 @@ mod tests {
 
     fn trained(training: PurifierTraining, calibration: &DMatrix<f64>, seed: u8) -> Purify {
         let calibration = ConfidenceScores::new(calibration.clone()).unwrap();
-        let grants = Grants { calibration: Some(&calibration), seed: [seed; 32], ..Grants::default() };
+        let grants =
+            Grants { calibration: Some(&calibration), seed: [seed; 32], ..Grants::default() };
         let config = DefenseConfig::Purifier { training, label_weight: 0.0 };
         Purify::train(&config, (training, 0.0), calibration.matrix().nrows(), &grants).unwrap()
     }
@@ -149,29 +168,44 @@ mod tests {
     #[test]
     fn it_releases_what_the_autoencoder_gives_and_depends_on_its_seed() {
         let c = scores(5, 300, 3);
-        for training in [PurifierTraining::Scores, PurifierTraining::Random, PurifierTraining::Normal] {
+        for training in
+            [PurifierTraining::Scores, PurifierTraining::Random, PurifierTraining::Normal]
+        {
             let purify = trained(training, &c, 1);
             let p = out(&purify, &c);
             assert!((&p - purify.purifier.apply(&c)).amax() < 1e-14);
             assert_eq!(out(&trained(training, &c, 1), &c), p);
             assert!((out(&trained(training, &c, 2), &c) - &p).amax() > 1e-4, "{training:?}");
-            // Alone as among others.
+            // A record's release is the same alone as among others.
             assert_eq!(out(&purify, &c.columns(7, 1).into_owned()).column(0), p.column(7));
         }
-        assert!(trained(PurifierTraining::Random, &c, 1).note().unwrap().contains("10000 random score vectors"));
+        assert!(
+            trained(PurifierTraining::Random, &c, 1)
+                .note()
+                .unwrap()
+                .contains("10000 random score vectors")
+        );
     }
 
     #[test]
     fn what_it_cannot_be_trained_on_is_named() {
         let of = |text: &str, k: usize, grants: &Grants<'_>| {
             let config: DefenseConfig = text.parse().unwrap();
-            let DefenseConfig::Purifier { training, label_weight } = config else { panic!("{config}") };
-            Purify::train(&config, (training, label_weight), k, grants).map(drop).map_err(|e| e.to_string())
+            let DefenseConfig::Purifier { training, label_weight } = config else {
+                panic!("{config}")
+            };
+            Purify::train(&config, (training, label_weight), k, grants)
+                .map(drop)
+                .map_err(|e| e.to_string())
         };
         let none = Grants::default();
         assert!(of("purifier", 4, &none).unwrap_err().contains("calibration"));
-        assert!(of("purifier (label_weight = -1.0)", 4, &none).unwrap_err().contains("label_weight"));
-        assert!(of("purifier (training = \"random\")", 300, &none).unwrap_err().contains("256 classes"));
+        assert!(
+            of("purifier (label_weight = -1.0)", 4, &none).unwrap_err().contains("label_weight")
+        );
+        assert!(
+            of("purifier (training = \"random\")", 300, &none).unwrap_err().contains("256 classes")
+        );
         let few = ConfidenceScores::new(scores(3, 19, 1)).unwrap();
         let grants = Grants { calibration: Some(&few), ..none };
         assert!(of("purifier", 3, &grants).unwrap_err().contains("19 records"));

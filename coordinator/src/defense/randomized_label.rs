@@ -9,7 +9,7 @@ use vfl_shared::types::ReleasedScores;
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 
 const NAME: &str = "randomized_label";
-/// Beyond it a label is another once in 10²¹ answers.
+/// Largest ε: beyond it a label is another once in 10²¹ answers.
 const MOST: f64 = 50.0;
 
 /// Releases the arg max with probability e^ε/(e^ε + k − 1), else one of the other classes, each as
@@ -30,7 +30,7 @@ impl RandomizedLabel {
         checked(epsilon > 0.0 && epsilon <= MOST, NAME, "epsilon", epsilon, "above 0, at most 50")
     }
 
-    /// Randomised response over `classes` classes, at least 2.
+    /// Creates randomised response over `classes` classes, at least 2.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] for an ε that is not above 0 or above 50.
@@ -42,10 +42,20 @@ impl RandomizedLabel {
 impl Defense for RandomizedLabel {
     fn contract(&self) -> Contract {
         let bits = Some(randomized_response_bits(self.classes, self.epsilon));
-        Contract { output: Output::Label, keeps_arg_max: false, keeps_ranking: false, randomised: true, bits }
+        Contract {
+            output: Output::Label,
+            keeps_arg_max: false,
+            keeps_ranking: false,
+            randomised: true,
+            bits,
+        }
     }
 
-    fn apply(&self, scores: DMatrix<f64>, noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    fn apply(
+        &self,
+        scores: DMatrix<f64>,
+        noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         let k = scores.nrows();
         if k != self.classes {
             let what = format!("scores of {} classes; these have {k}", self.classes);
@@ -85,16 +95,23 @@ mod tests {
             let defense = RandomizedLabel::new(epsilon, k).unwrap();
             let kept = epsilon.exp() / (epsilon.exp() + 3.0);
             for truth in 0..k {
-                let scores = DMatrix::from_fn(k, n, |class, _| if class == truth { 0.7 } else { 0.1 });
+                let scores =
+                    DMatrix::from_fn(k, n, |class, _| if class == truth { 0.7 } else { 0.1 });
                 let seed = [truth as u8 + 7; 32];
-                let ReleasedScores::Labels { labels, .. } = defense.apply(scores, &Noise::fresh(seed)).unwrap() else {
+                let ReleasedScores::Labels { labels, .. } =
+                    defense.apply(scores, &Noise::fresh(seed)).unwrap()
+                else {
                     panic!("kind")
                 };
                 for class in 0..k {
                     let p = if class == truth { kept } else { (1.0 - kept) / 3.0 };
-                    let share = labels.iter().filter(|l| **l as usize == class).count() as f64 / n as f64;
+                    let share =
+                        labels.iter().filter(|l| **l as usize == class).count() as f64 / n as f64;
                     let error = (p * (1.0 - p) / n as f64).sqrt();
-                    assert!((share - p).abs() < 5.0 * error, "{epsilon} {truth} {class}: {share} {p}");
+                    assert!(
+                        (share - p).abs() < 5.0 * error,
+                        "{epsilon} {truth} {class}: {share} {p}"
+                    );
                 }
             }
         }
@@ -106,7 +123,12 @@ mod tests {
         assert!((defense.contract().bits.unwrap() - 0.817).abs() < 1e-3);
         assert!(defense.note().unwrap().contains("88.1 %"));
         for bad in [0.0, -1.0, 50.1, f64::NAN, f64::INFINITY] {
-            assert!(RandomizedLabel::new(bad, 2).unwrap_err().to_string().contains("above 0, at most 50"));
+            assert!(
+                RandomizedLabel::new(bad, 2)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("above 0, at most 50")
+            );
         }
     }
 }

@@ -5,21 +5,23 @@ use vfl_shared::types::ReleasedScores;
 
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 
-/// Rounds each score to `decimals` digits, ties to even on c · 10^decimals, as P's code does: 0.25 gives 0.2, 0.35 gives 0.4.
+/// Rounds each score to `decimals` digits, ties to even on c · 10^decimals, as P's code does: 0.25
+/// gives 0.2, 0.35 gives 0.4.
 ///
-/// The result is within half a step of the score but need not sum to 1, and distinct scores may become equal, so neither
-/// the arg max nor the ranking is promised.
+/// The result is within half a step of the score but need not sum to 1, and distinct scores may
+/// become equal, so neither the arg max nor the ranking is promised.
 ///
-/// A probability vector is released as one of the vectors that real numbers of sum 1 can be rounded to: where the round-off of
-/// doubles would take a tie to the wrong side, an entry is moved by a step, so that
-/// [`rounded_simplex_bits`](vfl_shared::numerics::rounded_simplex_bits) counts what is released and not what should be.
+/// A probability vector is released as one of the vectors that real numbers of sum 1 can be rounded
+/// to: where the round-off of doubles would take a tie to the wrong side, an entry is moved by a
+/// step, so that [`rounded_simplex_bits`](vfl_shared::numerics::rounded_simplex_bits) holds for
+/// what is really released.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounding {
     step: f64,
 }
 
 impl Rounding {
-    /// Rounding to `decimals` digits, 0 to 15.
+    /// Creates rounding to `decimals` digits, 0 to 15.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] above 15: a double has no more digits to round.
@@ -32,21 +34,23 @@ impl Rounding {
     }
 }
 
-/// From 2⁵² units on (large numbers after noise) there is nothing left to round, and the product may be beyond a double.
+/// Rounds `c` to a multiple of 1/`step`. From 2⁵² units on (large numbers after noise) nothing is
+/// left to round, and the product may be beyond a double.
 fn rounded(c: f64, step: f64) -> f64 {
     let units = c * step;
     if units.abs() < (1u64 << 52) as f64 { units.round_ties_even() / step } else { c }
 }
 
-/// How far the sum of a probability vector of k entries is from 1 at most, in doubles.
+/// Returns how far the sum of a probability vector of k entries, in doubles, is from 1 at most.
 fn round_off(k: usize) -> f64 {
     (2 * k + 8) as f64 * 0.5 * f64::EPSILON
 }
 
-/// Moves entries of a rounded probability vector, in units, until some vector of sum `step` has them by rounding, ties to even: with
-/// sum S and p entries above 0, S − p/2 < step < S + k/2, or an end itself where all entries are even.
+/// Moves entries of a rounded probability vector, in units, until it is the rounding, ties to even,
+/// of some vector of sum `step`: with sum S and p entries above 0, S − p/2 < step < S + k/2, or
+/// equality at an end where all entries are even.
 fn keep_reachable(units: &mut [f64], step: f64) {
-    // More than one entry has never to be moved while the round-off of the sum is below half a unit.
+    // At most one entry has to be moved while the round-off of the sum is below half a unit.
     for _ in 0..units.len() {
         let sum: f64 = units.iter().sum();
         let above = units.iter().filter(|u| **u > 0.0).count() as f64;
@@ -72,15 +76,26 @@ fn keep_reachable(units: &mut [f64], step: f64) {
 impl Defense for Rounding {
     fn contract(&self) -> Contract {
         let output = Output::Numbers;
-        Contract { output, keeps_arg_max: false, keeps_ranking: false, randomised: false, bits: None }
+        Contract {
+            output,
+            keeps_arg_max: false,
+            keeps_ranking: false,
+            randomised: false,
+            bits: None,
+        }
     }
 
-    fn apply(&self, mut scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    fn apply(
+        &self,
+        mut scores: DMatrix<f64>,
+        _noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         let k = scores.nrows();
         let slack = round_off(k);
         for column in scores.as_mut_slice().chunks_exact_mut(k.max(1)) {
-            let probabilities = (column.iter().sum::<f64>() - 1.0).abs() <= slack && column.iter().all(|c| *c >= 0.0);
-            // Beyond, the sum of the units says nothing of half a unit.
+            let probabilities = (column.iter().sum::<f64>() - 1.0).abs() <= slack
+                && column.iter().all(|c| *c >= 0.0);
+            // With more digits, the sum of the units is not exact to half a unit.
             if probabilities && 2.0 * slack * self.step < 1.0 {
                 column.iter_mut().for_each(|c| *c = (*c * self.step).round_ties_even());
                 keep_reachable(column, self.step);
@@ -126,12 +141,16 @@ mod tests {
             for tie in 0..(step as u64).min(100) {
                 let tie = (tie as f64 + 0.5) / step;
                 for (up, down) in (-3..=3).flat_map(|a| (-3..=3).map(move |b| (a, b))) {
-                    let nudge = |c: f64, ulps: i64| f64::from_bits((c.to_bits() as i64 + ulps) as u64);
-                    let scores = DMatrix::from_vec(2, 1, vec![nudge(tie, up), nudge(1.0 - tie, down)]);
+                    let nudge =
+                        |c: f64, ulps: i64| f64::from_bits((c.to_bits() as i64 + ulps) as u64);
+                    let scores =
+                        DMatrix::from_vec(2, 1, vec![nudge(tie, up), nudge(1.0 - tie, down)]);
                     if (scores.sum() - 1.0).abs() > round_off(2) {
                         continue;
                     }
-                    let ReleasedScores::Numbers(out) = defense.apply(scores, &Noise::fresh([0; 32])).unwrap() else {
+                    let ReleasedScores::Numbers(out) =
+                        defense.apply(scores, &Noise::fresh([0; 32])).unwrap()
+                    else {
                         panic!("kind")
                     };
                     let units = (out[0] * step).round() as i64 + (out[1] * step).round() as i64;

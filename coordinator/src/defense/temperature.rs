@@ -5,13 +5,14 @@ use nalgebra::DMatrix;
 use super::{Contract, DefenseError, LogitDefense, Noise, Output, checked};
 
 const NAME: &str = "temperature";
-/// Below this, differences of logits leave the range of a double for scores that a model gives.
+/// Smallest temperature: below it, differences of logits leave the range of a double for scores
+/// that a model gives.
 const LEAST: f64 = 1e-6;
-/// Above this, all scores are 1/k to six digits.
+/// Largest temperature: above it, all scores are 1/k to six digits.
 const MOST: f64 = 1e6;
 
-/// Divides the logits by a temperature: above 1 the scores move together, below 1 apart. Who knows the temperature undoes it:
-/// it hides nothing by itself, and rounding after it hides more.
+/// Divides the logits by a temperature: above 1 the scores move together, below 1 apart. Whoever
+/// knows the temperature can undo it: it hides nothing by itself, but rounding after it hides more.
 #[derive(Debug, Clone, Copy)]
 pub struct Temperature(f64);
 
@@ -21,7 +22,7 @@ impl Temperature {
         checked(good, NAME, "temperature", temperature, "1e-6 to 1e6")
     }
 
-    /// Temperatures from 1e-6 to 1e6.
+    /// Creates the defense for a temperature from 1e-6 to 1e6.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] for any other.
@@ -38,7 +39,8 @@ impl LogitDefense for Temperature {
 
     fn apply(&self, logits: &mut DMatrix<f64>, _noise: &Noise<'_>) -> Result<(), DefenseError> {
         for mut column in logits.column_iter_mut() {
-            // Softmax does not see a common shift. Without it a large logit could overflow; a small one may, to a score of 0.
+            // Softmax ignores a common shift. Without the shift a large logit could overflow; a
+            // small one may, to a score of 0.
             let max = column.max();
             column.apply(|z| *z = ((*z - max) / self.0).max(f64::MIN));
         }

@@ -84,14 +84,18 @@ pub(super) fn configs(k: usize) -> Vec<DefenseConfig> {
         "privee_dp_plus_plus (as_published = true)",
     ];
     // It takes no more classes, and seconds to train for many.
-    let purifiers: &[&str] = if k <= 12 { &["purifier (training = \"normal\", label_weight = 0.1)"] } else { &[] };
-    let mut configs: Vec<DefenseConfig> = DefenseConfig::ALL.iter().flat_map(|facts| (facts.examples)(k)).collect();
+    let purifiers: &[&str] =
+        if k <= 12 { &["purifier (training = \"normal\", label_weight = 0.1)"] } else { &[] };
+    let mut configs: Vec<DefenseConfig> =
+        DefenseConfig::ALL.iter().flat_map(|facts| (facts.examples)(k)).collect();
     configs.retain(|config| k <= 60 || !matches!(config, DefenseConfig::Purifier { .. }));
     configs.extend(more.iter().chain(purifiers).map(|text| text.parse::<DefenseConfig>().unwrap()));
     let size = 4 * k as u32;
-    for another in
-        [DefenseConfig::TopK { k: 1 }, DefenseConfig::TopK { k: k as u32 - 1 }, DefenseConfig::Codebook { size }]
-    {
+    for another in [
+        DefenseConfig::TopK { k: 1 },
+        DefenseConfig::TopK { k: k as u32 - 1 },
+        DefenseConfig::Codebook { size },
+    ] {
         if !configs.contains(&another) {
             configs.push(another);
         }
@@ -113,7 +117,11 @@ impl Ground {
     }
 
     pub(super) fn grants(&self) -> Grants<'_> {
-        Grants { passive_weights: Some(&self.weights), calibration: Some(&self.calibration), seed: [1; 32] }
+        Grants {
+            passive_weights: Some(&self.weights),
+            calibration: Some(&self.calibration),
+            seed: [1; 32],
+        }
     }
 
     pub(super) fn build(&self, config: &DefenseConfig) -> Pipeline {
@@ -137,7 +145,11 @@ pub(super) fn columns(released: &ReleasedScores) -> Vec<Vec<u64>> {
         ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
             m.column_iter().map(|c| c.iter().map(|v| v.to_bits()).collect()).collect()
         }
-        ReleasedScores::Labels { labels, .. } => labels.iter().map(|label| vec![u64::from(*label)]).collect(),
-        ReleasedScores::Ciphertexts(m) => m.column_iter().map(|c| c.iter().copied().collect()).collect(),
+        ReleasedScores::Labels { labels, .. } => {
+            labels.iter().map(|label| vec![u64::from(*label)]).collect()
+        }
+        ReleasedScores::Ciphertexts(m) => {
+            m.column_iter().map(|c| c.iter().copied().collect()).collect()
+        }
     }
 }

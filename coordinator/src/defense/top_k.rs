@@ -8,11 +8,13 @@ use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 
 const NAME: &str = "top_k";
 
-/// Releases the `k` largest scores as they are and 0 for the others; among equal scores the lowest index is kept.
+/// Releases the `k` largest scores as they are and 0 for the others; among equal scores the lowest
+/// index is kept.
 ///
-/// What is kept is not divided by its sum: a caller who sees 0.4 is told the model's 0.4. So the release need not sum
-/// to 1. After another defense the smallest score kept may be 0 or below; the others are then put at it, or the least
-/// step below where they were smaller, so that the arg max stays.
+/// What is kept is not divided by its sum: a caller who sees 0.4 is told the model's 0.4. So the
+/// release need not sum to 1. After another defense the smallest score kept may be 0 or below; the
+/// others are then put at it, or the least step below where they were smaller, so that the arg max
+/// stays.
 #[derive(Debug, Clone, Copy)]
 pub struct TopK {
     k: usize,
@@ -21,13 +23,22 @@ pub struct TopK {
 impl TopK {
     pub(super) fn check(k: u32, classes: Option<usize>) -> Result<(), DefenseError> {
         let expected = match classes {
-            Some(classes) => format!("1 to {} (fewer than the model's {classes} classes)", classes.saturating_sub(1)),
+            Some(classes) => format!(
+                "1 to {} (fewer than the model's {classes} classes)",
+                classes.saturating_sub(1)
+            ),
             None => "at least 1, and fewer than the model's classes".to_owned(),
         };
-        checked(k >= 1 && classes.is_none_or(|classes| (k as usize) < classes), NAME, "k", k, expected)
+        checked(
+            k >= 1 && classes.is_none_or(|classes| (k as usize) < classes),
+            NAME,
+            "k",
+            k,
+            expected,
+        )
     }
 
-    /// Keeps `k` scores of `classes`, at least 1 and not all.
+    /// Creates the defense that keeps `k` scores of `classes`, at least 1 and not all.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] for any other k.
@@ -39,10 +50,20 @@ impl TopK {
 impl Defense for TopK {
     fn contract(&self) -> Contract {
         let output = Output::Numbers;
-        Contract { output, keeps_arg_max: true, keeps_ranking: false, randomised: false, bits: None }
+        Contract {
+            output,
+            keeps_arg_max: true,
+            keeps_ranking: false,
+            randomised: false,
+            bits: None,
+        }
     }
 
-    fn apply(&self, mut scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    fn apply(
+        &self,
+        mut scores: DMatrix<f64>,
+        _noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         let rows = scores.nrows();
         each_column(scores.as_mut_slice(), rows, Order::default, |order, _, column| {
             order.sort(column);

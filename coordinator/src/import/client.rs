@@ -1,4 +1,5 @@
-//! Publishing imported parameters as the coordinator hears and says it: the active party's stream, and calls of passive parties.
+//! The coordinator's messages in a publication of imported parameters: the active party's stream,
+//! and calls of passive parties.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub trait ReplyStream: Stream<Item = Result<pb::PublishReply, Status>> + Send + 
 
 impl<S: Stream<Item = Result<pb::PublishReply, Status>> + Send + 'static> ReplyStream for S {}
 
-/// Where commands to it go.
+/// The channel for commands to the active party.
 pub type CommandSender = mpsc::Sender<Result<pb::PublishCommand, Status>>;
 
 /// The active party's stream.
@@ -29,7 +30,12 @@ pub(super) struct Active {
 }
 
 impl Active {
-    pub(super) fn new(who: String, replies: impl ReplyStream, commands: CommandSender, timeout: Duration) -> Self {
+    pub(super) fn new(
+        who: String,
+        replies: impl ReplyStream,
+        commands: CommandSender,
+        timeout: Duration,
+    ) -> Self {
         Self { who, replies: Box::pin(replies), commands, timeout }
     }
 
@@ -71,11 +77,14 @@ pub(super) async fn staged(
     class_names: &[String],
     timeout: Duration,
 ) -> Result<StagedShare, Refusal> {
-    let request =
-        pb::DescribeStagedRequest { active_party: active_party.as_str().to_owned(), class_names: class_names.to_vec() };
+    let request = pb::DescribeStagedRequest {
+        active_party: active_party.as_str().to_owned(),
+        class_names: class_names.to_vec(),
+    };
     let mut client = party.client();
     let answer = answered(party, timeout, client.describe_staged(request)).await?;
-    StagedShare::try_from(answer).map_err(|e| Refusal::internal(format!("{} answered with {e}", party.peer())))
+    StagedShare::try_from(answer)
+        .map_err(|e| Refusal::internal(format!("{} answered with {e}", party.peer())))
 }
 
 /// Has a passive party bind what its operator has staged for an active party.
@@ -96,7 +105,7 @@ pub(super) async fn bind(
     answered(party, timeout, client.publish_staged(request)).await.map(drop)
 }
 
-/// One call of a passive party, with its deadline and its name on what goes wrong.
+/// Makes one call of a passive party, with a deadline; an error names the party.
 async fn answered<T>(
     party: &PassiveParty,
     timeout: Duration,

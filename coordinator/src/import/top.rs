@@ -1,11 +1,12 @@
-//! A top model that the coordinator's operator has imported, and that waits to be published with the parties' embeddings.
+//! A top model that the coordinator's operator has imported, and that waits to be published with
+//! the parties' embeddings.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use vfl_shared::model::{
-    ImportError, Imported, NetworkFile, NetworkFileError, Parameters, ShareStore, Staged, Staging, StoredShare,
-    SubModelSpec, TOP_KIND, restage,
+    ImportError, Imported, NetworkFile, NetworkFileError, Parameters, ShareStore, Staged, Staging,
+    StoredShare, SubModelSpec, TOP_KIND, restage,
 };
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::off_thread;
@@ -13,12 +14,17 @@ use vfl_shared::types::{ModelVersion, PartyName};
 
 use crate::registry::{Registry, tops};
 
-/// Checks a file of a top model, stores it and stages it for an active party: a perceptron from all parties' embeddings to one output
-/// per class. Runs beside the service as well as without it.
+/// Checks a file of a top model, stores it and stages it for an active party. A top model is a
+/// perceptron from all parties' embeddings to one output per class. The service may run or not.
 ///
 /// # Errors
-/// [`ImportError`] naming the file, what is wrong in it and the fix. Nothing is staged then; what was staged before stays.
-pub fn import_top(path: &Path, state_dir: &Path, active_party: &PartyName) -> Result<Imported, ImportError> {
+/// [`ImportError`] naming the file, what is wrong in it and the fix. Nothing is staged then; what
+/// was staged before stays.
+pub fn import_top(
+    path: &Path,
+    state_dir: &Path,
+    active_party: &PartyName,
+) -> Result<Imported, ImportError> {
     let refused = |source| ImportError::Network { path: path.to_owned(), source };
     let file = NetworkFile::read(path).map_err(refused)?;
     let (spec, classes) = (&file.parameters().spec, file.class_names());
@@ -30,15 +36,29 @@ pub fn import_top(path: &Path, state_dir: &Path, active_party: &PartyName) -> Re
         return Err(refused(NetworkFileError::NoClasses));
     }
     if classes.len() != spec.width() as usize {
-        let problem = format!("has {} names, and the top model {} outputs: one per class", classes.len(), spec.width());
+        let problem = format!(
+            "has {} names, and the top model {} outputs: one per class",
+            classes.len(),
+            spec.width()
+        );
         return Err(refused(NetworkFileError::Metadata { key: "class_names", problem }));
     }
     let (kind, width) = (spec.kind().to_owned(), spec.width());
     let digest = tops(state_dir)?.put(file.parameters(), file.feature_names())?;
-    let (staged, replaced) = restage(&state_dir.into(), digest, active_party, classes.to_vec(), None)?;
+    let (staged, replaced) =
+        restage(&state_dir.into(), digest, active_party, classes.to_vec(), None)?;
     let features = file.feature_names().len();
     let Staged { digest, active_party, class_names, .. } = staged;
-    Ok(Imported { digest, active_party, class_names, kind, width, features, reordered: false, replaced })
+    Ok(Imported {
+        digest,
+        active_party,
+        class_names,
+        kind,
+        width,
+        features,
+        reordered: false,
+        replaced,
+    })
 }
 
 /// A top model that is staged for an active party.
@@ -49,7 +69,7 @@ pub(super) struct StagedTop {
 }
 
 impl StagedTop {
-    /// The one that is staged for this active party, if there is one.
+    /// Returns the top model that is staged for this active party, if there is one.
     ///
     /// # Errors
     /// FAILED_PRECONDITION if it is of other classes; INTERNAL if it cannot be read.
@@ -62,11 +82,15 @@ impl StagedTop {
         let found = off_thread("publishing", move || {
             let staging = Staging::of(&dir);
             let Some(staged) = staging.staged().map_err(unreadable)? else { return Ok(None) };
-            let share = tops(&dir).and_then(|store: ShareStore| store.stored(&staged.digest)).map_err(unreadable)?;
+            let share = tops(&dir)
+                .and_then(|store: ShareStore| store.stored(&staged.digest))
+                .map_err(unreadable)?;
             Ok(Some(Self { staging, staged, share }))
         })
         .await?;
-        let Some(top) = found.filter(|top| top.staged.active_party == *active_party) else { return Ok(None) };
+        let Some(top) = found.filter(|top| top.staged.active_party == *active_party) else {
+            return Ok(None);
+        };
         if top.staged.class_names != classes {
             return Err(Refusal::precondition(
                 "the top model staged at the coordinator is of other classes than the active party's parameters, or has them in \
@@ -76,7 +100,7 @@ impl StagedTop {
         Ok(Some(top))
     }
 
-    /// Settings and width.
+    /// Returns the settings and width of the top model.
     pub(super) fn spec(&self) -> SubModelSpec {
         self.share.model().spec().clone()
     }
@@ -89,7 +113,7 @@ impl StagedTop {
         &self.staged.digest
     }
 
-    /// Checks that its inputs are these outputs of the parties, in this order.
+    /// Checks that the inputs of the top model are these outputs of the parties, in this order.
     pub(super) fn check_inputs(&self, expected: &[String]) -> Result<(), Refusal> {
         let found = &self.share.feature_names;
         if found == expected {
@@ -97,8 +121,14 @@ impl StagedTop {
         }
         let at = found.iter().zip(expected).position(|(a, b)| a != b);
         let difference = match at {
-            Some(at) => format!("input {} is `{}` there, expected `{}`", at + 1, found[at], expected[at]),
-            None => format!("it has {} inputs, and the parties have {} outputs", found.len(), expected.len()),
+            Some(at) => {
+                format!("input {} is `{}` there, expected `{}`", at + 1, found[at], expected[at])
+            }
+            None => format!(
+                "it has {} inputs, and the parties have {} outputs",
+                found.len(),
+                expected.len()
+            ),
         };
         Err(Refusal::precondition(format!(
             "the top model staged at the coordinator does not take what the parties have staged: {difference}; its \
@@ -107,12 +137,14 @@ impl StagedTop {
         )))
     }
 
-    /// Uses the staging for this version, durably: it is good for one.
+    /// Uses the staging for this version, durably: it is good for one version.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION if it was used for another one that did not come to its end; INTERNAL if the disk refuses.
+    /// FAILED_PRECONDITION if it was used for another version, which was not completed; INTERNAL if
+    /// the disk fails.
     pub(super) async fn claim(&self, version: &ModelVersion) -> Result<(), Refusal> {
-        let (staging, staged, version) = (self.staging.clone(), self.staged.clone(), version.clone());
+        let (staging, staged, version) =
+            (self.staging.clone(), self.staged.clone(), version.clone());
         off_thread("publishing", move || {
             let used = staging.use_for(&staged, &version).map_err(unreadable)?;
             if used == version {
@@ -126,12 +158,15 @@ impl StagedTop {
         .await
     }
 
-    /// It is in service: the next publication is without it, unless another one is staged.
+    /// Withdraws the staging of a top model that is in service: the next publication is without it,
+    /// unless another one is staged.
     pub(super) async fn done(self) {
         let withdrawn = off_thread("publishing", move || {
-            // Another one may have been staged meanwhile.
+            // Another top model may have been staged meanwhile.
             match self.staging.staged().map_err(unreadable)? {
-                Some(staged) if staged == self.staged => self.staging.withdraw().map(drop).map_err(unreadable),
+                Some(staged) if staged == self.staged => {
+                    self.staging.withdraw().map(drop).map_err(unreadable)
+                }
                 _ => Ok(()),
             }
         })
@@ -146,5 +181,7 @@ impl StagedTop {
 
 fn unreadable(error: impl std::fmt::Display) -> Refusal {
     tracing::error!(%error, "the staged top model cannot be published");
-    Refusal::internal("the top model staged at the coordinator cannot be read or written; its log says why")
+    Refusal::internal(
+        "the top model staged at the coordinator cannot be read or written; its log says why",
+    )
 }

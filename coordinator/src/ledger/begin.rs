@@ -1,8 +1,9 @@
-//! Opening a ledger: it is begun if there never was one, and otherwise it must be the one that this coordinator used last.
+//! Opening a ledger: it is begun if there never was one, and otherwise it must be the one that this
+//! coordinator used last.
 //!
-//! The state directory knows the ledger's id and its mark (`mark`). A ledger that is missing, empty, another one or an old copy
-//! has forgotten what was spent and which shares are bound: the coordinator does not start on it unless the operator says
-//! so, which the ledger records.
+//! The state directory knows the ledger's id and its mark (`mark`). A ledger that is missing,
+//! empty, another one or an old copy has forgotten what was spent and which shares are bound: the
+//! coordinator does not start on it unless the operator says so, which the ledger records.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,15 +22,17 @@ use super::signer::Signer;
 use super::{erased, models};
 use crate::share::ShareHashKind;
 
-/// Other rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, the id of the ledger it was begun in
-/// place of.
+/// Other rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, and
+/// the id of the ledger that it replaces.
 const FINGERPRINT: &str = "secret_fingerprint";
 pub(super) const ID: &str = "ledger_id";
 pub(super) const MARK: &str = "mark";
 const REPLACES: &str = "replaces";
-/// How logit shares are hashed. Ledgers of earlier versions have no such row: theirs are HMAC-SHA256.
+/// The row that names the hash of logit shares. Ledgers of earlier versions have no such row:
+/// theirs is HMAC-SHA256.
 const SHARE_HASH: &str = "share_hash";
-/// What coordinators that share the ledger have in common, and how often the registry has changed.
+/// The rows with the terms that coordinators sharing the ledger have in common, and with the number
+/// of changes of the registry.
 pub(super) const TERMS: &str = "terms";
 pub(crate) const REGISTRY: &str = "registry";
 
@@ -39,17 +42,17 @@ pub(super) struct Begun {
     pub(super) marker: Marker,
     /// SQLite's lock file.
     pub(super) lock: Option<File>,
-    /// How logit shares are hashed.
+    /// The kind of hash of logit shares.
     pub(super) share_hash: ShareHashKind,
-    /// The chain of releases.
     pub(super) chain: Chain,
 }
 
-/// The fingerprint of the noise secret that the ledger was begun with; `None` if none was begun. Makes nothing.
+/// Returns the fingerprint of the noise secret that the ledger was begun with; `None` if none was
+/// begun. Creates nothing.
 ///
 /// # Errors
-/// [`LedgerError::Lost`] and its like where the state directory knows a ledger that is not there; otherwise as
-/// [`Ledger::open`](super::Ledger::open).
+/// [`LedgerError::Lost`] and its like where the state directory knows a ledger that is not there;
+/// otherwise as [`Ledger::open`](super::Ledger::open).
 pub async fn secret_fingerprint(config: &LedgerConfig) -> Result<Option<String>, LedgerError> {
     let place = Place::parse(&config.url)?;
     if !config.begin_new
@@ -110,10 +113,13 @@ pub(super) async fn begin(
             Some(id) => id,
             None => new_id(&mut connection).await?,
         },
-        // It is the ledger of coordinators that serve: under another id they would take it for another one.
+        // Coordinators in service use this ledger: under another id they would take it for another
+        // one.
         (Err(LedgerError::Another { ledger, known }), true) if config.shared => {
             tracing::warn!(%ledger, %known, "the ledger is joined in place of the one known here, as the operator asked");
-            let event = format!("joined, as the operator asked, by a coordinator that knew ledger {known} before");
+            let event = format!(
+                "joined, as the operator asked, by a coordinator that knew ledger {known} before"
+            );
             record_event(&mut connection, SystemTime::now(), &event).await?;
             ledger
         }
@@ -121,7 +127,12 @@ pub(super) async fn begin(
             tracing::warn!(reason = %why, "the ledger is begun anew, as the operator asked");
             let replaced = why.known().unwrap_or_default().to_owned();
             connection.set_meta(REPLACES, &replaced).await?;
-            record_event(&mut connection, SystemTime::now(), &format!("begun anew by the operator: {why}")).await?;
+            record_event(
+                &mut connection,
+                SystemTime::now(),
+                &format!("begun anew by the operator: {why}"),
+            )
+            .await?;
             new_id(&mut connection).await?
         }
         (Ok(()), true) => return Err(LedgerError::NothingToBegin),
@@ -150,7 +161,8 @@ pub(super) async fn begin(
     if config.shared {
         agree(&mut connection, config).await?;
     }
-    let budgets = serde_json::to_string(&config.budgets).map_err(|e| LedgerError::Storage(e.to_string()))?;
+    let budgets =
+        serde_json::to_string(&config.budgets).map_err(|e| LedgerError::Storage(e.to_string()))?;
     connection.set_meta(super::read::BUDGETS, &budgets).await?;
     models::name_old_ones(&mut connection, config.derive.as_ref()).await?;
     let mark = read_mark(&mut connection).await?;
@@ -161,7 +173,8 @@ pub(super) async fn begin(
     Ok(Begun { connection, marker, lock, share_hash, chain })
 }
 
-/// Whether the ledger is the one that the state directory knows; the inner error says why it is not.
+/// Checks that the ledger is the one that the state directory knows; the inner error says why it is
+/// not.
 async fn recognise(
     connection: &mut Connection,
     known: Result<Option<Known>, LedgerError>,
@@ -172,12 +185,18 @@ async fn recognise(
         Err(damaged) => return Ok(Err(damaged)),
     };
     let (ledger, mark) = (known.ledger.clone(), known.mark);
-    let Some(id) = connection.meta(ID).await? else { return Ok(Err(LedgerError::Lost { ledger, mark })) };
+    let Some(id) = connection.meta(ID).await? else {
+        return Ok(Err(LedgerError::Lost { ledger, mark }));
+    };
     if id != known.ledger {
-        // The coordinator was stopped between beginning this one and noting so.
+        // The coordinator was stopped between beginning this ledger and noting so.
         let replaces = connection.meta(REPLACES).await?;
         let begun_in_its_place = replaces.as_ref() == Some(&known.ledger);
-        return Ok(if begun_in_its_place { Ok(()) } else { Err(LedgerError::Another { ledger: id, known: ledger }) });
+        return Ok(if begun_in_its_place {
+            Ok(())
+        } else {
+            Err(LedgerError::Another { ledger: id, known: ledger })
+        });
     }
     let found = read_mark(connection).await?;
     if found < mark {
@@ -186,7 +205,7 @@ async fn recognise(
     if !known.head.is_there(connection).await? {
         return Ok(Err(LedgerError::Rewritten { link: known.head.number }));
     }
-    // A commit that counts is of a party.
+    // Every counted commit belongs to a party, so a ledger with a mark has one.
     let parties = connection.row::<(i64,)>("SELECT count(*) FROM parties", &[]).await?;
     Ok(match parties {
         Some((0,)) if mark > 0 => Err(LedgerError::Lost { ledger, mark }),
@@ -194,8 +213,8 @@ async fn recognise(
     })
 }
 
-/// Checks, after the connection was lost, that the ledger is still this one, and gives its mark. Never begins one: if the file
-/// is gone, so are the budgets.
+/// Checks, after the connection was lost, that the ledger is still this one; returns its mark.
+/// Never begins one: if the file is gone, so are the budgets.
 pub(super) async fn resume(
     place: &Place,
     marker: &Marker,
@@ -227,7 +246,8 @@ pub(super) async fn resume(
     }
 }
 
-/// Notes the terms of the first coordinator that shares the ledger; of a further one they must be the same. Inside of a transaction.
+/// Notes the terms of the first coordinator that shares the ledger; those of a further one must be
+/// the same. Runs inside a transaction.
 async fn agree(connection: &mut Connection, config: &LedgerConfig) -> Result<(), LedgerError> {
     let ours = written(&config.terms())?;
     if connection.others().await? > 0 {
@@ -235,15 +255,21 @@ async fn agree(connection: &mut Connection, config: &LedgerConfig) -> Result<(),
     } else {
         connection.set_meta(TERMS, &ours).await?;
     }
-    // Before the transaction ends: whoever begins next finds both the terms and us.
+    // Before the transaction ends: whoever begins next finds both the terms and this coordinator.
     connection.agreed().await
 }
 
-/// Those that have just stopped are counted for a moment longer: where the terms differ, it is worth asking again.
-async fn wait_for_terms(connection: &mut Connection, config: &LedgerConfig) -> Result<(), LedgerError> {
+/// Waits until the terms agree or no other coordinator is left: one that has just stopped is
+/// counted for a moment longer.
+async fn wait_for_terms(
+    connection: &mut Connection,
+    config: &LedgerConfig,
+) -> Result<(), LedgerError> {
     let ours = written(&config.terms())?;
     for _ in 0..LOCK_TRIES {
-        if connection.meta(TERMS).await?.is_none_or(|theirs| theirs == ours) || connection.others().await? == 0 {
+        if connection.meta(TERMS).await?.is_none_or(|theirs| theirs == ours)
+            || connection.others().await? == 0
+        {
             break;
         }
         tokio::time::sleep(LOCK_PAUSE).await;
@@ -251,21 +277,27 @@ async fn wait_for_terms(connection: &mut Connection, config: &LedgerConfig) -> R
     Ok(())
 }
 
-/// Terms as the ledger has them.
+/// Returns the terms as text, as the ledger has them.
 pub(super) fn written(terms: &BTreeMap<String, String>) -> Result<String, LedgerError> {
     serde_json::to_string(terms).map_err(|e| LedgerError::Storage(e.to_string()))
 }
 
-/// Whether the terms in force are ours; the error names what differs.
+/// Checks that the terms in force are ours; the error names what differs.
 pub(super) fn check_terms(theirs: &str, ours: &str) -> Result<(), LedgerError> {
     if theirs == ours {
         return Ok(());
     }
-    let read = |text: &str| serde_json::from_str::<BTreeMap<String, String>>(text).unwrap_or_default();
+    let read =
+        |text: &str| serde_json::from_str::<BTreeMap<String, String>>(text).unwrap_or_default();
     let (theirs, ours) = (read(theirs), read(ours));
-    let word = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_else(|| "not set".into());
+    let word = |of: &BTreeMap<String, String>, name: &str| {
+        of.get(name).cloned().unwrap_or_else(|| "not set".into())
+    };
     let mut names = ours.keys().chain(theirs.keys());
-    let name = names.find(|name| ours.get(*name) != theirs.get(*name)).cloned().unwrap_or_else(|| TERMS.into());
+    let name = names
+        .find(|name| ours.get(*name) != theirs.get(*name))
+        .cloned()
+        .unwrap_or_else(|| TERMS.into());
     Err(LedgerError::Terms { ours: word(&ours, &name), theirs: word(&theirs, &name), name })
 }
 
@@ -280,7 +312,9 @@ async fn new_id(connection: &mut Connection) -> Result<String, LedgerError> {
 async fn share_hash(connection: &mut Connection) -> Result<ShareHashKind, LedgerError> {
     let name = connection.meta(SHARE_HASH).await?.unwrap_or_default();
     ShareHashKind::of_name(&name).ok_or_else(|| {
-        LedgerError::Storage(format!("the ledger hashes logit shares by {name:?}, which this version does not know"))
+        LedgerError::Storage(format!(
+            "the ledger hashes logit shares by {name:?}, which this version does not know"
+        ))
     })
 }
 
@@ -289,7 +323,10 @@ async fn read_mark(connection: &mut Connection) -> Result<u64, LedgerError> {
     Ok(mark.and_then(|m| m.parse().ok()).unwrap_or_default())
 }
 
-async fn check_fingerprint(connection: &mut Connection, fingerprint: &str) -> Result<(), LedgerError> {
+async fn check_fingerprint(
+    connection: &mut Connection,
+    fingerprint: &str,
+) -> Result<(), LedgerError> {
     match connection.meta(FINGERPRINT).await? {
         Some(found) if found == fingerprint => Ok(()),
         Some(ledger) => Err(LedgerError::Fingerprint { ledger, server: fingerprint.to_owned() }),

@@ -1,30 +1,34 @@
-//! What one active party may ask, with defaults that an honest service stays within and a careless or hostile one does not
-//! pass.
+//! The budgets of one active party. An honest service stays within the defaults; a careless or
+//! hostile one does not get past them.
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What one active party may ask; `None` is unlimited, which a config says as `"unlimited"`.
+/// The budgets of one active party; `None` is unlimited, which a config says as `"unlimited"`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Budgets {
-    /// Distinct records, ever. A request that would pass it is refused as a whole and costs nothing. It bounds the ledger's size
-    /// too, at some 200 bytes for each record, model and policy: unknown ids cost a record.
+    /// Most distinct records, ever. A request that would pass it is refused as a whole and costs
+    /// nothing. It bounds the ledger's size too, at some 200 bytes for each record, model and
+    /// policy: unknown ids cost a record.
     #[serde(deserialize_with = "limit")]
     pub records: Option<u64>,
-    /// Queries of one record that are granted, across models and policies. The rows beyond it are refused.
+    /// Most queries of one record that are granted, across models and policies. The rows beyond it
+    /// are refused.
     #[serde(deserialize_with = "limit")]
     pub queries_per_record: Option<u64>,
-    /// Models under which one record is answered: distinct parameters of the passive parties, not versions. Rows under a further
-    /// one are refused unless the operator has approved it.
+    /// Most models under which one record is answered: distinct parameters of the passive parties,
+    /// not versions. Rows under a further one are refused unless the operator has approved it.
     #[serde(deserialize_with = "limit")]
     pub models_per_record: Option<u64>,
-    /// Bits that may be told of one record, over all models and policies
-    /// ([`leakage`](vfl_shared::policy::Policy::leakage)), above 0. Rows of an answer that would tell more are refused. An answer
-    /// of before, under the same passive parameters and the same policy, tells nothing new.
+    /// Most bits that may be told of one record, over all models and policies
+    /// ([`leakage`](vfl_shared::policy::Policy::leakage)), above 0. Rows of an answer that would
+    /// tell more are refused. Repeating an answer under the same passive parameters and the same
+    /// policy tells nothing new.
     #[serde(deserialize_with = "bits")]
     pub bits_per_record: Option<f64>,
-    /// Rows in a minute, and at once. A request that comes too early is refused as a whole and costs nothing.
+    /// Most rows in a minute, and at once. A request that comes too early is refused as a whole and
+    /// costs nothing.
     #[serde(deserialize_with = "limit")]
     pub rows_per_minute: Option<u64>,
 }
@@ -41,10 +45,11 @@ impl Budgets {
 }
 
 impl Default for Budgets {
-    /// A million records: with two models of each, the ledger stays below half a gigabyte. Ten queries of a record: a bound share
-    /// and keyed noise answer them alike, so more than a few are a defect or an attack. Two models: the one in service and
-    /// its successor. Bits are not limited: the default policy has no finite bound. 600 000 rows a minute: a nightly run of as many goes through at once, a longer one at 10 000 rows a
-    /// second.
+    /// Returns the defaults. A million records: with two models of each, the ledger stays below
+    /// half a gigabyte. Ten queries of a record: a bound share and keyed noise answer them alike,
+    /// so more than a few are a defect or an attack. Two models: the one in service and its
+    /// successor. Bits are not limited: the default policy has no finite bound. 600 000 rows a
+    /// minute: a nightly run of as many goes through at once, a longer one at 10 000 rows a second.
     fn default() -> Self {
         Self {
             records: Some(1_000_000),
@@ -56,7 +61,8 @@ impl Default for Budgets {
     }
 }
 
-/// A whole number, or `"unlimited"`. Ledgers keep the budgets in JSON, where unlimited is null.
+/// Reads a whole number, or `"unlimited"`. Ledgers keep the budgets in JSON, where unlimited is
+/// null.
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     struct Limit;
 
@@ -72,7 +78,9 @@ fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::E
         }
 
         fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
-            u64::try_from(value).map(Some).map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(value), &self))
+            u64::try_from(value)
+                .map(Some)
+                .map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(value), &self))
         }
 
         fn visit_str<E: Error>(self, value: &str) -> Result<Self::Value, E> {
@@ -90,7 +98,7 @@ fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::E
     deserializer.deserialize_any(Limit)
 }
 
-/// A finite number above 0, or `"unlimited"`.
+/// Reads a finite number above 0, or `"unlimited"`.
 fn bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -116,8 +124,13 @@ mod tests {
         let read = |text: &str| toml::from_str::<Budgets>(text);
         assert_eq!(read("").unwrap(), Budgets::default());
         let some = read("records = \"unlimited\"\nqueries_per_record = 400").unwrap();
-        assert_eq!(some, Budgets { records: None, queries_per_record: Some(400), ..Budgets::default() });
-        for bad in ["records = -1", "records = \"none\"", "records = 1.5", "records = true", "record = 1"] {
+        assert_eq!(
+            some,
+            Budgets { records: None, queries_per_record: Some(400), ..Budgets::default() }
+        );
+        for bad in
+            ["records = -1", "records = \"none\"", "records = 1.5", "records = true", "record = 1"]
+        {
             assert!(read(bad).is_err(), "{bad}");
         }
         for (text, bits) in [("6", Some(6.0)), ("2.5", Some(2.5)), ("\"unlimited\"", None)] {
@@ -125,7 +138,10 @@ mod tests {
         }
         for bad in ["0", "-1.0", "nan", "inf", "\"none\"", "true", "[]"] {
             let error = read(&format!("bits_per_record = {bad}")).unwrap_err().to_string();
-            assert!(error.contains("bits_per_record") && error.contains("above 0"), "{bad}: {error}");
+            assert!(
+                error.contains("bits_per_record") && error.contains("above 0"),
+                "{bad}: {error}"
+            );
         }
         let some = Budgets { bits_per_record: Some(0.1 + 0.2), ..Budgets::default() };
         for budgets in [Budgets::default(), Budgets::UNLIMITED, some] {

@@ -1,15 +1,16 @@
 //! The chain of releases: a signed link for the commits of each second that changed what was spent.
 //!
-//! A link has what its commits added to the sums of the ledger and the hash of the link before it, and is signed by the coordinator
-//! that made it. Commits of all coordinators of a ledger come one after another, and so do their links: who signs a link signs
-//! everything before it, the links of the other coordinators among that. A writer of the database who is no coordinator can
-//! neither take a release out of the sums nor a link out of the chain without a trace (`verify`).
+//! A link has what its commits added to the sums of the ledger and the hash of the link before it,
+//! and is signed by the coordinator that made it. Commits of all coordinators of a ledger come one
+//! after another, and so do their links: signing a link signs everything before it, the links of
+//! the other coordinators included. A writer of the database who is not a coordinator can neither
+//! take a release out of the sums nor a link out of the chain without a trace (`verify`).
 //!
-//! The commits of one second are one link: its coordinator writes the last link anew for as long as the second lasts and nobody else
-//! has added one. So a chain grows by a link a second at most for each turn of a coordinator, and only the links before the last are
-//! fixed ([`Chain::fixed`]).
+//! The commits of one second are one link: its coordinator rewrites the last link for as long as
+//! the second lasts and nobody else has added one. So a chain grows by a link a second at most for
+//! each turn of a coordinator, and only the links before the last are fixed ([`Chain::fixed`]).
 //!
-//! Every [`WHOLE_EVERY`] links one has the sums themselves, so that older ones may be removed.
+//! Every [`WHOLE_EVERY`] links, one has the sums themselves, so that older ones may be removed.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -23,32 +24,30 @@ use super::journal;
 use super::names::Names;
 use super::signer::Signer;
 
-/// How many links a coordinator makes, or reads, until one has the sums themselves.
+/// Number of links that a coordinator makes, or reads, until one has the sums themselves.
 const WHOLE_EVERY: u64 = 1000;
 
-/// Of one party's rows under one model and policy.
+/// The counts of one party's rows under one model and policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Rows {
-    /// Asked.
+    /// Rows asked for.
     pub(super) queries: i64,
-    /// Refused.
     pub(super) refused: i64,
-    /// Granted, and kept in the counts of records: less where budgets were freed.
+    /// Rows granted, and kept in the counts of records: fewer where budgets were freed.
     pub(super) granted: i64,
 }
 
-/// Party, model, policy.
+/// The names of party, model and policy.
 pub(super) type Under = (String, String, String);
 /// A row of [`Sums`] in JSON.
 type Flat = (String, String, String, i64, i64, i64);
 
-/// What was spent, or what is added to it.
+/// The sums of what was spent, or an addition to them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sums {
     /// Distinct records, by party.
     pub(super) records: BTreeMap<String, i64>,
-    /// Rows.
     #[serde(with = "flat")]
     pub(super) rows: BTreeMap<Under, Rows>,
 }
@@ -56,13 +55,19 @@ pub(super) struct Sums {
 mod flat {
     use super::{BTreeMap, Deserialize, Flat, Rows, Serialize, Under};
 
-    pub(super) fn serialize<S: serde::Serializer>(rows: &BTreeMap<Under, Rows>, to: S) -> Result<S::Ok, S::Error> {
-        let flat =
-            rows.iter().map(|((party, model, policy), r)| (party, model, policy, r.queries, r.refused, r.granted));
+    pub(super) fn serialize<S: serde::Serializer>(
+        rows: &BTreeMap<Under, Rows>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let flat = rows.iter().map(|((party, model, policy), r)| {
+            (party, model, policy, r.queries, r.refused, r.granted)
+        });
         flat.collect::<Vec<_>>().serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<Under, Rows>, D::Error> {
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<Under, Rows>, D::Error> {
         let flat = Vec::<Flat>::deserialize(from)?;
         let row = |(party, model, policy, queries, refused, granted)| {
             ((party, model, policy), Rows { queries, refused, granted })
@@ -72,7 +77,7 @@ mod flat {
 }
 
 impl Sums {
-    /// Adds up. Sums that nobody could have reached stay at the ends of the numbers.
+    /// Adds other sums. Sums that nobody could have reached stay at the ends of the integers.
     pub(super) fn add(&mut self, other: &Self) {
         for (party, records) in &other.records {
             let sum = self.records.entry(party.clone()).or_default();
@@ -86,23 +91,26 @@ impl Sums {
         }
     }
 
-    /// Without what is zero: sums compare by what they count.
+    /// Removes zeros, so that sums compare by what they count.
     pub(super) fn compact(mut self) -> Self {
         self.records.retain(|_, records| *records != 0);
         self.rows.retain(|_, rows| *rows != Rows::default());
         self
     }
 
-    /// The sums of the tables.
+    /// Reads the sums from the tables.
     pub(super) async fn read(connection: &mut Connection) -> Result<Self, LedgerError> {
         let mut sums = Self::default();
-        let parties = connection.rows::<(String, i64)>("SELECT name, records FROM parties", &[]).await?;
+        let parties =
+            connection.rows::<(String, i64)>("SELECT name, records FROM parties", &[]).await?;
         sums.records.extend(parties);
         let totals = "SELECT parties.name, models.name, policies.name, totals.queries, totals.refused FROM totals \
             JOIN parties ON parties.id = totals.party JOIN models ON models.id = totals.model \
             JOIN policies ON policies.id = totals.policy";
         type Total = (String, String, String, i64, i64);
-        for (party, model, policy, queries, refused) in connection.rows::<Total>(totals, &[]).await? {
+        for (party, model, policy, queries, refused) in
+            connection.rows::<Total>(totals, &[]).await?
+        {
             let rows = sums.rows.entry((party, model, policy)).or_default();
             (rows.queries, rows.refused) = (queries, refused);
         }
@@ -126,24 +134,25 @@ impl Sums {
     }
 }
 
-/// What a link says.
+/// The content of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Content {
-    /// The hash of the link before; empty in the first.
+    /// The hash of the link before; empty in the first link.
     pub(super) previous: String,
     /// The ledger's id.
     pub(super) ledger: String,
-    /// Commits that changed what was spent, so far. A link that has more than the link before is of such commits.
+    /// Number of commits so far that changed what was spent. A link that has more than the link
+    /// before is of such commits.
     pub(super) mark: u64,
-    /// What else happened, in words: a coordinator opened the ledger, an operator freed budgets.
+    /// Another event, in words: a coordinator opened the ledger, an operator freed budgets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) what: Option<String>,
-    /// What was added to the sums; in a link with the sums themselves, these.
+    /// The additions to the sums; in a link with the sums themselves, these.
     pub(super) sums: Sums,
 }
 
-/// A row of the table.
+/// A link, as a row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) number: i64,
@@ -156,8 +165,12 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The links after a number, at most so many, in order.
-    pub(super) async fn after(connection: &mut Connection, number: i64, most: i64) -> Result<Vec<Self>, LedgerError> {
+    /// Reads the links after a number, in order, at most `most`.
+    pub(super) async fn after(
+        connection: &mut Connection,
+        number: i64,
+        most: i64,
+    ) -> Result<Vec<Self>, LedgerError> {
         let sql = "SELECT number, at, author, content, hash, signature, whole FROM chain WHERE number > $1 \
             ORDER BY number LIMIT $2";
         type Row = (i64, i64, String, String, String, String, i64);
@@ -174,17 +187,21 @@ impl Link {
         Ok(rows.into_iter().map(link).collect())
     }
 
-    /// What the hash of a link is of.
+    /// Computes the hash of the link.
     pub(super) fn hash(&self) -> String {
-        let mut hasher = blake3::Hasher::new_derive_key("cloison 2026-11-25 link of a ledger's chain");
-        hasher.update(&self.number.to_le_bytes()).update(&self.at.to_le_bytes()).update(&[u8::from(self.whole)]);
+        let mut hasher =
+            blake3::Hasher::new_derive_key("cloison 2026-11-25 link of a ledger's chain");
+        hasher
+            .update(&self.number.to_le_bytes())
+            .update(&self.at.to_le_bytes())
+            .update(&[u8::from(self.whole)]);
         for text in [&self.author, &self.content] {
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
         hasher.finalize().to_hex().to_string()
     }
 
-    /// What it says, if it is what its hash is of.
+    /// Returns the content, if the hash is that of the link.
     pub(super) fn read(&self) -> Option<Content> {
         (self.hash == self.hash()).then(|| serde_json::from_str(&self.content).ok()).flatten()
     }
@@ -193,49 +210,53 @@ impl Link {
         let sql = "INSERT INTO chain (number, at, author, content, hash, signature, whole) \
             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (number) DO UPDATE SET \
             content = excluded.content, hash = excluded.hash, signature = excluded.signature";
-        let texts = [&self.author, &self.content, &self.hash, &self.signature].map(|t| Arg::Text(t));
+        let texts =
+            [&self.author, &self.content, &self.hash, &self.signature].map(|t| Arg::Text(t));
         let [author, content, hash, signature] = texts;
         let whole = Arg::Int(i64::from(self.whole));
-        let args = [Arg::Int(self.number), Arg::Int(self.at), author, content, hash, signature, whole];
+        let args =
+            [Arg::Int(self.number), Arg::Int(self.at), author, content, hash, signature, whole];
         connection.execute(sql, &args).await.map(drop)
     }
 }
 
-/// A link, to be found again.
+/// The number and hash of a link, to find it again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Head {
-    /// Its number; 0: there is none.
+    /// The link's number; 0 if there is none.
     pub(super) number: i64,
-    /// Its hash.
     pub(super) hash: String,
 }
 
 impl Head {
-    /// Whether it is in the chain still, or was removed with older ones.
+    /// Returns `true` if the link is still in the chain, or was removed with older ones.
     pub(super) async fn is_there(&self, connection: &mut Connection) -> Result<bool, LedgerError> {
         if self.number == 0 {
             return Ok(true);
         }
         let sql = "SELECT coalesce((SELECT hash FROM chain WHERE number = $1), ''), \
             coalesce((SELECT min(number) FROM chain), 0)";
-        let (hash, first) = connection.row::<(String, i64)>(sql, &[Arg::Int(self.number)]).await?.unwrap_or_default();
+        let (hash, first) = connection
+            .row::<(String, i64)>(sql, &[Arg::Int(self.number)])
+            .await?
+            .unwrap_or_default();
         Ok(hash == self.hash || (hash.is_empty() && self.number < first))
     }
 }
 
-/// The chain as a coordinator that writes it knows it.
+/// The chain, as a coordinator that writes it knows it.
 pub(super) struct Chain {
     signer: Signer,
     ledger: String,
     mark: u64,
-    /// The link before the last; its number is 0 where there is none.
+    /// The link before the last; its number is 0 if there is none.
     before: Head,
-    /// The sums up to that.
+    /// The sums up to the link before the last.
     sums: Sums,
-    /// The last link, which its author may still write anew.
+    /// The last link, which its author may still rewrite.
     last: Option<Last>,
-    /// Links since the last one with the sums themselves.
+    /// Number of links since the last one with the sums themselves.
     since: u64,
 }
 
@@ -244,16 +265,19 @@ struct Last {
     head: Head,
     author: String,
     at: i64,
-    /// Whether it is of commits alone: then those of the same second go into it as well.
+    /// True if the link is of commits alone: those of the same second then join it.
     of_commits: bool,
-    /// What it adds, or the sums themselves.
+    /// The additions to the sums, or the sums themselves.
     sums: Sums,
     whole: bool,
 }
 
 impl Chain {
-    /// Reads the chain, inside of a transaction or before one.
-    pub(super) async fn read(connection: &mut Connection, signer: Signer) -> Result<Self, LedgerError> {
+    /// Reads the chain, inside a transaction or before one.
+    pub(super) async fn read(
+        connection: &mut Connection,
+        signer: Signer,
+    ) -> Result<Self, LedgerError> {
         let whole = "SELECT coalesce(max(number), 0) FROM chain WHERE whole = 1";
         let (from,) = connection.row::<(i64,)>(whole, &[]).await?.unwrap_or_default();
         let before = Head { number: (from - 1).max(0), hash: String::new() };
@@ -263,7 +287,8 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Begins the chain with what the tables hold, or notes that its coordinator has opened it. Inside of a transaction.
+    /// Begins the chain with what the tables hold, or notes that its coordinator has opened it.
+    /// Runs inside a transaction.
     pub(super) async fn open(
         connection: &mut Connection,
         signer: Signer,
@@ -285,12 +310,13 @@ impl Chain {
         Ok(chain)
     }
 
-    /// The last link that nobody may write anew.
+    /// Returns the last link that nobody may rewrite.
     pub(super) fn fixed(&self) -> &Head {
         &self.before
     }
 
-    /// Reads what has changed: the links of others, and the last one, which may have been written anew.
+    /// Reads what has changed: the links of others, and the last one, which may have been
+    /// rewritten.
     pub(super) async fn follow(&mut self, connection: &mut Connection) -> Result<(), LedgerError> {
         const PAGE: i64 = 1000;
         loop {
@@ -300,7 +326,7 @@ impl Chain {
             }
             let full = links.len() as i64 == PAGE;
             for (position, link) in links.into_iter().enumerate() {
-                // The first is the last one that was read before, perhaps written anew.
+                // The first is the last link that was read before, perhaps rewritten.
                 if position == 0 && self.last.take().is_some() {
                     self.since = self.since.saturating_sub(1);
                 }
@@ -312,12 +338,12 @@ impl Chain {
         }
     }
 
-    /// Goes on to the next link.
+    /// Advances to the next link.
     fn take(&mut self, link: Link) -> Result<(), LedgerError> {
         let broken = LedgerError::Chain { link: link.number };
         let Some(content) = link.read() else { return Err(broken) };
         self.seal();
-        // Of the link before the first one that is read, the hash is not known.
+        // The hash of the link before the first one that is read is not known.
         let follows = self.before.hash.is_empty() || content.previous == self.before.hash;
         if link.number != self.before.number + 1 || !follows {
             return Err(broken);
@@ -329,14 +355,14 @@ impl Chain {
         Ok(())
     }
 
-    /// Makes a link, of which `sums` were read or written, the last one.
+    /// Makes a link the last one, with the `sums` that were read or written.
     fn end_with(&mut self, link: Link, of_commits: bool, sums: Sums) {
         let Link { number, hash, author, at, whole, .. } = link;
         self.since = if whole { 0 } else { self.since + 1 };
         self.last = Some(Last { head: Head { number, hash }, author, at, of_commits, sums, whole });
     }
 
-    /// Counts the last link among those that are fixed.
+    /// Moves the last link to the fixed ones, and its sums with it.
     fn seal(&mut self) {
         let Some(last) = self.last.take() else { return };
         match last.whole {
@@ -346,8 +372,8 @@ impl Chain {
         self.before = last.head;
     }
 
-    /// Adds a commit to the last link, if that is of this coordinator and second, or makes a link of it; and at times one with the sums
-    /// themselves. Inside of the transaction.
+    /// Adds a commit to the last link, if that is of this coordinator and second, or makes a link
+    /// of it; at times also makes one with the sums themselves. Runs inside the transaction.
     pub(super) async fn commit(
         &mut self,
         connection: &mut Connection,
@@ -356,7 +382,8 @@ impl Chain {
         mut added: Sums,
     ) -> Result<(), LedgerError> {
         self.mark = mark;
-        let ours = |last: &Last| last.of_commits && last.author == self.signer.public() && last.at == at;
+        let ours =
+            |last: &Last| last.of_commits && last.author == self.signer.public() && last.at == at;
         if self.last.as_ref().is_some_and(ours) {
             if let Some(last) = self.last.take() {
                 added.add(&last.sums);
@@ -393,16 +420,25 @@ impl Chain {
     }
 }
 
-fn link_of(number: i64, at: i64, content: &Content, whole: bool, by: Option<&Signer>) -> Result<Link, LedgerError> {
-    let content = serde_json::to_string(content).map_err(|e| LedgerError::Storage(e.to_string()))?;
+fn link_of(
+    number: i64,
+    at: i64,
+    content: &Content,
+    whole: bool,
+    by: Option<&Signer>,
+) -> Result<Link, LedgerError> {
+    let content =
+        serde_json::to_string(content).map_err(|e| LedgerError::Storage(e.to_string()))?;
     let author = by.map(|signer| signer.public().to_owned()).unwrap_or_default();
-    let mut link = Link { number, at, author, content, hash: String::new(), signature: String::new(), whole };
+    let mut link =
+        Link { number, at, author, content, hash: String::new(), signature: String::new(), whole };
     link.hash = link.hash();
     link.signature = by.map(|signer| signer.sign(&link.hash)).unwrap_or_default();
     Ok(link)
 }
 
-/// Adds a link for what an operator does to the sums without a coordinator's key: it is not signed. Inside of a transaction.
+/// Adds an unsigned link for what an operator does to the sums without a coordinator's key. Runs
+/// inside a transaction.
 pub(super) async fn note(
     connection: &mut Connection,
     at: SystemTime,
@@ -419,7 +455,8 @@ pub(super) async fn note(
     link_of(number + 1, seconds(at), &content, false, None)?.write(connection).await
 }
 
-/// Removes links from before a time, up to the last of these with the sums themselves, which stays. Gives how many.
+/// Removes links from before a time, up to the last such link with the sums themselves, which
+/// stays. Returns how many.
 pub(super) async fn shorten(connection: &mut Connection, before: i64) -> Result<u64, LedgerError> {
     let sql = "DELETE FROM chain WHERE number < (SELECT max(number) FROM chain WHERE whole = 1 AND at < $1)";
     connection.execute(sql, &[Arg::Int(before)]).await

@@ -1,4 +1,4 @@
-//! What granted rows add to the table `uses`, in groups that one statement writes.
+//! The additions of granted rows to the table `uses`, in groups that one statement writes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use vfl_shared::hex;
 
 use super::decide::PartyState;
 
-/// What is added to one row of `uses`.
+/// The addition to one row of `uses`.
 #[derive(Clone, Copy)]
 pub(super) struct Touch {
     pub(super) queries: i64,
@@ -17,12 +17,12 @@ pub(super) struct Touch {
 }
 
 impl Touch {
-    /// One row, at a time in Unix seconds.
+    /// Returns the addition of one query, at a time in Unix seconds.
     pub(super) fn one(at: i64, bind: Option<[u8; 16]>) -> Self {
         Self { queries: 1, first_at: at, last_at: at, bind }
     }
 
-    /// Adds what came later.
+    /// Adds another addition to the same row.
     pub(super) fn add(&mut self, other: &Self) {
         self.queries = self.queries.saturating_add(other.queries);
         self.first_at = self.first_at.min(other.first_at);
@@ -31,25 +31,23 @@ impl Touch {
     }
 }
 
-/// Rows of `uses` that change in the same way, and are written by one statement.
+/// A class of rows of `uses` that change in the same way, and are written by one statement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class {
-    /// Key of the model.
     pub(super) model: i64,
-    /// Key of the policy.
     pub(super) policy: i64,
-    /// Queries added.
     pub(super) queries: i64,
-    /// The first of these queries, in Unix seconds.
+    /// The time of the first of these queries, in Unix seconds.
     pub(super) first_at: i64,
-    /// The last of them.
+    /// The time of the last of them.
     pub(super) last_at: i64,
-    /// Whether each carries the hash of a share that it binds.
+    /// True if each row carries the hash of a share that it binds.
     pub(super) binds: bool,
 }
 
-/// What a group changes for one party. Rows are in the order of their records, for the sake of the trees; those of a class that binds
-/// begin with the digits of the share's hash.
+/// Collects what a group changes for one party. Rows are in the order of their records, for the
+/// sake of the database's trees; those of a class that binds begin with the digits of the share's
+/// hash.
 pub(super) fn changes<'a>(state: &'a PartyState<'_>) -> BTreeMap<Class, Vec<Cow<'a, str>>> {
     let mut touches: BTreeMap<(&str, i64, i64), Touch> = BTreeMap::new();
     for granted in &state.granted {

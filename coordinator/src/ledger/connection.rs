@@ -1,7 +1,8 @@
-//! One connection to the ledger's database, whichever of the two engines it is.
+//! One connection to the ledger's database, of either engine.
 //!
-//! Statements are written once, in the SQL that both understand (`$1` for parameters, `CAST`, `ON CONFLICT`); the few that
-//! differ are pairs, see [`Connection::pick`]. Statements are never logged: their parameters hold record ids.
+//! Statements are written once, in the SQL that both understand (`$1` for parameters, `CAST`, `ON
+//! CONFLICT`); the few that differ are pairs, see [`Connection::pick`]. Statements are never
+//! logged: their parameters hold record ids.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -11,11 +12,15 @@ use std::time::Duration;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, FromRow, PgConnection, SqlSafeStr, SqliteConnection};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection as _, FromRow, PgConnection, SqlSafeStr,
+    SqliteConnection,
+};
 
 use super::LedgerError;
 
-/// The one set of migrations. Listed here and not by sqlx's macro, which would have its engines built a second time.
+/// The migrations that both engines have. Listed here and not by sqlx's macro, which would build
+/// its engines a second time.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let step = |version, name: &'static str, sql: &'static str| {
         Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
@@ -28,7 +33,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     ])
 });
 
-/// What SQLite has beside them. One set, as applied ones must all be known.
+/// SQLite's migrations: the common ones and its own. One set, as applied ones must all be known.
 static SQLITE_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let journal = include_str!("../../migrations/sqlite/0007_journal.sql").into_sql_str();
     let mut all: Vec<Migration> = MIGRATIONS.iter().cloned().collect();
@@ -36,7 +41,8 @@ static SQLITE_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     Migrator::with_migrations(all)
 });
 
-/// What PostgreSQL has beside them, for several coordinators on one ledger. One set, as applied ones must all be known.
+/// PostgreSQL's migrations: the common ones, and its own for several coordinators on one ledger.
+/// One set, as applied ones must all be known.
 static POSTGRES_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let step = |version, name: &'static str, sql: &'static str| {
         Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
@@ -49,34 +55,35 @@ static POSTGRES_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     Migrator::with_migrations(all)
 });
 
-/// How long SQLite waits for another process (a backup, an erasure) before it gives up.
+/// Longest wait of SQLite for another process (a backup, an erasure).
 const BUSY: Duration = Duration::from_secs(10);
-/// How often, and how far apart, PostgreSQL is asked for the lock.
+/// Number of attempts to take PostgreSQL's lock, and the pause between them.
 pub(super) const LOCK_TRIES: u32 = 20;
 pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(100);
-/// What a coordinator that shares its ledger asks of PostgreSQL: one that is frozen in the middle of a transaction, or whose machine
-/// is gone, must not hold the others up, and one that waits in vain must say so.
+/// Session settings in PostgreSQL of a coordinator that shares its ledger: one that is frozen in
+/// the middle of a transaction, or whose machine is gone, must not hold the others up, and one that
+/// waits in vain must say so.
 const SHARED_SESSION: &str = "SET idle_in_transaction_session_timeout = '15s'; SET lock_timeout = '20s'; \
     SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET tcp_user_timeout = '15s'";
-/// How long PostgreSQL may take to answer a coordinator that serves; longer than it waits for a lock. A server that fell silent with
-/// nothing unacknowledged would be waited for without end.
+/// Longest time for PostgreSQL to answer a coordinator that serves; longer than it waits for a
+/// lock. Without it, a server that fell silent with nothing unacknowledged would be waited for
+/// without end.
 const ANSWER: Duration = Duration::from_secs(25);
-/// How long a farewell may take.
+/// Longest time for closing a connection.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How long PostgreSQL may take to answer a connection.
+/// Longest time for PostgreSQL to answer a new connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// SQLite's page cache (at most 256 MiB, in KiB), and how many pages the log may hold before they are copied into the
-/// database (256 MiB). Record ids come in no order, so a commit writes about one page per row: with a quarter of these, known
-/// records went half as fast.
+/// SQLite's page cache (at most 256 MiB, in KiB), and the pages that the log may hold before they
+/// are copied into the database (256 MiB). Record ids come in no order, so a commit writes about
+/// one page per row: with a quarter of these, known records went half as fast.
 const CACHE_KIB: &str = "-262144";
 const CHECKPOINT_PAGES: &str = "65536";
 
-/// Where a ledger is.
+/// The location of a ledger.
 #[derive(Clone)]
 pub(crate) enum Place {
-    /// A file.
     Sqlite(PathBuf),
-    /// A server. The URL may hold a password: no `Debug`.
+    /// The options of a server. The URL may hold a password: no `Debug`.
     Postgres(Box<PgConnectOptions>),
 }
 
@@ -86,18 +93,21 @@ impl Place {
         if let Some(path) = url.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             if path.is_empty() || path.starts_with(":memory:") || path.contains('?') {
-                return Err(LedgerError::Url("a SQLite ledger is `sqlite:` and the path of a file, without options"));
+                return Err(LedgerError::Url(
+                    "a SQLite ledger is `sqlite:` and the path of a file, without options",
+                ));
             }
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            let options = vfl_postgres::options(url, "cloison ledger").map_err(|e| LedgerError::Url(e.0))?;
+            let options =
+                vfl_postgres::options(url, "cloison ledger").map_err(|e| LedgerError::Url(e.0))?;
             return Ok(Self::Postgres(Box::new(options)));
         }
         Err(LedgerError::Url("a ledger is `sqlite:PATH` or `postgres://…`"))
     }
 
-    /// Whether there may be a ledger: for a file, whether it is there and holds anything.
+    /// Returns `true` if there may be a ledger: a file must be there and hold something.
     pub(crate) fn may_hold_a_ledger(&self) -> bool {
         match self {
             Self::Sqlite(path) => std::fs::metadata(path).is_ok_and(|m| m.len() > 0),
@@ -105,7 +115,8 @@ impl Place {
         }
     }
 
-    /// Connects, and checks that a commit is on disk when it returns. A missing SQLite file is made if `create`.
+    /// Connects, and checks that a commit is on disk when it returns. Creates a missing SQLite file
+    /// if `create`.
     pub(crate) async fn connect(&self, create: bool) -> Result<Connection, LedgerError> {
         let mut connection = match self {
             Self::Sqlite(path) => {
@@ -120,10 +131,11 @@ impl Place {
                     .busy_timeout(BUSY)
                     .journal_mode(SqliteJournalMode::Wal)
                     .synchronous(SqliteSynchronous::Full)
-                    // Where fsync does not reach the platter (macOS) SQLite then asks for what does.
+                    // Where fsync does not reach the disk (macOS), SQLite then asks for a full one.
                     .pragma("fullfsync", "1")
                     .pragma("checkpoint_fullfsync", "1")
-                    // What is deleted is overwritten, not just unlinked: an id that is erased may stand in a page that the journal once had.
+                    // Deleted data is overwritten, not just unlinked: an erased id may stand in a
+                    // page that the journal once had.
                     .pragma("secure_delete", "ON")
                     .pragma("cache_size", CACHE_KIB)
                     .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
@@ -133,7 +145,10 @@ impl Place {
             }
             Self::Postgres(options) => {
                 let connecting = options.as_ref().clone().disable_statement_logging();
-                Connection::Postgres(answered(Some(CONNECT), connecting.connect()).await?, Some(CONNECT))
+                Connection::Postgres(
+                    answered(Some(CONNECT), connecting.connect()).await?,
+                    Some(CONNECT),
+                )
             }
         };
         connection.check_durable().await?;
@@ -144,14 +159,13 @@ impl Place {
 
 /// An open connection.
 pub(crate) enum Connection {
-    /// To a SQLite file.
     Sqlite(SqliteConnection),
-    /// To a PostgreSQL server, and how long it may take to answer. After an answer that did not come in time the connection is of no
-    /// use any more.
+    /// A connection to a PostgreSQL server, and how long that may take to answer. After an answer
+    /// that did not come in time the connection is of no use any more.
     Postgres(PgConnection, Option<Duration>),
 }
 
-/// What the database answers, if it does so in time.
+/// Waits for the database's answer, at most for `patience`.
 async fn answered<T>(
     patience: Option<Duration>,
     work: impl Future<Output = Result<T, sqlx::Error>>,
@@ -164,11 +178,11 @@ async fn answered<T>(
 /// A parameter of a statement.
 #[derive(Clone, Copy)]
 pub(crate) enum Arg<'a> {
-    /// BIGINT.
+    /// A value of SQL type BIGINT.
     Int(i64),
-    /// TEXT.
+    /// A value of SQL type TEXT.
     Text(&'a str),
-    /// BYTEA.
+    /// A value of SQL type BYTEA.
     Bytes(&'a [u8]),
 }
 
@@ -187,12 +201,12 @@ macro_rules! bound {
 }
 
 impl Connection {
-    /// Whether it is to a SQLite file, which one coordinator writes.
+    /// Returns `true` for a connection to a SQLite file, which one coordinator writes.
     pub(crate) fn is_embedded(&self) -> bool {
         matches!(self, Self::Sqlite(_))
     }
 
-    /// The text for this engine.
+    /// Returns the text for this engine.
     pub(crate) fn pick(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
         match self {
             Self::Sqlite(_) => sqlite,
@@ -200,15 +214,21 @@ impl Connection {
         }
     }
 
-    /// Runs a statement and gives the number of rows it changed.
-    pub(crate) async fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, LedgerError> {
+    /// Runs a statement and returns the number of rows it changed.
+    pub(crate) async fn execute(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<u64, LedgerError> {
         Ok(match self {
             Self::Sqlite(c) => bound!(sql, args).execute(c).await?.rows_affected(),
-            Self::Postgres(c, patience) => answered(*patience, bound!(sql, args).execute(c)).await?.rows_affected(),
+            Self::Postgres(c, patience) => {
+                answered(*patience, bound!(sql, args).execute(c)).await?.rows_affected()
+            }
         })
     }
 
-    /// Runs a statement made at run time out of checked parts, such as a quoted path.
+    /// Runs a statement that was built at run time from checked parts, such as a quoted path.
     pub(crate) async fn execute_text(&mut self, sql: String) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(c) => {
@@ -221,13 +241,22 @@ impl Connection {
         Ok(())
     }
 
-    /// Every row of a query.
-    pub(crate) async fn rows<T>(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Vec<T>, LedgerError>
+    /// Returns every row of a query.
+    pub(crate) async fn rows<T>(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<T>, LedgerError>
     where
         T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow>,
     {
         match self {
-            Self::Sqlite(c) => bound!(sql, args).fetch_all(c).await?.iter().map(|row| Ok(T::from_row(row)?)).collect(),
+            Self::Sqlite(c) => bound!(sql, args)
+                .fetch_all(c)
+                .await?
+                .iter()
+                .map(|row| Ok(T::from_row(row)?))
+                .collect(),
             Self::Postgres(c, patience) => {
                 let rows = answered(*patience, bound!(sql, args).fetch_all(c)).await?;
                 rows.iter().map(|row| Ok(T::from_row(row)?)).collect()
@@ -235,21 +264,27 @@ impl Connection {
         }
     }
 
-    /// The first row of a query.
-    pub(crate) async fn row<T>(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Option<T>, LedgerError>
+    /// Returns the first row of a query.
+    pub(crate) async fn row<T>(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<Option<T>, LedgerError>
     where
         T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow>,
     {
         Ok(self.rows(sql, args).await?.into_iter().next())
     }
 
-    /// Begins a transaction that no other writer of this ledger runs beside: SQLite has one writer anyway, in PostgreSQL a
-    /// lock that ends with the transaction keeps maintenance and the coordinator apart.
+    /// Begins a transaction that runs beside no other writer of this ledger. SQLite has one writer
+    /// anyway; in PostgreSQL a lock that ends with the transaction keeps maintenance and the
+    /// coordinator apart.
     pub(crate) async fn begin(&mut self) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(_) => self.execute("BEGIN IMMEDIATE", &[]).await.map(drop),
             Self::Postgres(..) => {
-                // Each statement sees what was committed before it: what comes after the lock sees all that was before it.
+                // Each statement sees what was committed before it, so those after the lock see all
+                // that was before it.
                 self.execute("BEGIN ISOLATION LEVEL READ COMMITTED", &[]).await?;
                 let lock = "SELECT pg_advisory_xact_lock(hashtext('cloison ledger write'), hashtext(current_schema()))";
                 self.execute(lock, &[]).await.map(drop)
@@ -271,7 +306,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether there are the tables of a ledger.
+    /// Returns `true` if the tables of a ledger are there.
     pub(crate) async fn is_ledger(&mut self) -> Result<bool, LedgerError> {
         let sql = self.pick(
             "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('meta', 'uses', 'erased')",
@@ -280,7 +315,7 @@ impl Connection {
         Ok(self.row::<(i64,)>(sql, &[]).await? == Some((3,)))
     }
 
-    /// Whether the migrations of this version have been applied.
+    /// Returns `true` if the migrations of this version have been applied.
     pub(crate) async fn is_current(&mut self) -> Result<bool, LedgerError> {
         let sql = self.pick(
             "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('approvals', 'events', 'chain', 'bits', 'journal')",
@@ -290,38 +325,43 @@ impl Connection {
         Ok(self.row::<(i64,)>(sql, &[]).await? == Some((5,)))
     }
 
-    /// A row of `meta`.
+    /// Reads a row of `meta`.
     pub(crate) async fn meta(&mut self, name: &str) -> Result<Option<String>, LedgerError> {
-        let row = self.row::<(String,)>("SELECT value FROM meta WHERE name = $1", &[Arg::Text(name)]).await?;
+        let row = self
+            .row::<(String,)>("SELECT value FROM meta WHERE name = $1", &[Arg::Text(name)])
+            .await?;
         Ok(row.map(|(value,)| value))
     }
 
     /// Sets a row of `meta`.
     pub(crate) async fn set_meta(&mut self, name: &str, value: &str) -> Result<(), LedgerError> {
-        let sql =
-            "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        let sql = "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
         self.execute(sql, &[Arg::Text(name), Arg::Text(value)]).await.map(drop)
     }
 
-    /// Takes the lock of those that may write: of one coordinator, or of all that share the ledger. SQLite's is a file lock, see
-    /// [`super::lock`]; PostgreSQL's lives as long as this connection.
+    /// Takes the lock of writers: for one coordinator alone, or among all that share the ledger.
+    /// SQLite's is a file lock, see [`super::lock`]; PostgreSQL's lives as long as this connection.
     pub(crate) async fn lock(&mut self, shared: bool) -> Result<(), LedgerError> {
         if let Self::Sqlite(_) = self {
             return Ok(());
         }
-        let alone = "SELECT pg_try_advisory_lock(hashtext('cloison ledger'), hashtext(current_schema()))";
+        let alone =
+            "SELECT pg_try_advisory_lock(hashtext('cloison ledger'), hashtext(current_schema()))";
         let among = "SELECT pg_try_advisory_lock_shared(hashtext('cloison ledger'), hashtext(current_schema()))";
         if shared {
             self.bound().await?;
         }
-        // The server lets go of it a moment after a coordinator that stopped has closed its connection.
+        // The server releases the lock of a stopped coordinator a moment after its connection is
+        // closed.
         for _ in 0..LOCK_TRIES {
-            if let Some((true,)) = self.row::<(bool,)>(if shared { among } else { alone }, &[]).await? {
+            if let Some((true,)) =
+                self.row::<(bool,)>(if shared { among } else { alone }, &[]).await?
+            {
                 return Ok(());
             }
             tokio::time::sleep(LOCK_PAUSE).await;
         }
-        // Who holds it: those that share it let this one in among them.
+        // Find out who holds the lock: coordinators that share it let this one in among them.
         match (shared, self.row::<(bool,)>(among, &[]).await?) {
             (true, _) => Err(LedgerError::NotShared),
             (false, Some((true,))) => Err(LedgerError::Shared),
@@ -329,7 +369,8 @@ impl Connection {
         }
     }
 
-    /// Bounds how long PostgreSQL is waited for, as whoever serves must do. Maintenance of a large ledger takes its time.
+    /// Bounds the wait for PostgreSQL's answers, as a coordinator that serves must. Maintenance of
+    /// a large ledger takes its time.
     pub(crate) fn impatient(&mut self) {
         self.wait_up_to(Some(ANSWER));
     }
@@ -340,7 +381,7 @@ impl Connection {
         }
     }
 
-    /// Bounds what a session in PostgreSQL may hold up, and for how long it waits.
+    /// Bounds how long a session in PostgreSQL may hold others up, and how long it waits.
     pub(crate) async fn bound(&mut self) -> Result<(), LedgerError> {
         self.impatient();
         match self {
@@ -349,13 +390,16 @@ impl Connection {
         }
     }
 
-    /// Counts this connection among those whose coordinators have agreed on the terms, as long as it lives.
+    /// Counts this connection, as long as it lives, among those whose coordinators have agreed on
+    /// the terms.
     pub(crate) async fn agreed(&mut self) -> Result<(), LedgerError> {
-        let sql = "SELECT pg_advisory_lock_shared(hashtext('cloison terms'), hashtext(current_schema()))";
+        let sql =
+            "SELECT pg_advisory_lock_shared(hashtext('cloison terms'), hashtext(current_schema()))";
         self.execute(sql, &[]).await.map(drop)
     }
 
-    /// How many other coordinators share the ledger now, and have agreed on its terms: one that only waits for its turn to begin has not.
+    /// Returns how many other coordinators share the ledger now and have agreed on its terms; one
+    /// that waits for its turn to begin has not.
     pub(crate) async fn others(&mut self) -> Result<u64, LedgerError> {
         let sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted \
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
@@ -368,23 +412,31 @@ impl Connection {
     async fn check_durable(&mut self) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(_) => {
-                let (synchronous,) = self.row::<(i64,)>("PRAGMA synchronous", &[]).await?.unwrap_or_default();
-                let (journal,) = self.row::<(String,)>("PRAGMA journal_mode", &[]).await?.unwrap_or_default();
+                let (synchronous,) =
+                    self.row::<(i64,)>("PRAGMA synchronous", &[]).await?.unwrap_or_default();
+                let (journal,) =
+                    self.row::<(String,)>("PRAGMA journal_mode", &[]).await?.unwrap_or_default();
                 if synchronous != 2 {
                     return Err(LedgerError::NotDurable(format!(
                         "SQLite's `synchronous` is {synchronous}, not 2 (FULL)"
                     )));
                 }
                 if !journal.eq_ignore_ascii_case("wal") {
-                    let why = "the file system may lack shared memory; put the ledger on a local disk";
-                    return Err(LedgerError::NotDurable(format!("SQLite's journal is `{journal}`, not `wal`: {why}")));
+                    let why =
+                        "the file system may lack shared memory; put the ledger on a local disk";
+                    return Err(LedgerError::NotDurable(format!(
+                        "SQLite's journal is `{journal}`, not `wal`: {why}"
+                    )));
                 }
             }
             Self::Postgres(..) => {
                 self.execute("SET synchronous_commit = on", &[]).await?;
                 for setting in ["synchronous_commit", "fsync", "full_page_writes"] {
                     let sql = "SELECT current_setting($1)";
-                    let (value,) = self.row::<(String,)>(sql, &[Arg::Text(setting)]).await?.unwrap_or_default();
+                    let (value,) = self
+                        .row::<(String,)>(sql, &[Arg::Text(setting)])
+                        .await?
+                        .unwrap_or_default();
                     if value != "on" {
                         return Err(LedgerError::NotDurable(format!(
                             "PostgreSQL's `{setting}` is `{value}`, not `on`"
@@ -396,7 +448,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the connection; a failure to say goodbye is none.
+    /// Closes the connection; a failure to do so is ignored.
     pub(crate) async fn close(self) {
         let _ = match self {
             Self::Sqlite(c) => c.close().await,
@@ -408,7 +460,7 @@ impl Connection {
     }
 }
 
-/// Opens a ledger that is there.
+/// Opens an existing ledger.
 pub(super) async fn existing(place: &Place) -> Result<Connection, LedgerError> {
     let mut connection = place.connect(false).await?;
     if !connection.is_ledger().await? {
@@ -422,19 +474,22 @@ pub(super) async fn existing(place: &Place) -> Result<Connection, LedgerError> {
     Ok(connection)
 }
 
-/// The migrations with SQLite's word for tables that are their own index.
+/// Returns the migrations with SQLite's keyword for tables that are their own index.
 fn clustered(migrations: &Migrator) -> Migrator {
     let rewritten = migrations.iter().map(|m| {
-        let sql = AssertSqlSafe(m.sql.as_str().replace("/* clustered */", "WITHOUT ROWID")).into_sql_str();
+        let sql = AssertSqlSafe(m.sql.as_str().replace("/* clustered */", "WITHOUT ROWID"))
+            .into_sql_str();
         Migration::new(m.version, m.description.clone(), m.migration_type, sql, m.no_tx)
     });
     Migrator::with_migrations(rewritten.collect())
 }
 
-/// Makes the file if there is none, for this user alone: the ledger says who was asked about. A file that is there is not
-/// even opened: closing it again would drop the locks that SQLite holds on it in this process.
+/// Creates the file if there is none, for this user alone: the ledger says who was asked about. An
+/// existing file is not even opened: closing it again would drop the locks that SQLite holds on it
+/// in this process.
 fn create_private(path: &Path) -> Result<(), LedgerError> {
-    let failed = |e: std::io::Error| LedgerError::Storage(format!("cannot make {}: {e}", path.display()));
+    let failed =
+        |e: std::io::Error| LedgerError::Storage(format!("cannot make {}: {e}", path.display()));
     let mut options = OpenOptions::new();
     options.create_new(true).write(true);
     match private(&mut options).open(path) {
@@ -444,7 +499,7 @@ fn create_private(path: &Path) -> Result<(), LedgerError> {
     }
 }
 
-/// For this user alone.
+/// Restricts a new file to this user.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     {
@@ -460,8 +515,10 @@ pub(crate) fn sync_directory(path: &Path) -> std::io::Result<()> {
     if cfg!(unix) { File::open(parent)?.sync_all() } else { Ok(()) }
 }
 
-/// A JSON array of texts: one parameter for any number of rows.
-pub(super) fn json<S: serde::Serialize>(texts: impl IntoIterator<Item = S>) -> Result<String, LedgerError> {
+/// Returns a JSON array of texts: one parameter for any number of rows.
+pub(super) fn json<S: serde::Serialize>(
+    texts: impl IntoIterator<Item = S>,
+) -> Result<String, LedgerError> {
     let texts: Vec<S> = texts.into_iter().collect();
     serde_json::to_string(&texts).map_err(|e| LedgerError::Storage(e.to_string()))
 }

@@ -1,7 +1,9 @@
-//! What a group of requests costs, and which of their rows are granted: pure, so that a test can run it against an oracle.
+//! The decision on a group of requests: its cost, and which of its rows are granted. Pure, so that
+//! a test can run it against an oracle.
 //!
-//! The writer reads what is known of the records asked for, lets this module decide request after request, and writes the
-//! sum of what changed. A later request of the group sees what the earlier ones spent.
+//! The writer reads what is known of the records asked for, lets this module decide one request
+//! after another, and writes the sum of the changes. A later request of the group sees what the
+//! earlier ones spent.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -15,93 +17,86 @@ use super::rate::Bucket;
 use super::records::{Bound, Entry, Records};
 use super::{Budgets, LedgerError, RowVerdict, Spend};
 
-/// The share by which a sum of bits may exceed its budget: three answers of 1/3 bit are one.
+/// Relative amount by which a sum of bits may exceed its budget: three answers of 1/3 bit are one.
 const ROUND_OFF: f64 = 1e-12;
 
-/// A map keyed by what peers send: seeded at random, so that they cannot make keys collide.
+/// A map whose keys come from peers: seeded at random, so that they cannot make keys collide.
 type Map<K, V> = HashMap<K, V, RandomState>;
 
 /// A request with its names resolved.
 pub(crate) struct Asked<'a> {
-    /// The request.
     pub(crate) spend: &'a Spend,
-    /// Its records as the ledger keeps them: the ids, or what stands for an erased one.
+    /// Its records as the ledger keeps them: the ids, or the pseudonyms of erased ones.
     pub(crate) records: Vec<Cow<'a, str>>,
-    /// Key of the model.
     pub(crate) model: i64,
-    /// Key of what its passive parties contribute.
+    /// Key of the model's passive parameters.
     pub(crate) passive: i64,
-    /// Whether the operator has approved it.
+    /// True if the operator has approved the model.
     pub(crate) approved: bool,
-    /// Key of the policy.
     pub(crate) policy: i64,
-    /// When, by the clock that the rate goes by.
+    /// Time of the request, by the clock of the rate limit.
     pub(crate) clock: Duration,
-    /// When, in Unix seconds, for the memory of its id: not before the requests of before, also if the clock was set back.
+    /// Time of the request in Unix seconds, for the memory of its id: not before that of earlier
+    /// requests, even if the clock was set back.
     pub(crate) dated: i64,
 }
 
-/// Rows of one request that were granted.
+/// The rows of one request that were granted.
 pub(super) struct Granted {
-    /// Key of the model.
     pub(super) model: i64,
-    /// Key of what its passive parties contribute.
+    /// Key of the model's passive parameters.
     pub(super) passive: i64,
-    /// Key of the policy.
     pub(super) policy: i64,
-    /// When, in Unix seconds.
+    /// Time of the request, in Unix seconds.
     pub(super) at: i64,
-    /// Slots of the records, and whether the row bound the record's share.
+    /// Slots of the records; `true` if the row bound the record's share.
     pub(super) rows: Vec<(u32, bool)>,
 }
 
-/// What a group adds to one row of `totals`.
+/// The addition of a group to one row of `totals`.
 #[derive(Clone, Copy)]
 pub(crate) struct Total {
-    /// Rows.
     pub(crate) queries: i64,
-    /// Rows that were refused.
     pub(crate) refused: i64,
-    /// The first, in Unix seconds.
+    /// Time of the first row, in Unix seconds.
     pub(crate) first_at: i64,
-    /// The last.
+    /// Time of the last row, in Unix seconds.
     pub(crate) last_at: i64,
 }
 
 /// A request that was decided before.
 pub(crate) struct Remembered {
-    /// The hash of its body.
     pub(crate) body_hash: [u8; 32],
-    /// What it got.
     pub(crate) verdicts: Vec<RowVerdict>,
-    /// When, in Unix seconds.
+    /// Time of the request, in Unix seconds.
     pub(crate) at: i64,
 }
 
 /// One party's part of the ledger, as far as the group concerns it.
 pub(crate) struct PartyState<'a> {
     count: u64,
-    /// Records the party had not asked for before.
+    /// Number of records that the party had not asked for before.
     pub(crate) new_records: u64,
-    /// Its tokens; `None` when the rate is unlimited.
+    /// The party's tokens; `None` when the rate is unlimited.
     pub(crate) bucket: Option<Bucket>,
-    /// What is known of its records, those asked for among them.
+    /// The known state of the party's records, those asked for included.
     pub(super) records: Records,
     /// The slots of the records of each request.
     slots: Vec<Vec<u32>>,
-    /// What was granted, in order.
+    /// The granted rows, in order.
     pub(super) granted: Vec<Granted>,
     remembered: Map<&'a str, Remembered>,
     /// The request ids to remember.
     pub(crate) to_remember: Vec<&'a str>,
-    /// Records whose last query the group has spent.
+    /// Number of records whose last query the group has spent.
     pub(crate) exhausted: u64,
-    /// What is added to `totals`, by model and policy.
+    /// The additions to `totals`, by model and policy.
     pub(crate) totals: BTreeMap<(i64, i64), Total>,
 }
 
 impl<'a> PartyState<'a> {
-    /// Of a party that has asked for `count` records, of which `records` are known.
+    /// Creates the state of a party that has asked for `count` records, of which `records` are
+    /// known.
     pub(super) fn new(count: u64, bucket: Option<Bucket>, records: Records) -> Self {
         Self {
             count,
@@ -117,7 +112,8 @@ impl<'a> PartyState<'a> {
         }
     }
 
-    /// Makes room for the records of the next request. Slots of those of which nothing is known yet go to `fresh`.
+    /// Makes room for the records of the next request. Slots of records of which nothing is known
+    /// yet go to `fresh`.
     pub(super) fn enter(&mut self, asked: &Asked<'_>, fresh: &mut Vec<usize>) {
         let mut slots = Vec::with_capacity(asked.records.len());
         let mut before = None;
@@ -138,22 +134,23 @@ impl<'a> PartyState<'a> {
         self.remembered.insert(request_id, remembered);
     }
 
-    /// The requests to remember, and what they got.
+    /// Returns the requests to remember, and their decisions.
     pub(crate) fn remembered(&self) -> impl Iterator<Item = (&'a str, &Remembered)> {
         self.to_remember.iter().filter_map(|&id| Some((id, self.remembered.get(id)?)))
     }
 
-    /// Whether anything is to be written.
+    /// Returns `true` if anything is to be written.
     pub(crate) fn changed(&self) -> bool {
         !self.totals.is_empty()
     }
 
-    /// Distinct records that the party has asked for, the group's among them.
+    /// Returns the number of distinct records that the party has asked for, the group's included.
     pub(crate) fn count(&self) -> u64 {
         self.count.saturating_add(self.new_records)
     }
 
-    /// Decides the request that was entered as number `request`. A refusal of the whole request changes nothing.
+    /// Decides the request that was entered as number `request`. A refusal of the whole request
+    /// changes nothing.
     pub(crate) fn decide(
         &mut self,
         request: usize,
@@ -164,14 +161,21 @@ impl<'a> PartyState<'a> {
         let spend = asked.spend;
         let now = seconds(spend.at);
         if let Some(before) = spend.request_id.as_deref().and_then(|id| self.remembered.get(id))
-            && asked.dated.saturating_sub(before.at) < i64::try_from(memory.as_secs()).unwrap_or(i64::MAX)
+            && asked.dated.saturating_sub(before.at)
+                < i64::try_from(memory.as_secs()).unwrap_or(i64::MAX)
         {
-            let same = before.body_hash == spend.body_hash && before.verdicts.len() == asked.records.len();
-            return if same { Ok(before.verdicts.clone()) } else { Err(LedgerError::RequestIdReused) };
+            let same =
+                before.body_hash == spend.body_hash && before.verdicts.len() == asked.records.len();
+            return if same {
+                Ok(before.verdicts.clone())
+            } else {
+                Err(LedgerError::RequestIdReused)
+            };
         }
         let slots = self.slots.get_mut(request).map(std::mem::take).unwrap_or_default();
         debug_assert_eq!(slots.len(), asked.records.len(), "every record was entered");
-        let is_new = |slot: &&u32| self.records.get(**slot as usize).is_none_or(|(_, entry)| !entry.known);
+        let is_new =
+            |slot: &&u32| self.records.get(**slot as usize).is_none_or(|(_, entry)| !entry.known);
         if let Some(limit) = budgets.records {
             let new = slots.iter().filter(is_new).count() as u64;
             let left = limit.saturating_sub(self.count + self.new_records);
@@ -181,19 +185,19 @@ impl<'a> PartyState<'a> {
         }
         if let (Some(bucket), Some(rows_per_minute)) = (&mut self.bucket, budgets.rows_per_minute) {
             let rows = slots.len() as u64;
-            bucket.take(rows_per_minute, rows, asked.clock).map_err(|retry_after| LedgerError::Rate {
-                rows_per_minute,
-                rows,
-                retry_after,
-            })?;
+            bucket
+                .take(rows_per_minute, rows, asked.clock)
+                .map_err(|retry_after| LedgerError::Rate { rows_per_minute, rows, retry_after })?;
         }
         let mut verdicts = Vec::with_capacity(slots.len());
         let Asked { model, passive, policy, .. } = *asked;
-        let mut granted = Granted { model, passive, policy, at: now, rows: Vec::with_capacity(slots.len()) };
+        let mut granted =
+            Granted { model, passive, policy, at: now, rows: Vec::with_capacity(slots.len()) };
         for (row, slot) in slots.into_iter().enumerate() {
             let share = spend.share_hashes.get(row).copied();
             let Some((_, entry)) = self.records.get_mut(slot as usize) else {
-                // Every record has a slot. Verdicts go by position: none may be left out, and what is not known is not granted.
+                // Every record has a slot. Verdicts go by position, so none may be left out; a
+                // record without a slot is not granted.
                 verdicts.push(RowVerdict::RecordBudget);
                 continue;
             };
@@ -219,8 +223,13 @@ impl<'a> PartyState<'a> {
         total.first_at = total.first_at.min(now);
         total.last_at = total.last_at.max(now);
         if let Some(id) = spend.request_id.as_deref() {
-            let remembered = Remembered { body_hash: spend.body_hash, verdicts: verdicts.clone(), at: asked.dated };
-            // An id that was remembered for long enough may be in the group twice: it is then written once.
+            let remembered = Remembered {
+                body_hash: spend.body_hash,
+                verdicts: verdicts.clone(),
+                at: asked.dated,
+            };
+            // An id that was remembered for long enough may be in the group twice; it is then
+            // written once.
             self.remembered.insert(id, remembered);
             if !self.to_remember.contains(&id) {
                 self.to_remember.push(id);
@@ -230,7 +239,8 @@ impl<'a> PartyState<'a> {
     }
 }
 
-/// One query of a record, and whether it binds the record's share. What is refused leaves no trace in the record.
+/// Spends one query of a record; returns `true` if it binds the record's share. A refusal leaves no
+/// trace in the record.
 fn spend_one(
     entry: &mut Entry,
     asked: &Asked<'_>,
@@ -254,7 +264,9 @@ fn spend_one(
     let release: Release = (passive, policy);
     if let Some(most) = budgets.bits_per_record
         && !entry.answered.contains(&release)
-        && bits.sum(entry.answered.iter().chain([&release])).is_none_or(|told| told > most * (1.0 + ROUND_OFF))
+        && bits
+            .sum(entry.answered.iter().chain([&release]))
+            .is_none_or(|told| told > most * (1.0 + ROUND_OFF))
     {
         return Err(RowVerdict::BitsBudget);
     }
@@ -266,13 +278,13 @@ fn spend_one(
     Ok(bind.is_some())
 }
 
-/// Verdicts as the ledger keeps them, run by run.
+/// Returns verdicts as the ledger keeps them, run by run.
 pub(crate) fn write_verdicts(verdicts: &[RowVerdict]) -> String {
     let runs = verdicts.chunk_by(|a, b| a == b);
     runs.map(|run| format!("{}{}", run.len(), run.first().map_or(' ', |v| v.letter()))).collect()
 }
 
-/// The inverse of [`write_verdicts`].
+/// Reads verdicts as [`write_verdicts`] writes them; `None` if the text is malformed.
 pub(crate) fn read_verdicts(text: &str) -> Option<Vec<RowVerdict>> {
     let mut verdicts = Vec::new();
     for run in text.split_inclusive(|c: char| !c.is_ascii_digit()) {
@@ -299,7 +311,10 @@ mod tests {
 
     #[test]
     fn what_is_no_verdict_is_none() {
-        assert_eq!(write_verdicts(&[RowVerdict::Granted, RowVerdict::Granted, RowVerdict::ShareChanged]), "2G1S");
+        assert_eq!(
+            write_verdicts(&[RowVerdict::Granted, RowVerdict::Granted, RowVerdict::ShareChanged]),
+            "2G1S"
+        );
         for bad in ["2", "G", "2X", "2G1", "-1G"] {
             assert_eq!(read_verdicts(bad), None, "{bad}");
         }

@@ -1,4 +1,4 @@
-//! Why the ledger refuses, or fails.
+//! Errors of the ledger: refusals and failures.
 
 use std::time::Duration;
 
@@ -6,39 +6,43 @@ use vfl_shared::state_file::StateFileError;
 
 use super::request::MAX_REQUEST_ID_CHARS;
 
-/// Why the ledger refuses, or fails. Holds no record id.
+/// Errors from the ledger: refusals and failures. None holds a record id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
-    /// More new records than the party has left. Nothing was spent.
-    #[error("the budget of distinct records has {left} left, the request asks for {asked} new ones")]
+    /// The request has more new records than the party has left. Nothing was spent.
+    #[error(
+        "the budget of distinct records has {left} left, the request asks for {asked} new ones"
+    )]
     TotalBudget {
-        /// What is left.
+        /// The number of records left.
         left: u64,
         /// Records of the request that the party had not asked for before.
         asked: u64,
     },
-    /// Too many rows in too short a time. Nothing was spent.
+    /// The request has too many rows in too short a time. Nothing was spent.
     #[error("{rows} rows are too many at {rows_per_minute} rows a minute; {}", advice(*.retry_after))]
     Rate {
-        /// The rate.
+        /// The allowed rows per minute.
         rows_per_minute: u64,
-        /// Rows of the request.
+        /// The rows of the request.
         rows: u64,
-        /// How long until the same request passes; `None` if it never will.
+        /// The wait until the same request passes; `None` if it never will.
         retry_after: Option<Duration>,
     },
-    /// The same request id with another body. Nothing was spent.
+    /// The same request id came with another body. Nothing was spent.
     #[error("the request id was used for another request; a new request takes a new id")]
     RequestIdReused,
-    /// A request id out of range.
-    #[error("a request id has 1 to {MAX_REQUEST_ID_CHARS} characters, none of them a control character")]
+    /// The request id is out of range.
+    #[error(
+        "a request id has 1 to {MAX_REQUEST_ID_CHARS} characters, none of them a control character"
+    )]
     RequestId,
-    /// Not one share hash per record.
+    /// The number of share hashes is not that of the records.
     #[error("{hashes} share hashes came for {records} records")]
     ShareHashes {
-        /// Hashes.
+        /// The number of share hashes.
         hashes: usize,
-        /// Records.
+        /// The number of records.
         records: usize,
     },
     /// The server's noise secret is not the one the ledger was begun with.
@@ -47,9 +51,9 @@ pub enum LedgerError {
          give the server its old secret, or move the ledger away and begin a new one with `coordinator serve --begin-new-ledger`"
     )]
     Fingerprint {
-        /// The one in the ledger.
+        /// The fingerprint in the ledger.
         ledger: String,
-        /// The one given.
+        /// The fingerprint at the server.
         server: String,
     },
     /// The state directory knows a ledger that is gone.
@@ -59,33 +63,33 @@ pub enum LedgerError {
          `coordinator serve --begin-new-ledger`"
     )]
     Lost {
-        /// Its id.
+        /// The id of the ledger that is gone.
         ledger: String,
-        /// How far it had come.
+        /// The commits that it had.
         mark: u64,
     },
-    /// It is not the one that the state directory knows.
+    /// The ledger is not the one that the state directory knows.
     #[error(
         "this is another ledger (id {ledger}) than the one that this coordinator used (id {known}); mend the URL, or go on with \
          this one by `coordinator serve --begin-new-ledger`"
     )]
     Another {
-        /// The id found.
+        /// The id of the ledger found.
         ledger: String,
-        /// The id known.
+        /// The id of the ledger known.
         known: String,
     },
-    /// It had come further.
+    /// The ledger is an old copy: the known one had come further.
     #[error(
         "this ledger (id {known}) is an old copy: it has {has} commits, this coordinator saw {mark}, and what was spent since \
          is missing; restore the latest backup, or go on with this one by `coordinator serve --begin-new-ledger`"
     )]
     OldCopy {
-        /// Its id.
+        /// The id of the ledger.
         known: String,
-        /// Commits it has.
+        /// The commits that the copy has.
         has: u64,
-        /// Commits it had.
+        /// The commits that this coordinator saw.
         mark: u64,
     },
     /// The chain of releases is not the one that the state directory knows.
@@ -95,7 +99,7 @@ pub enum LedgerError {
          `coordinator serve --begin-new-ledger`"
     )]
     Rewritten {
-        /// The link.
+        /// The number of the link.
         link: i64,
     },
     /// A link of the chain of releases is not what was written.
@@ -104,48 +108,51 @@ pub enum LedgerError {
          `coordinator ledger verify` tells more; restore the latest backup"
     )]
     Chain {
-        /// The link.
+        /// The number of the link.
         link: i64,
     },
     /// The key that signs links cannot be read or made.
     #[error("{0}")]
     Key(String),
-    /// What the state directory knows is not what was written.
+    /// The state directory's file about the ledger is damaged.
     #[error("{0}")]
     DamagedMark(String),
-    /// `--begin-new-ledger` without need.
+    /// `--begin-new-ledger` was given without need.
     #[error(
         "--begin-new-ledger was given, but the ledger is the one that this coordinator used last, or its first: start without it"
     )]
     NothingToBegin,
-    /// Another coordinator has the ledger.
+    /// Another coordinator uses the ledger.
     #[error(
         "another coordinator uses this ledger; stop it first, or give this one a ledger of its own (several coordinators on one ledger \
          take PostgreSQL, and `shared = true` in [ledger] of each)"
     )]
     Locked,
-    /// Coordinators that share it have the ledger, and this one does not.
-    #[error("coordinators with `shared = true` in [ledger] use this ledger; set that here as well, or stop them first")]
+    /// Coordinators that share the ledger use it, and this one does not share it.
+    #[error(
+        "coordinators with `shared = true` in [ledger] use this ledger; set that here as well, or stop them first"
+    )]
     Shared,
-    /// A coordinator that does not share it has the ledger.
+    /// A coordinator that does not share the ledger uses it.
     #[error(
         "a coordinator without `shared = true` in [ledger] uses this ledger; stop it first, or restart it with that"
     )]
     NotShared,
-    /// A ledger that cannot be shared.
+    /// The ledger cannot be shared.
     #[error("`shared = true` in [ledger] takes a ledger in PostgreSQL (`url = \"postgres://…\"`)")]
     SharedFile,
-    /// A coordinator that would do otherwise than those it shares the ledger with.
+    /// The coordinator's settings differ from those of the coordinators that it shares the ledger
+    /// with.
     #[error(
         "the coordinators of a shared ledger have one configuration: `{name}` is {ours} here and {theirs} at those that run; \
          give all of them the same, or stop them before you change it"
     )]
     Terms {
-        /// What differs.
+        /// The name of the setting.
         name: String,
-        /// Its value here.
+        /// The value at this coordinator.
         ours: String,
-        /// Its value there.
+        /// The value at the others.
         theirs: String,
     },
     /// The URL is not one of a ledger.
@@ -173,10 +180,12 @@ fn advice(retry_after: Option<Duration>) -> String {
 }
 
 impl LedgerError {
-    /// The id of the ledger that the state directory knows, where that is what is wrong.
+    /// Returns the id of the ledger that the state directory knows, where the error is about that.
     pub(super) fn known(&self) -> Option<&str> {
         match self {
-            Self::Lost { ledger: known, .. } | Self::Another { known, .. } | Self::OldCopy { known, .. } => Some(known),
+            Self::Lost { ledger: known, .. }
+            | Self::Another { known, .. }
+            | Self::OldCopy { known, .. } => Some(known),
             _ => None,
         }
     }
@@ -193,7 +202,8 @@ impl From<StateFileError> for LedgerError {
 
 impl From<sqlx::Error> for LedgerError {
     fn from(error: sqlx::Error) -> Self {
-        // Messages of both engines name tables and columns; PostgreSQL keeps values to the detail, which is left out here.
+        // Messages of both engines name tables and columns. PostgreSQL has values in the detail
+        // only, which is left out here.
         Self::Storage(error.to_string())
     }
 }
@@ -204,7 +214,7 @@ impl From<sqlx::migrate::MigrateError> for LedgerError {
     }
 }
 
-/// A table does not hold what the ledger writes into it.
+/// Returns the error for a table that does not hold what the ledger writes into it.
 pub(super) fn contradiction() -> LedgerError {
     LedgerError::Storage("the ledger's tables contradict each other; restore a backup".into())
 }

@@ -1,14 +1,18 @@
-//! The journal of the embedded ledger: what large groups of requests add to the table `uses`, until it is added.
+//! The journal of the embedded ledger: additions of large groups of requests to the table `uses`
+//! that are not in it yet.
 //!
-//! Writing a row of `uses` for each record of a large request costs a page of the table each, as record ids come in no order. A group of
-//! many rows therefore adds one row to the table `journal` instead, in the same transaction as its sums: a few bytes for each of its
-//! rows. What the journal holds is added to `uses` in one go ([`fold`]) when there is nothing to do, when it has grown
-//! ([`JournalLimits`]), and before anybody else may rely on the table: when the ledger is opened, and by the commands that change it. Those
-//! that only read count it in ([`read`]).
+//! Writing a row of `uses` for each record of a large request costs a page of the table each, as
+//! record ids come in no order. A group of many rows therefore adds one row to the table `journal`
+//! instead, in the same transaction as its sums: a few bytes for each of its rows. The journal is
+//! added to `uses` in one go ([`fold`]) when there is nothing to do, when it has grown
+//! ([`JournalLimits`]), and before anybody else may rely on the table: when the ledger is opened,
+//! and by the commands that change it. Commands that only read count the journal in ([`read`]).
 //!
-//! A content is a version, a flag, and sections: party, model, policy, time, number of rows, then each row. Numbers are LEB128. A row is the
-//! number of its record, doubled, and 1 if it bound the record's share. The number next in turn introduces a record: its length and its
-//! id follow. Then, if it bound the share, the share's 16 bytes. The flag says that numbers begin anew.
+//! A content is a version, a flag, and sections: party, model, policy, time, number of rows, then
+//! each row. Numbers are LEB128. A row begins with twice the number of its record, plus 1 if it
+//! bound the record's share. The next unused number introduces a record: its length and its id
+//! follow. Then follow the 16 bytes of the share, if the row bound it. The flag says that numbers
+//! begin anew.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,19 +30,19 @@ use super::records::Records;
 const VERSION: u8 = 1;
 /// Rows of the journal read at once.
 const PAGE: i64 = 16;
-/// Rows of `uses` of one statement.
+/// Rows of `uses` that one statement writes.
 const CHUNK: usize = 4096;
 
-/// When the journal is used, and when what it holds is added to the table.
+/// The limits that decide when the journal is used, and when it is added to the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalLimits {
-    /// A group of at least so many rows goes to the journal; a smaller one to the table at once.
+    /// Fewest rows of a group that goes to the journal; a smaller one goes to the table at once.
     pub rows: usize,
-    /// Records that the journal may have introduced …
+    /// Most records that the journal may introduce before it is added to the table.
     pub records: usize,
-    /// … and bytes it may hold, before it is added to the table.
+    /// Most bytes that the journal may hold before it is added to the table.
     pub bytes: usize,
-    /// How long after the last request it is added, whatever it holds.
+    /// Time after the last request when the journal is added, whatever it holds.
     pub idle: Duration,
 }
 
@@ -48,15 +52,15 @@ impl Default for JournalLimits {
     }
 }
 
-/// What the writer knows of the journal.
+/// The journal, as the writer knows it.
 pub(super) struct Journal {
     limits: JournalLimits,
-    /// Of which series the numbers are.
+    /// The series that the numbers belong to.
     series: u32,
     /// The number of the next record.
     next: u32,
     bytes: usize,
-    /// What the group under way adds.
+    /// The content that the group under way adds.
     content: Vec<u8>,
 }
 
@@ -65,28 +69,28 @@ impl Journal {
         Self { limits, series: 0, next: 0, bytes: 0, content: Vec::new() }
     }
 
-    /// Whether a group of so many rows goes here.
+    /// Returns `true` if a group of so many rows goes to the journal.
     pub(super) fn takes(&self, rows: usize) -> bool {
         rows >= self.limits.rows
     }
 
-    /// Whether there is anything in it.
+    /// Returns `true` if there is nothing in the journal.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Whether it is time to add it to the table.
+    /// Returns `true` if it is time to add the journal to the table.
     pub(super) fn is_full(&self) -> bool {
         self.bytes > self.limits.bytes || self.next as usize > self.limits.records
     }
 
-    /// It was added to the table.
+    /// Empties the journal, which was added to the table.
     pub(super) fn clear(&mut self) {
         (self.series, self.next, self.bytes) = (self.series.wrapping_add(1), 0, 0);
         self.content.clear();
     }
 
-    /// Takes in what was granted to a party.
+    /// Adds the rows granted to a party to the content.
     pub(super) fn add(&mut self, party: i64, granted: &Granted, records: &mut Records) {
         if self.content.is_empty() {
             self.content.extend([VERSION, u8::from(self.next == 0)]);
@@ -114,7 +118,7 @@ impl Journal {
         }
     }
 
-    /// Writes what was taken in, in the transaction of the group.
+    /// Writes the content, in the transaction of the group.
     pub(super) async fn write(&mut self, connection: &mut Connection) -> Result<(), LedgerError> {
         if self.content.is_empty() {
             return Ok(());
@@ -127,40 +131,41 @@ impl Journal {
     }
 }
 
-/// What a journal adds to `uses`. Few large pieces of memory, not some for each record: a coordinator adds a quarter of a million records
-/// at once, again and again, and what it gives back in small pieces lies between others that stay.
+/// The additions of a journal to `uses`. They take a few large pieces of memory, not some for each
+/// record: a coordinator adds a quarter of a million records at once, again and again, and small
+/// pieces that it frees would lie between others that stay.
 #[derive(Default)]
 pub(super) struct Added {
     /// The ids of the records, one after the other.
     ids: String,
-    /// A record may be there more than once.
+    /// The records; one may be there more than once.
     records: Vec<Record>,
     touches: Vec<Touched>,
-    /// Where the numbers of this series begin.
+    /// Index of the first record of this series.
     base: usize,
 }
 
 struct Record {
     party: i64,
-    /// Its id in `ids`.
+    /// The range of its id in `ids`.
     id: Range<usize>,
-    /// The last of its touches, by place in `touches`.
+    /// Index of the last of its touches in `touches`.
     last: Option<u32>,
 }
 
-/// What is added to the row of one record, model and policy.
+/// The addition to the row of one record, model and policy.
 struct Touched {
-    /// By place in `records`.
+    /// Index of the record in `records`.
     record: u32,
     model: i64,
     policy: i64,
     touch: Touch,
-    /// The one before of the same record.
+    /// Index of the touch before it of the same record.
     before: Option<u32>,
 }
 
 impl Added {
-    /// Whether there is nothing.
+    /// Returns `true` if there are no additions.
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -170,7 +175,7 @@ impl Added {
         (record.party, &self.ids[record.id.clone()])
     }
 
-    /// Rows granted, by party, model and policy.
+    /// Returns the number of rows granted, by party, model and policy.
     pub(super) fn granted(&self) -> BTreeMap<(i64, i64, i64), i64> {
         let mut sums = BTreeMap::new();
         for touched in &self.touches {
@@ -181,7 +186,7 @@ impl Added {
         sums
     }
 
-    /// What it adds to the rows of one record of a party, by model and policy.
+    /// Returns the additions to the rows of one record of a party, by model and policy.
     pub(super) fn of(&self, party: i64, record: &str) -> impl Iterator<Item = (i64, i64, Touch)> {
         let of = self.touches.iter().filter(move |touched| self.record(touched) == (party, record));
         of.map(|touched| (touched.model, touched.policy, touched.touch))
@@ -228,7 +233,7 @@ impl Added {
         Some(())
     }
 
-    /// Adds a touch of a record to what there is of the same model and policy.
+    /// Adds a touch of a record to the one of the same model and policy, if there is one.
     fn touch(&mut self, record: u32, (model, policy): (i64, i64), touch: Touch) -> Option<()> {
         let last = &mut self.records.get_mut(record as usize)?.last;
         let mut next = *last;
@@ -246,7 +251,7 @@ impl Added {
     }
 }
 
-/// What the journal adds to `uses`: nothing in PostgreSQL, which has none.
+/// Reads the additions of the journal to `uses`: none in PostgreSQL, which has no journal.
 pub(super) async fn read(connection: &mut Connection) -> Result<Added, LedgerError> {
     let mut added = Added::default();
     if let Connection::Postgres(..) = connection {
@@ -255,7 +260,8 @@ pub(super) async fn read(connection: &mut Connection) -> Result<Added, LedgerErr
     let mut after = 0;
     loop {
         let sql = "SELECT number, content FROM journal WHERE number > $1 ORDER BY number LIMIT $2";
-        let page = connection.rows::<(i64, Vec<u8>)>(sql, &[Arg::Int(after), Arg::Int(PAGE)]).await?;
+        let page =
+            connection.rows::<(i64, Vec<u8>)>(sql, &[Arg::Int(after), Arg::Int(PAGE)]).await?;
         for (number, content) in &page {
             added.take_in(content).ok_or_else(contradiction)?;
             after = *number;
@@ -266,13 +272,14 @@ pub(super) async fn read(connection: &mut Connection) -> Result<Added, LedgerErr
     }
 }
 
-/// Adds what the journal holds to `uses`, inside of a transaction.
+/// Adds the journal to `uses`. Runs inside a transaction.
 pub(super) async fn fold(connection: &mut Connection) -> Result<(), LedgerError> {
     let added = read(connection).await?;
     if added.is_empty() {
         return Ok(());
     }
-    // Rows that one statement writes, in the order of the table; of two of the same record the older first.
+    // Rows that one statement writes are together, in the order of the table; of two of the same
+    // record the older is first.
     let group = |place: usize| {
         let touched = &added.touches[place];
         (added.record(touched).0, touched.model, touched.policy, touched.touch.bind.is_some())
@@ -353,7 +360,7 @@ mod tests {
             prop_assert!(rest.is_empty() && read_number(&mut rest).is_none());
         }
 
-        /// Whatever stands in the file: an answer, and no more memory than it has bytes.
+        /// Any content is read or refused, and takes no more memory than it has bytes.
         #[test]
         fn any_content_is_read_or_refused(content in proptest::collection::vec(any::<u8>(), 0..200), starts: bool) {
             let mut content = content;
@@ -369,7 +376,11 @@ mod tests {
 
     #[test]
     fn a_number_that_does_not_fit_is_refused() {
-        for bad in [&[0x80][..], &[0xff; 10], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]] {
+        for bad in [
+            &[0x80][..],
+            &[0xff; 10],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02],
+        ] {
             assert_eq!(read_number(&mut &*bad), None, "{bad:?}");
         }
     }

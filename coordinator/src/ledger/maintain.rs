@@ -1,5 +1,5 @@
-//! Backup, retention and erasure. They work beside a running coordinator: each transaction is short, and requests that come
-//! meanwhile wait for it.
+//! Backup, retention and erasure. They work beside a running coordinator: each transaction is
+//! short, and requests that come meanwhile wait for it.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -17,50 +17,60 @@ use super::journal;
 /// Rows of one transaction of [`retain`].
 const CHUNK: i64 = 20_000;
 
-/// What [`retain`] forgot.
+/// The counts of what [`retain`] forgot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Retained {
-    /// Request ids: a retry of one is a new request.
+    /// Request ids that were forgotten: a retry of one is a new request.
     pub request_ids: u64,
-    /// Rows of which a time was forgotten, the count and the binding kept.
+    /// Rows that lost a time but kept the count and the binding.
     pub times: u64,
-    /// Records deleted, whose budgets and bindings begin anew. 0 unless that was asked for.
+    /// Records that were deleted, whose budgets and bindings begin anew. 0 unless that was asked
+    /// for.
     pub freed_records: u64,
-    /// Links of the chain of releases that were removed: the sums at the first of those that stay are in it.
+    /// Links of the chain of releases that were removed. The first link that stays has the sums
+    /// themselves.
     pub links: u64,
 }
 
-/// What [`erase`] erased.
+/// The counts of what [`erase`] erased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Erased {
-    /// Rows of which the id and the times were erased.
+    /// Rows whose id and times were erased.
     pub rows: u64,
-    /// The queries they count, which are kept under a keyed hash of the id.
+    /// Queries of these rows, which are kept under a keyed hash of the id.
     pub queries: u64,
 }
 
-/// Copies the ledger into a new file, whole and consistent, while the coordinator runs. SQLite only.
+/// Copies the ledger into a new file, whole and consistent, while the coordinator runs. SQLite
+/// only.
 ///
-/// A restored backup hands back what was spent since it was made.
+/// A restored backup hands back the budgets that were spent since it was made.
 ///
 /// # Errors
-/// [`LedgerError::Unsupported`] for PostgreSQL, [`LedgerError::Storage`] if the file is there or cannot be written.
+/// [`LedgerError::Unsupported`] for PostgreSQL, [`LedgerError::Storage`] if the file is there or
+/// cannot be written.
 pub async fn backup(url: &str, out: &Path) -> Result<(), LedgerError> {
     let place = Place::parse(url)?;
     if let Place::Postgres(_) = place {
-        return Err(LedgerError::Unsupported("a ledger in PostgreSQL is backed up with pg_dump or with base backups"));
+        return Err(LedgerError::Unsupported(
+            "a ledger in PostgreSQL is backed up with pg_dump or with base backups",
+        ));
     }
-    let failed = |e: std::io::Error| LedgerError::Storage(format!("cannot write {}: {e}", out.display()));
+    let failed =
+        |e: std::io::Error| LedgerError::Storage(format!("cannot write {}: {e}", out.display()));
     let mut connection = existing(&place).await?;
-    // Reserved under its name, so that nothing is overwritten; written next to it, so that the name never holds a half.
+    // The name is reserved first, so that nothing is overwritten. The copy is written next to it,
+    // so that the name never holds half a copy.
     private(OpenOptions::new().create_new(true).write(true)).open(out).map_err(failed)?;
     let mut partial = out.as_os_str().to_owned();
     partial.push(".partial");
     let partial = Path::new(&partial);
     let copied = async {
-        let made = private(OpenOptions::new().create(true).truncate(true).write(true)).open(partial);
+        let made =
+            private(OpenOptions::new().create(true).truncate(true).write(true)).open(partial);
         drop(made.map_err(failed)?);
-        let name = partial.to_str().ok_or(LedgerError::Unsupported("the path of a backup is UTF-8"))?;
+        let name =
+            partial.to_str().ok_or(LedgerError::Unsupported("the path of a backup is UTF-8"))?;
         connection.execute("VACUUM INTO $1", &[Arg::Text(name)]).await?;
         File::open(partial).and_then(|f| f.sync_all()).map_err(failed)?;
         std::fs::rename(partial, out).and_then(|()| sync_directory(out)).map_err(failed)
@@ -73,18 +83,25 @@ pub async fn backup(url: &str, out: &Path) -> Result<(), LedgerError> {
     copied
 }
 
-/// Forgets request ids and times older than `days` before `now`. Counts and bindings stay, so no budget is freed; with
-/// `free_budgets` the records that nobody asked for since (or whose times are forgotten) are deleted as well, and their
-/// budgets and bindings begin anew.
+/// Forgets request ids and times older than `days` before `now`. Counts and bindings stay, so no
+/// budget is freed; with `free_budgets` the records that nobody asked for since (or whose times are
+/// forgotten) are deleted as well, and their budgets and bindings begin anew.
 ///
 /// # Errors
-/// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`]. What was forgotten before a failure stays so.
-pub async fn retain(url: &str, days: u32, free_budgets: bool, now: SystemTime) -> Result<Retained, LedgerError> {
+/// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`]. What was forgotten
+/// before a failure stays so.
+pub async fn retain(
+    url: &str,
+    days: u32,
+    free_budgets: bool,
+    now: SystemTime,
+) -> Result<Retained, LedgerError> {
     let mut connection = existing(&Place::parse(url)?).await?;
     let before = seconds(now).saturating_sub(i64::from(days) * 86_400);
     let mut retained = Retained::default();
     connection.begin().await?;
-    retained.request_ids = connection.execute("DELETE FROM requests WHERE at < $1", &[Arg::Int(before)]).await?;
+    retained.request_ids =
+        connection.execute("DELETE FROM requests WHERE at < $1", &[Arg::Int(before)]).await?;
     connection.commit().await?;
     for (party,) in connection.rows::<(i64,)>("SELECT id FROM parties ORDER BY id", &[]).await? {
         let mut after = String::new();
@@ -119,9 +136,14 @@ const FORGET_TIMES: &str = "UPDATE uses SET \
     first_at = CASE WHEN first_at < $4 THEN NULL ELSE first_at END, last_at = CASE WHEN last_at < $4 THEN NULL ELSE last_at END \
     WHERE party = $1 AND record > $2 AND record <= $3 AND (first_at < $4 OR last_at < $4)";
 
-/// Deletes the records of a range that were last asked for before the limit: by now, all their last times are NULL. So are
-/// those of a record that was erased; there the time of the erasure counts.
-async fn free(connection: &mut Connection, range: &[Arg<'_>; 4], now: SystemTime) -> Result<u64, LedgerError> {
+/// Deletes the records of a range that were last asked for before the limit: by now, all their last
+/// times are NULL. So are those of an erased record; there the time of the erasure counts. Returns
+/// the number of records.
+async fn free(
+    connection: &mut Connection,
+    range: &[Arg<'_>; 4],
+    now: SystemTime,
+) -> Result<u64, LedgerError> {
     let old = "SELECT count(*) FROM (SELECT record FROM uses WHERE party = $1 AND record > $2 AND record <= $3 \
         AND NOT EXISTS (SELECT 1 FROM erased WHERE erased.record = uses.record AND erased.at >= $4) \
         GROUP BY record HAVING count(last_at) = 0) old";
@@ -151,8 +173,9 @@ async fn free(connection: &mut Connection, range: &[Arg<'_>; 4], now: SystemTime
     Ok(u64::try_from(records).unwrap_or_default())
 }
 
-/// Erases a person's entries: the id and the times go, in favour of a keyed hash of the id; counts and bindings stay under
-/// that hash and go on counting. So no budget is handed back, and the id never stands in the ledger again.
+/// Erases a person's entries: a keyed hash replaces the id, and the times are deleted; counts and
+/// bindings stay under that hash and go on counting. So no budget is handed back, and the id never
+/// stands in the ledger again.
 ///
 /// Backups made before still hold the id.
 ///
@@ -176,7 +199,8 @@ pub async fn erase(url: &str, record: &str, now: SystemTime) -> Result<Erased, L
         let add = "INSERT INTO erased (record, at) VALUES ($1, $2) ON CONFLICT (record) DO NOTHING";
         connection.execute(add, &[Arg::Text(&pseudonym), Arg::Int(seconds(now))]).await?;
         // A running coordinator reads the erased records again when this number changes.
-        let count = "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = $1";
+        let count =
+            "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = $1";
         connection.execute(count, &[Arg::Text(COUNT)]).await?;
     }
     connection.commit().await?;
@@ -185,12 +209,13 @@ pub async fn erase(url: &str, record: &str, now: SystemTime) -> Result<Erased, L
     Ok(erased)
 }
 
-/// Removes what was deleted from the files too, as far as the engine lets us.
+/// Removes deleted data from the files too, as far as the engine allows.
 async fn scrub(connection: &mut Connection) -> Result<(), LedgerError> {
     match connection {
-        // The log still holds the old pages until it is copied into the database and cut.
+        // The log still holds the old pages until it is copied into the database and truncated.
         Connection::Sqlite(_) => {
-            let row = connection.row::<(i64, i64, i64)>("PRAGMA wal_checkpoint(TRUNCATE)", &[]).await?;
+            let row =
+                connection.row::<(i64, i64, i64)>("PRAGMA wal_checkpoint(TRUNCATE)", &[]).await?;
             match row {
                 Some((0, _, _)) => Ok(()),
                 _ => Err(LedgerError::Unsupported(

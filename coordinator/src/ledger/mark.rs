@@ -1,8 +1,9 @@
-//! What the state directory remembers of the ledger: which one it is, and how far it had come.
+//! The state directory's memory of the ledger: which one it is, and how far it had come.
 //!
-//! The ledger counts the commits that changed it, its mark. The file `ledger.mark` follows a moment behind: it is written after
-//! every [`EVERY_COMMITS`] commits or [`EVERY`], when there is nothing to do, and at the end. So it costs no synchronisation
-//! of the disk per request, and it never says more than what is durable in the ledger: a crash at any moment leaves a mark
+//! The ledger counts the commits that changed it; the count is its mark. The file `ledger.mark`
+//! follows a moment behind: it is written after every [`EVERY_COMMITS`] commits or [`EVERY`], when
+//! there is nothing to do, and at the end. So it costs no synchronisation of the disk per request,
+//! and it never says more than what is durable in the ledger: a crash at any moment leaves a mark
 //! that the ledger has reached. A ledger that has not reached it is an old copy.
 
 use std::path::{Path, PathBuf};
@@ -14,38 +15,39 @@ use vfl_shared::state_file::StateFile;
 use super::LedgerError;
 use super::chain::Head;
 
-/// How far the file may be behind, in commits …
+/// Most commits that the file may be behind.
 const EVERY_COMMITS: u64 = 1000;
-/// … and in time.
+/// Longest time that the file may be behind.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Known {
     /// The ledger's random id.
     pub(super) ledger: String,
-    /// Commits that the ledger has, or more.
+    /// Number of commits that the ledger has at least.
     pub(super) mark: u64,
-    /// Fingerprint of the noise secret it was begun with.
+    /// Fingerprint of the noise secret that the ledger was begun with.
     pub(super) secret: String,
-    /// The last fixed link of its chain of releases at that mark. Files of earlier versions have none.
+    /// The last fixed link of its chain of releases at that mark. Files of earlier versions have
+    /// none.
     #[serde(default)]
     pub(super) head: Head,
 }
 
-/// The file of a state directory.
+/// Returns the file of a state directory.
 fn state_file(state_dir: &Path) -> StateFile {
     let fix = "restore it, or go on without it by `coordinator serve --begin-new-ledger`";
     StateFile::new(state_dir.join("ledger.mark"), fix)
 }
 
-/// What the state directory knows; `None` if it has known no ledger.
+/// Reads what the state directory knows; `None` if it has known no ledger.
 pub(super) fn read(state_dir: &Path) -> Result<Option<Known>, LedgerError> {
     Ok(state_file(state_dir).read_json()?)
 }
 
-/// Keeps the file up to date.
+/// The writer that keeps the file up to date.
 pub(super) struct Marker {
     state_dir: Option<PathBuf>,
     written: Known,
@@ -63,36 +65,39 @@ impl Marker {
         Ok(marker)
     }
 
-    /// The ledger this is.
+    /// Returns the id of the ledger.
     pub(super) fn ledger(&self) -> &str {
         &self.written.ledger
     }
 
-    /// How many commits are known to be durable.
+    /// Returns the number of commits that are known to be durable.
     pub(super) fn reached(&self) -> u64 {
         self.reached
     }
 
-    /// The last fixed link of the chain that is known to be durable.
+    /// Returns the last fixed link of the chain that is known to be durable.
     pub(super) fn head(&self) -> &Head {
         &self.head
     }
 
-    /// Takes note of a commit that is durable; writes the file if it is time.
+    /// Notes a durable commit; writes the file if it is time.
     pub(super) fn reach(&mut self, mark: u64, head: &Head) {
         self.reached = mark;
         head.clone_into(&mut self.head);
-        if mark.saturating_sub(self.written.mark) >= EVERY_COMMITS || self.written_at.elapsed() >= EVERY {
+        if mark.saturating_sub(self.written.mark) >= EVERY_COMMITS
+            || self.written_at.elapsed() >= EVERY
+        {
             self.flush();
         }
     }
 
-    /// Whether the file is behind.
+    /// Returns `true` if the file is behind.
     pub(super) fn behind(&self) -> bool {
         self.reached > self.written.mark
     }
 
-    /// Brings the file up to date. That it cannot be written costs no request: an old copy is then noticed later only.
+    /// Brings the file up to date. A failure to write it costs no request: an old copy is then
+    /// noticed later only.
     pub(super) fn flush(&mut self) {
         if !self.behind() {
             return;

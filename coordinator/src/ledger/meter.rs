@@ -1,4 +1,5 @@
-//! What is measured of the ledger: commits, and budgets. Counts of records and rows, never which.
+//! Measurements of the ledger: commits and budgets. They count records and rows, and never name
+//! them.
 
 use std::time::Duration;
 
@@ -11,19 +12,20 @@ use vfl_shared::monitoring::LATENCY_BUCKETS;
 
 use super::{Budgets, LedgerError, RowVerdict};
 
-/// The budgets, as the config file names them.
+/// The names of the budgets, as in the config file.
 const RECORDS: &str = "records";
 const QUERIES_PER_RECORD: &str = "queries_per_record";
 const MODELS_PER_RECORD: &str = "models_per_record";
 const BITS_PER_RECORD: &str = "bits_per_record";
 const ROWS_PER_MINUTE: &str = "rows_per_minute";
 
-/// Upper ends of what sizes of a commit are sorted into, up to the largest group.
-const SIZE_BUCKETS: [f64; 10] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0];
+/// Upper ends of the histogram buckets for sizes of a commit, up to the largest group.
+const SIZE_BUCKETS: [f64; 10] =
+    [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0];
 
 type ByParty = Family<[(&'static str, String); 1], Gauge>;
 
-/// What is measured of one ledger. Clones share it; the default belongs to no registry.
+/// The measurements of one ledger. Clones share them; the default belongs to no registry.
 #[derive(Debug, Clone)]
 pub struct LedgerMeter {
     seconds: Histogram,
@@ -48,15 +50,17 @@ impl Default for LedgerMeter {
             spent: ByParty::default(),
             left: ByParty::default(),
         };
-        // From zero on, so that the first refusal shows as a rise.
-        for budget in [RECORDS, QUERIES_PER_RECORD, MODELS_PER_RECORD, BITS_PER_RECORD, ROWS_PER_MINUTE] {
+        // Counters start at zero, so that the first refusal shows as a rise.
+        for budget in
+            [RECORDS, QUERIES_PER_RECORD, MODELS_PER_RECORD, BITS_PER_RECORD, ROWS_PER_MINUTE]
+        {
             drop(meter.refused.get_or_create(&[("budget", budget)]));
         }
         meter
     }
 }
 
-/// What a committed group has spent of one active party's budgets.
+/// The spent part of one active party's budgets after a committed group.
 pub(super) struct Spent {
     pub(super) party: String,
     /// Distinct records asked for, in all.
@@ -66,25 +70,35 @@ pub(super) struct Spent {
 }
 
 impl LedgerMeter {
-    /// Registers all of it.
+    /// Registers all measurements.
     pub fn register(&self, registry: &mut Registry) {
         let help = "Time of a commit of the ledger, which answers wait for";
         registry.register_with_unit("ledger_commit", help, Unit::Seconds, self.seconds.clone());
-        registry.register("ledger_commit_requests", "Requests of one commit of the ledger", self.requests.clone());
-        registry.register("ledger_commit_rows", "Rows of one commit of the ledger", self.rows.clone());
+        registry.register(
+            "ledger_commit_requests",
+            "Requests of one commit of the ledger",
+            self.requests.clone(),
+        );
+        registry.register(
+            "ledger_commit_rows",
+            "Rows of one commit of the ledger",
+            self.rows.clone(),
+        );
         let help = "Commits of the ledger that failed: nothing was released";
         registry.register("ledger_failed_commits", help, self.failed.clone());
-        let help = "Rows refused because a budget was spent, by the budget's key in the config file";
+        let help =
+            "Rows refused because a budget was spent, by the budget's key in the config file";
         registry.register("budget_refused_rows", help, self.refused.clone());
         let help = "Records whose last query under queries_per_record was spent since this process started";
         registry.register("budget_exhausted_records", help, self.exhausted.clone());
-        let help = "Distinct records that an active party has asked for, as of the last commit here";
+        let help =
+            "Distinct records that an active party has asked for, as of the last commit here";
         registry.register("budget_records_spent", help, self.spent.clone());
         let help = "Further records that an active party may ask for, as of the last commit here; absent if unlimited";
         registry.register("budget_records_left", help, self.left.clone());
     }
 
-    /// A group of requests was made durable, or was not.
+    /// Records the commit of a group of requests, or its failure.
     pub(super) fn committed(&self, requests: usize, rows: usize, took: Duration, failed: bool) {
         if failed {
             self.failed.inc();
@@ -95,7 +109,7 @@ impl LedgerMeter {
         self.rows.observe(rows as f64);
     }
 
-    /// How far an active party's budgets are spent.
+    /// Records how far an active party's budgets are spent.
     pub(super) fn spent(&self, spent: Spent, budgets: &Budgets) {
         let Spent { party, records, exhausted } = spent;
         self.exhausted.inc_by(exhausted);
@@ -107,7 +121,7 @@ impl LedgerMeter {
         }
     }
 
-    /// What a request of so many rows was told.
+    /// Counts the refusals in the answer to a request of so many rows.
     pub fn decided(&self, rows: usize, answer: &Result<Vec<RowVerdict>, LedgerError>) {
         let refused = |budget, rows: usize| {
             self.refused.get_or_create(&[("budget", budget)]).inc_by(rows as u64);

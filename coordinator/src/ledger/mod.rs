@@ -1,20 +1,26 @@
 //! The query ledger: who asked for which record under which model and policy, how often, when.
 //!
-//! [`Ledger::spend`] returns only when what it granted is on disk, so whatever was released is recorded: a coordinator
-//! killed at any point has recorded as much as it released, or more. A commit that fails grants nothing.
+//! [`Ledger::spend`] returns only when what it granted is on disk, so whatever was released is
+//! recorded: a coordinator killed at any point has recorded as much as it released, or more. A
+//! commit that fails grants nothing.
 //!
-//! One thread of a coordinator writes. It takes the requests that wait, reads what is known of their records, decides them in order
-//! (`decide`) and writes the sum of the changes in one transaction: many callers share one synchronisation of the disk. In memory are the
-//! names of parties, models and policies, the erased records, and of an embedded ledger the records asked for last.
+//! One thread of a coordinator writes. It takes the requests that wait, reads what is known of
+//! their records, decides them in order (`decide`) and writes the sum of the changes in one
+//! transaction: many callers share one synchronisation of the disk. It keeps in memory the names of
+//! parties, models and policies, the erased records and, for an embedded ledger, the records that
+//! were asked for last.
 //!
-//! What large groups add to an embedded ledger goes to its tables by way of a journal (`journal`).
+//! The additions of large groups to an embedded ledger go to its tables by way of a journal
+//! (`journal`).
 //!
-//! Several coordinators may share a ledger in PostgreSQL. Their transactions run one after another, under a lock of the
-//! database, and each reads first what others may have changed.
+//! Several coordinators may share a ledger in PostgreSQL. Their transactions run one after another,
+//! under a lock of the database, and each reads first what others may have changed.
 //!
-//! Commits that change what was spent go into the signed links of a chain (`chain`), which [`verify()`] checks against the sums.
+//! Commits that change what was spent go into the signed links of a chain (`chain`), which
+//! [`verify()`] checks against the sums.
 //!
-//! Tables and SQL are the same for SQLite and PostgreSQL (`migrations/`), and are meant to be read with plain SQL.
+//! Tables and SQL are the same for SQLite and PostgreSQL (`migrations/`), and are meant to be read
+//! with plain SQL.
 
 mod begin;
 mod bits;
@@ -66,7 +72,7 @@ use writer::Waiting;
 
 use crate::share::ShareHashKind;
 
-/// How many requests may wait for the writer before callers wait to be let in.
+/// Requests that may wait for the writer before callers have to wait.
 const WAITING_REQUESTS: usize = 256;
 
 /// An open ledger: its writer runs until [`Ledger::close`], or until the ledger is dropped.
@@ -88,38 +94,52 @@ impl Ledger {
     /// Opens the ledger, beginning it if there is none, and locks it for this coordinator.
     ///
     /// # Errors
-    /// [`LedgerError::Url`], [`LedgerError::Locked`] and its like, [`LedgerError::Terms`], [`LedgerError::Fingerprint`], [`LedgerError::NotDurable`] where commits
-    /// are not synchronised; [`LedgerError::Lost`], [`LedgerError::Another`], [`LedgerError::OldCopy`],
-    /// [`LedgerError::DamagedMark`], [`LedgerError::Rewritten`] where it is not the one that the state directory knows; [`LedgerError::Storage`] for the
-    /// rest.
-    pub async fn open(config: &LedgerConfig, secret_fingerprint: &str) -> Result<Self, LedgerError> {
+    /// [`LedgerError::Url`], [`LedgerError::Locked`] and its like, [`LedgerError::Terms`],
+    /// [`LedgerError::Fingerprint`], [`LedgerError::NotDurable`] where commits are not
+    /// synchronised; [`LedgerError::Lost`], [`LedgerError::Another`], [`LedgerError::OldCopy`],
+    /// [`LedgerError::DamagedMark`], [`LedgerError::Rewritten`] where it is not the one that the
+    /// state directory knows; [`LedgerError::Storage`] for the rest.
+    pub async fn open(
+        config: &LedgerConfig,
+        secret_fingerprint: &str,
+    ) -> Result<Self, LedgerError> {
         config.check()?;
         let place = Place::parse(&config.url)?;
         let registry = Arc::<AtomicU64>::default();
         let (requests, waiting) = mpsc::channel(WAITING_REQUESTS);
-        let (share_hash, ended) =
-            writer::start(place.clone(), config, secret_fingerprint.to_owned(), registry.clone(), waiting).await?;
+        let (share_hash, ended) = writer::start(
+            place.clone(),
+            config,
+            secret_fingerprint.to_owned(),
+            registry.clone(),
+            waiting,
+        )
+        .await?;
         Ok(Self { place, requests, ended, share_hash, registry })
     }
 
-    /// How this ledger wants logit shares hashed.
+    /// Returns the kind of hash that this ledger wants for logit shares.
     #[must_use]
     pub fn share_hash(&self) -> ShareHashKind {
         self.share_hash
     }
 
-    /// Records a request and returns once that is on disk: one verdict per row, in the order of the ids.
+    /// Records a request and returns once that is on disk: one verdict per row, in the order of the
+    /// ids.
     ///
     /// # Errors
-    /// [`LedgerError::TotalBudget`], [`LedgerError::Rate`] and [`LedgerError::RequestIdReused`] refuse the request as a whole
-    /// and spend nothing. After [`LedgerError::Storage`] nothing is granted, though it may have been spent.
+    /// [`LedgerError::TotalBudget`], [`LedgerError::Rate`] and [`LedgerError::RequestIdReused`]
+    /// refuse the request as a whole and spend nothing. After [`LedgerError::Storage`] nothing is
+    /// granted, though it may have been spent.
     pub async fn spend(&self, request: Spend) -> Result<Vec<RowVerdict>, LedgerError> {
         let (hashes, records) = (request.share_hashes.len(), request.ids.len());
         if hashes != 0 && hashes != records {
             return Err(LedgerError::ShareHashes { hashes, records });
         }
-        let fits =
-            |id: &String| (1..=MAX_REQUEST_ID_CHARS).contains(&id.chars().count()) && !id.contains(char::is_control);
+        let fits = |id: &String| {
+            (1..=MAX_REQUEST_ID_CHARS).contains(&id.chars().count())
+                && !id.contains(char::is_control)
+        };
         if !request.request_id.as_ref().is_none_or(fits) {
             return Err(LedgerError::RequestId);
         }
@@ -129,14 +149,15 @@ impl Ledger {
         answered.await.map_err(|_| stopped(()))?
     }
 
-    /// How often the registry of the coordinators that share this ledger had changed when the last request was recorded: at least
-    /// what was so in the transaction of any request that has been answered.
+    /// Returns how often the registry of the coordinators that share this ledger had changed when
+    /// the last request was recorded: at least the number in the transaction of any request that
+    /// has been answered.
     #[must_use]
     pub fn registry_changes(&self) -> u64 {
         self.registry.load(Ordering::Acquire)
     }
 
-    /// What was spent, of one active party or of all, and what is left.
+    /// Returns what one active party, or all of them, have spent and have left.
     ///
     /// # Errors
     /// [`LedgerError::Storage`].
@@ -144,7 +165,7 @@ impl Ledger {
         read::summarise(&self.place, party.map(PartyName::as_str)).await
     }
 
-    /// Answers what waits, and gives the ledger up.
+    /// Answers the requests that wait, and closes the ledger.
     pub async fn close(self) {
         drop(self.requests);
         let _ = self.ended.await;

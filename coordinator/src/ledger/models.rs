@@ -1,4 +1,5 @@
-//! Models as the ledger knows them: versions, and the fingerprints of passive parameters that make several versions one model.
+//! The models of the ledger: versions, and the fingerprints of passive parameters that make several
+//! versions one model.
 
 use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
@@ -14,16 +15,16 @@ use super::events::record_event;
 /// The row of `meta` with the number of approvals so far.
 pub(super) const APPROVALS: &str = "approvals";
 
-/// The models of a ledger, kept in memory: few, as each is a training.
+/// The models of a ledger, kept in memory: there are few, as each is a training.
 #[derive(Default)]
 pub(super) struct Models {
-    /// Key by version.
+    /// The key of each version.
     versions: HashMap<String, i64>,
-    /// The lowest key with a fingerprint stands for all of its versions.
+    /// The key that stands for each fingerprint: the lowest of its versions.
     fingerprints: HashMap<String, i64>,
-    /// What stands for each key.
+    /// For each key, the key that stands for its fingerprint.
     passive: HashMap<i64, i64>,
-    /// Of which they are, where others write too.
+    /// The text that changes with the models, as of the last reading, where others write too.
     state: String,
     approvals: String,
     approved: HashSet<String>,
@@ -32,7 +33,8 @@ pub(super) struct Models {
 impl Models {
     /// Reads all models.
     pub(super) async fn read(connection: &mut Connection) -> Result<Self, LedgerError> {
-        let sql = "SELECT id, name, coalesce(fingerprint, 'version ' || name) FROM models ORDER BY id";
+        let sql =
+            "SELECT id, name, coalesce(fingerprint, 'version ' || name) FROM models ORDER BY id";
         let mut models = Self::default();
         for (id, name, fingerprint) in connection.rows::<(i64, String, String)>(sql, &[]).await? {
             models.add(id, name, fingerprint);
@@ -56,9 +58,13 @@ impl Models {
         Ok(())
     }
 
-    /// Reads the models if another coordinator has added or named one: `state` is a text that changes with them. Inside of the writer's
-    /// transaction.
-    pub(super) async fn follow(&mut self, connection: &mut Connection, state: &str) -> Result<(), LedgerError> {
+    /// Reads the models if another coordinator has added or named one: `state` is a text that
+    /// changes with them. Runs inside the writer's transaction.
+    pub(super) async fn follow(
+        &mut self,
+        connection: &mut Connection,
+        state: &str,
+    ) -> Result<(), LedgerError> {
         if state != self.state {
             self.read_again(connection).await?;
             self.state = state.to_owned();
@@ -66,7 +72,7 @@ impl Models {
         Ok(())
     }
 
-    /// The keys of a version and of what its passive parties contribute, made if there are none.
+    /// Returns the keys of a version and of its passive parameters; adds the version if it is new.
     pub(super) async fn intern(
         &mut self,
         connection: &mut Connection,
@@ -80,7 +86,7 @@ impl Models {
         {
             return Ok((id, passive));
         }
-        // Known under no fingerprint, or not at all.
+        // The version is known under no fingerprint, or not at all.
         let add = "INSERT INTO models (id, name, fingerprint) SELECT coalesce(max(id), 0) + 1, $1, $2 FROM models WHERE true \
             ON CONFLICT (name) DO UPDATE SET fingerprint = coalesce(models.fingerprint, excluded.fingerprint)";
         connection.execute(add, &[Arg::Text(version), Arg::Text(fingerprint)]).await?;
@@ -88,42 +94,57 @@ impl Models {
         let id = self.versions.get(version).copied();
         let keys = id.and_then(|id| Some((id, self.passive.get(&id).copied()?)));
         match keys {
-            Some((id, passive)) if self.fingerprints.get(fingerprint) == Some(&passive) => Ok((id, passive)),
+            Some((id, passive)) if self.fingerprints.get(fingerprint) == Some(&passive) => {
+                Ok((id, passive))
+            }
             // A version is a hash of its digests: it has one fingerprint.
-            _ => Err(LedgerError::Storage("a version has two fingerprints in the ledger; restore a backup".into())),
+            _ => Err(LedgerError::Storage(
+                "a version has two fingerprints in the ledger; restore a backup".into(),
+            )),
         }
     }
 
-    /// What stands for the model with this key.
+    /// Returns the key that stands for the passive parameters of the model with this key.
     pub(super) fn passive(&self, model: i64) -> Option<i64> {
         self.passive.get(&model).copied()
     }
 
-    /// The fingerprint of the passive parameters of the model with this key.
+    /// Returns the fingerprint of the passive parameters of the model with this key.
     pub(super) fn fingerprint(&self, model: i64) -> Option<&str> {
         let passive = self.passive(model)?;
-        self.fingerprints.iter().find(|(_, key)| **key == passive).map(|(fingerprint, _)| fingerprint.as_str())
+        self.fingerprints
+            .iter()
+            .find(|(_, key)| **key == passive)
+            .map(|(fingerprint, _)| fingerprint.as_str())
     }
 
-    /// Reads the approvals if their number has changed. Inside of the writer's transaction.
-    pub(super) async fn refresh(&mut self, connection: &mut Connection, count: &str) -> Result<(), LedgerError> {
+    /// Reads the approvals if their number has changed. Runs inside the writer's transaction.
+    pub(super) async fn refresh(
+        &mut self,
+        connection: &mut Connection,
+        count: &str,
+    ) -> Result<(), LedgerError> {
         if count != self.approvals {
-            let approved = connection.rows::<(String,)>("SELECT fingerprint FROM approvals", &[]).await?;
+            let approved =
+                connection.rows::<(String,)>("SELECT fingerprint FROM approvals", &[]).await?;
             self.approved = approved.into_iter().map(|(fingerprint,)| fingerprint).collect();
             self.approvals = count.to_owned();
         }
         Ok(())
     }
 
-    /// Whether the operator has approved a version with this fingerprint.
+    /// Returns `true` if the operator has approved a version with this fingerprint.
     pub(super) fn approved(&self, fingerprint: &str) -> bool {
         self.approved.contains(fingerprint)
     }
 }
 
-/// Gives the versions of a ledger of before their fingerprints, as far as their manifests are there. A version without one
-/// is a model of its own.
-pub(super) async fn name_old_ones(connection: &mut Connection, derive: Option<&Derive>) -> Result<(), LedgerError> {
+/// Adds fingerprints to the versions of an older ledger, as far as their manifests are there. A
+/// version without one is a model of its own.
+pub(super) async fn name_old_ones(
+    connection: &mut Connection,
+    derive: Option<&Derive>,
+) -> Result<(), LedgerError> {
     let Some(derive) = derive else { return Ok(()) };
     let sql = "SELECT id, name FROM models WHERE fingerprint IS NULL";
     for (id, version) in connection.rows::<(i64, String)>(sql, &[]).await? {
@@ -135,9 +156,10 @@ pub(super) async fn name_old_ones(connection: &mut Connection, derive: Option<&D
     Ok(())
 }
 
-/// Approves a version: records may be answered under it beyond `models_per_record`, and so under every version with the same
-/// passive parameters. Recorded, with the time; a running coordinator goes by it from its next request on. `false` if it
-/// was approved before.
+/// Approves a version: records may be answered under it beyond `models_per_record`, and so under
+/// every version with the same passive parameters. The approval is recorded with its time; a
+/// running coordinator follows it from its next request on. Returns `false` if the version was
+/// approved before.
 ///
 /// # Errors
 /// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`].
@@ -153,9 +175,12 @@ pub async fn approve(
     let args = [Arg::Text(fingerprint), Arg::Text(version.as_str()), Arg::Int(seconds(now))];
     let new = connection.execute(add, &args).await? > 0;
     if new {
-        let count = "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = $1";
+        let count =
+            "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = $1";
         connection.execute(count, &[Arg::Text(APPROVALS)]).await?;
-        let what = format!("approved version {version} (passive parameters {fingerprint}) beyond models_per_record");
+        let what = format!(
+            "approved version {version} (passive parameters {fingerprint}) beyond models_per_record"
+        );
         record_event(&mut connection, now, &what).await?;
     }
     connection.commit().await?;

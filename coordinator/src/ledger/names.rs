@@ -17,14 +17,17 @@ impl Names {
     pub(super) async fn read(connection: &mut Connection) -> Result<Self, LedgerError> {
         let parties = connection.rows::<(i64, String)>("SELECT id, name FROM parties", &[]).await?;
         let models = connection.rows::<(i64, String)>("SELECT id, name FROM models", &[]).await?;
-        let policies = connection.rows::<(i64, String)>("SELECT id, name FROM policies", &[]).await?;
-        let [parties, models, policies] = [parties, models, policies].map(|rows| rows.into_iter().collect());
+        let policies =
+            connection.rows::<(i64, String)>("SELECT id, name FROM policies", &[]).await?;
+        let [parties, models, policies] =
+            [parties, models, policies].map(|rows| rows.into_iter().collect());
         Ok(Self { parties, models, policies })
     }
 
-    /// The parties, in the order of their names.
+    /// Returns the parties, in the order of their names.
     pub(super) fn parties(&self) -> impl Iterator<Item = (i64, &str)> {
-        let mut all: Vec<(i64, &str)> = self.parties.iter().map(|(id, name)| (*id, name.as_str())).collect();
+        let mut all: Vec<(i64, &str)> =
+            self.parties.iter().map(|(id, name)| (*id, name.as_str())).collect();
         all.sort_by_key(|(_, name)| *name);
         all.into_iter()
     }

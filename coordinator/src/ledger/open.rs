@@ -1,4 +1,4 @@
-//! What the writer has open: the connection, what it reads for a group of requests, and what it writes of one.
+//! The open ledger of the writer: the connection, and the reads and writes for a group of requests.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,12 +20,12 @@ use super::models::{self, Models};
 use super::rate::Bucket;
 use super::records::Records;
 
-/// What a remembered request takes beside its id and its verdicts, about: hash, keys, index.
+/// Approximate bytes of a remembered request beside its id and its verdicts: hash, keys, index.
 const REMEMBERED_OVERHEAD: i64 = 200;
-/// Records that are kept in memory between two groups, about: 50 to 100 MB.
+/// Approximate number of records that are kept in memory between two groups: 50 to 100 MB.
 const RECORDS_KEPT: usize = 262_144;
 
-/// A connection that is locked and checked.
+/// A connection that is locked and checked, and what the writer keeps in memory.
 pub(super) struct Open {
     pub(super) connection: Connection,
     pub(super) erased: Erased,
@@ -33,17 +33,19 @@ pub(super) struct Open {
     policies: HashMap<String, i64>,
     pub(super) bits: Bits,
     pub(super) chain: Chain,
-    /// Commits that changed the ledger.
+    /// Number of commits that changed the ledger.
     pub(super) mark: u64,
     /// The database's clock in a shared ledger, as of this transaction.
     pub(super) clock: Option<Duration>,
-    /// About how many bytes the remembered requests take.
+    /// Approximate bytes of the remembered requests.
     pub(super) remembered: i64,
-    /// Of the embedded ledger, what is known of records, by party: what their rows of `uses` and the journal come to. Whatever the journal
-    /// adds to is here. Whenever somebody else has changed the file it is given up.
+    /// The known state of records by party, for the embedded ledger: the sums of their rows of
+    /// `uses` and of the journal. Every record that the journal adds to is here. The whole is
+    /// dropped when somebody else has changed the file.
     records: HashMap<i64, Records>,
     pub(super) journal: Journal,
-    /// SQLite's number of changes by others, as of the last transaction; `None`: what is there is not known yet.
+    /// SQLite's number of changes by others, as of the last transaction; `None` while the state of
+    /// the file is not known yet.
     others: Option<u64>,
 }
 
@@ -55,7 +57,8 @@ impl Open {
         limits: JournalLimits,
     ) -> Result<Self, LedgerError> {
         let erased = Erased::read(&mut connection).await?;
-        let (models, bits) = (Models::read(&mut connection).await?, Bits::read(&mut connection).await?);
+        let (models, bits) =
+            (Models::read(&mut connection).await?, Bits::read(&mut connection).await?);
         let (policies, clock, remembered) = (HashMap::new(), None, 0);
         let (records, journal, others) = (HashMap::new(), Journal::new(limits), None);
         let mut open = Self {
@@ -76,8 +79,8 @@ impl Open {
         Ok(open)
     }
 
-    /// Reads what maintenance has changed: erased records, approved versions. Adds the journal to the tables where the next group could
-    /// not be decided or noted without.
+    /// Reads what maintenance has changed: erased records, approved versions. Adds the journal to
+    /// the tables where the next group could not be decided or noted without.
     pub(super) async fn refresh(&mut self) -> Result<u64, LedgerError> {
         let sql = self.connection.pick(
             "SELECT name, value FROM meta WHERE name = $1 OR name = $2 \
@@ -105,21 +108,22 @@ impl Open {
         Ok(0)
     }
 
-    /// Adds the journal to the tables, inside of a transaction.
+    /// Adds the journal to the tables. Runs inside a transaction.
     pub(super) async fn settle(&mut self) -> Result<(), LedgerError> {
         journal::fold(&mut self.connection).await?;
         self.journal.clear();
         Ok(())
     }
 
-    /// Reads what maintenance and other writers have changed, and the database's clock; gives the number of changes of the
-    /// registry. One round trip, unless something has changed.
+    /// Reads what maintenance and other writers have changed, and the database's clock; returns the
+    /// number of changes of the registry. Takes one round trip, unless something has changed.
     pub(super) async fn follow(&mut self, terms: &str) -> Result<u64, LedgerError> {
         let sql = "SELECT name, value FROM meta WHERE name IN ($1, $2, $3, $4, $5) \
             UNION ALL SELECT 'clock', CAST(CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) AS TEXT) \
             UNION ALL SELECT 'models', coalesce(max(id), 0) || ' ' || count(fingerprint) FROM models \
             UNION ALL SELECT 'bits', CAST(count(*) AS TEXT) FROM bits";
-        let names = [erased::COUNT, models::APPROVALS, MARK, begin::TERMS, begin::REGISTRY].map(Arg::Text);
+        let names =
+            [erased::COUNT, models::APPROVALS, MARK, begin::TERMS, begin::REGISTRY].map(Arg::Text);
         let (mut registry, mut theirs) = (0, String::new());
         for (name, value) in self.connection.rows::<(String, String)>(sql, &names).await? {
             let number = || value.parse::<u64>().map_err(|_| contradiction());
@@ -132,9 +136,11 @@ impl Open {
                 begin::TERMS => theirs = value,
                 begin::REGISTRY => registry = number()?,
                 _ => {
-                    // Another server may have taken over with less than was there.
+                    // Another server may have taken over with fewer commits.
                     if number()? < self.mark {
-                        return Err(LedgerError::Storage("the database has lost commits under the coordinator".into()));
+                        return Err(LedgerError::Storage(
+                            "the database has lost commits under the coordinator".into(),
+                        ));
                     }
                     self.mark = number()?;
                 }
@@ -144,22 +150,35 @@ impl Open {
         Ok(registry)
     }
 
-    /// A party's tokens in a shared ledger; `full` if it has not been limited yet.
+    /// Returns a party's tokens in a shared ledger; `full` if the party has not been limited yet.
     pub(super) async fn bucket(&mut self, party: i64, full: Bucket) -> Result<Bucket, LedgerError> {
         let sql = "SELECT tokens, filled_at FROM rates WHERE party = $1";
-        let Some((tokens, filled_at)) = self.connection.row::<(String, i64)>(sql, &[Arg::Int(party)]).await? else {
+        let Some((tokens, filled_at)) =
+            self.connection.row::<(String, i64)>(sql, &[Arg::Int(party)]).await?
+        else {
             return Ok(full);
         };
         let tokens = tokens.parse().map_err(|_| contradiction())?;
-        Ok(Bucket::of((tokens, Duration::from_micros(u64::try_from(filled_at).map_err(|_| contradiction())?))))
+        Ok(Bucket::of((
+            tokens,
+            Duration::from_micros(u64::try_from(filled_at).map_err(|_| contradiction())?),
+        )))
     }
 
-    pub(super) async fn write_bucket(&mut self, party: i64, bucket: Bucket) -> Result<(), LedgerError> {
+    pub(super) async fn write_bucket(
+        &mut self,
+        party: i64,
+        bucket: Bucket,
+    ) -> Result<(), LedgerError> {
         let sql = "INSERT INTO rates (party, tokens, filled_at) VALUES ($1, $2, $3) \
             ON CONFLICT (party) DO UPDATE SET tokens = excluded.tokens, filled_at = excluded.filled_at";
         let (tokens, filled_at) = bucket.parts();
-        let (tokens, filled_at) = (tokens.to_string(), i64::try_from(filled_at.as_micros()).unwrap_or(i64::MAX));
-        self.connection.execute(sql, &[Arg::Int(party), Arg::Text(&tokens), Arg::Int(filled_at)]).await.map(drop)
+        let (tokens, filled_at) =
+            (tokens.to_string(), i64::try_from(filled_at.as_micros()).unwrap_or(i64::MAX));
+        self.connection
+            .execute(sql, &[Arg::Int(party), Arg::Text(&tokens), Arg::Int(filled_at)])
+            .await
+            .map(drop)
     }
 
     pub(super) async fn count_remembered(&mut self) -> Result<(), LedgerError> {
@@ -169,24 +188,31 @@ impl Open {
         Ok(())
     }
 
-    /// Forgets the older half of the requests that could be repeated.
+    /// Forgets the older half of the remembered requests.
     pub(super) async fn forget_half(&mut self) -> Result<(), LedgerError> {
         let middle = "SELECT at FROM requests ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 2 FROM requests)";
         if let Some((at,)) = self.connection.row::<(i64,)>(middle, &[]).await? {
-            // At least that second, or nothing would be won from many requests of one.
-            let forgotten = self.connection.execute("DELETE FROM requests WHERE at <= $1", &[Arg::Int(at)]).await?;
-            tracing::warn!(forgotten, "many request ids are remembered; the oldest were forgotten before their time");
+            // At least that second, or many requests of one second would free nothing.
+            let forgotten = self
+                .connection
+                .execute("DELETE FROM requests WHERE at <= $1", &[Arg::Int(at)])
+                .await?;
+            tracing::warn!(
+                forgotten,
+                "many request ids are remembered; the oldest were forgotten before their time"
+            );
         }
         self.count_remembered().await
     }
 
     pub(super) async fn policy(&mut self, name: &str) -> Result<i64, LedgerError> {
         let find = "SELECT id FROM policies WHERE name = $1";
-        let add = "INSERT INTO policies (id, name) SELECT coalesce(max(id), 0) + 1, $1 FROM policies";
+        let add =
+            "INSERT INTO policies (id, name) SELECT coalesce(max(id), 0) + 1, $1 FROM policies";
         intern(&mut self.connection, &mut self.policies, name, find, add).await
     }
 
-    /// What is known of a party and of the records and requests that its part of a group names.
+    /// Reads what is known of a party, and of the records and requests in its part of a group.
     pub(super) async fn read<'a>(
         &mut self,
         party: &str,
@@ -200,18 +226,23 @@ impl Open {
             None => {
                 let add = "INSERT INTO parties (id, name) SELECT coalesce(max(id), 0) + 1, $1 FROM parties";
                 connection.execute(add, &[Arg::Text(party)]).await?;
-                connection.row::<(i64, i64)>(find, &[Arg::Text(party)]).await?.ok_or_else(contradiction)?
+                connection
+                    .row::<(i64, i64)>(find, &[Arg::Text(party)])
+                    .await?
+                    .ok_or_else(contradiction)?
             }
         };
         let count = u64::try_from(records).map_err(|_| contradiction())?;
-        let mut state = PartyState::new(count, bucket, self.records.remove(&id).unwrap_or_default());
+        let mut state =
+            PartyState::new(count, bucket, self.records.remove(&id).unwrap_or_default());
         let mut fresh = Vec::new();
         asked.iter().for_each(|asked| state.enter(asked, &mut fresh));
         if !fresh.is_empty() {
             look_up(connection, &self.models, id, &mut state.records, &fresh).await?;
         }
         let mut by_request_id: HashMap<&str, &'a str> = HashMap::new();
-        by_request_id.extend(asked.iter().filter_map(|a| a.spend.request_id.as_deref()).map(|id| (id, id)));
+        by_request_id
+            .extend(asked.iter().filter_map(|a| a.spend.request_id.as_deref()).map(|id| (id, id)));
         if !by_request_id.is_empty() {
             let ids = json(by_request_id.keys())?;
             let sql = connection.pick(
@@ -220,9 +251,12 @@ impl Open {
                 "SELECT request_id, body_hash, verdicts, at FROM requests \
                  WHERE party = $1 AND request_id IN (SELECT json_array_elements_text(CAST($2 AS JSON)))",
             );
-            let found = connection.rows::<(String, String, String, i64)>(sql, &[Arg::Int(id), Arg::Text(&ids)]).await?;
+            let found = connection
+                .rows::<(String, String, String, i64)>(sql, &[Arg::Int(id), Arg::Text(&ids)])
+                .await?;
             for (request_id, body_hash, verdicts, at) in found {
-                let request_id = by_request_id.get(request_id.as_str()).ok_or_else(contradiction)?;
+                let request_id =
+                    by_request_id.get(request_id.as_str()).ok_or_else(contradiction)?;
                 let body_hash = unhex(&body_hash).ok_or_else(contradiction)?;
                 let verdicts = read_verdicts(&verdicts).ok_or_else(contradiction)?;
                 state.remember(request_id, Remembered { body_hash, verdicts, at });
@@ -231,7 +265,8 @@ impl Open {
         Ok((id, state))
     }
 
-    /// Writes what a group changes for one party; of its granted rows only what goes to `uses` at once.
+    /// Writes the changes of a group for one party. Its granted rows go to `uses` at once, or to
+    /// the journal if `journaled`.
     pub(super) async fn write(
         &mut self,
         party: i64,
@@ -257,7 +292,9 @@ impl Open {
             let (queries, refused) = (Arg::Int(total.queries), Arg::Int(total.refused));
             let (first_at, last_at) = (Arg::Int(total.first_at), Arg::Int(total.last_at));
             let keys = [Arg::Int(party), Arg::Int(model), Arg::Int(policy)];
-            connection.execute(sql, &[keys[0], keys[1], keys[2], queries, refused, first_at, last_at]).await?;
+            connection
+                .execute(sql, &[keys[0], keys[1], keys[2], queries, refused, first_at, last_at])
+                .await?;
         }
         if state.new_records > 0 {
             let new = i64::try_from(state.new_records).map_err(|_| contradiction())?;
@@ -271,20 +308,32 @@ impl Open {
             let (body_hash, verdicts) = (hex(decided.body_hash), write_verdicts(&decided.verdicts));
             self.remembered += (request_id.len() + verdicts.len()) as i64 + REMEMBERED_OVERHEAD;
             let texts = [Arg::Text(request_id), Arg::Text(&body_hash), Arg::Text(&verdicts)];
-            connection.execute(sql, &[Arg::Int(party), texts[0], texts[1], texts[2], Arg::Int(decided.at)]).await?;
+            connection
+                .execute(
+                    sql,
+                    &[Arg::Int(party), texts[0], texts[1], texts[2], Arg::Int(decided.at)],
+                )
+                .await?;
         }
         Ok(())
     }
 
-    /// Keeps what is known of a party's records for the next group. Where others write too, it would not be known for long.
+    /// Keeps the known state of a party's records for the next group, except where others write
+    /// too: there it would soon be out of date.
     pub(super) fn keep(&mut self, party: i64, records: Records) {
         if let Connection::Sqlite(_) = self.connection {
             self.records.insert(party, records);
         }
     }
 
-    async fn write_uses(&mut self, party: i64, class: &Class, records: &[Cow<'_, str>]) -> Result<(), LedgerError> {
-        // A forgotten first time stays forgotten; the binding of a record and model is never replaced.
+    async fn write_uses(
+        &mut self,
+        party: i64,
+        class: &Class,
+        records: &[Cow<'_, str>],
+    ) -> Result<(), LedgerError> {
+        // A forgotten first time stays forgotten; the binding of a record and model is never
+        // replaced.
         macro_rules! upsert {
             ($record:literal, $share:literal, $from:literal) => {
                 concat!(
@@ -314,13 +363,15 @@ impl Open {
             )
         };
         let records = json(records)?;
-        let numbers = [party, class.model, class.policy, class.queries, class.first_at, class.last_at].map(Arg::Int);
+        let numbers =
+            [party, class.model, class.policy, class.queries, class.first_at, class.last_at]
+                .map(Arg::Int);
         let [a, b, c, d, e, f] = numbers;
         self.connection.execute(sql, &[a, b, c, d, e, f, Arg::Text(&records)]).await.map(drop)
     }
 }
 
-/// The key of a name, made if there is none.
+/// Returns the key of a name; adds the name if it is new.
 async fn intern(
     connection: &mut Connection,
     known: &mut HashMap<String, i64>,
@@ -359,7 +410,8 @@ async fn look_up(
          FROM json_array_elements_text(CAST($2 AS JSON)) WITH ORDINALITY i (value, key) CROSS JOIN uses u \
          WHERE u.party = $1 AND u.record = i.value",
     );
-    let known = connection.row::<(Option<String>,)>(sql, &[Arg::Int(party), Arg::Text(&names)]).await?;
+    let known =
+        connection.row::<(Option<String>,)>(sql, &[Arg::Int(party), Arg::Text(&names)]).await?;
     let known = known.and_then(|(text,)| text).unwrap_or_default();
     for row in known.split(';').filter(|row| !row.is_empty()) {
         add_known(records, slots, models, row).ok_or_else(contradiction)?;
@@ -367,7 +419,7 @@ async fn look_up(
     Ok(())
 }
 
-/// `position model policy queries share`.
+/// Adds a row `position model policy queries share` to the records.
 fn add_known(records: &mut Records, slots: &[usize], models: &Models, row: &str) -> Option<()> {
     let mut fields = row.split(' ');
     let slot = *slots.get(fields.next()?.parse::<usize>().ok()?)?;

@@ -1,13 +1,16 @@
-//! Rows per minute: a token bucket per active party.
+//! The limit of rows per minute: a token bucket per active party.
 //!
-//! It lives in memory, but for a shared ledger, where it is a row of the table `rates` and its clock the database's. A rate bounds how fast budgets can go, not what is disclosed in all; a restart refills it once, at
-//! most one minute's rows, and refusals then cost no write. Its time is the process's own, which nobody sets: a wall clock that
-//! is set back and forward again would credit the same minutes twice. (A bucket never goes back, so a database's clock that is set
-//! back stops it until the old time is reached again.)
+//! The bucket lives in memory, but for a shared ledger, where it is a row of the table `rates` and
+//! its clock the database's. A rate bounds how fast budgets are spent, not what is disclosed in
+//! all; a restart refills the bucket once, by at most one minute's rows, and refusals then cost no
+//! write. Its time is the process's own, which nobody sets: a wall clock that is set back and
+//! forward again would credit the same minutes twice. (A bucket never goes back, so a database's
+//! clock that is set back stops it until the old time is reached again.)
 
 use std::time::Duration;
 
-/// What a row costs: a bucket gains its rate, in rows per minute, every nanosecond, so that all sums are exact.
+/// The cost of a row in tokens: a bucket gains its rate, in rows per minute, every nanosecond, so
+/// that all sums are exact.
 const ROW: u128 = 60_000_000_000;
 
 /// The tokens of one party.
@@ -18,27 +21,35 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Full: one minute's rows. `now` is a time of the process, since whenever.
+    /// Creates a full bucket: one minute's rows. `now` is a time of the process, since any moment.
     pub(crate) fn full(per_minute: u64, now: Duration) -> Self {
         Self { tokens: u128::from(per_minute) * ROW, filled_at: now }
     }
 
-    /// What it holds, and when that was so: for the table of a shared ledger.
+    /// Returns the tokens and the time when there were so many, for the table of a shared ledger.
     pub(crate) fn parts(&self) -> (u128, Duration) {
         (self.tokens, self.filled_at)
     }
 
-    /// The inverse of [`Bucket::parts`].
+    /// Creates a bucket from its [`Bucket::parts`].
     pub(crate) fn of((tokens, filled_at): (u128, Duration)) -> Self {
         Self { tokens, filled_at }
     }
 
-    /// Takes the tokens of `rows`, or none at all and says how long until there are enough; `None` if there never will be.
-    pub(crate) fn take(&mut self, per_minute: u64, rows: u64, now: Duration) -> Result<(), Option<Duration>> {
+    /// Takes the tokens of `rows`, or takes none and returns the wait until there are enough;
+    /// `None` if there never will be.
+    pub(crate) fn take(
+        &mut self,
+        per_minute: u64,
+        rows: u64,
+        now: Duration,
+    ) -> Result<(), Option<Duration>> {
         let rate = u128::from(per_minute);
-        // Requests are decided in the order in which they came in, which need not be that of their times.
+        // Requests are decided in the order of their arrival, which need not be that of their
+        // times.
         if let Some(passed) = now.checked_sub(self.filled_at) {
-            self.tokens = self.tokens.saturating_add(passed.as_nanos().saturating_mul(rate)).min(rate * ROW);
+            self.tokens =
+                self.tokens.saturating_add(passed.as_nanos().saturating_mul(rate)).min(rate * ROW);
             self.filled_at = now;
         }
         let cost = u128::from(rows) * ROW;
@@ -79,8 +90,11 @@ mod tests {
         let start = Duration::from_secs(1_000);
         let mut bucket = Bucket::full(60, start);
         bucket.take(60, 60, start + Duration::from_secs(30)).unwrap();
-        // A request of before is late; the one after it finds nothing new.
+        // A request from before comes late; the one after it finds no new tokens.
         assert_eq!(bucket.take(60, 1, start), Err(Some(Duration::from_secs(1))));
-        assert_eq!(bucket.take(60, 1, start + Duration::from_secs(30)), Err(Some(Duration::from_secs(1))));
+        assert_eq!(
+            bucket.take(60, 1, start + Duration::from_secs(30)),
+            Err(Some(Duration::from_secs(1)))
+        );
     }
 }

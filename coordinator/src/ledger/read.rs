@@ -1,4 +1,5 @@
-//! Reading the ledger: sums by party, model and policy, and the uses of one record. Works beside a running coordinator.
+//! Reading the ledger: sums by party, model and policy, and the uses of one record. Works beside a
+//! running coordinator.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,94 +17,97 @@ use super::{Budgets, LedgerError, journal};
 /// The row of `meta` with the budgets that the last coordinator ran with.
 pub(super) const BUDGETS: &str = "budgets";
 
-/// What was spent, and what is left. Times are whole Unix seconds.
+/// The budgets that are spent, and what is left of them. Times are whole Unix seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// The budgets in force.
     pub budgets: Budgets,
     /// The active parties, by name.
     pub parties: Vec<PartySummary>,
-    /// What operators have done to the ledger as a whole, in order.
+    /// The log of what operators have done to the ledger as a whole, in order.
     pub events: Vec<Event>,
 }
 
-/// Something that an operator has done: begun the ledger anew, approved a version.
+/// An action of an operator: the ledger was begun anew, a version was approved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// When, in Unix seconds.
+    /// The time, in Unix seconds.
     pub at: i64,
-    /// What.
+    /// The description of the action.
     pub what: String,
 }
 
-/// One active party's part.
+/// The part of one active party.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PartySummary {
-    /// Its name.
+    /// The name of the party.
     pub party: String,
-    /// Distinct records asked for.
+    /// Number of distinct records asked for.
     pub records: u64,
-    /// How many more it may ask for; `None` is unlimited.
+    /// Further records that it may ask for; `None` is unlimited.
     pub records_left: Option<u64>,
-    /// Rows asked, refused ones included.
+    /// Rows asked for, refused ones included.
     pub queries: u64,
     /// Rows refused: a changed share, a record asked for too often, or under too many models.
     pub refused: u64,
-    /// The first request.
+    /// The time of the first request.
     pub first_at: Option<i64>,
-    /// The last request.
+    /// The time of the last request.
     pub last_at: Option<i64>,
-    /// By model and policy, the most recent last.
+    /// The sums by model and policy, the most recent last.
     pub uses: Vec<UseSummary>,
 }
 
-/// One party's rows under one model and policy.
+/// The sums of one party's rows under one model and policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UseSummary {
-    /// The model.
+    /// The version of the model.
     pub model: String,
-    /// Fingerprint of its passive parties' parameters.
+    /// The fingerprint of its passive parties' parameters.
     pub passive: String,
-    /// The policy.
+    /// The text of the policy.
     pub policy: String,
-    /// At most so many bits an answer tells of its record; `None`: no finite bound is known.
+    /// Upper bound on the bits that an answer tells of its record; `None` if no finite bound is
+    /// known.
     pub bits: Option<f64>,
-    /// Rows asked, refused ones included.
+    /// Rows asked for, refused ones included.
     pub queries: u64,
-    /// Rows refused.
+    /// Rows that were refused.
     pub refused: u64,
-    /// The first request.
+    /// The time of the first request.
     pub first_at: i64,
-    /// The last request.
+    /// The time of the last request.
     pub last_at: i64,
 }
 
-/// What a party asked of one record under one model and policy.
+/// The use of one record by a party under one model and policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecordUse {
-    /// The party.
+    /// The name of the party.
     pub party: String,
-    /// The model.
+    /// The version of the model.
     pub model: String,
-    /// The policy.
+    /// The text of the policy.
     pub policy: String,
-    /// Fingerprint of the model's passive parameters: rows with the same ones and the same policy tell the same.
+    /// The fingerprint of the model's passive parameters: rows with the same ones and the same
+    /// policy tell the same.
     pub passive: String,
-    /// At most so many bits an answer tells of the record; `None`: no finite bound is known.
+    /// Upper bound on the bits that an answer tells of the record; `None` if no finite bound is
+    /// known.
     pub bits: Option<f64>,
-    /// Rows granted.
+    /// Rows that were granted.
     pub queries: u64,
-    /// The first; `None` where retention or erasure has forgotten it.
+    /// The time of the first row; `None` where retention or erasure has forgotten it.
     pub first_at: Option<i64>,
-    /// The last; `None` likewise.
+    /// The time of the last row; `None` likewise.
     pub last_at: Option<i64>,
-    /// Whether the first share of the record and model was bound here.
+    /// True if the first share of the record and model was bound here.
     pub bound: bool,
-    /// Whether the record was erased: the count is kept under a keyed hash of the id.
+    /// True if the record was erased: the count is kept under a keyed hash of the id.
     pub erased: bool,
 }
 
-/// What was spent, of one active party or of all.
+/// Returns what one active party, or all of them, have spent and have left.
 ///
 /// # Errors
 /// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`].
@@ -114,11 +118,12 @@ pub async fn summary(url: &str, party: Option<&str>) -> Result<Summary, LedgerEr
 pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summary, LedgerError> {
     let mut connection = existing(place).await?;
     let budgets = connection.meta(BUDGETS).await?;
-    let budgets: Budgets = budgets.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let budgets: Budgets =
+        budgets.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     let (models, bits) = (Models::read(&mut connection).await?, Bits::read(&mut connection).await?);
     let bits_of = |model, policy| bits.of((models.passive(model)?, policy));
     let mut parties: Vec<PartySummary> = Vec::new();
-    // One statement, so that the sums belong together while the coordinator writes.
+    // One statement, so that the sums agree while the coordinator writes.
     let sql = "SELECT parties.name, parties.records, models.name, \
         coalesce(models.fingerprint, 'version ' || models.name), policies.name, totals.queries, totals.refused, totals.first_at, totals.last_at, \
         totals.model, totals.policy FROM parties \
@@ -127,8 +132,19 @@ pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summ
     type Text = Option<String>;
     type Number = Option<i64>;
     type Row = (String, i64, Text, Text, Text, Number, Number, Number, Number, Number, Number);
-    for (name, records, model, passive, policy, queries, refused, first_at, last_at, model_key, policy_key) in
-        connection.rows::<Row>(sql, &[]).await?
+    for (
+        name,
+        records,
+        model,
+        passive,
+        policy,
+        queries,
+        refused,
+        first_at,
+        last_at,
+        model_key,
+        policy_key,
+    ) in connection.rows::<Row>(sql, &[]).await?
     {
         if party.is_some_and(|wanted| wanted != name) {
             continue;
@@ -149,7 +165,14 @@ pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summ
         let totals = (model.zip(passive), policy, queries, refused, first_at, last_at);
         if let (
             Some(p),
-            (Some((model, passive)), Some(policy), Some(queries), Some(refused), Some(first_at), Some(last_at)),
+            (
+                Some((model, passive)),
+                Some(policy),
+                Some(queries),
+                Some(refused),
+                Some(first_at),
+                Some(last_at),
+            ),
         ) = (parties.last_mut(), totals)
         {
             let (queries, refused) = (count(queries), count(refused));
@@ -158,29 +181,47 @@ pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summ
             p.first_at = Some(p.first_at.map_or(first_at, |at| at.min(first_at)));
             p.last_at = Some(p.last_at.map_or(last_at, |at| at.max(last_at)));
             let bits = model_key.zip(policy_key).and_then(|(model, policy)| bits_of(model, policy));
-            p.uses.push(UseSummary { model, passive, policy, bits, queries, refused, first_at, last_at });
+            p.uses.push(UseSummary {
+                model,
+                passive,
+                policy,
+                bits,
+                queries,
+                refused,
+                first_at,
+                last_at,
+            });
         }
     }
-    let events = connection.rows::<(i64, String)>("SELECT at, what FROM events ORDER BY id", &[]).await?;
+    let events =
+        connection.rows::<(i64, String)>("SELECT at, what FROM events ORDER BY id", &[]).await?;
     let events = events.into_iter().map(|(at, what)| Event { at, what }).collect();
     connection.close().await;
     Ok(Summary { budgets, parties, events })
 }
 
-/// What was asked of one record, by one active party or by all; an erased record is found too.
+/// Returns the uses of one record, by one active party or by all; an erased record is found too.
 ///
 /// # Errors
 /// As [`summary`].
-pub async fn record_uses(url: &str, record: &str, party: Option<&str>) -> Result<Vec<RecordUse>, LedgerError> {
+pub async fn record_uses(
+    url: &str,
+    record: &str,
+    party: Option<&str>,
+) -> Result<Vec<RecordUse>, LedgerError> {
     let mut connection = existing(&Place::parse(url)?).await?;
-    // The table and the journal as of one moment.
-    connection.execute(connection.pick("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), &[]).await?;
+    // Reads the table and the journal as of one moment.
+    connection
+        .execute(connection.pick("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), &[])
+        .await?;
     let pseudonym = ErasureKey::read(&mut connection).await?.pseudonym(record);
-    let (names, journal) = (Names::read(&mut connection).await?, journal::read(&mut connection).await?);
+    let (names, journal) =
+        (Names::read(&mut connection).await?, journal::read(&mut connection).await?);
     let (models, bits) = (Models::read(&mut connection).await?, Bits::read(&mut connection).await?);
     let mut uses = Vec::new();
     // Party by party: the table's order is party, then record.
-    for (id, name) in names.parties().filter(|(_, name)| party.is_none_or(|wanted| wanted == *name)) {
+    for (id, name) in names.parties().filter(|(_, name)| party.is_none_or(|wanted| wanted == *name))
+    {
         for (stored, erased) in [(record, false), (pseudonym.as_str(), true)] {
             let sql = "SELECT model, policy, queries, first_at, last_at, CASE WHEN share IS NULL THEN 0 ELSE 1 END FROM uses \
                 WHERE party = $1 AND record = $2 ORDER BY model, policy";
@@ -201,20 +242,29 @@ pub async fn record_uses(url: &str, record: &str, party: Option<&str>) -> Result
                 })
             };
             let mut rows: BTreeMap<(i64, i64), RecordUse> = BTreeMap::new();
-            for (model, policy, queries, first_at, last_at, bound) in connection.rows::<Row>(sql, &args).await? {
+            for (model, policy, queries, first_at, last_at, bound) in
+                connection.rows::<Row>(sql, &args).await?
+            {
                 let row: Result<_, LedgerError> = blank(model, policy);
-                let row = RecordUse { queries: count(queries), first_at, last_at, bound: bound != 0, ..row? };
+                let row = RecordUse {
+                    queries: count(queries),
+                    first_at,
+                    last_at,
+                    bound: bound != 0,
+                    ..row?
+                };
                 rows.insert((model, policy), row);
             }
             for (model, policy, touch) in journal.of(id, stored) {
                 let row = match rows.entry((model, policy)) {
                     Entry::Occupied(row) => row.into_mut(),
-                    Entry::Vacant(none) => {
-                        none.insert(RecordUse { first_at: Some(touch.first_at), ..blank(model, policy)? })
-                    }
+                    Entry::Vacant(none) => none.insert(RecordUse {
+                        first_at: Some(touch.first_at),
+                        ..blank(model, policy)?
+                    }),
                 };
                 row.queries = row.queries.saturating_add(count(touch.queries));
-                // A first time that was forgotten stays so.
+                // A forgotten first time stays forgotten.
                 row.first_at = row.first_at.map(|at| at.min(touch.first_at));
                 row.last_at = row.last_at.max(Some(touch.last_at));
                 row.bound |= touch.bind.is_some();
@@ -227,7 +277,7 @@ pub async fn record_uses(url: &str, record: &str, party: Option<&str>) -> Result
     Ok(uses)
 }
 
-/// A count of the ledger; none is negative.
+/// Converts a count of the ledger; none is negative.
 fn count(value: i64) -> u64 {
     u64::try_from(value).unwrap_or_default()
 }

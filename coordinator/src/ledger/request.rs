@@ -10,27 +10,31 @@ pub const MAX_REQUEST_ID_CHARS: usize = 128;
 /// One request, to be recorded before anything is computed for it.
 #[derive(Clone)]
 pub struct Spend {
-    /// Who asks.
+    /// The active party that asks.
     pub party: PartyName,
-    /// The model asked.
+    /// The model that is asked.
     pub model: ModelVersion,
-    /// The fingerprint of its passive parties' parameters: shares are bound and models counted by it, not by the version.
+    /// The fingerprint of its passive parties' parameters: shares are bound and models counted by
+    /// it, not by the version.
     pub passive: String,
-    /// The policy the answer is released under, as it is displayed.
+    /// The policy that the answer is released under, as it is displayed.
     pub policy: String,
-    /// At most so many bits an answer tells of its record under this model and policy; `None`: no finite bound is known.
+    /// Upper bound on the bits that an answer tells of its record under this model and policy;
+    /// `None` if no finite bound is known.
     pub bits: Option<f64>,
-    /// The client's name for the request, 1 to [`MAX_REQUEST_ID_CHARS`] characters; with it, a retry costs nothing.
+    /// The client's name for the request, 1 to [`MAX_REQUEST_ID_CHARS`] characters; with it, a
+    /// retry costs nothing.
     pub request_id: Option<String>,
     /// A hash of the whole request but its id.
     pub body_hash: [u8; 32],
-    /// The records.
+    /// The ids of the records.
     pub ids: RecordIds,
     /// A hash of each record's logit share, to be bound to it; empty where shares are not bound.
     pub share_hashes: Vec<[u8; 16]>,
-    /// When.
+    /// The time of the request.
     pub at: SystemTime,
-    /// When by the clock of the process, which nobody sets: the rate goes by it.
+    /// The time of the request by the clock of the process, which nobody sets: the rate limit uses
+    /// it.
     pub uptime: Duration,
 }
 
@@ -40,11 +44,12 @@ impl std::fmt::Debug for Spend {
     }
 }
 
-/// What became of one row. A row that is granted costs a query of its record, whatever becomes of it later; one that is refused
-/// is counted in the party's sums, and takes of the rate, but writes nothing of its own.
+/// The verdict on one row. A granted row costs a query of its record, whatever becomes of it later;
+/// a refused one is counted in the party's sums, and takes of the rate, but writes nothing of its
+/// own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowVerdict {
-    /// It may be answered.
+    /// The row may be answered.
     Granted,
     /// Another logit share is bound to this record and model.
     ShareChanged,
@@ -57,8 +62,13 @@ pub enum RowVerdict {
 }
 
 impl RowVerdict {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Granted, Self::ShareChanged, Self::RecordBudget, Self::ModelBudget, Self::BitsBudget];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Granted,
+        Self::ShareChanged,
+        Self::RecordBudget,
+        Self::ModelBudget,
+        Self::BitsBudget,
+    ];
 
     pub(super) const fn letter(self) -> char {
         match self {

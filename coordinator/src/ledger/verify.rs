@@ -14,89 +14,98 @@ use super::signer::{is_signed_by, public_key};
 
 /// Links read at once.
 const PAGE: i64 = 2000;
-/// Findings told; what comes after them is counted.
+/// Most findings that are listed; further ones are counted.
 const MOST: usize = 20;
 
-/// Links of one coordinator.
+/// The links of one coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Signed {
-    /// Its public key (Ed25519), in hexadecimal digits.
+    /// The coordinator's public key (Ed25519), in hexadecimal digits.
     pub key: String,
-    /// Whether the key is of the state directory, or was named as one to trust.
+    /// True if the key is that of the state directory, or was named as one to trust.
     pub trusted: bool,
-    /// How many links.
+    /// The number of its links.
     pub links: u64,
 }
 
-/// A link that an operator's command made: without a key.
+/// A link that an operator's command made, without a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unsigned {
-    /// Its number.
+    /// The number of the link.
     pub link: i64,
-    /// When, in Unix seconds.
+    /// The time of the link, in Unix seconds.
     pub at: i64,
-    /// What the command did.
+    /// The description of what the command did.
     pub what: String,
 }
 
-/// A link that nobody may write anew.
+/// A link that nobody may rewrite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fixed {
-    /// Its number.
+    /// The number of the link.
     pub link: i64,
-    /// Its hash.
+    /// The hash of the link.
     pub hash: String,
 }
 
-/// What a check of the chain found.
+/// The result of a check of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// The ledger's id.
+    /// The id of the ledger.
     pub ledger: String,
-    /// The first link that is there, and the last. Older ones were removed by retention.
+    /// The first link that is there. Older ones were removed by retention.
     pub first: i64,
-    /// See `first`.
+    /// The last link that is there.
     pub last: i64,
-    /// The link before the last, which its coordinator may still write anew within its second. Who keeps number and hash can tell later
-    /// that nothing up to there was rewritten. `None` while there is one link at most.
+    /// The link before the last; the last one may still be rewritten by its coordinator within its
+    /// second. Whoever keeps number and hash can tell later that nothing up to there was rewritten.
+    /// `None` while there is one link at most.
     pub fixed: Option<Fixed>,
-    /// When the first and the last of these links were made, in Unix seconds.
+    /// The time of the first of these links, in Unix seconds.
     pub from: i64,
-    /// See `from`.
+    /// The time of the last of these links, in Unix seconds.
     pub to: i64,
-    /// Rows asked, of all parties, by the chain.
+    /// Rows asked for, of all parties, by the chain.
     pub queries: i64,
-    /// Rows refused.
+    /// Rows refused, of all parties, by the chain.
     pub refused: i64,
-    /// Who signed.
+    /// The signers, with the number of their links.
     pub signed: Vec<Signed>,
-    /// Links that nobody signed.
+    /// The links that nobody signed.
     pub unsigned: Vec<Unsigned>,
-    /// Whether the head that the state directory knows was looked for.
+    /// True if the head that the state directory knows was looked for.
     pub head_known: bool,
-    /// What does not hold, in words; empty: everything does.
+    /// The findings of what does not hold, in words; empty if everything holds.
     pub findings: Vec<String>,
 }
 
-/// Checks every link of the chain, its signature among that, and the sums of the tables against it. Reads one state of the ledger;
-/// a coordinator may run.
+/// Checks every link of the chain, its signature included, and the sums of the tables against it.
+/// Reads one state of the ledger; a coordinator may run.
 ///
-/// With a state directory its key is trusted, and the last link that it knows must be in the chain. `trusted`: public keys of other
-/// coordinators.
+/// With a state directory its key is trusted, and the last link that it knows must be in the chain.
+/// `trusted` are public keys of other coordinators.
 ///
 /// # Errors
-/// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Unsupported`], [`LedgerError::Storage`]; [`LedgerError::Key`] and
-/// [`LedgerError::DamagedMark`] for the state directory. What does not hold is no error: see [`Verified::findings`].
-pub async fn verify(url: &str, state_dir: Option<&Path>, trusted: &[String]) -> Result<Verified, LedgerError> {
-    let mut trusted: BTreeSet<String> = trusted.iter().map(|key| key.to_ascii_lowercase()).collect();
+/// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Unsupported`],
+/// [`LedgerError::Storage`]; [`LedgerError::Key`] and [`LedgerError::DamagedMark`] for the state
+/// directory. A check that fails is no error: see [`Verified::findings`].
+pub async fn verify(
+    url: &str,
+    state_dir: Option<&Path>,
+    trusted: &[String],
+) -> Result<Verified, LedgerError> {
+    let mut trusted: BTreeSet<String> =
+        trusted.iter().map(|key| key.to_ascii_lowercase()).collect();
     let mut known = None;
     if let Some(dir) = state_dir {
         trusted.extend(public_key(dir)?);
         known = mark::read(dir)?;
     }
     let mut connection = existing(&Place::parse(url)?).await?;
-    // All of it as of one moment.
-    connection.execute(connection.pick("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), &[]).await?;
+    // Reads everything as of one moment.
+    connection
+        .execute(connection.pick("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), &[])
+        .await?;
     let mut check = Check { trusted, ..Check::default() };
     loop {
         let links = Link::after(&mut connection, check.head.number, PAGE).await?;
@@ -108,11 +117,16 @@ pub async fn verify(url: &str, state_dir: Option<&Path>, trusted: &[String]) -> 
     check.tables(&mut connection).await?;
     if let Some(known) = &known {
         if known.ledger != check.ledger {
-            check.finding(format!("the state directory knows ledger {}, this is {}", known.ledger, check.ledger));
+            check.finding(format!(
+                "the state directory knows ledger {}, this is {}",
+                known.ledger, check.ledger
+            ));
         }
         if !known.head.is_there(&mut connection).await? {
             let link = known.head.number;
-            check.finding(format!("link {link} is not the one that the state directory saw: the chain was rewritten"));
+            check.finding(format!(
+                "link {link} is not the one that the state directory saw: the chain was rewritten"
+            ));
         }
     }
     connection.execute("COMMIT", &[]).await?;
@@ -120,7 +134,7 @@ pub async fn verify(url: &str, state_dir: Option<&Path>, trusted: &[String]) -> 
     Ok(check.verdict(known.is_some_and(|known| known.head.number > 0)))
 }
 
-/// What is known after the links so far.
+/// The state of the check after the links so far.
 #[derive(Default)]
 struct Check {
     trusted: BTreeSet<String>,
@@ -155,7 +169,9 @@ impl Check {
             self.finding(format!("links {} to {} are missing", missing.0, missing.1));
         }
         match link.read() {
-            None => self.finding(format!("link {number} is not what its hash is of: it was changed")),
+            None => {
+                self.finding(format!("link {number} is not what its hash is of: it was changed"))
+            }
             Some(content) => self.content(link, content, began),
         }
         self.signature(link);
@@ -170,7 +186,9 @@ impl Check {
     fn content(&mut self, link: &Link, content: Content, began: bool) {
         let number = link.number;
         if began && content.previous != self.head.hash {
-            self.finding(format!("link {number} is of another link before it: the chain was rewritten there"));
+            self.finding(format!(
+                "link {number} is of another link before it: the chain was rewritten there"
+            ));
         }
         if !began && !link.whole {
             self.finding(format!(
@@ -178,11 +196,16 @@ impl Check {
             ));
         }
         if began && content.mark < self.mark {
-            self.finding(format!("link {number} counts {} commits after {}", content.mark, self.mark));
+            self.finding(format!(
+                "link {number} counts {} commits after {}",
+                content.mark, self.mark
+            ));
         }
         match (link.whole, began) {
             (true, true) if self.sums.clone().compact() != content.sums.clone().compact() => {
-                self.finding(format!("the sums of link {number} are not those of the links before it"));
+                self.finding(format!(
+                    "the sums of link {number} are not those of the links before it"
+                ));
                 self.sums = content.sums;
             }
             (true, _) => self.sums = content.sums,
@@ -205,9 +228,14 @@ impl Check {
         if is_signed_by(&link.author, &link.hash, &link.signature) {
             *self.signed.entry(link.author.clone()).or_default() += 1;
         } else {
-            self.finding(format!("the signature of link {} is not of its author's key", link.number));
+            self.finding(format!(
+                "the signature of link {} is not of its author's key",
+                link.number
+            ));
         }
-        if !self.trusted.is_empty() && !self.trusted.contains(&link.author) && self.signed.get(&link.author) == Some(&1)
+        if !self.trusted.is_empty()
+            && !self.trusted.contains(&link.author)
+            && self.signed.get(&link.author) == Some(&1)
         {
             self.finding(format!(
                 "link {} and maybe others are signed by {}, a key that was not named as one to trust",
@@ -216,7 +244,7 @@ impl Check {
         }
     }
 
-    /// The sums of the tables, and the number of commits.
+    /// Checks the sums of the tables, and the number of commits.
     async fn tables(&mut self, connection: &mut Connection) -> Result<(), LedgerError> {
         if self.times.is_none() {
             self.finding("there is no chain: it was taken away, or no coordinator of this version has run yet".into());
@@ -230,8 +258,10 @@ impl Check {
         if mark != self.mark {
             self.finding(format!("the chain has {} commits, the ledger counts {mark}", self.mark));
         }
-        let (tables, chain) = (Sums::read(connection).await?, std::mem::take(&mut self.sums).compact());
-        let parties: BTreeSet<&String> = chain.records.keys().chain(tables.records.keys()).collect();
+        let (tables, chain) =
+            (Sums::read(connection).await?, std::mem::take(&mut self.sums).compact());
+        let parties: BTreeSet<&String> =
+            chain.records.keys().chain(tables.records.keys()).collect();
         for party in parties {
             let of = |sums: &Sums| sums.records.get(party).copied().unwrap_or_default();
             if of(&chain) != of(&tables) {
@@ -248,8 +278,12 @@ impl Check {
                 ("rows refused", had.refused, has.refused, "totals"),
                 ("rows granted", had.granted, has.granted, "uses"),
             ];
-            for (what, had, has, table) in compared.into_iter().filter(|(_, had, has, _)| had != has) {
-                self.finding(format!("{party}, {model}, {policy}: {had} {what} by the chain, {has} in `{table}`"));
+            for (what, had, has, table) in
+                compared.into_iter().filter(|(_, had, has, _)| had != has)
+            {
+                self.finding(format!(
+                    "{party}, {model}, {policy}: {had} {what} by the chain, {has} in `{table}`"
+                ));
             }
         }
         self.sums = chain;
@@ -262,8 +296,11 @@ impl Check {
         }
         let (from, to) = self.times.unwrap_or_default();
         let trusted = |key: &String| self.trusted.contains(key);
-        let signed =
-            self.signed.iter().map(|(key, links)| Signed { key: key.clone(), trusted: trusted(key), links: *links });
+        let signed = self.signed.iter().map(|(key, links)| Signed {
+            key: key.clone(),
+            trusted: trusted(key),
+            links: *links,
+        });
         Verified {
             ledger: self.ledger,
             first: self.first,

@@ -1,4 +1,4 @@
-//! The one writer: requests that wait together are committed together.
+//! The one writer of the ledger, which commits requests together that wait together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -24,19 +24,22 @@ use super::signer::Signer;
 use super::{Budgets, LedgerConfig, LedgerError};
 use crate::share::ShareHashKind;
 
-/// Rows of one commit, about: a group is closed when it has as many. The more, the more rows share a page that is written.
+/// Approximate rows of one commit, at which a group is closed. The more rows, the more of them
+/// share a page that is written.
 const GROUP_ROWS: usize = 262_144;
-/// Requests of one commit.
+/// Most requests of one commit.
 const GROUP_REQUESTS: usize = 1024;
-/// By how much a clock may be set back, in seconds, without a request being dated before those of before: its id would be forgotten when the clock
-/// is right again. What is newer than that was dated by a clock that was wrong.
+/// Seconds by which a clock may be set back without a request being dated before earlier ones: its
+/// id would be forgotten when the clock is right again. A request newer than that was dated by a
+/// clock that was wrong.
 const SET_BACK_S: i64 = 30 * 86_400;
-/// How often request ids that nobody needs to remember are deleted, in seconds of the requests' clock.
+/// Interval at which expired request ids are deleted, in seconds of the requests' clock.
 const PURGE_EVERY_S: i64 = 60;
-/// Above about so many bytes of remembered requests, the older half of them is forgotten before its time.
+/// Approximate bytes of remembered requests above which the older half of them is forgotten before
+/// its time.
 const REMEMBERED_BYTES: i64 = 256 << 20;
 
-/// What a caller waits for.
+/// The answer that a caller waits for.
 pub(super) type Answer = Result<Vec<RowVerdict>, LedgerError>;
 
 /// A request on its way to the writer.
@@ -45,7 +48,7 @@ pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
-/// What the writer knows between two commits. Parties, models and policies are few.
+/// The writer's state between two commits. Parties, models and policies are few.
 struct Writer {
     place: Place,
     budgets: Budgets,
@@ -59,9 +62,9 @@ struct Writer {
     newest: i64,
     marker: Marker,
     signer: Signer,
-    /// What other writers of the ledger must agree on; `None`: there is no other.
+    /// The terms that other writers of the ledger must agree on; `None` if there is no other.
     terms: Option<String>,
-    /// The changes of the registry, as the last transaction saw them.
+    /// The number of changes of the registry, as the last transaction saw it.
     registry: Arc<AtomicU64>,
     /// SQLite's lock file; held for as long as the writer lives.
     _lock: Option<File>,
@@ -70,9 +73,9 @@ struct Writer {
     meter: LedgerMeter,
 }
 
-/// Starts the writer on a thread of its own: it decides tens of thousands of rows at a time, which would stall a runtime that
-/// serves requests. Returns once the ledger is open, with the kind of its share hashes; the receiver hears when the writer has
-/// ended.
+/// Starts the writer on a thread of its own: it decides tens of thousands of rows at a time, which
+/// would stall a runtime that serves requests. Returns once the ledger is open, with the kind of
+/// its share hashes; the receiver hears when the writer has ended.
 pub(super) async fn start(
     place: Place,
     config: &LedgerConfig,
@@ -83,13 +86,16 @@ pub(super) async fn start(
     let config = config.clone();
     let (opened, opening) = oneshot::channel();
     let (end, ended) = oneshot::channel();
-    let failed = |e: std::io::Error| LedgerError::Storage(format!("cannot start the ledger's writer: {e}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let failed =
+        |e: std::io::Error| LedgerError::Storage(format!("cannot start the ledger's writer: {e}"));
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let work = move || {
         runtime.block_on(async move {
             match Writer::open(place, &config, fingerprint, registry).await {
                 Ok(writer) => {
-                    // A caller that has gone away drops its end of the channel, which ends the writer.
+                    // A caller that has gone away drops its end of the channel, which ends the
+                    // writer.
                     let _ = opened.send(Ok(writer.share_hash));
                     writer.run(waiting).await;
                 }
@@ -100,7 +106,9 @@ pub(super) async fn start(
         let _ = end.send(());
     };
     std::thread::Builder::new().name("ledger".into()).spawn(work).map_err(failed)?;
-    let share_hash = opening.await.map_err(|_| LedgerError::Storage("the ledger's writer did not start".into()))??;
+    let share_hash = opening
+        .await
+        .map_err(|_| LedgerError::Storage("the ledger's writer did not start".into()))??;
     Ok((share_hash, ended))
 }
 
@@ -115,14 +123,20 @@ impl Writer {
         let begun = begin::begin(&place, config, &fingerprint, signer.clone()).await?;
         let Begun { connection, marker, lock, share_hash, chain } = begun;
         let mut open = Open::new(connection, marker.reached(), chain, config.journal).await?;
-        for (party, records) in open.connection.rows::<(String, i64)>("SELECT name, records FROM parties", &[]).await? {
+        for (party, records) in
+            open.connection.rows::<(String, i64)>("SELECT name, records FROM parties", &[]).await?
+        {
             let records = u64::try_from(records).map_err(|_| contradiction())?;
             config.meter.spent(Spent { party, records, exhausted: 0 }, &config.budgets);
         }
-        let newest = open.connection.row::<(i64,)>("SELECT coalesce(max(last_at), 0) FROM totals", &[]).await?;
+        let newest = open
+            .connection
+            .row::<(i64,)>("SELECT coalesce(max(last_at), 0) FROM totals", &[])
+            .await?;
         let newest = newest.map_or(0, |(newest,)| newest);
         let open = Some(open);
-        let (budgets, memory, buckets, purged_at) = (config.budgets, config.request_memory, HashMap::new(), 0);
+        let (budgets, memory, buckets, purged_at) =
+            (config.budgets, config.request_memory, HashMap::new(), 0);
         let terms = config.shared.then(|| begin::written(&config.terms())).transpose()?;
         Ok(Self {
             place,
@@ -144,7 +158,8 @@ impl Writer {
         })
     }
 
-    /// The next request; `None` when every sender is gone. Where there is nothing to do, the tables and the mark catch up.
+    /// Returns the next request; `None` when every sender is gone. When there is nothing to do,
+    /// adds the journal to the tables and writes the mark.
     async fn next(&mut self, waiting: &mut mpsc::Receiver<Waiting>) -> Option<Waiting> {
         if self.open.as_ref().is_some_and(|open| !open.journal.is_empty()) {
             match tokio::time::timeout(self.journal.idle, waiting.recv()).await {
@@ -161,7 +176,7 @@ impl Writer {
         waiting.recv().await
     }
 
-    /// Until every sender is gone.
+    /// Runs until every sender is gone.
     async fn run(mut self, mut waiting: mpsc::Receiver<Waiting>) {
         while let Some(first) = self.next(&mut waiting).await {
             let mut rows = first.spend.ids.len();
@@ -173,13 +188,17 @@ impl Writer {
                 rows += next.spend.ids.len();
                 group.push(next);
             }
-            let (spends, answers): (Vec<Spend>, Vec<_>) = group.into_iter().map(|w| (w.spend, w.answer)).unzip();
+            let (spends, answers): (Vec<Spend>, Vec<_>) =
+                group.into_iter().map(|w| (w.spend, w.answer)).unzip();
             let began = Instant::now();
             let committed = self.commit(&spends).await;
             self.meter.committed(spends.len(), rows, began.elapsed(), committed.is_err());
             match committed {
-                // A caller that no longer waits has its request recorded and gets nothing.
-                Ok(decided) => answers.into_iter().zip(decided).for_each(|(to, answer)| drop(to.send(answer))),
+                // The request of a caller that no longer waits is recorded, and the caller gets
+                // nothing.
+                Ok(decided) => {
+                    answers.into_iter().zip(decided).for_each(|(to, answer)| drop(to.send(answer)))
+                }
                 Err(error) => {
                     tracing::error!(%error, requests = spends.len(), "a ledger commit failed; nothing was granted");
                     if let Some(open) = self.open.take() {
@@ -196,7 +215,7 @@ impl Writer {
         }
     }
 
-    /// Adds the journal to the tables. What fails is done when the ledger is opened next.
+    /// Adds the journal to the tables. After a failure this is done when the ledger is opened next.
     async fn settle(&mut self) {
         let Some(open) = self.open.as_mut().filter(|open| !open.journal.is_empty()) else { return };
         let settled = async {
@@ -220,13 +239,15 @@ impl Writer {
             match open.connection.begin().await {
                 Ok(()) => begun = true,
                 Err(error) if self.terms.is_none() => return Err(error),
-                // Lost while nobody asked, as when the database was started again. Nothing was begun, so nothing is lost.
+                // The connection was lost while nobody asked, as when the database was started
+                // again. Nothing was begun, so nothing is lost.
                 Err(_) => self.open = None,
             }
         }
         if self.open.is_none() {
             let shared = self.terms.is_some();
-            let (mut connection, mark) = begin::resume(&self.place, &self.marker, &self.fingerprint, shared).await?;
+            let (mut connection, mark) =
+                begin::resume(&self.place, &self.marker, &self.fingerprint, shared).await?;
             let chain = Chain::read(&mut connection, self.signer.clone()).await?;
             self.open = Some(Open::new(connection, mark, chain, self.journal).await?);
         }
@@ -243,13 +264,16 @@ impl Writer {
         let mut asked = Vec::with_capacity(spends.len());
         for spend in spends {
             let at = seconds(spend.at);
-            let dated = if (0..SET_BACK_S).contains(&newest.saturating_sub(at)) { newest } else { at };
+            let dated =
+                if (0..SET_BACK_S).contains(&newest.saturating_sub(at)) { newest } else { at };
             dates = dated.max(dates);
-            let (model, passive) = open.models.intern(&mut open.connection, &spend.model, &spend.passive).await?;
+            let (model, passive) =
+                open.models.intern(&mut open.connection, &spend.model, &spend.passive).await?;
             let approved = open.models.approved(&spend.passive);
             let policy = open.policy(&spend.policy).await?;
             open.bits.note(&mut open.connection, (passive, policy), spend.bits).await?;
-            let (records, clock) = (open.erased.names(&spend.ids), open.clock.unwrap_or(spend.uptime));
+            let (records, clock) =
+                (open.erased.names(&spend.ids), open.clock.unwrap_or(spend.uptime));
             asked.push(Asked { spend, records, model, passive, approved, policy, clock, dated });
         }
         let mut by_party: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -257,8 +281,9 @@ impl Writer {
             by_party.entry(asked.spend.party.as_str()).or_default().push(position);
         }
         let rows = spends.iter().map(|spend| spend.ids.len()).sum();
-        // Where others write too, the tables are what they read.
-        let journaled = self.terms.is_none() && open.connection.is_embedded() && open.journal.takes(rows);
+        // Where others write too, they read the tables, which must then be complete.
+        let journaled =
+            self.terms.is_none() && open.connection.is_embedded() && open.journal.takes(rows);
         let mut answers: Vec<Option<Answer>> = spends.iter().map(|_| None).collect();
         let (mut buckets, mut spent) = (Vec::new(), Vec::new());
         let (mut changed, mark, mut added) = (false, open.mark + 1, Sums::default());
@@ -273,12 +298,17 @@ impl Writer {
                 state.bucket = Some(open.bucket(id, full).await?);
             }
             for (request, (&position, asked)) in positions.iter().zip(&asked).enumerate() {
-                answers[position] = Some(state.decide(request, asked, (&self.budgets, &open.bits), self.memory));
+                answers[position] =
+                    Some(state.decide(request, asked, (&self.budgets, &open.bits), self.memory));
             }
             open.write(id, &mut state, journaled).await?;
             add(&mut added, party, &asked, &state);
             changed |= state.changed();
-            spent.push(Spent { party: party.to_owned(), records: state.count(), exhausted: state.exhausted });
+            spent.push(Spent {
+                party: party.to_owned(),
+                records: state.count(),
+                exhausted: state.exhausted,
+            });
             match (state.bucket, open.clock) {
                 (Some(bucket), Some(_)) if state.changed() => open.write_bucket(id, bucket).await?,
                 (Some(bucket), None) => buckets.push((party.to_owned(), bucket)),
@@ -308,10 +338,10 @@ impl Writer {
             open.mark = mark;
             self.newest = dates;
         }
-        // Of other writers too: theirs was durable before it could be read.
+        // This includes commits of other writers: theirs were durable before they could be read.
         self.marker.reach(open.mark, open.chain.fixed());
         self.registry.fetch_max(registry, Ordering::AcqRel);
-        // Tokens are gone only when what they were taken for is on disk.
+        // Tokens are gone only when the rows that they were taken for are on disk.
         self.buckets.extend(buckets);
         spent.into_iter().for_each(|spent| self.meter.spent(spent, &self.budgets));
         let undecided = || Err(LedgerError::Storage("the request was not decided".into()));
@@ -319,13 +349,16 @@ impl Writer {
     }
 }
 
-/// What a group adds to the sums of a party.
+/// Adds a group's part to the sums of a party.
 fn add(sums: &mut Sums, party: &str, asked: &[&Asked<'_>], state: &PartyState<'_>) {
     if state.new_records > 0 {
         sums.records.insert(party.to_owned(), i64::try_from(state.new_records).unwrap_or(i64::MAX));
     }
     for (&(model, policy), total) in &state.totals {
-        let Some(of) = asked.iter().find(|asked| (asked.model, asked.policy) == (model, policy)) else { continue };
+        let Some(of) = asked.iter().find(|asked| (asked.model, asked.policy) == (model, policy))
+        else {
+            continue;
+        };
         let under = (party.to_owned(), of.spend.model.as_str().to_owned(), of.spend.policy.clone());
         let (queries, refused) = (total.queries, total.refused);
         sums.rows.insert(under, Rows { queries, refused, granted: queries - refused });
@@ -356,15 +389,22 @@ mod tests {
         }
     }
 
-    /// The disk is full in the middle of a transaction: nothing is granted, nothing is written, tokens stay.
+    /// The disk is full in the middle of a transaction: nothing is granted, nothing is written,
+    /// tokens stay.
     #[tokio::test]
     async fn a_full_disk_grants_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", dir.path().join("ledger.db").display());
         let budgets = Budgets { rows_per_minute: Some(20_000), ..Budgets::UNLIMITED };
         let config = LedgerConfig { budgets, ..LedgerConfig::new(url) };
-        let mut writer =
-            Writer::open(Place::parse(&config.url).unwrap(), &config, "5f3a".into(), Arc::default()).await.unwrap();
+        let mut writer = Writer::open(
+            Place::parse(&config.url).unwrap(),
+            &config,
+            "5f3a".into(),
+            Arc::default(),
+        )
+        .await
+        .unwrap();
         writer.commit(&[spend(10)]).await.unwrap();
         let connection = &mut writer.open.as_mut().unwrap().connection;
         let (pages,) = connection.row::<(i64,)>("PRAGMA page_count", &[]).await.unwrap().unwrap();

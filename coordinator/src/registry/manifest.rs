@@ -1,4 +1,4 @@
-//! What the coordinator keeps of a published model.
+//! The manifest that the coordinator keeps of a published model.
 
 use std::fmt;
 
@@ -10,53 +10,56 @@ use vfl_shared::model::{Combiner, ModelSpec, SpecError, TrainingConfig};
 use vfl_shared::state_file::{StateFile, StateFileError};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
-/// Of what is written now.
+/// Schema of the manifests that are written now.
 pub(super) const SCHEMA: u32 = 2;
 
-/// What to do about a damaged file.
+/// Advice for a damaged file.
 pub(super) const FIX: &str = "restore it from a backup, or train or import again";
 
 /// One party's part in a published model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartyEntry {
-    /// Its name.
+    /// The name of the party.
     pub name: PartyName,
     /// Number of its features.
     pub features: u32,
     /// Hash of its stored share.
     pub share: String,
-    /// What it says of the privacy that it trained with. `None`, and not written: it trained without, or imported its share.
+    /// The party's statement of the privacy that it trained with. `None`, and not written: it
+    /// trained without, or imported its share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacyStatement>,
 }
 
-/// How a model was trained.
+/// The summary of a model's training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingSummary {
-    /// The configuration.
+    /// The configuration of the training.
     pub config: TrainingConfig,
-    /// Epochs run.
+    /// Number of epochs that were run.
     pub epochs: u32,
-    /// The epoch published, from 1.
+    /// The epoch that was published, from 1.
     pub best_epoch: u32,
-    /// Gradient steps.
+    /// Number of gradient steps.
     pub steps: u64,
-    /// Records trained on.
+    /// Number of records trained on.
     pub training_records: u32,
-    /// Records set aside to choose the epoch.
+    /// Number of records set aside to choose the epoch.
     pub validation_records: u32,
 }
 
-/// Everything the coordinator keeps of a published model but the parameters of a top model, which it names by their hash.
+/// The manifest: everything the coordinator keeps of a published model but the parameters of a top
+/// model, which it names by their hash.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     schema: u32,
     /// The version, a hash of everything below.
     pub version: ModelVersion,
-    /// What each party holds, and how the outputs are combined. `None` in manifests of schema 1: see [`Manifest::model`].
+    /// The part of each party, and how the outputs are combined. `None` in manifests of schema 1:
+    /// see [`Manifest::model`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) model: Option<ModelSpec>,
     /// Hash of the stored top model, if there is one.
@@ -64,20 +67,21 @@ pub struct Manifest {
     pub(super) top: Option<String>,
     /// Class names, in the order of the scores.
     pub class_names: Vec<String>,
-    /// The active party.
+    /// The active party's part.
     pub active_party: PartyEntry,
-    /// The passive parties, in the order of summation.
+    /// The passive parties' parts, in the order of summation.
     pub passive_parties: Vec<PartyEntry>,
-    /// How it was trained; `None`: it was imported, not trained here.
+    /// The summary of its training; `None`: it was imported, not trained here.
     pub training: Option<TrainingSummary>,
-    /// Ids of all records the training saw, validation included; of an imported model those that its training elsewhere is said
-    /// to have seen.
+    /// Ids of all records the training saw, validation included; for an imported model, those that
+    /// its training elsewhere is said to have seen.
     pub training_ids: Vec<String>,
 }
 
 impl Manifest {
-    /// Assigns the version: `m-` and the first 16 hexadecimal digits of the hash of everything it says. A softmax regression has the
-    /// version that it had before there was a choice of models.
+    /// Creates a manifest and assigns its version: `m-` and the first 16 hexadecimal digits of the
+    /// hash of everything in it. A softmax regression has the version that it had before there was
+    /// a choice of models.
     ///
     /// # Errors
     /// [`SpecError::Parties`] unless the model has as many passive parties as are named.
@@ -89,13 +93,22 @@ impl Manifest {
         training: Option<TrainingSummary>,
         training_ids: &RecordIds,
     ) -> Result<Self, SpecError> {
-        Self::with_top(model, None, class_names, active_party, (passive_parties, training), training_ids)
+        Self::with_top(
+            model,
+            None,
+            class_names,
+            active_party,
+            (passive_parties, training),
+            training_ids,
+        )
     }
 
-    /// The same of a model with a top model, stored under this hash.
+    /// Creates a manifest as [`Manifest::new`] does, of a model whose top model is stored under
+    /// this hash.
     ///
     /// # Errors
-    /// As [`Manifest::new`], and [`SpecError::Top`] unless there is a top model exactly where the model needs one.
+    /// As [`Manifest::new`], and [`SpecError::Top`] unless there is a top model exactly where the
+    /// model needs one.
     pub fn with_top(
         model: ModelSpec,
         top: Option<String>,
@@ -108,11 +121,12 @@ impl Manifest {
             return Err(SpecError::Parties { got: passive_parties.len() });
         }
         if model.top().is_some() != top.is_some() {
-            let reason = "its stored parameters are named exactly where the model has one".to_owned();
+            let reason =
+                "its stored parameters are named exactly where the model has one".to_owned();
             return Err(SpecError::Top { reason });
         }
         let training_ids: Vec<String> = training_ids.iter().map(str::to_owned).collect();
-        // A training that is there is hashed as it was before models could be imported.
+        // With a training, the hash is as it was before models could be imported.
         let content = (&class_names, &active_party, &passive_parties, &training, &training_ids);
         let content = match (&top, model.is_softmax_regression(class_names.len() as u32)) {
             (Some(top), _) => serde_json::to_vec(&(&model, top, content)),
@@ -124,35 +138,51 @@ impl Manifest {
             .unwrap_or_else(|_| unreachable!("a prefix and hexadecimal digits are a valid name"));
         let model = Some(model);
         let schema = SCHEMA;
-        Ok(Self { schema, version, model, top, class_names, active_party, passive_parties, training, training_ids })
+        Ok(Self {
+            schema,
+            version,
+            model,
+            top,
+            class_names,
+            active_party,
+            passive_parties,
+            training,
+            training_ids,
+        })
     }
 
-    /// Hash of the stored top model, if there is one.
+    /// Returns the hash of the stored top model, if there is one.
     #[must_use]
     pub fn top(&self) -> Option<&str> {
         self.top.as_deref()
     }
 
-    /// What each party holds, and how the outputs are combined.
+    /// Returns the specification of the model: the part of each party, and how the outputs are
+    /// combined.
     ///
     /// # Errors
     /// [`SpecError::Parties`] for an old manifest of more passive parties than a model can have.
     pub fn model(&self) -> Result<ModelSpec, SpecError> {
         match &self.model {
             Some(model) => Ok(model.clone()),
-            None => ModelSpec::softmax_regression(self.class_names.len() as u32, self.passive_parties.len()),
+            None => ModelSpec::softmax_regression(
+                self.class_names.len() as u32,
+                self.passive_parties.len(),
+            ),
         }
     }
 }
 
 impl Manifest {
-    /// What the passive parties contribute to a record's scores, in short: `p-` and 32 hexadecimal digits of a hash of the
-    /// number of classes and, in the order of summation, of the name and the parameters' digest of each passive party.
+    /// Returns the fingerprint of what the passive parties contribute to a record's scores: `p-`
+    /// and 32 hexadecimal digits of a hash of the number of classes and, in the order of summation,
+    /// of the name and the parameters' digest of each passive party.
     ///
-    /// Noise, bound shares and budgets are keyed by it. Nothing that the active party supplies is in it: not the class names,
-    /// not the configuration, not its own parameters. The version moves with any of them. A top model is in it: whoever has the
-    /// passive parties train again with another one has another model, which counts against the models that a record is answered
-    /// under.
+    /// Noise, bound shares and budgets are keyed by it. Nothing that the active party supplies is
+    /// in it: not the class names, not the configuration, not its own parameters. The version
+    /// changes with any of them. A top model is in it: whoever has the passive parties train again
+    /// with another one has another model, which counts against the models that a record is
+    /// answered under.
     #[must_use]
     pub fn passive_fingerprint(&self) -> String {
         let mut hash = Sha256::new_with_prefix(b"cloison passive parameters");
@@ -163,8 +193,10 @@ impl Manifest {
                 hash.update(text.as_bytes());
             }
         }
-        // The stored shares say what kind they are and how wide; how they are combined they do not.
-        if let Some(combiner) = self.model.as_ref().map(ModelSpec::combiner).filter(|c| *c != Combiner::Sum) {
+        // The stored shares say their kind and width, but not how they are combined.
+        if let Some(combiner) =
+            self.model.as_ref().map(ModelSpec::combiner).filter(|c| *c != Combiner::Sum)
+        {
             hash.update(combiner.as_str().as_bytes());
         }
         if let Some(top) = &self.top {
@@ -173,7 +205,8 @@ impl Manifest {
         format!("p-{}", hex(&hash.finalize()[..16]))
     }
 
-    /// The version that the content gives: another one than the file says means that the file was changed.
+    /// Returns the version that follows from the content. If it differs from that in the file, the
+    /// file was changed.
     pub(super) fn rehashed(&self) -> Result<ModelVersion, StateFileError> {
         let file = StateFile::new(format!("{}.json", self.version), FIX);
         let ids = RecordIds::new(&self.training_ids).map_err(|e| file.damaged(e))?;

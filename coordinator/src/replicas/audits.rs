@@ -1,4 +1,4 @@
-//! Audit sessions, as the database has them.
+//! Audit sessions in the database.
 
 use std::collections::HashSet;
 
@@ -11,62 +11,62 @@ use crate::ledger::LedgerError;
 use crate::ledger::connection::{Arg, Connection};
 use crate::share::ShareHash;
 
-/// The row of `audit_sets`.
+/// The only row of `audit_sets`.
 const SETS: i64 = 1;
 
-/// Each statement sees what was committed before it, whatever the server's default: what comes after a lock sees all that was before it.
+/// Begins a transaction in which each statement sees what was committed before it, whatever the
+/// server's default, so that those after a lock see all that was before it.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// A session, in words.
+/// A session, as the database stores it.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredSession {
-    /// The version audited.
+    /// The audited version.
     pub(crate) model: String,
     /// The fingerprint of its passive parameters.
     pub(crate) passive: String,
-    /// The active party that may use it.
+    /// The active party that may use the session.
     pub(crate) active_party: String,
     /// The policy, in JSON.
     pub(crate) policy: String,
     /// The records, one id a line.
     pub(crate) records: String,
-    /// Rows that it may still answer.
+    /// Rows that the session may still answer.
     pub(crate) rows_left: i64,
 }
 
-/// What limits sessions.
+/// The limits of sessions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionLimits {
-    /// Open at once.
+    /// Sessions open at once.
     pub(crate) sessions: u64,
-    /// Records whose shares are bound, of all models.
+    /// Records whose shares are bound, over all models.
     pub(crate) bound: u64,
-    /// In seconds.
     pub(crate) lifetime_s: i64,
 }
 
-/// What became of a session that was to be opened.
+/// The outcome of opening a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// It is open.
+    /// The session is open.
     Yes,
-    /// So many are open.
+    /// Too many sessions are open: so many.
     TooMany(u64),
     /// The shares of too many records are bound.
     Full,
-    /// Another model is in service meanwhile.
+    /// Another model has been put in service meanwhile.
     Replaced,
 }
 
-/// What became of rows that were to be taken.
+/// The outcome of taking rows off a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spent {
-    /// They were taken, when the models had changed so often.
+    /// The rows were taken.
     Yes {
-        /// See [`Replicas::changes`].
+        /// The number of changes at that time: see [`Replicas::changes`].
         changes: u64,
     },
-    /// Fewer are left.
+    /// Fewer rows are left: so many.
     Left(u64),
     /// No such session is open.
     Gone,
@@ -77,13 +77,13 @@ pub(crate) enum Spent {
 pub(crate) struct Ended {
     /// The records, one id a line.
     pub(crate) records: String,
-    /// How many of them were released.
+    /// Number of these records that were released.
     pub(crate) released: u64,
-    /// Rows released and what they cost, piece by piece.
+    /// Rows released and their cost, release by release.
     pub(crate) costs: Vec<(i64, String)>,
 }
 
-/// The database's clock.
+/// The database's clock, in Unix seconds.
 macro_rules! now {
     () => {
         "CAST(extract(epoch FROM clock_timestamp()) AS BIGINT)"
@@ -104,8 +104,12 @@ impl Replicas {
         Ok(opened)
     }
 
-    /// A session that is open.
-    pub(crate) async fn session(&self, name: &str, lifetime_s: i64) -> Result<Option<StoredSession>, LedgerError> {
+    /// Reads an open session.
+    pub(crate) async fn session(
+        &self,
+        name: &str,
+        lifetime_s: i64,
+    ) -> Result<Option<StoredSession>, LedgerError> {
         let mut lease = self.lease().await?;
         let sql = concat!(
             "SELECT model, passive, active_party, policy, records, rows_left FROM audit_sessions WHERE name = $1 AND opened_at > ",
@@ -113,7 +117,10 @@ impl Replicas {
             " - $2"
         );
         let args = [Arg::Text(name), Arg::Int(lifetime_s)];
-        let found = lease.connection.row::<(String, String, String, String, String, i64)>(sql, &args).await?;
+        let found = lease
+            .connection
+            .row::<(String, String, String, String, String, i64)>(sql, &args)
+            .await?;
         lease.done();
         Ok(found.map(|(model, passive, active_party, policy, records, rows_left)| StoredSession {
             model,
@@ -125,8 +132,13 @@ impl Replicas {
         }))
     }
 
-    /// Takes rows off a session's budget, or none.
-    pub(crate) async fn spend_session(&self, name: &str, rows: u64, lifetime_s: i64) -> Result<Spent, LedgerError> {
+    /// Takes rows off a session's budget, or takes none.
+    pub(crate) async fn spend_session(
+        &self,
+        name: &str,
+        rows: u64,
+        lifetime_s: i64,
+    ) -> Result<Spent, LedgerError> {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
@@ -139,9 +151,15 @@ impl Replicas {
         let spent = match connection.row::<(i64,)>(take, &args).await? {
             Some((changes,)) => Spent::Yes { changes: u64::try_from(changes).unwrap_or_default() },
             None => {
-                let left =
-                    concat!("SELECT rows_left FROM audit_sessions WHERE name = $1 AND opened_at > ", now!(), " - $2");
-                match connection.row::<(i64,)>(left, &[Arg::Text(name), Arg::Int(lifetime_s)]).await? {
+                let left = concat!(
+                    "SELECT rows_left FROM audit_sessions WHERE name = $1 AND opened_at > ",
+                    now!(),
+                    " - $2"
+                );
+                match connection
+                    .row::<(i64,)>(left, &[Arg::Text(name), Arg::Int(lifetime_s)])
+                    .await?
+                {
                     Some((left,)) => Spent::Left(u64::try_from(left).unwrap_or_default()),
                     None => Spent::Gone,
                 }
@@ -151,14 +169,17 @@ impl Replicas {
         Ok(spent)
     }
 
-    /// Binds shares to records, and says which records are bound to theirs.
+    /// Binds shares to records; returns the positions of the records that are bound to these
+    /// shares.
     pub(crate) async fn bind(
         &self,
         passive: &str,
         shares: &[(&str, ShareHash)],
     ) -> Result<HashSet<usize>, LedgerError> {
-        // In one order everywhere: two that wait for each other's rows would wait for ever.
-        let mut rows: Vec<String> = shares.iter().map(|(record, share)| hex(share) + record).collect();
+        // The order is the same everywhere: two that wait for each other's rows would wait for
+        // ever.
+        let mut rows: Vec<String> =
+            shares.iter().map(|(record, share)| hex(share) + record).collect();
         rows.sort_unstable_by(|a, b| a.get(32..).cmp(&b.get(32..)));
         let rows = serde_json::to_string(&rows).map_err(|e| LedgerError::Storage(e.to_string()))?;
         let mut lease = self.lease().await?;
@@ -171,14 +192,20 @@ impl Replicas {
             (SELECT substr(value, 33) FROM json_array_elements_text(CAST($2 AS JSON)) i (value))";
         let found = connection.rows::<(String, String)>(find, &args).await?;
         lease.done();
-        let bound: std::collections::HashMap<String, ShareHash> =
-            found.into_iter().filter_map(|(record, share)| Some((record, unhex(&share)?))).collect();
-        let same = shares.iter().enumerate().filter(|(_, (record, share))| bound.get(*record) == Some(share));
+        let bound: std::collections::HashMap<String, ShareHash> = found
+            .into_iter()
+            .filter_map(|(record, share)| Some((record, unhex(&share)?)))
+            .collect();
+        let same = shares
+            .iter()
+            .enumerate()
+            .filter(|(_, (record, share))| bound.get(*record) == Some(share));
         Ok(same.map(|(at, _)| at).collect())
     }
 
-    /// Notes what is released of a session: `cost` gives what the rows cost that are released for the first time, by position. `false`:
-    /// the session has ended meanwhile, so nothing may be released.
+    /// Records a release of a session. `cost` returns the cost of the rows that are released for
+    /// the first time, given by position. Returns `false` if the session has ended meanwhile, so
+    /// that nothing may be released.
     pub(crate) async fn measure(
         &self,
         name: &str,
@@ -191,7 +218,8 @@ impl Replicas {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
         connection.execute(BEGIN, &[]).await?;
-        // Held against the end of the session: what is released is in its sums.
+        // This lock holds up the end of the session, so that its sums have everything that is
+        // released.
         let hold = "SELECT name FROM audit_sessions WHERE name = $1 FOR KEY SHARE";
         if connection.row::<(String,)>(hold, &[Arg::Text(name)]).await?.is_none() {
             connection.execute("ROLLBACK", &[]).await?;
@@ -202,8 +230,12 @@ impl Replicas {
             json_array_elements_text(CAST($2 AS JSON)) i (value) ON CONFLICT DO NOTHING RETURNING record";
         let first = connection.rows::<(String,)>(add, &[Arg::Text(name), Arg::Text(&rows)]).await?;
         let first: HashSet<String> = first.into_iter().map(|(record,)| record).collect();
-        let positions: Vec<usize> =
-            ids.iter().enumerate().filter(|(_, id)| first.contains(*id)).map(|(at, _)| at).collect();
+        let positions: Vec<usize> = ids
+            .iter()
+            .enumerate()
+            .filter(|(_, id)| first.contains(*id))
+            .map(|(at, _)| at)
+            .collect();
         let cost = cost(&positions);
         let note = "INSERT INTO audit_costs (session, released, cost) VALUES ($1, $2, $3)";
         let released = i64::try_from(ids.len()).unwrap_or(i64::MAX);
@@ -213,13 +245,14 @@ impl Replicas {
         Ok(true)
     }
 
-    /// Ends a session; `None`: there is none of that name.
+    /// Ends a session and returns its sums; `None` if there is none of that name.
     pub(crate) async fn end_session(&self, name: &str) -> Result<Option<Ended>, LedgerError> {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
         let args = [Arg::Text(name)];
         connection.execute(BEGIN, &[]).await?;
-        // Waits for releases that are being noted, and keeps later ones off: they find no session. What is read after it is all there is.
+        // Waits for releases that are being recorded, and keeps later ones off: they find no
+        // session. What is read after it is complete.
         let hold = "SELECT records FROM audit_sessions WHERE name = $1 FOR UPDATE";
         let Some((records,)) = connection.row::<(String,)>(hold, &args).await? else {
             connection.execute("ROLLBACK", &[]).await?;
@@ -237,13 +270,14 @@ impl Replicas {
         Ok(Some(Ended { records, released, costs }))
     }
 
-    /// See [`DisjointSets::admit`]: the sets of all coordinators.
+    /// Admits a set as [`DisjointSets::admit`] does, over the sets of all coordinators.
     pub(crate) async fn admit(&self, ids: &RecordIds) -> Result<Result<(), usize>, LedgerError> {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
         connection.begin().await?;
         let content = sets(connection).await?;
-        let failed = |e: vfl_shared::state_file::StateFileError| LedgerError::Storage(e.to_string());
+        let failed =
+            |e: vfl_shared::state_file::StateFileError| LedgerError::Storage(e.to_string());
         let admitted = DisjointSets::admit_to(content.as_deref(), ids).map_err(failed)?;
         if let Ok(Some(content)) = &admitted {
             let put = "INSERT INTO audit_sets (id, content) VALUES ($1, $2) \
@@ -255,10 +289,11 @@ impl Replicas {
         Ok(admitted.map(drop))
     }
 
-    /// Takes over the sets of a state directory, if there are none yet.
+    /// Takes over the sets of a state directory, if the database has none yet.
     pub(crate) async fn adopt_sets(&self, content: &[u8]) -> Result<(), LedgerError> {
         let mut lease = self.lease().await?;
-        let put = "INSERT INTO audit_sets (id, content) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
+        let put =
+            "INSERT INTO audit_sets (id, content) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
         lease.connection.execute(put, &[Arg::Int(SETS), Arg::Bytes(content)]).await?;
         lease.done();
         Ok(())
@@ -277,21 +312,25 @@ async fn open(
     limits: SessionLimits,
 ) -> Result<Opened, LedgerError> {
     connection.begin().await?;
-    // By the database's word, not by what is in service here: that may be behind, and the sessions of the new model would go.
+    // The version is the database's, not the one in service here: that may be behind, and the
+    // sessions of the new model would be deleted.
     let current = connection.meta(CURRENT).await?.unwrap_or_default();
-    let over = concat!("DELETE FROM audit_sessions WHERE opened_at <= ", now!(), " - $1 OR model <> $2");
+    let over =
+        concat!("DELETE FROM audit_sessions WHERE opened_at <= ", now!(), " - $1 OR model <> $2");
     connection.execute(over, &[Arg::Int(limits.lifetime_s), Arg::Text(&current)]).await?;
     if session.model != current {
         connection.commit().await?;
         return Ok(Opened::Replaced);
     }
-    let count = |row: Option<(i64,)>| row.and_then(|(n,)| u64::try_from(n).ok()).unwrap_or_default();
+    let count =
+        |row: Option<(i64,)>| row.and_then(|(n,)| u64::try_from(n).ok()).unwrap_or_default();
     let open = count(connection.row("SELECT count(*) FROM audit_sessions", &[]).await?);
     let ids: Vec<&str> = session.records.lines().collect();
     let records = serde_json::to_string(&ids).map_err(|e| LedgerError::Storage(e.to_string()))?;
     let new = "SELECT count(*) FROM json_array_elements_text(CAST($2 AS JSON)) i (value) \
         WHERE NOT EXISTS (SELECT 1 FROM audit_bound WHERE passive = $1 AND record = value)";
-    let new = count(connection.row(new, &[Arg::Text(&session.passive), Arg::Text(&records)]).await?);
+    let new =
+        count(connection.row(new, &[Arg::Text(&session.passive), Arg::Text(&records)]).await?);
     let bound = count(connection.row("SELECT count(*) FROM audit_bound", &[]).await?);
     let opened = if open >= limits.sessions {
         Opened::TooMany(open)

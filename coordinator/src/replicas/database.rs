@@ -1,4 +1,4 @@
-//! The connection that requests take in turn.
+//! The database that coordinators share, with one connection that requests take in turn.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::ledger::LedgerError;
 use crate::ledger::connection::{Arg, Connection, Place};
 
-/// Rows of `meta`: the version in service, and how often any of this has changed.
+/// Rows of `meta`: the version in service, and the number of changes so far.
 pub(super) const CURRENT: &str = "current";
 pub(super) const CHANGES: &str = crate::ledger::REGISTRY;
 
-/// How long a request waits for its turn with the connection.
+/// Longest wait of a request for its turn with the connection.
 const TURN: Duration = Duration::from_secs(30);
-/// How long a connection may take to say that it is alive.
+/// Longest time for a connection to answer that it is alive.
 const ALIVE: Duration = Duration::from_secs(5);
 
-/// The database behind the coordinators of one name.
+/// The database that the coordinators of one name share.
 pub struct Replicas {
     place: Place,
     /// One connection, which requests take in turn; `None` after a failure.
@@ -29,7 +29,8 @@ impl std::fmt::Debug for Replicas {
     }
 }
 
-/// The connection, for one piece of work. If that ends early, the connection is given up, and with it what was not committed.
+/// The connection, for one piece of work. If that ends early, the connection is dropped, and with
+/// it what was not committed.
 pub(super) struct Lease<'a> {
     slot: MutexGuard<'a, Option<Connection>>,
     pub(super) connection: Connection,
@@ -42,7 +43,7 @@ impl Lease<'_> {
 }
 
 impl Replicas {
-    /// The database of a ledger that is open. Connects on first use.
+    /// Creates the access to the database of an open ledger. Connects on first use.
     ///
     /// # Errors
     /// [`LedgerError::Url`].
@@ -53,9 +54,11 @@ impl Replicas {
     pub(super) async fn lease(&self) -> Result<Lease<'_>, LedgerError> {
         let silent = |_| LedgerError::Storage("the database does not answer".into());
         let mut slot = tokio::time::timeout(TURN, self.slot.lock()).await.map_err(silent)?;
-        // One that was lost while nobody asked, as when the database was started again, is made anew.
+        // A connection that was lost while nobody asked, as when the database was started again, is
+        // made anew.
         if let Some(mut connection) = slot.take()
-            && let Ok(Ok(_)) = tokio::time::timeout(ALIVE, connection.execute("SELECT 1", &[])).await
+            && let Ok(Ok(_)) =
+                tokio::time::timeout(ALIVE, connection.execute("SELECT 1", &[])).await
         {
             return Ok(Lease { slot, connection });
         }
@@ -70,7 +73,7 @@ impl Replicas {
     }
 }
 
-/// Says that something has changed that other coordinators must read again.
+/// Counts a change, which other coordinators must then read.
 pub(super) async fn count_change(connection: &mut Connection) -> Result<(), LedgerError> {
     let count = "UPDATE meta SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = $1";
     connection.execute(count, &[Arg::Text(CHANGES)]).await.map(drop)

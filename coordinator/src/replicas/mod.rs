@@ -1,9 +1,10 @@
-//! What the coordinators that share a ledger have in common beside it, in the same database: published models, records of trainings,
-//! audit sessions, and the lock of the one that trains.
+//! The state that coordinators sharing a ledger have in common beside it, in the same database:
+//! published models, records of trainings, audit sessions, and the lock of the one that trains.
 //!
-//! Models and trainings are written in transactions under the ledger's own lock, and counted in `meta`: a coordinator reads the count with
-//! every request that it records, and so knows in that transaction whether the models it holds are the models in service. What is noted
-//! of an audit session holds the session's row.
+//! Models and trainings are written in transactions under the ledger's own lock, and counted in
+//! `meta`: a coordinator reads the count with every request that it records, and so knows in that
+//! transaction whether the models it holds are the models in service. Each write about an audit
+//! session locks the session's row.
 
 mod audits;
 mod database;

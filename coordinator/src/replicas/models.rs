@@ -1,4 +1,5 @@
-//! Published models and the records of trainings, as the database has them: bytes under names, which the registry checks.
+//! Published models and the records of trainings in the database: bytes under names, which the
+//! registry checks.
 
 use std::time::SystemTime;
 
@@ -11,11 +12,10 @@ use crate::ledger::connection::{Arg, Connection};
 /// A version to be put in service.
 #[derive(Debug)]
 pub(crate) struct Publication {
-    /// Its name.
     pub(crate) version: String,
     /// The file of its manifest.
     pub(crate) manifest: Vec<u8>,
-    /// Its top model: hash and file.
+    /// Hash and file of its top model.
     pub(crate) top: Option<(String, Vec<u8>)>,
     /// The fingerprint of its passive parameters.
     pub(crate) passive: String,
@@ -23,39 +23,39 @@ pub(crate) struct Publication {
     pub(crate) calibration: Option<Vec<u8>>,
 }
 
-/// What a state directory of before has, for a database that has nothing yet.
+/// The content of an older state directory, for a database that has nothing yet.
 #[derive(Debug, Default)]
 pub(crate) struct Offer {
     /// The version in service.
     pub(crate) current: Option<String>,
-    /// All versions.
     pub(crate) versions: Vec<Publication>,
     /// The records of trainings, one id a line, by the SHA-256 of that text.
     pub(crate) trained: Vec<(String, String)>,
 }
 
-/// What is new to a coordinator.
+/// The changes that are new to a coordinator.
 #[derive(Debug)]
 pub(crate) struct News {
-    /// As of so many changes.
+    /// Number of changes so far.
     pub(crate) changes: u64,
-    /// Trainings that began since, by number: their records, one id a line.
+    /// Records of the trainings that began since, one id a line, by number.
     pub(crate) trained: Vec<(i64, String)>,
     /// The version in service, if it is another one than the coordinator has.
     pub(crate) change: Option<Change>,
 }
 
-/// Another version in service.
+/// A change of the version in service.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// None any more: the database was begun anew.
+    /// No version is in service any more: the database was begun anew.
     None,
-    /// This one.
+    /// Another version is in service.
     To(Publication),
 }
 
 impl Replicas {
-    /// Fills a database that has no model yet from a state directory of before; the records of its trainings are added in any case.
+    /// Fills a database that has no model yet from an older state directory; adds the records of
+    /// its trainings in any case.
     pub(crate) async fn adopt(&self, offer: &Offer, at: SystemTime) -> Result<(), LedgerError> {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
@@ -81,7 +81,7 @@ impl Replicas {
         Ok(())
     }
 
-    /// How often anything has changed.
+    /// Returns the number of changes so far.
     pub(crate) async fn changes(&self) -> Result<u64, LedgerError> {
         let mut lease = self.lease().await?;
         let changes = read_changes(&mut lease.connection).await?;
@@ -89,11 +89,12 @@ impl Replicas {
         Ok(changes)
     }
 
-    /// What is new to a coordinator that serves `current` (empty: nothing) and knows the trainings up to number `known`.
+    /// Returns the changes that are new to a coordinator that serves `current` (empty: nothing) and
+    /// knows the trainings up to number `known`.
     pub(crate) async fn news(&self, current: &str, known: i64) -> Result<News, LedgerError> {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
-        // All of one moment.
+        // Read everything as of one moment.
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", &[]).await?;
         let changes = read_changes(connection).await?;
         let sql = "SELECT number, records FROM trained WHERE number > $1 ORDER BY number";
@@ -112,11 +113,20 @@ impl Replicas {
 
 async fn read_changes(connection: &mut Connection) -> Result<u64, LedgerError> {
     let changes = connection.meta(CHANGES).await?.and_then(|n| n.parse().ok());
-    changes.ok_or_else(|| LedgerError::Storage("the ledger does not count the changes of its models".into()))
+    changes.ok_or_else(|| {
+        LedgerError::Storage("the ledger does not count the changes of its models".into())
+    })
 }
 
-async fn read_version(connection: &mut Connection, version: &str) -> Result<Publication, LedgerError> {
-    let missing = || LedgerError::Storage(format!("model {version} is in service, and the database does not hold it"));
+async fn read_version(
+    connection: &mut Connection,
+    version: &str,
+) -> Result<Publication, LedgerError> {
+    let missing = || {
+        LedgerError::Storage(format!(
+            "model {version} is in service, and the database does not hold it"
+        ))
+    };
     let sql = "SELECT manifest, top, passive FROM versions WHERE version = $1";
     let row = connection.row::<(Vec<u8>, String, String)>(sql, &[Arg::Text(version)]).await?;
     let (manifest, digest, passive) = row.ok_or_else(missing)?;
@@ -124,7 +134,10 @@ async fn read_version(connection: &mut Connection, version: &str) -> Result<Publ
         "" => None,
         _ => {
             let sql = "SELECT content FROM tops WHERE digest = $1";
-            let (content,) = connection.row::<(Vec<u8>,)>(sql, &[Arg::Text(&digest)]).await?.ok_or_else(missing)?;
+            let (content,) = connection
+                .row::<(Vec<u8>,)>(sql, &[Arg::Text(&digest)])
+                .await?
+                .ok_or_else(missing)?;
             Some((digest, content))
         }
     };
@@ -141,7 +154,8 @@ pub(super) async fn add_version(
 ) -> Result<(), LedgerError> {
     let Publication { version, manifest, top, passive, calibration } = publication;
     if let Some((digest, content)) = top {
-        let add = "INSERT INTO tops (digest, content) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
+        let add =
+            "INSERT INTO tops (digest, content) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
         connection.execute(add, &[Arg::Text(digest), Arg::Bytes(content)]).await?;
     }
     if let Some(content) = calibration {
@@ -151,11 +165,17 @@ pub(super) async fn add_version(
     let top = top.as_ref().map_or("", |(digest, _)| digest);
     let add = "INSERT INTO versions (version, manifest, top, passive, at) VALUES ($1, $2, $3, $4, $5) \
         ON CONFLICT (version) DO NOTHING";
-    let args = [Arg::Text(version), Arg::Bytes(manifest), Arg::Text(top), Arg::Text(passive), Arg::Int(seconds(at))];
+    let args = [
+        Arg::Text(version),
+        Arg::Bytes(manifest),
+        Arg::Text(top),
+        Arg::Text(passive),
+        Arg::Int(seconds(at)),
+    ];
     connection.execute(add, &args).await.map(drop)
 }
 
-/// Whether it was new.
+/// Adds the records of a training; returns `true` if they were new.
 pub(super) async fn add_trained(
     connection: &mut Connection,
     ids: &str,

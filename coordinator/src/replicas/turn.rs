@@ -1,4 +1,4 @@
-//! The turn to train and to publish, of one coordinator at a time.
+//! The turn to train and to publish, which one coordinator has at a time.
 
 use std::time::SystemTime;
 
@@ -8,11 +8,12 @@ use crate::ledger::LedgerError;
 use crate::ledger::connection::{Arg, Connection};
 
 impl Replicas {
-    /// Takes the lock of the one coordinator that trains or publishes; `None`: another one has it. It lives as long as the
-    /// connection, and so no longer than this process.
+    /// Takes the lock of the one coordinator that trains or publishes; `None` if another one has
+    /// it. The lock lives as long as the connection, and so no longer than this process.
     pub(crate) async fn turn(&self) -> Result<Option<Turn>, LedgerError> {
         let mut connection = self.connect().await?;
-        let sql = "SELECT pg_try_advisory_lock(hashtext('cloison training'), hashtext(current_schema()))";
+        let sql =
+            "SELECT pg_try_advisory_lock(hashtext('cloison training'), hashtext(current_schema()))";
         match connection.row::<(bool,)>(sql, &[]).await? {
             Some((true,)) => {
                 let current = connection.meta(CURRENT).await?.unwrap_or_default();
@@ -29,7 +30,7 @@ impl Replicas {
 /// The right to train and to publish, held by one coordinator at a time.
 pub(crate) struct Turn {
     connection: Connection,
-    /// The version in service when the turn began; empty: none.
+    /// The version in service when the turn began; empty if there was none.
     current: String,
 }
 
@@ -39,7 +40,8 @@ impl std::fmt::Debug for Turn {
     }
 }
 
-/// Whether a connection holds the lock. Also one that lives may not: a pooler may have exchanged the session behind it.
+/// Returns `true` if a connection holds the lock. Even one that is alive may not: a pooler may have
+/// exchanged the session behind it.
 async fn holds(connection: &mut Connection) -> Result<bool, LedgerError> {
     let sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted AND pid = pg_backend_pid() \
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
@@ -49,12 +51,12 @@ async fn holds(connection: &mut Connection) -> Result<bool, LedgerError> {
 }
 
 impl Turn {
-    /// Whether it is still this coordinator's turn.
+    /// Returns `true` if this coordinator still has the turn.
     pub(crate) async fn held(&mut self) -> Result<bool, LedgerError> {
         holds(&mut self.connection).await
     }
 
-    /// Begins a transaction, if it is still this coordinator's turn.
+    /// Begins a transaction, if this coordinator still has the turn.
     async fn begin(&mut self) -> Result<(), LedgerError> {
         self.connection.begin().await?;
         if holds(&mut self.connection).await? {
@@ -64,8 +66,14 @@ impl Turn {
         Err(LedgerError::Storage("the lock of the one that trains is no longer held".into()))
     }
 
-    /// Writes down the records of a training that begins: no coordinator scores them any more, from its next request on.
-    pub(crate) async fn begin_training(&mut self, ids: &str, records: &str, at: SystemTime) -> Result<(), LedgerError> {
+    /// Records the ids of a training that begins: no coordinator scores them any more, from its
+    /// next request on.
+    pub(crate) async fn begin_training(
+        &mut self,
+        ids: &str,
+        records: &str,
+        at: SystemTime,
+    ) -> Result<(), LedgerError> {
         self.begin().await?;
         let connection = &mut self.connection;
         if add_trained(connection, ids, records, at).await? {
@@ -74,9 +82,14 @@ impl Turn {
         connection.commit().await
     }
 
-    /// Puts a version in service, all of it in one transaction, on the very connection that holds the lock: whoever has lost the
-    /// lock publishes nothing. `false`: another version was put in service since the turn began.
-    pub(crate) async fn publish(&mut self, publication: &Publication, at: SystemTime) -> Result<bool, LedgerError> {
+    /// Puts a version in service, all of it in one transaction, on the very connection that holds
+    /// the lock: a coordinator that has lost the lock publishes nothing. Returns `false` if another
+    /// version was put in service since the turn began.
+    pub(crate) async fn publish(
+        &mut self,
+        publication: &Publication,
+        at: SystemTime,
+    ) -> Result<bool, LedgerError> {
         self.begin().await?;
         let connection = &mut self.connection;
         let switch = "UPDATE meta SET value = $2 WHERE name = $1 AND value = $3";
@@ -93,7 +106,7 @@ impl Turn {
         Ok(switched)
     }
 
-    /// Lets the next one train.
+    /// Ends the turn, so that another coordinator may have it.
     pub(crate) async fn end(self) {
         self.connection.close().await;
     }

@@ -14,28 +14,28 @@ use vfl_shared::types::{LogitShare, PartyName};
 
 use crate::client::PassiveParty;
 
-/// The replies of the party that opened a training.
+/// The stream of replies of the party that opened a training.
 pub trait ReplyStream: Stream<Item = Result<pb::TrainingReply, Status>> + Send + 'static {}
 
 impl<S: Stream<Item = Result<pb::TrainingReply, Status>> + Send + 'static> ReplyStream for S {}
 
-/// Where commands to a party go.
+/// The channel for commands to a party.
 pub type CommandSender = mpsc::Sender<Result<pb::TrainingCommand, Status>>;
 
-/// One party in one training.
+/// The link to one party in one training.
 pub(super) struct Link {
     pub(super) name: PartyName,
-    /// "passive party `p`"
+    /// The party in words, such as "passive party `p`".
     pub(super) who: String,
     commands: CommandSender,
     replies: Pin<Box<dyn Stream<Item = Result<pb::TrainingReply, Status>> + Send>>,
     timeout: Duration,
-    /// What was last asked of the parties, for messages.
+    /// The last request to the parties, for messages.
     pub(super) stage: String,
 }
 
 impl Link {
-    /// The link to the party that opened the training.
+    /// Creates the link to the party that opened the training.
     pub(super) fn to_caller(
         (name, who): (PartyName, String),
         replies: impl ReplyStream,
@@ -57,10 +57,22 @@ impl Link {
         let replies = match opened.await {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => return Err(peer_failure(&who, &status)),
-            Err(_) => return Err(Refusal::new(RefusalKind::DeadlineExceeded, format!("{who} did not answer in time"))),
+            Err(_) => {
+                return Err(Refusal::new(
+                    RefusalKind::DeadlineExceeded,
+                    format!("{who} did not answer in time"),
+                ));
+            }
         };
         let name = party.peer().name.clone();
-        Ok(Self { name, who, commands, replies: Box::pin(replies), timeout, stage: "consent".into() })
+        Ok(Self {
+            name,
+            who,
+            commands,
+            replies: Box::pin(replies),
+            timeout,
+            stage: "consent".into(),
+        })
     }
 
     pub(super) async fn send(&mut self, command: Command) -> Result<(), Refusal> {
@@ -75,7 +87,7 @@ impl Link {
         }
     }
 
-    /// The active party's first word.
+    /// Receives the active party's first message.
     pub(super) async fn start(&mut self) -> Result<Start, Refusal> {
         match self.receive().await? {
             Reply::Start(start) => Ok(start.try_into()?),
@@ -83,7 +95,7 @@ impl Link {
         }
     }
 
-    /// The active party's next chunk of records.
+    /// Receives the active party's next chunk of records.
     pub(super) async fn labelled(&mut self) -> Result<Labelled, Refusal> {
         match self.receive().await? {
             Reply::Labelled(labelled) => Ok(labelled.try_into()?),
@@ -99,7 +111,7 @@ impl Link {
         }
     }
 
-    /// What the party says of itself before the first step.
+    /// Receives the party's description of itself before the first step.
     pub(super) async fn ready(&mut self) -> Result<Ready, Refusal> {
         match self.receive().await? {
             Reply::Ready(ready) => Ready::try_from(ready).map_err(|e| self.wrong(&e)),
@@ -107,16 +119,24 @@ impl Link {
         }
     }
 
-    /// The shares of a step: of `records` records, `width` numbers each.
-    pub(super) async fn shares(&mut self, step: u64, records: usize, width: usize) -> Result<LogitShare, Refusal> {
-        let Reply::Shares(reply) = self.receive().await? else { return Err(self.unexpected("logit shares")) };
+    /// Receives the shares of a step, of `records` records with `width` numbers each.
+    pub(super) async fn shares(
+        &mut self,
+        step: u64,
+        records: usize,
+        width: usize,
+    ) -> Result<LogitShare, Refusal> {
+        let Reply::Shares(reply) = self.receive().await? else {
+            return Err(self.unexpected("logit shares"));
+        };
         if reply.step != step {
             return Err(self.unexpected(&format!("step {step}")));
         }
-        LogitShare::from_wire("shares", reply.shares.as_ref(), records, Some(width)).map_err(|e| self.wrong(&e))
+        LogitShare::from_wire("shares", reply.shares.as_ref(), records, Some(width))
+            .map_err(|e| self.wrong(&e))
     }
 
-    /// What is on disk.
+    /// Receives the report of the share on disk.
     pub(super) async fn stored(&mut self) -> Result<Stored, Refusal> {
         match self.receive().await? {
             Reply::Stored(stored) => Stored::try_from(stored).map_err(|e| self.wrong(&e)),
@@ -124,7 +144,7 @@ impl Link {
         }
     }
 
-    /// That the share is bound to the version.
+    /// Receives the confirmation that the share is bound to the version.
     pub(super) async fn published(&mut self) -> Result<(), Refusal> {
         match self.receive().await? {
             Reply::Published(_) => Ok(()),
@@ -132,13 +152,15 @@ impl Link {
         }
     }
 
-    /// The next reply. What it holds is looked at once it is known to be the one that is due.
+    /// Receives the next reply. Its content is read only once it is known to be the one that is
+    /// due.
     async fn receive(&mut self) -> Result<Reply, Refusal> {
         match tokio::time::timeout(self.timeout, self.replies.next()).await {
             Ok(Some(Ok(message))) => Ok(require("reply", message.reply)?),
             Ok(Some(Err(status))) => {
                 let mut refusal = peer_failure(&self.who, &status);
-                refusal.message = format!("training stopped at {}: {}", self.stage, refusal.message);
+                refusal.message =
+                    format!("training stopped at {}: {}", self.stage, refusal.message);
                 Err(refusal)
             }
             Ok(None) => Err(self.gone()),
@@ -146,7 +168,7 @@ impl Link {
         }
     }
 
-    /// What the party sent is not what it should be.
+    /// Returns the refusal of a wrong message from the party.
     pub(super) fn wrong(&self, error: &dyn std::fmt::Display) -> Refusal {
         Refusal::invalid(format!("{}: {error}", self.who))
     }

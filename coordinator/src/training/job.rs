@@ -1,4 +1,4 @@
-//! What a training is of, and what is written down of it.
+//! The job of a training, and its record in the registry's journal.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 use crate::registry::Registry;
 
-/// What the active party opened the training with.
+/// The request with which the active party opened the training.
 pub(super) struct Job {
     pub(super) active_party: PartyName,
     pub(super) config: TrainingConfig,
@@ -20,7 +20,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// The word that opens the training at the active party, which knows its records.
+    /// Returns the message that opens the training at the active party, which knows its records.
     pub(super) fn begin(&self) -> Begin {
         Begin {
             config: self.config.clone(),
@@ -31,7 +31,8 @@ impl Job {
     }
 }
 
-/// A training that is in the registry's journal. However it ends, its end is written down.
+/// A training that is in the registry's journal. Its end is recorded when it is dropped, however it
+/// ends.
 pub(super) struct Recorded {
     pub(super) registry: Arc<Registry>,
     pub(super) number: u64,
@@ -47,14 +48,17 @@ impl Recorded {
         if !steps.is_power_of_two() {
             return Ok(());
         }
-        let reached = tokio::task::spawn_blocking(move || registry.training_reaches(number, steps)).await;
+        let reached =
+            tokio::task::spawn_blocking(move || registry.training_reaches(number, steps)).await;
         reached.map_err(|_| not_recorded(&"the work failed"))?.map_err(|e| not_recorded(&e))
     }
 }
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        if let Err(error) = self.registry.training_ended(self.number, self.steps, self.published.as_ref(), now()) {
+        if let Err(error) =
+            self.registry.training_ended(self.number, self.steps, self.published.as_ref(), now())
+        {
             tracing::error!(%error, number = self.number, "the end of a training cannot be written down");
         }
     }
@@ -62,5 +66,7 @@ impl Drop for Recorded {
 
 pub(super) fn not_recorded(error: &dyn std::fmt::Display) -> Refusal {
     tracing::error!(%error, "a training cannot be written down, so it does not go on");
-    Refusal::internal("the training cannot be written down, so it does not go on; the coordinator's log says why")
+    Refusal::internal(
+        "the training cannot be written down, so it does not go on; the coordinator's log says why",
+    )
 }

@@ -1,4 +1,5 @@
-//! The steps of a training: epochs, batches, validation, and the scores that defenses are fitted on.
+//! The steps of a training: epochs, batches, validation, and the scores that defenses are fitted
+//! on.
 
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::{HeadLearner, LearnerError, Schedule, cross_entropy};
@@ -15,36 +16,36 @@ use super::job::{Job, Recorded};
 pub(super) const VALIDATION_CHUNK: usize = 4096;
 /// The most records whose scores are kept for defenses that are fitted.
 const CALIBRATION_RECORDS: usize = 10_000;
-/// The most scores kept for them: 16 MiB.
+/// The most scores kept for these defenses: 16 MiB.
 const CALIBRATION_SCORES: usize = 1 << 21;
 
-/// What the loop over epochs found.
+/// The result of the loop over epochs.
 pub(super) struct Outcome {
     pub(super) epochs: u32,
     pub(super) best_epoch: u32,
     pub(super) steps: u64,
     pub(super) from_checkpoint: bool,
-    /// Undefended scores under the parameters to be published, k × n: what `ranking`, `codebook` and `purifier` are fitted on.
+    /// Undefended scores under the parameters to be published, k × n; `ranking`, `codebook` and
+    /// `purifier` are fitted on them.
     pub(super) calibration: ConfidenceScores,
 }
 
-/// All that take part in the steps: the parties, the active one first, and the coordinator's head.
+/// The participants in the steps: the parties, the active one first, and the coordinator's head.
 pub(super) struct Parties<'a> {
     pub(super) links: &'a mut [Link],
     pub(super) head: &'a mut HeadLearner,
-    /// Number of classes.
     pub(super) classes: usize,
 }
 
-/// What the parties are asked for next, and what the last gradient was worth to each of them.
+/// The next message to the parties, with the gradient of the last batch for each of them.
 #[derive(Default)]
 struct Next {
     step: Step,
-    /// For each party, the active one first. Empty: no update.
+    /// One for each party, the active one first. Empty: no update.
     gradients: Vec<OutputGradient>,
 }
 
-/// The loop over epochs and batches.
+/// Runs the loop over epochs and batches.
 pub(super) async fn learn(
     parties: &mut Parties<'_>,
     job: &Job,
@@ -70,8 +71,10 @@ pub(super) async fn learn(
             let step = match check_residuals(&gradient) {
                 Ok(()) => {
                     let work = parties.head.work(y.len());
-                    let gradients = heavy(work, || parties.head.update(gradient)).map_err(|e| head_refusal(&e))?;
-                    let passed_on = |party: &OutputGradient| check_passed_on(&residuals, party.matrix());
+                    let gradients = heavy(work, || parties.head.update(gradient))
+                        .map_err(|e| head_refusal(&e))?;
+                    let passed_on =
+                        |party: &OutputGradient| check_passed_on(&residuals, party.matrix());
                     gradients.iter().skip(1).try_for_each(passed_on).map(|()| gradients)
                 }
                 Err(refusal) => Err(refusal),
@@ -79,7 +82,8 @@ pub(super) async fn learn(
             match step {
                 Ok(gradients) => next.gradients = gradients,
                 Err(refusal) => {
-                    // A model that has learnt nearly all there is to learn is no reason to have none: the best one so far is kept.
+                    // A model that has learnt nearly everything there is to learn is still worth
+                    // having: the best one so far is kept.
                     if best_epoch == 0 || validation.is_empty() {
                         return Err(refusal);
                     }
@@ -92,18 +96,25 @@ pub(super) async fn learn(
             steps += 1;
         }
         let training_loss = loss_sum / trained.max(1) as f64;
-        let mut progress =
-            Progress { epoch, epochs: v.epochs, training_loss, validation_loss: None, validation_accuracy: None };
+        let mut progress = Progress {
+            epoch,
+            epochs: v.epochs,
+            training_loss,
+            validation_loss: None,
+            validation_accuracy: None,
+        };
         if validation.is_empty() {
             best_epoch = epoch;
         } else {
             let (loss, right) =
-                validate(parties, &mut next, job, &validation, |share| bound.check(share, steps)).await?;
+                validate(parties, &mut next, job, &validation, |share| bound.check(share, steps))
+                    .await?;
             progress.validation_loss = Some(loss);
             progress.validation_accuracy = Some(right);
             if loss < best_loss {
                 (best_loss, best_epoch) = (loss, epoch);
-                // Taken with the next message, before its gradient changes anything: there is none pending now.
+                // The checkpoint is taken with the next message, before its gradient changes
+                // anything: none is pending now.
                 next.step.checkpoint = true;
                 parties.head.checkpoint();
             }
@@ -123,7 +134,7 @@ pub(super) async fn learn(
     Ok(Outcome { epochs, best_epoch, steps, from_checkpoint, calibration })
 }
 
-/// Scores of records spread over the training's list, under the parameters that will be published.
+/// Scores records spread over the training's list, under the parameters that will be published.
 async fn calibrate(
     parties: &mut Parties<'_>,
     next: &mut Next,
@@ -172,17 +183,19 @@ async fn validate(
 }
 
 impl Parties<'_> {
-    /// The most records whose shares fit one message from every party.
+    /// Returns the most records whose shares fit one message from every party.
     fn largest_batch(&self) -> usize {
         max_batch(self.head.widths().iter().copied().max().unwrap_or_default().max(self.classes))
     }
 }
 
-/// One round trip with every party: its gradient of the last batch out, its outputs of the next one back; the head makes logits of
-/// them, in the order of the parties, once `check` has passed the active party's. Leaves the step ready for the next batch: no
-/// gradient, no checkpoint.
+/// Makes one round trip with every party: sends its gradient of the last batch and receives its
+/// outputs of the next one. The head makes logits of these, in the order of the parties, once
+/// `check` has passed the active party's. Leaves the step ready for the next batch: no gradient, no
+/// checkpoint.
 ///
-/// All that training shows a party goes through here: an exchange in which residuals stay secret would take its place.
+/// All that training shows a party goes through here: an exchange in which residuals stay secret
+/// would take its place.
 async fn exchange(
     parties: &mut Parties<'_>,
     next: &mut Next,
@@ -198,7 +211,8 @@ async fn exchange(
     }
     let n = message.batch.len();
     if n == 0 {
-        return Logits::new(nalgebra::DMatrix::zeros(2, 0)).map_err(|e| Refusal::internal(e.to_string()));
+        return Logits::new(nalgebra::DMatrix::zeros(2, 0))
+            .map_err(|e| Refusal::internal(e.to_string()));
     }
     let mut shares = Vec::with_capacity(parties.links.len());
     for (link, &width) in parties.links.iter_mut().zip(parties.head.widths()) {

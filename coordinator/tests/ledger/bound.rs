@@ -26,7 +26,8 @@ async fn another_share_is_refused(site: &Site) {
 /// A class is renamed, a label of the training changed back: another version of the same passive parameters.
 async fn another_version_of_the_same_passive_parameters_binds_nothing_anew(site: &Site) {
     use RowVerdict::{Granted, RecordBudget, ShareChanged};
-    let budgets = Budgets { queries_per_record: Some(42), models_per_record: Some(1), ..Budgets::UNLIMITED };
+    let budgets =
+        Budgets { queries_per_record: Some(42), models_per_record: Some(1), ..Budgets::UNLIMITED };
     let mut ledger = site.open(budgets).await;
     granted(&ledger, shares(request(["a"]), 1)).await;
     for round in 0..40u8 {
@@ -41,7 +42,10 @@ async fn another_version_of_the_same_passive_parameters_binds_nothing_anew(site:
     }
     // Counted across versions: 41 so far.
     assert_eq!(ledger.spend(version(shares(request(["a"]), 1), "last")).await, Ok(vec![Granted]));
-    assert_eq!(ledger.spend(version(shares(request(["a"]), 1), "m-1")).await, Ok(vec![RecordBudget]));
+    assert_eq!(
+        ledger.spend(version(shares(request(["a"]), 1), "m-1")).await,
+        Ok(vec![RecordBudget])
+    );
     assert_eq!(site.number("SELECT count(share) FROM uses").await, 1);
     ledger.close().await;
 }
@@ -52,7 +56,10 @@ async fn what_was_asked_without_a_share_is_bound_by_the_first_one(site: &Site) {
     granted(&ledger, request(["a"])).await;
     granted(&ledger, shares(request(["a"]), 1)).await;
     // A row over the budget binds nothing.
-    assert_eq!(ledger.spend(shares(model(request(["a", "b"]), "m-2"), 3)).await, Ok(vec![RecordBudget, Granted]));
+    assert_eq!(
+        ledger.spend(shares(model(request(["a", "b"]), "m-2"), 3)).await,
+        Ok(vec![RecordBudget, Granted])
+    );
     assert_eq!(ledger.spend(shares(request(["b"]), 2)).await, Ok(vec![Granted]));
     assert_eq!(ledger.spend(shares(model(request(["b"]), "m-2"), 2)).await, Ok(vec![RecordBudget]));
     assert_eq!(site.number("SELECT count(share) FROM uses WHERE record = 'a'").await, 1);

@@ -14,18 +14,31 @@ async fn queries_of_a_record_count_across_models_and_policies(site: &Site) {
     other.policy = "rounding(2)".into();
     granted(&ledger, other).await;
     use RowVerdict::{Granted, RecordBudget};
-    assert_eq!(ledger.spend(request(["b", "a", "c"])).await, Ok(vec![Granted, RecordBudget, Granted]));
+    assert_eq!(
+        ledger.spend(request(["b", "a", "c"])).await,
+        Ok(vec![Granted, RecordBudget, Granted])
+    );
     // Another party has a budget of its own.
     granted(&ledger, party(request(["a"]), "other")).await;
     // Refused rows are counted too, in the sums alone.
     let summary = ledger.describe(None).await.unwrap();
     let active = &summary.parties[0];
-    assert_eq!((active.party.as_str(), active.records, active.queries, active.refused), ("active", 3, 7, 1));
-    let uses: Vec<_> = active.uses.iter().map(|u| (&*u.model, &*u.policy, u.queries, u.refused)).collect();
+    assert_eq!(
+        (active.party.as_str(), active.records, active.queries, active.refused),
+        ("active", 3, 7, 1)
+    );
+    let uses: Vec<_> =
+        active.uses.iter().map(|u| (&*u.model, &*u.policy, u.queries, u.refused)).collect();
     assert_eq!(uses, [("m-1", "none", 5, 1), ("m-1", "rounding(2)", 1, 0), ("m-2", "none", 1, 0)]);
     assert_eq!(summary.parties[1].party, "other");
     ledger.close().await;
-    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses WHERE record = 'a' AND party = 1").await, 3);
+    assert_eq!(
+        site.number(
+            "SELECT CAST(sum(queries) AS BIGINT) FROM uses WHERE record = 'a' AND party = 1"
+        )
+        .await,
+        3
+    );
 }
 
 async fn records_are_refused_as_a_whole(site: &Site) {
@@ -33,10 +46,17 @@ async fn records_are_refused_as_a_whole(site: &Site) {
     granted(&ledger, request(["a", "b"])).await;
     let refused = ledger.spend(request(["a", "c", "d"])).await;
     assert_eq!(refused, Err(LedgerError::TotalBudget { left: 1, asked: 2 }));
-    assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 2, "nothing was spent");
+    assert_eq!(
+        site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await,
+        2,
+        "nothing was spent"
+    );
     granted(&ledger, request(["a", "c"])).await;
     granted(&ledger, request(["a", "b", "c"])).await;
-    assert_eq!(ledger.spend(request(["d"])).await, Err(LedgerError::TotalBudget { left: 0, asked: 1 }));
+    assert_eq!(
+        ledger.spend(request(["d"])).await,
+        Err(LedgerError::TotalBudget { left: 0, asked: 1 })
+    );
     granted(&ledger, party(request(["d"]), "other")).await;
     let summary = ledger.describe(Some(&request(["d"]).party)).await.unwrap();
     assert_eq!(summary.parties.len(), 1);
@@ -86,16 +106,26 @@ async fn models_of_a_record_are_counted_and_approved(site: &Site) {
     granted(&ledger, version(request(["a"]), "m-1-renamed")).await;
     let third = || shares(model(request(["a", "b", "c"]), "m-3"), 1);
     assert_eq!(ledger.spend(third()).await, Ok(vec![ModelBudget, Granted, Granted]));
-    assert_eq!(ledger.spend(model(request(["a", "b"]), "m-4")).await, Ok(vec![ModelBudget, ModelBudget]));
+    assert_eq!(
+        ledger.spend(model(request(["a", "b"]), "m-4")).await,
+        Ok(vec![ModelBudget, ModelBudget])
+    );
     // Another party has a count of its own; what was answered before still is.
     granted(&ledger, party(third(), "other")).await;
     granted(&ledger, request(["a", "b"])).await;
     // The operator approves version m-3, for the running coordinator and for the next.
     let m3 = third().model;
     assert!(ledger::approve(&site.url, &m3, "passive of m-3", at(9)).await.unwrap());
-    assert!(!ledger::approve(&site.url, &m3, "passive of m-3", at(10)).await.unwrap(), "once is enough");
+    assert!(
+        !ledger::approve(&site.url, &m3, "passive of m-3", at(10)).await.unwrap(),
+        "once is enough"
+    );
     granted(&ledger, third()).await;
-    assert_eq!(ledger.spend(shares(third(), 2)).await, Ok(vec![ShareChanged; 3]), "a share is bound as ever");
+    assert_eq!(
+        ledger.spend(shares(third(), 2)).await,
+        Ok(vec![ShareChanged; 3]),
+        "a share is bound as ever"
+    );
     assert_eq!(ledger.spend(model(request(["a"]), "m-4")).await, Ok(vec![ModelBudget]));
     ledger.close().await;
     let ledger = site.open(budgets).await;
@@ -103,7 +133,10 @@ async fn models_of_a_record_are_counted_and_approved(site: &Site) {
     assert_eq!(ledger.spend(model(request(["b"]), "m-4")).await, Ok(vec![ModelBudget]));
     let events = ledger.describe(None).await.unwrap().events;
     assert_eq!(events.len(), 1);
-    assert!(events[0].what.contains("approved version m-3") && events[0].at == 1_800_000_009, "{events:?}");
+    assert!(
+        events[0].what.contains("approved version m-3") && events[0].at == 1_800_000_009,
+        "{events:?}"
+    );
     ledger.close().await;
 }
 
@@ -136,25 +169,42 @@ async fn bits_of_a_record_add_up(site: &Site) {
     for n in 0..3 {
         granted(&ledger, third(n)).await;
     }
-    assert_eq!(ledger.spend(third(3)).await, Ok(vec![BitsBudget]), "the budget is spent to the last bit");
+    assert_eq!(
+        ledger.spend(third(3)).await,
+        Ok(vec![BitsBudget]),
+        "the budget is spent to the last bit"
+    );
     ledger.close().await;
     let ledger = site.open(budgets).await;
-    assert_eq!(ledger.spend(second()).await, Ok(vec![BitsBudget, Granted, Granted, BitsBudget]), "after a start");
+    assert_eq!(
+        ledger.spend(second()).await,
+        Ok(vec![BitsBudget, Granted, Granted, BitsBudget]),
+        "after a start"
+    );
     let described = ledger.describe(None).await.unwrap();
     assert_eq!(described.budgets, budgets);
-    let uses = |policy: &str| described.parties[0].uses.iter().find(|u| u.policy == policy).unwrap().bits;
+    let uses =
+        |policy: &str| described.parties[0].uses.iter().find(|u| u.policy == policy).unwrap().bits;
     assert_eq!((uses("class_label"), uses("none")), (Some(1.0), None));
     ledger.close().await;
     let of_a = ledger::record_uses(&site.url, "a", Some("active")).await.unwrap();
-    let told: Vec<_> = of_a.iter().map(|u| (u.model.as_str(), u.passive.as_str(), u.bits)).collect();
+    let told: Vec<_> =
+        of_a.iter().map(|u| (u.model.as_str(), u.passive.as_str(), u.bits)).collect();
     let first = "passive of m-1";
-    assert_eq!(told, [("m-1", first, Some(1.0)), ("m-1", first, Some(1.5)), ("m-1-renamed", first, Some(1.0))]);
+    assert_eq!(
+        told,
+        [("m-1", first, Some(1.0)), ("m-1", first, Some(1.5)), ("m-1-renamed", first, Some(1.0))]
+    );
 }
 
 /// What is refused leaves one sum behind, however many rows it has, and a request refused as a whole nothing at all.
 async fn refused_rows_are_cheap(site: &Site) {
-    let budgets =
-        Budgets { records: Some(1000), queries_per_record: Some(1), models_per_record: Some(1), ..Budgets::UNLIMITED };
+    let budgets = Budgets {
+        records: Some(1000),
+        queries_per_record: Some(1),
+        models_per_record: Some(1),
+        ..Budgets::UNLIMITED
+    };
     let ledger = site.open(budgets).await;
     let all = || shares(request((0..1000).map(|i| format!("r{i}"))), 1);
     granted(&ledger, all()).await;
@@ -196,7 +246,10 @@ async fn the_defaults_let_a_nightly_run_through(site: &Site) {
     }
     assert_eq!(ledger.spend(request(["0-1", "0-2"])).await.unwrap()[0], RowVerdict::RecordBudget);
     granted(&ledger, model(request(["0-3"]), "m-2")).await;
-    assert_eq!(ledger.spend(model(request(["0-3"]), "m-3")).await, Ok(vec![RowVerdict::ModelBudget]));
+    assert_eq!(
+        ledger.spend(model(request(["0-3"]), "m-3")).await,
+        Ok(vec![RowVerdict::ModelBudget])
+    );
     ledger.close().await;
 }
 
@@ -217,8 +270,21 @@ async fn a_request_refused_by_one_budget_spends_nothing_of_another(site: &Site) 
 async fn ids_are_any_text(site: &Site) {
     let ledger = site.open(Budgets { queries_per_record: Some(2), ..Budgets::UNLIMITED }).await;
     let long = "ü".repeat(64);
-    let odd =
-        ["é", "e\u{301}", "1", "01", "1.0", "null", "[]", "a\"b\\c'd;e,f g", "日本語", "\u{1f9ff}", " ", "%_", &long];
+    let odd = [
+        "é",
+        "e\u{301}",
+        "1",
+        "01",
+        "1.0",
+        "null",
+        "[]",
+        "a\"b\\c'd;e,f g",
+        "日本語",
+        "\u{1f9ff}",
+        " ",
+        "%_",
+        &long,
+    ];
     granted(&ledger, request(odd)).await;
     granted(&ledger, request(odd)).await;
     assert_eq!(ledger.spend(request(odd)).await, Ok(vec![RowVerdict::RecordBudget; odd.len()]));

@@ -1,6 +1,8 @@
 //! The chain of releases: what changes the ledger behind a coordinator's back does not go unnoticed.
 
-use vfl_coordinator::ledger::{self, Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Verified};
+use vfl_coordinator::ledger::{
+    self, Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Verified,
+};
 
 use crate::site::{FINGERPRINT, Site, at, granted, later, model, party, request, shares};
 
@@ -13,7 +15,11 @@ async fn kept(site: &Site, config: &LedgerConfig) {
     let refused = ledger.spend(shares(request(["a"]), 2)).await;
     assert_eq!(refused, Ok(vec![RowVerdict::ShareChanged]));
     ledger.close().await;
-    assert_eq!(site.number("SELECT count(*) FROM chain").await, 5, "the beginning, and a link for each commit");
+    assert_eq!(
+        site.number("SELECT count(*) FROM chain").await,
+        5,
+        "the beginning, and a link for each commit"
+    );
 }
 
 async fn verified(site: &Site, config: &LedgerConfig) -> Verified {
@@ -46,8 +52,13 @@ async fn a_ledger_that_nobody_touched_holds(site: &Site) {
     let stranger = ledger::verify(&site.url, None, &[]).await.unwrap();
     assert!(stranger.findings.is_empty() && !stranger.head_known && !stranger.signed[0].trusted);
     let of_others = ledger::verify(&site.url, None, &["00".repeat(32)]).await.unwrap();
-    assert!(of_others.findings[0].contains("not named as one to trust"), "{:?}", of_others.findings);
-    let named = ledger::verify(&site.url, None, &[stranger.signed[0].key.to_uppercase()]).await.unwrap();
+    assert!(
+        of_others.findings[0].contains("not named as one to trust"),
+        "{:?}",
+        of_others.findings
+    );
+    let named =
+        ledger::verify(&site.url, None, &[stranger.signed[0].key.to_uppercase()]).await.unwrap();
     assert!(named.findings.is_empty() && named.signed[0].trusted);
 }
 
@@ -60,10 +71,19 @@ async fn what_is_changed_behind_the_coordinator_is_found(site: &Site) {
     let cases = [
         ("UPDATE totals SET queries = queries - 1 WHERE party = 2", "rows asked by the chain"),
         ("UPDATE totals SET refused = 0", "rows refused by the chain"),
-        ("UPDATE uses SET queries = 0 WHERE record = 'b' AND model = 2", "rows granted by the chain"),
+        (
+            "UPDATE uses SET queries = 0 WHERE record = 'b' AND model = 2",
+            "rows granted by the chain",
+        ),
         ("DELETE FROM uses WHERE record = 'c'", "3 rows granted by the chain, 2 in `uses`"),
-        ("UPDATE parties SET records = records - 1 WHERE id = 1", "4 records by the chain, 3 in `parties`"),
-        ("UPDATE meta SET value = '1' WHERE name = 'mark'", "the chain has 4 commits, the ledger counts 1"),
+        (
+            "UPDATE parties SET records = records - 1 WHERE id = 1",
+            "4 records by the chain, 3 in `parties`",
+        ),
+        (
+            "UPDATE meta SET value = '1' WHERE name = 'mark'",
+            "the chain has 4 commits, the ledger counts 1",
+        ),
         ("DELETE FROM chain WHERE number = 3", "links 3 to 3 are missing"),
         ("DELETE FROM chain WHERE number > 3", "the chain was rewritten"),
         ("DELETE FROM chain WHERE number < 3", "those before it were taken away"),
@@ -108,7 +128,10 @@ async fn a_chain_of_another_key_is_found(site: &Site) {
     Ledger::open(&site.remembered(theirs.path()), FINGERPRINT).await.unwrap().close().await;
     let findings = verified(site, &config).await.findings;
     assert!(findings.iter().any(|f| f.contains("a key that was not named")), "{findings:?}");
-    assert!(findings.iter().any(|f| f.contains("link 4 is not the one that the state directory saw")), "{findings:?}");
+    assert!(
+        findings.iter().any(|f| f.contains("link 4 is not the one that the state directory saw")),
+        "{findings:?}"
+    );
     // To its own key everything is as it should be; to the coordinator it is another chain, which it does not go on with.
     holds(site, &site.remembered(theirs.path())).await;
     let refused = Ledger::open(&config, FINGERPRINT).await.unwrap_err();
@@ -122,8 +145,7 @@ async fn a_chain_of_another_key_is_found(site: &Site) {
 async fn a_running_coordinator_notices_a_link_of_a_stranger(site: &Site) {
     let ledger = site.open(Budgets::UNLIMITED).await;
     granted(&ledger, request(["a"])).await;
-    let copy =
-        "INSERT INTO chain SELECT number + 1, at, author, content, hash, signature, whole FROM chain WHERE number = 2";
+    let copy = "INSERT INTO chain SELECT number + 1, at, author, content, hash, signature, whole FROM chain WHERE number = 2";
     site.run(copy).await;
     let refused = ledger.spend(request(["b"])).await.unwrap_err();
     assert!(matches!(refused, LedgerError::Chain { link: 3 }), "{refused}");
@@ -192,7 +214,8 @@ async fn retention_shortens_the_chain_and_notes_what_it_frees(site: &Site) {
 async fn coordinators_that_share_a_ledger_write_one_chain() {
     let Some(site) = Site::postgres().await else { return };
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let configs = [0, 1].map(|at: usize| LedgerConfig { shared: true, ..site.remembered(dirs[at].path()) });
+    let configs =
+        [0, 1].map(|at: usize| LedgerConfig { shared: true, ..site.remembered(dirs[at].path()) });
     let one = Ledger::open(&configs[0], FINGERPRINT).await.unwrap();
     let two = Ledger::open(&configs[1], FINGERPRINT).await.unwrap();
     for round in 0..20 {
@@ -211,7 +234,10 @@ async fn coordinators_that_share_a_ledger_write_one_chain() {
         let alone = verified(&site, config).await;
         assert_eq!(alone.findings.len(), 1, "{:?}", alone.findings);
         let key = &alone.signed.iter().find(|signed| !signed.trusted).unwrap().key;
-        let both = ledger::verify(&site.url, config.state_dir.as_deref(), std::slice::from_ref(key)).await.unwrap();
+        let both =
+            ledger::verify(&site.url, config.state_dir.as_deref(), std::slice::from_ref(key))
+                .await
+                .unwrap();
         assert_eq!(both.findings, Vec::<String>::new());
         let theirs = ledger::verify(&site.url, other.state_dir.as_deref(), &[]).await.unwrap();
         assert!(theirs.signed.iter().any(|signed| signed.trusted && signed.key == *key));

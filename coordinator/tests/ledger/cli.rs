@@ -29,11 +29,17 @@ async fn commands_work_beside_a_running_coordinator(site: &Site) {
     assert!(text_of(&ledger(site, &["show"])).contains("nothing was asked yet"));
     granted(&running, shares(request(["ann", "bob"]), 1)).await;
     let shown = text_of(&ledger(site, &["show"]));
-    assert!(shown.contains("active: 2 records asked for, 3 left; 2 queries, 0 of them refused"), "{shown}");
+    assert!(
+        shown.contains("active: 2 records asked for, 3 left; 2 queries, 0 of them refused"),
+        "{shown}"
+    );
     assert!(shown.contains("2027-01-15 08:00:00Z"), "{shown}");
     let shown = json(&ledger(site, &["show", "--json", "--party", "active"]));
     assert_eq!(shown["parties"][0]["uses"][0]["model"], "m-1");
-    assert_eq!(json(&ledger(site, &["show", "--json", "--party", "nobody"]))["parties"], serde_json::json!([]));
+    assert_eq!(
+        json(&ledger(site, &["show", "--json", "--party", "nobody"]))["parties"],
+        serde_json::json!([])
+    );
     let forgot = text_of(&ledger(site, &["retain", "--days", "0"]));
     assert!(forgot.contains("no budget was freed"), "{forgot}");
     assert_eq!(json(&ledger(site, &["erase", "--record", "ann", "--json"]))["rows"], 1);
@@ -43,7 +49,11 @@ async fn commands_work_beside_a_running_coordinator(site: &Site) {
     granted(&running, shares(request(["ann"]), 1)).await;
     let verified = text_of(&ledger(site, &["verify"]));
     let fixed = json(&ledger(site, &["verify", "--json"]))["fixed"].clone();
-    let noted = format!("note down elsewhere: link {} has hash {};", fixed["link"], fixed["hash"].as_str().unwrap());
+    let noted = format!(
+        "note down elsewhere: link {} has hash {};",
+        fixed["link"],
+        fixed["hash"].as_str().unwrap()
+    );
     assert!(verified.contains(&noted), "{verified}");
     running.close().await;
 }
@@ -67,7 +77,9 @@ async fn a_version_is_approved_by_name(site: &Site) {
     };
     let (ids, classes) = (RecordIds::new(["r1", "r2"]).unwrap(), vec!["a".into(), "b".into()]);
     let model = ModelSpec::softmax_regression(2, 1).unwrap();
-    let manifest = Manifest::new(model, classes, entry("active"), vec![entry("p")], Some(training), &ids).unwrap();
+    let manifest =
+        Manifest::new(model, classes, entry("active"), vec![entry("p")], Some(training), &ids)
+            .unwrap();
     let (version, passive) = (manifest.version.clone(), manifest.passive_fingerprint());
     Registry::open(state.path()).unwrap().commit(manifest, None).unwrap();
     let config = state.path().join("coordinator.toml");
@@ -83,18 +95,25 @@ async fn a_version_is_approved_by_name(site: &Site) {
     let under = || Spend { passive: passive.clone(), model: version.clone(), ..request(["ann"]) };
     assert_eq!(running.spend(under()).await, Ok(vec![RowVerdict::ModelBudget]));
     let config = config.to_str().unwrap();
-    let approve =
-        |version: &str, more: &[&str]| ledger(site, &[&["approve", version, "--config", config], more].concat());
+    let approve = |version: &str, more: &[&str]| {
+        ledger(site, &[&["approve", version, "--config", config], more].concat())
+    };
     let said = text_of(&approve(version.as_str(), &[]));
     assert!(said.contains(&format!("approved {version}, passive parameters {passive}")), "{said}");
     granted(&running, under()).await;
     let again = json(&approve(version.as_str(), &["--json"]));
     assert_eq!((&again["new"], &again["passive"]), (&false.into(), &passive.as_str().into()));
     let shown = text_of(&ledger(site, &["show"]));
-    assert!(shown.contains(&format!("approved version {version}")) && shown.contains(&passive), "{shown}");
+    assert!(
+        shown.contains(&format!("approved version {version}")) && shown.contains(&passive),
+        "{shown}"
+    );
     let unknown = approve("m-0000000000000000", &[]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no version m-0000000000000000 was published"));
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr)
+            .contains("no version m-0000000000000000 was published")
+    );
     running.close().await;
 }
 
@@ -114,5 +133,8 @@ fn bad_input_has_its_exit_code() {
     let nothing = nothing.output().unwrap();
     assert_eq!(nothing.status.code(), Some(2));
     let said = String::from_utf8_lossy(&nothing.stderr);
-    assert!(said.contains("--config FILE, the coordinator's config file, or --ledger URL"), "{said}");
+    assert!(
+        said.contains("--config FILE, the coordinator's config file, or --ledger URL"),
+        "{said}"
+    );
 }

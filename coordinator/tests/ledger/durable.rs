@@ -23,22 +23,37 @@ async fn many_at_once_are_all_recorded(site: &Site) {
     tasks.join_all().await;
     let described = ledger.describe(None).await.unwrap();
     for party in &described.parties {
-        assert_eq!((party.queries, party.records, party.refused), (32 * 5 * 17, 10 + 32 * 5 * 7, 0));
+        assert_eq!(
+            (party.queries, party.records, party.refused),
+            (32 * 5 * 17, 10 + 32 * 5 * 7, 0)
+        );
     }
     site.settled().await;
     assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 64 * 5 * 17);
-    assert_eq!(site.number("SELECT CAST(min(queries) AS BIGINT) FROM uses WHERE length(record) = 1").await, 32 * 5);
+    assert_eq!(
+        site.number("SELECT CAST(min(queries) AS BIGINT) FROM uses WHERE length(record) = 1").await,
+        32 * 5
+    );
     Arc::into_inner(ledger).unwrap().close().await;
 }
 
 async fn another_secret_does_not_start(site: &Site) {
     site.open(Budgets::UNLIMITED).await.close().await;
     let other =
-        Ledger::open(&site.config(Budgets { records: Some(1), ..Budgets::UNLIMITED }), "beef").await.unwrap_err();
-    assert_eq!(other, LedgerError::Fingerprint { ledger: FINGERPRINT.into(), server: "beef".into() });
+        Ledger::open(&site.config(Budgets { records: Some(1), ..Budgets::UNLIMITED }), "beef")
+            .await
+            .unwrap_err();
+    assert_eq!(
+        other,
+        LedgerError::Fingerprint { ledger: FINGERPRINT.into(), server: "beef".into() }
+    );
     assert!(other.to_string().contains("old secret"), "{other}");
     let ledger = site.open(Budgets::UNLIMITED).await;
-    assert_eq!(ledger.describe(None).await.unwrap().budgets, Budgets::UNLIMITED, "the refused one changed nothing");
+    assert_eq!(
+        ledger.describe(None).await.unwrap().budgets,
+        Budgets::UNLIMITED,
+        "the refused one changed nothing"
+    );
     ledger.close().await;
 }
 
@@ -115,15 +130,26 @@ async fn the_file_is_for_its_user_alone() {
 
 #[tokio::test]
 async fn urls_are_checked_and_not_repeated() {
-    let refused = async |url: &str| Ledger::open(&LedgerConfig::new(url), FINGERPRINT).await.unwrap_err();
-    for url in ["", "ledger.db", "sqlite:", "sqlite::memory:", "sqlite:a?mode=memory", "mysql://u:hunter2@h/d"] {
+    let refused =
+        async |url: &str| Ledger::open(&LedgerConfig::new(url), FINGERPRINT).await.unwrap_err();
+    for url in [
+        "",
+        "ledger.db",
+        "sqlite:",
+        "sqlite::memory:",
+        "sqlite:a?mode=memory",
+        "mysql://u:hunter2@h/d",
+    ] {
         let error = refused(url).await;
         assert!(matches!(error, LedgerError::Url(_)), "{url}: {error}");
     }
     let error = refused("postgres://u:hunter2@[bad").await;
     assert!(!error.to_string().contains("hunter2"), "{error}");
     assert!(!format!("{:?}", LedgerConfig::new("postgres://u:hunter2@h/d")).contains("hunter2"));
-    assert_eq!(summary("sqlite:/nonexistent/ledger.db", None).await.unwrap_err(), LedgerError::Missing);
+    assert_eq!(
+        summary("sqlite:/nonexistent/ledger.db", None).await.unwrap_err(),
+        LedgerError::Missing
+    );
 }
 
 /// PostgreSQL finds out at the very commit.
@@ -157,7 +183,10 @@ async fn a_connection_that_was_ended_is_made_again() {
     assert!(is_storage(&ledger.spend(request(["b"])).await.unwrap_err()));
     granted(&ledger, request(["b"])).await;
     assert_eq!(site.number("SELECT count(*) FROM uses").await, 2);
-    assert_eq!(Ledger::open(&site.config(Budgets::UNLIMITED), FINGERPRINT).await.unwrap_err(), LedgerError::Locked);
+    assert_eq!(
+        Ledger::open(&site.config(Budgets::UNLIMITED), FINGERPRINT).await.unwrap_err(),
+        LedgerError::Locked
+    );
     ledger.close().await;
     site.remove().await;
 }

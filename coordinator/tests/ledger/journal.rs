@@ -3,14 +3,19 @@
 use std::time::Duration;
 
 use vfl_coordinator::ledger::{
-    self, Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, record_uses, verify,
+    self, Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, record_uses,
+    verify,
 };
 
 use crate::site::{FINGERPRINT, Site, at, granted, is_storage, later, model, request, shares};
 
 /// Everything goes by the journal, and stays there for as long as nobody needs the tables.
-const ALL: JournalLimits =
-    JournalLimits { rows: 1, records: usize::MAX, bytes: usize::MAX, idle: Duration::from_secs(3600) };
+const ALL: JournalLimits = JournalLimits {
+    rows: 1,
+    records: usize::MAX,
+    bytes: usize::MAX,
+    idle: Duration::from_secs(3600),
+};
 const UNLIMITED: Budgets = Budgets::UNLIMITED;
 
 async fn open(site: &Site, budgets: Budgets) -> Ledger {
@@ -38,10 +43,15 @@ async fn what_it_holds_counts_everywhere() {
     assert_eq!(ledger.spend(shares(request(["a"]), 2)).await, Ok(vec![RowVerdict::ShareChanged]));
     // Readers count it in.
     let uses = record_uses(&site.url, "b", None).await.unwrap();
-    let seen: Vec<_> =
-        uses.iter().map(|u| (u.model.as_str(), u.queries, u.first_at, u.last_at, u.bound, u.erased)).collect();
+    let seen: Vec<_> = uses
+        .iter()
+        .map(|u| (u.model.as_str(), u.queries, u.first_at, u.last_at, u.bound, u.erased))
+        .collect();
     let time = |s: u64| Some(1_800_000_000 + s as i64);
-    assert_eq!(seen, [("m-1", 2, time(0), time(5), true, false), ("m-2", 1, time(9), time(9), false, false)]);
+    assert_eq!(
+        seen,
+        [("m-1", 2, time(0), time(5), true, false), ("m-2", 1, time(9), time(9), false, false)]
+    );
     let verified = verify(&site.url, None, &[]).await.unwrap();
     assert_eq!(verified.findings, Vec::<String>::new());
     assert_eq!((verified.queries, verified.refused), (7, 2));
@@ -61,7 +71,8 @@ async fn a_journal_that_was_left_behind_is_added_when_the_ledger_is_opened() {
     let copy = Site::sqlite();
     for suffix in ["", "-wal"] {
         let name = format!("ledger.db{suffix}");
-        std::fs::copy(site.path().with_file_name(&name), copy.path().with_file_name(&name)).unwrap();
+        std::fs::copy(site.path().with_file_name(&name), copy.path().with_file_name(&name))
+            .unwrap();
     }
     ledger.close().await;
     let budgets = Budgets { queries_per_record: Some(2), ..UNLIMITED };
@@ -83,7 +94,9 @@ async fn a_journal_that_was_left_behind_is_added_when_the_ledger_is_opened() {
 async fn it_is_added_to_the_tables_when_there_is_nothing_to_do() {
     let site = Site::sqlite();
     let journal = JournalLimits { rows: 1, ..JournalLimits::default() };
-    let ledger = Ledger::open(&LedgerConfig { journal, ..site.config(UNLIMITED) }, FINGERPRINT).await.unwrap();
+    let ledger = Ledger::open(&LedgerConfig { journal, ..site.config(UNLIMITED) }, FINGERPRINT)
+        .await
+        .unwrap();
     granted(&ledger, request(["a", "b"])).await;
     site.settled().await;
     assert_eq!(granted_in_uses(&site).await, 2);
@@ -107,7 +120,9 @@ fn holds(site: &Site, text: &str) -> bool {
 async fn an_erased_id_is_not_left_behind_in_pages_of_before() {
     let site = Site::sqlite();
     let journal = JournalLimits { rows: 1, ..JournalLimits::default() };
-    let ledger = Ledger::open(&LedgerConfig { journal, ..site.config(UNLIMITED) }, FINGERPRINT).await.unwrap();
+    let ledger = Ledger::open(&LedgerConfig { journal, ..site.config(UNLIMITED) }, FINGERPRINT)
+        .await
+        .unwrap();
     let customers = (0..20_000).map(|i| format!("customer-{i}"));
     granted(&ledger, shares(request(customers), 1)).await;
     site.settled().await;
@@ -115,7 +130,9 @@ async fn an_erased_id_is_not_left_behind_in_pages_of_before() {
     ledger::erase(&site.url, "customer-11117", at(1)).await.unwrap();
     assert!(!holds(&site, "customer-11117"));
     ledger.close().await;
-    assert!(!std::fs::read(site.path()).unwrap().windows(14).any(|window| window == b"customer-11117"));
+    assert!(
+        !std::fs::read(site.path()).unwrap().windows(14).any(|window| window == b"customer-11117")
+    );
 }
 
 /// An erased id stands nowhere in the files, and its counts go on.
@@ -172,5 +189,8 @@ async fn a_damaged_journal_grants_nothing() {
     ledger.close().await;
     site.run("DELETE FROM journal").await;
     let findings = verify(&site.url, None, &[]).await.unwrap().findings;
-    assert!(findings.iter().any(|f| f.contains("2 rows granted by the chain, 0 in `uses`")), "{findings:?}");
+    assert!(
+        findings.iter().any(|f| f.contains("2 rows granted by the chain, 0 in `uses`")),
+        "{findings:?}"
+    );
 }

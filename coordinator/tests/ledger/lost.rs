@@ -102,10 +102,17 @@ async fn a_ledger_that_is_gone_is_not_begun_anew_unless_asked(site: &Site) {
     let ledger = open(&anew(&config)).await.unwrap();
     granted(&ledger, shares(request(["a"]), 2)).await;
     let events = ledger.describe(None).await.unwrap().events;
-    assert!(events.len() == 1 && events[0].what.contains("begun anew by the operator"), "{events:?}");
+    assert!(
+        events.len() == 1 && events[0].what.contains("begun anew by the operator"),
+        "{events:?}"
+    );
     ledger.close().await;
     assert_ne!(mark(state.path()), before);
-    assert_eq!(open(&anew(&config)).await.unwrap_err(), LedgerError::NothingToBegin, "once is enough");
+    assert_eq!(
+        open(&anew(&config)).await.unwrap_err(),
+        LedgerError::NothingToBegin,
+        "once is enough"
+    );
     let ledger = open(&config).await.unwrap();
     assert_eq!(ledger.spend(shares(request(["a"]), 1)).await, Ok(vec![RowVerdict::ShareChanged]));
     ledger.close().await;
@@ -140,7 +147,10 @@ async fn another_ledger_is_noticed(site: &Site) {
     open(&config).await.unwrap().close().await;
     assert_eq!(known(&mark(state.path())), known(&after));
     // The one that was left may not come back as if nothing had been.
-    assert!(matches!(refused(&elsewhere.remembered(state.path())).await, LedgerError::Another { .. }));
+    assert!(matches!(
+        refused(&elsewhere.remembered(state.path())).await,
+        LedgerError::Another { .. }
+    ));
     // A state directory that knows none takes the ledger that is there; a damaged mark is not overlooked.
     std::fs::remove_file(state.path().join("ledger.mark")).unwrap();
     open(&config).await.unwrap().close().await;
@@ -159,7 +169,11 @@ async fn the_first_ledger_needs_no_option(site: &Site) {
     begun(&config).await;
     assert_eq!(ledger::secret_fingerprint(&config).await, Ok(Some(FINGERPRINT.into())));
     lose(site).await;
-    assert_eq!(ledger::secret_fingerprint(&config).await, Ok(Some(FINGERPRINT.into())), "the state directory knows");
+    assert_eq!(
+        ledger::secret_fingerprint(&config).await,
+        Ok(Some(FINGERPRINT.into())),
+        "the state directory knows"
+    );
     assert_eq!(ledger::secret_fingerprint(&anew(&config)).await, Ok(None));
 }
 

@@ -19,15 +19,25 @@ async fn erasure_hides_the_id_and_keeps_the_budget(site: &Site) {
     assert_eq!(ledger::erase(&site.url, "ann", at(6)).await.unwrap().rows, 0, "once is enough");
     // The running coordinator goes on counting, and refuses as before.
     granted(&ledger, shares(request(["ann"]), 1)).await;
-    assert_eq!(ledger.spend(shares(request(["bob", "ann"]), 2)).await, Ok(vec![ShareChanged, ShareChanged]));
+    assert_eq!(
+        ledger.spend(shares(request(["bob", "ann"]), 2)).await,
+        Ok(vec![ShareChanged, ShareChanged])
+    );
     granted(&ledger, shares(request(["ann"]), 1)).await;
     assert_eq!(ledger.spend(shares(request(["ann"]), 1)).await, Ok(vec![RecordBudget]));
-    assert_eq!(ledger.spend(request(["cy"])).await, Err(LedgerError::TotalBudget { left: 0, asked: 1 }));
+    assert_eq!(
+        ledger.spend(request(["cy"])).await,
+        Err(LedgerError::TotalBudget { left: 0, asked: 1 })
+    );
     ledger.close().await;
     let ledger = site.open(budgets).await;
-    assert_eq!(ledger.spend(shares(request(["bob", "ann"]), 1)).await, Ok(vec![Granted, RecordBudget]));
+    assert_eq!(
+        ledger.spend(shares(request(["bob", "ann"]), 1)).await,
+        Ok(vec![Granted, RecordBudget])
+    );
     ledger.close().await;
-    let everything = ["uses", "erased", "requests", "meta"].map(|table| format!("SELECT * FROM {table}"));
+    let everything =
+        ["uses", "erased", "requests", "meta"].map(|table| format!("SELECT * FROM {table}"));
     for table in everything {
         let rows = site.sql(&table).await;
         assert!(rows.iter().flatten().all(|cell| !cell.contains("ann")), "{table}");
@@ -74,12 +84,23 @@ async fn retention_forgets_times_and_request_ids_but_no_count(site: &Site) {
     // The writer has forgotten request `one` by itself: it is older than a day.
     assert_eq!(retained, Retained { request_ids: 0, times: 2, freed_records: 0, links: 0 });
     let (day20, null) = ((1_800_000_000 + 20 * DAY).to_string(), "NULL".to_owned());
-    let rows = site.sql("SELECT record, queries, first_at, last_at FROM uses ORDER BY record").await;
+    let rows =
+        site.sql("SELECT record, queries, first_at, last_at FROM uses ORDER BY record").await;
     let row = |record: &str, queries: &str, first: &str, last: &str| {
         [record, queries, first, last].map(str::to_owned).to_vec()
     };
-    assert_eq!(rows, [row("both", "2", &null, &day20), row("new", "1", &day20, &day20), row("old", "1", &null, &null)]);
-    assert_eq!(ledger.spend(named(&["both"], "three", 20)).await, Ok(vec![RowVerdict::RecordBudget]));
+    assert_eq!(
+        rows,
+        [
+            row("both", "2", &null, &day20),
+            row("new", "1", &day20, &day20),
+            row("old", "1", &null, &null)
+        ]
+    );
+    assert_eq!(
+        ledger.spend(named(&["both"], "three", 20)).await,
+        Ok(vec![RowVerdict::RecordBudget])
+    );
     assert_eq!(ledger.spend(shares(request(["old"]), 2)).await, Ok(vec![RowVerdict::ShareChanged]));
     let retained = ledger::retain(&site.url, 0, false, at(21 * DAY)).await.unwrap();
     assert_eq!(retained.request_ids, 2);
@@ -87,7 +108,9 @@ async fn retention_forgets_times_and_request_ids_but_no_count(site: &Site) {
 }
 
 async fn budgets_are_freed_only_when_asked(site: &Site) {
-    let ledger = site.open(Budgets { records: Some(3), queries_per_record: Some(2), ..Budgets::UNLIMITED }).await;
+    let ledger = site
+        .open(Budgets { records: Some(3), queries_per_record: Some(2), ..Budgets::UNLIMITED })
+        .await;
     let on = |records: &[&str], day: u64| {
         let mut spend = shares(request(records), 1);
         spend.at = at(day * DAY);
@@ -114,7 +137,8 @@ async fn retention_goes_through_many_records(site: &Site) {
     for part in 0..4 {
         granted(&ledger, request((0..12_000).map(|i| format!("{part}-{i}")))).await;
     }
-    let retained = ledger::retain(&site.url, 1, true, at(3 * DAY) + Duration::from_secs(1)).await.unwrap();
+    let retained =
+        ledger::retain(&site.url, 1, true, at(3 * DAY) + Duration::from_secs(1)).await.unwrap();
     assert_eq!((retained.times, retained.freed_records), (48_000, 48_000));
     assert_eq!(site.number("SELECT count(*) FROM uses").await, 0);
     ledger.close().await;
@@ -137,7 +161,10 @@ async fn a_backup_is_a_ledger() {
     let described = ledger.describe(None).await.unwrap();
     granted(&ledger, request(["c"])).await;
     ledger.close().await;
-    assert_eq!(ledger::summary(&format!("sqlite:{}", out.display()), None).await.unwrap(), described);
+    assert_eq!(
+        ledger::summary(&format!("sqlite:{}", out.display()), None).await.unwrap(),
+        described
+    );
     let again = ledger::backup(&site.url, &out).await.unwrap_err();
     assert!(again.to_string().contains("backup.db"), "{again}");
     assert!(!out.with_file_name("backup.db.partial").exists());

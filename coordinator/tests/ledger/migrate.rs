@@ -1,7 +1,9 @@
 //! A ledger that the version before this one kept.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
-use vfl_coordinator::ledger::{self, Budgets, Derive, Ledger, LedgerConfig, LedgerError, RowVerdict};
+use vfl_coordinator::ledger::{
+    self, Budgets, Derive, Ledger, LedgerConfig, LedgerError, RowVerdict,
+};
 
 use vfl_coordinator::share::ShareHashKind;
 
@@ -57,12 +59,19 @@ async fn an_old_ledger_is_brought_up_to_date(site: &Site) {
     let ledger = open().await;
     assert_eq!(ledger.share_hash(), ShareHashKind::HmacSha256, "its shares were hashed so");
     let described = ledger.describe(None).await.unwrap();
-    let passive: Vec<_> = described.parties[0].uses.iter().map(|u| (u.model.as_str(), u.passive.as_str())).collect();
-    assert_eq!(passive, [("m-1", "passive of m-1"), ("m-2", "passive of m-1"), ("m-3", "version m-3")]);
+    let passive: Vec<_> =
+        described.parties[0].uses.iter().map(|u| (u.model.as_str(), u.passive.as_str())).collect();
+    assert_eq!(
+        passive,
+        [("m-1", "passive of m-1"), ("m-2", "passive of m-1"), ("m-3", "version m-3")]
+    );
     // Of the two shares that were bound to record a, the first counts, under both versions.
     for name in ["m-1", "m-2"] {
         granted(&ledger, version(shares(request(["a"]), 1), name)).await;
-        assert_eq!(ledger.spend(version(shares(request(["a"]), 2), name)).await, Ok(vec![ShareChanged]));
+        assert_eq!(
+            ledger.spend(version(shares(request(["a"]), 2), name)).await,
+            Ok(vec![ShareChanged])
+        );
     }
     // A version whose manifest is gone is a model of its own, until it is asked under its fingerprint.
     assert_eq!(ledger.spend(request(["b"])).await, Ok(vec![ModelBudget]));

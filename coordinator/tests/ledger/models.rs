@@ -20,7 +20,12 @@ fn config(seed: u64) -> TrainingConfig {
 }
 
 fn entry(name: &str) -> PartyEntry {
-    PartyEntry { name: PartyName::new(name).unwrap(), features: 2, share: "0".repeat(64), privacy: None }
+    PartyEntry {
+        name: PartyName::new(name).unwrap(),
+        features: 2,
+        share: "0".repeat(64),
+        privacy: None,
+    }
 }
 
 fn classes() -> Vec<String> {
@@ -41,13 +46,19 @@ fn summary(seed: u64) -> TrainingSummary {
 fn manifest(seed: u64) -> Manifest {
     let ids = RecordIds::new(["r1", "r2"]).unwrap();
     let model = ModelSpec::softmax_regression(2, 1).unwrap();
-    Manifest::new(model, classes(), entry("active"), vec![entry("p")], Some(summary(seed)), &ids).unwrap()
+    Manifest::new(model, classes(), entry("active"), vec![entry("p")], Some(summary(seed)), &ids)
+        .unwrap()
 }
 
 /// One whose top model lies in the registry.
 fn with_top(registry: &Registry) -> Manifest {
     let party = SubModelSpec::new("mlp", 3, Default::default()).unwrap();
-    let top = SubModelSpec::new("mlp", 2, serde_json::json!({ "hidden": [] }).as_object().unwrap().clone()).unwrap();
+    let top = SubModelSpec::new(
+        "mlp",
+        2,
+        serde_json::json!({ "hidden": [] }).as_object().unwrap().clone(),
+    )
+    .unwrap();
     let model = ModelSpec::new(Combiner::Concat, party.clone(), vec![party], Some(top)).unwrap();
     let head = heads::start(&model, 2, start_of(1)).unwrap();
     let top = head.top().unwrap();
@@ -104,7 +115,10 @@ async fn what_one_publishes_the_others_serve() {
     assert_eq!(served.manifest.version, top.version);
     assert!(served.head.top().is_some());
     assert_eq!(b.registry().calibration(&top).unwrap(), a.registry().calibration(&top).unwrap());
-    assert_eq!(b.registry().trained_on(&served, ["r1", "t2", "x"].into_iter()), [true, true, false]);
+    assert_eq!(
+        b.registry().trained_on(&served, ["r1", "t2", "x"].into_iter()),
+        [true, true, false]
+    );
     turn.end().await;
 
     // The next through the other; the scores of the first version with these parameters stay.
@@ -153,7 +167,8 @@ async fn a_lost_turn_publishes_nothing() {
     assert!(refusal.to_string().contains("has lost its turn"), "{refusal}");
     // Work that never ends by itself ends with the turn; work that has just ended counts for nothing without it.
     let endless = std::future::pending::<Result<(), Refusal>>();
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(60), lost.during(endless)).await;
+    let ended =
+        tokio::time::timeout(std::time::Duration::from_secs(60), lost.during(endless)).await;
     assert_eq!(ended.unwrap().unwrap_err().kind, RefusalKind::Unavailable);
     assert_eq!(lost.during(async { Ok(5) }).await.unwrap_err().kind, RefusalKind::Unavailable);
     assert_eq!(lost.publish(manifest(1), None).await.unwrap_err().kind, RefusalKind::Unavailable);
@@ -192,8 +207,10 @@ async fn the_models_of_a_coordinator_alone_are_taken_over_once() {
     site.sql("UPDATE versions SET manifest = convert_to(replace(convert_from(manifest, 'UTF8'), '\"r1\"', '\"r9\"'), 'UTF8') RETURNING version").await;
     let third = tempfile::tempdir().unwrap();
     let registry = Arc::new(Registry::open(third.path()).unwrap());
-    let refused =
-        Catalogue::shared(registry, Arc::new(Replicas::new(&site.url).unwrap())).await.unwrap_err().to_string();
+    let refused = Catalogue::shared(registry, Arc::new(Replicas::new(&site.url).unwrap()))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("contradict each other"), "{refused}");
     ledger.close().await;
     site.remove().await;

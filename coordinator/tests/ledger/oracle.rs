@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use vfl_coordinator::ledger::{self, Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend};
+use vfl_coordinator::ledger::{
+    self, Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend,
+};
 use vfl_shared::types::ModelVersion;
 
 use crate::site::{FINGERPRINT, Site, at, later, model, party, request};
@@ -61,23 +63,41 @@ struct Naive {
 
 impl Naive {
     fn new(budgets: Budgets) -> Self {
-        let (uses, bound, requests, tokens) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { budgets, uses, bound, totals: BTreeMap::new(), approved: BTreeSet::new(), requests, tokens }
+        let (uses, bound, requests, tokens) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self {
+            budgets,
+            uses,
+            bound,
+            totals: BTreeMap::new(),
+            approved: BTreeSet::new(),
+            requests,
+            tokens,
+        }
     }
 
-    fn spend(&mut self, ask: &Ask, spend: &Spend, now: u64) -> Result<Vec<RowVerdict>, LedgerError> {
+    fn spend(
+        &mut self,
+        ask: &Ask,
+        spend: &Spend,
+        now: u64,
+    ) -> Result<Vec<RowVerdict>, LedgerError> {
         if let Some(id) = ask.request_id
             && let Some((before, verdicts, _)) = self.requests.get(&(ask.party, id))
         {
             let same = before.body_hash == spend.body_hash;
             return if same { Ok(verdicts.clone()) } else { Err(LedgerError::RequestIdReused) };
         }
-        let seen: BTreeSet<usize> = self.uses.keys().filter(|k| k.0 == ask.party).map(|k| k.1).collect();
+        let seen: BTreeSet<usize> =
+            self.uses.keys().filter(|k| k.0 == ask.party).map(|k| k.1).collect();
         let new = ask.records.difference(&seen).count() as u64;
         if let Some(limit) = self.budgets.records
             && seen.len() as u64 + new > limit
         {
-            return Err(LedgerError::TotalBudget { left: limit.saturating_sub(seen.len() as u64), asked: new });
+            return Err(LedgerError::TotalBudget {
+                left: limit.saturating_sub(seen.len() as u64),
+                asked: new,
+            });
         }
         if let Some(rate) = self.budgets.rows_per_minute {
             let (tokens, then) = self.tokens.get(&ask.party).copied().unwrap_or((rate * 60, now));
@@ -101,7 +121,9 @@ impl Naive {
                 RowVerdict::RecordBudget
             } else if ask.share.is_some() && bound.is_some() && bound != ask.share {
                 RowVerdict::ShareChanged
-            } else if further && self.budgets.models_per_record.is_some_and(|limit| models.len() as u64 >= limit) {
+            } else if further
+                && self.budgets.models_per_record.is_some_and(|limit| models.len() as u64 >= limit)
+            {
                 RowVerdict::ModelBudget
             } else if self.tells_too_much(ask, record) {
                 RowVerdict::BitsBudget
@@ -125,10 +147,16 @@ impl Naive {
 
     fn tells_too_much(&self, ask: &Ask, record: usize) -> bool {
         let Some(most) = self.budgets.bits_per_record else { return false };
-        let before = self.uses.keys().filter(|k| (k.0, k.1) == (ask.party, record)).map(|k| (passive_of(k.2), k.3));
+        let before = self
+            .uses
+            .keys()
+            .filter(|k| (k.0, k.1) == (ask.party, record))
+            .map(|k| (passive_of(k.2), k.3));
         let mut answers: BTreeSet<(usize, usize)> = before.collect();
         let new = answers.insert((passive_of(ask.model), ask.policy));
-        let told = answers.iter().map(|(passive, policy)| bits_of(*passive, *policy).unwrap_or(f64::INFINITY));
+        let told = answers
+            .iter()
+            .map(|(passive, policy)| bits_of(*passive, *policy).unwrap_or(f64::INFINITY));
         new && told.sum::<f64>() > most + 1e-9
     }
 }
@@ -177,20 +205,38 @@ fn steps() -> impl Strategy<Value = (Budgets, Vec<Step>)> {
         1 => (0usize..4).prop_map(Step::Approve),
     ];
     let limit = proptest::option::of;
-    let budgets = (limit(3u64..7), limit(1u64..6), limit(0u64..3), limit(5u64..30), proptest::option::of(0.05..3.0));
+    let budgets = (
+        limit(3u64..7),
+        limit(1u64..6),
+        limit(0u64..3),
+        limit(5u64..30),
+        proptest::option::of(0.05..3.0),
+    );
     let budgets = budgets.prop_map(|limits| {
-        let (records, queries_per_record, models_per_record, rows_per_minute, bits_per_record) = limits;
+        let (records, queries_per_record, models_per_record, rows_per_minute, bits_per_record) =
+            limits;
         Budgets { records, queries_per_record, models_per_record, bits_per_record, rows_per_minute }
     });
     (budgets, proptest::collection::vec(step, 1..25))
 }
 
 /// Through `writers` coordinators, each with a state directory of its own.
-async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize, journal: JournalLimits) {
+async fn replay(
+    site: &Site,
+    budgets: Budgets,
+    steps: &[Step],
+    writers: usize,
+    journal: JournalLimits,
+) {
     let mut naive = Naive::new(budgets);
     let states: Vec<_> = (0..writers).map(|_| tempfile::tempdir().unwrap()).collect();
     let open = async |at: usize| {
-        let config = LedgerConfig { budgets, shared: writers > 1, journal, ..site.remembered(states[at].path()) };
+        let config = LedgerConfig {
+            budgets,
+            shared: writers > 1,
+            journal,
+            ..site.remembered(states[at].path())
+        };
         Some(Ledger::open(&config, FINGERPRINT).await.unwrap())
     };
     let mut ledgers = Vec::new();
@@ -212,7 +258,9 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize, j
                     spends.push(spend);
                 }
                 // In the order in which they were made: each is sent when it is first polled.
-                let got = futures_util::future::join_all(spends.into_iter().map(|s| ledger.spend(s))).await;
+                let got =
+                    futures_util::future::join_all(spends.into_iter().map(|s| ledger.spend(s)))
+                        .await;
                 for (got, expected) in got.into_iter().zip(expected) {
                     match (&got, &expected) {
                         (Err(LedgerError::Rate { .. }), Err(LedgerError::Rate { .. })) => {}
@@ -238,7 +286,10 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize, j
             Step::Approve(model) => {
                 let version = ModelVersion::new(format!("m-{model}")).unwrap();
                 let passive = passive_of(*model);
-                let new = ledger::approve(&site.url, &version, &format!("passive-{passive}"), at(now)).await.unwrap();
+                let new =
+                    ledger::approve(&site.url, &version, &format!("passive-{passive}"), at(now))
+                        .await
+                        .unwrap();
                 assert_eq!(new, naive.approved.insert(passive));
             }
         }
@@ -252,9 +303,11 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize, j
               JOIN models m ON m.id = u.model JOIN policies y ON y.id = u.policy",
         )
         .await;
-    let (hidden, open): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row[1].starts_with("erased:"));
+    let (hidden, open): (Vec<_>, Vec<_>) =
+        rows.into_iter().partition(|row| row[1].starts_with("erased:"));
     let open: BTreeSet<String> = open.into_iter().map(|row| row.join(" ")).collect();
-    let (expected_hidden, expected): (Vec<_>, Vec<_>) = naive.uses.iter().partition(|(k, _)| erased.contains(&k.1));
+    let (expected_hidden, expected): (Vec<_>, Vec<_>) =
+        naive.uses.iter().partition(|(k, _)| erased.contains(&k.1));
     let line = |(k, n): (&(usize, usize, usize, usize), &u64)| {
         format!("party-{} record-{} m-{} policy-{} {n}", k.0, k.1, k.2, k.3)
     };
@@ -267,8 +320,12 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize, j
     assert_eq!(site.number("SELECT count(share) FROM uses").await, naive.bound.len() as i64);
     let sums = "SELECT p.name, CAST(sum(t.queries) AS BIGINT), CAST(sum(t.refused) AS BIGINT) FROM totals t \
         JOIN parties p ON p.id = t.party GROUP BY p.name ORDER BY p.name";
-    let totals = naive.totals.iter().map(|(p, (rows, refused))| format!("party-{p} {rows} {refused}"));
-    assert_eq!(site.sql(sums).await.iter().map(|row| row.join(" ")).collect::<Vec<_>>(), totals.collect::<Vec<_>>());
+    let totals =
+        naive.totals.iter().map(|(p, (rows, refused))| format!("party-{p} {rows} {refused}"));
+    assert_eq!(
+        site.sql(sums).await.iter().map(|row| row.join(" ")).collect::<Vec<_>>(),
+        totals.collect::<Vec<_>>()
+    );
     let distinct = "SELECT count(*) FROM (SELECT DISTINCT party, record FROM uses) d";
     let counted = "SELECT CAST(coalesce(sum(records), 0) AS BIGINT) FROM parties";
     assert_eq!(site.number(distinct).await, site.number(counted).await);
@@ -277,7 +334,8 @@ async fn replay(site: &Site, budgets: Budgets, steps: &[Step], writers: usize, j
 /// Of several writers, without a rate: theirs goes by the clock of the database, see `shared`.
 fn random_histories(cases: u32, postgres: bool, writers: usize, journal: JournalLimits) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let run = TestRunner::new(config).run(&steps(), |(mut budgets, steps)| {
         if writers > 1 {
             budgets.rows_per_minute = None;

@@ -40,7 +40,10 @@ async fn another_body_is_refused_and_another_party_is_not(site: &Site) {
     let ledger = site.open(Budgets::UNLIMITED).await;
     ledger.spend(named("one", 1, 0)).await.unwrap();
     assert_eq!(ledger.spend(named("one", 2, 0)).await, Err(LedgerError::RequestIdReused));
-    assert_eq!(ledger.spend(party(named("one", 2, 0), "other")).await, Ok(vec![RowVerdict::Granted; 2]));
+    assert_eq!(
+        ledger.spend(party(named("one", 2, 0), "other")).await,
+        Ok(vec![RowVerdict::Granted; 2])
+    );
     assert_eq!(site.number("SELECT CAST(sum(queries) AS BIGINT) FROM uses").await, 4);
     ledger.close().await;
 }
@@ -80,13 +83,25 @@ async fn an_id_is_remembered_when_the_clock_was_set_back(site: &Site) {
     ledger.spend(named("two", 1, now - 2 * day + 5)).await.unwrap();
     for id in ["one", "two"] {
         assert_eq!(ledger.spend(named(id, 2, now + 5)).await, Err(LedgerError::RequestIdReused));
-        assert_eq!(ledger.spend(named(id, 2, now - 2 * day)).await, Err(LedgerError::RequestIdReused));
+        assert_eq!(
+            ledger.spend(named(id, 2, now - 2 * day)).await,
+            Err(LedgerError::RequestIdReused)
+        );
     }
-    assert_eq!(ledger.spend(named("one", 2, now + day)).await, Ok(vec![RowVerdict::ShareChanged; 2]));
+    assert_eq!(
+        ledger.spend(named("one", 2, now + day)).await,
+        Ok(vec![RowVerdict::ShareChanged; 2])
+    );
     ledger.spend(named("far", 1, now + 40 * day)).await.unwrap();
     ledger.spend(named("near", 1, now + 2 * day)).await.unwrap();
-    assert_eq!(ledger.spend(named("near", 2, now + 2 * day + 5)).await, Err(LedgerError::RequestIdReused));
-    assert_eq!(ledger.spend(named("near", 2, now + 3 * day)).await, Ok(vec![RowVerdict::ShareChanged; 2]));
+    assert_eq!(
+        ledger.spend(named("near", 2, now + 2 * day + 5)).await,
+        Err(LedgerError::RequestIdReused)
+    );
+    assert_eq!(
+        ledger.spend(named("near", 2, now + 3 * day)).await,
+        Ok(vec![RowVerdict::ShareChanged; 2])
+    );
     ledger.close().await;
 }
 
@@ -95,7 +110,9 @@ async fn the_same_request_at_once_is_spent_once(site: &Site) {
     let mut tasks = tokio::task::JoinSet::new();
     for i in 0..64u8 {
         let ledger = ledger.clone();
-        tasks.spawn(async move { (i % 4, ledger.spend(named(&format!("id-{}", i % 4), 9, 0)).await) });
+        tasks.spawn(
+            async move { (i % 4, ledger.spend(named(&format!("id-{}", i % 4), 9, 0)).await) },
+        );
     }
     while let Some(done) = tasks.join_next().await {
         assert_eq!(done.unwrap().1, Ok(vec![RowVerdict::Granted; 2]));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use sqlx::Connection;
-use vfl_coordinator::ledger::{self, Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend};
+use vfl_coordinator::ledger::{
+    self, Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend,
+};
 
 use crate::site::{FINGERPRINT, Site, at, granted, model, request, shares, version};
 
@@ -44,7 +46,8 @@ async fn one_alone_and_several_keep_each_other_off() {
     let error = refused(&site.config(Budgets::UNLIMITED)).await;
     assert!(error.contains("another coordinator uses this ledger"), "{error}");
     alone.close().await;
-    let (first, second) = (open(&site, Budgets::UNLIMITED).await, open(&site, Budgets::UNLIMITED).await);
+    let (first, second) =
+        (open(&site, Budgets::UNLIMITED).await, open(&site, Budgets::UNLIMITED).await);
     first.close().await;
     let error = refused(&site.config(Budgets::UNLIMITED)).await;
     assert!(error.contains("coordinators with `shared = true`"), "{error}");
@@ -75,7 +78,10 @@ async fn another_configuration_is_refused_and_named() {
     // As if it had come in while nobody held the lock: whoever was there before grants nothing any more.
     site.sql("UPDATE meta SET value = replace(value, '\"6\"', '\"7\"') WHERE name = 'terms' RETURNING name").await;
     let error = next.spend(request(["a"])).await.unwrap_err();
-    assert!(matches!(&error, LedgerError::Terms { ours, theirs, .. } if (&**ours, &**theirs) == ("6", "7")), "{error}");
+    assert!(
+        matches!(&error, LedgerError::Terms { ours, theirs, .. } if (&**ours, &**theirs) == ("6", "7")),
+        "{error}"
+    );
     next.close().await;
     site.remove().await;
 }
@@ -83,7 +89,8 @@ async fn another_configuration_is_refused_and_named() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_writes_the_other_goes_by() {
     let Some(site) = Site::postgres().await else { return };
-    let budgets = Budgets { models_per_record: Some(1), queries_per_record: Some(4), ..Budgets::UNLIMITED };
+    let budgets =
+        Budgets { models_per_record: Some(1), queries_per_record: Some(4), ..Budgets::UNLIMITED };
     let (a, b) = (open(&site, budgets).await, open(&site, budgets).await);
     use RowVerdict::{Granted, ModelBudget, RecordBudget, ShareChanged};
     granted(&a, shares(request(["a"]), 1)).await;
@@ -113,9 +120,10 @@ async fn a_retry_through_another_coordinator_is_free_and_gets_the_same() {
     let budgets = Budgets { queries_per_record: Some(1), records: Some(3), ..Budgets::UNLIMITED };
     let (a, b) = (open(&site, budgets).await, open(&site, budgets).await);
     use RowVerdict::{Granted, RecordBudget};
-    for (id, records, verdicts) in
-        [("one", vec!["a", "b"], vec![Granted; 2]), ("two", vec!["b", "c"], vec![RecordBudget, Granted])]
-    {
+    for (id, records, verdicts) in [
+        ("one", vec!["a", "b"], vec![Granted; 2]),
+        ("two", vec!["b", "c"], vec![RecordBudget, Granted]),
+    ] {
         for ledger in [&a, &b, &a, &b] {
             assert_eq!(ledger.spend(named(id, &records)).await, Ok(verdicts.clone()));
         }
@@ -139,7 +147,10 @@ async fn the_rate_is_of_all_together_and_by_the_clock_of_the_database() {
     for ledger in [&a, &b] {
         // Ten rows a second come back meanwhile.
         let error = ledger.spend(rows(0, 200)).await.unwrap_err();
-        assert!(matches!(error, LedgerError::Rate { rows: 200, retry_after: Some(_), .. }), "{error}");
+        assert!(
+            matches!(error, LedgerError::Rate { rows: 200, retry_after: Some(_), .. }),
+            "{error}"
+        );
     }
     // A restart gives nothing back.
     a.close().await;
@@ -159,7 +170,8 @@ async fn the_rate_is_of_all_together_and_by_the_clock_of_the_database() {
 async fn the_mark_of_each_follows_what_all_have_committed() {
     let Some(site) = Site::postgres().await else { return };
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let config = |dir: &tempfile::TempDir| LedgerConfig { shared: true, ..site.remembered(dir.path()) };
+    let config =
+        |dir: &tempfile::TempDir| LedgerConfig { shared: true, ..site.remembered(dir.path()) };
     let a = Ledger::open(&config(&one), FINGERPRINT).await.unwrap();
     let b = Ledger::open(&config(&two), FINGERPRINT).await.unwrap();
     for _ in 0..5 {
@@ -168,7 +180,8 @@ async fn the_mark_of_each_follows_what_all_have_committed() {
     granted(&b, request(["a"])).await;
     a.close().await;
     b.close().await;
-    let mark = |dir: &tempfile::TempDir| std::fs::read_to_string(dir.path().join("ledger.mark")).unwrap();
+    let mark =
+        |dir: &tempfile::TempDir| std::fs::read_to_string(dir.path().join("ledger.mark")).unwrap();
     assert!(mark(&one).contains("\"mark\":5"), "{}", mark(&one));
     assert!(mark(&two).contains("\"mark\":6"), "{}", mark(&two));
     // A server that took over without the last commits.
@@ -187,9 +200,15 @@ fn known(dir: &tempfile::TempDir) -> serde_json::Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_joins_keeps_the_id_of_the_ledger_and_another_ledger_is_refused() {
-    let (Some(site), Some(other)) = (Site::postgres().await, Site::postgres().await) else { return };
-    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let config = |site: &Site, dir: &tempfile::TempDir| LedgerConfig { shared: true, ..site.remembered(dir.path()) };
+    let (Some(site), Some(other)) = (Site::postgres().await, Site::postgres().await) else {
+        return;
+    };
+    let dirs =
+        [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let config = |site: &Site, dir: &tempfile::TempDir| LedgerConfig {
+        shared: true,
+        ..site.remembered(dir.path())
+    };
     let [serving, fresh, moved] = &dirs;
     let a = Ledger::open(&config(&site, serving), FINGERPRINT).await.unwrap();
     granted(&a, request(["a"])).await;
@@ -206,7 +225,10 @@ async fn who_joins_keeps_the_id_of_the_ledger_and_another_ledger_is_refused() {
     let others = known(moved)["ledger"].clone();
     assert_ne!(others, id);
     let error = Ledger::open(&config(&site, moved), FINGERPRINT).await.unwrap_err();
-    assert!(matches!(&error, LedgerError::Another { ledger, known } if *ledger == id && *known == others), "{error}");
+    assert!(
+        matches!(&error, LedgerError::Another { ledger, known } if *ledger == id && *known == others),
+        "{error}"
+    );
     assert_eq!(known(moved)["ledger"], others);
     // So is one that has served here, at the other ledger.
     let error = Ledger::open(&config(&other, fresh), FINGERPRINT).await.unwrap_err();
@@ -238,7 +260,8 @@ async fn who_joins_keeps_the_id_of_the_ledger_and_another_ledger_is_refused() {
 async fn after_a_restore_one_begins_anew_and_the_others_follow() {
     let Some(site) = Site::postgres().await else { return };
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let [one, two] = dirs.each_ref().map(|dir| LedgerConfig { shared: true, ..site.remembered(dir.path()) });
+    let [one, two] =
+        dirs.each_ref().map(|dir| LedgerConfig { shared: true, ..site.remembered(dir.path()) });
     for config in [&one, &two] {
         let ledger = Ledger::open(config, FINGERPRINT).await.unwrap();
         granted(&ledger, request(["a"])).await;
@@ -262,7 +285,10 @@ async fn after_a_restore_one_begins_anew_and_the_others_follow() {
     // The option is of no use any more at either.
     for config in [one, two] {
         let again = LedgerConfig { begin_new: true, ..config };
-        assert_eq!(Ledger::open(&again, FINGERPRINT).await.unwrap_err(), LedgerError::NothingToBegin);
+        assert_eq!(
+            Ledger::open(&again, FINGERPRINT).await.unwrap_err(),
+            LedgerError::NothingToBegin
+        );
     }
     site.remove().await;
 }
@@ -274,10 +300,15 @@ async fn joining_waits_for_no_lock_without_end() {
         let Some(site) = Site::postgres().await else { return };
         open(&site, Budgets::UNLIMITED).await.close().await;
         let mut holder = sqlx::PgConnection::connect(&site.url).await.unwrap();
-        let hold = format!("SELECT pg_advisory_lock(hashtext('{lock}'), hashtext(current_schema()))");
+        let hold =
+            format!("SELECT pg_advisory_lock(hashtext('{lock}'), hashtext(current_schema()))");
         sqlx::query(sqlx::AssertSqlSafe(hold)).execute(&mut holder).await.unwrap();
         let config = shared(&site, Budgets::UNLIMITED);
-        let opened = tokio::time::timeout(std::time::Duration::from_secs(90), Ledger::open(&config, FINGERPRINT)).await;
+        let opened = tokio::time::timeout(
+            std::time::Duration::from_secs(90),
+            Ledger::open(&config, FINGERPRINT),
+        )
+        .await;
         let error = opened.expect(lock).unwrap_err().to_string();
         assert!(error.contains(says), "{lock}: {error}");
         holder.close().await.unwrap();
@@ -324,17 +355,21 @@ async fn race(site: &Site, budgets: Budgets, load: Load) {
             answers
         });
     }
-    let (mut granted, mut asked, mut refused) = (BTreeMap::<usize, u64>::new(), BTreeMap::<usize, u64>::new(), 0);
+    let (mut granted, mut asked, mut refused) =
+        (BTreeMap::<usize, u64>::new(), BTreeMap::<usize, u64>::new(), 0);
     for (records, answer) in tasks.join_all().await.into_iter().flatten() {
         match answer {
             Ok(verdicts) => {
                 for (&record, verdict) in records.iter().zip(&verdicts) {
                     *asked.entry(record).or_default() += 1;
-                    *granted.entry(record).or_default() += u64::from(*verdict == RowVerdict::Granted);
+                    *granted.entry(record).or_default() +=
+                        u64::from(*verdict == RowVerdict::Granted);
                     refused += u64::from(*verdict != RowVerdict::Granted);
                 }
             }
-            Err(LedgerError::TotalBudget { left, asked }) => assert!(left < asked && asked <= records.len() as u64),
+            Err(LedgerError::TotalBudget { left, asked }) => {
+                assert!(left < asked && asked <= records.len() as u64)
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -345,9 +380,13 @@ async fn race(site: &Site, budgets: Budgets, load: Load) {
     for ledger in ledgers {
         Arc::into_inner(ledger).unwrap().close().await;
     }
-    let recorded =
-        site.sql("SELECT record, CAST(sum(queries) AS BIGINT) FROM uses GROUP BY record ORDER BY record").await;
-    let mut expected: Vec<_> = granted.iter().map(|(r, n)| vec![format!("record-{r}"), n.to_string()]).collect();
+    let recorded = site
+        .sql(
+            "SELECT record, CAST(sum(queries) AS BIGINT) FROM uses GROUP BY record ORDER BY record",
+        )
+        .await;
+    let mut expected: Vec<_> =
+        granted.iter().map(|(r, n)| vec![format!("record-{r}"), n.to_string()]).collect();
     expected.sort();
     assert_eq!(recorded, expected);
     let rows: u64 = asked.values().sum();
@@ -364,18 +403,26 @@ async fn race(site: &Site, budgets: Budgets, load: Load) {
 #[test]
 fn two_at_once_pass_no_budget() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let config = Config { cases: 8, failure_persistence: None, max_shrink_iters: 50, ..Config::default() };
+    let config =
+        Config { cases: 8, failure_persistence: None, max_shrink_iters: 50, ..Config::default() };
     let ask = (proptest::collection::btree_set(0usize..10, 1..6), 1u8..4);
-    let load = proptest::collection::vec(ask.prop_map(|(r, n)| (r.into_iter().collect::<Vec<usize>>(), n)), 12);
-    let run = TestRunner::new(config).run(&(4u64..12, 1u64..8, load), |(records, per_record, load)| {
-        runtime.block_on(async {
-            let Some(site) = Site::postgres().await else { return };
-            let budgets =
-                Budgets { records: Some(records), queries_per_record: Some(per_record), ..Budgets::UNLIMITED };
-            race(&site, budgets, load).await;
-            site.remove().await;
+    let load = proptest::collection::vec(
+        ask.prop_map(|(r, n)| (r.into_iter().collect::<Vec<usize>>(), n)),
+        12,
+    );
+    let run =
+        TestRunner::new(config).run(&(4u64..12, 1u64..8, load), |(records, per_record, load)| {
+            runtime.block_on(async {
+                let Some(site) = Site::postgres().await else { return };
+                let budgets = Budgets {
+                    records: Some(records),
+                    queries_per_record: Some(per_record),
+                    ..Budgets::UNLIMITED
+                };
+                race(&site, budgets, load).await;
+                site.remove().await;
+            });
+            Ok(())
         });
-        Ok(())
-    });
     run.unwrap();
 }

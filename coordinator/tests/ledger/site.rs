@@ -32,7 +32,10 @@ impl Site {
         };
         let schema = format!("ledger_test_{:016x}", rand::random_range(0..u64::MAX));
         let mut admin = PgConnection::connect(&server).await.unwrap();
-        sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&mut admin).await.unwrap();
+        sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {schema}")))
+            .execute(&mut admin)
+            .await
+            .unwrap();
         let join = if server.contains('?') { '&' } else { '?' };
         let url = format!("{server}{join}options=-c%20search_path%3D{schema}");
         Some(Self { url, dir: None, schema: Some(schema) })
@@ -49,7 +52,10 @@ impl Site {
     pub(crate) async fn remove(self) {
         if let Some(schema) = &self.schema {
             let mut admin = PgConnection::connect(&self.url).await.unwrap();
-            sqlx::query(AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).execute(&mut admin).await.unwrap();
+            sqlx::query(AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE")))
+                .execute(&mut admin)
+                .await
+                .unwrap();
         }
     }
 
@@ -74,11 +80,14 @@ impl Site {
                 let mut connection = $connection.await.unwrap();
                 let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
                 let cell = |row: &_, i: usize| {
-                    let number = Row::try_get::<Option<i64>, _>(row, i).map(|n| n.map(|n| n.to_string()));
-                    let value = number.or_else(|_| Row::try_get::<Option<String>, _>(row, i)).unwrap();
+                    let number =
+                        Row::try_get::<Option<i64>, _>(row, i).map(|n| n.map(|n| n.to_string()));
+                    let value =
+                        number.or_else(|_| Row::try_get::<Option<String>, _>(row, i)).unwrap();
                     value.unwrap_or_else(|| "NULL".into())
                 };
-                let rows = rows.iter().map(|row| (0..row.len()).map(|i| cell(row, i)).collect()).collect();
+                let rows =
+                    rows.iter().map(|row| (0..row.len()).map(|i| cell(row, i)).collect()).collect();
                 connection.close().await.unwrap();
                 rows
             }};

@@ -11,7 +11,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (k, d) = (5, 8);
     let world = World::new(k, d, 1000);
     let exact = world.scores();
-    let ReleasedScores::Probabilities(scores) = exact.clone() else { return Err("scores are probabilities".into()) };
+    let ReleasedScores::Probabilities(scores) = exact.clone() else {
+        return Err("scores are probabilities".into());
+    };
     let defended = Floor::new(0.05, k)?.apply(scores, &Noise::fresh([0; 32]))?;
     let attacks: [(&str, Box<dyn Attack>); 3] = [
         ("half_star, clipped", Box::new(HalfStar { clamped: true })),
@@ -20,7 +22,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ];
     println!("{:<22} {:>12} {:>12}", "mean squared error", "exact", "floor 0.05");
     for (name, attack) in attacks {
-        let (on_exact, on_defended) = (world.error(&*attack, &exact)?, world.error(&*attack, &defended)?);
+        let (on_exact, on_defended) =
+            (world.error(&*attack, &exact)?, world.error(&*attack, &defended)?);
         println!("{name:<22} {on_exact:>12.5} {on_defended:>12.5}");
     }
     Ok(())

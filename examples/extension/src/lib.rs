@@ -7,7 +7,9 @@
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
-use vfl_active_party::attack::{AdversaryView, Attack, AttackError, Evidence, Needs, Reconstruction, Status};
+use vfl_active_party::attack::{
+    AdversaryView, Attack, AttackError, Evidence, Needs, Reconstruction, Status,
+};
 use vfl_coordinator::defense::{Contract, Defense, DefenseError, Noise, Output};
 use vfl_shared::types::ReleasedScores;
 
@@ -26,7 +28,11 @@ impl Attack for NearestToMean {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        _rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let system = view.linear()?;
         if self.means.len() != view.target_features() {
             return Err(AttackError::Missing { what: "one mean for each passive feature" });
@@ -65,7 +71,12 @@ impl Floor {
         if threshold >= 0.0 && threshold < most {
             Ok(Self { threshold })
         } else {
-            Err(DefenseError::setting("floor", "threshold", threshold, format!("from 0 to below {most}")))
+            Err(DefenseError::setting(
+                "floor",
+                "threshold",
+                threshold,
+                format!("from 0 to below {most}"),
+            ))
         }
     }
 }
@@ -82,7 +93,11 @@ impl Defense for Floor {
         }
     }
 
-    fn apply(&self, mut scores: DMatrix<f64>, _noise: &Noise<'_>) -> Result<ReleasedScores, DefenseError> {
+    fn apply(
+        &self,
+        mut scores: DMatrix<f64>,
+        _noise: &Noise<'_>,
+    ) -> Result<ReleasedScores, DefenseError> {
         for mut column in scores.column_iter_mut() {
             column.apply(|c| *c = if *c < self.threshold { 0.0 } else { *c });
             let sum = column.sum();
@@ -110,7 +125,8 @@ mod tests {
         let world = World::new(3, 8, 400);
         let by_means = NearestToMean { means: world.means() };
         let by_half = NearestToMean { means: DVector::from_element(8, 0.5) };
-        let (means, half) = (world.error(&by_means, &world.scores()), world.error(&by_half, &world.scores()));
+        let (means, half) =
+            (world.error(&by_means, &world.scores()), world.error(&by_half, &world.scores()));
         assert!(means.unwrap() < half.unwrap());
     }
 
@@ -118,14 +134,21 @@ mod tests {
     fn the_defense_keeps_what_it_promises() {
         let world = World::new(5, 4, 300);
         let noise = Noise::fresh([1; 32]);
-        let ReleasedScores::Probabilities(c) = world.scores() else { panic!("undefended scores are probabilities") };
+        let ReleasedScores::Probabilities(c) = world.scores() else {
+            panic!("undefended scores are probabilities")
+        };
         let released = Floor::new(0.1, 5).unwrap().apply(c.clone(), &noise).unwrap();
-        let ReleasedScores::Probabilities(p) = released else { panic!("it promises probabilities") };
+        let ReleasedScores::Probabilities(p) = released else {
+            panic!("it promises probabilities")
+        };
         for (before, after) in c.column_iter().zip(p.column_iter()) {
             assert_eq!(before.imax(), after.imax());
             assert!((after.sum() - 1.0).abs() < 1e-12);
         }
-        assert!(p.iter().any(|c| *c == 0.0), "no score was below the threshold: the test shows nothing");
+        assert!(
+            p.iter().any(|c| *c == 0.0),
+            "no score was below the threshold: the test shows nothing"
+        );
         assert!(Floor::new(0.2, 5).is_err());
     }
 }
@@ -158,15 +181,17 @@ pub mod world {
         #[must_use]
         pub fn new(k: usize, d: usize, n: usize) -> Self {
             let mut rng = ChaCha20Rng::seed_from_u64(7);
-            let mut uniform =
-                |rows, columns, most: f64| DMatrix::from_fn(rows, columns, |_, _| most * rng.random::<f64>());
+            let mut uniform = |rows, columns, most: f64| {
+                DMatrix::from_fn(rows, columns, |_, _| most * rng.random::<f64>())
+            };
             let (w_act, w_pas) = (uniform(k, 1, 2.0), uniform(k, d, 4.0));
             let bias = uniform(k, 1, 1.0).column(0).into_owned();
             let (y, x) = (uniform(1, n, 1.0), uniform(d, n, 0.4));
             let mut logits = &w_act * &y + &w_pas * &x;
             logits.column_iter_mut().for_each(|mut z| z += &bias);
             let logits = Logits::new(logits).expect("finite logits");
-            let scores = ReleasedScores::Probabilities(ConfidenceScores::softmax(logits).into_matrix());
+            let scores =
+                ReleasedScores::Probabilities(ConfidenceScores::softmax(logits).into_matrix());
             let model = KnownModel::white_box(w_act, bias, w_pas).expect("weights of k classes");
             Self { model, y: FeatureBlock::new(y).expect("finite features"), x, scores }
         }
@@ -190,7 +215,11 @@ pub mod world {
         ///
         /// # Panics
         /// If the attack gives another number of features or records.
-        pub fn error(&self, attack: &dyn Attack, released: &ReleasedScores) -> Result<f64, AttackError> {
+        pub fn error(
+            &self,
+            attack: &dyn Attack,
+            released: &ReleasedScores,
+        ) -> Result<f64, AttackError> {
             // Half a step of what the defense set to 0 would do better than the default; see `Floor`.
             let view = AdversaryView::new(&self.model, &self.y, released, Replacement::default())?;
             // Says what is missing if the view has not what the attack needs.

@@ -27,19 +27,28 @@ fn main() {
 }
 
 fn message<M: Message>(name: &str, message: &M) -> Seed {
-    let at = MESSAGES.iter().position(|(known, _)| *known == name).unwrap_or_else(|| panic!("no message {name}"));
+    let at = MESSAGES
+        .iter()
+        .position(|(known, _)| *known == name)
+        .unwrap_or_else(|| panic!("no message {name}"));
     let mut content = vec![at as u8];
     message.encode(&mut content).unwrap();
     ("messages", format!("{name}-{}", content.len()), content)
 }
 
 fn matrix(rows: u32, columns: u32, values: &[f64]) -> pb::Matrix {
-    pb::Matrix { rows, columns, values: values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>().into() }
+    pb::Matrix {
+        rows,
+        columns,
+        values: values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>().into(),
+    }
 }
 
 fn messages() -> Vec<Seed> {
     // Every message, empty.
-    let empty = |(at, (name, _)): (usize, &(&str, _))| ("messages", format!("{name}-empty"), vec![at as u8]);
+    let empty = |(at, (name, _)): (usize, &(&str, _))| {
+        ("messages", format!("{name}-empty"), vec![at as u8])
+    };
     let mut seeds: Vec<Seed> = MESSAGES.iter().enumerate().map(empty).collect();
     let ids = || Some(pb::RecordIds::new("abcd-1é", vec![1, 3, 8]));
     let shares = || Some(matrix(3, 2, &[0.5, -0.5, 1.0, 2.0, -3.0, 0.25]));
@@ -82,14 +91,25 @@ fn messages() -> Vec<Seed> {
         message("TrainingConfig", &config),
         message("Privacy", &privacy),
         message("ShareStored", &pb::ShareStored { digest: "0".repeat(64), privacy: Some(privacy) }),
-        message("TrainingConfig", &pb::TrainingConfig { model: Some(model_config()), ..config.clone() }),
+        message(
+            "TrainingConfig",
+            &pb::TrainingConfig { model: Some(model_config()), ..config.clone() },
+        ),
         message("ModelConfig", &model_config()),
         message("ModelSpec", &model()),
         message("Defense", &pb::Defense::from(&DefenseConfig::Rounding { decimals: 2 })),
-        message("Release", &pb::Release { kind: Some(pb::release::Kind::Probabilities(scores.clone())) }),
         message(
             "Release",
-            &pb::Release { kind: Some(pb::release::Kind::Labels(pb::Labels { classes: 3, labels: vec![0, 2] })) },
+            &pb::Release { kind: Some(pb::release::Kind::Probabilities(scores.clone())) },
+        ),
+        message(
+            "Release",
+            &pb::Release {
+                kind: Some(pb::release::Kind::Labels(pb::Labels {
+                    classes: 3,
+                    labels: vec![0, 2],
+                })),
+            },
         ),
         message(
             "Release",
@@ -116,7 +136,9 @@ fn messages() -> Vec<Seed> {
             &pb::PredictResponse {
                 model_version: "m-0123abcd".into(),
                 row_status: vec![1, 2, 6],
-                release: Some(pb::Release { kind: Some(pb::release::Kind::Numbers(scores.clone())) }),
+                release: Some(pb::Release {
+                    kind: Some(pb::release::Kind::Numbers(scores.clone())),
+                }),
             },
         ),
         message(
@@ -132,7 +154,10 @@ fn messages() -> Vec<Seed> {
             "ComputeLogitsResponse",
             &pb::ComputeLogitsResponse {
                 question: 4,
-                refused: Some(pb::ShareRefusal { code: 14, message: "the feature store does not answer".into() }),
+                refused: Some(pb::ShareRefusal {
+                    code: 14,
+                    message: "the feature store does not answer".into(),
+                }),
                 ..Default::default()
             },
         ),
@@ -181,7 +206,10 @@ fn messages() -> Vec<Seed> {
                 ]
                 .map(|(name, key, value)| pb::AttackSpec {
                     name: name.into(),
-                    settings: vec![pb::attack_spec::Setting { key: key.into(), value: value.into() }],
+                    settings: vec![pb::attack_spec::Setting {
+                        key: key.into(),
+                        value: value.into(),
+                    }],
                 })
                 .into(),
                 seed: 1,
@@ -206,16 +234,28 @@ fn messages() -> Vec<Seed> {
         ),
         message(
             "ReleaseParametersResponse",
-            &pb::ReleaseParametersResponse { kind: 1, sub_model: shown_model(), ..Default::default() },
+            &pb::ReleaseParametersResponse {
+                kind: 1,
+                sub_model: shown_model(),
+                ..Default::default()
+            },
         ),
-        message("ReleaseTopModelRequest", &pb::ReleaseTopModelRequest { model_version: "m-0123abcd".into() }),
-        message("ReleaseTopModelResponse", &pb::ReleaseTopModelResponse { top_model: shown_model() }),
+        message(
+            "ReleaseTopModelRequest",
+            &pb::ReleaseTopModelRequest { model_version: "m-0123abcd".into() },
+        ),
+        message(
+            "ReleaseTopModelResponse",
+            &pb::ReleaseTopModelResponse { top_model: shown_model() },
+        ),
         message(
             "ShownParameters",
             &pb::ShownParameters {
                 granted: true,
                 transformed: true,
-                of_weights: transform("stiefel (epsilon = 0.1, case = \"ii\", penalty = 2.0, starts = 4)"),
+                of_weights: transform(
+                    "stiefel (epsilon = 0.1, case = \"ii\", penalty = 2.0, starts = 4)",
+                ),
                 interpretability: Some(0.098),
                 ..Default::default()
             },
@@ -263,7 +303,11 @@ fn transform(text: &str) -> Option<pb::Transform> {
 fn scorings() -> Vec<Seed> {
     use pb::evaluate_reconstruction_request::Message::{Estimates, Ids, Score};
     let ids = || pb::RecordIds::new("abcd-1é", vec![1, 3, 8]);
-    let estimates = |control: bool| pb::Estimates { rows: Some(matrix(3, 2, &[0.5; 6])), more: !control, control };
+    let estimates = |control: bool| pb::Estimates {
+        rows: Some(matrix(3, 2, &[0.5; 6])),
+        more: !control,
+        control,
+    };
     let metrics = vec!["values_within".to_owned(), "correlation".into()];
     let score = pb::Score {
         told: 2,
@@ -278,7 +322,8 @@ fn scorings() -> Vec<Seed> {
         message: Some(message),
         model_version: version.into(),
     };
-    let figure = pb::MetricFigure { metric: "values_within".into(), value: Some(0.5), sigma: Some(0.01) };
+    let figure =
+        pb::MetricFigure { metric: "values_within".into(), value: Some(0.5), sigma: Some(0.01) };
     let error = || {
         Some(pb::ReconstructionError {
             mse: 0.125,
@@ -289,10 +334,16 @@ fn scorings() -> Vec<Seed> {
         })
     };
     let halves = pb::Halves { first: 0.5, second: 0.25 };
-    let gain = pb::Gain { value: Some(0.5), low: Some(-0.25), high: Some(0.75), halves: Some(halves) };
+    let gain =
+        pb::Gain { value: Some(0.5), low: Some(-0.25), high: Some(0.75), halves: Some(halves) };
     let scored = pb::Scored {
         best: Some(1),
-        errors: vec![pb::scored::Candidate { candidate: 1, error: error(), gain: Some(gain), attributes: Vec::new() }],
+        errors: vec![pb::scored::Candidate {
+            candidate: 1,
+            error: error(),
+            gain: Some(gain),
+            attributes: Vec::new(),
+        }],
         control: error(),
         clipped: vec![0, 3],
         rho_spent: Some(0.01),
@@ -331,11 +382,21 @@ fn publishing() -> Vec<Seed> {
         digest: digest(),
     };
     vec![
-        message("PublishReply", &pb::PublishReply { reply: Some(pb::publish_reply::Reply::Start(start)) }),
-        message("PublishCommand", &pb::PublishCommand { command: Some(pb::publish_command::Command::Publish(share)) }),
+        message(
+            "PublishReply",
+            &pb::PublishReply { reply: Some(pb::publish_reply::Reply::Start(start)) },
+        ),
+        message(
+            "PublishCommand",
+            &pb::PublishCommand { command: Some(pb::publish_command::Command::Publish(share)) },
+        ),
         message(
             "DescribeStagedResponse",
-            &pb::DescribeStagedResponse { digest: digest(), features: 5, sub_model: model().active },
+            &pb::DescribeStagedResponse {
+                digest: digest(),
+                features: 5,
+                sub_model: model().active,
+            },
         ),
         message("PublishStagedRequest", &staged),
         message(
@@ -358,20 +419,24 @@ fn configs() -> Vec<Seed> {
     let read = |path: &str| std::fs::read_to_string(examples.join(path)).unwrap();
     let seed = |letter: char, name: &str, text: &str| {
         // Comments teach a fuzzer nothing.
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
         ("config", format!("{letter}-{name}"), format!("{letter}{text}").into_bytes())
     };
     let mut seeds = Vec::new();
     for place in ["local", "compose"] {
-        for (letter, file) in [('c', "coordinator"), ('p', "passive-1"), ('a', "active"), ('u', "audit")] {
+        for (letter, file) in
+            [('c', "coordinator"), ('p', "passive-1"), ('a', "active"), ('u', "audit")]
+        {
             seeds.push(seed(letter, place, &read(&format!("{place}/{file}.toml"))));
         }
     }
     let tls = "[tls]\nca = \"a\"\ncertificate = \"b\"\nkey = \"c\"\n";
     let head = format!("listen = \"[::1]:7100\"\nstate_dir = \"s\"\n{tls}");
     let peers = "[[passive_parties]]\nname = \"p\"\naddress = \"h:1\"\n";
-    let ledger = "[ledger]\nurl = \"postgres://u:hunter2@db.example/ledger\"\nrequest_memory_h = 5\n";
+    let ledger =
+        "[ledger]\nurl = \"postgres://u:hunter2@db.example/ledger\"\nrequest_memory_h = 5\n";
     let budget = "[budget]\nrecords = 10\nqueries_per_record = 2\nrows_per_minute = 100\n";
     for (at, defenses) in [
         "[[defense]]\nname = \"temperature\"\ntemperature = 2.5\n[[defense]]\nname = \"rounding\"\ndecimals = 2\n",
@@ -436,7 +501,10 @@ fn schemas_and_csv() -> Vec<Seed> {
         (
             "csv",
             "plain".into(),
-            of(plain, "\u{feff}z,y,x,id\r\n2,1,0.12345678,r1\r\n\r\n2,3,-1.5e0,\"r \"\"2\"\"\"\r\n"),
+            of(
+                plain,
+                "\u{feff}z,y,x,id\r\n2,1,0.12345678,r1\r\n\r\n2,3,-1.5e0,\"r \"\"2\"\"\"\r\n",
+            ),
         ),
         ("csv", "labels".into(), of(labels, "id,y\na,a\nb,c\n c,b\n")),
         ("csv", "wrong".into(), of(plain, "id,x,y,z\nr1,1234.56789,0,2\n")),
@@ -460,7 +528,11 @@ fn cases() -> Vec<Seed> {
     let mut seeds = Vec::new();
     for choice in 0..21 {
         for (name, text) in [("narrow", narrow), ("wide", wide), ("one", one), ("own", own)] {
-            seeds.push(("case_files", format!("attack-{name}-{choice:02}"), case(b'a', choice, text, "")));
+            seeds.push((
+                "case_files",
+                format!("attack-{name}-{choice:02}"),
+                case(b'a', choice, text, ""),
+            ));
         }
     }
     for (at, (choice, set)) in [
@@ -484,11 +556,20 @@ fn cases() -> Vec<Seed> {
         seeds.push(("case_files", format!("attack-set-{at:02}"), case(b'a', choice, text, set)));
     }
     for kind in ["1", "2", "3", "+-", "-+"] {
-        let text = format!(r#"{{"schema":1,"kind":"one_feature","case":"{kind}","v":[0.5,1.25,-0.75,2]}}"#);
-        seeds.push(("case_files", format!("one-feature-{}", kind.replace('+', "p")), case(b'a', 0, &text, "")));
+        let text = format!(
+            r#"{{"schema":1,"kind":"one_feature","case":"{kind}","v":[0.5,1.25,-0.75,2]}}"#
+        );
+        seeds.push((
+            "case_files",
+            format!("one-feature-{}", kind.replace('+', "p")),
+            case(b'a', 0, &text, ""),
+        ));
     }
     let shadow = r#"{"schema":1,"kind":"shadow_model","w_act":[[0.5],[-0.5]],"b":[0,0.25],"auxiliary":[{"id":"a","y_act":[0.2],"x_pas":[0.1,0.9],"c":[0.75,0.25]},{"id":"b","y_act":[0.3],"x_pas":[0.4,0.2],"c":[0.5,0.5]},{"id":"c","y_act":[0.8],"x_pas":[0.7,0.6],"c":[0.25,0.75]}]}"#;
-    for (at, set) in ["", "shadow_fit=gradient\nshadow_bias=unknown", "shadow_bias=unknown"].into_iter().enumerate() {
+    for (at, set) in ["", "shadow_fit=gradient\nshadow_bias=unknown", "shadow_bias=unknown"]
+        .into_iter()
+        .enumerate()
+    {
         seeds.push(("case_files", format!("shadow-{at}"), case(b'a', 0, shadow, set)));
     }
     let transform = |rest: &str| {
@@ -503,20 +584,25 @@ fn cases() -> Vec<Seed> {
             case(b't', choice, &transform(""), if choice == 5 { "features=0,2" } else { "" }),
         ));
     }
-    let stiefel =
-        transform(r#","transform":"stiefel","case":"ii","settings":{"epsilon":0.1,"penalty":2.0,"randomised":true}"#);
+    let stiefel = transform(
+        r#","transform":"stiefel","case":"ii","settings":{"epsilon":0.1,"penalty":2.0,"randomised":true}"#,
+    );
     seeds.push(("case_files", "transform-stiefel".into(), case(b't', 0, &stiefel, "epsilon=0.05")));
     let single = r#"{"schema":1,"kind":"transform","transform":"single_feature","w_pas":[[0.5],[0],[1.5]],"settings":{"epsilon":0.01}}"#;
     seeds.push(("case_files", "transform-single".into(), case(b't', 0, single, "")));
-    let assess =
-        r#"{"schema":1,"kind":"assess","w_pas":[[0.5,1],[0,2],[1,-1]],"x_pas":[[0.2,0.9],[0.4,0.1],[0.5,0.75]]}"#;
+    let assess = r#"{"schema":1,"kind":"assess","w_pas":[[0.5,1],[0,2],[1,-1]],"x_pas":[[0.2,0.9],[0.4,0.1],[0.5,0.75]]}"#;
     seeds.push(("case_files", "assess".into(), case(b's', 0, assess, "")));
     seeds.push(("case_files", "assess-before".into(), case(b's', 4, assess, "")));
-    let untrained = r#"{"schema":1,"kind":"assess","classes":3,"x_pas":[[0.2,0.9,1.5]],"expected":null}"#;
+    let untrained =
+        r#"{"schema":1,"kind":"assess","classes":3,"x_pas":[[0.2,0.9,1.5]],"expected":null}"#;
     seeds.push(("case_files", "assess-untrained".into(), case(b's', 0, untrained, "")));
     let parameters = r#"{"schema":1,"class_names":["no","yes"],"feature_names":["age","job=clerk","x"],"weights":[[-0.8,0.12345678,1],[0.8,-0.1,2e-3]],"bias":[0.3,-0.3]}"#;
     seeds.push(("case_files", "parameters".into(), case(b'p', 0, parameters, "")));
-    seeds.push(("case_files", "parameters-nan".into(), case(b'p', 0, &parameters.replace("-0.1", "NaN"), "")));
+    seeds.push((
+        "case_files",
+        "parameters-nan".into(),
+        case(b'p', 0, &parameters.replace("-0.1", "NaN"), ""),
+    ));
     seeds.push((
         "case_files",
         "parameters-passive".into(),
@@ -552,7 +638,9 @@ fn defended() -> Vec<Seed> {
     let text = "temperature (temperature = 2.0) then rounding (decimals = 1), fresh noise";
     let content = ["d\x02", few, "\0", text, "\0zero_floor=1e-9\0\0", labels].concat();
     seeds.push(("case_files", "defend-text".into(), content.into_bytes()));
-    let content = ["d\0", few, "\0privee_dp_plus_plus\nrounding\0sigma=1,2,3\ntemplate=fisip\ndecimals=3\0"].concat();
+    let content =
+        ["d\0", few, "\0privee_dp_plus_plus\nrounding\0sigma=1,2,3\ntemplate=fisip\ndecimals=3\0"]
+            .concat();
     seeds.push(("case_files", "defend-settings".into(), content.into_bytes()));
     seeds
 }
@@ -568,11 +656,19 @@ fn model_config() -> pb::ModelConfig {
 }
 
 fn model() -> pb::ModelSpec {
-    let sub_model = |width| pb::SubModel { kind: "softmax_regression".into(), width, settings: "{\"a\":[1]}".into() };
+    let sub_model = |width| pb::SubModel {
+        kind: "softmax_regression".into(),
+        width,
+        settings: "{\"a\":[1]}".into(),
+    };
     pb::ModelSpec {
         combiner: pb::Combiner::Concat as i32,
         active: Some(sub_model(2)),
         passive: vec![sub_model(7), sub_model(1)],
-        top: Some(pb::SubModel { kind: "mlp".into(), width: 3, settings: "{\"hidden\":[4]}".into() }),
+        top: Some(pb::SubModel {
+            kind: "mlp".into(),
+            width: 3,
+            settings: "{\"hidden\":[4]}".into(),
+        }),
     }
 }

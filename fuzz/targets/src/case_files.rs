@@ -55,7 +55,8 @@ impl Size {
         // Of networks: an image may be large where the parameters are few.
         let parts = case["networks"]["passive"].as_array().into_iter().flatten();
         let inputs = parts.filter_map(|part| part["features"].as_u64()).max().unwrap_or(0);
-        let columns = widest("w_pas").max(widest("x_pas")).max(usize::try_from(inputs).unwrap_or(usize::MAX));
+        let columns =
+            widest("w_pas").max(widest("x_pas")).max(usize::try_from(inputs).unwrap_or(usize::MAX));
         Self { rows, columns, numbers: contents.numbers.len() }
     }
 
@@ -99,7 +100,9 @@ fn attack(choice: u8, rest: &[u8]) {
     let capped = |(key, value): &(&str, &str)| {
         most(key.trim()).is_none_or(|most| value.parse().is_ok_and(|got: u32| got <= most))
     };
-    let pairs = [("steps", "50"), ("epochs", "2")].into_iter().chain(settings(set).into_iter().filter(capped));
+    let pairs = [("steps", "50"), ("epochs", "2")]
+        .into_iter()
+        .chain(settings(set).into_iter().filter(capped));
     let Ok(settings) = Settings::read(pairs) else { return };
     let methods: Vec<Method> = Method::on_one_release().chain([Method::Agnostic]).collect();
     // The others are costly on what is larger; everything of the file is read and checked in any case.
@@ -115,7 +118,9 @@ fn attack(choice: u8, rest: &[u8]) {
             }
             finite(&output["w_pas"].as_array().map_or(Value::Bool(true), |w| w.clone().into()));
         }
-        Err(reason) => contents.are_not_in(&reason, &[std::str::from_utf8(set).unwrap_or_default()]),
+        Err(reason) => {
+            contents.are_not_in(&reason, &[std::str::from_utf8(set).unwrap_or_default()])
+        }
     }
 }
 
@@ -141,7 +146,8 @@ fn transform(choice: u8, rest: &[u8]) {
         return;
     }
     let named = usize::from(choice).checked_sub(1).map(|at| TRANSFORMS[at % TRANSFORMS.len()]);
-    let mut pairs: Vec<String> = settings(set).iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let mut pairs: Vec<String> =
+        settings(set).iter().map(|(key, value)| format!("{key}={value}")).collect();
     if named.or(case["transform"].as_str()) == Some("stiefel") {
         // The last counts: a search from two starts shows what one from a thousand does.
         pairs.push("starts=2".into());
@@ -172,7 +178,9 @@ fn assess(choice: u8, rest: &[u8]) {
         Ok((content, table)) => {
             let mut output = json(&content);
             // A transform without a distance has none.
-            for candidate in output.get_mut("candidates").and_then(Value::as_array_mut).into_iter().flatten() {
+            for candidate in
+                output.get_mut("candidates").and_then(Value::as_array_mut).into_iter().flatten()
+            {
                 if let Some(candidate) = candidate.as_object_mut() {
                     candidate.remove("epsilon");
                 }
@@ -192,7 +200,9 @@ struct Defend {
 
 fn defend(choice: u8, rest: &[u8]) {
     let [scores, policy, set, case, labels] = parts(rest);
-    let (Ok(policy), Ok(set)) = (std::str::from_utf8(policy), std::str::from_utf8(set)) else { return };
+    let (Ok(policy), Ok(set)) = (std::str::from_utf8(policy), std::str::from_utf8(set)) else {
+        return;
+    };
     let (columns, records) = shape(scores);
     if columns > 12 || records > 120 {
         return;
@@ -228,7 +238,8 @@ fn defend(choice: u8, rest: &[u8]) {
             // A key of the case may be shown, whatever it is.
             let keys = String::from_utf8_lossy(case);
             shows_no_value(&reason, rows, &[policy, set, header, &keys]);
-            Contents::of(&serde_json::from_slice(case).unwrap_or_default()).are_not_in(&reason, &[policy, set, header]);
+            Contents::of(&serde_json::from_slice(case).unwrap_or_default())
+                .are_not_in(&reason, &[policy, set, header]);
         }
     }
 }
@@ -237,7 +248,8 @@ fn defend(choice: u8, rest: &[u8]) {
 fn network(rest: &[u8]) {
     let Ok(file) = NetworkFile::parse(rest) else { return };
     let written = file.to_bytes().unwrap_or_else(|e| panic!("a network is not written: {e}"));
-    let again = NetworkFile::parse(&written).unwrap_or_else(|e| panic!("a network does not read back: {e}"));
+    let again = NetworkFile::parse(&written)
+        .unwrap_or_else(|e| panic!("a network does not read back: {e}"));
     assert!(again == file, "what is written is not what was read");
     let kept = file.with_features(file.feature_names());
     assert!(kept.is_ok_and(|kept| kept == file), "its own names are refused");
@@ -252,24 +264,35 @@ fn parameters(rest: &[u8]) {
             return contents.are_not_in(&error.to_string(), &[]);
         }
     };
-    let same = |other: &ParameterFile, what: &str| assert!(other == &file, "{what} is not what was read");
-    let again =
-        ParameterFile::parse(&file.to_json()).unwrap_or_else(|e| panic!("a parameter file does not read back: {e}"));
+    let same =
+        |other: &ParameterFile, what: &str| assert!(other == &file, "{what} is not what was read");
+    let again = ParameterFile::parse(&file.to_json())
+        .unwrap_or_else(|e| panic!("a parameter file does not read back: {e}"));
     same(&again, "what is written");
     let turned = |names: &[String]| names.iter().rev().cloned().collect::<Vec<_>>();
     let (classes, features) = (file.class_names().to_vec(), file.feature_names().to_vec());
-    let there = file.with_classes(&turned(&classes)).and_then(|file| file.with_features(&turned(&features)));
-    let back = there.and_then(|file| file.with_classes(&classes)).and_then(|file| file.with_features(&features));
-    same(&back.unwrap_or_else(|e| panic!("its own names are refused: {e}")), "the file turned round twice");
+    let there = file
+        .with_classes(&turned(&classes))
+        .and_then(|file| file.with_features(&turned(&features)));
+    let back = there
+        .and_then(|file| file.with_classes(&classes))
+        .and_then(|file| file.with_features(&features));
+    same(
+        &back.unwrap_or_else(|e| panic!("its own names are refused: {e}")),
+        "the file turned round twice",
+    );
     let ranges = vec![(0.0, 1.0); features.len()];
     match file.rescaled(&ranges) {
         Ok(rescaled) => same(&rescaled, "the file at ranges from 0 to 1"),
         Err(error) => assert!(file.bias().is_none(), "{error}"),
     }
     if let Some(half) = features.get(..features.len() / 2) {
-        assert!(file.part(half).is_ok_and(|part| part.bias().is_none() && part.feature_names() == half));
+        assert!(
+            file.part(half).is_ok_and(|part| part.bias().is_none() && part.feature_names() == half)
+        );
     }
-    let parameters = file.parameters().unwrap_or_else(|e| panic!("what was checked is refused: {e}"));
+    let parameters =
+        file.parameters().unwrap_or_else(|e| panic!("what was checked is refused: {e}"));
     assert_eq!((parameters.classes(), parameters.features()), (classes.len(), features.len()));
 }
 
@@ -283,14 +306,23 @@ fn shape(text: &[u8]) -> (usize, usize) {
 /// Checks a file that was released: the records and classes of the scores, and finite numbers.
 fn released(scores: &[u8], content: &[u8]) {
     let read = |text: &[u8]| -> Vec<Vec<String>> {
-        let rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text).into_records();
-        rows.map_while(Result::ok).map(|row| row.iter().map(|field| field.trim().to_owned()).collect()).collect()
+        let rows = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(text)
+            .into_records();
+        rows.map_while(Result::ok)
+            .map(|row| row.iter().map(|field| field.trim().to_owned()).collect())
+            .collect()
     };
     let (given, out) = (read(scores), read(content));
     assert_eq!(given.len(), out.len());
     for (given, out) in given.iter().zip(&out).skip(1) {
         assert_eq!((given.len(), given.first()), (out.len(), out.first()));
-        assert!(out.iter().skip(1).all(|field| field.parse::<f64>().is_ok_and(f64::is_finite)), "{out:?}");
+        assert!(
+            out.iter().skip(1).all(|field| field.parse::<f64>().is_ok_and(f64::is_finite)),
+            "{out:?}"
+        );
     }
     assert!(RecordIds::new(out.iter().skip(1).filter_map(|row| row.first())).is_ok());
 }

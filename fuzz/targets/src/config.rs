@@ -35,7 +35,10 @@ fn read<T: DeserializeOwned>(text: &str) -> Option<T> {
         Ok(file) => Some(file.values),
         Err(error) => {
             let shown = format!("{error} {error:?}");
-            assert!(!holds_password(text) || !shown.contains(PASSWORD), "an error shows a password: {shown}");
+            assert!(
+                !holds_password(text) || !shown.contains(PASSWORD),
+                "an error shows a password: {shown}"
+            );
             None
         }
     }
@@ -46,7 +49,8 @@ const URL: &str = "url = \"postgres://u:hunter2@";
 
 /// Whether the password stands in the text, and nowhere but in a URL on a line of its own: an error may show keys.
 fn holds_password(text: &str) -> bool {
-    text.contains(PASSWORD) && text.lines().filter(|line| line.contains(PASSWORD)).all(|line| line.starts_with(URL))
+    text.contains(PASSWORD)
+        && text.lines().filter(|line| line.contains(PASSWORD)).all(|line| line.starts_with(URL))
 }
 
 fn coordinator(text: &str) {
@@ -59,7 +63,10 @@ fn coordinator(text: &str) {
     let ledger = values.ledger.config(&values.state_dir, values.budget);
     if let Some(Err(error)) = ledger.map(|ledger| ledger.check()) {
         let shown = format!("{error} {error:?}");
-        assert!(!holds_password(text) || !shown.contains(PASSWORD), "an error shows a password: {shown}");
+        assert!(
+            !holds_password(text) || !shown.contains(PASSWORD),
+            "an error shows a password: {shown}"
+        );
     }
     for party in &values.passive_parties {
         assert!(!party.peer(Role::PassiveParty).to_string().is_empty());
@@ -72,8 +79,10 @@ fn passive_party(text: &str) {
     let Some(values) = read::<ConfigValues>(text) else { return };
     let _ = (values.limits.check(), check_training(&values.training));
     // The map that a model is trained under makes the demands of a release of the same name.
-    let trained =
-        ReleasePolicy { to_active_party: Grant::Transformed(values.training.transform), ..ReleasePolicy::default() };
+    let trained = ReleasePolicy {
+        to_active_party: Grant::Transformed(values.training.transform),
+        ..ReleasePolicy::default()
+    };
     for policy in [&values.release, &trained] {
         for features in 1..=4 {
             let _ = check_release(policy, features);

@@ -30,8 +30,13 @@ pub fn csv(data: &[u8]) {
     assert!(!format!("{table:?}").contains("0."), "a table shows shapes only");
     let mut written = Vec::new();
     table.write_csv(&mut written).unwrap_or_else(|e| panic!("a table cannot be written: {e}"));
-    let again = FeatureTable::from_reader(table.normalised_schema(), name, &written[..], &Limits::default())
-        .unwrap_or_else(|e| panic!("a table does not read back: {e}"));
+    let again = FeatureTable::from_reader(
+        table.normalised_schema(),
+        name,
+        &written[..],
+        &Limits::default(),
+    )
+    .unwrap_or_else(|e| panic!("a table does not read back: {e}"));
     assert_eq!(again.ids(), table.ids());
     assert_eq!(again.labels(), table.labels());
     assert!(again.block() == table.block(), "features change when written and read");
@@ -45,9 +50,11 @@ pub fn csv(data: &[u8]) {
 fn refused(message: &str, schema_text: &str, schema: &FeatureSchema, file: &[u8]) {
     let Ok(text) = std::str::from_utf8(file) else { return };
     let (header, rows) = text.split_once('\n').unwrap_or((text, ""));
-    let ranges: Vec<String> = schema.features().iter().flat_map(|f| [f.min.to_string(), f.max.to_string()]).collect();
+    let ranges: Vec<String> =
+        schema.features().iter().flat_map(|f| [f.min.to_string(), f.max.to_string()]).collect();
     // Blank lines may stand before the header.
     let header = if header.trim().is_empty() { text } else { header };
-    let public: Vec<&str> = ranges.iter().map(String::as_str).chain([schema_text, header]).collect();
+    let public: Vec<&str> =
+        ranges.iter().map(String::as_str).chain([schema_text, header]).collect();
     shows_no_value(message, rows.split(['\n', ',', '"', '\r']), &public);
 }

@@ -12,12 +12,18 @@ const SHORTEST: usize = 8;
 ///
 /// # Panics
 /// If one does.
-pub fn shows_no_value<'a>(message: &str, values: impl IntoIterator<Item = &'a str>, public: &[&str]) {
+pub fn shows_no_value<'a>(
+    message: &str,
+    values: impl IntoIterator<Item = &'a str>,
+    public: &[&str],
+) {
     for value in values {
         let value = value.trim();
-        let looked_for =
-            value.len() >= SHORTEST && value.contains('.') && value.parse::<f64>().is_ok_and(f64::is_finite);
-        if looked_for && message.contains(value) && !public.iter().any(|text| text.contains(value)) {
+        let looked_for = value.len() >= SHORTEST
+            && value.contains('.')
+            && value.parse::<f64>().is_ok_and(f64::is_finite);
+        if looked_for && message.contains(value) && !public.iter().any(|text| text.contains(value))
+        {
             panic!("an error shows a value of the input, {value}: {message}");
         }
     }
@@ -48,7 +54,8 @@ impl Contents {
             Value::Object(all) => {
                 for (key, value) in all {
                     self.public.push(key.clone());
-                    let setting = setting || matches!(key.as_str(), "settings" | "case" | "classes" | "schema");
+                    let setting = setting
+                        || matches!(key.as_str(), "settings" | "case" | "classes" | "schema");
                     self.collect(value, setting);
                 }
             }
@@ -57,7 +64,8 @@ impl Contents {
 
     /// Checks that a refusal shows none of the numbers; `public` beside what the text itself allows.
     pub(crate) fn are_not_in(&self, message: &str, public: &[&str]) {
-        let all: Vec<&str> = self.public.iter().map(String::as_str).chain(public.iter().copied()).collect();
+        let all: Vec<&str> =
+            self.public.iter().map(String::as_str).chain(public.iter().copied()).collect();
         shows_no_value(message, self.numbers.iter().map(String::as_str), &all);
     }
 }
@@ -74,8 +82,14 @@ mod tests {
 
     #[test]
     fn what_is_public_may_be_shown() {
-        shows_no_value("outside 0 to 0.12345678", ["0.12345678", "12345678"], &["max = 0.12345678"]);
-        let contents = Contents::of(&serde_json::json!({"w_pas": [[0.12345678]], "settings": {"epsilon": 0.87654321}}));
+        shows_no_value(
+            "outside 0 to 0.12345678",
+            ["0.12345678", "12345678"],
+            &["max = 0.12345678"],
+        );
+        let contents = Contents::of(
+            &serde_json::json!({"w_pas": [[0.12345678]], "settings": {"epsilon": 0.87654321}}),
+        );
         assert_eq!(contents.numbers, ["0.12345678"]);
         contents.are_not_in("`epsilon` is 0.87654321", &[]);
     }

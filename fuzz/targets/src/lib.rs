@@ -27,5 +27,10 @@ pub use messages::{MESSAGES, messages, shown_spec};
 pub use schema::schema;
 
 /// All targets by name, which is that of their corpus and of their libFuzzer program too.
-pub const TARGETS: [(&str, Target); 5] =
-    [("messages", messages), ("csv", csv), ("schema", schema), ("config", config), ("case_files", case_files)];
+pub const TARGETS: [(&str, Target); 5] = [
+    ("messages", messages),
+    ("csv", csv),
+    ("schema", schema),
+    ("config", config),
+    ("case_files", case_files),
+];

@@ -4,13 +4,18 @@ use prost::Message;
 use vfl_active_party::attack::{Method, Settings};
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::privacy::PrivacyStatement;
-use vfl_shared::model::{ModelConfig, ModelSpec, Schedule, ShownModel, SubModelSpec, TrainingConfig, heads};
+use vfl_shared::model::{
+    ModelConfig, ModelSpec, Schedule, ShownModel, SubModelSpec, TrainingConfig, heads,
+};
 use vfl_shared::policy::Policy;
-use vfl_shared::rpc::{MAX_REASON_BYTES, decode_columns, encode_columns, pb, select_ok, stream_answer, stream_refusal};
+use vfl_shared::rpc::{
+    MAX_REASON_BYTES, decode_columns, encode_columns, pb, select_ok, stream_answer, stream_refusal,
+};
 use vfl_shared::training::messages::{Published, Stored};
 use vfl_shared::transform::{Released, ReleasedParameters, ShownParameters, TransformConfig};
 use vfl_shared::types::{
-    ConfidenceScores, Estimates, LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores,
+    ConfidenceScores, Estimates, LogitShare, Logits, ModelVersion, PartyName, RecordIds,
+    ReleasedScores,
 };
 
 use crate::input::bounded;
@@ -158,8 +163,14 @@ fn message<M: Message + Default>(bytes: &[u8]) {
     let Ok(read) = M::decode(bytes) else { return };
     let written = read.encode_to_vec();
     // A negative number of 5 bytes is written with 10.
-    assert!(written.len() <= 3 * bytes.len() + 16, "{} bytes became {}", bytes.len(), written.len());
-    let again = M::decode(&written[..]).unwrap_or_else(|e| panic!("what was encoded does not decode: {e}"));
+    assert!(
+        written.len() <= 3 * bytes.len() + 16,
+        "{} bytes became {}",
+        bytes.len(),
+        written.len()
+    );
+    let again =
+        M::decode(&written[..]).unwrap_or_else(|e| panic!("what was encoded does not decode: {e}"));
     assert!(again.encode_to_vec() == written, "encoded twice, it differs");
     Walk::default().field(&written, 0);
 }
@@ -220,10 +231,14 @@ impl Walk {
             assert_eq!(pb::ShownParameters::from(&shown), wire, "{shown}");
         }
         if let Ok(wire) = pb::ReleaseParametersResponse::decode(bytes)
-            && let Some((k, d)) = wire.weights.as_ref().map(|w| (w.rows, w.columns)).filter(|(k, _)| *k <= 4096)
+            && let Some((k, d)) =
+                wire.weights.as_ref().map(|w| (w.rows, w.columns)).filter(|(k, _)| *k <= 4096)
             && let Ok(released) = ReleasedParameters::from_wire(&wire, k as usize, d as usize)
         {
-            assert_eq!(pb::ReleaseParametersResponse::from(&released).encode_to_vec(), wire.encode_to_vec());
+            assert_eq!(
+                pb::ReleaseParametersResponse::from(&released).encode_to_vec(),
+                wire.encode_to_vec()
+            );
         }
         if let Ok(wire) = pb::ReleaseParametersResponse::decode(bytes)
             && let Ok(model) = Released::model_from_wire(&wire, &shown_spec(), 2)
@@ -233,8 +248,14 @@ impl Walk {
         if let Ok(wire) = pb::ComputeLogitsResponse::decode(bytes)
             && let Ok(Some(refusal)) = stream_refusal(&wire)
         {
-            assert!(refusal.message.len() <= MAX_REASON_BYTES && !refusal.message.contains(char::is_control));
-            assert_eq!(stream_refusal(&stream_answer(wire.question, Err(refusal.clone()))), Ok(Some(refusal)));
+            assert!(
+                refusal.message.len() <= MAX_REASON_BYTES
+                    && !refusal.message.contains(char::is_control)
+            );
+            assert_eq!(
+                stream_refusal(&stream_answer(wire.question, Err(refusal.clone()))),
+                Ok(Some(refusal))
+            );
         }
         if let Ok(wire) = pb::ReleaseTopModelResponse::decode(bytes)
             && let Ok((shown, _)) = ShownModel::from_wire(&wire.top_model, &shown_spec(), 2)
@@ -322,7 +343,8 @@ fn record_ids(wire: &pb::RecordIds) -> Option<usize> {
     assert_eq!(&pb::RecordIds::from(&ids), wire);
     let n = ids.len();
     assert_eq!(ids.iter().len(), n);
-    let again = RecordIds::new(ids.iter()).unwrap_or_else(|e| panic!("accepted ids are refused one by one: {e}"));
+    let again = RecordIds::new(ids.iter())
+        .unwrap_or_else(|e| panic!("accepted ids are refused one by one: {e}"));
     assert_eq!(again, ids);
     let backwards: Vec<usize> = (0..n).rev().collect();
     assert_eq!(ids.select(&backwards).select(&backwards), ids);
@@ -383,7 +405,8 @@ fn policy(wire: &pb::Policy) {
     let Ok(policy) = Policy::try_from(wire) else { return };
     // Parameters may come in any order, and at their default: the policy comes back, not the bytes.
     let written = pb::Policy::from(&policy);
-    let again = Policy::try_from(&written).unwrap_or_else(|e| panic!("a policy's own message is refused: {e}"));
+    let again = Policy::try_from(&written)
+        .unwrap_or_else(|e| panic!("a policy's own message is refused: {e}"));
     assert_eq!(again, policy);
     assert_eq!(pb::Policy::from(&again).encode_to_vec(), written.encode_to_vec());
     policies::exercise(&policy);
@@ -425,11 +448,15 @@ mod tests {
     /// A message that is added to the contract and not to the list here fails this test.
     #[test]
     fn every_message_of_the_contract_is_listed() {
-        let of = |dir| std::fs::read_dir(format!("{}/../../proto/{dir}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let of = |dir| {
+            std::fs::read_dir(format!("{}/../../proto/{dir}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+        };
         let mut declared = Vec::new();
         for file in of("vfl/v1").chain(of("inference")) {
             let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-            let names = text.lines().filter_map(|line| line.strip_prefix("message ")?.split([' ', '{']).next());
+            let names = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("message ")?.split([' ', '{']).next());
             declared.extend(names.map(str::to_owned));
         }
         let mut listed: Vec<&str> = MESSAGES.iter().map(|(name, _)| *name).collect();
@@ -444,7 +471,8 @@ mod tests {
         let ids = pb::RecordIds::new("ab", vec![1, 2]);
         let matrix = pb::Matrix { rows: 2, columns: 1, values: vec![0; 16].into() };
         let wire =
-            pb::PredictRequest { ids: Some(ids), logit_shares: Some(matrix), ..Default::default() }.encode_to_vec();
+            pb::PredictRequest { ids: Some(ids), logit_shares: Some(matrix), ..Default::default() }
+                .encode_to_vec();
         let mut walk = Walk::default();
         walk.field(&wire, 0);
         assert_eq!(walk.records, Some(2));

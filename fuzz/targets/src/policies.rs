@@ -17,10 +17,14 @@ pub(crate) fn exercise(policy: &Policy) {
     if Pipeline::check(&policy.defenses).is_err() {
         return;
     }
-    let again: Policy = text.parse().unwrap_or_else(|e| panic!("a policy's own text is refused: {e}"));
+    let again: Policy =
+        text.parse().unwrap_or_else(|e| panic!("a policy's own text is refused: {e}"));
     assert_eq!(again.to_string(), text);
     if !policy.defenses.is_empty() {
-        assert_eq!(&again, policy, "two policies have the text {text}, which keys noise and the ledger");
+        assert_eq!(
+            &again, policy,
+            "two policies have the text {text}, which keys noise and the ledger"
+        );
     }
     for classes in [2, 5] {
         apply(policy, classes);
@@ -44,10 +48,14 @@ fn apply(policy: &Policy, classes: usize) {
         })
     };
     let wrong = |what: &str, e: &dyn std::fmt::Display| -> ! { panic!("{what}: {e}") };
-    let calibration =
-        Logits::new(logits(60)).map(ConfidenceScores::softmax).unwrap_or_else(|e| wrong("calibration", &e));
-    let weights = DMatrix::from_fn(classes, 3, |class, feature| ((5 * class + 2 * feature) % 7) as f64 / 3.0 - 1.0);
-    let grants = Grants { passive_weights: Some(&weights), calibration: Some(&calibration), seed: [0; 32] };
+    let calibration = Logits::new(logits(60))
+        .map(ConfidenceScores::softmax)
+        .unwrap_or_else(|e| wrong("calibration", &e));
+    let weights = DMatrix::from_fn(classes, 3, |class, feature| {
+        ((5 * class + 2 * feature) % 7) as f64 / 3.0 - 1.0
+    });
+    let grants =
+        Grants { passive_weights: Some(&weights), calibration: Some(&calibration), seed: [0; 32] };
     let Ok(pipeline) = Pipeline::build(&policy.defenses, classes, &grants) else { return };
     let ids = RecordIds::new((0..8).map(|i| format!("r{i}"))).unwrap_or_else(|e| wrong("ids", &e));
     let key = NoiseSecret::new([7; 32]).key("model", "policy");
@@ -60,15 +68,25 @@ fn apply(policy: &Policy, classes: usize) {
     assert_eq!((released.released.records(), released.released.classes()), (8, classes));
     match &released.released {
         ReleasedScores::Probabilities(m) => {
-            ConfidenceScores::new(m.clone()).unwrap_or_else(|e| panic!("{policy} released no probabilities: {e}"));
+            ConfidenceScores::new(m.clone())
+                .unwrap_or_else(|e| panic!("{policy} released no probabilities: {e}"));
         }
-        ReleasedScores::Numbers(m) => assert!(m.iter().all(|v| v.is_finite()), "{policy} released no finite number"),
-        ReleasedScores::Labels { labels, .. } => assert!(labels.iter().all(|l| (*l as usize) < classes)),
+        ReleasedScores::Numbers(m) => {
+            assert!(m.iter().all(|v| v.is_finite()), "{policy} released no finite number")
+        }
+        ReleasedScores::Labels { labels, .. } => {
+            assert!(labels.iter().all(|l| (*l as usize) < classes))
+        }
         ReleasedScores::Ciphertexts(_) => {}
     }
     let contract = pipeline.contract();
     if contract.keeps_arg_max && policy.defenses.len() == 1 {
-        let undefended = ReleasedScores::Probabilities(released.scores.into_matrix()).predicted_labels();
-        assert_eq!(released.released.predicted_labels(), undefended, "{policy} promised to keep the arg max");
+        let undefended =
+            ReleasedScores::Probabilities(released.scores.into_matrix()).predicted_labels();
+        assert_eq!(
+            released.released.predicted_labels(),
+            undefended,
+            "{policy} promised to keep the arg max"
+        );
     }
 }

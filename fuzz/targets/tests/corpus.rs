@@ -41,9 +41,13 @@ fn replay(name: &str, target: Target) {
     for file in &names {
         match reports.recv_timeout(DEADLINE) {
             Ok(took) => slowest = slowest.max((took, file)),
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("{name}/{file} is not done after {DEADLINE:?}"),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                panic!("{name}/{file} is not done after {DEADLINE:?}")
+            }
             // The panic itself is on standard error.
-            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{name}/{file} panicked: {:?}", worker.join().is_err()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                panic!("{name}/{file} panicked: {:?}", worker.join().is_err())
+            }
         }
     }
     worker.join().unwrap();
@@ -69,6 +73,10 @@ replayed![messages, csv, schema, config, case_files];
 
 #[test]
 fn the_corpus_is_small() {
-    let bytes: usize = TARGETS.iter().flat_map(|(name, _)| corpus(name)).map(|(_, input)| input.len()).sum();
-    assert!(bytes < 1 << 20, "the corpus has {bytes} bytes: minimise it (scripts/fuzz.sh --minimise)");
+    let bytes: usize =
+        TARGETS.iter().flat_map(|(name, _)| corpus(name)).map(|(_, input)| input.len()).sum();
+    assert!(
+        bytes < 1 << 20,
+        "the corpus has {bytes} bytes: minimise it (scripts/fuzz.sh --minimise)"
+    );
 }

@@ -1,4 +1,4 @@
-//! The adversaries of a plan: which attacks are run behind a policy, and what their scorings take.
+//! The adversaries of a plan: the attacks to run behind each policy, and the scorings they need.
 
 use vfl_active_party::attack::{AttackConfig, BlackBoxLattice, Method, adaptive_for};
 use vfl_shared::data::FeatureSpec;
@@ -17,24 +17,30 @@ use crate::report::DefenseKnowledge;
 /// The adversaries of a plan.
 pub(super) struct Adversaries<'a> {
     plan: &'a Plan,
-    /// The attacks that take a release for the true scores, and that nobody helps.
+    /// The unaided attacks, which take a release for the true scores.
     pub(super) attacks: Vec<&'a AttackConfig>,
-    /// Whether an adversary tries to undo transforms of the parameters.
+    /// True if an adversary tries to undo transforms of the parameters.
     undo: bool,
     /// The attack that estimates scores instead of asking.
     pub(super) agnostic: Option<&'a AttackConfig>,
-    /// Whether that attack is run once more, having asked for some scores.
+    /// True if `agnostic` is run once more after asking for some scores.
     pub(super) refined: bool,
-    /// The attacks that somebody helps.
+    /// The attacks of adversaries that have help.
     pub(super) helped: Helped<'a>,
-    /// Whether exact scores may tell features on their grid to whoever knows no parameters.
+    /// True if an adversary without the parameters may decode exact scores to the grid of the
+    /// features.
     black_box: bool,
 }
 
 impl<'a> Adversaries<'a> {
-    /// Those of a plan, where the active party is shown this much of the parameters, and the model has these passive features and so many classes.
-    pub(super) fn of(plan: &'a Plan, shown: &[ShownParameters], (features, classes): (&[FeatureSpec], usize)) -> Self {
-        // Whoever is told, or may suspect, that parameters are transformed tries to undo it.
+    /// Selects the adversaries of a plan for the parameters shown to the active party, the passive
+    /// features and the number of classes.
+    pub(super) fn of(
+        plan: &'a Plan,
+        shown: &[ShownParameters],
+        (features, classes): (&[FeatureSpec], usize),
+    ) -> Self {
+        // An adversary that knows or may suspect that parameters are transformed tries to undo it.
         let suspect = shown.iter().all(|s| s.granted)
             && shown.iter().any(|s| s.transformed() || s.trained_on_transformed() || !s.disclosed);
         let agnostic = plan.attacks.iter().find(|a| a.method() == Method::Agnostic);
@@ -58,23 +64,28 @@ impl<'a> Adversaries<'a> {
         }
     }
 
-    /// The policies to run attacks behind: none without an attack on scores.
+    /// Returns the policies to run attacks behind; none if no attack uses scores.
     pub(super) fn policies(&self) -> &'a [Policy] {
-        if self.attacks.is_empty() && self.helped.attacks() == 0 { &[] } else { &self.plan.policies }
+        if self.attacks.is_empty() && self.helped.attacks() == 0 {
+            &[]
+        } else {
+            &self.plan.policies
+        }
     }
 
-    /// Whether an adversary decodes scores to the grid of the features.
+    /// Returns true if an adversary decodes scores to the grid of the features.
     fn counts(&self) -> bool {
         self.attacks.iter().any(|attack| attack.method() == Method::Lattice)
     }
 
-    /// The attack on exact scores behind a policy that leaves them, for whoever knows no parameters.
+    /// Returns the attack on exact scores that needs no parameters, if the policy leaves scores
+    /// exact.
     fn black_box(&self, policy: &Policy) -> Option<AttackConfig> {
         let exact = policy.defenses.iter().all(|of| of.leaves() == Leaves::Everything);
         (self.black_box && exact).then(|| Method::BlackBoxLattice.into())
     }
 
-    /// What the scorings of all attacks take, at most.
+    /// Returns the most that the scorings of all attacks need.
     pub(super) fn needs(&self) -> Needs {
         let (policies, attacks, helped) = (self.policies().len(), self.attacks.len(), &self.helped);
         let lattice = self.plan.aware && self.counts();
@@ -83,8 +94,9 @@ impl<'a> Adversaries<'a> {
             _ => usize::from(self.plan.aware) + usize::from(self.undo) + usize::from(lattice),
         };
         let alone = usize::from(self.agnostic.is_some()) + usize::from(self.refined);
-        let exact = self.policies().iter().filter(|policy| self.black_box(policy).is_some()).count();
-        // One attack alone costs a part, more than one two.
+        let exact =
+            self.policies().iter().filter(|policy| self.black_box(policy).is_some()).count();
+        // One attack alone costs one part, several attacks cost two.
         let second = if attacks == 1 { exact } else { 0 };
         Needs {
             candidates: policies * (attacks + knowing + helped.attacks()) + exact + alone,
@@ -93,8 +105,15 @@ impl<'a> Adversaries<'a> {
         }
     }
 
-    /// The requests for all attacks behind a policy. `session` answers for the audited records, `beside` is the session for the help.
-    pub(super) fn asks(&self, subject: &Subject<'_>, policy: &Policy, session: &str, beside: Option<&str>) -> Vec<Ask> {
+    /// Returns the requests for all attacks behind a policy. `session` answers for the audited
+    /// records, `beside` is the session for the help.
+    pub(super) fn asks(
+        &self,
+        subject: &Subject<'_>,
+        policy: &Policy,
+        session: &str,
+        beside: Option<&str>,
+    ) -> Vec<Ask> {
         let black_box = self.black_box(policy);
         let attacks = || self.attacks.iter().copied().chain(&black_box);
         let specs = attacks().map(|a| Spec::behind(a, self.plan, policy)).collect();
@@ -113,20 +132,23 @@ impl<'a> Adversaries<'a> {
         asks
     }
 
-    /// The request for the attacks that know the policy, like `request` otherwise; `None` if there are none.
+    /// Returns the request for the attacks that know the policy, otherwise like `request`; `None`
+    /// if there are none.
     fn knowing(&self, request: &Request, policy: &Policy, beside: Option<&str>) -> Option<Ask> {
         let adaptive = if self.plan.aware { adaptive_for(policy) } else { None };
         let mut attacks = Vec::new();
         if let Some(method) = adaptive {
             attacks.push(Spec::of(&method.into(), self.plan).with("policy", policy));
         }
-        // It needs to know what the policy did to the logits; rounding it sees.
+        // The attack needs to know how the policy changed the logits; rounding it can see.
         if self.plan.aware && self.counts() && !policy.is_none() {
             attacks.push(Spec::of(&Method::Lattice.into(), self.plan).with("policy", policy));
         }
         if self.undo {
-            let spec = Spec::behind(&Method::UndoTransform.into(), self.plan, policy).with("policy", policy);
-            // What it ends in knows the policy too, where that is an attack on one release.
+            let spec = Spec::behind(&Method::UndoTransform.into(), self.plan, policy)
+                .with("policy", policy);
+            // The attack that runs on the recovered parameters knows the policy too, if it works on
+            // one release.
             let base = adaptive.filter(|m| m.is_base() && *m != Method::Averaging);
             attacks.push(match base {
                 Some(base) => spec.with("base", base),
@@ -136,10 +158,15 @@ impl<'a> Adversaries<'a> {
         if attacks.is_empty() {
             return None;
         }
-        // Only an adversary that averages has a use for more answers than one.
+        // Only an adversary that averages can use more than one answer a record.
         let queries = if adaptive == Some(Method::Averaging) { self.plan.queries } else { 0 };
         let auxiliary = self.helped.auxiliary(beside);
         let request = Request { attacks, queries, auxiliary, ..request.clone() };
-        Some(Ask { request, names: Vec::new(), defense: DefenseKnowledge::Known, helper: Helper::Nobody })
+        Some(Ask {
+            request,
+            names: Vec::new(),
+            defense: DefenseKnowledge::Known,
+            helper: Helper::Nobody,
+        })
     }
 }

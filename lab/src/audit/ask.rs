@@ -1,4 +1,4 @@
-//! A request for attacks, from the asking to the scored results.
+//! Requests for attacks: sends them to the active party and collects the scored results.
 
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
@@ -12,39 +12,40 @@ use super::round::Round;
 use super::scoring::Scorings;
 use super::subject::Subject;
 use crate::report::{
-    AttackResult, Audit, DefenseKnowledge, Observations, ParameterKnowledge, Shares, ThreatModel, Utility,
+    AttackResult, Audit, DefenseKnowledge, Observations, ParameterKnowledge, Shares, ThreatModel,
+    Utility,
 };
 
-/// A request for attacks behind a policy, and whose they are.
+/// A request for attacks behind a policy, with the knowledge and the help of the adversary.
 pub(super) struct Ask {
-    /// What the active party is asked to run.
+    /// The request to the active party.
     pub(super) request: Request,
-    /// What the report calls the attacks of the request, in its order: the same attack may run with several settings. Those beyond
-    /// the list go by the name of the attack.
+    /// The names of the attacks in the report, in the order of the request: the same attack may run
+    /// with several settings. Attacks beyond the list go by their own name.
     pub(super) names: Vec<String>,
-    /// What the adversary knows of the policy.
+    /// The adversary's knowledge of the policy.
     pub(super) defense: DefenseKnowledge,
-    /// Who helps the adversary.
     pub(super) helper: Helper,
 }
 
-/// Who helps with an attack.
+/// The help that an adversary has.
 pub(super) enum Helper {
-    /// Nobody.
+    /// No help.
     Nobody,
-    /// Records with known passive features take the place of the parameters.
+    /// Records with known passive features, in place of the parameters.
     KnownRecords,
-    /// Records with known passive features tell the moments of all. The first attacks of the request, as many as this, are controls.
+    /// Records with known passive features, from which the moments of all are estimated. The first
+    /// `controls` attacks of the request are controls.
     KnownMoments {
-        /// How many controls there are.
+        /// The number of controls.
         controls: usize,
     },
-    /// Passive parties of these names do.
+    /// Passive parties, by name, that lend their logit shares.
     Colluders(Vec<String>),
 }
 
 impl Helper {
-    /// The parties whose features are no target with this help.
+    /// Returns the parties whose features are no target, since they help.
     fn colluders(&self) -> &[String] {
         match self {
             Self::Colluders(names) => names,
@@ -53,16 +54,16 @@ impl Helper {
     }
 }
 
-/// What came of an [`Ask`].
+/// The result of an [`Ask`].
 pub(super) struct Answered {
-    /// The audit. What the policy costs is not in it yet.
+    /// The audit, without the cost of the policy so far.
     pub(super) audit: Audit,
-    /// Accuracy of the release, where it was told.
+    /// The accuracy of the release, if it was reported.
     pub(super) accuracy: Option<f64>,
 }
 
 impl Ask {
-    /// Has the attacks run, and scored by the parties that do not help.
+    /// Runs the attacks and has them scored by the parties that do not help.
     ///
     /// # Errors
     /// [`Refusal`] naming the party that refused or is not reachable.
@@ -79,7 +80,8 @@ impl Ask {
         answered
     }
 
-    /// Has the attacks run, and scored by the parties of `scorings`, which are those under attack.
+    /// Runs the attacks and has them scored by the parties of `scorings`, which are those under
+    /// attack.
     async fn run_on_targets(
         self,
         subject: &Subject<'_>,
@@ -88,7 +90,8 @@ impl Ask {
         on_stage: impl FnMut(usize, &str),
     ) -> Result<Answered, Refusal> {
         let parameters = knowledge(&scorings.shown(), &subject.model);
-        let controls = if let Helper::KnownMoments { controls } = self.helper { controls } else { 0 };
+        let controls =
+            if let Helper::KnownMoments { controls } = self.helper { controls } else { 0 };
         let Attacked { accuracy, results, used, said } =
             attack(subject, self.request, (&self.names, controls), scorings, on_stage).await?;
         let mut threat_model = used.threat_model(self.defense, parameters);
@@ -103,32 +106,33 @@ impl Ask {
                 };
             }
             Helper::Colluders(names) => {
-                threat_model.target = scorings.feature_names().into_iter().map(|(name, _)| name).collect();
+                threat_model.target =
+                    scorings.feature_names().into_iter().map(|(name, _)| name).collect();
                 threat_model.colluding = names;
             }
         }
         let baselines = scorings.told_baselines()?;
         let records = subject.plan.ids.len();
-        let mut audit = Audit::new(facts(policy), threat_model, records, Utility::default(), baselines);
+        let mut audit =
+            Audit::new(facts(policy), threat_model, records, Utility::default(), baselines);
         (audit.attacks, audit.remarks) = (results, said);
         Ok(Answered { audit, accuracy })
     }
 }
 
-/// What one request gave.
+/// The results of one request.
 pub(super) struct Attacked {
-    /// Accuracy of the release, where it was told.
+    /// The accuracy of the release, if it was reported.
     accuracy: Option<f64>,
-    /// The attacks, scored.
     pub(super) results: Vec<AttackResult>,
-    /// What they worked with.
+    /// The knowledge and answers that the attacks used.
     pub(super) used: Used,
-    /// What asking more than once brought, and what else was found out, attack by attack.
+    /// Remarks on each attack: the gain from asking more than once, and other findings.
     pub(super) said: Vec<String>,
 }
 
-/// Has the attacks of one request run and scored. `names` has what the report calls them, as in [`Ask`];
-/// the first `controls` of them are what the others are compared with.
+/// Runs the attacks of one request and has them scored. `names` has their names in the report, as
+/// in [`Ask`]; the first `controls` of them are the controls of the others.
 ///
 /// # Errors
 /// [`Refusal`] naming the party that refused or is not reachable.
@@ -140,7 +144,8 @@ pub(super) async fn attack(
     mut on_stage: impl FnMut(usize, &str),
 ) -> Result<Attacked, Refusal> {
     let mut events = subject.active.reconstruct(request).await?;
-    let mut attacked = Attacked { accuracy: None, results: Vec::new(), used: Used::default(), said: Vec::new() };
+    let mut attacked =
+        Attacked { accuracy: None, results: Vec::new(), used: Used::default(), said: Vec::new() };
     let (mut round, mut names) = (Round::default(), names.iter());
     while let Some(event) = events.next().await? {
         match event {
@@ -148,9 +153,11 @@ pub(super) async fn attack(
             Event::Scores { accuracy } => attacked.accuracy = accuracy,
             Event::Found(found) => {
                 attacked.used.add(&found);
-                // Results come in the order of the request.
+                // Results arrive in the order of the request.
                 let name = names.next().unwrap_or(&found.attack).clone();
-                attacked.said.extend(found.said().into_iter().map(|said| format!("{name}: {said}")));
+                attacked
+                    .said
+                    .extend(found.said().into_iter().map(|said| format!("{name}: {said}")));
                 if controls > 0 {
                     controls -= 1;
                     round.compare_with(scorings, name, *found).await?;
@@ -166,16 +173,16 @@ pub(super) async fn attack(
     Ok(attacked)
 }
 
-/// What the attacks of one request worked with, as they say themselves.
+/// The knowledge and answers that the attacks of one request report to have used.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Used {
-    /// An attack lacked the passive parameters.
+    /// True if an attack lacked the passive parameters.
     hidden: bool,
-    /// Answers about the record that had most.
+    /// The most answers about one record.
     releases: u32,
-    /// One asked with logit shares of its own choice.
+    /// True if an attack asked with logit shares of its own choice.
     chosen_shares: bool,
-    /// Records with known passive features that one was given.
+    /// The number of records with known passive features that an attack was given.
     auxiliary_records: usize,
 }
 
@@ -187,8 +194,13 @@ impl Used {
         self.auxiliary_records = self.auxiliary_records.max(found.auxiliary_records);
     }
 
-    /// The adversary that knows this of the policy, and is shown this of the parameters.
-    pub(super) fn threat_model(self, defense: DefenseKnowledge, parameters: ParameterKnowledge) -> ThreatModel {
+    /// Returns the threat model of an adversary with this knowledge of the policy and the
+    /// parameters.
+    pub(super) fn threat_model(
+        self,
+        defense: DefenseKnowledge,
+        parameters: ParameterKnowledge,
+    ) -> ThreatModel {
         let mut threat_model = ThreatModel::white_box(defense);
         threat_model.parameters = if self.hidden { ParameterKnowledge::Hidden } else { parameters };
         if self.releases > 1 {

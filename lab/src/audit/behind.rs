@@ -1,4 +1,5 @@
-//! The audits behind one policy: a session, every attack in it, and what the policy costs.
+//! The audits behind one policy: opens a session, runs every attack in it and measures the cost of
+//! the policy.
 
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
@@ -12,20 +13,17 @@ use super::scoring::Scorings;
 use super::subject::Subject;
 use crate::report::{Audit, Utility};
 
-/// A policy under audit, and who attacks behind it.
+/// A policy under audit, with the adversaries that attack behind it.
 pub(super) struct Behind<'a> {
-    /// The deployment.
     pub(super) subject: &'a Subject<'a>,
-    /// Who attacks.
     pub(super) adversaries: &'a Adversaries<'a>,
-    /// The policy.
     pub(super) policy: &'a Policy,
-    /// Accuracy without a defense, where it is known already.
+    /// The accuracy without a defense, if it is already known.
     pub(super) undefended: Option<f64>,
 }
 
 impl Behind<'_> {
-    /// Runs the audits, one for each adversary.
+    /// Runs the audits, one for each adversary, and closes all sessions.
     ///
     /// # Errors
     /// [`Refusal`] naming the party that refused or is not reachable. No session is left open.
@@ -35,7 +33,8 @@ impl Behind<'_> {
         on_stage: impl FnMut(usize, &str),
     ) -> Result<Vec<Audit>, Refusal> {
         let Self { subject, adversaries, policy, .. } = *self;
-        // First, as it may be refused: of what is open then, nothing is left open.
+        // The session for the help is opened first: if it is refused, no other session has to be
+        // closed.
         let beside = adversaries.helped.open(subject, policy).await?;
         let session = match subject.open(policy, &subject.plan.ids).await {
             Ok(session) => session,
@@ -46,7 +45,8 @@ impl Behind<'_> {
         };
         let answers = self.answers(&session, beside.as_deref(), scorings, on_stage);
         let answered = subject.unless_stopped(answers).await;
-        // Closed whatever happened: their secret names are lost with this call, and open sessions are few.
+        // Closed in any case: their secret names are lost with this call, and few sessions may be
+        // open.
         helped::close(subject, beside).await;
         let summary = answered.is_ok() && !adversaries.attacks.is_empty();
         let cost = subject.coordinator.close(&session.name, summary).await;
@@ -54,7 +54,7 @@ impl Behind<'_> {
         Ok(self.audits(answered, session, cost))
     }
 
-    /// Has all attacks run and scored.
+    /// Runs and scores all attacks.
     async fn answers(
         &self,
         session: &Session,
@@ -65,7 +65,7 @@ impl Behind<'_> {
         let asks = self.adversaries.asks(self.subject, self.policy, &session.name, beside);
         let mut answered = Vec::with_capacity(asks.len());
         for (at, ask) in asks.into_iter().enumerate() {
-            // The stages are those of the plan's attacks, which come first.
+            // Only the plan's attacks, which come first, report their stages.
             let on_stage = |done, stage: &str| {
                 if at == 0 {
                     on_stage(done, stage);
@@ -76,15 +76,24 @@ impl Behind<'_> {
         Ok(answered)
     }
 
-    /// Puts what the policy costs into each audit, and what is to be said of the policy into the first.
-    fn audits(&self, answered: Vec<Answered>, session: Session, cost: Result<Cost, String>) -> Vec<Audit> {
+    /// Adds the cost of the policy to each audit, and the remarks on the policy to the first.
+    fn audits(
+        &self,
+        answered: Vec<Answered>,
+        session: Session,
+        cost: Result<Cost, String>,
+    ) -> Vec<Audit> {
         let accuracy = answered.iter().find_map(|answered| answered.accuracy);
         let told = cost.as_ref().ok();
         let utility = Utility {
             accuracy,
             accuracy_change: accuracy.zip(self.undefended).map(|(a, u)| a - u),
-            // A divergence below 0 is one of releases that do not sum to 1: it says nothing. Round-off does not count.
-            mean_kl_nats: told.and_then(|cost| cost.kl_divergence).filter(|kl| *kl > -1e-9).map(|kl| kl.max(0.0)),
+            // A divergence below 0 comes from releases that do not sum to 1 and means nothing,
+            // except for round-off.
+            mean_kl_nats: told
+                .and_then(|cost| cost.kl_divergence)
+                .filter(|kl| *kl > -1e-9)
+                .map(|kl| kl.max(0.0)),
             total_variation: told.and_then(|cost| cost.total_variation),
             arg_max_kept: told.and_then(|cost| cost.arg_max_kept),
             bits: session.bits,

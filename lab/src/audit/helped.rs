@@ -1,5 +1,5 @@
-//! Audits of an adversary that somebody helps: it knows the passive features of some records, or passive parties lend it their
-//! logit shares.
+//! Audits of an adversary that has help: it knows the passive features of some records, or passive
+//! parties lend it their logit shares.
 
 use vfl_active_party::attack::{AttackConfig, Method};
 use vfl_shared::policy::Policy;
@@ -12,39 +12,43 @@ use super::request::{Auxiliary, Request, Spec};
 use super::subject::Subject;
 use crate::report::DefenseKnowledge;
 
-/// The attacks of a plan that somebody helps.
+/// The attacks of a plan whose adversary has help.
 pub(super) struct Helped<'a> {
     plan: &'a Plan,
     auxiliary: Option<&'a RecordIds>,
     colluders: Vec<String>,
     shadow: Vec<AttackConfig>,
-    /// The attacks that know moments; the control comes beside them.
+    /// The attacks that know moments; they run with controls.
     informed: Vec<AttackConfig>,
     coalition: Vec<AttackConfig>,
 }
 
 impl<'a> Helped<'a> {
-    /// Those that the plan names, with its settings, or one with none for each kind of help.
+    /// Selects the attacks that the plan names with its settings; if it names none for a kind of
+    /// help, the default attacks for that kind.
     pub(super) fn of(plan: &'a Plan) -> Self {
         let named = |there: bool, method: Method| {
-            let mut named: Vec<_> = plan.attacks.iter().filter(|a| there && a.method() == method).cloned().collect();
+            let mut named: Vec<_> =
+                plan.attacks.iter().filter(|a| there && a.method() == method).cloned().collect();
             if there && named.is_empty() {
                 named.push(method.into());
             }
             named
         };
         let Help { auxiliary_ids, colluding } = &plan.help;
-        // Known records serve for the attacks that are named, or for all that have a use for them.
+        // Known records serve the attacks that are named, or all that can use them.
         let there = auxiliary_ids.is_some();
         let names_shadow = plan.attacks.iter().any(|a| a.method() == Method::ShadowModel);
-        let named_informed: Vec<_> = plan.attacks.iter().filter(|a| is_informed(a.method())).cloned().collect();
+        let named_informed: Vec<_> =
+            plan.attacks.iter().filter(|a| is_informed(a.method())).cloned().collect();
         let informed = match named_informed.is_empty() {
             _ if !there => Vec::new(),
             false => named_informed,
             true if names_shadow => Vec::new(),
             true => informed_attacks(),
         };
-        let shadow = there && (names_shadow || !plan.attacks.iter().any(|a| is_informed(a.method())));
+        let shadow =
+            there && (names_shadow || !plan.attacks.iter().any(|a| is_informed(a.method())));
         Self {
             plan,
             auxiliary: auxiliary_ids.as_ref(),
@@ -55,51 +59,71 @@ impl<'a> Helped<'a> {
         }
     }
 
-    /// Whether an attack is run with help, apart from the others.
+    /// Returns true if an attack is run with help, apart from the others.
     pub(super) fn runs(&self, method: Method) -> bool {
         method.is_control()
-            || self.shadow.iter().chain(&self.informed).chain(&self.coalition).any(|a| a.method() == method)
+            || self
+                .shadow
+                .iter()
+                .chain(&self.informed)
+                .chain(&self.coalition)
+                .any(|a| a.method() == method)
     }
 
-    /// How many attacks there are, controls counted.
+    /// Returns the number of attacks, including controls.
     pub(super) fn attacks(&self) -> usize {
         // Where each attack is scored by itself, its control is scored with it.
         let controls = if self.informed.is_empty() { 0 } else { controls().len() };
         self.shadow.len() + controls + 2 * self.informed.len() + self.coalition.len()
     }
 
-    /// How many parts of a budget their scorings take, where the best of several is told.
+    /// Returns the number of budget parts of their scorings, if only the best of several attacks is
+    /// reported.
     pub(super) fn parts(&self) -> usize {
-        // The control of informed attacks is one part more.
+        // The control of informed attacks costs one more part.
         let informed = self.informed.len().min(2);
-        self.shadow.len().min(2) + informed + usize::from(informed > 0) + self.coalition.len().min(2)
+        self.shadow.len().min(2)
+            + informed
+            + usize::from(informed > 0)
+            + self.coalition.len().min(2)
     }
 
-    /// Opens a session for the help: about the audited records and the auxiliary ones, apart from the session about the audited
-    /// records alone, whose summary is told and whose budget of rows is made for the other attacks. Gives its name.
+    /// Opens a session for the help and returns its name. It covers the audited and the auxiliary
+    /// records. The session of the audited records alone stays separate, since its summary is
+    /// reported and its budget of rows is sized for the other attacks.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if a record is both audited and auxiliary; otherwise what the coordinator said.
-    pub(super) async fn open(&self, subject: &Subject<'_>, policy: &Policy) -> Result<Option<String>, Refusal> {
+    /// INVALID_ARGUMENT if a record is both audited and auxiliary; otherwise what the coordinator
+    /// said.
+    pub(super) async fn open(
+        &self,
+        subject: &Subject<'_>,
+        policy: &Policy,
+    ) -> Result<Option<String>, Refusal> {
         if self.attacks() == 0 {
             return Ok(None);
         }
         let auxiliary = self.auxiliary.into_iter().flat_map(|ids| ids.iter());
-        let ids = RecordIds::new(self.plan.ids.iter().chain(auxiliary))
-            .map_err(|e| Refusal::invalid(format!("auxiliary records are to be others than the audited ones: {e}")))?;
+        let ids = RecordIds::new(self.plan.ids.iter().chain(auxiliary)).map_err(|e| {
+            Refusal::invalid(format!(
+                "auxiliary records are to be others than the audited ones: {e}"
+            ))
+        })?;
         Ok(Some(subject.open(policy, &ids).await?.name))
     }
 
-    /// The auxiliary records, which the session for the help answers; `None` without any.
+    /// Returns the auxiliary records, which the session for the help answers; `None` if there are
+    /// none.
     pub(super) fn auxiliary(&self, session: Option<&str>) -> Option<Auxiliary> {
         let (ids, session) = (self.auxiliary?, session?);
         Some(Auxiliary { ids: ids.clone(), session: session.to_owned() })
     }
 
-    /// The request for the attacks that know moments, and their controls before them.
+    /// Returns the request for the attacks that know moments, preceded by their controls.
     fn informed(&self, mut ask: Ask, session: Option<&str>, policy: &Policy) -> Ask {
-        // A regression learns what the policy does from the records that are known.
-        let learns = |attack: &AttackConfig| !attack.method().build(attack.settings()).needs().white_box();
+        // A regression learns the effect of the policy from the known records.
+        let learns =
+            |attack: &AttackConfig| !attack.method().build(attack.settings()).needs().white_box();
         let known = |attack: &AttackConfig| match policy.is_none() || learns(attack) {
             true => Spec::behind(attack, self.plan, policy),
             false => Spec::of(attack, self.plan).with("policy", policy),
@@ -116,8 +140,13 @@ impl<'a> Helped<'a> {
         ask
     }
 
-    /// The requests for the attacks, like `request` otherwise.
-    pub(super) fn asks(&self, request: &Request, session: Option<&str>, policy: &Policy) -> Vec<Ask> {
+    /// Returns the requests for the attacks, otherwise like `request`.
+    pub(super) fn asks(
+        &self,
+        request: &Request,
+        session: Option<&str>,
+        policy: &Policy,
+    ) -> Vec<Ask> {
         let Some(name) = session else { return Vec::new() };
         let ask = |attacks: &[AttackConfig], helper| {
             let request = Request {
@@ -145,33 +174,39 @@ impl<'a> Helped<'a> {
     }
 }
 
-/// Whether an attack knows moments, or records whole, and looks at scores.
+/// Returns true if an attack knows moments or whole records, and looks at scores.
 fn is_informed(method: Method) -> bool {
     !method.is_control() && Method::informed().any(|informed| informed == method)
 }
 
-/// What has no score and knows the same as those who know moments or records. With noise the first alone is compared with: it chooses
-/// among the others by the records known.
+/// Returns the controls: methods that know the same moments or records but see no score. With noise
+/// only the first is compared with; it chooses among the others by the known records.
 fn controls() -> Vec<AttackConfig> {
-    let others = variants([Method::Imputation]).into_iter().chain([Method::KernelImputation.into()]);
+    let others =
+        variants([Method::Imputation]).into_iter().chain([Method::KernelImputation.into()]);
     std::iter::once(Method::BestImputation.into()).chain(others).collect()
 }
 
-/// The attacks of an adversary that knows records whole, unless others are named: the likeliest point and the mean of the posterior, each
-/// with all moments and with those of the passive features alone, a regression, and the likeliest point of the features' grid.
+/// Returns the default attacks of an adversary that knows whole records: the likeliest point and
+/// the mean of the posterior, each with all moments and with those of the passive features alone, a
+/// regression, and the likeliest point of the features' grid.
 #[must_use]
 pub fn informed_attacks() -> Vec<AttackConfig> {
     let others = [Method::KernelRidge, Method::InformedLattice].map(AttackConfig::from);
     variants([Method::Gaussian, Method::PosteriorMean]).into_iter().chain(others).collect()
 }
 
-/// Each with all moments, and with those of the passive features alone.
+/// Returns each method with all moments, and with those of the passive features alone.
 fn variants<const N: usize>(methods: [Method; N]) -> Vec<AttackConfig> {
     let own = |method: Method| AttackConfig::new(method, [("moments", "own")]).ok();
-    methods.into_iter().flat_map(|method| [Some(method.into()), own(method)].into_iter().flatten()).collect()
+    methods
+        .into_iter()
+        .flat_map(|method| [Some(method.into()), own(method)].into_iter().flatten())
+        .collect()
 }
 
-/// Closes the session for the help. Its records are part of the audited set, which another session summarises.
+/// Closes the session for the help without a summary: its records are part of the audited set,
+/// which another session summarises.
 pub(super) async fn close(subject: &Subject<'_>, session: Option<String>) {
     if let Some(session) = session {
         // A session that cannot be closed expires.

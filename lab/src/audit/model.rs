@@ -1,46 +1,46 @@
-//! The model that is audited.
+//! The model under audit.
 
 use vfl_shared::model::Combiner;
 use vfl_shared::model::privacy::PrivacyStatement;
 use vfl_shared::policy::Policy;
 use vfl_shared::types::ModelVersion;
 
-/// A model, as the coordinator that serves it describes it.
+/// A model, as described by the coordinator that serves it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// The version.
+    /// The version of the model.
     pub version: ModelVersion,
-    /// The classes, in the order of the scores.
+    /// The class names, in the order of the scores.
     pub class_names: Vec<String>,
-    /// Number of the active party's features.
+    /// The number of the active party's features.
     pub active_features: usize,
-    /// Names of the passive parties, in the order in which their logit shares are summed.
+    /// The names of the passive parties, in the order in which their logit shares are summed.
     pub passive_parties: Vec<String>,
-    /// Number of each passive party's features, in the same order.
+    /// The number of each passive party's features, in the same order.
     pub passive_features: Vec<usize>,
-    /// What parties state of the privacy that they trained with, by the name of the party. Those without are not here.
+    /// The privacy statements of parties that trained with privacy, by the name of the party.
     pub privacy: Vec<(String, PrivacyStatement)>,
-    /// What is done to the scores of the live service.
+    /// The policy of the live service.
     pub policy: Policy,
-    /// How the parties' outputs are combined.
+    /// The rule that combines the parties' outputs.
     pub combiner: Combiner,
-    /// Whether the active party is shown the top model, if there is one.
+    /// True if the active party is shown the top model, if there is one.
     pub top_shown: bool,
-    /// How it came about.
+    /// The facts on the training.
     pub training: Training,
 }
 
-/// How a model came about. The default is what is said where nothing is known.
+/// The facts on a model's training. The default stands for no information.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Training {
-    /// Epochs run; 0 of an imported model.
+    /// The number of epochs; 0 for an imported model.
     pub epochs: u32,
-    /// Gradient steps; 0 of an imported model.
+    /// The number of gradient steps; 0 for an imported model.
     pub steps: u64,
-    /// Records trained on; of an imported model those that its training elsewhere is said to have used.
+    /// The number of training records; for an imported model as stated by its importer.
     pub training_records: u32,
-    /// Records set aside to choose the epoch.
+    /// The number of records set aside to choose the epoch.
     pub validation_records: u32,
-    /// The parameters came from files.
+    /// True if the parameters came from files.
     pub imported: bool,
 }

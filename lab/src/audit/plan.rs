@@ -1,4 +1,4 @@
-//! What to audit, and where.
+//! The plan of an audit: its targets, attacks and policies.
 
 use vfl_active_party::attack::{AttackConfig, Settings};
 use vfl_shared::metrics::Metric;
@@ -6,55 +6,63 @@ use vfl_shared::policy::Policy;
 use vfl_shared::service::{Credentials, Peer};
 use vfl_shared::types::{PartyName, RecordIds};
 
-/// Whom the auditor talks to, and as whom.
+/// The addresses of the parties, and the auditor's credentials.
 #[derive(Debug, Clone)]
 pub struct Targets {
     /// The auditor's own credentials.
     pub credentials: Credentials,
-    /// The coordinator.
+    /// The address of the coordinator.
     pub coordinator: Peer,
-    /// The active party.
+    /// The address of the active party.
     pub active: Peer,
-    /// The passive parties.
+    /// The addresses of the passive parties.
     pub passive: Vec<Peer>,
 }
 
-/// What to audit.
+/// The plan of an audit.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The records: at least 100, held by all parties, not used in training.
+    /// The records to audit: at least 100, held by all parties, not used in training.
     pub ids: RecordIds,
-    /// The policies, each in a session of its own.
+    /// The policies to audit, each in a session of its own.
     pub policies: Vec<Policy>,
-    /// The attacks that take a release for the true scores. `agnostic` stands apart: it is run once on the records without
-    /// asking for any of them, and once having asked for some without a defense.
+    /// The attacks that take a release for the true scores. `agnostic` is an exception: it is run
+    /// once without asking for any record, and once after asking for some without a defense.
     pub attacks: Vec<AttackConfig>,
-    /// What every adversary knows of the passive features beside [0, 1] and the schema: settings that all attacks take.
+    /// The settings that all attacks take: the adversaries' knowledge of the passive features
+    /// beyond [0, 1] and the schema.
     pub features: Settings,
-    /// Whether every adversary knows the passive parties' public schema.
+    /// True if every adversary knows the passive parties' public schema.
     pub schema: bool,
-    /// Records of the training, at least 100, which `agnostic` is run on as well; no score of them is asked for.
+    /// Training records, at least 100, on which `agnostic` is run as well; no score of them is
+    /// asked for.
     pub training_ids: Option<RecordIds>,
-    /// Whether each policy also meets an adversary that knows it.
+    /// True if each policy is also attacked by an adversary that knows it.
     pub aware: bool,
-    /// How often that adversary asks for each record, where averaging could help it.
+    /// The number of times that this adversary asks for each record, where averaging could help it.
     pub queries: u32,
-    /// The most of each passive party's budget that the audit may spend on the records, in ρ; `None`: all that is left. For parties
-    /// that answer with noise.
+    /// The most ρ that the audit may spend on the records at each passive party that answers with
+    /// noise; `None`: all that is left.
     pub rho: Option<f64>,
-    /// What attacks are measured by beside the mean squared error; `None`: attack accuracy and correlation where all parties answer
-    /// without noise, nothing where one does not, since each metric costs a part of the budget there.
+    /// The metrics beside the mean squared error. `None`: attack accuracy and correlation if all
+    /// parties answer without noise, else none, since each metric costs a part of the budget there.
     pub metrics: Option<Vec<&'static dyn Metric>>,
-    /// Who helps the adversary of further audits, each behind each policy.
+    /// The help for the adversaries of further audits, one each behind each policy.
     pub help: Help,
-    /// Seed of attacks that draw random numbers.
+    /// The seed of attacks that draw random numbers.
     pub seed: u64,
 }
 
 impl Plan {
-    /// What is left is the least: nobody knows or helps, each record is asked for once, and no adversary knows the policy.
+    /// Returns a plan with minimal other settings: no help and no knowledge beyond the schema, one
+    /// question a record, no adversary that knows the policy.
     #[must_use]
-    pub fn of(ids: RecordIds, policies: Vec<Policy>, attacks: Vec<AttackConfig>, seed: u64) -> Self {
+    pub fn of(
+        ids: RecordIds,
+        policies: Vec<Policy>,
+        attacks: Vec<AttackConfig>,
+        seed: u64,
+    ) -> Self {
         Self {
             ids,
             policies,
@@ -71,12 +79,12 @@ impl Plan {
         }
     }
 
-    /// Whether it states ranges of its own. Whoever does knows better than the schema.
+    /// Returns true if the plan states ranges of its own, which override the schema.
     pub(super) fn ranges(&self) -> bool {
         self.features.pairs().any(|(key, _)| key == "lower" || key == "upper")
     }
 
-    /// What every adversary knows of the passive features, in words.
+    /// Returns the adversaries' knowledge of the passive features, in words.
     pub(super) fn knows(&self) -> Vec<String> {
         let schema = (self.schema && !self.ranges()).then(|| "the public schema".to_owned());
         let stated = self.features.pairs().map(|(key, value)| format!("{key} = {value}"));
@@ -84,19 +92,20 @@ impl Plan {
     }
 }
 
-/// Who helps the adversary. The default is nobody.
+/// The help for the adversary. The default is none.
 #[derive(Debug, Clone, Default)]
 pub struct Help {
-    /// Records whose passive features the active party knows (`known_csv` in its config), other than those audited and not used in
-    /// training: `shadow_model` and `shadow_network` estimate the parameters from them, and `undo_transform` looks at them too.
+    /// Records whose passive features the active party knows (`known_csv` in its config), distinct
+    /// from the audited records and not used in training. `shadow_model` and `shadow_network`
+    /// estimate the parameters from them, and `undo_transform` looks at them too.
     pub auxiliary_ids: Option<RecordIds>,
-    /// Passive parties that lend the active party their logit shares (`[collusion]` in their configs): `coalition` attacks the
-    /// features of the others.
+    /// Passive parties that lend the active party their logit shares (`[collusion]` in their
+    /// configs): `coalition` attacks the features of the others.
     pub colluding: Vec<PartyName>,
 }
 
-/// How many of the audited records `agnostic` asks for in its refined form.
+/// The number of audited records that `agnostic` asks for in its refined form.
 pub const OBSERVED: usize = 100;
 
-/// The fewest audited records at which that form is run: most of them must not have been asked for.
+/// The fewest audited records for the refined form: most of them must not have been asked for.
 pub const REFINED_FROM: usize = 200;

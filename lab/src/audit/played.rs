@@ -1,5 +1,5 @@
-//! The adversary that knows the means and covariances of the passive features, played by their owner: it has the true parameters
-//! and exact scores, and the moments are not sent.
+//! The adversary that knows the means and covariances of the passive features, simulated by their
+//! owner. The owner has the true parameters and exact scores, so that the moments never leave it.
 
 use vfl_shared::rpc::Refusal;
 
@@ -8,26 +8,29 @@ use super::joint::{added_risk, joint};
 use super::policy::facts;
 use super::scoring::{Needs, Scorings};
 use super::subject::Subject;
-use crate::report::{AttackResult, AttributeResult, Audit, Baselines, DefenseKnowledge, Status, ThreatModel, Utility};
+use crate::report::{
+    AttackResult, AttributeResult, Audit, Baselines, DefenseKnowledge, Status, ThreatModel, Utility,
+};
 
-/// What the owner plays, in the order of its answer, and the control.
+/// The attacks that the owner simulates, in the order of its answer, and the control.
 const ATTACKS: [&str; 2] = ["gaussian (moments = own)", "posterior_mean (moments = own)"];
 const CONTROL: &str = "imputation (moments = own)";
 
-/// Whether the plan has a use for it, and the one passive party there is plays. With several parties the scores tell of the sum of their
-/// shares, which no owner knows.
+/// Returns true if the plan needs the simulation and its only passive party supports it. With
+/// several parties the scores depend on the sum of their shares, which no owner knows.
 pub(super) fn plays(subject: &Subject<'_>, scorings: &Scorings) -> bool {
     scorings.only_party().is_some_and(|party| party.plays())
         && subject.plan.policies.iter().any(|policy| policy.is_none())
 }
 
-/// What it takes.
+/// Returns the scorings that the simulation needs.
 pub(super) fn needs() -> Needs {
-    // Where the better of both is told, the choice is a part, and so are its error and that of the control.
+    // If only the better attack is reported, the choice costs a part, and so do its error and that
+    // of the control.
     Needs { candidates: ATTACKS.len(), parts: 3, rounds: 0 }
 }
 
-/// Has it played. `utility` is of scores without a defense.
+/// Has the owner simulate the adversary. `utility` is of scores without a defense.
 ///
 /// # Errors
 /// [`Refusal`] naming the party that refused or is not reachable.
@@ -40,7 +43,9 @@ pub(super) async fn audit(
     let told = if scorings.frugal() { Told::Best } else { Told::All };
     let classes = subject.model.class_names.len();
     let records = subject.plan.ids.len();
-    let [party] = scorings.parties() else { return Err(Refusal::internal("one passive party plays, not several")) };
+    let [party] = scorings.parties() else {
+        return Err(Refusal::internal("one passive party plays, not several"));
+    };
     let unknowns = party.features().len();
     let status = Status::Posterior { rank: classes.saturating_sub(1).min(unknowns), unknowns };
     let name = party.name().to_owned();
@@ -63,7 +68,8 @@ pub(super) async fn audit(
     for (attack, ((error, gain), attributes)) in attacks.into_iter().zip(told) {
         let told = [(name.clone(), error)];
         let added = added_risk(CONTROL, &told, &control, &[gain]);
-        let attributes = attributes.into_iter().map(|figures| AttributeResult { party: name.clone(), figures });
+        let attributes =
+            attributes.into_iter().map(|figures| AttributeResult { party: name.clone(), figures });
         audit.attacks.push(
             AttackResult::ran(attack, status, joint(&told))
                 .with_added_risk(Some(added))

@@ -1,4 +1,4 @@
-//! What the active party is asked to run.
+//! The requests for attacks to the active party.
 
 use vfl_active_party::attack::{AttackConfig, Method};
 use vfl_shared::policy::Policy;
@@ -13,15 +13,13 @@ use super::schema::GRID;
 pub(super) struct Request {
     /// The session that answers for the records; empty without one.
     pub(super) session: String,
-    /// The version under attack.
     pub(super) version: ModelVersion,
-    /// The records under attack.
     pub(super) ids: RecordIds,
     /// The attacks, in the order in which they are to be run.
     pub(super) attacks: Vec<Spec>,
-    /// Seed of attacks that draw random numbers.
+    /// The seed of attacks that draw random numbers.
     pub(super) seed: u64,
-    /// How often every record is asked for; 0 is once.
+    /// The number of questions a record; 0 means one.
     pub(super) queries: u32,
     /// Records whose passive features the adversary knows.
     pub(super) auxiliary: Option<Auxiliary>,
@@ -32,25 +30,24 @@ pub(super) struct Request {
 /// Records whose passive features the adversary knows.
 #[derive(Clone)]
 pub(super) struct Auxiliary {
-    /// The records.
     pub(super) ids: RecordIds,
-    /// The session that answers for them.
+    /// The session that answers for these records.
     pub(super) session: String,
 }
 
-/// An attack as it is asked for.
+/// An attack with its settings, as requested.
 #[derive(Clone)]
 pub(super) struct Spec {
-    /// The attack.
     pub(super) method: Method,
-    /// Its settings; of two of the same name the later one counts.
+    /// The settings; the later of two with the same name counts.
     pub(super) settings: Vec<(String, String)>,
 }
 
 impl Spec {
-    /// An attack with what is known of the features, then its own settings.
+    /// Returns an attack with the known settings of the features, followed by its own.
     pub(super) fn of(attack: &AttackConfig, plan: &Plan) -> Self {
-        // The schema's grid is in shares of its own ranges, and of the features of all parties.
+        // The schema's grid is in shares of the schema's own ranges, and covers the features of all
+        // parties.
         let own = attack.settings();
         let ranges = own.pairs().any(|(key, _)| key == "lower" || key == "upper");
         let apart = plan.schema && (ranges || attack.method() == Method::Coalition);
@@ -60,7 +57,8 @@ impl Spec {
         Self { method: attack.method(), settings }
     }
 
-    /// The same of an attack that takes what a policy releases for the true scores: it is told what stands for a score of 0.
+    /// Returns an attack that takes the release of a policy for the true scores, with the value
+    /// that replaces a score of 0.
     pub(super) fn behind(attack: &AttackConfig, plan: &Plan, policy: &Policy) -> Self {
         let spec = Self::of(attack, plan);
         match zero_floor(policy) {
@@ -71,7 +69,7 @@ impl Spec {
         }
     }
 
-    /// The same with one more setting.
+    /// Adds a setting.
     pub(super) fn with(mut self, key: &str, value: impl ToString) -> Self {
         self.settings.push((key.to_owned(), value.to_string()));
         self

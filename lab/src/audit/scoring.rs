@@ -1,7 +1,8 @@
-//! The auditor's side of scorings: estimates to every passive party, errors back.
+//! The auditor's side of scorings: uploads estimates to every passive party and receives errors.
 //!
-//! Parties that trust the auditor tell every attack's errors, one scoring each. If one of them adds noise, the audit is frugal: the attacks
-//! of one session are the candidates of one scoring, and what is told is which of them came out best, and its error.
+//! Parties that trust the auditor report every attack's errors, one scoring each. If any party adds
+//! noise, the audit saves budget: the attacks of one session are the candidates of one scoring,
+//! which reports only the best of them and its error.
 
 use vfl_shared::data::FeatureSpec;
 use vfl_shared::metrics::{AttackAccuracy, Correlation, Metric};
@@ -22,17 +23,17 @@ use crate::report::{Baselines, ScoringFacts, ScoringMode};
 pub(super) struct Party {
     scoring: Scoring,
     opened: Opened,
-    /// Its features, as its public schema describes them.
+    /// The features, as described by the party's public schema.
     features: Vec<FeatureSpec>,
-    /// What one part of a scoring may cost, in noised mode.
+    /// The most that one part of a scoring may cost, in noised mode.
     part: Option<f64>,
     /// The metrics that every scoring asks for.
     metrics: Vec<&'static dyn Metric>,
-    /// What this audit has spent, in noised mode.
+    /// The spending of this audit, in noised mode.
     spent: f64,
-    /// What the records have left.
+    /// The budget left for the records.
     left: f64,
-    /// What guessing ½, and the column mean, achieves, once it was told.
+    /// The errors of guessing ½ and the column mean, once known.
     guesses: Option<[ErrorsTold; 2]>,
 }
 
@@ -46,23 +47,33 @@ impl Party {
         let features = features(credentials, peer).await?;
         let (scoring, opened) = Scoring::open(credentials, peer, version, ids).await?;
         if !features.iter().map(|f| &f.name).eq(&opened.feature_names) {
-            return Err(Refusal::internal(format!("{peer} describes other features than it scores")));
+            return Err(Refusal::internal(format!(
+                "{peer} describes other features than it scores"
+            )));
         }
         let left = opened.rho_left;
-        Ok(Self { scoring, opened, features, part: None, metrics: Vec::new(), spent: 0.0, left, guesses: None })
+        Ok(Self {
+            scoring,
+            opened,
+            features,
+            part: None,
+            metrics: Vec::new(),
+            spent: 0.0,
+            left,
+            guesses: None,
+        })
     }
 
-    /// Its name.
     pub(super) fn name(&self) -> &str {
         self.peer().name.as_str()
     }
 
-    /// Who and where.
+    /// Returns the party's name and address.
     pub(super) fn peer(&self) -> &Peer {
         self.scoring.peer()
     }
 
-    /// Its features, as its public schema describes them.
+    /// Returns the features, as described by the party's public schema.
     pub(super) fn features(&self) -> &[FeatureSpec] {
         &self.features
     }
@@ -71,17 +82,23 @@ impl Party {
         self.opened.noised
     }
 
-    /// Whether it plays the adversary that knows its moments.
+    /// Returns true if the party simulates the adversary that knows its moments.
     pub(super) fn plays(&self) -> bool {
         self.opened.plays
     }
 
-    /// Has that adversary played, beside its control. Metrics are told where there is no noise.
+    /// Has the party simulate the adversary that knows its moments, and its control. Metrics are
+    /// asked for only without noise.
     ///
     /// # Errors
     /// As [`Party::score`].
-    pub(super) async fn score_played(&mut self, told: Told, parts: usize) -> Result<Scored, Refusal> {
-        let rho = self.part.map(|part| (part * parts as f64).min(self.left)).filter(|_| self.noised());
+    pub(super) async fn score_played(
+        &mut self,
+        told: Told,
+        parts: usize,
+    ) -> Result<Scored, Refusal> {
+        let rho =
+            self.part.map(|part| (part * parts as f64).min(self.left)).filter(|_| self.noised());
         let metrics = if self.noised() { &[][..] } else { &self.metrics };
         let question = Question { told, control: Control::Moments, moments: true, rho, metrics };
         let scored = self.scoring.score(question).await?;
@@ -95,35 +112,50 @@ impl Party {
         self.scoring.upload(estimates, false).await;
     }
 
-    /// Uploads what the candidates of the next scoring are compared with.
+    /// Uploads the control of the next scoring's candidates.
     pub(super) async fn upload_control(&mut self, estimates: Estimates) {
         self.scoring.upload(estimates, true).await;
     }
 
-    /// Has the candidates scored that were uploaded; `parts` is what the scoring is divided into beside the metrics of the one whose
-    /// error is told.
+    /// Has the uploaded candidates scored. The scoring may spend `parts` parts, and one for each
+    /// metric of the candidate whose error is reported.
     ///
     /// # Errors
     /// [`Refusal`] with what the party said, or that it went away or answered with nonsense.
-    pub(super) async fn score(&mut self, told: Told, control: Control, parts: usize) -> Result<Scored, Refusal> {
+    pub(super) async fn score(
+        &mut self,
+        told: Told,
+        control: Control,
+        parts: usize,
+    ) -> Result<Scored, Refusal> {
         let rho = self.part.map(|part| (part * (parts + self.metrics.len()) as f64).min(self.left));
         let rho = rho.filter(|_| self.noised());
-        let scored =
-            self.scoring.score(Question { told, control, moments: false, rho, metrics: &self.metrics }).await?;
+        let scored = self
+            .scoring
+            .score(Question { told, control, moments: false, rho, metrics: &self.metrics })
+            .await?;
         self.spent += scored.rho_spent.unwrap_or(0.0);
         self.left = scored.rho_left.unwrap_or(self.left);
         Ok(scored)
     }
 
-    /// Chooses the metrics, and what a part of a scoring may cost: an equal share of `rho`, or of what is left if that is less.
-    fn plan(&mut self, needs: Needs, rho: Option<f64>, metrics: &[&'static dyn Metric]) -> Result<(), Refusal> {
+    /// Sets the metrics, and the cost of a part of a scoring: an equal share of `rho`, or of the
+    /// budget left if that is less.
+    fn plan(
+        &mut self,
+        needs: Needs,
+        rho: Option<f64>,
+        metrics: &[&'static dyn Metric],
+    ) -> Result<(), Refusal> {
         self.metrics = metrics.to_vec();
         let told = metrics.len();
         let peer = self.peer();
-        let exhausted = |message: String| Err(Refusal::new(RefusalKind::ResourceExhausted, message));
+        let exhausted =
+            |message: String| Err(Refusal::new(RefusalKind::ResourceExhausted, message));
         if !self.noised() {
-            // Errors of the guesses come with the opening, their metrics are a scoring.
-            let wanted = u32::try_from(needs.candidates + usize::from(told > 0)).unwrap_or(u32::MAX);
+            // The errors of the guesses come with the opening; their metrics need a scoring.
+            let wanted =
+                u32::try_from(needs.candidates + usize::from(told > 0)).unwrap_or(u32::MAX);
             let left = self.opened.scorings_left;
             if left < wanted {
                 return exhausted(format!(
@@ -148,7 +180,8 @@ impl Party {
         Ok(())
     }
 
-    /// What guessing ½, and the column mean, achieves on `records` records: told by the opening, or asked for.
+    /// Fetches the errors of guessing ½ and the column mean on `records` records, from the opening
+    /// or by a scoring.
     async fn guess(&mut self, records: usize) -> Result<(), Refusal> {
         let (half, column_mean) = if self.noised() || !self.metrics.is_empty() {
             self.upload(Estimates::halves(records, self.features().len())).await;
@@ -167,26 +200,27 @@ pub(super) struct Scorings {
     parties: Vec<Party>,
     metrics: Vec<&'static dyn Metric>,
     records: usize,
-    /// What the records are to the report: "audited" or "training".
+    /// The label of the records in the report: "audited" or "training".
     what: &'static str,
 }
 
 /// Parties that were taken out of scorings, with their places.
 pub(super) struct Aside(Vec<(usize, Party)>);
 
-/// How many attacks of a session are scored, at most, and in how many sessions: what a plan needs.
+/// The scorings that a plan needs, at most.
 #[derive(Clone, Copy)]
 pub(super) struct Needs {
-    /// Candidates in all, where each is scored by itself.
+    /// The number of candidates, if each is scored by itself.
     pub(super) candidates: usize,
-    /// Parts in all, where only the best of a session is told: two for a session of several attacks, one for a single attack.
+    /// The number of parts, if only the best of a session is reported: two for a session of several
+    /// attacks, one for a single attack.
     pub(super) parts: usize,
-    /// Scorings in which an error is told, where only the best of a session is.
+    /// The number of scorings that report an error, if only the best of a session is reported.
     pub(super) rounds: usize,
 }
 
 impl Needs {
-    /// Those of both.
+    /// Adds two needs.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             candidates: self.candidates + other.candidates,
@@ -209,63 +243,73 @@ impl Scorings {
     ) -> Result<Self, Refusal> {
         let mut parties = Vec::new();
         for name in &model.passive_parties {
-            let peer = targets.passive.iter().find(|peer| peer.name.as_str() == name).ok_or_else(|| {
-                Refusal::invalid(format!("the model has a passive party `{name}` whose address was not given"))
-            })?;
+            let peer = targets.passive.iter().find(|peer| peer.name.as_str() == name).ok_or_else(
+                || {
+                    Refusal::invalid(format!(
+                        "the model has a passive party `{name}` whose address was not given"
+                    ))
+                },
+            )?;
             parties.push(Party::open(&targets.credentials, peer, &model.version, ids).await?);
         }
         Ok(Self { parties, metrics: Vec::new(), records: ids.len(), what })
     }
 
-    /// Whether only the best attack of a session is told.
+    /// Returns true if only the best attack of a session is reported, to save budget.
     pub(super) fn frugal(&self) -> bool {
         self.parties.iter().any(Party::noised)
     }
 
-    /// The parties under attack.
+    /// Returns the parties under attack.
     pub(super) fn parties(&mut self) -> &mut [Party] {
         &mut self.parties
     }
 
-    /// The party under attack, if there is one alone.
+    /// Returns the party under attack, if there is only one.
     pub(super) fn only_party(&self) -> Option<&Party> {
         if let [party] = self.parties.as_slice() { Some(party) } else { None }
     }
 
-    /// The features of all parties under attack side by side. Groups carry the name of their party: those of two are different.
+    /// Returns the features of all parties under attack side by side. Group names carry the party's
+    /// name, so that groups of two parties differ.
     pub(super) fn features(&self) -> Vec<FeatureSpec> {
         let of_party = |party: &Party, f: &FeatureSpec| {
             let group = f.group.as_ref().map(|group| format!("{}: {group}", party.name()));
             FeatureSpec { group, ..f.clone() }
         };
-        self.parties.iter().flat_map(|party| party.features.iter().map(move |f| of_party(party, f))).collect()
+        self.parties
+            .iter()
+            .flat_map(|party| party.features.iter().map(move |f| of_party(party, f)))
+            .collect()
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub(super) fn records(&self) -> usize {
         self.records
     }
 
-    /// What each party shows the active party of its parameters.
+    /// Returns the parameters that each party shows the active party.
     pub(super) fn shown(&self) -> Vec<ShownParameters> {
         self.parties.iter().map(|p| p.opened.shown.clone()).collect()
     }
 
-    /// Names of each party's features.
+    /// Returns the feature names of each party.
     pub(super) fn feature_names(&self) -> Vec<(String, Vec<String>)> {
         self.parties.iter().map(|p| (p.name().to_owned(), p.opened.feature_names.clone())).collect()
     }
 
-    /// The metrics that attacks are measured by, beside the mean squared error.
+    /// Returns the metrics of the attacks beside the mean squared error.
     pub(super) fn metrics(&self) -> &[&'static dyn Metric] {
         &self.metrics
     }
 
-    /// Chooses the metrics, unless they are named: `DEFAULT_METRICS` where every party answers without noise, otherwise none. Divides
-    /// what is left, or `rho` if that is less, equally among the parts of the plan, the two baselines and the metrics.
+    /// Sets the metrics, and divides the budget, or `rho` if that is less, equally among the parts
+    /// of the plan, the two baselines and the metrics. Metrics that are not named are
+    /// `DEFAULT_METRICS` if every party answers without noise, otherwise none.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION if a party with noise would refuse a metric, RESOURCE_EXHAUSTED if one has not enough left for the plan.
+    /// FAILED_PRECONDITION if a party with noise would refuse a metric, RESOURCE_EXHAUSTED if one
+    /// has not enough left for the plan.
     pub(super) fn plan(
         &mut self,
         needs: Needs,
@@ -273,8 +317,9 @@ impl Scorings {
         (metrics, combiner): (Option<&[&'static dyn Metric]>, Combiner),
     ) -> Result<(), Refusal> {
         // An embedding gives no class.
-        let means_something =
-            |metric: &&'static dyn Metric| combiner == Combiner::Sum || metric.name() != AttackAccuracy.name();
+        let means_something = |metric: &&'static dyn Metric| {
+            combiner == Combiner::Sum || metric.name() != AttackAccuracy.name()
+        };
         self.metrics = match metrics {
             Some(named) => named.to_vec(),
             None if self.frugal() => Vec::new(),
@@ -298,7 +343,7 @@ impl Scorings {
         self.parties.iter_mut().try_for_each(|party| party.plan(needs, rho, &self.metrics))
     }
 
-    /// What guessing achieves on these records.
+    /// Fetches the errors of guessing on these records.
     ///
     /// # Errors
     /// [`Refusal`] if a party does not tell.
@@ -309,34 +354,39 @@ impl Scorings {
         self.told_baselines()
     }
 
-    /// What guessing achieves on the features of the parties that are there now, as told before.
+    /// Returns the errors of guessing on the features of the current parties, as fetched before.
     ///
     /// # Errors
-    /// [`Refusal`] if it was not asked before.
+    /// [`Refusal`] if they were not fetched before.
     pub(super) fn told_baselines(&self) -> Result<Baselines, Refusal> {
         let of = |which: usize| {
-            let told = |p: &Party| Ok((p.name().to_owned(), require("baseline", p.guesses.clone())?[which].clone()));
-            Ok::<_, Refusal>(joint(&self.parties.iter().map(told).collect::<Result<Vec<_>, Refusal>>()?))
+            let told = |p: &Party| {
+                Ok((p.name().to_owned(), require("baseline", p.guesses.clone())?[which].clone()))
+            };
+            Ok::<_, Refusal>(joint(
+                &self.parties.iter().map(told).collect::<Result<Vec<_>, Refusal>>()?,
+            ))
         };
         Ok(Baselines { half: of(0)?, column_mean: of(1)? })
     }
 
-    /// Takes the parties of these names out: their features are no target of what comes next.
+    /// Takes the parties of these names out: their features are no target of the next scorings.
     pub(super) fn set_aside(&mut self, names: &[String]) -> Aside {
         let all = std::mem::take(&mut self.parties).into_iter().enumerate();
-        let (aside, kept): (Vec<_>, Vec<_>) = all.partition(|(_, p)| names.iter().any(|n| n == p.name()));
+        let (aside, kept): (Vec<_>, Vec<_>) =
+            all.partition(|(_, p)| names.iter().any(|n| n == p.name()));
         self.parties = kept.into_iter().map(|(_, party)| party).collect();
         Aside(aside)
     }
 
-    /// Puts parties back to where they were.
+    /// Puts parties back in their places.
     pub(super) fn put_back(&mut self, aside: Aside) {
         for (at, party) in aside.0 {
             self.parties.insert(at.min(self.parties.len()), party);
         }
     }
 
-    /// What the report says of these scorings.
+    /// Returns the report's facts on these scorings.
     pub(super) fn facts(&self) -> Vec<ScoringFacts> {
         let facts = |p: &Party| ScoringFacts {
             party: p.name().to_owned(),
@@ -351,11 +401,11 @@ impl Scorings {
     }
 }
 
-/// Parts that the baselines take: ½, and the column mean.
+/// The number of parts for the baselines: ½ and the column mean.
 const BASELINES: usize = 2;
 
-/// What attacks are measured by where nothing else is asked for and no noise has to be paid for.
+/// The default metrics if no metrics are named and no party adds noise.
 pub const DEFAULT_METRICS: [&'static dyn Metric; 2] = [&AttackAccuracy, &Correlation];
 
-/// The least ρ of a part that is worth asking for: σ of an error over n records is then 70 / n.
+/// The least useful ρ of a part: σ of an error over n records is then 70 / n.
 const LEAST_PART: f64 = 1e-4;

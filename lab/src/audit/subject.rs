@@ -12,24 +12,20 @@ use super::request::{Request, Spec};
 
 /// The deployment under audit, with the plan of the audit.
 pub(super) struct Subject<'a> {
-    /// What to audit.
     pub(super) plan: &'a Plan,
-    /// What every adversary knows of the passive features, in words.
+    /// The adversaries' knowledge of the passive features, in words.
     pub(super) knows: Vec<String>,
-    /// Whom to ask.
     pub(super) targets: &'a Targets,
-    /// The coordinator.
     pub(super) coordinator: Coordinator,
-    /// The active party.
     pub(super) active: ActiveParty,
     /// The model in service.
     pub(super) model: Model,
-    /// Cancelled when nobody wants the audit any more.
+    /// The token that stops the audit.
     stop: &'a CancellationToken,
 }
 
 impl<'a> Subject<'a> {
-    /// The model that the coordinator describes, with the plan of its audit.
+    /// Creates the client of the active party and returns the subject of the audit.
     ///
     /// # Errors
     /// [`Refusal`] for a malformed address of the active party.
@@ -44,11 +40,14 @@ impl<'a> Subject<'a> {
         Ok(Self { plan, knows, targets, coordinator, active, model, stop })
     }
 
-    /// Work that is given up as soon as the audit is stopped. Whatever it leaves open, the caller closes.
+    /// Runs work until the audit is stopped. The caller closes what the work leaves open.
     ///
     /// # Errors
     /// ABORTED if the audit is stopped; otherwise those of the work.
-    pub(super) async fn unless_stopped<T>(&self, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    pub(super) async fn unless_stopped<T>(
+        &self,
+        work: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
         unless_stopped(self.stop, work).await
     }
 
@@ -60,7 +59,8 @@ impl<'a> Subject<'a> {
         self.coordinator.open(&self.model.version, policy, ids, self.active.name()).await
     }
 
-    /// A request for attacks on records, which nobody helps. `session` answers for the records; it is empty without one.
+    /// Returns a request for attacks on records, without help. `session` answers for the records;
+    /// it is empty if no score is asked for.
     pub(super) fn request(&self, session: &str, ids: &RecordIds, attacks: Vec<Spec>) -> Request {
         Request {
             session: session.to_owned(),
@@ -75,7 +75,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Work that is given up as soon as `stop` is cancelled.
+/// Runs work until `stop` is cancelled.
 ///
 /// # Errors
 /// ABORTED once it is; otherwise those of the work.

@@ -1,4 +1,4 @@
-//! What the parties of a deployment say of themselves to its auditor, without an audit.
+//! The state that the parties of a deployment report to the auditor, without an audit.
 
 use std::time::Duration;
 
@@ -14,21 +14,20 @@ use super::client::{Coordinator, Scoring, features};
 use super::model::Model;
 use super::plan::Targets;
 
-/// How the parties stand.
+/// The state of all parties.
 pub(crate) struct Standing {
-    /// Whether the coordinator answers.
+    /// Ok if the coordinator answers.
     pub(crate) coordinator: Result<(), Refusal>,
-    /// The model in service.
     pub(crate) model: Result<Model, Refusal>,
-    /// What was spent in the live service; `None`: no ledger is kept.
+    /// The spending in the live service; `None` if no ledger is kept.
     pub(crate) ledger: Result<Option<Summary>, Refusal>,
-    /// Whether the active party answers.
+    /// Ok if the active party answers.
     pub(crate) active: Result<(), Refusal>,
-    /// The passive parties in the order of the targets: their features if they answer.
+    /// The passive parties in the order of the targets, with their features if they answer.
     pub(crate) passive: Vec<(Peer, Result<Vec<FeatureSpec>, Refusal>)>,
 }
 
-/// Asks all parties at once how they stand; none has longer than `patience`.
+/// Asks all parties at once for their state, each for at most `patience`.
 pub(crate) async fn standing(targets: &Targets, patience: Duration) -> Standing {
     let credentials = &targets.credentials;
     let passive = join_all(targets.passive.iter().map(|peer| async move {
@@ -46,8 +45,10 @@ pub(crate) async fn standing(targets: &Targets, patience: Duration) -> Standing 
             Ok(client) => client,
             Err(refusal) => return (health, Err(refusal.clone()), Err(refusal)),
         };
-        let (model, ledger) =
-            tokio::join!(within(patience, peer, client.describe()), within(patience, peer, client.ledger()));
+        let (model, ledger) = tokio::join!(
+            within(patience, peer, client.describe()),
+            within(patience, peer, client.ledger())
+        );
         (health, model, ledger)
     };
     let ((coordinator, model, ledger), active, passive) =
@@ -64,34 +65,35 @@ async fn within<T>(
     tokio::time::timeout(patience, call).await.map_err(late)?
 }
 
-/// What a passive party says as the scorings of a set of records are opened.
+/// A passive party's answer when the scorings of a set of records are opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
-    /// What it shows the active party of its parameters.
+    /// The parameters that it shows the active party.
     pub(crate) shown: ShownParameters,
-    /// What audits of these records have left.
+    /// The remaining budget of audits of these records.
     pub(crate) left: Left,
 }
 
-/// What audits of a set of records have left at a passive party.
+/// The remaining budget of audits of a set of records at a passive party.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Left {
-    /// It answers without noise so many times more.
+    /// The number of further scorings, at a party without noise.
     Scorings(u32),
-    /// It answers with noise: what is left of what the records may cost, both in ρ.
+    /// The budget in ρ, at a party with noise.
     Rho {
-        /// What is left.
+        /// The budget left.
         left: f64,
-        /// All of it.
+        /// The total budget.
         total: f64,
     },
 }
 
-/// Opens the scorings of the records at every passive party, as an audit of them would, and closes them again: nothing is scored or
-/// spent, and from then on these records are one set to the parties.
+/// Opens the scorings of the records at every passive party, as an audit would, and closes them
+/// again. Nothing is scored or spent, but from then on the parties treat these records as one set.
 ///
 /// # Errors
-/// [`Refusal`] if the coordinator does not say which model is in service. That of a party stands in its place.
+/// [`Refusal`] if the coordinator does not name the model in service. The refusal of a party is in
+/// its result.
 pub(crate) async fn said(
     targets: &Targets,
     ids: &RecordIds,
@@ -101,11 +103,15 @@ pub(crate) async fn said(
     let model = within(patience, &targets.coordinator, client.describe()).await?;
     let version = &model.version;
     let all = join_all(targets.passive.iter().map(|peer| async move {
-        let opened = within(patience, peer, Scoring::open(&targets.credentials, peer, version, ids)).await;
+        let opened =
+            within(patience, peer, Scoring::open(&targets.credentials, peer, version, ids)).await;
         let said = opened.map(|(_, opened)| Said {
             shown: opened.shown,
             left: match opened.noised {
-                true => Left::Rho { left: opened.rho_left, total: opened.rho_total.unwrap_or(opened.rho_left) },
+                true => Left::Rho {
+                    left: opened.rho_left,
+                    total: opened.rho_total.unwrap_or(opened.rho_left),
+                },
                 false => Left::Scorings(opened.scorings_left),
             },
         });

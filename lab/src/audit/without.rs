@@ -1,4 +1,4 @@
-//! Audits of records that the active party has no score of: `agnostic`, over the sockets.
+//! Audits of records that the active party has no score of, with the attack `agnostic`.
 
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
@@ -10,31 +10,35 @@ use super::request::Spec;
 use super::scoring::{Needs, Scorings};
 use super::subject::Subject;
 use crate::report::{
-    Audit, Baselines, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts, ScoringFacts, Utility,
+    Audit, Baselines, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts,
+    ScoringFacts, Utility,
 };
 
-/// Audits of records that the active party has no score of.
+/// The audits of records that the active party has no score of.
 pub(super) struct Without<'a> {
-    /// The deployment.
     pub(super) subject: &'a Subject<'a>,
-    /// What the adversary knows of the parameters.
+    /// The adversary's knowledge of the parameters.
     pub(super) parameters: ParameterKnowledge,
-    /// The attack, without how many records it asks about.
+    /// The attack, without the number of records it asks about.
     pub(super) attack: Spec,
 }
 
 impl Without<'_> {
-    /// No score is asked for.
+    /// Audits without asking for any score.
     ///
     /// # Errors
     /// [`Refusal`] naming the party that refused or is not reachable.
-    pub(super) async fn asking(&self, scorings: &mut Scorings, baselines: &Baselines) -> Result<Audit, Refusal> {
+    pub(super) async fn asking(
+        &self,
+        scorings: &mut Scorings,
+        baselines: &Baselines,
+    ) -> Result<Audit, Refusal> {
         let policy = PolicyFacts::new("nothing");
         self.audit(policy, "", 0, &self.subject.plan.ids, scorings, baselines).await
     }
 
-    /// Undefended scores of the first records are asked for, in a session. These records are attacked by their own scores, the
-    /// others by estimates; the errors are those of all.
+    /// Audits after asking for undefended scores of the first records, in a session. These records
+    /// are attacked by their own scores, the others by estimates; the errors are those of all.
     ///
     /// # Errors
     /// [`Refusal`] naming the party that refused or is not reachable.
@@ -47,17 +51,22 @@ impl Without<'_> {
         let session = self.subject.open(&Policy::default(), &ids.slice(0, OBSERVED)).await?.name;
         let policy = PolicyFacts::new("nothing").with("observed", OBSERVED);
         let audit = self.audit(policy, &session, OBSERVED, ids, scorings, baselines).await;
-        // Its records are part of the audited set, which other sessions summarise.
+        // Closed without a summary: its records are part of the audited set, which other sessions
+        // summarise.
         let closed = self.subject.coordinator.close(&session, false).await;
         let audit = audit?;
         closed.and(Ok(audit))
     }
 
-    /// No score is asked for of records of the training. Gives the audit, and how the parties scored.
+    /// Audits training records without asking for a score. Returns the audit, and the facts on its
+    /// scoring.
     ///
     /// # Errors
     /// [`Refusal`] naming the party that refused or is not reachable.
-    pub(super) async fn of_training(&self, ids: &RecordIds) -> Result<(Audit, Vec<ScoringFacts>), Refusal> {
+    pub(super) async fn of_training(
+        &self,
+        ids: &RecordIds,
+    ) -> Result<(Audit, Vec<ScoringFacts>), Refusal> {
         let Subject { plan, targets, model, .. } = self.subject;
         let opened = Scorings::open(targets, model, ids, "training");
         let mut scorings = self.subject.unless_stopped(opened).await?;
@@ -69,12 +78,15 @@ impl Without<'_> {
         let baselines = self.subject.unless_stopped(scorings.baselines()).await?;
         let policy = PolicyFacts::new("nothing").with("records", "training");
         let mut audit = self.audit(policy, "", 0, ids, &mut scorings, &baselines).await?;
-        let remark = format!("{} records of the training, whose scores training showed the active party", ids.len());
+        let remark = format!(
+            "{} records of the training, whose scores training showed the active party",
+            ids.len()
+        );
         audit.remarks.insert(0, remark);
         Ok((audit, scorings.facts()))
     }
 
-    /// Attacks records of which the first `observed` are asked for in `session`.
+    /// Attacks records, the first `observed` of which are asked for in `session`.
     async fn audit(
         &self,
         policy: PolicyFacts,
@@ -94,7 +106,8 @@ impl Without<'_> {
             0 => Observations::NoScore,
             records => Observations::ScoresOfSome { records },
         };
-        let mut audit = Audit::new(policy, threat_model, ids.len(), Utility::default(), baselines.clone());
+        let mut audit =
+            Audit::new(policy, threat_model, ids.len(), Utility::default(), baselines.clone());
         (audit.attacks, audit.remarks) = (results, said);
         Ok(audit)
     }

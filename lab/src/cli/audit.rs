@@ -1,4 +1,4 @@
-//! `cloison audit`: the auditor of a running deployment.
+//! The command `cloison audit`: audits a running deployment as its auditor.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::audit::run;
 use crate::configured::Audited;
 use crate::progress::Progress;
 
-/// `cloison audit`
+/// The arguments of `cloison audit`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -44,12 +44,19 @@ pub struct AuditArgs {
 
 impl AuditArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        let audited = Audited::read(&self.config, self.metrics.as_deref(), self.thresholds.given())?;
+        let audited =
+            Audited::read(&self.config, self.metrics.as_deref(), self.thresholds.given())?;
         let plan = &audited.plan;
-        let mut bar = Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
-        let findings = run(&audited.targets, plan, |done, _, stage| bar.at(done as u64, stage)).await;
+        let mut bar =
+            Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);
+        let findings =
+            run(&audited.targets, plan, |done, _, stage| bar.at(done as u64, stage)).await;
         let findings = findings.map_err(CliError::failed)?;
-        bar.done(&format!("{} attacks against {} defenses", plan.attacks.len(), plan.policies.len()));
+        bar.done(&format!(
+            "{} attacks against {} defenses",
+            plan.attacks.len(),
+            plan.policies.len()
+        ));
         self.output.deliver(&audited.report(findings))
     }
 }

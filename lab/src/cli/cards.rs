@@ -1,4 +1,4 @@
-//! `cloison reproduce --all`.
+//! The command `cloison reproduce --all`.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,20 +10,26 @@ use crate::kept::Shard;
 use crate::progress::say;
 use crate::reproduce::cards::{Made, Plan, Summary, Verdict, make, read_folder, shelf, summary};
 
-/// The file of the seconds that cards took when they were computed, which differ from run to run and are in no other file. Parts that
-/// run at once have a file each.
+/// Returns the name of the file with the seconds that each card took when it was computed. They
+/// differ from run to run, so no other file has them. Parts that run at the same time have a file
+/// each.
 fn times_file(shard: Option<Shard>) -> String {
     shard.map_or("times.json".into(), |Shard { part, of }| format!("times-{part}-of-{of}.json"))
 }
 
-/// Computes all cards, those of a folder or of the program, and makes the page once all are there.
+/// Computes all cards, those of a folder or those of the program, and writes the page once all
+/// exist.
 pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliError> {
     let shelf = folder.map_or_else(shelf, read_folder).map_err(CliError::input)?;
     let Made { documents, computed, kept, fetched, failed, left_out, elsewhere, unstored } =
         make(&shelf.cards, plan).map_err(|e| CliError::Failed(e.to_string()))?;
     let seconds = computed.iter().fold(0.0, |sum, (_, seconds)| sum + seconds);
-    let from_store = if plan.store.is_some() { format!("; from the store: {fetched}") } else { String::new() };
-    say(&format!("cards computed: {} in {seconds:.0} s; there already: {kept}{from_store}", computed.len()));
+    let from_store =
+        if plan.store.is_some() { format!("; from the store: {fetched}") } else { String::new() };
+    say(&format!(
+        "cards computed: {} in {seconds:.0} s; there already: {kept}{from_store}",
+        computed.len()
+    ));
     keep_times(&plan.out.join(times_file(plan.shard)), &computed)?;
     for (id, why) in &left_out {
         say(&format!("left out by --quick: {id}: {why}"));
@@ -40,7 +46,8 @@ pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliErr
         _ => Ok(()),
     };
     if elsewhere > 0 {
-        let place = plan.store.as_ref().map_or_else(|| plan.out.display().to_string(), ToString::to_string);
+        let place =
+            plan.store.as_ref().map_or_else(|| plan.out.display().to_string(), ToString::to_string);
         say(&format!(
             "{elsewhere} cards of other parts are not there: without --shard, the page is made once all parts are in {place}"
         ));
@@ -54,7 +61,7 @@ pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliErr
     let mut out = std::io::stdout();
     for verdict in Verdict::ALL {
         let count = verdicts.iter().filter(|v| **v == verdict).count();
-        // A reader that has seen enough (`| head`) is no failure.
+        // A reader that stops early (`| head`) is not a failure.
         let _ = writeln!(out, "{:<16}{count:>4}", verdict.as_str());
     }
     say(&format!("written: {}", plan.out.join("index.html").display()));
@@ -75,7 +82,8 @@ fn keep_times(path: &Path, computed: &[(String, f64)]) -> Result<(), CliError> {
     if computed.is_empty() {
         return Ok(());
     }
-    let read = |text: String| serde_json::from_str::<std::collections::BTreeMap<String, f64>>(&text).ok();
+    let read =
+        |text: String| serde_json::from_str::<std::collections::BTreeMap<String, f64>>(&text).ok();
     let mut times = std::fs::read_to_string(path).ok().and_then(read).unwrap_or_default();
     times.extend(computed.iter().cloned());
     let text = serde_json::to_string_pretty(&times).map_err(CliError::failed)?;

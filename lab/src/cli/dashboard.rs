@@ -1,4 +1,4 @@
-//! `cloison dashboard`: the auditor's pages.
+//! The command `cloison dashboard`: serves the auditor's pages.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use vfl_shared::service::shutdown_signal;
 use crate::dashboard::{Dashboard, Settings, listen};
 use crate::progress::say;
 
-/// `cloison dashboard`
+/// The arguments of `cloison dashboard`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,14 +28,14 @@ pub struct DashboardArgs {
     /// The config file of `cloison audit` (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
-    /// Where browsers of this machine reach it; other machines cannot.
+    /// Address that the dashboard listens on; only browsers of this machine can reach it.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8470")]
     listen: SocketAddr,
-    /// The folder of audits: each that is started here gets a folder there with its config and report. Audits of `cloison audit --out`
-    /// that lie there are listed too.
+    /// The folder of audits: each that is started here gets a folder there with its config and
+    /// report. Audits of `cloison audit --out` that lie there are listed too.
     #[arg(long, value_name = "DIR", default_value = "out/audits")]
     out: PathBuf,
-    /// The coordinator's ledger, which is read alone: `sqlite:PATH` or `postgres://…`.
+    /// The coordinator's ledger, which is only read: `sqlite:PATH` or `postgres://…`.
     #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
     ledger: Option<String>,
 }
@@ -47,9 +47,11 @@ impl DashboardArgs {
         let address = listener.local_addr().map_err(CliError::failed)?;
         let dashboard = Dashboard::new(Settings { config, out, ledger }, address)?;
         say("open this address in a browser of this machine; Ctrl-C ends the dashboard");
-        // On standard output, for the person who started it: it is not a line of a log.
+        // On standard output, as it is for the person who started it and no line of a log.
         let mut stdout = std::io::stdout();
-        writeln!(stdout, "{}", dashboard.url()).and_then(|()| stdout.flush()).map_err(CliError::failed)?;
+        writeln!(stdout, "{}", dashboard.url())
+            .and_then(|()| stdout.flush())
+            .map_err(CliError::failed)?;
         dashboard.serve(listener, shutdown_signal()).await;
         Ok(())
     }

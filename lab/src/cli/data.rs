@@ -8,32 +8,34 @@ use vfl_shared::data::{Dataset, DatasetName, DatasetSpec, Encoding, Variant, Ver
 
 use crate::demo::vertical_split;
 
-/// The variant of a data set that an option names.
+/// Parses the variant of a data set from an option.
 ///
 /// # Errors
 /// [`CliError::Input`] if the set does not have it.
 pub(super) fn variant(dataset: DatasetName, text: &str) -> Result<Variant, CliError> {
-    // The option was once `--bank-columns`, whose values had hyphens.
+    // The option used to be `--bank-columns`, whose values had hyphens.
     let older = |_| dataset.variant(&text.replace('-', "_"));
     dataset.variant(text).or_else(older).map_err(CliError::input)
 }
 
-/// Which data, and how its columns are dealt out.
+/// The data set, and the split of its columns between the parties.
 #[derive(Debug, Clone, Args)]
 pub struct DataArgs {
-    /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the program), adult, grid, credit,
-    /// drive, and the images mnist, cifar10, cifar100.
+    /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the
+    /// program), adult, grid, credit, drive, and the images mnist, cifar10, cifar100.
     #[arg(long, value_name = "NAME", default_value = "synthetic")]
     pub dataset: String,
-    /// Directory of the public data sets that do not come with the program (scripts/fetch-datasets.sh fetches them).
+    /// Directory of the public data sets that do not come with the program
+    /// (scripts/fetch-datasets.sh fetches them).
     #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Columns of the data set, where papers take different ones. bank: without_duration (default), authors, all; adult: all (default),
-    /// without_education; grid: without_stab (default), with_stab.
+    /// Columns of the data set, where papers take different ones. bank: without_duration (default),
+    /// authors, all; adult: all (default), without_education; grid: without_stab (default),
+    /// with_stab.
     #[arg(long, value_name = "NAME", alias = "bank-columns")]
     pub variant: Option<String>,
-    /// Number of passive features. Default: one less than the classes; exact scores determine up to this many. Images are cut into
-    /// images of equal width, one for each party.
+    /// Number of passive features. Default: one less than the classes; exact scores determine up to
+    /// this many. Images are cut into images of equal width, one for each party.
     #[arg(long, value_name = "D")]
     pub passive_features: Option<usize>,
     /// First passive column, from 0; the others follow it, wrapping round.
@@ -62,7 +64,7 @@ impl Default for DataArgs {
 }
 
 impl DataArgs {
-    /// The data set as the loader wants it.
+    /// Returns the specification of the data set for the loader.
     ///
     /// # Errors
     /// [`CliError::Input`] for an unknown name, or a variant that the set does not have.
@@ -76,12 +78,17 @@ impl DataArgs {
         Ok(spec)
     }
 
-    /// The split by columns.
+    /// Returns the split of the columns.
     ///
     /// # Errors
-    /// [`CliError::Input`] if the columns do not suffice.
+    /// [`CliError::Input`] if there are not enough columns.
     pub fn split(&self, dataset: &Dataset) -> Result<VerticalSplit, CliError> {
-        vertical_split(dataset, self.first_column, self.passive_features, self.passive_parties.into())
-            .map_err(CliError::input)
+        vertical_split(
+            dataset,
+            self.first_column,
+            self.passive_features,
+            self.passive_parties.into(),
+        )
+        .map_err(CliError::input)
     }
 }

@@ -1,4 +1,4 @@
-//! A report on the screen and in files.
+//! Delivers a report: on the screen and in files.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use vfl_shared::cli::CliError;
 use crate::progress::say;
 use crate::report::{Report, not_met, render_summary, render_table, write};
 
-/// Where a report goes.
+/// The options for the output of a report.
 #[derive(Debug, Clone, Args)]
 pub(super) struct OutputArgs {
-    /// Where report.html, report.json and report.csv go.
+    /// Directory for report.html, report.json and report.csv.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
     /// Print every table before the verdict.
@@ -30,7 +30,7 @@ impl Default for OutputArgs {
 }
 
 impl OutputArgs {
-    /// Where the files go.
+    /// Returns the directory of the files.
     pub(super) fn folder(&self) -> &Path {
         &self.out
     }
@@ -38,8 +38,8 @@ impl OutputArgs {
     /// Writes the report's files and prints the verdict.
     ///
     /// # Errors
-    /// [`CliError::Failed`] if the report cannot be written; [`CliError::Unmet`], once everything is, if the policy in service does
-    /// not meet a threshold.
+    /// [`CliError::Failed`] if the report cannot be written; [`CliError::Unmet`], after everything
+    /// is written, if the policy in service does not meet a threshold.
     pub(super) fn deliver(&self, report: &Report) -> Result<(), CliError> {
         let written = write(report, &self.out).map_err(CliError::failed)?;
         let mut stdout = std::io::stdout();
@@ -48,12 +48,21 @@ impl OutputArgs {
         } else {
             let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(100);
             let colour = stdout.is_terminal();
-            let details = if self.details { render_table(report, width, colour) + "\n" } else { String::new() };
+            let details = if self.details {
+                render_table(report, width, colour) + "\n"
+            } else {
+                String::new()
+            };
             details + &render_summary(report, width, colour)
         };
-        // A reader that has seen enough (`| head`) is no failure.
+        // A reader that stops early (`| head`) is not a failure.
         let _ = writeln!(stdout, "{}", text.trim_end());
-        say(&format!("report: {}, {} and {}", written.html.display(), written.json.display(), written.csv.display()));
+        say(&format!(
+            "report: {}, {} and {}",
+            written.html.display(),
+            written.json.display(),
+            written.csv.display()
+        ));
         not_met(report).map_or(Ok(()), |what| Err(CliError::Unmet(what)))
     }
 }

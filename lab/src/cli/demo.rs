@@ -1,4 +1,4 @@
-//! `cloison demo`
+//! The command `cloison demo`.
 
 use clap::Args;
 use tokio::runtime::Handle;
@@ -23,15 +23,15 @@ use super::trainings::with_bar;
 use crate::audit::DEFAULT_METRICS;
 use crate::configured::{measured, metrics_of};
 use crate::demo::{
-    Came, DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, Sharing, check_shared, default_policies,
-    every_policy, run, share,
+    Came, DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, Sharing, check_shared,
+    default_policies, every_policy, run, share,
 };
 use crate::inference::{Inferences, Kind};
 use crate::kept::{Shard, StoreUrl};
 use crate::progress::say;
 use crate::report::Report;
 
-/// `cloison demo`
+/// The arguments of `cloison demo`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -56,12 +56,13 @@ pub struct DemoArgs {
     /// Test records to attack, at least 100.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_RECORDS)]
     records: usize,
-    /// Test records that a further adversary knows with all their features. None of them is attacked. The report says what the
-    /// scores add to what this adversary can estimate without scores. 0 leaves it out.
+    /// Test records that a further adversary knows with all their features. None of them is
+    /// attacked. The report says what the scores add to the estimates that this adversary can make
+    /// without scores. 0 leaves it out.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_KNOWN_RECORDS)]
     known_records: usize,
-    /// What adversaries know of the passive features: their public schema (kinds, ranges, steps, one-hot groups), or nothing beside the
-    /// range from 0 to 1, as in the papers.
+    /// Knowledge of adversaries about the passive features: their public schema (kinds, ranges,
+    /// steps, one-hot groups), or nothing but the range from 0 to 1, as in the papers.
     #[arg(long, value_name = "WHAT", default_value = SCHEMA, value_parser = [SCHEMA, "nothing"])]
     features: String,
     #[command(flatten)]
@@ -69,34 +70,43 @@ pub struct DemoArgs {
     /// Epochs of training at most. Default 150, with --privacy-noise 10: each epoch costs privacy.
     #[arg(long, value_name = "N")]
     epochs: Option<u32>,
-    /// Train with differential privacy of every party's parameters: standard deviation of the noise over --privacy-clip, from 0.01.
-    /// Batches have 512 records then, in place of 64. Default: no privacy.
+    /// Train with differential privacy of every party's parameters: standard deviation of the noise
+    /// over --privacy-clip, at least 0.01. Batches then have 512 records instead of 64. Default: no
+    /// privacy.
     #[arg(long, value_name = "SIGMA")]
     privacy_noise: Option<f64>,
-    /// The largest length of a record's part of a gradient, with --privacy-noise or --private-trainings. Default 1.
+    /// The largest norm of a record's part of a gradient, with --privacy-noise
+    /// or --private-trainings. Default 1.
     #[arg(long, value_name = "GAMMA")]
     privacy_clip: Option<f64>,
-    /// Train this many further models with differential privacy, each with one of these noises, and audit the exact scores of each: a row
-    /// of the report beside the policies. At most 8. They have 10 epochs of batches of 512 records.
+    /// Train this many further models with differential privacy, each with one of these noises, and
+    /// audit the exact scores of each. Each is a row of the report beside the policies. At most 8.
+    /// They have 10 epochs of batches of 512 records.
     #[arg(long, value_name = "SIGMA,…", value_delimiter = ',')]
     private_trainings: Vec<f64>,
-    /// Also infer, with rows in the report: membership, from released scores under each policy; labels, by a passive party, from what it
-    /// receives in training; properties, here the mean of the first passive feature, from released parameters of softmax regression.
-    /// Trains many models; `cloison membership`, `labels` and `properties` have more options.
+    /// Infer more than features, with rows in the report: membership, from the scores released
+    /// under each policy; labels, by a passive party, from what it receives in training;
+    /// properties, here the mean of the first passive feature, from the released parameters of
+    /// softmax regression. Trains many models; `cloison membership`, `labels` and `properties` have
+    /// more options.
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', hide_possible_values = true)]
     inference: Vec<Kind>,
-    /// A policy to audit, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then rounding (decimals = 1)`; may be
-    /// repeated. `all` is every defense. Default: none, rounding to 2 decimals, class_label. The first one counts as in service: the
-    /// thresholds are demanded of it.
+    /// A policy to audit, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then
+    /// rounding (decimals = 1)`; may be repeated. `all` is every defense. Default: none, rounding
+    /// to 2 decimals, class_label. The first one counts as in service, so the thresholds apply to
+    /// it.
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// Release the passive parameters under a transform, as `complement` or `stiefel (epsilon = 0.1)`. Default: the true ones.
+    /// Release the passive parameters under a transform, as `complement` or `stiefel (epsilon =
+    /// 0.1)`. Default: the true ones.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
     transform: String,
-    /// Show networks to the active party: all of each passive party's, and the top model. Without it a network is a black box.
+    /// Show the active party all of each passive party's network, and the top model. Without it a
+    /// network is a black box.
     #[arg(long)]
     show_network: bool,
-    /// Train on features under a transform: negate, complement, permute, `selective (features = [0, 1])`, random_orthonormal.
+    /// Train on features under a transform: negate, complement, permute, `selective (features = [0,
+    /// 1])`, random_orthonormal.
     #[arg(long, value_name = "TRANSFORM", default_value = "none")]
     train_transform: String,
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help = super::metrics::metrics_help(""))]
@@ -106,29 +116,32 @@ pub struct DemoArgs {
     no_sweep: bool,
     #[command(flatten)]
     thresholds: ThresholdArgs,
-    /// Compute only part I of N, as 2/4, and keep it in OUT/pieces. A piece is the audits behind one policy, those of records without a score,
-    /// the error by number of passive features, or one private training. `slurm` takes I and N from the task of a Slurm job array,
-    /// `kubernetes/N` takes I from the pod of an Indexed Job. --inference is for --merge alone.
+    /// Compute only part I of N, as 2/4, and keep it in OUT/pieces. A piece is the audits of one
+    /// policy, those of records without a score, the error by number of passive features, or one
+    /// private training. `slurm` takes I and N from the task of a Slurm job array, `kubernetes/N`
+    /// takes I from the pod of an Indexed Job. --inference goes only with --merge.
     #[arg(long, value_name = "I/N", conflicts_with = "inference")]
     shard: Option<ShardChoice>,
-    /// Make the report of the pieces in OUT/pieces or --store, and compute those that are missing.
+    /// Make the report from the pieces in OUT/pieces or --store, and compute those that are
+    /// missing.
     #[arg(long, conflicts_with = "shard")]
     merge: bool,
-    /// With --shard or --merge: where finished pieces are looked for, and put beside OUT: s3://BUCKET/PREFIX or file:///FOLDER. See
-    /// `cloison reproduce --help`.
+    /// With --shard or --merge: a store to read finished pieces from and to write them to, besides
+    /// OUT: s3://BUCKET/PREFIX or file:///FOLDER. See `cloison reproduce --help`.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Epochs and records of a batch with privacy: the noise of an update is that of the sum, so that large batches have less of it.
+/// The default epochs and batch size with privacy. The noise is added to the sum of a batch, so
+/// that its share is smaller in a large batch.
 const PRIVATE: (u32, u32) = (10, 512);
 
-/// The public schema, as what adversaries know.
+/// The value of `--features` for adversaries that know the public schema.
 const SCHEMA: &str = "schema";
 
-/// Each is a deployment, a training and an audit of its own.
+/// The most private trainings, as each is a deployment, a training and an audit of its own.
 const MOST_PRIVATE: usize = 8;
 
 impl Default for DemoArgs {
@@ -160,7 +173,8 @@ impl Default for DemoArgs {
 }
 
 impl DemoArgs {
-    /// A demonstration on this data, with so many records attacked and known whole.
+    /// Creates the arguments of a demonstration on this data, with so many records attacked and so
+    /// many known with all features.
     pub(super) fn of(data: DataArgs, records: usize, known_records: usize, epochs: u32) -> Self {
         Self { data, records, known_records, epochs: Some(epochs), ..Self::default() }
     }
@@ -168,7 +182,8 @@ impl DemoArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let plan = self.plan()?;
         let sharing = self.sharing(&plan)?;
-        let inferences = Inferences::prepare(&plan, &self.inference).map_err(|e| CliError::Input(format!("{e:#}")))?;
+        let inferences = Inferences::prepare(&plan, &self.inference)
+            .map_err(|e| CliError::Input(format!("{e:#}")))?;
         let mut report = match sharing {
             None => run(&plan).await.map_err(|e| CliError::Failed(format!("{e:#}")))?,
             Some(sharing) => match shared(plan, sharing).await? {
@@ -177,11 +192,12 @@ impl DemoArgs {
             },
         };
         if !self.inference.is_empty() {
-            // Minutes of arithmetic have no place on the runtime's threads.
+            // Minutes of computation must not block the runtime's threads.
             let infer = move || {
-                let measured = with_bar(inferences.trainings(), "models trained for inferences", |done| {
-                    inferences.measure(&mut report, done)
-                });
+                let measured =
+                    with_bar(inferences.trainings(), "models trained for inferences", |done| {
+                        inferences.measure(&mut report, done)
+                    });
                 measured.map(|()| report)
             };
             report = tokio::task::spawn_blocking(infer).await.map_err(CliError::failed)??;
@@ -189,68 +205,89 @@ impl DemoArgs {
         self.output.deliver(&report)
     }
 
-    /// Which pieces are computed here, if it is done in pieces.
+    /// Returns the pieces to compute in this process, or `None` if the demonstration is not
+    /// divided.
     fn sharing(&self, plan: &DemoPlan) -> Result<Option<Sharing>, CliError> {
         if self.shard.is_none() && !self.merge {
             return match self.store {
-                Some(_) => Err(CliError::Input("--store is for --shard and --merge: name one".into())),
+                Some(_) => {
+                    Err(CliError::Input("--store is for --shard and --merge: name one".into()))
+                }
                 None => Ok(None),
             };
         }
         let option = if self.merge { "--merge" } else { "--shard" };
-        check_shared(plan).map_err(|why| CliError::Input(format!("{option} does not go with this. {why}")))?;
+        check_shared(plan)
+            .map_err(|why| CliError::Input(format!("{option} does not go with this. {why}")))?;
         let shard = self.shard.map(|choice| choice.resolve(|name| std::env::var(name).ok()));
         let shard = shard.transpose().map_err(CliError::input)?;
-        let store = self.store.as_deref().map(str::parse::<StoreUrl>).transpose().map_err(CliError::input)?;
+        let store = self
+            .store
+            .as_deref()
+            .map(str::parse::<StoreUrl>)
+            .transpose()
+            .map_err(CliError::input)?;
         Ok(Some(Sharing { out: self.output.folder().to_owned(), store, shard }))
     }
 
-    /// What the options ask for.
+    /// Builds the plan from the options.
     ///
     /// # Errors
     /// [`CliError::Input`] if they do not fit together or do not fit the data.
     pub fn plan(&self) -> Result<DemoPlan, CliError> {
-        if self.privacy_clip.is_some() && self.privacy_noise.is_none() && self.private_trainings.is_empty() {
+        if self.privacy_clip.is_some()
+            && self.privacy_noise.is_none()
+            && self.private_trainings.is_empty()
+        {
             return Err(CliError::Input(
                 "--privacy-clip is for --privacy-noise or --private-trainings: name one".into(),
             ));
         }
         let private = |noise, option: &str| -> Result<(PrivacyConfig, TrainingConfig), CliError> {
             let failed = |e: &dyn std::fmt::Display| CliError::Input(format!("{option}: {e}"));
-            let privacy = PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise).map_err(|e| failed(&e))?;
-            // Epochs that were asked for are those of the report's own model.
+            let privacy = PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise)
+                .map_err(|e| failed(&e))?;
+            // `--epochs` sets the epochs of the report's own model.
             let epochs = self.epochs.filter(|_| self.privacy_noise.is_some()).unwrap_or(PRIVATE.0);
             let training = self.training((epochs, PRIVATE.1))?;
             privacy.check(&training).map_err(|e| failed(&e))?;
             Ok((privacy, training))
         };
         let (privacy, training) = match self.privacy_noise {
-            Some(noise) => private(noise, "--privacy-noise").map(|(privacy, training)| (Some(privacy), training))?,
+            Some(noise) => private(noise, "--privacy-noise")
+                .map(|(privacy, training)| (Some(privacy), training))?,
             None => (None, self.training((self.epochs.unwrap_or(DEFAULT_EPOCHS), 64))?),
         };
         if self.private_trainings.len() > MOST_PRIVATE {
-            return Err(CliError::Input(format!("--private-trainings takes at most {MOST_PRIVATE} noises")));
+            return Err(CliError::Input(format!(
+                "--private-trainings takes at most {MOST_PRIVATE} noises"
+            )));
         }
-        let further = self.private_trainings.iter().map(|&noise| private(noise, "--private-trainings"));
+        let further =
+            self.private_trainings.iter().map(|&noise| private(noise, "--private-trainings"));
         let private_trainings = further.collect::<Result<Vec<_>, _>>()?;
         if self.show_network && self.model.linear() {
             return Err(CliError::Input(
-                "--show-network is for --hidden and --residual: other parameters are shown anyway".into(),
+                "--show-network is for --hidden and --residual: other parameters are shown anyway"
+                    .into(),
             ));
         }
         let sums = training.values().model.combiner() == Combiner::Sum;
         let data = self.data.spec()?;
-        // What is wrong with the input is known before anything is started.
+        // Invalid input must be reported before anything is started.
         let dataset = vfl_shared::data::load(&data).map_err(CliError::input)?;
         let split = self.data.split(&dataset)?;
         let (transform, training_transform) = self.transforms(&split)?;
         if self.records.min(dataset.split().test.len()) < 100 {
-            return Err(CliError::Input("an audit takes at least 100 test records; raise --records".into()));
+            return Err(CliError::Input(
+                "an audit takes at least 100 test records; raise --records".into(),
+            ));
         }
         let mut policies = policies(&self.policies, dataset.class_names().len())?;
         if !self.model.linear() {
-            let weights =
-                |policy: &Policy| policy.defenses.iter().any(|d| matches!(d, DefenseConfig::LogitNoise { .. }));
+            let weights = |policy: &Policy| {
+                policy.defenses.iter().any(|d| matches!(d, DefenseConfig::LogitNoise { .. }))
+            };
             if self.policies.iter().any(|text| text == "all") {
                 policies.retain(|policy| !weights(policy));
             }
@@ -261,7 +298,7 @@ impl DemoArgs {
             }
         }
         let thresholds = self.thresholds.checked()?;
-        // An embedding gives no class that an attack could get right.
+        // An embedding has no classes, so there is no attack accuracy.
         let default = if sums { &DEFAULT_METRICS[..] } else { &[&Correlation as &dyn Metric][..] };
         let metrics = self.metrics.as_deref().map(metrics_of).transpose()?;
         drop(dataset);
@@ -288,7 +325,7 @@ impl DemoArgs {
         })
     }
 
-    /// How a model is trained, in so many epochs of batches of so many records.
+    /// Returns the training settings for so many epochs with batches of so many records.
     fn training(&self, (epochs, batch_size): (u32, u32)) -> Result<TrainingConfig, CliError> {
         TrainingConfig::try_from(TrainingValues {
             epochs,
@@ -304,7 +341,7 @@ impl DemoArgs {
         .map_err(CliError::input)
     }
 
-    /// The model asked for.
+    /// Returns the model that the options describe.
     fn model(&self) -> Result<ModelConfig, CliError> {
         if !self.model.linear() && (self.transform != "none" || self.train_transform != "none") {
             return Err(CliError::Input(
@@ -315,34 +352,46 @@ impl DemoArgs {
         self.model.model(self.data.spec()?.name.image())
     }
 
-    /// Both transforms, checked against the features of each passive party.
-    fn transforms(&self, split: &VerticalSplit) -> Result<(TransformConfig, TransformConfig), CliError> {
+    /// Parses both transforms and checks them against the features of each passive party.
+    fn transforms(
+        &self,
+        split: &VerticalSplit,
+    ) -> Result<(TransformConfig, TransformConfig), CliError> {
         let read = |option: &str, text: &str| {
             text.parse::<TransformConfig>().map_err(|e| CliError::Input(format!("{option}: {e}")))
         };
         let released = read("--transform", &self.transform)?;
         let trained = read("--train-transform", &self.train_transform)?;
-        let policy =
-            ReleasePolicy { to_active_party: Grant::Transformed(released.clone()), ..ReleasePolicy::default() };
+        let policy = ReleasePolicy {
+            to_active_party: Grant::Transformed(released.clone()),
+            ..ReleasePolicy::default()
+        };
         for party in split.passive() {
             let d = party.columns.len();
             check_release(&policy, d).map_err(|e| CliError::Input(format!("--transform: {e}")))?;
-            possible(&trained, d).map_err(|e| CliError::Input(format!("--train-transform: {e}")))?;
+            possible(&trained, d)
+                .map_err(|e| CliError::Input(format!("--train-transform: {e}")))?;
         }
         Ok((released, trained))
     }
 }
 
-/// Computes pieces, and gives the report if all are there.
+/// Computes pieces, and returns the report if all exist.
 async fn shared(plan: DemoPlan, sharing: Sharing) -> Result<Option<Report>, CliError> {
     let (runtime, at) = (Handle::current(), sharing.clone());
     if let Some(Shard { part, of }) = sharing.shard {
         say(&format!("part {part} of {of}"));
     }
-    let came = tokio::task::spawn_blocking(move || share(&plan, &at, &runtime)).await.map_err(CliError::failed)?;
+    let came = tokio::task::spawn_blocking(move || share(&plan, &at, &runtime))
+        .await
+        .map_err(CliError::failed)?;
     let Came { computed, kept, fetched, elsewhere, unstored, report } =
         came.map_err(|e| CliError::Failed(format!("{e:#}")))?;
-    let from_store = if sharing.store.is_some() { format!("; from the store: {fetched}") } else { String::new() };
+    let from_store = if sharing.store.is_some() {
+        format!("; from the store: {fetched}")
+    } else {
+        String::new()
+    };
     say(&format!("pieces computed: {computed}; there already: {kept}{from_store}"));
     let out = sharing.out.display();
     let place = sharing.store.as_ref().map_or_else(|| out.to_string(), ToString::to_string);
@@ -364,7 +413,7 @@ async fn shared(plan: DemoPlan, sharing: Sharing) -> Result<Option<Report>, CliE
     Ok(report)
 }
 
-/// The policies named, `all` for every defense; those of the demo if none is.
+/// Parses the policies: `all` stands for every defense, none for those of the demo.
 fn policies(texts: &[String], classes: usize) -> Result<Vec<Policy>, CliError> {
     let mut policies = Vec::new();
     for text in texts {
@@ -373,7 +422,8 @@ fn policies(texts: &[String], classes: usize) -> Result<Vec<Policy>, CliError> {
             continue;
         }
         let policy: Policy = text.parse().map_err(CliError::input)?;
-        Pipeline::check(&policy.defenses).map_err(|e| CliError::Input(format!("policy `{policy}`: {e}")))?;
+        Pipeline::check(&policy.defenses)
+            .map_err(|e| CliError::Input(format!("policy `{policy}`: {e}")))?;
         policies.push(policy);
     }
     if policies.is_empty() {
@@ -401,17 +451,21 @@ mod tests {
         Line::try_parse_from(all).unwrap().demo.plan()
     }
 
-    /// What cannot be inferred is said before anything is started.
+    /// An inference that is not possible is reported before anything is started.
     #[test]
     fn inferences_are_checked_beforehand() {
-        let prepare =
-            |words: &[&str]| Inferences::prepare(&plan(words).unwrap(), &[Kind::Properties, Kind::Properties]);
+        let prepare = |words: &[&str]| {
+            Inferences::prepare(&plan(words).unwrap(), &[Kind::Properties, Kind::Properties])
+        };
         assert_eq!(prepare(&[]).unwrap().trainings(), 450);
         let refused = format!("{:#}", prepare(&["--hidden", "8,8"]).err().unwrap());
-        assert!(refused.contains("--inference properties") && refused.contains("softmax regression"), "{refused}");
+        assert!(
+            refused.contains("--inference properties") && refused.contains("softmax regression"),
+            "{refused}"
+        );
     }
 
-    /// A network is shown where there is one.
+    /// A network can only be shown if there is one.
     #[test]
     fn only_networks_are_asked_to_be_shown() {
         let refused = plan(&["--show-network"]).unwrap_err().to_string();

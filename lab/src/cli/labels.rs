@@ -1,4 +1,4 @@
-//! `cloison labels`.
+//! The command `cloison labels`.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::data::DataArgs;
 use super::trainings::{deliver, with_bar};
 use crate::labels::{Experiment, LabelsPlan};
 
-/// A model to measure.
+/// A kind of model to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Measured {
     /// Softmax regression, summed.
@@ -22,7 +22,7 @@ enum Measured {
     Concat,
 }
 
-/// `cloison labels`
+/// The arguments of `cloison labels`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -48,7 +48,8 @@ The control is the same classifier on the party's features, from the same known 
 pub struct LabelsArgs {
     #[command(flatten)]
     data: DataArgs,
-    /// The models: softmax (softmax regression), sum (a perceptron at each party, outputs summed), concat (perceptrons under a top model).
+    /// The models: softmax (softmax regression), sum (a perceptron at each party, outputs summed),
+    /// concat (perceptrons under a top model).
     #[arg(
         long = "model",
         value_name = "NAME,…",
@@ -60,16 +61,18 @@ pub struct LabelsArgs {
     /// Widths of the perceptrons' hidden layers.
     #[arg(long, value_name = "WIDTHS", value_delimiter = ',', default_value = "32")]
     hidden: Vec<u32>,
-    /// What hidden layers make of their sums: sigmoid, tanh or relu.
+    /// Activation function of hidden layers: sigmoid, tanh or relu.
     #[arg(long, value_name = "NAME", default_value = "relu")]
     activation: String,
     /// Outputs of each party's perceptron under the top model.
     #[arg(long, value_name = "WIDTH", default_value_t = 16)]
     embedding: u32,
-    /// Hidden layers of the top model, of relu. Default: none with one passive party, 256 with more.
+    /// Hidden layers of the top model, of relu. Default: none with one passive party, 256 with
+    /// more.
     #[arg(long, value_name = "WIDTHS", value_delimiter = ',')]
     top: Vec<u32>,
-    /// Records of a training, drawn from training and test records together; all if there are fewer. At least 200.
+    /// Records of a training, drawn from training and test records together; all if there are
+    /// fewer. At least 200.
     #[arg(long, value_name = "N", default_value_t = 2000)]
     records: usize,
     /// Labels of each class that the passive party knows, 1 to 100.
@@ -90,14 +93,14 @@ pub struct LabelsArgs {
     /// Weight of the squared norm of all weights.
     #[arg(long, value_name = "X", default_value_t = TrainingValues::default().l2)]
     l2: f64,
-    /// Train with differential privacy of every party's parameters: standard deviation of the noise over --privacy-clip, from 0.01.
-    /// Default: no privacy.
+    /// Train with differential privacy of every party's parameters: standard deviation of the noise
+    /// over --privacy-clip, at least 0.01. Default: no privacy.
     #[arg(long, value_name = "SIGMA")]
     privacy_noise: Option<f64>,
-    /// The largest length of a record's part of a gradient, with --privacy-noise. Default 1.
+    /// The largest norm of a record's part of a gradient, with --privacy-noise. Default 1.
     #[arg(long, value_name = "GAMMA", requires = "privacy_noise")]
     privacy_clip: Option<f64>,
-    /// Where labels.json goes.
+    /// Directory for labels.json.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
     /// Print JSON instead of a table.
@@ -107,21 +110,26 @@ pub struct LabelsArgs {
 
 impl LabelsArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Minutes of arithmetic have no place on the runtime's threads.
+        // Minutes of computation must not block the runtime's threads.
         tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
     }
 
     fn compute(self) -> Result<(), CliError> {
         let plan = self.plan()?;
-        let experiment = Experiment::prepare(&plan).map_err(|e| CliError::Input(format!("{e:#}")))?;
-        let report = with_bar(experiment.trainings(), "trainings attacked", |done| experiment.run(done))?;
+        let experiment =
+            Experiment::prepare(&plan).map_err(|e| CliError::Input(format!("{e:#}")))?;
+        let report =
+            with_bar(experiment.trainings(), "trainings attacked", |done| experiment.run(done))?;
         deliver(&report, &report.text(), &self.out.join("labels.json"), self.json)
     }
 
-    /// What the options ask for.
+    /// Builds the plan from the options.
     fn plan(&self) -> Result<LabelsPlan, CliError> {
-        let privacy = self.privacy_noise.map(|noise| PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise));
-        let privacy = privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
+        let privacy = self
+            .privacy_noise
+            .map(|noise| PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise));
+        let privacy =
+            privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
         let data = self.data.spec()?;
         let mut named: Vec<Measured> = Vec::new();
         for model in &self.models {
@@ -134,12 +142,15 @@ impl LabelsArgs {
             first_column: self.data.first_column,
             passive_features: self.data.passive_features,
             passive_parties: self.data.passive_parties.into(),
-            models: named.into_iter().map(|model| self.model(model)).collect::<Result<Vec<_>, _>>()?,
+            models: named
+                .into_iter()
+                .map(|model| self.model(model))
+                .collect::<Result<Vec<_>, _>>()?,
             training: TrainingValues {
                 batch_size: self.batch_size,
                 learning_rate: self.learning_rate,
                 l2: self.l2,
-                // Of no use here: all epochs are run.
+                // No validation: all epochs are run.
                 validation_share: 0.0,
                 ..TrainingValues::default()
             },
@@ -159,9 +170,12 @@ impl LabelsArgs {
         let made = match model {
             Measured::Softmax => return Ok(ModelConfig::default()),
             Measured::Sum => ModelConfig::new(Combiner::Sum, "mlp", None, settings),
-            Measured::Concat => ModelConfig::new(Combiner::Concat, "mlp", Some(self.embedding), settings),
+            Measured::Concat => {
+                ModelConfig::new(Combiner::Concat, "mlp", Some(self.embedding), settings)
+            }
         };
-        let made = made.map_err(|e| CliError::Input(format!("--hidden, --activation or --embedding: {e}")))?;
+        let made = made
+            .map_err(|e| CliError::Input(format!("--hidden, --activation or --embedding: {e}")))?;
         if model != Measured::Concat || self.top.is_empty() {
             return Ok(made);
         }
@@ -196,10 +210,13 @@ mod tests {
         let combiners: Vec<Combiner> = default.models.iter().map(ModelConfig::combiner).collect();
         assert_eq!(combiners, [Combiner::Sum, Combiner::Sum, Combiner::Concat]);
         assert_eq!((default.known, default.trainings, default.epochs), (5, 10, vec![1, 5, 20]));
-        let one = plan(&["--model", "concat,concat", "--top", "8", "--embedding", "4", "--known", "1"]).unwrap();
+        let one =
+            plan(&["--model", "concat,concat", "--top", "8", "--embedding", "4", "--known", "1"])
+                .unwrap();
         assert_eq!((one.models.len(), one.models[0].width(), one.known), (1, Some(4), 1));
         assert!(one.models[0].top().is_some());
-        let private = plan(&["--privacy-noise", "4", "--privacy-clip", "0.5"]).unwrap().privacy.unwrap();
+        let private =
+            plan(&["--privacy-noise", "4", "--privacy-clip", "0.5"]).unwrap().privacy.unwrap();
         assert_eq!((private.values().noise, private.values().clip), (4.0, 0.5));
     }
 

@@ -1,4 +1,4 @@
-//! `cloison membership`.
+//! The command `cloison membership`.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::model::ModelArgs;
 use super::trainings::{deliver, with_bar};
 use crate::membership::{Experiment, MembershipPlan, default_policies};
 
-/// `cloison membership`
+/// The arguments of `cloison membership`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,14 +36,16 @@ pub struct MembershipArgs {
     data: DataArgs,
     #[command(flatten)]
     model: ModelArgs,
-    /// Records, drawn from training and test records together; all if there are fewer. At least 200; 2000 for the TPR at 0.1 %.
+    /// Records, drawn from training and test records together; all if there are fewer. At least
+    /// 200; 2000 for the TPR at 0.1 %.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     records: usize,
     /// Models, an even number from 8 to 1024. From 66 on each record has variances of its own.
     #[arg(long, value_name = "N", default_value_t = 64)]
     models: usize,
-    /// A policy to attack, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then rounding (decimals = 1)`; may be
-    /// repeated. Default: none, rounding to 1 decimal, class_label, gaussian_noise of 0.1, top_k of 1. `none` is always among them.
+    /// A policy to attack, as `rounding (decimals = 2)` or `temperature (temperature = 2.0) then
+    /// rounding (decimals = 1)`; may be repeated. Default: none, rounding to 1 decimal,
+    /// class_label, gaussian_noise of 0.1, top_k of 1. `none` is always among them.
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
     /// Epochs of training, with --early-stopping at most.
@@ -58,17 +60,19 @@ pub struct MembershipArgs {
     /// Weight of the squared norm of all weights.
     #[arg(long, value_name = "X", default_value_t = TrainingValues::default().l2)]
     l2: f64,
-    /// Set a tenth of each model's records aside and take the epoch that is best on them. Default: train on all, take the last epoch.
+    /// Set a tenth of each model's records aside and take the epoch that is best on them. Default:
+    /// train on all, take the last epoch.
     #[arg(long)]
     early_stopping: bool,
-    /// Train with differential privacy of every party's parameters: standard deviation of the noise over --privacy-clip, from 0.01.
-    /// Few epochs and large batches suit it. Default: no privacy.
+    /// Train with differential privacy of every party's parameters: standard deviation of the noise
+    /// over --privacy-clip, at least 0.01. Few epochs and large batches suit it. Default: no
+    /// privacy.
     #[arg(long, value_name = "SIGMA")]
     privacy_noise: Option<f64>,
-    /// The largest length of a record's part of a gradient, with --privacy-noise. Default 1.
+    /// The largest norm of a record's part of a gradient, with --privacy-noise. Default 1.
     #[arg(long, value_name = "GAMMA", requires = "privacy_noise")]
     privacy_clip: Option<f64>,
-    /// Where membership.json goes.
+    /// Directory for membership.json.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
     /// Print JSON instead of a table.
@@ -78,21 +82,26 @@ pub struct MembershipArgs {
 
 impl MembershipArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Minutes of arithmetic have no place on the runtime's threads.
+        // Minutes of computation must not block the runtime's threads.
         tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
     }
 
     fn compute(self) -> Result<(), CliError> {
         let plan = self.plan()?;
-        let experiment = Experiment::prepare(&plan).map_err(|e| CliError::Input(format!("{e:#}")))?;
-        let report = with_bar(plan.models, "models trained and attacked", |done| experiment.run(done))?;
+        let experiment =
+            Experiment::prepare(&plan).map_err(|e| CliError::Input(format!("{e:#}")))?;
+        let report =
+            with_bar(plan.models, "models trained and attacked", |done| experiment.run(done))?;
         deliver(&report, &report.text(), &self.out.join("membership.json"), self.json)
     }
 
-    /// What the options ask for.
+    /// Builds the plan from the options.
     fn plan(&self) -> Result<MembershipPlan, CliError> {
-        let privacy = self.privacy_noise.map(|noise| PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise));
-        let privacy = privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
+        let privacy = self
+            .privacy_noise
+            .map(|noise| PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise));
+        let privacy =
+            privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
         let data = self.data.spec()?;
         let defaults = TrainingValues::default();
         let training = TrainingConfig::try_from(TrainingValues {
@@ -106,7 +115,8 @@ impl MembershipArgs {
             ..defaults
         })
         .map_err(CliError::input)?;
-        let named: Result<Vec<Policy>, _> = self.policies.iter().map(|text| text.parse::<Policy>()).collect();
+        let named: Result<Vec<Policy>, _> =
+            self.policies.iter().map(|text| text.parse::<Policy>()).collect();
         let named = named.map_err(|e| CliError::Input(format!("--policy: {e}")))?;
         Ok(MembershipPlan {
             data,
@@ -146,11 +156,19 @@ mod tests {
         let default = plan(&[]).unwrap();
         assert_eq!((default.records, default.models, default.policies.len()), (1000, 64, 5));
         let values = default.training.values();
-        assert_eq!((values.epochs, values.validation_share), (TrainingValues::default().epochs, 0.0));
-        let stopped = plan(&["--early-stopping", "--policy", "class_label", "--hidden", "64"]).unwrap();
-        assert_eq!(stopped.training.values().validation_share, TrainingValues::default().validation_share);
+        assert_eq!(
+            (values.epochs, values.validation_share),
+            (TrainingValues::default().epochs, 0.0)
+        );
+        let stopped =
+            plan(&["--early-stopping", "--policy", "class_label", "--hidden", "64"]).unwrap();
+        assert_eq!(
+            stopped.training.values().validation_share,
+            TrainingValues::default().validation_share
+        );
         assert_eq!((stopped.policies.len(), stopped.training.values().model.kind()), (1, "mlp"));
-        let private = plan(&["--privacy-noise", "4", "--privacy-clip", "0.5"]).unwrap().privacy.unwrap();
+        let private =
+            plan(&["--privacy-noise", "4", "--privacy-clip", "0.5"]).unwrap().privacy.unwrap();
         assert_eq!((private.values().noise, private.values().clip), (4.0, 0.5));
     }
 

@@ -2,7 +2,7 @@
 
 use vfl_shared::metrics::METRICS;
 
-/// The help of `--metrics`, which names all there are.
+/// Returns the help of `--metrics`, which names all metrics.
 pub(super) fn metrics_help(more: &str) -> String {
     let names: Vec<&str> = METRICS.iter().map(|metric| metric.name()).collect();
     format!(

@@ -50,8 +50,8 @@ pub use crate::configured::AuditConfig;
 use crate::progress::say;
 use crate::{certs, load};
 
-/// Cloison: serve predictions of a vertically federated model, and learn how much of the data provider's customers they give
-/// away. Without a command: demo.
+/// Cloison: serve predictions of a vertically federated model, and learn how much of the data
+/// provider's customers they give away. Without a command: demo.
 #[derive(Debug, Parser)]
 #[command(
     name = "cloison",
@@ -84,25 +84,31 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Train, serve, attack and defend a model with all parties in this process, over sockets; write a report.
+    /// Train, serve, attack and defend a model with all parties in this process, over sockets;
+    /// write a report.
     Demo(Box<DemoArgs>),
     /// Audit a running deployment as its auditor; write a report.
     Audit(AuditArgs),
-    /// Serve the auditor's pages: the service, its audits, an audit to start and watch.
+    /// Serve the auditor's pages: the service, its audits, and a form to start and watch one.
     Dashboard(DashboardArgs),
-    /// Search the defense that meets thresholds at the least cost.
+    /// Search for the defense that meets thresholds at the least cost.
     Recommend(Box<RecommendArgs>),
     /// Compute a figure of the papers on real data; write its numbers and a page with the plot.
     Reproduce(Box<ReproduceArgs>),
-    /// Measure what an honest training tells the active party of the passive features, by number of epochs.
+    /// Measure how much an honest training tells the active party about the passive features, by
+    /// number of epochs.
     Transcript(Box<TranscriptArgs>),
-    /// Measure whether released scores tell who was in the training set, with and without each defense.
+    /// Measure whether released scores show who was in the training set, with and without each
+    /// defense.
     Membership(Box<MembershipArgs>),
-    /// Say whether a data set suits a study of attacks: accuracy, importance of each feature, how features go together.
+    /// Check whether a data set suits a study of attacks: accuracy, importance of each feature,
+    /// dependence between features.
     Screen(ScreenArgs),
-    /// Measure what a training tells a passive party of the active party's labels, by number of epochs.
+    /// Measure how much a training tells a passive party about the active party's labels, by number
+    /// of epochs.
     Labels(Box<LabelsArgs>),
-    /// Measure what released parameters tell the active party of the training records as a whole, under each transform.
+    /// Measure how much released parameters tell the active party about the training records as a
+    /// whole, under each transform.
     Properties(Box<PropertiesArgs>),
     /// Train and serve one model with more and more parties; accuracy, times and bytes.
     Scale(Box<ScaleArgs>),
@@ -118,12 +124,12 @@ enum Command {
     Completions(CompletionsArgs),
     /// Print the page of the manual, or write one for each command.
     Man(ManArgs),
-    /// One process of a measurement.
+    /// Run one process of a load measurement.
     #[command(hide = true)]
     LoadWorker(load::WorkerArgs),
 }
 
-/// `cloison certs`
+/// The arguments of `cloison certs`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -135,13 +141,13 @@ spiffe://TRUST-DOMAIN/ROLE/NAME; host names do not matter. The DNS name NAME.TRU
 clients that are not ours. Run again with other parties to add them. Give each party ca.pem and its own two files, \
 and keep ca.key to yourself. Roles: coordinator, active-party, passive-party, auditor.")]
 pub struct CertsArgs {
-    /// Where the files go.
+    /// Directory for the files.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// The deployment's name in all identities: a-z, 0-9, '-', '_', '.'.
     #[arg(long, value_name = "NAME", default_value = "cloison.local")]
     trust_domain: String,
-    /// How long the certificates last.
+    /// Days until the certificates expire.
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
     /// A party, ROLE/NAME; once per party.
@@ -149,7 +155,7 @@ pub struct CertsArgs {
     parties: Vec<String>,
 }
 
-/// `cloison partition`
+/// The arguments of `cloison partition`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -160,13 +166,13 @@ normalised to [0, 1]; every file has its rows in an order of its own.")]
 pub struct PartitionArgs {
     #[command(flatten)]
     data: DataArgs,
-    /// Where the files go.
+    /// Directory for the files.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
 impl Cli {
-    /// Carries the command out.
+    /// Runs the command.
     ///
     /// # Errors
     /// [`CliError`] with the exit code.
@@ -194,7 +200,8 @@ impl Cli {
                 Ok(())
             }
             Some(Command::Partition(args)) => {
-                let dataset = vfl_shared::data::load(&args.data.spec()?).map_err(CliError::input)?;
+                let dataset =
+                    vfl_shared::data::load(&args.data.spec()?).map_err(CliError::input)?;
                 let split = args.data.split(&dataset)?;
                 let files = partition::partition(&dataset, &split, &args.out, args.data.seed);
                 let files = files.map_err(CliError::failed)?;

@@ -5,42 +5,46 @@ use vfl_shared::cli::CliError;
 use vfl_shared::data::ImageShape;
 use vfl_shared::model::{Combiner, ModelConfig, Settings};
 
-/// Which model the parties train. Default: softmax regression.
+/// The options for the model that the parties train. Default: softmax regression.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ModelArgs {
-    /// Train a perceptron with hidden layers of these widths at each party, as `8,8`, instead of softmax regression.
+    /// Train a perceptron with hidden layers of these widths at each party, as `8,8`, instead of
+    /// softmax regression.
     #[arg(long, value_name = "WIDTHS", value_delimiter = ',')]
     pub(super) hidden: Vec<u32>,
-    /// What its hidden layers make of their sums: sigmoid, tanh or relu. Default: sigmoid.
+    /// Activation function of its hidden layers: sigmoid, tanh or relu. Default: sigmoid.
     #[arg(long, value_name = "NAME", requires = "hidden")]
     activation: Option<String>,
-    /// Train a residual network at each party. For images alone.
+    /// Train a residual network at each party. Only for images.
     #[arg(long, conflicts_with = "hidden")]
     pub(super) residual: bool,
-    /// Give each party's network so many outputs, of which a top model at the coordinator makes the scores (combiner `concat`), instead
-    /// of one per class that are added.
+    /// Give each party's network this many outputs, from which a top model at the coordinator
+    /// computes the scores (combiner `concat`), instead of one output per class that is added.
     #[arg(long, value_name = "WIDTH")]
     embedding: Option<u32>,
-    /// Hidden layers of the top model, of relu. Default: none with one passive party, 256 with more.
+    /// Hidden layers of the top model, of relu. Default: none with one passive party, 256 with
+    /// more.
     #[arg(long, value_name = "WIDTHS", value_delimiter = ',', requires = "embedding")]
     top: Vec<u32>,
 }
 
 impl ModelArgs {
-    /// Whether the parameters are of a linear model.
+    /// Returns true if the model is linear.
     pub(super) fn linear(&self) -> bool {
         self.hidden.is_empty() && !self.residual
     }
 
-    /// The model, for records of this shape.
+    /// Returns the model for records of this shape.
     ///
     /// # Errors
-    /// [`CliError::Input`] for options that do not go together.
+    /// [`CliError::Input`] for options that cannot be combined.
     pub(super) fn model(&self, image: Option<ImageShape>) -> Result<ModelConfig, CliError> {
         if self.linear() {
             return match self.embedding {
                 None => Ok(ModelConfig::default()),
-                Some(_) => Err(CliError::Input("--embedding: it is of networks; add --hidden or --residual".into())),
+                Some(_) => Err(CliError::Input(
+                    "--embedding: it is of networks; add --hidden or --residual".into(),
+                )),
             };
         }
         let mut settings = Settings::new();
@@ -58,11 +62,14 @@ impl ModelArgs {
                 "residual"
             }
             (true, None) => {
-                return Err(CliError::Input("--residual: it is for images, and this data set has none".into()));
+                return Err(CliError::Input(
+                    "--residual: it is for images, and this data set has none".into(),
+                ));
             }
         };
         let combiner = if self.embedding.is_some() { Combiner::Concat } else { Combiner::Sum };
-        let model = ModelConfig::new(combiner, kind, self.embedding, settings).map_err(CliError::input)?;
+        let model =
+            ModelConfig::new(combiner, kind, self.embedding, settings).map_err(CliError::input)?;
         if self.top.is_empty() {
             return Ok(model);
         }

@@ -1,4 +1,5 @@
-//! `split-parameters`: from one file of a whole model to one file per party.
+//! The command `cloison split-parameters`: splits one file of a whole model into one file per
+//! party.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::progress::say;
 /// The name of the active party's file.
 const ACTIVE: &str = "active";
 
-/// `cloison split-parameters`
+/// The arguments of `cloison split-parameters`
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("units").required(true).args(["raw", "normalised"])))]
 #[command(after_help = "\
@@ -57,12 +58,12 @@ pub struct SplitParametersArgs {
     /// The parameters are of features normalised to [0, 1] by the ranges of the schemas.
     #[arg(long)]
     normalised: bool,
-    /// Where the files go.
+    /// Directory for the files.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
-/// `NAME=SCHEMA`
+/// A passive party and its schema file, written `NAME=SCHEMA`.
 #[derive(Debug, Clone)]
 struct PassiveSchema {
     name: PartyName,
@@ -73,42 +74,54 @@ impl FromStr for PassiveSchema {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, schema) = key_value(text).map_err(|_| "write NAME=SCHEMA, the party's name and its schema file")?;
+        let (name, schema) = key_value(text)
+            .map_err(|_| "write NAME=SCHEMA, the party's name and its schema file")?;
         let name = PartyName::new(name).map_err(|e| e.to_string())?;
         Ok(Self { name, schema: schema.into() })
     }
 }
 
-/// One party's features, and what its file is called.
+/// The features of one party, and the name of its file.
 struct Part {
     name: String,
     schema: FeatureSchema,
 }
 
 fn read_schema(path: &Path) -> Result<FeatureSchema, CliError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| CliError::Input(format!("cannot read the schema file {}: {e}", path.display())))?;
-    FeatureSchema::from_toml(&text).map_err(|e| CliError::Input(format!("schema file {}: {e}", path.display())))
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        CliError::Input(format!("cannot read the schema file {}: {e}", path.display()))
+    })?;
+    FeatureSchema::from_toml(&text)
+        .map_err(|e| CliError::Input(format!("schema file {}: {e}", path.display())))
 }
 
-/// The whole model in parts, the active party's first.
-fn split(whole: &ParameterFile, parts: &[Part], raw: bool) -> Result<Vec<ParameterFile>, ParameterFileError> {
+/// Splits the whole model into one part per party, the active party's first.
+fn split(
+    whole: &ParameterFile,
+    parts: &[Part],
+    raw: bool,
+) -> Result<Vec<ParameterFile>, ParameterFileError> {
     let features: Vec<_> = parts.iter().flat_map(|part| part.schema.features()).collect();
     let names: Vec<String> = features.iter().map(|feature| feature.name.clone()).collect();
     let mut whole = whole.with_features(&names)?;
     if raw {
-        let ranges: Vec<(f64, f64)> = features.iter().map(|feature| (feature.min, feature.max)).collect();
+        let ranges: Vec<(f64, f64)> =
+            features.iter().map(|feature| (feature.min, feature.max)).collect();
         whole.check_samples(&ranges, "it lies outside the ranges that the schemas declare")?;
         whole = whole.rescaled(&ranges)?;
     } else {
         let units = vec![(0.0, 1.0); features.len()];
-        whole.check_samples(&units, "it is not of normalised features: is the model one of raw ones (`--raw`)?")?;
+        whole.check_samples(
+            &units,
+            "it is not of normalised features: is the model one of raw ones (`--raw`)?",
+        )?;
     }
     let bias: DVector<f64> = whole.bias().cloned().ok_or(ParameterFileError::NoBias)?;
     let mut bias = Some(bias);
     let of = |part: &Part| {
-        let names: Vec<String> = part.schema.features().iter().map(|feature| feature.name.clone()).collect();
-        // The first part is the active party's, and takes the bias.
+        let names: Vec<String> =
+            part.schema.features().iter().map(|feature| feature.name.clone()).collect();
+        // The first part is the active party's and gets the bias.
         Ok(whole.part(&names)?.with_bias(bias.take()))
     };
     parts.iter().map(of).collect()
@@ -116,17 +129,22 @@ fn split(whole: &ParameterFile, parts: &[Part], raw: bool) -> Result<Vec<Paramet
 
 impl SplitParametersArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let refused =
-            |e: ParameterFileError| CliError::Input(format!("parameter file {}: {e}", self.parameters.display()));
+        let refused = |e: ParameterFileError| {
+            CliError::Input(format!("parameter file {}: {e}", self.parameters.display()))
+        };
         let mut parts = vec![Part { name: ACTIVE.into(), schema: read_schema(&self.active)? }];
         for PassiveSchema { name, schema } in &self.passive {
             if parts.iter().any(|part| part.name == name.as_str()) {
-                return Err(CliError::Input(format!("--passive {name}: the name is taken by another party's file")));
+                return Err(CliError::Input(format!(
+                    "--passive {name}: the name is taken by another party's file"
+                )));
             }
             parts.push(Part { name: name.as_str().to_owned(), schema: read_schema(schema)? });
         }
         let mut holders: HashMap<&str, &str> = HashMap::new();
-        for (part, feature) in parts.iter().flat_map(|part| part.schema.features().iter().map(move |f| (part, f))) {
+        for (part, feature) in
+            parts.iter().flat_map(|part| part.schema.features().iter().map(move |f| (part, f)))
+        {
             if let Some(other) = holders.insert(&feature.name, &part.name) {
                 return Err(CliError::Input(format!(
                     "feature `{}` is in the schemas of {other} and {}: a weight is of one party's feature; rename one",
@@ -135,8 +153,10 @@ impl SplitParametersArgs {
             }
         }
         let Some(label) = parts[0].schema.label() else {
-            let message =
-                format!("schema file {}: it declares no label; it must be the active party's", self.active.display());
+            let message = format!(
+                "schema file {}: it declares no label; it must be the active party's",
+                self.active.display()
+            );
             return Err(CliError::Input(message));
         };
         let whole = ParameterFile::read(&self.parameters).map_err(refused)?;
@@ -157,7 +177,9 @@ impl SplitParametersArgs {
 #[cfg(test)]
 mod tests {
     use vfl_shared::data::FeatureStore as _;
-    use vfl_shared::data::{DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, load, partition};
+    use vfl_shared::data::{
+        DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, load, partition,
+    };
     use vfl_shared::types::LogitShare;
 
     use super::*;
@@ -166,24 +188,31 @@ mod tests {
         Part { name: name.into(), schema: schema.clone() }
     }
 
-    /// The sum of the parts is the whole, for every record.
+    /// The parts add up to the whole model, for every record.
     #[test]
     fn the_parts_add_up_to_the_whole() {
         let dataset = load(&DatasetSpec::new(DatasetName::Synthetic, None, 3)).unwrap();
         let total = dataset.features().len();
         let columns = |from, to| (from..to).collect();
-        let passive = |name: &str, columns| PassiveColumns { name: PartyName::new(name).unwrap(), columns };
-        let split_columns =
-            VerticalSplit::new(total, vec![passive("b", columns(1, 3)), passive("a", columns(4, 6))]).unwrap();
+        let passive =
+            |name: &str, columns| PassiveColumns { name: PartyName::new(name).unwrap(), columns };
+        let split_columns = VerticalSplit::new(
+            total,
+            vec![passive("b", columns(1, 3)), passive("a", columns(4, 6))],
+        )
+        .unwrap();
         let tables = partition::divide(&dataset, &split_columns, 1).unwrap();
         let k = dataset.class_names().len();
-        let weights = nalgebra::DMatrix::from_fn(k, total, |i, j| (i as f64 - 1.3) * (j as f64 + 0.7) / 3.0);
+        let weights =
+            nalgebra::DMatrix::from_fn(k, total, |i, j| (i as f64 - 1.3) * (j as f64 + 0.7) / 3.0);
         let bias = DVector::from_fn(k, |i, _| 0.1 * i as f64);
-        // Columns in another order than any schema's.
+        // The columns are in an order that no schema has.
         let order: Vec<usize> = (0..total).rev().collect();
         let names = order.iter().map(|&c| dataset.features()[c].name.clone()).collect();
         let turned = weights.select_columns(&order);
-        let whole = ParameterFile::new(dataset.class_names().to_vec(), names, turned, Some(bias.clone())).unwrap();
+        let whole =
+            ParameterFile::new(dataset.class_names().to_vec(), names, turned, Some(bias.clone()))
+                .unwrap();
         let mut all = vec![(ACTIVE.to_owned(), tables.active.clone())];
         all.extend(tables.passive.iter().map(|(name, table)| (name.to_string(), table.clone())));
         let parts: Vec<Part> = all.iter().map(|(name, table)| part(name, table.schema())).collect();
@@ -192,7 +221,8 @@ mod tests {
         let ids = dataset.ids().slice(0, 50);
         let mut sum = nalgebra::DMatrix::zeros(k, 50);
         for (file, (_, table)) in files.iter().zip(&all) {
-            let share: LogitShare = file.parameters().unwrap().logit_share(&table.fetch(&ids).unwrap()).unwrap();
+            let share: LogitShare =
+                file.parameters().unwrap().logit_share(&table.fetch(&ids).unwrap()).unwrap();
             sum += share.matrix();
         }
         let mut expected = &weights * dataset.x().columns(0, 50);
@@ -200,10 +230,13 @@ mod tests {
         assert!((sum - expected).amax() < 1e-12);
         let one_party_less = split(&whole, &parts[..2], false).unwrap_err().to_string();
         assert!(one_party_less.contains("unknown here"), "{one_party_less}");
-        assert!(matches!(split(&whole.with_bias(None), &parts, false), Err(ParameterFileError::NoBias)));
+        assert!(matches!(
+            split(&whole.with_bias(None), &parts, false),
+            Err(ParameterFileError::NoBias)
+        ));
     }
 
-    /// A few records with their scores show units and coefficients that are mistaken for others.
+    /// A few records with their scores reveal wrong units and swapped coefficients.
     #[test]
     fn samples_are_compared() {
         let sample = r#"{"schema":1,"class_names":["no","yes"],"feature_names":["a","b"],"weights":[[0,0],[WEIGHTS]],"bias":[0,-1.5],
@@ -214,16 +247,27 @@ mod tests {
             );
             Part { name: name.into(), schema: FeatureSchema::from_toml(&text).unwrap() }
         };
-        let parts =
-            [schema("a", 100.0, "[label]\ncolumn = \"y\"\nclasses = [\"no\", \"yes\"]\n"), schema("b", 1.0, "")];
+        let parts = [
+            schema("a", 100.0, "[label]\ncolumn = \"y\"\nclasses = [\"no\", \"yes\"]\n"),
+            schema("b", 1.0, ""),
+        ];
         let good = ParameterFile::parse(sample.replace("WEIGHTS", "0.025,0").as_bytes()).unwrap();
         assert!(split(&good, &parts, true).is_ok());
         let normalised = split(&good, &parts, false).unwrap_err().to_string();
-        assert!(normalised.contains("`samples`, number 1") && normalised.contains("--raw"), "{normalised}");
-        let narrow =
-            [schema("a", 30.0, "[label]\ncolumn = \"y\"\nclasses = [\"no\", \"yes\"]\n"), schema("b", 1.0, "")];
-        assert!(split(&good, &narrow, true).unwrap_err().to_string().contains("outside the ranges"));
-        let doubled = ParameterFile::parse(sample.replace("WEIGHTS", "0.05,0").as_bytes()).unwrap_err().to_string();
+        assert!(
+            normalised.contains("`samples`, number 1") && normalised.contains("--raw"),
+            "{normalised}"
+        );
+        let narrow = [
+            schema("a", 30.0, "[label]\ncolumn = \"y\"\nclasses = [\"no\", \"yes\"]\n"),
+            schema("b", 1.0, ""),
+        ];
+        assert!(
+            split(&good, &narrow, true).unwrap_err().to_string().contains("outside the ranges")
+        );
+        let doubled = ParameterFile::parse(sample.replace("WEIGHTS", "0.05,0").as_bytes())
+            .unwrap_err()
+            .to_string();
         assert!(doubled.contains("not softmax(W x + b)"), "{doubled}");
     }
 }

@@ -1,4 +1,4 @@
-//! `cloison properties`.
+//! The command `cloison properties`.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::data::DataArgs;
 use super::trainings::{deliver, with_bar};
 use crate::properties::{Experiment, Group, PropertiesData, PropertiesPlan, default_transforms};
 
-/// `cloison properties`
+/// The arguments of `cloison properties`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,10 +33,12 @@ pub struct PropertiesArgs {
     /// The passive feature whose mean is inferred, from 0, counted over all passive parties.
     #[arg(long, value_name = "J", default_value_t = 0)]
     feature: usize,
-    /// Over which training records: all, class=C (a class), above=J (active feature J is above its median); C and J count from 0.
+    /// Training records that the mean is taken over: all, class=C (a class), above=J (active
+    /// feature J is above its median); C and J count from 0.
     #[arg(long, value_name = "GROUP", default_value = "all")]
     group: Group,
-    /// Records of each training set, at least 100. Each quarter of the data set is to have twice as many.
+    /// Records of each training set, at least 100. Each quarter of the data set must have at least
+    /// twice as many.
     #[arg(long, value_name = "N", default_value_t = 250)]
     records: usize,
     /// Models of the adversary's own, 50 to 1000.
@@ -45,11 +47,13 @@ pub struct PropertiesArgs {
     /// Models attacked, 30 to 1000.
     #[arg(long, value_name = "N", default_value_t = 150)]
     targets: usize,
-    /// How much training sets differ in the property, 0 to 3: records one standard deviation apart are drawn with chances of up to e^X to 1.
+    /// Spread of the property between training sets, 0 to 3: records one standard deviation apart
+    /// are drawn with odds of up to e^X to 1.
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     tilt: f64,
-    /// What is done to the passive weights before they are shown, as in [release]; may be repeated. Default: none, negate, permute,
-    /// random_orthonormal. Those that need no records can be named.
+    /// A transform of the passive weights before they are shown, as in [release]; may be repeated.
+    /// Default: none, negate, permute, random_orthonormal. Only transforms that need no records can
+    /// be named.
     #[arg(long = "transform", value_name = "TRANSFORM")]
     transforms: Vec<String>,
     /// Epochs of training.
@@ -64,7 +68,7 @@ pub struct PropertiesArgs {
     /// Weight of the squared norm of all weights.
     #[arg(long, value_name = "X", default_value_t = TrainingValues::default().l2)]
     l2: f64,
-    /// Where properties.json goes.
+    /// Directory for properties.json.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
     /// Print JSON instead of a table.
@@ -74,7 +78,7 @@ pub struct PropertiesArgs {
 
 impl PropertiesArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Minutes of arithmetic have no place on the runtime's threads.
+        // Minutes of computation must not block the runtime's threads.
         tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
     }
 
@@ -85,12 +89,13 @@ impl PropertiesArgs {
             passive_features: self.data.passive_features,
             passive_parties: self.data.passive_parties.into(),
         };
-        let experiment = Experiment::prepare(&data, &self.plan()?).map_err(|e| CliError::Input(format!("{e:#}")))?;
+        let experiment = Experiment::prepare(&data, &self.plan()?)
+            .map_err(|e| CliError::Input(format!("{e:#}")))?;
         let report = with_bar(experiment.models(), "models trained", |done| experiment.run(done))?;
         deliver(&report, &report.text(), &self.out.join("properties.json"), self.json)
     }
 
-    /// What the options ask for.
+    /// Builds the plan from the options.
     fn plan(&self) -> Result<PropertiesPlan, CliError> {
         let training = TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,
@@ -102,7 +107,8 @@ impl PropertiesArgs {
             ..TrainingValues::default()
         })
         .map_err(CliError::input)?;
-        let named: Result<Vec<TransformConfig>, _> = self.transforms.iter().map(|text| text.parse()).collect();
+        let named: Result<Vec<TransformConfig>, _> =
+            self.transforms.iter().map(|text| text.parse()).collect();
         let named = named.map_err(|e| CliError::Input(format!("--transform: {e}")))?;
         Ok(PropertiesPlan {
             training,
@@ -139,9 +145,13 @@ mod tests {
     #[test]
     fn options_become_a_plan() {
         let default = plan(&[]).unwrap();
-        assert_eq!((default.group, default.shadows, default.transforms.len()), (Group::All, 300, 4));
+        assert_eq!(
+            (default.group, default.shadows, default.transforms.len()),
+            (Group::All, 300, 4)
+        );
         assert_eq!(default.training.values().validation_share, 0.0);
-        let named = plan(&["--group", "class=2", "--transform", "permute", "--feature", "3"]).unwrap();
+        let named =
+            plan(&["--group", "class=2", "--transform", "permute", "--feature", "3"]).unwrap();
         assert_eq!((named.group, named.feature), (Group::Class(2), 3));
         assert_eq!(named.transforms, [TransformConfig::Permute {}]);
     }

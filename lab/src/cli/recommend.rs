@@ -1,4 +1,4 @@
-//! `cloison recommend`
+//! The command `cloison recommend`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::recommend::{self, Demands, Recommendation};
 use crate::report::Thresholds;
 use crate::set_facts::SetFacts;
 
-/// `cloison recommend`
+/// The arguments of `cloison recommend`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,11 +39,14 @@ parties' owners begin anew (passive-party scorings begin-anew): both halves over
 pub struct RecommendArgs {
     #[command(flatten)]
     thresholds: ThresholdArgs,
-    /// The accuracy that the policy may cost, from 0 to 1, as a share of the records: 0.02 stands for two points.
+    /// The largest loss of accuracy that the policy may cause, from 0 to 1, as a share of the
+    /// records: 0.02 stands for two points.
     #[arg(long, value_name = "L", allow_negative_numbers = true)]
     max_accuracy_loss: Option<f64>,
-    /// The config of an audit of a running deployment. Without it, a demonstration is started on a data set.
-    // `data_dir` may come from the environment of every command, and chooses nothing by itself.
+    /// The config of an audit of a running deployment. Without it, a demonstration is started on a
+    /// data set.
+    // `data_dir` may be set in the environment of every command, so it is not in this list: it
+    // chooses nothing by itself.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dataset", "variant", "records", "known_records", "epochs"])]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -57,7 +60,7 @@ pub struct RecommendArgs {
     /// Epochs of training at most.
     #[arg(long, value_name = "N", default_value_t = demo::DEFAULT_EPOCHS)]
     epochs: u32,
-    /// Where recommendation.json goes.
+    /// Directory for recommendation.json.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
     /// Print JSON instead of text.
@@ -69,7 +72,8 @@ impl RecommendArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let found = match &self.config {
             Some(config) => {
-                let Audited { targets, plan, thresholds, .. } = Audited::read(config, None, self.thresholds.given())?;
+                let Audited { targets, plan, thresholds, .. } =
+                    Audited::read(config, None, self.thresholds.given())?;
                 self.search(&targets, &plan, self.demands(thresholds)?).await?
             }
             None => self.demonstrate(self.demands(self.thresholds.checked()?)?).await?,
@@ -80,7 +84,7 @@ impl RecommendArgs {
         let json = format!("{:#}\n", found.json());
         vfl_shared::files::write_atomic(&path, json.as_bytes(), false).map_err(CliError::failed)?;
         let text = if self.json { json } else { found.text() };
-        // A reader that has seen enough (`| head`) is no failure.
+        // A reader that stops early (`| head`) is not a failure.
         let _ = write!(std::io::stdout(), "{text}");
         say(&format!("written: {}", path.display()));
         match found.recommended() {
@@ -89,7 +93,7 @@ impl RecommendArgs {
         }
     }
 
-    /// What is demanded, checked.
+    /// Returns the checked demands on a policy.
     fn demands(&self, thresholds: Thresholds) -> Result<Demands, CliError> {
         if thresholds.is_empty() {
             let message = "say what a policy must meet: --max-added-risk 0.1, --max-exact-share 0.05 or --max-bits 4";
@@ -103,7 +107,7 @@ impl RecommendArgs {
         }
     }
 
-    /// On a demonstration of a data set.
+    /// Searches on a demonstration of a data set.
     async fn demonstrate(&self, demands: Demands) -> Result<Recommendation, CliError> {
         let args = DemoArgs::of(self.data.clone(), self.records, self.known_records, self.epochs);
         let plan = args.plan()?;
@@ -119,14 +123,23 @@ impl RecommendArgs {
         Ok(Recommendation { set: Some(set), ..found? })
     }
 
-    async fn search(&self, targets: &Targets, plan: &Plan, demands: Demands) -> Result<Recommendation, CliError> {
+    async fn search(
+        &self,
+        targets: &Targets,
+        plan: &Plan,
+        demands: Demands,
+    ) -> Result<Recommendation, CliError> {
         let mut bar = Progress::start("searching", 0);
         let found = recommend::run(targets, plan, demands, |done, _, stage| {
             bar.at(done as u64, stage);
         })
         .await
         .map_err(CliError::failed)?;
-        bar.done(&format!("{} policies tried, {} on fresh records", found.tried.len(), found.confirmed.len()));
+        bar.done(&format!(
+            "{} policies tried, {} on fresh records",
+            found.tried.len(),
+            found.confirmed.len()
+        ));
         Ok(found)
     }
 }
@@ -143,11 +156,14 @@ mod tests {
         args: RecommendArgs,
     }
 
-    /// A directory of data sets may come from the environment, where it is meant for other commands.
+    /// A directory of data sets in the environment is meant for other commands and does no harm
+    /// here.
     #[test]
     fn a_running_deployment_is_searched_wherever_data_sets_lie() {
         let parsed = |more: &[&str]| {
-            let words = ["recommend", "--config", "audit.toml", "--max-added-risk", "0.1"].iter().chain(more);
+            let words = ["recommend", "--config", "audit.toml", "--max-added-risk", "0.1"]
+                .iter()
+                .chain(more);
             Command::try_parse_from(words)
         };
         parsed(&["--data-dir", "sets"]).unwrap();

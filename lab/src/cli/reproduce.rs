@@ -1,4 +1,4 @@
-//! `cloison reproduce`.
+//! The command `cloison reproduce`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,17 +15,18 @@ use crate::kept::{Shard, StoreUrl};
 use crate::progress::say;
 use crate::reproduce::cards::Plan;
 use crate::reproduce::{
-    Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare, render_table, run, write,
+    Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare,
+    render_table, run, write,
 };
 
-/// What to compute.
+/// The value of the argument FIGURE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     List,
     One(Figure),
 }
 
-/// `list` and every figure.
+/// The choice `list` and every figure.
 static CHOICES: [Choice; Figure::ALL.len() + 1] = {
     let mut all = [Choice::List; Figure::ALL.len() + 1];
     let mut i = 0;
@@ -50,7 +51,7 @@ impl ValueEnum for Choice {
     }
 }
 
-/// How many test records.
+/// The number of test records; `None`: all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Records(Option<usize>);
 
@@ -67,7 +68,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// `cloison reproduce`
+/// The arguments of `cloison reproduce`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -93,8 +94,9 @@ pub struct ReproduceArgs {
     /// The figure, or `list`.
     #[arg(value_name = "FIGURE", value_enum, required_unless_present_any = ["all", "list"])]
     figure: Option<Choice>,
-    /// Compute all cards: every figure and table of the papers beside what was published, with a verdict on each. Writes index.html,
-    /// README.md and results.json into --out. What is there already is not computed again.
+    /// Compute all cards: every figure and table of the papers beside what was published, with a
+    /// verdict on each. Writes index.html, README.md and results.json into --out. Cards that exist
+    /// there are not computed again.
     #[arg(
         long,
         conflicts_with_all = [
@@ -109,59 +111,67 @@ pub struct ReproduceArgs {
     /// With --all: fewer records, windows and points, and no image sets.
     #[arg(long, requires = "all")]
     quick: bool,
-    /// With --all: only part I of N of the cards, as 2/4. `slurm` takes I and N from the task of a Slurm job array, `kubernetes/N`
-    /// takes I from the pod of an Indexed Job. --all without --shard makes the page of parts that are in one folder or one store.
+    /// With --all: only part I of N of the cards, as 2/4. `slurm` takes I and N from the task of a
+    /// Slurm job array, `kubernetes/N` takes I from the pod of an Indexed Job. --all
+    /// without --shard makes the page from parts that are in one folder or one store.
     #[arg(long, requires = "all", value_name = "I/N")]
     shard: Option<ShardChoice>,
-    /// With --all: where finished cards and trained models are looked for, and put beside --out: s3://BUCKET/PREFIX or file:///FOLDER. Parts
-    /// then need no folder in common. S3 takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and AWS_ALLOW_HTTP.
+    /// With --all: a store to read finished cards and trained models from and to write them to,
+    /// besides --out: s3://BUCKET/PREFIX or file:///FOLDER. Parts then need no folder in common. S3
+    /// takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and
+    /// AWS_ALLOW_HTTP.
     #[arg(long, requires = "all", value_name = "URL")]
     store: Option<String>,
     /// With --all: the cards in this folder instead of those that come with the program.
     #[arg(long, requires = "all", value_name = "DIR")]
     cards: Option<PathBuf>,
-    /// Data set; `list` says which a figure is of. Default: the figure's first, or all of them where the figure shows several.
+    /// Data set; `list` shows those of each figure. Default: the figure's first, or all of them if
+    /// the figure shows several.
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
-    /// Where the public data sets are (scripts/fetch-datasets.sh fetches them).
+    /// Directory of the public data sets (scripts/fetch-datasets.sh fetches them).
     #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// Columns of the data set, where papers take different ones. bank: without_duration, authors, all; adult: all,
-    /// without_education; grid: without_stab, with_stab. Default: what the figure's paper takes.
+    /// Columns of the data set, for which papers make different choices. bank: without_duration,
+    /// authors, all; adult: all, without_education; grid: without_stab, with_stab. Default: the
+    /// choice of the figure's paper.
     #[arg(long, value_name = "NAME", alias = "bank-columns")]
     variant: Option<String>,
     /// Take the model's weights from this file instead of training one.
     #[arg(long, value_name = "FILE.json")]
     model: Option<PathBuf>,
-    /// Records attacked in every split, the same ones in each; or `all`. Default: 1000; 300 in figures of the
-    /// papers over sockets, 100 in j-fig5, 6, 7, 9, 10, 11b and 13.
+    /// Records attacked in every split, the same ones in each; or `all`. Default: 1000; 300 in
+    /// figures of the papers over sockets, 100 in j-fig5, 6, 7, 9, 10, 11b and 13.
     #[arg(long, value_name = "N", value_parser = records)]
     records: Option<Records>,
-    /// Records of every split that gradient_inversion attacks at most.
+    /// The most records of every split that gradient_inversion attacks.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = positive)]
     gia_records: usize,
-    /// A setting of gradient_inversion; may be repeated, and is of the curves with the paper's settings. Default: R: loss=rkl,
-    /// start=zero, 1000 steps; J: preset=j, 10000 steps; j-fig11a and j-fig12: loss=mse, 1000 steps.
+    /// A setting of gradient_inversion; may be repeated, and applies to the curves with the paper's
+    /// settings. Default: R: loss=rkl, start=zero, 1000 steps; J: preset=j, 10000 steps; j-fig11a
+    /// and j-fig12: loss=mse, 1000 steps.
     #[arg(long = "gia", value_name = "KEY=VALUE", value_parser = setting)]
     gia: Vec<(String, String)>,
     /// Only these curves of the figure.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     attacks: Vec<String>,
-    /// Only these numbers of passive features. Default: 1 to 0.9 of the features, or some of these. p-tables counts attack strengths in
-    /// percent here, p-table10 100 ε, p-table11-12 parties.
+    /// Only these numbers of passive features. Default: 1 to 0.9 of the features, or some of these.
+    /// p-tables counts attack strengths in percent here, p-table10 100 ε, p-table11-12 parties.
     #[arg(long, value_name = "D,…", value_delimiter = ',')]
     dimensions: Vec<usize>,
-    /// Splits of each number of passive features: windows of columns, evenly spread. Default: all, or some where a split is
-    /// slow.
+    /// Splits of each number of passive features: windows of columns, evenly spread. Default: all,
+    /// or a selection if a split is slow.
     #[arg(long, value_name = "N", value_parser = positive)]
     windows: Option<usize>,
-    /// Training records that an adversary fits a model of its own to, and that models are trained on again; or `all`.
+    /// Training records that an adversary fits its own model to, and that models are retrained on;
+    /// or `all`.
     #[arg(long, value_name = "N", default_value = "4000", value_parser = records)]
     own_records: Records,
-    /// Whether the model is trained, and the test scores are served, by three parties over sockets. Default: by figure.
+    /// Train the model and serve the test scores by three parties over sockets. Default: by figure.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     over_sockets: Option<bool>,
-    /// Weight of the squared norm of all weights in the training of the figure's model. Default: that of the figure's paper.
+    /// Weight of the squared norm of all weights in the training of the figure's model. Default:
+    /// that of the figure's paper.
     #[arg(long, value_name = "X")]
     l2: Option<f64>,
     /// Seed of training, draws and attacks.
@@ -170,7 +180,7 @@ pub struct ReproduceArgs {
     /// Threads; no result depends on it. Default: one per core.
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
-    /// Where the files go.
+    /// Directory for the files.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
     /// Print the document as JSON instead of tables.
@@ -180,7 +190,7 @@ pub struct ReproduceArgs {
 
 impl ReproduceArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Minutes of arithmetic have no place on the runtime's threads.
+        // Minutes of computation must not block the runtime's threads.
         tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
     }
 
@@ -191,7 +201,12 @@ impl ReproduceArgs {
             if let Some(Shard { part, of }) = shard {
                 say(&format!("part {part} of {of}"));
             }
-            let store = self.store.as_deref().map(str::parse::<StoreUrl>).transpose().map_err(CliError::input)?;
+            let store = self
+                .store
+                .as_deref()
+                .map(str::parse::<StoreUrl>)
+                .transpose()
+                .map_err(CliError::input)?;
             let plan = Plan {
                 out: self.out,
                 data_dir: self.data_dir,
@@ -222,15 +237,18 @@ impl ReproduceArgs {
         if self.variant.is_some() && datasets.len() > 1 {
             return Err(CliError::input("a variant is of one data set: name it with --dataset"));
         }
-        let mut documents =
-            datasets.iter().map(|&dataset| self.document(figure, dataset)).collect::<Result<Vec<_>, _>>()?;
+        let mut documents = datasets
+            .iter()
+            .map(|&dataset| self.document(figure, dataset))
+            .collect::<Result<Vec<_>, _>>()?;
         compare(figure, &mut documents);
         for document in &documents {
             let [json, html] = write(document, &self.out).map_err(told)?;
             if self.json {
                 print(&document.to_json().map_err(told)?);
             } else {
-                let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(120);
+                let width =
+                    std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(120);
                 print(&render_table(document, width));
             }
             say(&format!("figure: {} and {}", html.display(), json.display()));
@@ -255,7 +273,7 @@ impl ReproduceArgs {
         }
     }
 
-    /// The figure on one data set.
+    /// Computes the figure on one data set.
     fn document(&self, figure: Figure, dataset: DatasetName) -> Result<Document, CliError> {
         let variant = match &self.variant {
             Some(text) => super::data::variant(dataset, text)?,
@@ -297,7 +315,7 @@ impl ReproduceArgs {
     }
 }
 
-/// Bad input, or work that failed.
+/// Maps an error to bad input or to failed work.
 fn told(error: ReproduceError) -> CliError {
     use ReproduceError as E;
     match error {
@@ -320,7 +338,7 @@ fn told(error: ReproduceError) -> CliError {
     }
 }
 
-/// A reader that has seen enough (`| head`) is no failure.
+/// Prints the text. A reader that stops early (`| head`) is not a failure.
 fn print(text: &str) {
     let _ = write!(std::io::stdout(), "{text}");
 }

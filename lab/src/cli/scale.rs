@@ -1,4 +1,4 @@
-//! `cloison scale`.
+//! The command `cloison scale`.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use crate::progress::{Progress, say};
 use crate::scale::{Row, ScalePlan, run};
 use crate::set_facts::SetFacts;
 
-/// `cloison scale`
+/// The arguments of `cloison scale`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub struct ScaleArgs {
     data: DataArgs,
     #[command(flatten)]
     model: ModelArgs,
-    /// Numbers of parties, the active one counted.
+    /// Numbers of parties, including the active one.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,3,5",
         value_parser = clap::value_parser!(u8).range(2..=65))]
     parties: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct ScaleArgs {
     /// Weight of the squared norm of all weights.
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     l2: f64,
-    /// Predictions of one record that are timed.
+    /// Timed predictions of one record each.
     #[arg(long, value_name = "N", default_value_t = 500)]
     predictions: usize,
     /// Print JSON, which has every epoch, instead of a table.
@@ -83,18 +83,31 @@ impl ScaleArgs {
             crate::scale::split(&dataset, plan.image_parts, parties).map_err(CliError::input)?;
         }
         say(&format!("{}, {} classes", SetFacts::of(&dataset), dataset.class_names().len()));
-        let mut bar = Progress::start("training and serving", u64::from(self.epochs) * plan.parties.len() as u64);
+        let mut bar = Progress::start(
+            "training and serving",
+            u64::from(self.epochs) * plan.parties.len() as u64,
+        );
         let mut done = 0;
         let rows = run(&dataset, &plan, |parties, p| {
             done += 1;
-            let accuracy = p.validation_accuracy.map_or(String::new(), |a| format!(", accuracy {a:.4}"));
-            bar.at(done, &format!("{parties} parties, epoch {}: loss {:.4}{accuracy}", p.epoch, p.training_loss));
+            let accuracy =
+                p.validation_accuracy.map_or(String::new(), |a| format!(", accuracy {a:.4}"));
+            bar.at(
+                done,
+                &format!(
+                    "{parties} parties, epoch {}: loss {:.4}{accuracy}",
+                    p.epoch, p.training_loss
+                ),
+            );
         });
         let rows = rows.await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
         bar.done("done");
-        let text =
-            if self.json { serde_json::to_string_pretty(&rows).map_err(CliError::failed)? } else { table(&rows) };
-        // A reader that has seen enough (`| head`) is no failure.
+        let text = if self.json {
+            serde_json::to_string_pretty(&rows).map_err(CliError::failed)?
+        } else {
+            table(&rows)
+        };
+        // A reader that stops early (`| head`) is not a failure.
         let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
         Ok(())
     }
@@ -102,7 +115,10 @@ impl ScaleArgs {
 
 fn table(rows: &[Row]) -> String {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(110);
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(110);
     let head = [
         "parties",
         "features of one",

@@ -1,4 +1,4 @@
-//! `cloison screen`.
+//! The command `cloison screen`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use vfl_shared::model::{TrainingConfig, TrainingValues};
 use super::data::variant;
 use crate::screen::screen;
 
-/// `cloison screen`
+/// The arguments of `cloison screen`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,10 +23,12 @@ says how often it is right on test records, how much each feature contributes, a
 whose weights are near 0 hardly move the scores: attacks err on them for that reason alone. Where features do not go together, nobody \
 learns anything of a record that was never scored.")]
 pub struct ScreenArgs {
-    /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the program), adult, grid, credit, drive.
+    /// Data set: synthetic (generated), satellite, robot, bank, pendigits (these come with the
+    /// program), adult, grid, credit, drive.
     #[arg(long, value_name = "NAME", default_value = "synthetic")]
     dataset: String,
-    /// Directory of the public data sets that do not come with the program (scripts/fetch-datasets.sh fetches them).
+    /// Directory of the public data sets that do not come with the program
+    /// (scripts/fetch-datasets.sh fetches them).
     #[arg(long, value_name = "DIR", env = "CLOISON_DATA_DIR")]
     data_dir: Option<PathBuf>,
     /// Columns of the data set, as in `cloison demo`.
@@ -38,10 +40,10 @@ pub struct ScreenArgs {
     /// Step size of Adam.
     #[arg(long, value_name = "X", default_value_t = TrainingValues::default().learning_rate)]
     learning_rate: f64,
-    /// Weight of the squared norm of all weights. V has none.
+    /// Weight of the squared norm of all weights. V uses none.
     #[arg(long, value_name = "X", default_value_t = 0.0)]
     l2: f64,
-    /// Seed of split, training and the test records that are looked at.
+    /// Seed of the split, the training and the choice of test records.
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
     /// Print JSON instead of a table.
@@ -51,14 +53,16 @@ pub struct ScreenArgs {
 
 impl ScreenArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Seconds of arithmetic have no place on the runtime's threads.
+        // Seconds of computation must not block the runtime's threads.
         tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
     }
 
     fn compute(self) -> Result<(), CliError> {
         let name: DatasetName = self.dataset.parse().map_err(CliError::input)?;
         if name.image().is_some() {
-            return Err(CliError::Input(format!("--dataset {name}: pixels are not screened one by one; take a table")));
+            return Err(CliError::Input(format!(
+                "--dataset {name}: pixels are not screened one by one; take a table"
+            )));
         }
         let mut spec = DatasetSpec::new(name, self.data_dir, self.seed);
         if let Some(text) = &self.variant {
@@ -74,9 +78,12 @@ impl ScreenArgs {
         .map_err(CliError::input)?;
         let dataset = data::load(&spec).map_err(CliError::input)?;
         let report = screen(&dataset, &training).map_err(|e| CliError::Failed(format!("{e:#}")))?;
-        let shown =
-            if self.json { serde_json::to_string_pretty(&report).map_err(CliError::failed)? } else { report.text() };
-        // A reader that has seen enough (`| head`) is no failure.
+        let shown = if self.json {
+            serde_json::to_string_pretty(&report).map_err(CliError::failed)?
+        } else {
+            report.text()
+        };
+        // A reader that stops early (`| head`) is not a failure.
         let _ = writeln!(std::io::stdout(), "{}", shown.trim_end());
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Which part of the work this process computes: as told, or as a cluster's scheduler numbered it.
+//! The option `--shard`: the part of the work for this process, given by number or taken from a
+//! cluster's scheduler.
 
 use std::str::FromStr;
 
@@ -6,18 +7,19 @@ use thiserror::Error;
 
 use crate::kept::Shard;
 
-/// `--shard`
+/// The value of `--shard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShardChoice {
-    /// `I/N`
+    /// The part itself, written `I/N`.
     Given(Shard),
-    /// `slurm`: the task of a job array.
+    /// The task of a Slurm job array, written `slurm`.
     Slurm,
-    /// `kubernetes/N`: the pod of an Indexed Job with N completions, of which a pod is not told.
+    /// The pod of a Kubernetes Indexed Job, written `kubernetes/N` for a Job with N completions:
+    /// Kubernetes does not tell a pod the number.
     Kubernetes(usize),
 }
 
-/// Why the scheduler's variables name no part.
+/// Errors from the variables of a scheduler.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum ShardError {
     #[error("--shard {choice} reads {variable}, which is not set: {fix}")]
@@ -43,20 +45,25 @@ impl FromStr for ShardChoice {
         if text == "slurm" {
             return Ok(Self::Slurm);
         }
-        let completions = text.strip_prefix("kubernetes/").map(|of| of.parse().ok().filter(|of| *of > 0));
+        let completions =
+            text.strip_prefix("kubernetes/").map(|of| of.parse().ok().filter(|of| *of > 0));
         match completions {
             Some(Some(of)) => Ok(Self::Kubernetes(of)),
-            None if !text.starts_with("kubernetes") => {
-                text.parse().map(Self::Given).map_err(|e| format!("{e}; or `slurm`, or `kubernetes/N`"))
-            }
+            None if !text.starts_with("kubernetes") => text
+                .parse()
+                .map(Self::Given)
+                .map_err(|e| format!("{e}; or `slurm`, or `kubernetes/N`")),
             _ => Err("expected the Job's `completions` after kubernetes/, as kubernetes/4".into()),
         }
     }
 }
 
 impl ShardChoice {
-    /// The part, with the variables of the environment as `variable` gives them.
-    pub(super) fn resolve(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, ShardError> {
+    /// Returns the part. `variable` reads the variables of the environment.
+    pub(super) fn resolve(
+        self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Shard, ShardError> {
         match self {
             Self::Given(shard) => Ok(shard),
             Self::Slurm => {
@@ -68,7 +75,8 @@ impl ShardChoice {
                     None => 1,
                     Some(_) => read("SLURM_ARRAY_TASK_STEP")?.max(1),
                 };
-                let even = count.checked_sub(1).and_then(|n| n.checked_mul(step)?.checked_add(min)) == Some(max);
+                let even = count.checked_sub(1).and_then(|n| n.checked_mul(step)?.checked_add(min))
+                    == Some(max);
                 match id.checked_sub(min) {
                     Some(from_first) if even && id <= max && from_first % step == 0 => {
                         Ok(Shard { part: from_first / step + 1, of: count })
@@ -79,7 +87,11 @@ impl ShardChoice {
             Self::Kubernetes(of) => {
                 let fix = "the Job needs `completionMode: Indexed`";
                 let index = number("JOB_COMPLETION_INDEX", "kubernetes/N", fix, &variable)?;
-                if index < of { Ok(Shard { part: index + 1, of }) } else { Err(ShardError::Outside { index, of }) }
+                if index < of {
+                    Ok(Shard { part: index + 1, of })
+                } else {
+                    Err(ShardError::Outside { index, of })
+                }
             }
         }
     }
@@ -119,7 +131,8 @@ mod tests {
             let error = text.parse::<ShardChoice>().unwrap_err();
             assert!(error.contains("1 ≤ i ≤ n") && error.contains("`slurm`"), "{text}: {error}");
         }
-        for text in ["kubernetes", "kubernetes/", "kubernetes/0", "kubernetes/-1", "kubernetes/1/2"] {
+        for text in ["kubernetes", "kubernetes/", "kubernetes/0", "kubernetes/-1", "kubernetes/1/2"]
+        {
             assert!(text.parse::<ShardChoice>().unwrap_err().contains("kubernetes/4"), "{text}");
         }
     }
@@ -133,13 +146,16 @@ mod tests {
     #[test]
     fn missing_and_inconsistent_variables_are_named() {
         let unset = ShardChoice::Slurm.resolve(|_| None).unwrap_err().to_string();
-        assert!(unset.contains("SLURM_ARRAY_TASK_ID") && unset.contains("sbatch --array"), "{unset}");
+        assert!(
+            unset.contains("SLURM_ARRAY_TASK_ID") && unset.contains("sbatch --array"),
+            "{unset}"
+        );
         let unset = slurm(["2", "", "0", "3", "1"]).unwrap_err().to_string();
         assert!(unset.contains("SLURM_ARRAY_TASK_COUNT"), "{unset}");
         let text = slurm(["2", "four", "0", "3", "1"]).unwrap_err().to_string();
         assert!(text.contains("SLURM_ARRAY_TASK_COUNT") && text.contains("`four`"), "{text}");
         for uneven in [
-            // --array=1,3,7
+            // The array of --array=1,3,7.
             ["3", "3", "1", "7", "1"],
             ["3", "0", "0", "3", "1"],
             ["4", "4", "0", "3", "1"],
@@ -152,12 +168,13 @@ mod tests {
         }
         let unset = ShardChoice::Kubernetes(4).resolve(|_| None).unwrap_err().to_string();
         assert!(unset.contains("JOB_COMPLETION_INDEX") && unset.contains("Indexed"), "{unset}");
-        let outside = ShardChoice::Kubernetes(4).resolve(|_| Some("4".into())).unwrap_err().to_string();
+        let outside =
+            ShardChoice::Kubernetes(4).resolve(|_| Some("4".into())).unwrap_err().to_string();
         assert!(outside.contains("is 4") && outside.contains("0 to 3"), "{outside}");
     }
 
     proptest! {
-        /// However an array is numbered, its tasks are the parts 1 to n, each once.
+        /// The tasks of an array are the parts 1 to n, each once, for every way to number them.
         #[test]
         fn tasks_of_an_array_are_all_parts(min in 0usize..50, count in 1usize..40, step in 1usize..5) {
             let max = min + (count - 1) * step;

@@ -1,4 +1,5 @@
-//! What the commands that train many models have in common: a bar that moves with each model, and a report in a file and on the screen.
+//! Shared code of the commands that train many models: a progress bar, and a report on the screen
+//! and in a file.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,10 +11,11 @@ use vfl_shared::files::write_atomic;
 
 use crate::progress::{Progress, say};
 
-/// Runs `work`, which calls what it is given after each of `models` trainings, from any thread. `ended` is said of them at the end.
+/// Runs `work` with a progress bar. `work` calls the function that it is given after each of
+/// `models` trainings, from any thread. `ended` describes them in the last line.
 ///
 /// # Errors
-/// [`CliError::Failed`] with all that `work` says of its error.
+/// [`CliError::Failed`] with the whole error of `work`.
 pub(super) fn with_bar<T>(
     models: usize,
     ended: &str,
@@ -33,16 +35,21 @@ pub(super) fn with_bar<T>(
     Ok(report)
 }
 
-/// Writes `report` to `path` as JSON, and shows it: the JSON, or the text.
+/// Writes `report` to `path` as JSON, and prints the JSON or the text.
 ///
 /// # Errors
 /// [`CliError::Failed`] if the file cannot be written.
-pub(super) fn deliver(report: &impl Serialize, text: &str, path: &Path, as_json: bool) -> Result<(), CliError> {
+pub(super) fn deliver(
+    report: &impl Serialize,
+    text: &str,
+    path: &Path,
+    as_json: bool,
+) -> Result<(), CliError> {
     let json = serde_json::to_string_pretty(report).map_err(CliError::failed)?;
     write_atomic(path, format!("{json}\n").as_bytes(), false)
         .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", path.display())))?;
     let shown = if as_json { &json } else { text };
-    // A reader that has seen enough (`| head`) is no failure.
+    // A reader that stops early (`| head`) is not a failure.
     let _ = writeln!(std::io::stdout(), "{}", shown.trim_end());
     say(&format!("written: {}", path.display()));
     Ok(())

@@ -1,4 +1,4 @@
-//! `cloison transcript`.
+//! The command `cloison transcript`.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use super::positive::positive;
 use crate::progress::{Progress, say};
 use crate::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
 
-/// `cloison transcript`
+/// The arguments of `cloison transcript`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub struct TranscriptArgs {
     /// Training records whose passive features the active party knows.
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = positive)]
     known: usize,
-    /// Numbers of epochs to measure at. One training is run, of the largest.
+    /// Numbers of epochs to measure at. One training is run, for the largest number.
     #[arg(long, value_name = "E,…", value_delimiter = ',', default_value = "1,2,5,10,20")]
     epochs: Vec<u32>,
     /// Records per step.
@@ -41,7 +41,7 @@ pub struct TranscriptArgs {
     /// Weight of the squared norm of all weights.
     #[arg(long, value_name = "X", default_value_t = TrainingValues::default().l2)]
     l2: f64,
-    /// Iterations of the attack at most, for each number of epochs.
+    /// The most iterations of the attack, for each number of epochs.
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = positive)]
     iterations: usize,
     /// Print JSON instead of a table.
@@ -51,7 +51,7 @@ pub struct TranscriptArgs {
 
 impl TranscriptArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Minutes of arithmetic have no place on the runtime's threads.
+        // Minutes of computation must not block the runtime's threads.
         tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
     }
 
@@ -83,14 +83,20 @@ impl TranscriptArgs {
             },
             |row| {
                 shared.borrow_mut().0 += 1;
-                say(&format!("{} epochs: error over variance {:.2e}", row.epochs, row.accuracy.error_over_variance));
+                say(&format!(
+                    "{} epochs: error over variance {:.2e}",
+                    row.epochs, row.accuracy.error_over_variance
+                ));
             },
         );
         let report = report.map_err(CliError::input)?;
         bar.done("done");
-        let text =
-            if self.json { serde_json::to_string_pretty(&report).map_err(CliError::failed)? } else { table(&report) };
-        // A reader that has seen enough (`| head`) is no failure.
+        let text = if self.json {
+            serde_json::to_string_pretty(&report).map_err(CliError::failed)?
+        } else {
+            table(&report)
+        };
+        // A reader that stops early (`| head`) is not a failure.
         let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
         Ok(())
     }
@@ -98,7 +104,10 @@ impl TranscriptArgs {
 
 fn table(report: &TranscriptReport) -> String {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(110);
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(110);
     table.set_header([
         "estimate",
         "mean squared error",

@@ -5,16 +5,17 @@ use vfl_shared::metrics::{METRICS, Metric, RecordsWithin, metrics_named};
 
 use crate::report::Thresholds;
 
-/// The metrics of `--metrics`: names, `none`, or `all`.
+/// Parses the metrics of `--metrics`: names, `none`, or `all`.
 pub(crate) fn metrics_of(names: &[String]) -> Result<Vec<&'static dyn Metric>, CliError> {
     match names {
         [one] if one == "none" => Ok(Vec::new()),
         [one] if one == "all" => Ok(METRICS.to_vec()),
-        names => metrics_named(names.iter().map(String::as_str)).map_err(|e| CliError::Input(format!("metrics: {e}"))),
+        names => metrics_named(names.iter().map(String::as_str))
+            .map_err(|e| CliError::Input(format!("metrics: {e}"))),
     }
 }
 
-/// The metrics named, or else `default`, and the one that a threshold is of.
+/// Returns the named metrics, or else `default`, with the metric that a threshold needs.
 pub(crate) fn measured(
     thresholds: &Thresholds,
     named: Option<Vec<&'static dyn Metric>>,

@@ -1,5 +1,5 @@
-//! An audit as a config file asks for it: read, checked, and told as a report. `cloison audit`, `cloison recommend` and the
-//! dashboard take it from here.
+//! An audit as configured by a file: reads and checks the file, and reports the findings. `cloison
+//! audit`, `cloison recommend` and the dashboard use it.
 
 mod metrics;
 mod report;
@@ -21,19 +21,20 @@ pub(crate) use metrics::{measured, metrics_of};
 use crate::audit::{Help, Plan, Targets};
 use crate::report::Thresholds;
 
-/// The config file as it stands.
+/// The config file of an audit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditConfig {
     /// A file with record ids, one a line.
     pub(crate) ids: PathBuf,
-    /// A file with ids of training records, which `agnostic` is run on too.
+    /// A file with ids of training records, on which `agnostic` is run too.
     pub(crate) training_ids: Option<PathBuf>,
     pub(crate) seed: u64,
     /// Attacks by name, or tables with a `name` and settings.
     pub(crate) attacks: Vec<AttackConfig>,
-    /// What every adversary knows of the passive features beside their public schema: `binary = "all"`, `levels`, `lower`, `upper`,
-    /// `discrete`, `step`, `groups`, `width`. `"nothing"`: not even the schema.
+    /// The knowledge of every adversary about the passive features beside their public schema:
+    /// `binary = "all"`, `levels`, `lower`, `upper`, `discrete`, `step`, `groups`, `width`.
+    /// `"nothing"`: not even the schema.
     #[serde(default)]
     pub(crate) features: ConfiguredFeatures,
     pub(crate) tls: TlsFiles,
@@ -43,41 +44,44 @@ pub struct AuditConfig {
     /// Policies of one defense each.
     #[serde(default)]
     pub(crate) defenses: Vec<DefenseConfig>,
-    /// Further policies, in words: `temperature (temperature = 2.0) then rounding (decimals = 1)`.
+    /// Further policies as text: `temperature (temperature = 2.0) then rounding (decimals = 1)`.
     #[serde(default)]
     pub(crate) policies: Vec<String>,
-    /// Whether each policy also meets an adversary that knows it. Default true.
+    /// True if each policy is also attacked by an adversary that knows it. Default true.
     #[serde(default = "yes")]
     pub(crate) aware: bool,
-    /// How often that adversary asks for each record where averaging could help it. Default 3.
+    /// The number of times that this adversary asks for each record where averaging could help it.
+    /// Default 3.
     #[serde(default = "three")]
     pub(crate) queries: u32,
-    /// A file with ids of records whose passive features the active party knows, for `shadow_model`, `shadow_network`, `undo_transform`, `gaussian` and `posterior_mean`.
+    /// A file with ids of records whose passive features the active party knows, for
+    /// `shadow_model`, `shadow_network`, `undo_transform`, `gaussian` and `posterior_mean`.
     pub(crate) auxiliary_ids: Option<PathBuf>,
     /// Passive parties that lend the active party their logit shares, for `coalition`.
     #[serde(default)]
     pub(crate) colluding: Vec<PartyName>,
-    /// The most that the audit may spend of the budget of its records at each passive party, in rho. Default all that is left.
+    /// The most ρ that the audit may spend of the budget of its records at each passive party.
+    /// Default all that is left.
     pub(crate) rho: Option<f64>,
-    /// Metrics beside the mean squared error, as `--metrics` has them.
+    /// Metrics beside the mean squared error, as in `--metrics`.
     pub(crate) metrics: Option<Vec<String>>,
-    /// As `--max-added-risk`.
+    /// The same threshold as `--max-added-risk`.
     pub(crate) max_added_risk: Option<f64>,
-    /// As `--max-exact-share`. Without `metrics` the audit then measures `records_within` alone.
+    /// The same threshold as `--max-exact-share`. Without `metrics` the audit then measures only
+    /// `records_within`.
     pub(crate) max_exact_share: Option<f64>,
-    /// As `--max-exact`.
+    /// The same threshold as `--max-exact`.
     pub(crate) max_exact: Option<f64>,
-    /// As `--max-bits`.
+    /// The same threshold as `--max-bits`.
     pub(crate) max_bits: Option<f64>,
 }
 
-/// What a config file says of the features.
+/// The `features` of a config file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged, expecting = "`features` takes the word \"nothing\" or a table of settings")]
 pub(crate) enum ConfiguredFeatures {
-    /// A word for all of it.
+    /// The word `nothing`.
     Word(String),
-    /// Settings beside the schema.
     Settings(BTreeMap<String, toml::Value>),
 }
 
@@ -88,15 +92,15 @@ impl Default for ConfiguredFeatures {
 }
 
 impl ConfiguredFeatures {
-    /// The word of a file for the adversary that knows no schema.
+    /// The word for an adversary that does not know the schema.
     const NOTHING: &'static str = "nothing";
 
-    /// Whether every adversary knows the public schema.
+    /// Returns true if every adversary knows the public schema.
     fn schema(&self) -> bool {
         matches!(self, Self::Settings(_))
     }
 
-    /// The settings beside the schema.
+    /// Returns the settings beside the schema.
     fn settings(&self) -> Result<Settings, String> {
         let stated = match self {
             Self::Word(word) if word == Self::NOTHING => return Ok(Settings::default()),
@@ -108,7 +112,8 @@ impl ConfiguredFeatures {
             }
             Self::Settings(stated) => stated,
         };
-        let features: Vec<(&str, String)> = stated.iter().map(|(key, v)| (key.as_str(), scalar(v))).collect();
+        let features: Vec<(&str, String)> =
+            stated.iter().map(|(key, v)| (key.as_str(), scalar(v))).collect();
         if let Some((key, _)) = features.iter().find(|(key, _)| !StatedKnowledge::is_setting(key)) {
             return Err(format!(
                 "features: `{key}` is nothing that is known of features; there are: lower, upper, binary, levels, discrete, step, groups, \
@@ -120,7 +125,7 @@ impl ConfiguredFeatures {
     }
 }
 
-/// A scalar as text; anything else as it is written, which no setting takes.
+/// Formats a scalar as text. Other values keep their TOML form, which no setting takes.
 fn scalar(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -134,16 +139,17 @@ fn yes() -> bool {
 }
 
 impl AuditConfig {
-    /// The thresholds that it names, not yet checked.
+    /// Returns the thresholds of the file, not yet checked.
     fn thresholds(&self) -> Thresholds {
         let Self { max_added_risk, max_exact_share, max_exact, max_bits, .. } = *self;
         Thresholds { max_added_risk, max_exact_share, max_exact, max_bits }
     }
 
-    /// What it says of the features, and its policies; there must be an attack and a policy.
+    /// Checks the config and returns the settings of the features and the policies. There must be
+    /// an attack and a policy.
     ///
     /// # Errors
-    /// Which name or policy is wrong, and how to mend it.
+    /// The wrong name or policy, and how to correct it.
     pub fn check(&self) -> Result<(Settings, Vec<Policy>), String> {
         let features = self.features.settings()?;
         let mut policies: Vec<Policy> = self.defenses.iter().cloned().map(Policy::of).collect();
@@ -170,7 +176,9 @@ impl AuditConfig {
     fn check_help(&self) -> Result<(), String> {
         let named = |method: Method| self.attacks.iter().any(|a| a.method() == method);
         let shadows = [Method::ShadowModel, Method::ShadowNetwork];
-        if let Some(shadow) = shadows.into_iter().find(|shadow| named(*shadow) && self.auxiliary_ids.is_none()) {
+        if let Some(shadow) =
+            shadows.into_iter().find(|shadow| named(*shadow) && self.auxiliary_ids.is_none())
+        {
             return Err(format!(
                 "`{shadow}` learns from records whose passive features the active party knows: name a file with their ids as \
                  `auxiliary_ids`"
@@ -180,40 +188,54 @@ impl AuditConfig {
             return Err("`training_ids` is for `agnostic`, which is not among `attacks`".into());
         }
         if named(Method::Coalition) && self.colluding.is_empty() {
-            return Err("`coalition` needs passive parties that collude: list their names as `colluding`".into());
+            return Err(
+                "`coalition` needs passive parties that collude: list their names as `colluding`"
+                    .into(),
+            );
         }
-        if let Some(name) = self.colluding.iter().find(|name| !self.passive_parties.iter().any(|p| p.name == **name)) {
-            return Err(format!("`colluding` names `{name}`, which is not among [[passive_parties]]"));
+        if let Some(name) = self
+            .colluding
+            .iter()
+            .find(|name| !self.passive_parties.iter().any(|p| p.name == **name))
+        {
+            return Err(format!(
+                "`colluding` names `{name}`, which is not among [[passive_parties]]"
+            ));
         }
         if self.passive_parties.iter().all(|p| self.colluding.contains(&p.name)) {
-            return Err("`colluding` names all passive parties: nobody is left to be attacked".into());
+            return Err(
+                "`colluding` names all passive parties: nobody is left to be attacked".into()
+            );
         }
         Ok(())
     }
 }
 
-/// What a config file says is to be audited, read and checked.
+/// The configured audit, read and checked.
 pub(crate) struct Audited {
-    /// Whom to talk to.
     pub(crate) targets: Targets,
-    /// What to audit.
     pub(crate) plan: Plan,
-    /// What is demanded of the policy in service.
+    /// The thresholds for the policy in service.
     pub(crate) thresholds: Thresholds,
     /// The text of the file with the ids of the records.
     pub(super) text: String,
 }
 
 impl Audited {
-    /// Reads a config file and those that it names; `metrics` and `thresholds` stand above what it says of them.
+    /// Reads a config file and the files that it names; `metrics` and `thresholds` take precedence
+    /// over its own.
     ///
     /// # Errors
     /// [`CliError::Input`] naming the file and what is wrong in it.
-    pub(crate) fn read(config: &Path, metrics: Option<&[String]>, thresholds: Thresholds) -> Result<Self, CliError> {
+    pub(crate) fn read(
+        config: &Path,
+        metrics: Option<&[String]>,
+        thresholds: Thresholds,
+    ) -> Result<Self, CliError> {
         Self::of(&ConfigFile::read(config).map_err(CliError::input)?, metrics, thresholds)
     }
 
-    /// The same of a config file that was read already.
+    /// Reads the files that a config file names.
     ///
     /// # Errors
     /// [`CliError::Input`] naming the file and what is wrong in it.
@@ -233,7 +255,8 @@ impl Audited {
             passive: v.passive_parties.iter().map(|p| p.peer(Role::PassiveParty)).collect(),
         };
         let training_ids = v.training_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
-        let auxiliary_ids = v.auxiliary_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
+        let auxiliary_ids =
+            v.auxiliary_ids.as_deref().map(read_ids).transpose()?.map(|(_, ids)| ids);
         let help = Help { auxiliary_ids, colluding: v.colluding.clone() };
         let metrics = metrics.or(v.metrics.as_deref()).map(metrics_of).transpose()?;
         let configured = v.thresholds();
@@ -244,7 +267,7 @@ impl Audited {
             max_bits: thresholds.max_bits.or(configured.max_bits),
         };
         let thresholds = thresholds.checked().map_err(CliError::Input)?;
-        // Whether a party answers with noise, and which metrics it would refuse, is not known yet.
+        // It is not known yet if a party answers with noise, and which metrics it would refuse.
         let metrics = measured(&thresholds, metrics, &[]);
         let plan = Plan {
             ids,
@@ -264,7 +287,7 @@ impl Audited {
     }
 }
 
-/// A file with record ids, one a line.
+/// Reads a file with record ids, one a line.
 fn read_ids(path: &Path) -> Result<(String, RecordIds), CliError> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| CliError::Input(format!("cannot read the ids in {}: {e}", path.display())))?;

@@ -1,4 +1,4 @@
-//! What an audit found, as a report.
+//! Makes a report of the findings of an audit.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,12 @@ use crate::demo::{deployment_facts, surfaces};
 use crate::report::{DataFacts, Generated, MetricFacts, Policy as PolicyFacts, Report};
 
 impl Audited {
-    /// The report of what the audit found.
+    /// Returns the report of the findings.
     pub(crate) fn report(&self, findings: Findings) -> Report {
         let Self { plan, thresholds, text, .. } = self;
         let none = findings.audits.iter().find(|a| a.policy.name == "none");
-        let accuracy = none.or(findings.audits.first()).and_then(|a| a.utility.accuracy).unwrap_or(0.0);
+        let accuracy =
+            none.or(findings.audits.first()).and_then(|a| a.utility.accuracy).unwrap_or(0.0);
         let deployment = deployment_facts(&findings, accuracy);
         let training = findings.model.training;
         let facts = DataFacts {
@@ -25,7 +26,8 @@ impl Audited {
             variant: None,
             columns: None,
             source: "the parties' own records; the hash is that of the audited ids".into(),
-            records: plan.ids.len() + (training.training_records + training.validation_records) as usize,
+            records: plan.ids.len()
+                + (training.training_records + training.validation_records) as usize,
             training: training.training_records as usize,
             validation: training.validation_records as usize,
             test: plan.ids.len(),
@@ -51,14 +53,18 @@ impl Audited {
         });
         let title = format!("Cloison audit of model {}", deployment.model_version);
         let command = "cloison audit --config audit.toml";
-        let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
+        let mut report =
+            Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
         report.surfaces = surfaces(&findings);
         report.in_service = Some(in_service(&findings.model.policy, &plan.policies));
         report.audits = findings.audits;
         report.scoring = findings.scoring;
         report.metrics = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
         if none_missing(&report) {
-            report.notes.push("No audit without a defense was made: accuracy is that of the first defense.".into());
+            report.notes.push(
+                "No audit without a defense was made: accuracy is that of the first defense."
+                    .into(),
+            );
         }
         report.demand(*thresholds);
         if !thresholds.is_empty() && report.judged() != report.in_service.as_ref() {
@@ -72,12 +78,13 @@ impl Audited {
     }
 }
 
-/// The policy in service as the report has it: as it stands among the audited ones, so that the two can be compared.
+/// Returns the policy in service in the form of the audited policies, so that the two can be
+/// compared.
 fn in_service(live: &Policy, audited: &[Policy]) -> PolicyFacts {
     let same = |policy: &&Policy| **policy == *live || (policy.is_none() && live.is_none());
     match audited.iter().find(same) {
         Some(policy) => facts(policy),
-        // In words, which no audited policy of one defense goes by.
+        // In words, a form that no audited policy of one defense has.
         None => PolicyFacts::new(live.to_string()),
     }
 }

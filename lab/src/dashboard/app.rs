@@ -1,4 +1,5 @@
-//! What the pages are made from: the config file, the folder of audits, the audit that runs, the ledger.
+//! The state behind the pages: the config file, the folder of audits, the running audit and the
+//! ledger.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -13,13 +14,13 @@ use super::store::Store;
 use super::trouble::Trouble;
 use crate::configured::Audited;
 
-/// All that a request may need.
+/// The state that requests share.
 pub(super) struct App {
-    /// Who may ask.
+    /// The access control.
     pub(super) guard: Guard,
     /// The folder of audits.
     pub(super) store: Store,
-    /// The audit that runs.
+    /// The runner of audits.
     pub(super) runner: Runner,
     /// The URL of the ledger, which may hold a password: it is never shown.
     pub(super) ledger: Option<String>,
@@ -31,7 +32,8 @@ impl App {
     /// Checks the config file and what it names.
     ///
     /// # Errors
-    /// [`CliError::Input`] naming the file and what is wrong in it; [`CliError::Failed`] if the folder of audits cannot be made.
+    /// [`CliError::Input`] naming the file and what is wrong in it; [`CliError::Failed`] if the
+    /// folder of audits cannot be made.
     pub(super) fn new(
         config: PathBuf,
         out: &std::path::Path,
@@ -40,13 +42,20 @@ impl App {
     ) -> Result<Self, CliError> {
         Source::read(&config)?.audited()?;
         let store = Store::open(out).map_err(CliError::Failed)?;
-        Ok(Self { guard, runner: Runner::new(store.clone()), store, ledger, config, asked: Mutex::default() })
+        Ok(Self {
+            guard,
+            runner: Runner::new(store.clone()),
+            store,
+            ledger,
+            config,
+            asked: Mutex::default(),
+        })
     }
 
-    /// The config file, read anew: it may have been mended since the dashboard was started.
+    /// Reads the config file again: it may have been corrected since the dashboard was started.
     ///
     /// # Errors
-    /// [`Trouble`] with what is wrong in it.
+    /// [`Trouble`] with the fault in it.
     pub(super) fn source(&self) -> Result<(Source, Audited), Trouble> {
         let read = Source::read(&self.config).and_then(|source| Ok((source.audited()?, source)));
         let (audited, source) =
@@ -54,12 +63,12 @@ impl App {
         Ok((source, audited))
     }
 
-    /// What the passive parties said when they were last asked.
+    /// Returns the last answers of the passive parties.
     pub(super) fn asked(&self) -> Option<Asked> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Keeps what the passive parties said.
+    /// Keeps the answers of the passive parties.
     pub(super) fn keep(&self, asked: Asked) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
     }

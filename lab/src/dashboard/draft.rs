@@ -1,5 +1,5 @@
-//! An audit as the form has it. What is checked is a config file: the one that the dashboard was given, with the fields of the form in
-//! place of its own.
+//! The draft of an audit in the form. It is checked as a config file: the dashboard's own file with
+//! the fields of the form in place.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,11 @@ use super::form::Fields;
 use crate::configured::{AuditConfig, Audited};
 use crate::report::Thresholds;
 
-/// The config file of the dashboard, read anew.
+/// The config file of the dashboard, read again.
 pub(super) struct Source {
     path: PathBuf,
     table: Table,
     config: ConfigFile<AuditConfig>,
-    /// Its policies.
     pub(super) policies: Vec<Policy>,
 }
 
@@ -28,15 +27,17 @@ impl Source {
     /// # Errors
     /// [`CliError::Input`] naming the file and what is wrong in it.
     pub(super) fn read(path: &Path) -> Result<Self, CliError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| CliError::Input(format!("cannot read the config file {}: {e}", path.display())))?;
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            CliError::Input(format!("cannot read the config file {}: {e}", path.display()))
+        })?;
         let config = ConfigFile::<AuditConfig>::parse(path, &text).map_err(CliError::input)?;
         let (_, policies) = config.values.check().map_err(|e| CliError::input(config.error(e)))?;
-        let table = text.parse().map_err(|_| CliError::Input(format!("{} is no TOML", path.display())))?;
+        let table =
+            text.parse().map_err(|_| CliError::Input(format!("{} is no TOML", path.display())))?;
         Ok(Self { path: path.to_owned(), table, config, policies })
     }
 
-    /// The audit of the file as it stands.
+    /// Returns the audit of the file without changes.
     ///
     /// # Errors
     /// [`CliError::Input`] naming the file and what is wrong in it.
@@ -44,58 +45,59 @@ impl Source {
         Audited::of(&self.config, None, Thresholds::default())
     }
 
-    /// What the file says.
+    /// Returns the values of the file.
     pub(super) fn values(&self) -> &AuditConfig {
         &self.config.values
     }
 
-    /// Attacks that the file does not name and that the form may add.
+    /// Returns the attacks that the file does not name and the form may add.
     pub(super) fn further(&self) -> impl Iterator<Item = Method> {
         let known = self.values().auxiliary_ids.is_some();
         let methods = Method::general().chain(Method::informed().filter(move |_| known));
-        methods.filter(move |m| !m.is_control() && !self.values().attacks.iter().any(|a| a.method() == *m))
+        methods.filter(move |m| {
+            !m.is_control() && !self.values().attacks.iter().any(|a| a.method() == *m)
+        })
     }
 }
 
-/// What the form holds.
+/// The content of the form.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Draft {
-    /// Policies that are ticked.
+    /// The policies that are ticked.
     pub(super) policies: Vec<String>,
     /// Further policies, one a line.
     pub(super) more: String,
-    /// Attacks that are ticked: a place in the file's list, or a name.
+    /// The attacks that are ticked: a place in the file's list, or a name.
     pub(super) attacks: Vec<String>,
-    /// The seed.
     pub(super) seed: String,
-    /// The budget; empty: all that is left.
+    /// The budget ρ; empty for all that is left.
     pub(super) rho: String,
 }
 
-/// What is wrong with a draft, by field.
+/// The errors of a draft, by field.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Errors {
     pub(super) policies: Option<String>,
     pub(super) attacks: Option<String>,
     pub(super) seed: Option<String>,
     pub(super) rho: Option<String>,
-    /// What is of no single field.
+    /// The error of no single field.
     pub(super) other: Option<String>,
 }
 
-/// An audit that was checked, and the text of the config file that asks for it.
+/// A checked audit, with the text of its config file.
 pub(super) struct Ready {
     pub(super) audited: Audited,
     pub(super) config: String,
 }
 
-/// The value of the box of the attack in a place of the file's list.
+/// Returns the value of the checkbox for the attack at a place of the file's list.
 pub(super) fn place_of(place: usize) -> String {
     format!("file:{place}")
 }
 
 impl Draft {
-    /// The draft that the file stands for.
+    /// Returns the draft that the file stands for.
     pub(super) fn of(source: &Source) -> Self {
         Self {
             policies: source.policies.iter().map(ToString::to_string).collect(),
@@ -106,7 +108,7 @@ impl Draft {
         }
     }
 
-    /// The draft that a form sends.
+    /// Reads the draft from a form.
     pub(super) fn from_form(fields: &Fields) -> Self {
         let text = |name: &str| fields.one(name).unwrap_or_default().trim().to_owned();
         let all = |name: &str| fields.all(name).map(str::to_owned).collect();
@@ -125,9 +127,10 @@ impl Draft {
     /// [`Errors`] by field.
     pub(super) fn ready(&self, source: &Source) -> Result<Ready, Errors> {
         let read = |text: &Result<String, String>| -> Result<ConfigFile<AuditConfig>, String> {
-            ConfigFile::parse(&source.path, text.as_ref().map_err(Clone::clone)?).map_err(|e| e.to_string())
+            ConfigFile::parse(&source.path, text.as_ref().map_err(Clone::clone)?)
+                .map_err(|e| e.to_string())
         };
-        // A field is wrong if the file is wrong with this field alone in place of its own.
+        // A field is wrong if the file is wrong with this field alone replaced.
         let alone = |put: Result<Table, String>| {
             let file = read(&put.and_then(|table| written(&table)));
             file.and_then(|file| file.values.check().map(drop)).err()
@@ -143,21 +146,25 @@ impl Draft {
             return Err(errors);
         }
         let all = self.put_policies(source.table.clone());
-        let all = all.and_then(|table| self.put_attacks(table)).and_then(|table| self.put_seed(table));
+        let all =
+            all.and_then(|table| self.put_attacks(table)).and_then(|table| self.put_seed(table));
         let text = all.and_then(|table| self.put_rho(table)).and_then(|table| written(&table));
         let other = |other: String| Errors { other: Some(other), ..Errors::default() };
         let file = read(&text).map_err(other)?;
-        let audited = Audited::of(&file, None, Thresholds::default()).map_err(|e| other(e.to_string()))?;
+        let audited =
+            Audited::of(&file, None, Thresholds::default()).map_err(|e| other(e.to_string()))?;
         let name = source.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let config = text.map_err(other)?;
-        let config =
-            format!("# Of the dashboard: {name} with what its form said. Relative paths start where it ran.\n{config}");
+        let config = format!(
+            "# Of the dashboard: {name} with what its form said. Relative paths start where it ran.\n{config}"
+        );
         Ok(Ready { audited, config })
     }
 
     fn put_policies(&self, mut table: Table) -> Result<Table, String> {
         let mut policies: Vec<Value> = Vec::new();
-        for text in self.policies.iter().map(String::as_str).chain(self.more.lines()).map(str::trim) {
+        for text in self.policies.iter().map(String::as_str).chain(self.more.lines()).map(str::trim)
+        {
             let value = Value::from(text);
             if !text.is_empty() && !policies.contains(&value) {
                 policies.push(value);
@@ -193,7 +200,10 @@ impl Draft {
     }
 
     fn put_seed(&self, mut table: Table) -> Result<Table, String> {
-        let seed: i64 = self.seed.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", i64::MAX))?;
+        let seed: i64 = self
+            .seed
+            .parse()
+            .map_err(|_| format!("a seed is a whole number from 0 to {}", i64::MAX))?;
         if seed < 0 {
             return Err(format!("a seed is a whole number from 0 to {}", i64::MAX));
         }
@@ -206,10 +216,9 @@ impl Draft {
             table.remove("rho");
             return Ok(table);
         }
-        let rho: f64 = self
-            .rho
-            .parse()
-            .map_err(|_| "a budget is a number above 0, as 0.04; nothing stands for all that is left")?;
+        let rho: f64 = self.rho.parse().map_err(
+            |_| "a budget is a number above 0, as 0.04; nothing stands for all that is left",
+        )?;
         table.insert("rho".into(), rho.into());
         Ok(table)
     }
@@ -248,7 +257,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let draft = Draft::of(&source(dir.path()));
         assert_eq!(draft.policies, ["none", "rounding (decimals = 2)"]);
-        assert_eq!((draft.attacks.len(), draft.seed.as_str(), draft.rho.as_str()), (2, "7", "0.04"));
+        assert_eq!(
+            (draft.attacks.len(), draft.seed.as_str(), draft.rho.as_str()),
+            (2, "7", "0.04")
+        );
     }
 
     #[test]
@@ -256,7 +268,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let source = source(dir.path());
         let good = Draft::of(&source);
-        // Nothing is wrong with the fields; then the certificates are missing, which is of no field.
+        // The fields are valid; the missing certificates are an error of no field.
         let other = errors(&good, &source);
         assert_eq!(other, Errors { other: other.other.clone(), ..Errors::default() });
         assert!(other.other.unwrap().contains("[tls]"));
@@ -264,11 +276,23 @@ mod tests {
         type Field = fn(&Errors) -> &Option<String>;
         let cases: [(Draft, Field, &str); 9] = [
             (Draft { policies: vec![], ..good.clone() }, |e| &e.policies, "at least one policy"),
-            (Draft { more: text("rounding (decimals = 99)"), ..good.clone() }, |e| &e.policies, "decimals"),
+            (
+                Draft { more: text("rounding (decimals = 99)"), ..good.clone() },
+                |e| &e.policies,
+                "decimals",
+            ),
             (Draft { more: text("<b>bold</b>"), ..good.clone() }, |e| &e.policies, "policies:"),
             (Draft { attacks: vec![], ..good.clone() }, |e| &e.attacks, "at least one attack"),
-            (Draft { attacks: vec![text("file:9")], ..good.clone() }, |e| &e.attacks, "has changed"),
-            (Draft { attacks: vec![text("shadow_model")], ..good.clone() }, |e| &e.attacks, "auxiliary_ids"),
+            (
+                Draft { attacks: vec![text("file:9")], ..good.clone() },
+                |e| &e.attacks,
+                "has changed",
+            ),
+            (
+                Draft { attacks: vec![text("shadow_model")], ..good.clone() },
+                |e| &e.attacks,
+                "auxiliary_ids",
+            ),
             (Draft { seed: text("-1"), ..good.clone() }, |e| &e.seed, "whole number"),
             (Draft { rho: text("0"), ..good.clone() }, |e| &e.rho, "above 0"),
             (Draft { rho: text("nan"), ..good.clone() }, |e| &e.rho, "above 0"),
@@ -282,20 +306,23 @@ mod tests {
         }
     }
 
-    /// What is written down is a config file that asks for the same again.
+    /// The file that is written asks for the same audit again.
     #[test]
     fn the_file_that_is_kept_reads_back() {
         let dir = tempfile::tempdir().unwrap();
         let source = source(dir.path());
         let draft = Draft {
-            more: "temperature (temperature = 2.0) then rounding (decimals = 1)\n\nclass_label".into(),
+            more: "temperature (temperature = 2.0) then rounding (decimals = 1)\n\nclass_label"
+                .into(),
             attacks: vec![place_of(1), "rcc1".into()],
             seed: "9".into(),
             rho: String::new(),
             ..Draft::of(&source)
         };
-        let put =
-            draft.put_policies(source.table.clone()).and_then(|t| draft.put_attacks(t)).and_then(|t| draft.put_seed(t));
+        let put = draft
+            .put_policies(source.table.clone())
+            .and_then(|t| draft.put_attacks(t))
+            .and_then(|t| draft.put_seed(t));
         let text = put.and_then(|t| draft.put_rho(t)).and_then(|t| written(&t)).unwrap();
         let file = ConfigFile::<AuditConfig>::parse(Path::new("x.toml"), &text).unwrap();
         let (_, policies) = file.values.check().unwrap();

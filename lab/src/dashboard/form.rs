@@ -1,4 +1,4 @@
-//! What a form sends: small, of the dashboard's own pages, with the secret of its forms.
+//! Reads forms. A form must be small, come from the dashboard's own pages and carry their secret.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, header};
@@ -9,15 +9,16 @@ use super::trouble::Trouble;
 
 /// The largest form, in bytes.
 const LARGEST: usize = 64 << 10;
-/// What is read and thrown away of a larger one, in bytes, so that its sender is there to hear that it is too large.
+/// The most bytes of a larger form that are read and dropped, so that its sender receives the
+/// answer that it is too large.
 const DRAINED: usize = 16 << 20;
 
-/// The fields of a form, in its order.
+/// The fields of a form, in order.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Reads the fields of a query.
+    /// Parses the fields of a query.
     pub(super) fn of_query(query: Option<&str>) -> Self {
         Self::parse(query.unwrap_or_default().as_bytes())
     }
@@ -25,7 +26,7 @@ impl Fields {
     /// Reads the body of a POST.
     ///
     /// # Errors
-    /// [`Trouble`] if it is no form, too large, or not of a page of this dashboard.
+    /// [`Trouble`] if it is no form, too large, or not from a page of this dashboard.
     pub(super) async fn read(request: Request<Body>, guard: &Guard) -> Result<Self, Trouble> {
         let (parts, body) = request.into_parts();
         let bytes = bounded(body).await?;
@@ -50,29 +51,37 @@ impl Fields {
     }
 
     fn parse(bytes: &[u8]) -> Self {
-        Self(form_urlencoded::parse(bytes).map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
+        Self(
+            form_urlencoded::parse(bytes)
+                .map(|(key, value)| (key.into_owned(), value.into_owned()))
+                .collect(),
+        )
     }
 
-    /// The first field of a name.
+    /// Returns the first field with this name.
     pub(super) fn one(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// All fields of a name.
+    /// Returns all fields with this name.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
+    let kind =
+        headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';')
+        .next()
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
 async fn bounded(mut body: Body) -> Result<Vec<u8>, Trouble> {
     let (mut bytes, mut seen) = (Vec::new(), 0usize);
     while let Some(frame) = body.frame().await {
-        let broken = |_| Trouble::new(StatusCode::BAD_REQUEST, "The form broke off", "Send it again.");
+        let broken =
+            |_| Trouble::new(StatusCode::BAD_REQUEST, "The form broke off", "Send it again.");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         seen = seen.saturating_add(data.len());
         if seen <= LARGEST {

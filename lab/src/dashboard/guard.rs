@@ -1,5 +1,5 @@
-//! Who may speak to the dashboard. Other users of the machine reach its address, and other pages of the same browser do: a token is
-//! asked of the first, and a second secret in every form of the others.
+//! Access control of the dashboard. Other users of the machine can reach its address, so a request
+//! needs a token. Other pages of the same browser can too, so a form needs a second secret.
 
 use std::net::SocketAddr;
 
@@ -10,65 +10,67 @@ use rand::rngs::SysRng;
 use subtle::ConstantTimeEq;
 use vfl_shared::hex;
 
-/// 256 random bits, as hexadecimal digits.
+/// A secret of 256 random bits, as hexadecimal digits.
 #[derive(Clone)]
 pub(super) struct Secret(String);
 
 impl Secret {
-    /// Draws one from the operating system.
+    /// Draws a secret from the operating system.
     ///
     /// # Errors
     /// A sentence if the system gives no random bytes.
     pub(super) fn draw() -> Result<Self, String> {
         let mut bytes = [0u8; 32];
-        SysRng.try_fill_bytes(&mut bytes).map_err(|e| format!("the operating system gives no random bytes: {e}"))?;
+        SysRng
+            .try_fill_bytes(&mut bytes)
+            .map_err(|e| format!("the operating system gives no random bytes: {e}"))?;
         Ok(Self(hex(bytes)))
     }
 
-    /// Whether a text is this secret. The time that it takes tells nothing but the length.
+    /// Returns true if a text is this secret. The comparison's time depends only on the length.
     pub(super) fn is(&self, text: &str) -> bool {
         self.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
 
-    /// The text itself.
+    /// Returns the text of the secret.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-/// The name of the field of a form that holds the secret.
+/// The name of the form field that holds the secret.
 pub(super) const FIELD: &str = "form_secret";
 
-/// What is asked of every request.
+/// The secrets and host names that requests are checked against.
 pub(super) struct Guard {
-    /// In the URL that is printed.
+    /// The secret in the printed URL.
     token: Secret,
-    /// In the cookie.
+    /// The secret in the cookie.
     session: Secret,
-    /// In every form.
+    /// The secret in every form.
     form: Secret,
-    /// What `Host` may be.
+    /// The allowed values of `Host`.
     hosts: Vec<String>,
-    /// Cookies know no ports: that of another dashboard has another name.
+    /// The name of the cookie. It has the port, since cookies of dashboards on other ports are sent
+    /// too.
     cookie: String,
 }
 
-/// What becomes of a request.
+/// The decision on a request.
 pub(super) enum Admission {
-    /// It goes on.
+    /// The request goes on to its page.
     Admitted,
-    /// It brought the token: it gets the cookie.
+    /// The request has the token and gets the cookie.
     Greeted,
-    /// It is refused.
     Refused(Refused),
 }
 
-/// Why a request is refused.
+/// The reasons that a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// `Host` is not the dashboard's address: the name of another site was pointed at this machine.
+    /// `Host` is not the dashboard's address: the name of another site points at this machine.
     Host,
-    /// Neither cookie nor token.
+    /// The request has neither cookie nor token.
     Stranger,
 }
 
@@ -84,20 +86,26 @@ impl Guard {
             hosts.extend([address.ip().to_string(), "localhost".into()]);
         }
         let cookie = format!("cloison-{port}");
-        Ok(Self { token: Secret::draw()?, session: Secret::draw()?, form: Secret::draw()?, hosts, cookie })
+        Ok(Self {
+            token: Secret::draw()?,
+            session: Secret::draw()?,
+            form: Secret::draw()?,
+            hosts,
+            cookie,
+        })
     }
 
-    /// The secret of the URL.
+    /// Returns the secret of the URL.
     pub(super) fn token(&self) -> &Secret {
         &self.token
     }
 
-    /// The secret of forms.
+    /// Returns the secret of forms.
     pub(super) fn form(&self) -> &Secret {
         &self.form
     }
 
-    /// Looks at a request.
+    /// Decides on a request.
     pub(super) fn admit(&self, request: &Parts) -> Admission {
         if !self.is_host(&request.headers, &request.uri) {
             return Admission::Refused(Refused::Host);
@@ -106,7 +114,7 @@ impl Guard {
         let brings = request.uri.path() == "/"
             && parse(query.as_bytes()).any(|(key, value)| key == "token" && self.token.is(&value));
         match self.has_cookie(&request.headers) {
-            // Known or not: the token leaves the address bar.
+            // With or without the cookie: a redirect removes the token from the address bar.
             _ if brings => Admission::Greeted,
             true => Admission::Admitted,
             false => Admission::Refused(Refused::Stranger),
@@ -116,7 +124,8 @@ impl Guard {
     fn is_host(&self, headers: &HeaderMap, uri: &Uri) -> bool {
         let ours = |host: &str| self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(host));
         let mut named = headers.get_all(header::HOST).iter();
-        let one = named.next().and_then(|host| host.to_str().ok()).is_some_and(ours) && named.next().is_none();
+        let one = named.next().and_then(|host| host.to_str().ok()).is_some_and(ours)
+            && named.next().is_none();
         one && uri.authority().is_none_or(|authority| ours(authority.as_str()))
     }
 
@@ -127,19 +136,22 @@ impl Guard {
             .any(|(name, value)| name == self.cookie && self.session.is(value))
     }
 
-    /// The header that sets the cookie.
+    /// Returns the header that sets the cookie.
     pub(super) fn set_cookie(&self) -> Option<HeaderValue> {
-        let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.session.reveal());
+        let cookie =
+            format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, self.session.reveal());
         HeaderValue::from_str(&cookie).ok()
     }
 }
 
-/// Whether a browser says that a page of another origin sent the request. Other clients say nothing.
+/// Returns true if a browser reports that a page of another origin sent the request. Other clients
+/// report nothing.
 pub(super) fn from_elsewhere(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// What every answer says to a browser: nothing runs, nothing is kept, nothing is framed, nothing is told to other sites.
+/// Sets the headers that forbid browsers to run scripts, cache, frame pages or tell other sites of
+/// them.
 pub(super) fn harden(headers: &mut HeaderMap) {
     const SAID: [(&str, &str); 6] = [
         ("x-frame-options", "DENY"),
@@ -164,7 +176,9 @@ mod tests {
     use axum::http::Request;
 
     fn parts(uri: &str, headers: &[(&str, &str)]) -> Parts {
-        let request = headers.iter().fold(Request::get(uri), |request, (name, value)| request.header(*name, *value));
+        let request = headers
+            .iter()
+            .fold(Request::get(uri), |request, (name, value)| request.header(*name, *value));
         request.body(()).unwrap().into_parts().0
     }
 
@@ -179,7 +193,12 @@ mod tests {
     fn a_secret_is_itself_and_nothing_else() {
         let (one, other) = (Secret::draw().unwrap(), Secret::draw().unwrap());
         assert_eq!(one.reveal().len(), 64);
-        assert!(one.is(one.reveal()) && !one.is(other.reveal()) && !one.is("") && !one.is(&one.reveal()[..63]));
+        assert!(
+            one.is(one.reveal())
+                && !one.is(other.reveal())
+                && !one.is("")
+                && !one.is(&one.reveal()[..63])
+        );
     }
 
     #[test]
@@ -188,7 +207,13 @@ mod tests {
         for host in ["127.0.0.1:8470", "localhost:8470", "LOCALHOST:8470"] {
             assert_eq!(refused(&guard, "/", &[("host", host)]), Some(Refused::Stranger), "{host}");
         }
-        for host in ["127.0.0.1", "127.0.0.1:8471", "evil.example:8470", "localhost.:8470", "127.0.0.1:8470, evil"] {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:8471",
+            "evil.example:8470",
+            "localhost.:8470",
+            "127.0.0.1:8470, evil",
+        ] {
             assert_eq!(refused(&guard, "/", &[("host", host)]), Some(Refused::Host), "{host}");
         }
         assert_eq!(refused(&guard, "/", &[]), Some(Refused::Host));
@@ -204,20 +229,38 @@ mod tests {
         let host = ("host", "127.0.0.1:8470");
         let url = format!("/?token={}", guard.token().reveal());
         assert!(matches!(guard.admit(&parts(&url, &[host])), Admission::Greeted));
-        // The token opens the first page alone.
-        assert_eq!(refused(&guard, &url.replacen("/?", "/audits?", 1), &[host]), Some(Refused::Stranger));
+        // The token opens the first page only.
+        assert_eq!(
+            refused(&guard, &url.replacen("/?", "/audits?", 1), &[host]),
+            Some(Refused::Stranger)
+        );
         let cookie = guard.set_cookie().unwrap();
         let said = cookie.to_str().unwrap();
         assert!(said.contains("HttpOnly") && said.contains("SameSite=Strict"), "{said}");
-        assert!(!said.contains(guard.token().reveal()), "the cookie is another secret than that of the URL");
+        assert!(
+            !said.contains(guard.token().reveal()),
+            "the cookie is another secret than that of the URL"
+        );
         let pair = said.split(';').next().unwrap();
-        assert!(matches!(guard.admit(&parts("/audits", &[host, ("cookie", pair)])), Admission::Admitted));
+        assert!(matches!(
+            guard.admit(&parts("/audits", &[host, ("cookie", pair)])),
+            Admission::Admitted
+        ));
         let among = format!("a=b; {pair}; c=d");
-        assert!(matches!(guard.admit(&parts("/audits", &[host, ("cookie", &among)])), Admission::Admitted));
-        for other in
-            [format!("{pair}0"), pair.replace("8470", "8471"), format!("cloison-8470={}", guard.token().reveal())]
-        {
-            assert_eq!(refused(&guard, "/audits", &[host, ("cookie", &other)]), Some(Refused::Stranger), "{other}");
+        assert!(matches!(
+            guard.admit(&parts("/audits", &[host, ("cookie", &among)])),
+            Admission::Admitted
+        ));
+        for other in [
+            format!("{pair}0"),
+            pair.replace("8470", "8471"),
+            format!("cloison-8470={}", guard.token().reveal()),
+        ] {
+            assert_eq!(
+                refused(&guard, "/audits", &[host, ("cookie", &other)]),
+                Some(Refused::Stranger),
+                "{other}"
+            );
         }
     }
 }

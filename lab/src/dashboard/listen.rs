@@ -1,4 +1,4 @@
-//! Connections: few of them, on loopback alone, each with little time.
+//! Accepts connections: few at once, on loopback only, with a time limit for each.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,17 +13,17 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// Connections at once; further ones wait.
+/// The number of connections at once; further ones wait.
 const CONNECTIONS: usize = 32;
-/// How long the headers of a request may take.
+/// The time limit for the headers of a request.
 const HEADERS: Duration = Duration::from_secs(10);
-/// How long a connection may take in all, from its first byte to the last one of its answer.
+/// The time limit for a connection, from its first byte to the last one of its answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Listens on an address.
 ///
 /// # Errors
-/// A sentence if other machines could reach the address, or if it cannot be had.
+/// A sentence if other machines could reach the address, or if it is not available.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     if !address.ip().to_canonical().is_loopback() {
         return Err(format!(
@@ -34,7 +34,7 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     TcpListener::bind(address).await.map_err(|e| format!("cannot listen on {address}: {e}"))
 }
 
-/// Takes connections for ever.
+/// Accepts connections and answers them; never returns.
 pub(super) async fn accept<F, A>(listener: TcpListener, answer: F)
 where
     F: Fn(Request<Incoming>) -> A + Clone + Send + Sync + 'static,
@@ -42,7 +42,7 @@ where
 {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((socket, _)) => {
@@ -60,7 +60,8 @@ where
     }
 }
 
-/// One connection, one answer: a connection that is kept would take the place of another.
+/// Answers one request of a connection and closes it: an open connection would take the place of
+/// another.
 async fn converse<F, A>(socket: TcpStream, answer: F)
 where
     F: Fn(Request<Incoming>) -> A,

@@ -1,7 +1,9 @@
-//! The dashboard: pages for the auditor of a running deployment, served to the browser of the machine that it runs on.
+//! The dashboard: pages for the auditor of a running deployment, served to the browser of the
+//! machine that it runs on.
 //!
-//! Pages are made here and work without a script. A watch over who may ask stands before all of them (`guard`), and so do bounds on
-//! connections (`listen`) and forms (`form`). `routes` asks and reads, `pages` shows. Audits run by the code of `cloison audit`.
+//! Pages are rendered on the server and work without a script. Access control (`guard`) precedes
+//! all of them, as do limits on connections (`listen`) and forms (`form`). `routes` asks and reads,
+//! `pages` shows. Audits run by the code of `cloison audit`.
 
 mod app;
 mod draft;
@@ -34,7 +36,7 @@ pub use listen::listen;
 use app::App;
 use guard::{Admission, Guard, Refused, harden};
 
-/// What a dashboard is of.
+/// The settings of a dashboard.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The config file of `cloison audit`.
@@ -52,27 +54,29 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// A dashboard at the address of a listener, with secrets of its own.
+    /// Creates a dashboard at the address of a listener, with new secrets.
     ///
     /// # Errors
-    /// [`CliError::Input`] naming the config file and what is wrong in it; [`CliError::Failed`] if the folder of audits cannot be made
-    /// or the system gives no random bytes.
+    /// [`CliError::Input`] naming the config file and what is wrong in it; [`CliError::Failed`] if
+    /// the folder of audits cannot be made or the system gives no random bytes.
     pub fn new(settings: Settings, address: SocketAddr) -> Result<Self, CliError> {
         let guard = Guard::new(address).map_err(CliError::Failed)?;
         let app = App::new(settings.config, &settings.out, settings.ledger, guard)?;
         Ok(Self { app: Arc::new(app), address })
     }
 
-    /// The address to open, which holds a secret: whoever has it may do what the auditor may.
+    /// Returns the address to open. It holds a secret that grants the rights of the auditor.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/?token={}", self.address, self.app.guard.token().reveal())
     }
 
-    /// Serves until `shutdown` completes. An audit that runs then is stopped, and its sessions are closed.
+    /// Serves until `shutdown` completes. A running audit is then stopped, and its sessions are
+    /// closed.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let (app, router) = (self.app.clone(), routes::router(self.app.clone()));
-        let serving = listen::accept(listener, move |request| answer(app.clone(), router.clone(), request));
+        let serving =
+            listen::accept(listener, move |request| answer(app.clone(), router.clone(), request));
         tokio::select! {
             () = serving => {}
             () = shutdown => {}
@@ -81,7 +85,7 @@ impl Dashboard {
     }
 }
 
-/// Answers one request: whoever is not let in reaches no page.
+/// Answers one request; a request that is not admitted reaches no page.
 async fn answer(app: Arc<App>, router: Router, request: Request<Incoming>) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let mut response = match app.guard.admit(&parts) {

@@ -1,4 +1,4 @@
-//! Which request gets which page.
+//! The routes from requests to pages.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -24,21 +24,21 @@ use crate::audit::{self, said, standing};
 use crate::configured::Audited;
 use crate::report::Report;
 
-/// How long a party has to answer a page.
+/// The time limit for a party's answer to a page.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How long passive parties have to look the audited records up.
+/// The time limit for passive parties to look up the audited records.
 const OPENING: Duration = Duration::from_secs(30);
-/// A page that watches an audit asks for itself again after so many seconds.
+/// The seconds after which a page that watches an audit reloads.
 const RELOAD: u32 = 3;
-/// The longest record id that is looked for, in bytes.
+/// The longest record id that is searched for, in bytes.
 const LONGEST_ID: usize = 4096;
-/// A report runs nothing, asks nothing, and is of no site.
+/// The content security policy of a report: it runs and loads nothing.
 const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
 type Shared = State<Arc<App>>;
 type Answer<T = Html<String>> = Result<T, Trouble>;
 
-/// All pages.
+/// Returns the router of all pages.
 pub(super) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(service))
@@ -60,7 +60,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Work on files or certificates, apart from the threads that serve connections.
+/// Runs work on files or certificates off the threads that serve connections.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
     let failed = |_| Trouble::setting("This is a defect of the dashboard. Its log says more.");
     tokio::task::spawn_blocking(work).await.map_err(failed)
@@ -76,7 +76,11 @@ async fn missing() -> Trouble {
 }
 
 async fn no_such_method() -> Trouble {
-    Trouble::new(StatusCode::METHOD_NOT_ALLOWED, "This cannot be done here", "Go on from a page of the dashboard.")
+    Trouble::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "This cannot be done here",
+        "Go on from a page of the dashboard.",
+    )
 }
 
 async fn style() -> impl IntoResponse {
@@ -96,7 +100,8 @@ async fn service(State(app): Shared) -> Answer {
 async fn model(State(app): Shared) -> Answer {
     let (_, audited) = source(&app).await?;
     let standing = standing(&audited.targets, PATIENCE).await;
-    let content = pages::model(&standing, app.asked().as_ref(), audited.plan.ids.len(), app.guard.form());
+    let content =
+        pages::model(&standing, app.asked().as_ref(), audited.plan.ids.len(), app.guard.form());
     Ok(page(Place::Model, "Model", None, &content))
 }
 
@@ -106,8 +111,12 @@ async fn ask(State(app): Shared, request: Request<Body>) -> Answer<Redirect> {
     let asked = said(&audited.targets, &audited.plan.ids, OPENING).await;
     let (model, said) = asked.map_err(|refusal| {
         let text = why(&refusal);
-        Trouble::new(StatusCode::BAD_GATEWAY, "The coordinator does not say which model is in service", text)
-            .next("/", "See who answers")
+        Trouble::new(
+            StatusCode::BAD_GATEWAY,
+            "The coordinator does not say which model is in service",
+            text,
+        )
+        .next("/", "See who answers")
     })?;
     app.keep(Asked { at: SystemTime::now(), version: model.version.as_str().to_owned(), said });
     Ok(Redirect::to("/model"))
@@ -124,8 +133,14 @@ async fn audits(State(app): Shared) -> Answer {
     .await?
 }
 
-/// The form with a draft, and what is wrong with it.
-async fn form(app: &App, source: &Source, audited: &Audited, draft: &Draft, errors: &Errors) -> Html<String> {
+/// Renders the form with a draft and its errors.
+async fn form(
+    app: &App,
+    source: &Source,
+    audited: &Audited,
+    draft: &Draft,
+    errors: &Errors,
+) -> Html<String> {
     let asked = tokio::time::timeout(PATIENCE, audit::model(&audited.targets)).await;
     let live = asked.ok().and_then(Result::ok).map(|model| model.policy);
     let new = New { source, records: audited.plan.ids.len(), live: live.as_ref(), draft, errors };
@@ -134,7 +149,8 @@ async fn form(app: &App, source: &Source, audited: &Audited, draft: &Draft, erro
 
 fn busy() -> Trouble {
     let text = "One audit runs at a time, since audits of the same records spend one budget. Wait until it has ended, or stop it.";
-    Trouble::new(StatusCode::CONFLICT, "An audit runs already", text).next("/audits/running", "Watch it")
+    Trouble::new(StatusCode::CONFLICT, "An audit runs already", text)
+        .next("/audits/running", "Watch it")
 }
 
 async fn new(State(app): Shared) -> Answer {
@@ -184,7 +200,8 @@ async fn watch(State(app): Shared, RawQuery(query): RawQuery) -> Html<String> {
 async fn confirm(State(app): Shared) -> Response {
     match app.runner.watch().filter(|watched| !watched.stage.ended()) {
         Some(watched) => {
-            page(Place::Audits, "Stop this audit?", None, &pages::stop(&watched, app.guard.form())).into_response()
+            page(Place::Audits, "Stop this audit?", None, &pages::stop(&watched, app.guard.form()))
+                .into_response()
         }
         None => Redirect::to("/audits/running").into_response(),
     }
@@ -214,7 +231,8 @@ async fn audit_page(State(app): Shared, Path(name): Path<String>) -> Answer {
 }
 
 async fn piece(State(app): Shared, Path((name, file)): Path<(String, String)>) -> Answer<Response> {
-    let piece = Piece::named(&file).ok_or_else(|| Trouble::missing("An audit has no such file."))?;
+    let piece =
+        Piece::named(&file).ok_or_else(|| Trouble::missing("An audit has no such file."))?;
     let text = apart(move || app.store.piece(&name, piece)).await?.map_err(Trouble::setting)?;
     let text = text.ok_or_else(|| Trouble::missing("This audit has no such file."))?;
     let kind = match piece {
@@ -227,7 +245,8 @@ async fn piece(State(app): Shared, Path((name, file)): Path<(String, String)>) -
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
     if piece != Piece::Html
-        && let Ok(attachment) = HeaderValue::from_str(&format!("attachment; filename=\"{}\"", piece.file()))
+        && let Ok(attachment) =
+            HeaderValue::from_str(&format!("attachment; filename=\"{}\"", piece.file()))
     {
         headers.insert(header::CONTENT_DISPOSITION, attachment);
     }
@@ -253,19 +272,25 @@ async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Answer {
 }
 
 fn unreadable(error: &LedgerError) -> Trouble {
-    let text = format!("The ledger cannot be read: {error}. Mend it, or start the dashboard with another `--ledger`.");
+    let text = format!(
+        "The ledger cannot be read: {error}. Mend it, or start the dashboard with another `--ledger`."
+    );
     Trouble::new(StatusCode::BAD_GATEWAY, "The ledger cannot be read", text)
 }
 
 async fn totals(State(app): Shared) -> Answer {
-    let Some(url) = &app.ledger else { return Ok(page(Place::Ledger, "Ledger", None, &pages::no_ledger())) };
+    let Some(url) = &app.ledger else {
+        return Ok(page(Place::Ledger, "Ledger", None, &pages::no_ledger()));
+    };
     let summary = ledger::summary(url, None).await.map_err(|e| unreadable(&e))?;
     Ok(page(Place::Ledger, "Ledger", None, &pages::ledger(&summary, None, app.guard.form())))
 }
 
 async fn record(State(app): Shared, request: Request<Body>) -> Answer {
     let fields = Fields::read(request, &app.guard).await?;
-    let Some(url) = &app.ledger else { return Ok(page(Place::Ledger, "Ledger", None, &pages::no_ledger())) };
+    let Some(url) = &app.ledger else {
+        return Ok(page(Place::Ledger, "Ledger", None, &pages::no_ledger()));
+    };
     let record = fields.one("record").unwrap_or_default();
     if record.is_empty() || record.len() > LONGEST_ID {
         let text = format!("A record id has 1 to {LONGEST_ID} bytes.");
@@ -275,5 +300,10 @@ async fn record(State(app): Shared, request: Request<Body>) -> Answer {
     let uses = ledger::record_uses(url, record, None).await.map_err(|e| unreadable(&e))?;
     let summary = ledger::summary(url, None).await.map_err(|e| unreadable(&e))?;
     let searched = Searched { record, uses: &uses };
-    Ok(page(Place::Ledger, "Ledger", None, &pages::ledger(&summary, Some(&searched), app.guard.form())))
+    Ok(page(
+        Place::Ledger,
+        "Ledger",
+        None,
+        &pages::ledger(&summary, Some(&searched), app.guard.form()),
+    ))
 }

@@ -1,4 +1,4 @@
-//! The audit that runs: one at a time, watched and stopped from the pages.
+//! Runs audits, one at a time, which the pages watch and stop.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -10,43 +10,42 @@ use super::draft::Ready;
 use super::store::Store;
 use crate::audit::run_unless_stopped;
 
-/// How long an audit under way may take to close its sessions once the dashboard is told to stop.
+/// The time for a running audit to close its sessions when the dashboard is stopped.
 const CLOSING: Duration = Duration::from_secs(20);
 
-/// Where an audit stands.
+/// The stage of an audit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It runs: steps done, steps in all, and what is being done.
+    /// The audit runs: steps done, steps in all, and the current step.
     Running { done: usize, total: usize, words: String },
-    /// It was told to stop, and closes its sessions.
+    /// The audit was told to stop, and closes its sessions.
     Stopping,
-    /// Its report is written.
+    /// The report is written.
     Done,
-    /// Somebody stopped it.
+    /// The auditor stopped it.
     Stopped,
-    /// It failed, and why.
+    /// The audit failed, for this reason.
     Failed(String),
 }
 
 impl Stage {
-    /// Whether it has come to an end.
+    /// Returns true if the audit has ended.
     pub(super) fn ended(&self) -> bool {
         matches!(self, Self::Done | Self::Stopped | Self::Failed(_))
     }
 }
 
-/// An audit, as it is watched.
+/// The state of an audit that the pages show.
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
-    /// Its name in the folder of audits.
+    /// The audit's name in the folder of audits.
     pub(super) name: String,
-    /// When it began.
+    /// The time of its start.
     pub(super) began: SystemTime,
-    /// Where it stands.
     pub(super) stage: Stage,
 }
 
-/// The audit that runs, or ran last, and what stops it.
+/// The audit that runs or ran last, with the token that stops it.
 type Current = Arc<Mutex<Option<(Watched, CancellationToken)>>>;
 
 /// Runs one audit at a time.
@@ -56,10 +55,10 @@ pub(super) struct Runner {
     tasks: TaskTracker,
 }
 
-/// Why no audit was begun.
+/// Errors from starting an audit.
 #[derive(Debug)]
 pub(super) enum NotBegun {
-    /// Another one runs.
+    /// Another audit runs.
     Busy,
     /// The folder cannot be written.
     Store(String),
@@ -70,28 +69,30 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Runner {
-    /// Keeps its audits in a folder.
+    /// Creates a runner that keeps its audits in a folder.
     pub(super) fn new(store: Store) -> Self {
         Self { store, current: Current::default(), tasks: TaskTracker::new() }
     }
 
-    /// The audit that runs, or that ran last.
+    /// Returns the state of the audit that runs or ran last.
     pub(super) fn watch(&self) -> Option<Watched> {
         locked(&self.current).as_ref().map(|(watched, _)| watched.clone())
     }
 
-    /// The name of the audit that runs.
+    /// Returns the name of the running audit.
     pub(super) fn running(&self) -> Option<String> {
         self.watch().filter(|watched| !watched.stage.ended()).map(|watched| watched.name)
     }
 
-    /// Begins an audit.
+    /// Starts an audit.
     ///
     /// # Errors
     /// [`NotBegun`].
     pub(super) fn start(&self, ready: Ready) -> Result<(), NotBegun> {
         let mut current = locked(&self.current);
-        if current.as_ref().is_some_and(|(watched, _)| !watched.stage.ended()) || self.tasks.is_closed() {
+        if current.as_ref().is_some_and(|(watched, _)| !watched.stage.ended())
+            || self.tasks.is_closed()
+        {
             return Err(NotBegun::Busy);
         }
         let began = SystemTime::now();
@@ -105,8 +106,9 @@ impl Runner {
         self.tasks.spawn(async move {
             let work = tokio::spawn(work(ready, store.clone(), name.clone(), at.clone(), stop));
             // A defect ends the audit, not the dashboard.
-            let stage =
-                work.await.unwrap_or_else(|_| Stage::Failed("the audit ended by a defect of this program".into()));
+            let stage = work.await.unwrap_or_else(|_| {
+                Stage::Failed("the audit ended by a defect of this program".into())
+            });
             match &stage {
                 Stage::Stopped => store.ended(&name, "stopped"),
                 Stage::Failed(why) => store.ended(&name, why),
@@ -117,10 +119,11 @@ impl Runner {
         Ok(())
     }
 
-    /// Has the audit that runs stopped. Gives whether one ran.
+    /// Stops the running audit. Returns true if there was one.
     pub(super) fn stop(&self) -> bool {
         let mut current = locked(&self.current);
-        let Some((watched, stop)) = current.as_mut().filter(|(watched, _)| !watched.stage.ended()) else {
+        let Some((watched, stop)) = current.as_mut().filter(|(watched, _)| !watched.stage.ended())
+        else {
             return false;
         };
         watched.stage = Stage::Stopping;
@@ -128,7 +131,7 @@ impl Runner {
         true
     }
 
-    /// Begins no more audits, and stops the one that runs.
+    /// Refuses new audits, and stops the running one.
     pub(super) async fn close(&self) {
         self.tasks.close();
         self.stop();
@@ -139,20 +142,30 @@ impl Runner {
 }
 
 /// Runs the audit and writes its report.
-async fn work(ready: Ready, store: Store, name: String, at: Current, stop: CancellationToken) -> Stage {
+async fn work(
+    ready: Ready,
+    store: Store,
+    name: String,
+    at: Current,
+    stop: CancellationToken,
+) -> Stage {
     let audited = ready.audited;
     let on_stage = |done, total, words: &str| {
         let stage = Stage::Running { done, total, words: words.to_owned() };
-        if let Some((watched, _)) = locked(&at).as_mut().filter(|(watched, _)| watched.stage != Stage::Stopping) {
+        if let Some((watched, _)) =
+            locked(&at).as_mut().filter(|(watched, _)| watched.stage != Stage::Stopping)
+        {
             watched.stage = stage;
         }
     };
-    let findings = match run_unless_stopped(&audited.targets, &audited.plan, &stop, on_stage).await {
+    let findings = match run_unless_stopped(&audited.targets, &audited.plan, &stop, on_stage).await
+    {
         Ok(findings) => findings,
         Err(_) if stop.is_cancelled() => return Stage::Stopped,
         Err(refusal) => return Stage::Failed(refusal.to_string()),
     };
-    let written = tokio::task::spawn_blocking(move || store.report(&name, &audited.report(findings)));
+    let written =
+        tokio::task::spawn_blocking(move || store.report(&name, &audited.report(findings)));
     match written.await {
         Ok(Ok(())) => Stage::Done,
         Ok(Err(error)) => Stage::Failed(error.to_string()),

@@ -1,4 +1,4 @@
-//! The shell of the dashboard's pages: where one is, the pages that there are, the content.
+//! The frame of the dashboard's pages: the navigation around the content.
 
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
@@ -6,13 +6,13 @@ use maud::{DOCTYPE, Markup, html};
 use super::guard::{FIELD, Secret};
 use crate::page::said;
 
-/// Style of the dashboard, after that of all pages.
+/// The style of the dashboard, appended to that of all pages.
 const STYLE: &str = include_str!("dashboard.css");
 
-/// The sign of the dashboard: two parties and what parts them.
+/// The icon of the dashboard: two parties and a partition between them.
 pub(super) const ICON: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b5fa5"/><circle cx="4.5" cy="8" r="2" fill="#fff"/><circle cx="11.5" cy="8" r="2" fill="#fff"/><rect x="7.5" y="2" width="1" height="12" fill="#fff"/></svg>"##;
 
-/// Where a page stands among the pages.
+/// The current page in the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Service,
@@ -30,13 +30,18 @@ const PAGES: [(Place, &str, &str); 4] = [
     (Place::Ledger, "/ledger", "Ledger"),
 ];
 
-/// The style sheet of all pages.
+/// Returns the style sheet of all pages.
 pub(super) fn style_sheet() -> String {
     crate::page::style_sheet() + STYLE
 }
 
-/// A page. `reload`: after how many seconds it asks for itself again.
-pub(super) fn page(place: Place, title: &str, reload: Option<u32>, content: &Markup) -> Html<String> {
+/// Renders a page. `reload` is the number of seconds after which it reloads.
+pub(super) fn page(
+    place: Place,
+    title: &str,
+    reload: Option<u32>,
+    content: &Markup,
+) -> Html<String> {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -68,7 +73,7 @@ pub(super) fn page(place: Place, title: &str, reload: Option<u32>, content: &Mar
     Html(page.into_string())
 }
 
-/// A page for those who are not let in: without style and ways on, which are for those who are.
+/// Renders a page for visitors who are not admitted, without style and navigation.
 pub(super) fn bare(title: &str, text: &str) -> Html<String> {
     let page = html! {
         (DOCTYPE)
@@ -85,7 +90,8 @@ pub(super) fn bare(title: &str, text: &str) -> Html<String> {
     Html(page.into_string())
 }
 
-/// The page behind the printed address: it leads on, so that the token leaves the address bar.
+/// Renders the page behind the printed address. It redirects, so that the token leaves the address
+/// bar.
 pub(super) fn greeting() -> Html<String> {
     let page = html! {
         (DOCTYPE)
@@ -102,7 +108,7 @@ pub(super) fn greeting() -> Html<String> {
     Html(page.into_string())
 }
 
-/// The secret of forms, in a form.
+/// Renders the hidden field with the secret of forms.
 pub(super) fn secret(form: &Secret) -> Markup {
     html! { input type="hidden" name=(FIELD) value=(form.reveal()); }
 }

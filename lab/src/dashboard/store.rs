@@ -1,4 +1,4 @@
-//! The audits of a folder: one folder for each, with its configuration and its report.
+//! The audits in a folder. Each has a folder with its configuration and its report.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
@@ -10,16 +10,16 @@ use vfl_shared::files::write_atomic;
 
 use crate::report::{Report, ReportError, write};
 
-/// The name of the folder itself, where it holds a report.
+/// The name of the main folder itself, for a report in it.
 pub(super) const ITSELF: &str = "~";
-/// As many audits are listed, the latest.
+/// The number of the latest audits that are listed.
 const LISTED: usize = 100;
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 64 << 20;
 
 /// The file with the configuration of an audit.
 const CONFIG: &str = "audit.toml";
-/// The file that says why there is no report.
+/// The file with the reason that there is no report.
 const ENDED: &str = "ended.txt";
 
 /// A folder of audits.
@@ -28,29 +28,28 @@ pub(super) struct Store {
     dir: PathBuf,
 }
 
-/// An audit of the folder.
+/// An audit in the folder.
 pub(super) struct Entry {
     /// The name of its folder.
     pub(super) name: String,
-    /// When its report was written, or when it ended or began without one.
+    /// The time at which its report was written, or at which it ended or began without one.
     pub(super) at: SystemTime,
-    /// What there is.
+    /// The state of its report.
     pub(super) kept: Kept,
 }
 
-/// What there is of an audit.
+/// The state of an audit's report.
 pub(super) enum Kept {
-    /// Its report.
     Report(Box<Report>),
-    /// A report that cannot be read, and why.
+    /// A report that cannot be read, with the reason.
     Unreadable(String),
-    /// Why it ended without one.
+    /// The reason that it ended without a report.
     Ended(String),
-    /// A configuration alone: it runs, or the program stopped before it ended.
+    /// A configuration only: the audit runs, or the program stopped before it ended.
     Begun,
 }
 
-/// A file of an audit that is served as it is.
+/// A file of an audit that is served unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     Html,
@@ -60,7 +59,7 @@ pub(super) enum Piece {
 }
 
 impl Piece {
-    /// Its name.
+    /// Returns the file name.
     pub(super) fn file(self) -> &'static str {
         match self {
             Self::Html => "report.html",
@@ -70,14 +69,16 @@ impl Piece {
         }
     }
 
-    /// The piece of a name.
+    /// Returns the piece with this file name.
     pub(super) fn named(name: &str) -> Option<Self> {
-        [Self::Html, Self::Json, Self::Csv, Self::Config].into_iter().find(|piece| piece.file() == name)
+        [Self::Html, Self::Json, Self::Csv, Self::Config]
+            .into_iter()
+            .find(|piece| piece.file() == name)
     }
 }
 
 impl Store {
-    /// The audits of a folder, which is made if need be.
+    /// Opens a folder of audits, which is made if needed.
     ///
     /// # Errors
     /// A sentence if it cannot be made.
@@ -86,16 +87,20 @@ impl Store {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(dir).map_err(|e| format!("cannot make the folder of audits {}: {e}", dir.display()))?;
+        builder
+            .create(dir)
+            .map_err(|e| format!("cannot make the folder of audits {}: {e}", dir.display()))?;
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// Begins an audit: a folder with its configuration. Gives its name.
+    /// Starts an audit: creates its folder with its configuration. Returns its name.
     ///
     /// # Errors
     /// A sentence if it cannot be written.
     pub(super) fn begin(&self, at: SystemTime, config: &str) -> Result<String, String> {
-        let failed = |e: io::Error| format!("cannot write into the folder of audits {}: {e}", self.dir.display());
+        let failed = |e: io::Error| {
+            format!("cannot write into the folder of audits {}: {e}", self.dir.display())
+        };
         let stamp = OffsetDateTime::from(at);
         let (date, time) = (stamp.date(), stamp.time());
         let base = format!(
@@ -112,17 +117,25 @@ impl Store {
             match fs::create_dir(self.dir.join(&name)) {
                 Ok(()) => {
                     write_atomic(&self.dir.join(&name).join(CONFIG), config.as_bytes(), false)
-                        .map_err(|e| format!("cannot write into the folder of audits {}: {e}", self.dir.display()))?;
+                        .map_err(|e| {
+                            format!(
+                                "cannot write into the folder of audits {}: {e}",
+                                self.dir.display()
+                            )
+                        })?;
                     return Ok(name);
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(failed(e)),
             }
         }
-        Err(format!("the folder of audits {} has too many audits of this second", self.dir.display()))
+        Err(format!(
+            "the folder of audits {} has too many audits of this second",
+            self.dir.display()
+        ))
     }
 
-    /// Writes the report of an audit that was begun here.
+    /// Writes the report of an audit that was started here.
     ///
     /// # Errors
     /// [`ReportError`].
@@ -130,14 +143,14 @@ impl Store {
         write(report, &self.dir.join(name)).map(drop)
     }
 
-    /// Writes why an audit that was begun here has no report.
+    /// Writes the reason that an audit started here has no report.
     pub(super) fn ended(&self, name: &str, why: &str) {
         if let Err(error) = write_atomic(&self.dir.join(name).join(ENDED), why.as_bytes(), false) {
             tracing::warn!(%error, "cannot write how an audit ended");
         }
     }
 
-    /// The audits, the latest first, and how many older ones are left out.
+    /// Returns the latest audits, newest first, and the number of older ones that are left out.
     ///
     /// # Errors
     /// A sentence if the folder cannot be read.
@@ -149,13 +162,15 @@ impl Store {
         found.sort_by(|a, b| b.cmp(a));
         let more = found.len().saturating_sub(LISTED);
         found.truncate(LISTED);
-        let entries = found.into_iter().filter_map(|(_, name)| self.find(&name).ok().flatten()).collect();
+        let entries =
+            found.into_iter().filter_map(|(_, name)| self.find(&name).ok().flatten()).collect();
         Ok((entries, more))
     }
 
-    /// Names of folders, and of the folder itself.
+    /// Returns the names of the folders, and of the main folder itself.
     fn names(&self) -> Result<Vec<String>, String> {
-        let failed = |e: io::Error| format!("cannot read the folder of audits {}: {e}", self.dir.display());
+        let failed =
+            |e: io::Error| format!("cannot read the folder of audits {}: {e}", self.dir.display());
         let mut names = vec![ITSELF.to_owned()];
         for entry in fs::read_dir(&self.dir).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -167,7 +182,8 @@ impl Store {
         Ok(names)
     }
 
-    /// The folder of an audit. A name is looked up among those that there are and never put into a path by itself.
+    /// Returns the folder of an audit. The name is looked up among existing names and never put
+    /// into a path directly.
     fn folder(&self, name: &str) -> Option<PathBuf> {
         let known = self.names().ok()?.into_iter().find(|known| known == name)?;
         if known != ITSELF {
@@ -177,7 +193,7 @@ impl Store {
         Some(self.dir.clone()).filter(|dir| dir.join(Piece::Json.file()).is_file())
     }
 
-    /// The audit of a name; `None` if there is none.
+    /// Returns the audit of this name; `None` if there is none.
     ///
     /// # Errors
     /// A sentence if the folder cannot be read.
@@ -198,17 +214,21 @@ impl Store {
         Ok(Some(Entry { name: name.to_owned(), at, kept }))
     }
 
-    /// A file of an audit; `None` if there is none.
+    /// Reads a file of an audit; `None` if there is none.
     ///
     /// # Errors
     /// A sentence if it cannot be read.
     pub(super) fn piece(&self, name: &str, piece: Piece) -> Result<Option<String>, String> {
-        let Some(folder) = self.folder(name).filter(|folder| changed(folder).is_some()) else { return Ok(None) };
-        read(&folder.join(piece.file())).map_err(|e| format!("cannot read {} of this audit: {e}", piece.file()))
+        let Some(folder) = self.folder(name).filter(|folder| changed(folder).is_some()) else {
+            return Ok(None);
+        };
+        read(&folder.join(piece.file()))
+            .map_err(|e| format!("cannot read {} of this audit: {e}", piece.file()))
     }
 }
 
-/// When what makes a folder an audit was written: its report, how it ended, or its configuration. `None` if there is nothing of it.
+/// Returns the time at which the audit's main file was written: its report, its end or its
+/// configuration. `None` if there is none of them.
 fn changed(folder: &Path) -> Option<SystemTime> {
     let at = |name: &str| {
         let told = fs::symlink_metadata(folder.join(name)).ok().filter(fs::Metadata::is_file)?;
@@ -217,11 +237,13 @@ fn changed(folder: &Path) -> Option<SystemTime> {
     at(Piece::Json.file()).or_else(|| at(ENDED)).or_else(|| at(CONFIG))
 }
 
-/// The text of a file that is no link; `None` if there is none.
+/// Reads the text of a file that is no link; `None` if there is none.
 fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::symlink_metadata(path) {
         Ok(told) if told.is_file() && told.len() <= LARGEST => {}
-        Ok(told) if told.is_file() => return Err(io::Error::other("the file is too large for a report")),
+        Ok(told) if told.is_file() => {
+            return Err(io::Error::other("the file is too large for a report"));
+        }
         Ok(_) => return Ok(None),
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
@@ -244,10 +266,20 @@ mod tests {
         let store = Store::open(&dir.path().join("audits")).unwrap();
         let name = store.begin(SystemTime::UNIX_EPOCH, "seed = 1").unwrap();
         assert_eq!(name, "audit-19700101-000000");
-        assert_eq!(store.begin(SystemTime::UNIX_EPOCH, "seed = 2").unwrap(), "audit-19700101-000000-2");
+        assert_eq!(
+            store.begin(SystemTime::UNIX_EPOCH, "seed = 2").unwrap(),
+            "audit-19700101-000000-2"
+        );
         assert_eq!(store.piece(&name, Piece::Config).unwrap().as_deref(), Some("seed = 1"));
-        for odd in ["..", "../outside", ".", "", "/", "audit-19700101-000000/..", "audit-19700101-000000/../../outside"]
-        {
+        for odd in [
+            "..",
+            "../outside",
+            ".",
+            "",
+            "/",
+            "audit-19700101-000000/..",
+            "audit-19700101-000000/../../outside",
+        ] {
             assert!(store.find(odd).unwrap().is_none(), "{odd}");
             assert!(store.piece(odd, Piece::Config).unwrap().is_none(), "{odd}");
         }
@@ -256,7 +288,8 @@ mod tests {
             std::os::unix::fs::symlink(&outside, dir.path().join("audits/link")).unwrap();
             assert!(store.find("link").unwrap().is_none());
             let inside = dir.path().join("audits").join(&name);
-            std::os::unix::fs::symlink(outside.join("audit.toml"), inside.join("report.csv")).unwrap();
+            std::os::unix::fs::symlink(outside.join("audit.toml"), inside.join("report.csv"))
+                .unwrap();
             assert_eq!(store.piece(&name, Piece::Csv).unwrap(), None);
         }
         assert_eq!(store.list().unwrap().0.len(), 2);

@@ -1,4 +1,4 @@
-//! Pages that say what is wrong and what to do.
+//! Error pages with advice on what to do.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -7,36 +7,45 @@ use maud::html;
 use super::shell::{Place, page};
 use crate::page::said;
 
-/// What is wrong.
+/// An error page.
 #[derive(Debug)]
 pub(super) struct Trouble {
     status: StatusCode,
     title: String,
     text: String,
-    /// Where to go: an address and its words.
+    /// The link onwards: an address and its text.
     next: (&'static str, &'static str),
 }
 
 impl Trouble {
-    /// What is wrong, as a title and as sentences that say what to do.
-    pub(super) fn new(status: StatusCode, title: impl Into<String>, text: impl Into<String>) -> Self {
+    /// Creates an error page with a title, and sentences that say what to do.
+    pub(super) fn new(
+        status: StatusCode,
+        title: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Self {
         Self { status, title: title.into(), text: text.into(), next: ("/", "Go to the service") }
     }
 
-    /// The same with another way on.
+    /// Replaces the link onwards.
     pub(super) fn next(mut self, address: &'static str, words: &'static str) -> Self {
         self.next = (address, words);
         self
     }
 
-    /// Something that is not there.
+    /// Returns the error that something does not exist.
     pub(super) fn missing(text: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "There is no such page", text).next("/audits", "See the audits")
+        Self::new(StatusCode::NOT_FOUND, "There is no such page", text)
+            .next("/audits", "See the audits")
     }
 
-    /// The configuration, or a folder, is not as it must be.
+    /// Returns the error that the configuration or a folder is not in order.
     pub(super) fn setting(text: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "The dashboard's own files are not in order", text)
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The dashboard's own files are not in order",
+            text,
+        )
     }
 }
 

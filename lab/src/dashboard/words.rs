@@ -1,4 +1,4 @@
-//! Times, counts and names as the pages write them.
+//! Formats times, counts and names for the pages.
 
 use std::time::SystemTime;
 
@@ -10,12 +10,13 @@ use vfl_shared::rpc::{Refusal, RefusalKind};
 use crate::page::said;
 use crate::report::scroll;
 
-/// `2026-01-31 12:00:00 UTC`.
+/// Formats a time as `2026-01-31 12:00:00 UTC`.
 pub(super) fn when(at: SystemTime) -> String {
     written(OffsetDateTime::from(at))
 }
 
-/// The same of Unix seconds; `None` where retention or erasure took the time.
+/// Formats Unix seconds likewise; `None`, since retention or erasure removed the time, as
+/// "forgotten".
 pub(super) fn when_unix(at: Option<i64>) -> String {
     let Some(at) = at else { return "forgotten".into() };
     OffsetDateTime::from_unix_timestamp(at).map_or_else(|_| at.to_string(), written)
@@ -26,7 +27,7 @@ fn written(t: OffsetDateTime) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", t.hour(), t.minute(), t.second())
 }
 
-/// `1 record`, `2 records`.
+/// Formats a count: `1 record`, `2 records`.
 pub(super) fn counted(n: usize, what: &str) -> String {
     match (n, what.strip_suffix('y')) {
         (1, _) => format!("1 {what}"),
@@ -36,19 +37,21 @@ pub(super) fn counted(n: usize, what: &str) -> String {
     }
 }
 
-/// A segment of a path, with everything but plain characters escaped.
+/// Escapes all but plain characters in a segment of a path.
 pub(super) fn segment(name: &str) -> String {
     let mut path = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => path.push(char::from(byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                path.push(char::from(byte))
+            }
             _ => path.push_str(&format!("%{byte:02X}")),
         }
     }
     path
 }
 
-/// Why a party does not answer, and what to do.
+/// Explains why a party does not answer, and what to do.
 pub(super) fn why(refusal: &Refusal) -> String {
     let advice = match refusal.kind {
         RefusalKind::Unavailable | RefusalKind::DeadlineExceeded => {
@@ -67,7 +70,7 @@ fn limit(limit: Option<u64>) -> String {
     limit.map_or_else(|| "no limit".into(), |n| n.to_string())
 }
 
-/// What each active party may ask, in a list.
+/// Renders the budgets of each active party as a list.
 pub(super) fn budgets(budgets: &Budgets) -> Markup {
     html! {
         dl {
@@ -80,7 +83,7 @@ pub(super) fn budgets(budgets: &Budgets) -> Markup {
     }
 }
 
-/// What each active party has asked for.
+/// Renders the spending of each active party.
 pub(super) fn spent(summary: &Summary) -> Markup {
     html! {
         @if summary.parties.is_empty() { p { "No active party has asked for a score yet." } }
@@ -121,7 +124,8 @@ mod tests {
     fn times_counts_and_paths() {
         assert_eq!(when_unix(Some(951_782_400)), "2000-02-29 00:00:00 UTC");
         assert_eq!(when_unix(None), "forgotten");
-        let said = [counted(1, "record"), counted(2, "record"), counted(0, "class"), counted(2, "party")];
+        let said =
+            [counted(1, "record"), counted(2, "record"), counted(0, "class"), counted(2, "party")];
         assert_eq!(said, ["1 record", "2 records", "0 classes", "2 parties"]);
         assert_eq!(segment("audit-1.b_~"), "audit-1.b_~");
         assert_eq!(segment("<b>/ü"), "%3Cb%3E%2F%C3%BC");

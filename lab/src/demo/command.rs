@@ -6,18 +6,25 @@ use vfl_shared::metrics::Metric;
 use vfl_shared::model::privacy::PrivacyValues;
 use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, ModelConfig, Settings};
 
-use super::plan::{DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies, every_policy};
+use super::plan::{
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies,
+    every_policy,
+};
 use crate::report::{MAX_EXACT, Threshold};
 
-/// Names of metrics.
+/// Returns the names of metrics.
 pub(super) fn names(metrics: &[&'static dyn Metric]) -> Vec<&'static str> {
     metrics.iter().map(|m| m.name()).collect()
 }
 
-/// The command line of a plan, with `d` passive features.
+/// Returns the command line of a plan with `d` passive features.
 pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     let k = dataset.class_names().len();
-    let mut command = format!("cloison demo --dataset {} --seed {} --passive-features {d}", dataset.name(), plan.seed);
+    let mut command = format!(
+        "cloison demo --dataset {} --seed {} --passive-features {d}",
+        dataset.name(),
+        plan.seed
+    );
     if plan.first_column != 0 {
         command.push_str(&format!(" --first-column {}", plan.first_column));
     }
@@ -33,10 +40,14 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
         if every_policy(k) == plan.policies {
             command.push_str(" --policy all");
         } else {
-            plan.policies.iter().for_each(|policy| command.push_str(&format!(" --policy '{policy}'")));
+            plan.policies
+                .iter()
+                .for_each(|policy| command.push_str(&format!(" --policy '{policy}'")));
         }
     }
-    for (option, transform) in [("transform", &plan.transform), ("train-transform", &plan.training_transform)] {
+    for (option, transform) in
+        [("transform", &plan.transform), ("train-transform", &plan.training_transform)]
+    {
         if *transform != (TransformConfig::None {}) {
             command.push_str(&format!(" --{option} '{transform}'"));
         }
@@ -47,7 +58,8 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
         command.push_str(&format!(" --privacy-noise {noise} --privacy-clip {clip}"));
     }
     if let Some((privacy, _)) = plan.private_trainings.first() {
-        let noise = plan.private_trainings.iter().map(|(privacy, _)| privacy.values().noise.to_string());
+        let noise =
+            plan.private_trainings.iter().map(|(privacy, _)| privacy.values().noise.to_string());
         command.push_str(&format!(" --private-trainings {}", noise.collect::<Vec<_>>().join(",")));
         if plan.privacy.is_none() {
             command.push_str(&format!(" --privacy-clip {}", privacy.values().clip));
@@ -79,19 +91,22 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     command
 }
 
-/// The options of a model that is not softmax regression.
+/// Appends the options of a model that is not softmax regression.
 fn model_options(command: &mut String, model: &ModelConfig) {
     if model.is_default() {
         return;
     }
     let widths = |settings: &Settings| {
-        let hidden = settings.get("hidden").and_then(|hidden| hidden.as_array()).into_iter().flatten();
+        let hidden =
+            settings.get("hidden").and_then(|hidden| hidden.as_array()).into_iter().flatten();
         hidden.map(ToString::to_string).collect::<Vec<_>>().join(",")
     };
     let settings = model.settings();
     if settings.contains_key("hidden") {
         command.push_str(&format!(" --hidden {}", widths(settings)));
-        if let Some(activation) = settings.get("activation").and_then(|activation| activation.as_str()) {
+        if let Some(activation) =
+            settings.get("activation").and_then(|activation| activation.as_str())
+        {
             command.push_str(&format!(" --activation {activation}"));
         }
     } else {
@@ -109,21 +124,31 @@ fn model_options(command: &mut String, model: &ModelConfig) {
 mod tests {
     use super::*;
 
-    /// What the command line makes of these options is what it would be given again.
+    /// The command line that these options give is parsed to the same options again.
     #[test]
     fn a_network_is_asked_for_by_the_same_options() {
         let settings = |value: serde_json::Value| value.as_object().unwrap().clone();
-        let perceptron = || settings(serde_json::json!({ "hidden": [32, 8], "activation": "relu" }));
+        let perceptron =
+            || settings(serde_json::json!({ "hidden": [32, 8], "activation": "relu" }));
         let image = settings(serde_json::json!({ "channels": 1, "height": 28 }));
         let top = settings(serde_json::json!({ "hidden": [7], "activation": "relu" }));
         for (model, options) in [
             (ModelConfig::default(), ""),
-            (ModelConfig::new(Combiner::Sum, "mlp", None, perceptron()).unwrap(), " --hidden 32,8 --activation relu"),
             (
-                ModelConfig::new(Combiner::Concat, "mlp", Some(16), perceptron()).unwrap().with_top(top).unwrap(),
+                ModelConfig::new(Combiner::Sum, "mlp", None, perceptron()).unwrap(),
+                " --hidden 32,8 --activation relu",
+            ),
+            (
+                ModelConfig::new(Combiner::Concat, "mlp", Some(16), perceptron())
+                    .unwrap()
+                    .with_top(top)
+                    .unwrap(),
                 " --hidden 32,8 --activation relu --embedding 16 --top 7",
             ),
-            (ModelConfig::new(Combiner::Concat, "residual", Some(64), image).unwrap(), " --residual --embedding 64"),
+            (
+                ModelConfig::new(Combiner::Concat, "residual", Some(64), image).unwrap(),
+                " --residual --embedding 64",
+            ),
         ] {
             let mut command = String::new();
             model_options(&mut command, &model);

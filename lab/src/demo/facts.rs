@@ -1,4 +1,4 @@
-//! What the findings of an audit say of the deployment, for a report.
+//! The facts about the deployment that a report takes from the findings of an audit.
 
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::model::privacy::PrivacyStatement;
@@ -6,20 +6,25 @@ use vfl_shared::types::PartyName;
 
 use crate::audit::Findings;
 use crate::report::{
-    Deployment as DeploymentFacts, Observations, ParameterKnowledge, Party, Role, Surface, SurfaceKind,
-    TRAINING_DISCLOSURE, TrainingFacts,
+    Deployment as DeploymentFacts, Observations, ParameterKnowledge, Party, Role, Surface,
+    SurfaceKind, TRAINING_DISCLOSURE, TrainingFacts,
 };
 
-/// What the audits have measured: the releases, records without a score, and the parameters as they are shown.
+/// Lists the audited surfaces: the releases, records without a score, and the parameters as they
+/// are shown.
 #[must_use]
 pub fn surfaces(findings: &Findings) -> Vec<Surface> {
     surfaces_of(findings, [])
 }
 
-/// The same, where policies of these names are audited too, but apart.
-pub(super) fn surfaces_of(findings: &Findings, apart: impl IntoIterator<Item = String>) -> Vec<Surface> {
+/// Lists the audited surfaces, with policies of these names that were audited separately.
+pub(super) fn surfaces_of(
+    findings: &Findings,
+    apart: impl IntoIterator<Item = String>,
+) -> Vec<Surface> {
     let seen = findings.audits.iter().filter(|audit| audit.threat_model.sees_scores());
-    let mut audited: Vec<SurfaceKind> = seen.map(|audit| SurfaceKind::of_policy(&audit.policy.name)).collect();
+    let mut audited: Vec<SurfaceKind> =
+        seen.map(|audit| SurfaceKind::of_policy(&audit.policy.name)).collect();
     audited.extend(apart.into_iter().map(|name| SurfaceKind::of_policy(&name)));
     if findings.audits.iter().any(|a| a.threat_model.observations == Observations::NoScore) {
         audited.push(SurfaceKind::Nothing);
@@ -27,11 +32,17 @@ pub(super) fn surfaces_of(findings: &Findings, apart: impl IntoIterator<Item = S
     let parameters = match findings.parameters() {
         ParameterKnowledge::True => SurfaceKind::ParametersTrue,
         ParameterKnowledge::Transformed => SurfaceKind::ParametersTransformed,
-        ParameterKnowledge::Hidden | ParameterKnowledge::Auxiliary { .. } => SurfaceKind::ParametersHidden,
+        ParameterKnowledge::Hidden | ParameterKnowledge::Auxiliary { .. } => {
+            SurfaceKind::ParametersHidden
+        }
     };
     audited.push(parameters);
-    let shown: Vec<String> =
-        findings.feature_names.iter().zip(&findings.shown).map(|((party, _), s)| format!("{party}: {s}")).collect();
+    let shown: Vec<String> = findings
+        .feature_names
+        .iter()
+        .zip(&findings.shown)
+        .map(|((party, _), s)| format!("{party}: {s}"))
+        .collect();
     let imported = findings.model.training.imported;
     let said = |surface: Surface| {
         match surface.surface {
@@ -47,7 +58,7 @@ pub(super) fn surfaces_of(findings: &Findings, apart: impl IntoIterator<Item = S
     Surface::list(&audited).into_iter().map(said).collect()
 }
 
-/// The parties and their model, as the audit saw them.
+/// Returns the parties and their model, as the audit saw them.
 #[must_use]
 pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFacts {
     let model = &findings.model;
@@ -68,23 +79,37 @@ pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFa
         n_active: model.active_features,
         d_passive: findings.feature_names.iter().map(|(_, f)| f.len()).sum(),
         classes: model.class_names.len(),
-        training: TrainingFacts { epochs: training.epochs.into(), steps: training.steps, imported: training.imported },
+        training: TrainingFacts {
+            epochs: training.epochs.into(),
+            steps: training.steps,
+            imported: training.imported,
+        },
         test_accuracy,
     }
 }
 
-/// Whether what a transform comes to is not settled by the parameters and records.
+/// Returns true if the transform draws from the operating system, so that the parameters and
+/// records do not determine it.
 pub(super) fn draws_from_the_os(transform: &TransformConfig) -> bool {
     use TransformConfig as T;
-    !matches!(transform, T::None {} | T::Negate {} | T::Complement {} | T::Selective { .. } | T::LeastSquaresOptimal {})
+    !matches!(
+        transform,
+        T::None {}
+            | T::Negate {}
+            | T::Complement {}
+            | T::Selective { .. }
+            | T::LeastSquaresOptimal {}
+    )
 }
 
-/// What the parties say of the privacy that they trained with.
+/// Describes the privacy that the parties state for their training.
 pub(super) fn privacy_notes(privacy: &[(PartyName, PrivacyStatement)]) -> Vec<String> {
     if privacy.is_empty() {
         return Vec::new();
     }
-    let each = privacy.iter().map(|(party, privacy)| format!("The parameters of `{party}` have {privacy}."));
+    let each = privacy
+        .iter()
+        .map(|(party, privacy)| format!("The parameters of `{party}` have {privacy}."));
     let what = "The privacy is of a party's stored parameters, for one record's features there, given the gradients that it received. \
                 Shares, embeddings and scores are not covered.";
     each.chain([what.to_owned()]).collect()

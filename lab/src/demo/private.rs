@@ -10,7 +10,8 @@ use crate::audit;
 use crate::progress::say;
 use crate::report::PrivateTraining;
 
-/// Deploys the same data and split once more, trains with privacy, and audits the exact scores by the same adversaries.
+/// Deploys the same data and split again, trains with privacy, and audits the exact scores with the
+/// same adversaries.
 pub(super) async fn private_training(
     plan: &DemoPlan,
     privacy: PrivacyConfig,
@@ -27,12 +28,18 @@ pub(super) async fn private_training(
     };
     let served = serve(&plan).await?;
     let test_accuracy = served.test_accuracy().await?;
-    let findings = audit::run(&served.deployment.targets(), &served.plan(&plan), |_, _, _| ()).await?;
+    let findings =
+        audit::run(&served.deployment.targets(), &served.plan(&plan), |_, _, _| ()).await?;
     let Served { deployment, published, .. } = served;
     deployment.stop().await?;
-    // Every party states the same: the updates, clip and noise are theirs in common.
-    let stated = published.privacy.iter().map(|(_, stated)| *stated).max_by(|a, b| a.epsilon.total_cmp(&b.epsilon));
-    let privacy =
-        stated.ok_or_else(|| anyhow::anyhow!("no party states the privacy it trained with (noise {noise})"))?;
+    // All parties have the same updates, clip and noise, so they state the same.
+    let stated = published
+        .privacy
+        .iter()
+        .map(|(_, stated)| *stated)
+        .max_by(|a, b| a.epsilon.total_cmp(&b.epsilon));
+    let privacy = stated.ok_or_else(|| {
+        anyhow::anyhow!("no party states the privacy it trained with (noise {noise})")
+    })?;
     Ok(PrivateTraining { privacy, test_accuracy, audits: findings.audits })
 }

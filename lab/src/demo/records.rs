@@ -1,4 +1,5 @@
-//! Which records of a demonstration are attacked, and which the adversary knows whole.
+//! The records of a demonstration: those that are attacked, and those that the adversary knows with
+//! all features.
 
 use nalgebra::DMatrix;
 use rand::SeedableRng;
@@ -7,20 +8,21 @@ use rand_chacha::ChaCha20Rng;
 use vfl_shared::data::{Dataset, FeatureSchema, FeatureSpec, FeatureTable, VerticalSplit};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
-/// The fewest records that are worth taking moments from.
+/// The fewest known records whose moments are worth estimating.
 const LEAST: usize = 20;
 
-/// Records of the test set by their rows in the data set.
+/// The attacked and the known records of the test set, by their rows in the data set.
 pub(super) struct Records {
-    /// Those attacked.
+    /// The rows of the attacked records.
     pub(super) audited: Vec<usize>,
-    /// Those that the adversary knows whole; empty for none.
+    /// The rows of the records that the adversary knows with all features; may be empty.
     pub(super) known: Vec<usize>,
 }
 
 impl Records {
-    /// Draws both from the test records, in an order of the seed: some sets are in the order of time, so that their first records are not
-    /// like the others. At most half of the records are left for the adversary.
+    /// Draws both from the test records in an order given by the seed. Some data sets are in the
+    /// order of time, so that their first records differ from the others. The adversary gets at
+    /// most half of the records.
     pub(super) fn draw(dataset: &Dataset, audited: usize, known: usize, seed: u64) -> Self {
         let mut test = dataset.split().test.clone();
         test.shuffle(&mut ChaCha20Rng::seed_from_u64(seed));
@@ -34,21 +36,36 @@ impl Records {
         Self { audited: test, known }
     }
 
-    /// The passive features of the known records, those of all parties in the order of their names; `None` for none.
+    /// Returns the passive features of the known records, those of all parties in the order of
+    /// their names; `None` if no records are known.
     ///
     /// # Errors
-    /// If the features do not make a table.
-    pub(super) fn table(&self, dataset: &Dataset, split: &VerticalSplit) -> anyhow::Result<Option<FeatureTable>> {
+    /// If the features do not form a table.
+    pub(super) fn table(
+        &self,
+        dataset: &Dataset,
+        split: &VerticalSplit,
+    ) -> anyhow::Result<Option<FeatureTable>> {
         let Some(ids) = self.known_ids(dataset) else { return Ok(None) };
         let mut parties: Vec<_> = split.passive().iter().collect();
         parties.sort_by(|a, b| a.name.cmp(&b.name));
         let columns: Vec<usize> = parties.iter().flat_map(|p| p.columns.iter().copied()).collect();
-        let x = DMatrix::from_fn(columns.len(), self.known.len(), |i, j| dataset.x()[(columns[i], self.known[j])]);
-        let features = columns.iter().map(|&c| FeatureSpec::numeric(&dataset.features()[c].name, 0.0, 1.0)).collect();
-        Ok(Some(FeatureTable::new(FeatureSchema::new(features, None)?, ids, FeatureBlock::new(x)?, None)?))
+        let x = DMatrix::from_fn(columns.len(), self.known.len(), |i, j| {
+            dataset.x()[(columns[i], self.known[j])]
+        });
+        let features = columns
+            .iter()
+            .map(|&c| FeatureSpec::numeric(&dataset.features()[c].name, 0.0, 1.0))
+            .collect();
+        Ok(Some(FeatureTable::new(
+            FeatureSchema::new(features, None)?,
+            ids,
+            FeatureBlock::new(x)?,
+            None,
+        )?))
     }
 
-    /// The ids of the known records; `None` for none.
+    /// Returns the ids of the known records; `None` if no records are known.
     pub(super) fn known_ids(&self, dataset: &Dataset) -> Option<RecordIds> {
         (!self.known.is_empty()).then(|| dataset.ids().select(&self.known))
     }

@@ -11,9 +11,15 @@ use super::served::Served;
 use crate::audit::{self, Findings};
 use crate::report::{DataFacts, Generated, MetricFacts, Report};
 
-/// The report of what an audit found, without sweep and further trainings. Where parts of an audit are reported together, `findings` may
-/// lack the audits of policies: those that are to come are of the plan's policies.
-pub(super) fn report(plan: &DemoPlan, served: &Served, findings: &Findings, test_accuracy: f64) -> Report {
+/// Returns the report of an audit's findings, without the sweep and the private trainings. If parts
+/// of an audit are reported together, `findings` may lack the audits of policies: the plan names
+/// those that follow.
+pub(super) fn report(
+    plan: &DemoPlan,
+    served: &Served,
+    findings: &Findings,
+    test_accuracy: f64,
+) -> Report {
     let Served { dataset, split, published, .. } = served;
     let k = dataset.class_names().len();
     let training = findings.model.training;
@@ -55,8 +61,10 @@ pub(super) fn report(plan: &DemoPlan, served: &Served, findings: &Findings, test
     };
     let title = format!("Cloison audit: {} with {d} passive features", dataset.name());
     let deployment = deployment_facts(findings, test_accuracy);
-    let mut report = Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
-    report.surfaces = surfaces_of(findings, plan.policies.iter().map(|policy| audit::facts(policy).name));
+    let mut report =
+        Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
+    report.surfaces =
+        surfaces_of(findings, plan.policies.iter().map(|policy| audit::facts(policy).name));
     report.in_service = plan.policies.first().map(audit::facts);
     report.audits = findings.audits.clone();
     report.demand(plan.thresholds);
@@ -70,17 +78,23 @@ pub(super) fn report(plan: &DemoPlan, served: &Served, findings: &Findings, test
     let model = &plan.training.values().model;
     if !model.is_default() {
         let shown = match plan.show_network {
-            true => "The active party is shown all of it. Attacks on equations take a linear model and did not run.",
+            true => {
+                "The active party is shown all of it. Attacks on equations take a linear model and did not run."
+            }
             false => {
                 "Its passive parameters are not released, so that attacks which need them did not run: what it gives away to \
                  one that learns them is not measured."
             }
         };
         let (kind, settings) = (model.kind(), serde_json::Value::Object(model.settings().clone()));
-        report.notes.push(format!("The model is of kind `{kind}` with the settings {settings}. {shown}"));
+        report
+            .notes
+            .push(format!("The model is of kind `{kind}` with the settings {settings}. {shown}"));
     }
     if plan.sweeps() && plan.transform != (TransformConfig::None {}) {
-        report.notes.push("The error by number of passive features is that of true parameters.".into());
+        report
+            .notes
+            .push("The error by number of passive features is that of true parameters.".into());
     }
     if [&plan.transform, &plan.training_transform].into_iter().any(draws_from_the_os) {
         report.notes.push(

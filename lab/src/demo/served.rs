@@ -1,4 +1,5 @@
-//! A deployment of a demonstration: data split by columns, services over loopback sockets, and a model trained.
+//! The deployment of a demonstration: data split by columns, services over loopback sockets, and a
+//! trained model.
 
 use std::path::Path;
 
@@ -21,15 +22,15 @@ use crate::deployment::{Deployment, DeploymentSpec, Help, active_name, consent, 
 use crate::progress::{Progress, say};
 use crate::set_facts::SetFacts;
 
-/// Records of the training that are attacked without a score.
+/// The number of training records that are attacked without a score.
 const TRAINING_RECORDS: usize = 1000;
 
-/// Names of the passive parties of a demo.
+/// Returns the names of the passive parties of a demo.
 pub(crate) fn names(parties: usize) -> anyhow::Result<Vec<PartyName>> {
     Ok((1..=parties).map(|i| PartyName::new(format!("passive-{i}"))).collect::<Result<_, _>>()?)
 }
 
-/// How the columns of a data set are dealt out.
+/// Splits the columns of a data set between the parties.
 ///
 /// # Errors
 /// If there are not enough columns for the parties.
@@ -45,38 +46,38 @@ pub fn vertical_split(
     if let (Some(shape), None) = (image, passive_features) {
         return Ok(VerticalSplit::image_columns(shape, &names(parties)?)?);
     }
-    let d = passive_features.unwrap_or_else(|| (dataset.class_names().len() - 1).max(parties).min(total));
+    let d = passive_features
+        .unwrap_or_else(|| (dataset.class_names().len() - 1).max(parties).min(total));
     Ok(VerticalSplit::shared_window(first_column, d, total, &names(parties)?)?)
 }
 
 /// A deployment of a demonstration, with a model in service.
 pub(crate) struct Served {
-    /// The parties.
     pub(crate) deployment: Deployment,
-    /// All records.
+    /// The data set with all records.
     pub(crate) dataset: Dataset,
-    /// How its columns are dealt out.
+    /// The split of its columns.
     pub(super) split: VerticalSplit,
     records: Records,
-    /// What the coordinator said of the model.
+    /// The coordinator's description of the model.
     pub(super) published: Published,
     pub(super) training_ids: RecordIds,
-    /// Where the parties keep their state.
+    /// The directory of the parties' state.
     _state: tempfile::TempDir,
 }
 
 impl Served {
-    /// The records to attack, in the order in which they were drawn.
+    /// Returns the records to attack, in the order in which they were drawn.
     pub(crate) fn audited(&self) -> RecordIds {
         self.dataset.ids().select(&self.records.audited)
     }
 
-    /// The records that an adversary knows whole; `None` for none.
+    /// Returns the records that an adversary knows with all features; `None` if there are none.
     pub(crate) fn known(&self) -> Option<RecordIds> {
         self.records.known_ids(&self.dataset)
     }
 
-    /// Accuracy of the live service on all test records.
+    /// Measures the accuracy of the live service on all test records.
     pub(super) async fn test_accuracy(&self) -> anyhow::Result<f64> {
         let test_ids = self.dataset.ids().select(&self.dataset.split().test);
         let found = accuracy(&self.deployment, &self.dataset, &test_ids).await?;
@@ -84,12 +85,18 @@ impl Served {
         Ok(found)
     }
 
-    /// What an audit tries: every general attack, and where records are known, those that know them.
+    /// Returns the plan of an audit: every general attack, and if records are known, the attacks
+    /// that use them.
     pub(super) fn plan(&self, plan: &DemoPlan) -> Plan {
         let known = self.known();
-        // Named, so that known records serve for nothing else: the parameters are known.
+        // The attacks are named, so that known records serve only them: the parameters are known
+        // already.
         let informed = if known.is_some() { audit::informed_attacks() } else { Vec::new() };
-        let attacks = Method::general().chain([Method::Agnostic]).map(AttackConfig::from).chain(informed).collect();
+        let attacks = Method::general()
+            .chain([Method::Agnostic])
+            .map(AttackConfig::from)
+            .chain(informed)
+            .collect();
         Plan {
             aware: true,
             schema: plan.schema,
@@ -99,17 +106,22 @@ impl Served {
         }
     }
 
-    /// The same, with an adversary that asks again and again, and records of the training.
+    /// Returns the same plan with an adversary that asks repeatedly, and with training records.
     pub(super) fn full_plan(&self, plan: &DemoPlan) -> Plan {
-        let training_ids = Some(self.training_ids.slice(0, TRAINING_RECORDS)).filter(|ids| ids.len() >= 100);
+        let training_ids =
+            Some(self.training_ids.slice(0, TRAINING_RECORDS)).filter(|ids| ids.len() >= 100);
         Plan { training_ids, queries: 100, ..self.plan(plan) }
     }
 
-    /// Audits it.
+    /// Audits the deployment.
     pub(super) async fn audit(&self, plan: &Plan) -> anyhow::Result<Findings> {
-        let (attacks, defenses, records) = (Method::general().count(), plan.policies.len(), plan.ids.len());
+        let (attacks, defenses, records) =
+            (Method::general().count(), plan.policies.len(), plan.ids.len());
         let mut bar = Progress::start("attacking and scoring", (attacks * defenses) as u64);
-        let found = audit::run(&self.deployment.targets(), plan, |done, _, stage| bar.at(done as u64, stage)).await?;
+        let found = audit::run(&self.deployment.targets(), plan, |done, _, stage| {
+            bar.at(done as u64, stage)
+        })
+        .await?;
         bar.done(&match defenses {
             0 => format!("attacks without a score on {records} records"),
             _ => format!("{attacks} attacks against {defenses} defenses on {records} records"),
@@ -121,10 +133,11 @@ impl Served {
 /// Splits the data, starts the services, and trains over the sockets.
 ///
 /// # Errors
-/// Whatever stops it, named.
+/// An error that names the step that failed.
 pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
     let dataset = data::load(&plan.data)?;
-    let split = vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
+    let split =
+        vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
     let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
     say(&format!(
         "{} ({} active, {d} passive), {} records, {} classes",
@@ -135,13 +148,18 @@ pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
     ));
     let state = tempfile::tempdir()?;
     let release = match plan.transform {
-        // What scores give away to one that knows no parameter is the first question of a network.
+        // For a network, the first question is what scores reveal to an adversary without its
+        // parameters.
         _ if !plan.linear() && !plan.show_network => ReleasePolicy::default(),
         TransformConfig::None {} => white_box(),
-        ref transform => ReleasePolicy { to_active_party: Grant::Transformed(transform.clone()), ..white_box() },
+        ref transform => {
+            ReleasePolicy { to_active_party: Grant::Transformed(transform.clone()), ..white_box() }
+        }
     };
     let training_transform = plan.training_transform.clone();
-    let as_they_are = [&plan.transform, &plan.training_transform].into_iter().all(|t| *t == TransformConfig::None {});
+    let as_they_are = [&plan.transform, &plan.training_transform]
+        .into_iter()
+        .all(|t| *t == TransformConfig::None {});
     let known = if as_they_are { plan.known_records } else { 0 };
     let records = Records::draw(&dataset, plan.records, known, plan.seed);
     let help = Help { known: records.table(&dataset, &split)?, moments: true, ..Help::default() };
@@ -155,7 +173,10 @@ pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
     let mut bar = Progress::start("training over the sockets", epochs.into());
     let published = deployment
         .train(&plan.training, &training_ids, |p| {
-            bar.at(p.epoch.into(), &format!("loss {:.4}", p.validation_loss.unwrap_or(p.training_loss)));
+            bar.at(
+                p.epoch.into(),
+                &format!("loss {:.4}", p.validation_loss.unwrap_or(p.training_loss)),
+            );
         })
         .await?;
     bar.done(&format!(
@@ -174,7 +195,7 @@ pub(super) async fn deploy(
     (release, training_transform, privacy): (ReleasePolicy, TransformConfig, Option<PrivacyConfig>),
     help: Help,
 ) -> anyhow::Result<Deployment> {
-    // A report is the same for the same seed, noise and all.
+    // A report must be the same for the same seed, noise included.
     let secret = Sha256::digest(format!("the noise of a demonstration, seed {seed}"));
     let secret = hex(secret);
     write_atomic(&state.join("coordinator").join("noise.secret"), secret.as_bytes(), true)?;
@@ -194,8 +215,12 @@ pub(super) async fn deploy(
     .await
 }
 
-/// Accuracy of the live service, asked through the active party as any client would.
-pub(crate) async fn accuracy(deployment: &Deployment, dataset: &Dataset, ids: &RecordIds) -> anyhow::Result<f64> {
+/// Measures the accuracy of the live service through the active party, as any client would.
+pub(crate) async fn accuracy(
+    deployment: &Deployment,
+    dataset: &Dataset,
+    ids: &RecordIds,
+) -> anyhow::Result<f64> {
     let mut client = deployment.active_client()?;
     let k = dataset.class_names().len();
     let mut right = 0usize;
@@ -203,8 +228,12 @@ pub(crate) async fn accuracy(deployment: &Deployment, dataset: &Dataset, ids: &R
         let chunk = ids.slice(from, from + 8192);
         let released = client.predict(&chunk, k).await?;
         let positions = &dataset.split().test[from..];
-        right +=
-            released.predicted_labels().iter().zip(positions).filter(|(l, p)| **l == dataset.labels()[**p]).count();
+        right += released
+            .predicted_labels()
+            .iter()
+            .zip(positions)
+            .filter(|(l, p)| **l == dataset.labels()[**p])
+            .count();
     }
     Ok(right as f64 / ids.len().max(1) as f64)
 }

@@ -1,6 +1,7 @@
-//! A demonstration in pieces that several processes compute. Each piece is kept once it is finished; the report is put together when all
-//! are there. It has the bytes of that of one process, but for what is drawn from the operating system: trainings with privacy, and policies
-//! with fresh noise.
+//! A demonstration in pieces that several processes compute. Each piece is stored once it is
+//! finished; the report is assembled when all exist. It equals the report of one process byte for
+//! byte, except for draws from the operating system: trainings with privacy, and policies with
+//! fresh noise.
 
 use std::path::PathBuf;
 
@@ -24,29 +25,29 @@ use crate::kept::{Keeper, Shard, StoreUrl};
 use crate::progress::say;
 use crate::report::{Audit, PrivateTraining, Report, SCHEMA_VERSION, Sweep, Thresholds};
 
-/// Where pieces are kept, and which are computed here.
+/// The place of the pieces, and the part that this process computes.
 #[derive(Debug, Clone)]
 pub struct Sharing {
-    /// The folder of the files: those of pieces go into `pieces` in it.
+    /// The directory of the files: those of pieces go into `pieces` in it.
     pub out: PathBuf,
-    /// Where pieces are looked for and kept beside it.
+    /// A store for pieces besides that directory.
     pub store: Option<StoreUrl>,
-    /// A part of the pieces; `None`: all.
+    /// The part of the pieces to compute; `None`: all.
     pub shard: Option<Shard>,
 }
 
-/// What came of it.
+/// The result of computing pieces.
 #[derive(Debug, Default)]
 pub struct Came {
-    /// Pieces computed now.
+    /// The number of pieces computed now.
     pub computed: usize,
-    /// Pieces that were there already.
+    /// The number of pieces found in the folder.
     pub kept: usize,
-    /// Pieces that were taken from the store.
+    /// The number of pieces taken from the store.
     pub fetched: usize,
-    /// Pieces that other parts compute and that are not there.
+    /// The number of missing pieces that other parts compute.
     pub elsewhere: usize,
-    /// Pieces that are in files and could not be put into the store.
+    /// The number of pieces that are in files and could not be put into the store.
     pub unstored: usize,
     /// The report, unless only a part was computed.
     pub report: Option<Report>,
@@ -55,28 +56,29 @@ pub struct Came {
 /// One piece of a demonstration.
 #[derive(Debug, Clone, Copy)]
 enum Piece {
-    /// The audits behind the policy at this place.
+    /// The audits of the policy at this index.
     Policy(usize),
-    /// What does not depend on policies: the deployment, and the audits of records without a score.
+    /// Everything that does not depend on policies: the deployment, and the audits of records
+    /// without a score.
     Frame,
     /// The error by number of passive features.
     Sweep,
-    /// The training with privacy at this place.
+    /// The training with privacy at this index.
     Private(usize),
 }
 
-/// A piece as it is kept.
+/// The stored form of a piece.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
-    /// What it was computed from.
+    /// The key of the settings that it was computed from.
     key: String,
-    /// The version of the model that all but trainings with privacy are of.
+    /// The version of the model; trainings with privacy have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     found: Found,
 }
 
-/// What a piece comes to.
+/// The result of a piece.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Found {
@@ -90,23 +92,30 @@ impl Piece {
     fn all(plan: &DemoPlan) -> Vec<Self> {
         let policies = (0..plan.policies.len()).map(Self::Policy);
         let private = (0..plan.private_trainings.len()).map(Self::Private);
-        policies.chain([Self::Frame]).chain(plan.sweeps().then_some(Self::Sweep)).chain(private).collect()
+        policies
+            .chain([Self::Frame])
+            .chain(plan.sweeps().then_some(Self::Sweep))
+            .chain(private)
+            .collect()
     }
 
-    /// What it is, in words that are no other piece's.
+    /// Describes the piece in words that no other piece has.
     fn name(self, plan: &DemoPlan) -> String {
         match self {
-            Self::Policy(at) => plan.policies.get(at).map_or_else(String::new, |policy| format!("policy {policy}")),
+            Self::Policy(at) => {
+                plan.policies.get(at).map_or_else(String::new, |policy| format!("policy {policy}"))
+            }
             Self::Frame => "the deployment, and records without a score".into(),
             Self::Sweep => "the error by number of passive features".into(),
             Self::Private(at) => {
-                let noise = plan.private_trainings.get(at).map(|(privacy, _)| privacy.values().noise);
+                let noise =
+                    plan.private_trainings.get(at).map(|(privacy, _)| privacy.values().noise);
                 format!("trained with noise {}", noise.unwrap_or_default())
             }
         }
     }
 
-    /// The plan without what the piece does not depend on.
+    /// Returns the plan without the settings that the piece does not depend on.
     fn plan(self, plan: &DemoPlan) -> DemoPlan {
         if let Self::Frame = self {
             return plan.clone();
@@ -120,13 +129,19 @@ impl Piece {
             _ => Vec::new(),
         };
         let sweep = matches!(self, Self::Sweep);
-        DemoPlan { policies, private_trainings, sweep, thresholds: Thresholds::default(), ..plan.clone() }
+        DemoPlan {
+            policies,
+            private_trainings,
+            sweep,
+            thresholds: Thresholds::default(),
+            ..plan.clone()
+        }
     }
 
-    /// What tells it from the pieces of all plans.
+    /// Returns a key that is unique among the pieces of all plans.
     fn key(self, plan: &DemoPlan, dataset: &Dataset, passive_features: usize) -> String {
         let of = self.plan(plan);
-        // The command leaves out what it cannot set.
+        // The command leaves out settings that it has no option for.
         let settings = serde_json::json!({
             "schema": SCHEMA_VERSION,
             "program": env!("CARGO_PKG_VERSION"),
@@ -154,10 +169,11 @@ impl Found {
     }
 }
 
-/// Whether a plan can be computed in pieces: whether several processes have the same model and the same parameters released.
+/// Checks that a plan can be computed in pieces: every process must train the same model and
+/// release the same parameters.
 ///
 /// # Errors
-/// What keeps it from that, in words of the command line.
+/// The reason why not, in words of the command line.
 pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
     if plan.privacy.is_some() {
         return Err(
@@ -165,7 +181,9 @@ pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
                 .into(),
         );
     }
-    for (option, transform) in [("--transform", &plan.transform), ("--train-transform", &plan.training_transform)] {
+    for (option, transform) in
+        [("--transform", &plan.transform), ("--train-transform", &plan.training_transform)]
+    {
         if draws_from_the_os(transform) {
             return Err(format!(
                 "{option} {transform}: it is drawn from the operating system, so that each process would have another one"
@@ -181,7 +199,9 @@ pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
     let undefended: Vec<String> =
         plan.policies.iter().filter(|p| facts(p).is_none()).map(ToString::to_string).collect();
     if let [first, second, ..] = undefended.as_slice() {
-        return Err(format!("policies `{first}` and `{second}` have no defense, both: name one of them"));
+        return Err(format!(
+            "policies `{first}` and `{second}` have no defense, both: name one of them"
+        ));
     }
     let mut noises = plan.private_trainings.iter().map(|(privacy, _)| privacy.values().noise);
     while let Some(noise) = noises.next() {
@@ -192,16 +212,19 @@ pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
     Ok(())
 }
 
-/// Computes the pieces that are not there, takes the others from the folder or else from the store, and puts the report together if none is
-/// missing. Blocks, and runs the parties on `runtime`; call it where blocking is allowed.
+/// Computes the pieces that are missing, takes the others from the folder or else from the store,
+/// and assembles the report if none is missing. Blocks, and runs the parties on `runtime`; call it
+/// where blocking is allowed.
 ///
 /// # Errors
-/// Whatever stops it, named: a plan that [`check_shared`] refuses, a file that cannot be written, a store that cannot be read, or before the first
-/// piece is computed not be written to, pieces of different models. What was finished before is kept.
+/// An error that names the cause: a plan that [`check_shared`] refuses, a file that cannot be
+/// written, a store that cannot be read or, before the first piece is computed, not be written to,
+/// or pieces of different models. Pieces that were finished before are kept.
 pub fn share(plan: &DemoPlan, sharing: &Sharing, runtime: &Handle) -> anyhow::Result<Came> {
     check_shared(plan).map_err(anyhow::Error::msg)?;
     let dataset = data::load(&plan.data)?;
-    let split = vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
+    let split =
+        vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
     let passive_features = split.passive().iter().map(|p| p.columns.len()).sum();
     let keeper = Keeper::open(&sharing.out, sharing.store.as_ref(), "pieces")?;
     let ours = |at: usize| sharing.shard.is_none_or(|shard| shard.has(at));
@@ -212,7 +235,9 @@ pub fn share(plan: &DemoPlan, sharing: &Sharing, runtime: &Handle) -> anyhow::Re
         let key = piece.key(plan, &dataset, passive_features);
         let place = keeper.piece(&key);
         let read = |bytes: &[u8]| {
-            serde_json::from_slice::<Kept>(bytes).ok().filter(|kept| kept.key == key && kept.found.is_of(piece))
+            serde_json::from_slice::<Kept>(bytes)
+                .ok()
+                .filter(|kept| kept.key == key && kept.found.is_of(piece))
         };
         if let Some(kept) = keeper.in_folder(&place, read) {
             came.kept += 1;
@@ -252,21 +277,30 @@ pub fn share(plan: &DemoPlan, sharing: &Sharing, runtime: &Handle) -> anyhow::Re
     came.unstored = keeper.finish();
     if sharing.shard.is_none() {
         there.sort_by_key(|(at, ..)| *at);
-        came.report = Some(together(plan, there.into_iter().map(|(_, piece, kept)| (piece, kept)).collect())?);
+        came.report = Some(together(
+            plan,
+            there.into_iter().map(|(_, piece, kept)| (piece, kept)).collect(),
+        )?);
     }
     Ok(came)
 }
 
-/// Computes a piece, and says which model it is of. What is deployed for one serves the next.
+/// Computes a piece, and returns it with the version of its model. The deployment of one piece
+/// serves the next.
 async fn compute(
     plan: &DemoPlan,
     piece: Piece,
     served: &mut Option<Served>,
 ) -> anyhow::Result<(Found, Option<String>)> {
     if let Piece::Private(at) = piece {
-        let (privacy, training) =
-            plan.private_trainings.get(at).ok_or_else(|| anyhow::anyhow!("there is no training with privacy {at}"))?;
-        return Ok((Found::Private(Box::new(private_training(plan, *privacy, training).await?)), None));
+        let (privacy, training) = plan
+            .private_trainings
+            .get(at)
+            .ok_or_else(|| anyhow::anyhow!("there is no training with privacy {at}"))?;
+        return Ok((
+            Found::Private(Box::new(private_training(plan, *privacy, training).await?)),
+            None,
+        ));
     }
     let served = match served {
         Some(served) => served,
@@ -276,7 +310,8 @@ async fn compute(
     let found = match piece {
         Piece::Policy(at) => {
             let policies = plan.policies.get(at).cloned().into_iter().collect();
-            let attacks = full.attacks.iter().filter(|a| a.method() != Method::Agnostic).cloned().collect();
+            let attacks =
+                full.attacks.iter().filter(|a| a.method() != Method::Agnostic).cloned().collect();
             let one = Plan { policies, attacks, training_ids: None, ..full };
             Found::Audits(served.audit(&one).await?.audits)
         }
@@ -295,12 +330,15 @@ async fn compute(
     Ok((found, Some(served.published.version.as_str().to_owned())))
 }
 
-/// The report of all pieces, which are in their order.
+/// Assembles the report from all pieces, which are in their order.
 fn together(plan: &DemoPlan, pieces: Vec<(Piece, Kept)>) -> anyhow::Result<Report> {
     let (mut frame, mut audits, mut sweep, mut private) = (None, Vec::new(), None, Vec::new());
-    let of_models: Vec<_> =
-        pieces.iter().filter_map(|(piece, kept)| Some((piece, kept.model.as_ref()?, &kept.key))).collect();
-    let differ = of_models.windows(2).find(|pair| pair.iter().any(|(_, model, _)| *model != pair[0].1));
+    let of_models: Vec<_> = pieces
+        .iter()
+        .filter_map(|(piece, kept)| Some((piece, kept.model.as_ref()?, &kept.key)))
+        .collect();
+    let differ =
+        of_models.windows(2).find(|pair| pair.iter().any(|(_, model, _)| *model != pair[0].1));
     if let Some([(one, model, _), (other, another, key)]) = differ {
         anyhow::bail!(
             "pieces are of different models: \"{}\" of {model}, \"{}\" of {another}. Processors of another type may train another one: remove \
@@ -318,7 +356,8 @@ fn together(plan: &DemoPlan, pieces: Vec<(Piece, Kept)>) -> anyhow::Result<Repor
         }
     }
     tell_costs(&mut audits);
-    let mut report = frame.ok_or_else(|| anyhow::anyhow!("the piece of the deployment is missing"))?;
+    let mut report =
+        frame.ok_or_else(|| anyhow::anyhow!("the piece of the deployment is missing"))?;
     audits.append(&mut report.audits);
     (report.audits, report.sweep, report.private_trainings) = (audits, sweep, private);
     report.demand(plan.thresholds);

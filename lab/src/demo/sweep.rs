@@ -1,4 +1,4 @@
-//! Error by number of passive features: the same model under each split.
+//! The error by number of passive features: the same model under each split.
 
 use vfl_active_party::attack::{AttackConfig, Method};
 use vfl_coordinator::registry::TrainingSummary;
@@ -12,24 +12,26 @@ use super::served::{Served, deploy, vertical_split};
 use crate::audit::{self, Plan};
 use crate::deployment::{Help, WholeModel, white_box};
 use crate::progress::Progress;
-use crate::report::{DefenseKnowledge, Policy as PolicyFacts, Sweep, SweepError, SweepPoint, ThreatModel};
+use crate::report::{
+    DefenseKnowledge, Policy as PolicyFacts, Sweep, SweepError, SweepPoint, ThreatModel,
+};
 
-/// The attacks that the sweep shows.
+/// The attacks in the sweep.
 const SWEPT: [Method; 4] =
     [Method::LeastSquares, Method::ClampedLeastSquares, Method::HalfStar, Method::ClampedHalfStar];
 
-/// Records scored at each point of the sweep.
+/// The number of scored records at each point of the sweep.
 const SWEEP_RECORDS: usize = 500;
 
-/// A trained model that is to be dealt out in other columns, and the records that are attacked under each split.
+/// A trained model to divide along other columns, and the records to attack under each split.
 pub(super) struct ToSweep {
     whole: WholeModel,
     audited: RecordIds,
 }
 
 impl ToSweep {
-    /// Puts the trained model together from the parties' own files: only the lab can, as it made them all. `None` if the plan wants no
-    /// sweep, or has none.
+    /// Assembles the trained model from the parties' own files. Only the lab can, as it made them
+    /// all. `None` if the plan asks for no sweep or allows none.
     pub(super) fn gather(served: &Served, plan: &DemoPlan) -> anyhow::Result<Option<Self>> {
         if !plan.sweeps() {
             return Ok(None);
@@ -59,7 +61,8 @@ impl ToSweep {
     }
 }
 
-/// The numbers of passive features that the sweep visits: all of them when few, spread out when many.
+/// Returns the numbers of passive features in the sweep: all of them if they are few, otherwise
+/// evenly spread.
 fn sweep_points(total: usize) -> Vec<usize> {
     let most = (total * 9 / 10).max(1);
     if most <= 14 {
@@ -70,7 +73,12 @@ fn sweep_points(total: usize) -> Vec<usize> {
     points
 }
 
-async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: &RecordIds) -> anyhow::Result<Sweep> {
+async fn sweep(
+    dataset: &Dataset,
+    whole: &WholeModel,
+    plan: &DemoPlan,
+    audited: &RecordIds,
+) -> anyhow::Result<Sweep> {
     let total = dataset.features().len();
     let points = sweep_points(total);
     let ids = audited.slice(0, SWEEP_RECORDS);
@@ -80,22 +88,34 @@ async fn sweep(dataset: &Dataset, whole: &WholeModel, plan: &DemoPlan, audited: 
         bar.at(done as u64, &format!("d = {d}"));
         let split = vertical_split(dataset, plan.first_column, Some(d), 1)?;
         let state = tempfile::tempdir()?;
-        let name = |columns: &[usize]| columns.iter().map(|&c| dataset.features()[c].name.clone()).collect::<Vec<_>>();
-        let passive: Vec<_> =
-            split.passive().iter().map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns))).collect();
+        let name = |columns: &[usize]| {
+            columns.iter().map(|&c| dataset.features()[c].name.clone()).collect::<Vec<_>>()
+        };
+        let passive: Vec<_> = split
+            .passive()
+            .iter()
+            .map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns)))
+            .collect();
         whole.publish(state.path(), (split.active(), &name(split.active())), &passive)?;
         let none = TransformConfig::None {};
         let shown = (white_box(), none, None);
         let help = Help { moments: true, ..Help::default() };
         let deployment = deploy(dataset, &split, state.path(), plan.seed, shown, help).await?;
         let attacks = SWEPT.map(AttackConfig::from).to_vec();
-        let audit_plan =
-            Plan { metrics: Some(Vec::new()), ..Plan::of(ids.clone(), vec![Policy::default()], attacks, plan.seed) };
+        let audit_plan = Plan {
+            metrics: Some(Vec::new()),
+            ..Plan::of(ids.clone(), vec![Policy::default()], attacks, plan.seed)
+        };
         let findings = audit::run(&deployment.targets(), &audit_plan, |_, _, _| ()).await?;
         deployment.stop().await?;
         let Some(audit) = findings.audits.first() else { continue };
-        // What the owner plays comes last, without its control: that is the column mean of other records.
-        let played = findings.audits.iter().filter(|audit| audit.threat_model.moments).flat_map(|a| &a.attacks);
+        // The owner's simulated adversary comes last, without its control, which is the column mean
+        // of other records.
+        let played = findings
+            .audits
+            .iter()
+            .filter(|audit| audit.threat_model.moments)
+            .flat_map(|a| &a.attacks);
         let attacks = audit.attacks.iter().chain(played.filter(|a| a.added_risk.is_some()).take(1));
         found.push(SweepPoint {
             d,

@@ -1,4 +1,4 @@
-//! The passive parties of a deployment: what they show, and how one is started.
+//! The passive parties of a deployment: their release settings, and their start.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use vfl_shared::types::PartyName;
 use super::running::{Running, listen, run};
 use super::spec::{AlignmentRuns, active_name};
 
-/// What passive parties show, and what of.
+/// The settings that all passive parties of a deployment share.
 #[derive(Clone)]
 pub(super) struct Shown {
     pub(super) release: passive::ReleasePolicy,
@@ -26,7 +26,7 @@ pub(super) struct Shown {
     pub(super) monitoring: BTreeMap<PartyName, Monitoring>,
 }
 
-/// Starts one on the features of its own, at an address.
+/// Starts a passive party on its own features, at an address.
 pub(super) async fn start_passive(
     name: &PartyName,
     credentials: Credentials,
@@ -44,8 +44,8 @@ pub(super) async fn start_passive(
         features,
         release: shown.release,
         training: shown.training,
-        // The auditor is this very program, and a report is the same for the same seed.
-        // It scores every attack on every defense there is, and each attack that has a control twice.
+        // The auditor is this very program, and a report must be the same for the same seed. It
+        // scores every attack on every defense, and each attack that has a control twice.
         audit: passive::AuditPolicy {
             allowed: shown.audits,
             mode: passive::AuditMode::Trusted,
@@ -57,15 +57,19 @@ pub(super) async fn start_passive(
             true => Collusion::new(vec![active_name()], None),
             false => Collusion::default(),
         },
-        alignment: shown.alignment.map_or_else(passive::AlignmentTable::default, |runs| passive::AlignmentTable {
-            allowed: true,
-            active_party: Some(active_name()),
-            max_runs: runs.max_runs,
-            least_common: runs.least_common,
-            ..Default::default()
+        alignment: shown.alignment.map_or_else(passive::AlignmentTable::default, |runs| {
+            passive::AlignmentTable {
+                allowed: true,
+                active_party: Some(active_name()),
+                max_runs: runs.max_runs,
+                least_common: runs.least_common,
+                ..Default::default()
+            }
         }),
     };
     Ok(run(address, move |stop| async move {
-        vfl_passive_party::service::run(settings, listener, stop.cancelled_owned()).await.map_err(|e| e.to_string())
+        vfl_passive_party::service::run(settings, listener, stop.cancelled_owned())
+            .await
+            .map_err(|e| e.to_string())
     }))
 }

@@ -1,4 +1,4 @@
-//! Parties that run in this process, each with a port of its own.
+//! Parties that run in this process, each on its own port.
 
 use std::net::SocketAddr;
 
@@ -8,24 +8,25 @@ use tokio_util::sync::CancellationToken;
 
 type Task = JoinHandle<Result<(), String>>;
 
-/// One running party.
+/// A running party.
 pub(super) struct Running {
     pub(super) address: SocketAddr,
     pub(super) stop: CancellationToken,
     pub(super) task: Task,
 }
 
-/// A port of loopback that is free.
-pub(super) const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+/// A free port of loopback.
+pub(super) const ANY_PORT: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
-/// Listens there, and says where that is.
+/// Listens at an address, and returns the actual one.
 pub(super) async fn listen(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     Ok((listener, address))
 }
 
-/// Starts a party that stops when its token says so.
+/// Starts a party that stops when its token is cancelled.
 pub(super) fn run<F>(address: SocketAddr, start: impl FnOnce(CancellationToken) -> F) -> Running
 where
     F: Future<Output = Result<(), String>> + Send + 'static,

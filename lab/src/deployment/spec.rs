@@ -1,4 +1,4 @@
-//! What is to be deployed, and what its parties agree to.
+//! The specification of a deployment, and what its parties agree to.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,54 +13,59 @@ use vfl_shared::model::{Combiner, MAX_WIDTH, kinds};
 use vfl_shared::monitoring::Monitoring;
 use vfl_shared::types::PartyName;
 
-/// What to deploy.
+/// The specification of a deployment.
 pub struct DeploymentSpec {
-    /// Each party's data.
+    /// The data of each party.
     pub tables: PartyTables,
-    /// Where the parties keep their state, in a directory each.
+    /// The directory of the parties' state, with a directory for each.
     pub state_dir: PathBuf,
     /// The defenses of the live service.
     pub defenses: Vec<DefenseConfig>,
-    /// What passive parties show of their parameters, each of its own. Under their true parameters the coordinator shows a top model.
+    /// The parameters that each passive party shows of its own. If these are the true ones, the
+    /// coordinator shows its top model.
     pub release: passive::ReleasePolicy,
-    /// What passive parties do to their features before training.
+    /// The transform of the passive features before training.
     pub training_transform: TransformConfig,
-    /// Which trainings they take part in; see [`consent`].
+    /// The trainings that passive parties take part in; see [`consent`].
     pub consent: passive::TrainingPolicy,
-    /// Whether all parties allow audits.
+    /// True if all parties allow audits.
     pub audits: bool,
-    /// What an adversary has beside releases and parameters.
+    /// The side information of the adversary besides releases and parameters.
     pub help: Help,
-    /// How the active party keeps its parameters private; `consent` says it of the passive parties.
+    /// The differential privacy of the active party's training; `consent` has that of the passive
+    /// parties.
     pub active_privacy: Option<PrivacyConfig>,
-    /// Alignments of the active party with any of them; `None`: none is allowed.
+    /// The alignments that every passive party allows the active party; `None`: none.
     pub alignment: Option<AlignmentRuns>,
-    /// Who is told how a party does, by the party's name. Of those that are not here nobody is told.
+    /// The monitoring of each party, by its name. Parties without an entry report to nobody.
     pub monitoring: BTreeMap<PartyName, Monitoring>,
 }
 
-/// What all parties allow of alignments.
+/// The alignments that all parties allow.
 #[derive(Debug, Clone, Copy)]
 pub struct AlignmentRuns {
-    /// Runs at each party.
+    /// The most runs at each party.
     pub max_runs: u32,
-    /// The fewest common ids that a passive party tells of.
+    /// The fewest common ids for which a passive party reveals them.
     pub least_common: u64,
 }
 
-/// What the active party of a deployment has beside releases and parameters. The default is nothing.
+/// The side information of the active party of a deployment. The default is none.
 #[derive(Debug, Clone, Default)]
 pub struct Help {
-    /// The passive features that it knows of some records: those of all passive parties, in the order of their names.
+    /// The passive features that it knows of some records: those of all passive parties, in the
+    /// order of their names.
     pub known: Option<FeatureTable>,
-    /// Passive parties that collude with it.
+    /// The passive parties that collude with it.
     pub colluding: Vec<PartyName>,
-    /// Whether passive parties play, for the auditor, an adversary that knows their means and covariances.
+    /// True if passive parties simulate, for the auditor, an adversary that knows their means and
+    /// covariances.
     pub moments: bool,
 }
 
-/// The consent that a passive party needs to give for an ordinary training: the active party by its name, the number of
-/// classes, every kind of model, and first parameters from the seed. Everything else is the default.
+/// Returns the consent that a passive party must give for an ordinary training: the active party by
+/// its name, the number of classes, every kind of model, and initial parameters from the seed.
+/// Everything else is the default.
 #[must_use]
 pub fn consent(active_party: &PartyName, classes: usize) -> passive::TrainingPolicy {
     passive::TrainingPolicy {
@@ -70,13 +75,13 @@ pub fn consent(active_party: &PartyName, classes: usize) -> passive::TrainingPol
         kinds: kinds::names().map(str::to_owned).collect(),
         combiners: vec![Combiner::Sum, Combiner::Concat],
         max_width: MAX_WIDTH,
-        // The same seed gives the same model.
+        // The same seed must give the same model.
         start: passive::StartFrom::Seed,
         ..Default::default()
     }
 }
 
-/// The name of the active party of an embedded deployment.
+/// Returns the name of the active party of an embedded deployment.
 ///
 /// # Panics
 /// Never: the name is valid.
@@ -85,14 +90,15 @@ pub fn active_name() -> PartyName {
     PartyName::new("active").unwrap_or_else(|_| unreachable!("a plain word is a valid name"))
 }
 
-/// What the papers' threat model needs: the true parameters to the active party, and to the coordinator for noise at the logits.
+/// Returns the release policy of the papers' threat model: the true parameters for the active
+/// party, and for the coordinator, which needs them for noise at the logits.
 #[must_use]
 pub fn white_box() -> passive::ReleasePolicy {
     let all = passive::Grant::TrueParameters;
     passive::ReleasePolicy { to_active_party: all.clone(), to_coordinator: all, disclosed: true }
 }
 
-/// What the coordinator shows of a top model: all of it where the passive parties show their true parameters.
+/// Returns the grant of the top model: all of it if the passive parties show their true parameters.
 pub(super) fn top_grant(release: &passive::ReleasePolicy) -> coordinator::TopGrant {
     match release.to_active_party {
         passive::Grant::TrueParameters => coordinator::TopGrant::TrueParameters,

@@ -1,4 +1,4 @@
-//! A whole model, put in service without a training.
+//! A whole model that is put in service without a training.
 
 use std::path::Path;
 
@@ -7,23 +7,24 @@ use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary}
 use vfl_shared::model::{LinearParameters, ModelSpec, ShareStore};
 use vfl_shared::types::{PartyName, RecordIds};
 
-/// A whole model in one place: what the lab, which made all the data, may put together to deploy the same model under
-/// another split of the columns.
+/// A whole model in one place. The lab made all the data, so only it may assemble one, to deploy
+/// the same model under another split of the columns.
 pub struct WholeModel {
-    /// k × D, in the data set's column order.
+    /// The weights, k × D, in the data set's column order.
     pub weights: DMatrix<f64>,
-    /// k.
+    /// The bias, of length k.
     pub bias: DVector<f64>,
-    /// Class names.
+    /// The names of the classes.
     pub class_names: Vec<String>,
-    /// How it was trained.
+    /// The summary of its training.
     pub summary: TrainingSummary,
-    /// The records it saw.
+    /// The ids of the training records.
     pub training_ids: RecordIds,
 }
 
 impl WholeModel {
-    /// Stores the model in the directories of a deployment that is about to start, split by columns.
+    /// Stores the model, split by columns, in the directories of a deployment that is about to
+    /// start.
     ///
     /// # Errors
     /// If a directory cannot be written.
@@ -37,11 +38,16 @@ impl WholeModel {
             let store = ShareStore::open(&state_dir.join(name))?;
             let parameters = LinearParameters::new(self.weights.select_columns(columns), bias)?;
             let share = store.put(&parameters, names)?;
-            let entry =
-                PartyEntry { name: PartyName::new(name)?, features: columns.len() as u32, share, privacy: None };
+            let entry = PartyEntry {
+                name: PartyName::new(name)?,
+                features: columns.len() as u32,
+                share,
+                privacy: None,
+            };
             anyhow::Ok((store, entry))
         };
-        let (active_store, active_entry) = put("active", active.0, active.1, Some(self.bias.clone()))?;
+        let (active_store, active_entry) =
+            put("active", active.0, active.1, Some(self.bias.clone()))?;
         let mut stores = vec![(active_store, active_entry.share.clone())];
         let mut entries = Vec::new();
         for (name, columns, names) in passive {

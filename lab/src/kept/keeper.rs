@@ -1,4 +1,5 @@
-//! Where finished work is kept: files in a folder, and objects in a store beside it, in which other machines look too.
+//! Keeps finished work in files of a folder, and in objects of a store that other machines read
+//! too.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,11 +13,10 @@ use super::store_error::StoreError;
 use super::store_url::StoreUrl;
 use crate::progress::say;
 
-/// What a store is, for whoever finds an object that this program did not write.
-const ABOUT: &str =
-    "What `cloison reproduce --all --store` and `cloison demo --store` keep. What is deleted is computed again.\n";
+/// The description of a store, for a reader of its objects.
+const ABOUT: &str = "What `cloison reproduce --all --store` and `cloison demo --store` keep. What is deleted is computed again.\n";
 
-/// Why finished work cannot be kept.
+/// Errors from keeping finished work.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
     /// The store cannot be used.
@@ -25,60 +25,66 @@ pub enum KeptError {
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
 }
 
-/// The file and the object of one piece of work. They have the same content.
+/// The file and the object of one piece of work, which have the same content.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) file: PathBuf,
     pub(crate) object: String,
 }
 
-/// Keeps finished work. A file that cannot be written is an error at once. An object that cannot be put is tried again at the end:
-/// its content is in a file.
+/// Keeps finished work. A file that cannot be written is an error at once. An object that cannot be
+/// put is retried at the end, since its content is in a file.
 pub struct Keeper {
     out: PathBuf,
     store: Option<Beside>,
 }
 
-/// A store, and what this run knows of it.
+/// A store with the state of this run.
 struct Beside {
     store: Store,
-    /// The sizes of the objects that were there at the start, of the kind that is computed.
+    /// The sizes of the objects of the computed kind that existed at the start.
     found: BTreeMap<String, u64>,
-    /// Objects that this run put.
+    /// The objects that this run put.
     put: RefCell<BTreeSet<String>>,
-    /// Objects that could not be put, and their files.
+    /// The objects that could not be put, with their files.
     unstored: RefCell<BTreeMap<String, PathBuf>>,
 }
 
 impl Keeper {
-    /// Keeps files in a folder, and no objects.
+    /// Creates a keeper of files in a folder, without a store.
     #[must_use]
     pub fn folder(out: impl Into<PathBuf>) -> Self {
         Self { out: out.into(), store: None }
     }
 
-    /// Keeps files in a folder, and objects in a store if one is named; those computed are `kind` there, as `cards`.
+    /// Creates a keeper of files in a folder and, if `url` is given, of objects in a store. `kind`
+    /// is the folder of the computed objects there, such as `cards`.
     ///
     /// # Errors
-    /// [`StoreError`] if the store does not tell which of them it has.
+    /// [`StoreError`] if the store does not list its objects.
     pub(crate) fn open(out: &Path, url: Option<&StoreUrl>, kind: &str) -> Result<Self, StoreError> {
         let open = |url| {
             let store = Store::open(url)?;
             let found = store.sizes(kind)?;
-            Ok::<_, StoreError>(Beside { store, found, put: RefCell::default(), unstored: RefCell::default() })
+            Ok::<_, StoreError>(Beside {
+                store,
+                found,
+                put: RefCell::default(),
+                unstored: RefCell::default(),
+            })
         };
         Ok(Self { out: out.to_owned(), store: url.map(open).transpose()? })
     }
 
-    /// Tries whether objects can be put.
+    /// Checks that objects can be put.
     ///
     /// # Errors
     /// [`StoreError`] if they cannot.
@@ -86,34 +92,46 @@ impl Keeper {
         self.store.as_ref().map_or(Ok(()), |beside| beside.store.put("about.txt", ABOUT.into()))
     }
 
-    /// The card `id`, computed from what `key` is the hash of. Cards of one key share an object.
+    /// Returns the place of card `id`, where `key` is the hash of its inputs. Cards with the same
+    /// key share an object.
     pub(crate) fn card(&self, id: &str, key: &str) -> Place {
-        Place { file: self.out.join("cards").join(format!("{id}.json")), object: format!("cards/{key}.json") }
+        Place {
+            file: self.out.join("cards").join(format!("{id}.json")),
+            object: format!("cards/{key}.json"),
+        }
     }
 
-    /// The piece of an audit computed from what `key` is the hash of.
+    /// Returns the place of a piece of an audit, where `key` is the hash of its inputs.
     pub(crate) fn piece(&self, key: &str) -> Place {
         let object = format!("pieces/{key}.json");
         Place { file: self.out.join(&object), object }
     }
 
-    /// The model trained on what `hash` is the hash of.
+    /// Returns the place of a trained model, where `hash` is the hash of its inputs.
     pub(crate) fn model(&self, hash: &str) -> Place {
         let object = format!("models/{hash}.json");
         Place { file: self.out.join(&object), object }
     }
 
-    /// What is in the file of a place, if `read` understands it. A file that is damaged is as good as none.
-    pub(crate) fn in_folder<T>(&self, place: &Place, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    /// Reads the file of a place with `read`. A missing or damaged file gives `None`.
+    pub(crate) fn in_folder<T>(
+        &self,
+        place: &Place,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Option<T> {
         read(&std::fs::read(&place.file).ok()?)
     }
 
-    /// What is in the object of a place, if `read` understands it; it then goes into the file too. An object that is damaged is as good
-    /// as none.
+    /// Reads the object of a place with `read` and copies it to the file. A missing or damaged
+    /// object gives `None`.
     ///
     /// # Errors
     /// [`KeptError::Store`] if the store does not answer; [`KeptError::Write`].
-    pub(crate) fn in_store<T>(&self, place: &Place, read: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, KeptError> {
+    pub(crate) fn in_store<T>(
+        &self,
+        place: &Place,
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, KeptError> {
         let Some(beside) = &self.store else { return Ok(None) };
         let Some(content) = beside.store.get(&place.object)? else { return Ok(None) };
         let Some(found) = read(&content) else { return Ok(None) };
@@ -133,7 +151,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Puts a file that the store does not have, or has in another length: what an earlier run could not put.
+    /// Puts a file that the store lacks, or has with another length, since an earlier run could not
+    /// put it.
     pub(crate) fn catch_up(&self, place: &Place) {
         let Some(beside) = &self.store else { return };
         let Ok(content) = std::fs::read(&place.file) else { return };
@@ -142,12 +161,14 @@ impl Keeper {
         }
     }
 
-    /// Tries once more to put what could not be put, and returns how many objects the store still lacks.
+    /// Retries to put the objects that could not be put, and returns the number that the store
+    /// still lacks.
     pub(crate) fn finish(&self) -> usize {
         let Some(beside) = &self.store else { return 0 };
         let mut left = beside.unstored.take();
         while let Some((object, file)) = left.pop_first() {
-            let put = std::fs::read(&file).is_ok_and(|content| beside.store.put(&object, content).is_ok());
+            let put = std::fs::read(&file)
+                .is_ok_and(|content| beside.store.put(&object, content).is_ok());
             if !put {
                 return left.len() + 1;
             }
@@ -174,5 +195,6 @@ impl Beside {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<(), KeptError> {
-    write_atomic(path, content, false).map_err(|source| KeptError::Write { path: path.to_owned(), source })
+    write_atomic(path, content, false)
+        .map_err(|source| KeptError::Write { path: path.to_owned(), source })
 }

@@ -1,5 +1,4 @@
-//! Finished work that is kept, so that what was stopped goes on where it was, and what several processes share out among each other comes
-//! together.
+//! Keeps finished work, so that a stopped run resumes and several processes can share the work.
 
 mod keeper;
 mod shard;

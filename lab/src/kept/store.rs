@@ -1,4 +1,5 @@
-//! A store beside the folder of the results: a bucket of S3, or a folder that several machines reach.
+//! A store beside the folder of the results: a bucket of S3, or a folder that several machines
+//! reach.
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -9,23 +10,30 @@ use futures_util::TryStreamExt;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{BackoffConfig, ClientConfigKey, Error, ObjectStore, ObjectStoreExt, RetryConfig};
+use object_store::{
+    BackoffConfig, ClientConfigKey, Error, ObjectStore, ObjectStoreExt, RetryConfig,
+};
 use vfl_shared::files::make_dir;
 
 use super::store_error::{StoreError, cause, code, status};
 use super::store_url::StoreUrl;
 
-/// An object that is larger is not one of ours, and is not read.
+/// The largest size of an object, in bytes. Larger objects are foreign and not read.
 const LARGEST: u64 = 256 << 20;
 
-/// A request that fails is sent again four times at most, and not later than this after the first time.
+/// A failed request is retried at most four times, until this time after the first try.
 const RETRIES: RetryConfig = RetryConfig {
-    backoff: BackoffConfig { init_backoff: Duration::from_millis(200), max_backoff: Duration::from_secs(5), base: 2.0 },
+    backoff: BackoffConfig {
+        init_backoff: Duration::from_millis(200),
+        max_backoff: Duration::from_secs(5),
+        base: 2.0,
+    },
     max_retries: 4,
     retry_timeout: Duration::from_secs(60),
 };
 
-/// Time for one connection, for one request with its answer, and until an unused connection is closed.
+/// The limits of time for one connection, for one request with its answer, and for an idle
+/// connection.
 const TIMES: [(ClientConfigKey, &str); 3] = [
     (ClientConfigKey::ConnectTimeout, "5 seconds"),
     (ClientConfigKey::Timeout, "30 seconds"),
@@ -37,19 +45,21 @@ pub(super) struct Store {
     url: StoreUrl,
     prefix: String,
     objects: Box<dyn ObjectStore>,
-    /// Whether the environment names a key, so that none is asked of the machine.
+    /// True if the environment has a key, so that the machine is not asked for one.
     has_keys: bool,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Store {
-    /// Opens a store. Nothing is sent yet.
+    /// Opens a store without sending anything.
     ///
     /// # Errors
-    /// [`StoreError`] if the environment has settings that cannot be, or the folder cannot be made.
+    /// [`StoreError`] if settings of the environment are invalid, or the folder cannot be made.
     pub(super) fn open(url: &StoreUrl) -> Result<Self, StoreError> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StoreError::Runtime)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(StoreError::Runtime)?;
         let (objects, prefix, has_keys) = match url {
             StoreUrl::S3 { bucket, prefix } => {
                 let (objects, has_keys) = s3(url, bucket)?;
@@ -64,7 +74,7 @@ impl Store {
         Path::from_iter(self.prefix.split('/').chain(name.split('/')).filter(|s| !s.is_empty()))
     }
 
-    /// The sizes of the objects whose names begin with `folder`, by their names from `folder` on.
+    /// Returns the sizes of the objects in `folder`, by their names from `folder` on.
     ///
     /// # Errors
     /// [`StoreError`] if the store does not answer.
@@ -79,7 +89,7 @@ impl Store {
         self.runtime.block_on(found).map_err(|e| self.fault(&e))
     }
 
-    /// An object; `None` if there is none of this name.
+    /// Returns the object of this name; `None` if there is none.
     ///
     /// # Errors
     /// [`StoreError`] if the store does not answer.
@@ -90,29 +100,39 @@ impl Store {
             if found.meta.size > LARGEST { Ok(None) } else { found.bytes().await.map(Some) }
         });
         match got {
-            Err(Error::NotFound { source, .. }) if code(&source.to_string()) != Some("NoSuchBucket") => Ok(None),
+            Err(Error::NotFound { source, .. })
+                if code(&source.to_string()) != Some("NoSuchBucket") =>
+            {
+                Ok(None)
+            }
             got => got.map_err(|e| self.fault(&e)),
         }
     }
 
-    /// Puts an object in the place of the one of this name, if there is one. Readers see the old one or the new one, never a part.
+    /// Puts an object, replacing one of the same name. Readers see the old or the new object, never
+    /// a part.
     ///
     /// # Errors
     /// [`StoreError`] if the store does not take it.
     pub(super) fn put(&self, name: &str, content: Vec<u8>) -> Result<(), StoreError> {
         let path = self.path(name);
-        self.runtime.block_on(self.objects.put(&path, content.into())).map_err(|e| self.fault(&e))?;
+        self.runtime
+            .block_on(self.objects.put(&path, content.into()))
+            .map_err(|e| self.fault(&e))?;
         Ok(())
     }
 
-    /// What an error says, and what mends it. The answer of a server is not shown: it may repeat the credentials.
+    /// Converts an error to one that says how to correct it. The answer of a server is not shown:
+    /// it may repeat the credentials.
     fn fault(&self, error: &Error) -> StoreError {
         let (url, text) = (self.url.clone(), error.to_string());
         let reason = cause(error);
-        let StoreUrl::S3 { bucket, .. } = &self.url else { return StoreError::Folder { url, reason } };
+        let StoreUrl::S3 { bucket, .. } = &self.url else {
+            return StoreError::Folder { url, reason };
+        };
         match (code(&text), status(&text)) {
             (Some("NoSuchBucket"), _) => StoreError::NoBucket { bucket: bucket.clone(), url },
-            // The addresses at which a machine of Amazon gives credentials.
+            // The addresses at which an Amazon machine gives credentials.
             _ if !self.has_keys && text.contains("//169.254.") => StoreError::NoKeys { url },
             (_, Some(401 | 403)) => StoreError::Refused { url, reason },
             (None, None) => StoreError::Unreachable { url, reason },
@@ -121,7 +141,7 @@ impl Store {
     }
 }
 
-/// A folder, which is made.
+/// Opens a folder, which is made if needed.
 fn folder(url: &StoreUrl, path: &FilePath) -> Result<Box<dyn ObjectStore>, StoreError> {
     let failed = |reason: String| StoreError::Folder { url: url.clone(), reason };
     make_dir(path).map_err(|e| failed(e.to_string()))?;
@@ -129,9 +149,9 @@ fn folder(url: &StoreUrl, path: &FilePath) -> Result<Box<dyn ObjectStore>, Store
     Ok(Box::new(objects.with_fsync(true)))
 }
 
-/// A bucket, as the variables of the environment have it, and whether they have a key.
+/// Opens a bucket with the settings of the environment. Returns true with it if these have a key.
 fn s3(url: &StoreUrl, bucket: &str) -> Result<(Box<dyn ObjectStore>, bool), StoreError> {
-    // Fails if it is installed already.
+    // Fails harmlessly if it is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(RETRIES);
     for (key, value) in TIMES {
@@ -150,7 +170,9 @@ fn s3(url: &StoreUrl, bucket: &str) -> Result<(Box<dyn ObjectStore>, bool), Stor
             return Err(setting(name, "is empty, or has a space or a line break in it"));
         }
     }
-    for (key, name) in [(Key::Endpoint, "AWS_ENDPOINT_URL"), (Key::S3Endpoint, "AWS_ENDPOINT_URL_S3")] {
+    for (key, name) in
+        [(Key::Endpoint, "AWS_ENDPOINT_URL"), (Key::S3Endpoint, "AWS_ENDPOINT_URL_S3")]
+    {
         let value = builder.get_config_value(&key);
         if value.is_some_and(|v| !is_endpoint(&v)) {
             return Err(setting(name, "is not an address as https://HOST:PORT"));
@@ -162,20 +184,27 @@ fn s3(url: &StoreUrl, bucket: &str) -> Result<(Box<dyn ObjectStore>, bool), Stor
         let name = if has_keys { "AWS_SECRET_ACCESS_KEY" } else { "AWS_ACCESS_KEY_ID" };
         return Err(setting(name, "is missing: the key and its secret belong together"));
     }
-    let http = builder.get_config_value(&Key::Client(ClientConfigKey::AllowHttp)).unwrap_or_default();
-    let endpoints = [Key::Endpoint, Key::S3Endpoint].map(|key| builder.get_config_value(&key).unwrap_or_default());
+    let http =
+        builder.get_config_value(&Key::Client(ClientConfigKey::AllowHttp)).unwrap_or_default();
+    let endpoints = [Key::Endpoint, Key::S3Endpoint]
+        .map(|key| builder.get_config_value(&key).unwrap_or_default());
     if endpoints.iter().any(|e| e.starts_with("http://")) && http.eq_ignore_ascii_case("false") {
-        return Err(setting("AWS_ALLOW_HTTP", "is not true, but AWS_ENDPOINT_URL is an address without TLS"));
+        return Err(setting(
+            "AWS_ALLOW_HTTP",
+            "is not true, but AWS_ENDPOINT_URL is an address without TLS",
+        ));
     }
-    let objects = builder.build().map_err(|e| StoreError::Build { url: url.clone(), reason: cause(&e) })?;
+    let objects =
+        builder.build().map_err(|e| StoreError::Build { url: url.clone(), reason: cause(&e) })?;
     Ok((Box::new(objects), has_keys))
 }
 
-/// Whether a text is the address of a server, without credentials in it.
+/// Returns true if a text is the address of a server, without credentials in it.
 fn is_endpoint(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let uri = text.parse::<http::Uri>().ok();
-    rest.is_some_and(|rest| !rest.contains(['@', '?', '#'])) && uri.is_some_and(|uri| uri.host().is_some())
+    rest.is_some_and(|rest| !rest.contains(['@', '?', '#']))
+        && uri.is_some_and(|uri| uri.host().is_some())
 }
 
 #[cfg(test)]
@@ -185,7 +214,13 @@ mod tests {
     #[test]
     fn endpoints_have_a_host_and_no_credentials() {
         assert!(is_endpoint("http://127.0.0.1:9000") && is_endpoint("https://s3.example"));
-        for text in ["127.0.0.1:9000", "https://", "https://key:secret@host", "ftp://host", "https://host\n"] {
+        for text in [
+            "127.0.0.1:9000",
+            "https://",
+            "https://key:secret@host",
+            "ftp://host",
+            "https://host\n",
+        ] {
             assert!(!is_endpoint(text), "{text}");
         }
     }

@@ -1,101 +1,109 @@
-//! Why a store cannot be used.
+//! Errors from using a store.
 
 use std::error::Error;
 use std::io;
 
 use super::store_url::StoreUrl;
 
-/// Why a store cannot be used. No variant holds credentials, or the body of a server's answer, which may repeat them.
+/// Errors from using a store. No variant holds credentials, or the body of a server's answer, which
+/// may repeat them.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The server does not know the bucket.
     #[error("store {url}: there is no bucket {bucket}: make it, or correct the name")]
     NoBucket {
-        /// The store.
+        /// The URL of the store.
         url: StoreUrl,
-        /// The bucket.
+        /// The name of the bucket.
         bucket: String,
     },
-    /// The credentials are wrong, or do not suffice.
+    /// The credentials are wrong or insufficient.
     #[error(
         "store {url}: the credentials are refused ({reason}): check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and \
          that they may list the bucket, and read and write its objects"
     )]
     Refused {
-        /// The store.
+        /// The URL of the store.
         url: StoreUrl,
-        /// The code of the answer.
+        /// The error code of the answer.
         reason: String,
     },
-    /// The environment has no credentials, and the machine gives none.
-    #[error("store {url}: there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")]
+    /// The environment has no credentials, and neither has the machine.
+    #[error(
+        "store {url}: there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    )]
     NoKeys {
-        /// The store.
+        /// The URL of the store.
         url: StoreUrl,
     },
-    /// A variable of the environment cannot be used.
+    /// An environment variable cannot be used.
     #[error("store {url}: the environment variable {name} {reason}")]
     Setting {
-        /// The store.
+        /// The URL of the store.
         url: StoreUrl,
-        /// The variable.
+        /// The name of the variable.
         name: &'static str,
-        /// What is wrong with it.
+        /// The fault of its value.
         reason: &'static str,
     },
-    /// There was no answer.
-    #[error("store {url}: cannot be reached ({reason}): check AWS_ENDPOINT_URL, AWS_REGION and the network")]
+    /// The server did not answer.
+    #[error(
+        "store {url}: cannot be reached ({reason}): check AWS_ENDPOINT_URL, AWS_REGION and the network"
+    )]
     Unreachable {
-        /// The store.
+        /// The URL of the store.
         url: StoreUrl,
-        /// Why.
+        /// The cause of the error.
         reason: String,
     },
-    /// No client could be made.
+    /// The client could not be created.
     #[error(
         "store {url}: {reason}: look at the AWS_* variables of the environment, and at the CA certificates of the system"
     )]
     Build {
-        /// The store.
+        /// The URL of the store.
         url: StoreUrl,
-        /// Why.
+        /// The cause of the error.
         reason: String,
     },
-    /// The answer was not the one expected.
-    #[error("store {url}: the server answers {reason}: check AWS_ENDPOINT_URL and AWS_REGION, or try again later")]
+    /// The answer was unexpected.
+    #[error(
+        "store {url}: the server answers {reason}: check AWS_ENDPOINT_URL and AWS_REGION, or try again later"
+    )]
     Answer {
-        /// The store.
+        /// The URL of the store.
         url: StoreUrl,
-        /// What came.
+        /// The code or status of the answer.
         reason: String,
     },
     /// The folder cannot be used.
     #[error("store {url}: {reason}: name a folder that this user can read and write")]
     Folder {
-        /// The store.
+        /// The URL of the store.
         url: StoreUrl,
-        /// Why.
+        /// The cause of the error.
         reason: String,
     },
-    /// No runtime could be started.
+    /// The runtime could not be started.
     #[error("cannot start a runtime for the store: {0}")]
     Runtime(io::Error),
 }
 
-/// The code in the answer of an S3 server, as `NoSuchBucket`.
+/// Returns the error code in the answer of an S3 server, such as `NoSuchBucket`.
 pub(super) fn code(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("<Code>")?;
     let (code, _) = rest.split_once("</Code>")?;
     (code.len() <= 64 && code.chars().all(|c| c.is_ascii_alphanumeric())).then_some(code)
 }
 
-/// The status of a server's answer that was an error.
+/// Returns the HTTP status of an error answer.
 pub(super) fn status(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("Server returned non-2xx status code: ")?;
     rest.get(..3)?.parse().ok()
 }
 
-/// The innermost cause of an error in at most 200 characters, or the code or status of a server's answer.
+/// Returns the innermost cause of an error in at most 200 characters, or the code or status of a
+/// server's answer.
 pub(super) fn cause(error: &object_store::Error) -> String {
     if let Some(code) = code(&error.to_string()) {
         return code.to_owned();
@@ -107,7 +115,10 @@ pub(super) fn cause(error: &object_store::Error) -> String {
     let text = innermost.to_string();
     if text.starts_with("Server returned") {
         let status = text.split_once("status code: ").and_then(|(_, rest)| rest.split(':').next());
-        return status.map_or_else(|| "the server reports an error".to_owned(), |status| format!("status {status}"));
+        return status.map_or_else(
+            || "the server reports an error".to_owned(),
+            |status| format!("status {status}"),
+        );
     }
     text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
@@ -131,8 +142,14 @@ mod tests {
             ("Server returned error response: AKIDEXAMPLE", "the server reports an error"),
             ("tls: bad\nrecord", "tls: badrecord"),
         ] {
-            assert_eq!(cause(&object_store::Error::Generic { store: "S3", source: text.into() }), shown);
+            assert_eq!(
+                cause(&object_store::Error::Generic { store: "S3", source: text.into() }),
+                shown
+            );
         }
-        assert_eq!((code("<Code>a b</Code>"), code("<Code>a"), status("status code: x")), (None, None, None));
+        assert_eq!(
+            (code("<Code>a b</Code>"), code("<Code>a"), status("status code: x")),
+            (None, None, None)
+        );
     }
 }

@@ -1,18 +1,19 @@
-//! Where a store is.
+//! The address of a store.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Why a text is not the address of a store. The text is not shown: it may hold credentials.
+/// Errors from parsing the address of a store. They do not show the text, which may hold
+/// credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUrlError {
-    /// Credentials stand before the bucket.
+    /// The address has credentials before the bucket.
     #[error(
         "--store: credentials are read from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: leave them out of the address"
     )]
     Credentials,
-    /// It has another form.
+    /// The address has another form.
     #[error(
         "--store: expected s3://BUCKET/PREFIX, with letters, digits and -_.=+ in the names, or file:///FOLDER, an absolute path without \
          %, ? and #"
@@ -20,14 +21,15 @@ pub enum StoreUrlError {
     Form,
 }
 
-/// Where a store is. Its text form holds no credentials: [`FromStr`] refuses an address with any.
+/// The address of a store. Its text form holds no credentials: [`FromStr`] refuses an address with
+/// any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreUrl {
     /// `s3://BUCKET/PREFIX`
     S3 {
-        /// The bucket.
+        /// The name of the bucket.
         bucket: String,
-        /// What the names of all objects begin with; may be empty.
+        /// The prefix of all object names; may be empty.
         prefix: String,
     },
     /// `file:///FOLDER`
@@ -47,7 +49,7 @@ impl fmt::Display for StoreUrl {
 impl FromStr for StoreUrl {
     type Err = StoreUrlError;
 
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// # Errors
     /// [`StoreUrlError`], which does not show the text.
@@ -79,8 +81,13 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_written_alike() {
-        for text in ["s3://bucket", "s3://bucket/a/b=1", "s3://my.bucket-1/sweeps", "file:///var/store", "file:///a b"]
-        {
+        for text in [
+            "s3://bucket",
+            "s3://bucket/a/b=1",
+            "s3://my.bucket-1/sweeps",
+            "file:///var/store",
+            "file:///a b",
+        ] {
             assert_eq!(text.parse::<StoreUrl>().unwrap().to_string(), text);
         }
         assert_eq!("s3://bucket/a/".parse::<StoreUrl>().unwrap().to_string(), "s3://bucket/a");

@@ -1,6 +1,7 @@
-//! The attacks: what a passive party says of the labels.
+//! The attacks: each lets a passive party name the labels of the training records.
 //!
-//! Each gives a class for every record of the training's list, or `None` for a record that it has seen nothing of.
+//! Each names a class for every record of the training's list, or `None` for a record that the
+//! party received nothing about.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::model::train_converged;
@@ -9,25 +10,30 @@ use vfl_shared::types::ShapeError;
 
 use super::received::{Received, Step};
 
-/// A class for each record of the training's list.
+/// The class that an attack names for each record of the training's list.
 pub type Named = Vec<Option<u32>>;
 
 /// A record whose label the adversary knows: its position and its class.
 pub type Known = (usize, u32);
 
-/// Weight of the squared norm in the classifiers of few records, whose inputs have variance 1 over their number.
+/// The weight of the squared norm in classifiers that are fitted to few records, whose inputs have
+/// variance 1 over their number.
 const PENALTY: f64 = 0.01;
 
-/// Combiner `sum`: the class at which a record's column is below 0, the first time that one is.
+/// Combiner `sum`: names the class at which a record's column is below 0, at the first step with
+/// such an entry.
 ///
-/// The gradient is (c − e_y) / B. Scores are at least 0, so that the entry of class y is the only one below 0 wherever c_y < 1: the
-/// answer is exact, for any model and any number of classes (Fu et al. 2022, direct label inference; Li et al. 2022).
+/// The gradient is (c − e_y) / B. Scores are at least 0, so the entry of class y is the only one
+/// below 0 wherever c_y < 1: the answer is exact, for any model and any number of classes (Fu et
+/// al. 2022, direct label inference; Li et al. 2022).
 #[must_use]
 pub fn gradient_sign(received: &Received) -> Named {
     let mut named = vec![None; received.records];
     for step in &received.steps {
         for (column, &position) in step.gradient.column_iter().zip(&step.positions) {
-            if let (Some(name @ None), true) = (named.get_mut(position as usize), column.min() < 0.0) {
+            if let (Some(name @ None), true) =
+                (named.get_mut(position as usize), column.min() < 0.0)
+            {
                 *name = class(column.imin());
             }
         }
@@ -35,7 +41,8 @@ pub fn gradient_sign(received: &Received) -> Named {
     named
 }
 
-/// Gradients of one epoch as unit vectors, w × n: 0 for a record that was not in a step.
+/// Returns the gradients of one epoch as unit vectors, w × n: 0 for a record that was not in a
+/// step.
 fn directions(steps: &[Step], records: usize) -> DMatrix<f64> {
     let width = steps.first().map_or(0, |step| step.gradient.nrows());
     let mut all = DMatrix::zeros(width, records);
@@ -50,10 +57,16 @@ fn directions(steps: &[Step], records: usize) -> DMatrix<f64> {
     all
 }
 
-/// Any combiner: the class whose known records' gradients point the same way, by the cosine with their mean direction, summed over
-/// epochs (Li et al. 2022, 3.2, with known records in place of a known class).
+/// Any combiner: names the class whose known records' gradients have the most similar direction, by
+/// the cosine with their mean direction, summed over epochs (Li et al. 2022, 3.2, with known
+/// records in place of a known class).
 #[must_use]
-pub fn gradient_direction(epochs: &[&[Step]], known: &[Known], classes: usize, records: usize) -> Named {
+pub fn gradient_direction(
+    epochs: &[&[Step]],
+    known: &[Known],
+    classes: usize,
+    records: usize,
+) -> Named {
     let mut scores = DMatrix::<f64>::zeros(classes, records);
     for steps in epochs {
         let directions = directions(steps, records);
@@ -70,13 +83,18 @@ pub fn gradient_direction(epochs: &[&[Step]], known: &[Known], classes: usize, r
         }
         scores += means.tr_mul(&directions);
     }
-    scores.column_iter().map(|column| class(column.imax()).filter(|_| column.amax() > 0.0)).collect()
+    scores
+        .column_iter()
+        .map(|column| class(column.imax()).filter(|_| column.amax() > 0.0))
+        .collect()
 }
 
-/// Two classes, no label known: the side of the main axis of the gradients' directions on which a record's gradient lies. The side with
-/// more records is named `larger`, the class that the adversary takes for the more frequent one (Li et al. 2022, 3.2).
+/// Two classes, no label known: splits records by the side of the main axis of the gradients'
+/// directions on which their gradient lies. The side with more records gets the class `larger`,
+/// which the adversary takes for the more frequent one (Li et al. 2022, 3.2).
 ///
-/// Under a top model without hidden layers all gradients of a step lie on one line, on two sides by their class.
+/// Under a top model without hidden layers all gradients of a step lie on one line, on two sides by
+/// their class.
 #[must_use]
 pub fn gradient_sides(epochs: &[&[Step]], larger: u32, records: usize) -> Named {
     let mut total = DVector::<f64>::zeros(records);
@@ -87,24 +105,25 @@ pub fn gradient_sides(epochs: &[&[Step]], larger: u32, records: usize) -> Named 
         }
         let axes = (&directions * directions.transpose()).symmetric_eigen();
         let along = directions.tr_mul(&axes.eigenvectors.column(axes.eigenvalues.imax()));
-        // An axis has no sign of its own: epochs are put the same way round.
+        // An axis has no sign of its own: the epochs are aligned to the same sign.
         let turn = if along.dot(&total) < 0.0 { -1.0 } else { 1.0 };
         total += along * turn;
     }
     let seen = total.iter().filter(|side| **side != 0.0).count();
     let above = total.iter().filter(|side| **side > 0.0).count();
-    let (positive, negative) = if 2 * above >= seen { (larger, 1 - larger) } else { (1 - larger, larger) };
+    let (positive, negative) =
+        if 2 * above >= seen { (larger, 1 - larger) } else { (1 - larger, larger) };
     let name = |side: &f64| (*side != 0.0).then_some(if *side > 0.0 { positive } else { negative });
     total.iter().map(name).collect()
 }
 
-/// Two classes, no label known: the records with the longest gradients are named `rarer`, as many as `share` of them (Li et al. 2022,
-/// 3.1: a model is less sure of the rarer class).
+/// Two classes, no label known: names the records with the longest gradients `rarer`, as many as
+/// `share` of them (Li et al. 2022, 3.1: a model is less sure of the rarer class).
 #[must_use]
 pub fn gradient_norm(epochs: &[&[Step]], rarer: u32, share: f64, records: usize) -> Named {
     let mut lengths = vec![0.0f64; records];
     for step in epochs.iter().copied().flatten() {
-        // Batches differ in size, and the gradient is of a mean.
+        // Batches differ in size, and the gradient is that of a mean.
         let size = step.positions.len() as f64;
         for (column, &position) in step.gradient.column_iter().zip(&step.positions) {
             lengths[position as usize] += size * column.norm();
@@ -120,15 +139,16 @@ pub fn gradient_norm(epochs: &[&[Step]], rarer: u32, share: f64, records: usize)
     named
 }
 
-/// Combiner `sum`, the party's own parameters alone: the class of its largest output, the outputs (k × n) taken from their means over
-/// all records, which stand for the bias that the active party has.
+/// Combiner `sum`, from the party's own parameters alone: names the class of its largest output.
+/// The outputs (k × n) are centred by their means over all records, which stand in for the active
+/// party's bias.
 #[must_use]
 pub fn own_outputs(outputs: &DMatrix<f64>) -> Named {
     largest(&centred(outputs))
 }
 
-/// Softmax regression: the same with nothing of the weights (k × d) but their signs, those of their differences to the mean over the
-/// classes. After the first step of Adam these are the signs of the gradient.
+/// Softmax regression: does the same from the signs of the weights (k × d) alone, relative to their
+/// mean over the classes. After the first step of Adam these are the signs of the gradient.
 #[must_use]
 pub fn parameter_signs(weights: &DMatrix<f64>, own: &DMatrix<f64>) -> Named {
     let mut signs = weights.clone();
@@ -147,28 +167,39 @@ pub fn parameter_signs(weights: &DMatrix<f64>, own: &DMatrix<f64>) -> Named {
     largest(&(signs * centred(own)))
 }
 
-/// A softmax regression on `inputs` (p × n), put on mean 0 and variance 1, from the known records: on the outputs of the party's
-/// sub-model it is model completion (Fu et al. 2022, passive; without their semi-supervised step), on its features the control.
+/// Fits a softmax regression on `inputs` (p × n), standardised to mean 0 and variance 1, to the
+/// known records. On the outputs of the party's sub-model this is model completion (Fu et al. 2022,
+/// passive; without their semi-supervised step), on its features the control.
 ///
 /// # Errors
 /// [`ShapeError`] for inputs that are not finite.
-pub fn completion(inputs: &DMatrix<f64>, known: &[Known], classes: usize) -> Result<Named, ShapeError> {
+pub fn completion(
+    inputs: &DMatrix<f64>,
+    known: &[Known],
+    classes: usize,
+) -> Result<Named, ShapeError> {
     let (p, n) = inputs.shape();
     let mut inputs = centred(inputs);
     for mut row in inputs.row_iter_mut() {
         let deviation = (row.norm_squared() / n.max(1) as f64).sqrt();
-        // An output that hardly varies says nothing.
+        // An output that hardly varies carries no information.
         let scale = if deviation > 1e-12 { 1.0 / (deviation * (p as f64).sqrt()) } else { 0.0 };
         row *= scale;
     }
     let (records, labels): (Vec<usize>, Vec<u32>) = known.iter().copied().unzip();
-    let fit = train_converged(classes, &inputs.select_columns(&records), &labels, PENALTY, Lbfgs::default())?;
+    let fit = train_converged(
+        classes,
+        &inputs.select_columns(&records),
+        &labels,
+        PENALTY,
+        Lbfgs::default(),
+    )?;
     let mut scores = fit.weights * inputs;
     scores.column_iter_mut().for_each(|mut column| column += &fit.bias);
     Ok(largest(&scores))
 }
 
-/// Every row less its mean.
+/// Subtracts the mean of each row.
 fn centred(rows: &DMatrix<f64>) -> DMatrix<f64> {
     let mut centred = rows.clone();
     for mut row in centred.row_iter_mut() {
@@ -196,7 +227,10 @@ mod tests {
 
     fn step(positions: &[u32], columns: &[[f64; 2]]) -> Step {
         let values: Vec<f64> = columns.iter().flatten().copied().collect();
-        Step { positions: positions.to_vec(), gradient: DMatrix::from_vec(2, columns.len(), values) }
+        Step {
+            positions: positions.to_vec(),
+            gradient: DMatrix::from_vec(2, columns.len(), values),
+        }
     }
 
     #[test]
@@ -204,8 +238,12 @@ mod tests {
         let received = Received {
             combiner: Combiner::Sum,
             records: 4,
-            // The model may be sure of a record, before or after: its score is 1, and the signs say nothing.
-            steps: vec![step(&[2, 0], &[[0.0, 0.0], [-0.4, 0.4]]), step(&[0, 2], &[[0.0, 0.0], [0.2, -0.2]])],
+            // The model may be certain of a record before or after a step: its score is then 1, and
+            // the signs say nothing.
+            steps: vec![
+                step(&[2, 0], &[[0.0, 0.0], [-0.4, 0.4]]),
+                step(&[0, 2], &[[0.0, 0.0], [0.2, -0.2]]),
+            ],
             epoch_ends: vec![2],
         };
         assert_eq!(gradient_sign(&received), [Some(0), None, Some(1), None]);
@@ -218,12 +256,15 @@ mod tests {
         assert_eq!(named, [Some(1), Some(0), Some(1), Some(0), None]);
     }
 
-    /// Two sides of a line that turns round between the epochs, as it may: five records against two.
+    /// Two sides of a line that turns round between the epochs, which may happen: five records
+    /// against two.
     #[test]
     fn sides_of_an_axis_need_no_label() {
         let of = |turn: f64| {
-            let columns: Vec<[f64; 2]> =
-                [1.0, -2.0, 0.5, 1.0, -0.1, 4.0, 1.0].iter().map(|side| [turn * side, turn * side * 0.3]).collect();
+            let columns: Vec<[f64; 2]> = [1.0, -2.0, 0.5, 1.0, -0.1, 4.0, 1.0]
+                .iter()
+                .map(|side| [turn * side, turn * side * 0.3])
+                .collect();
             step(&[0, 1, 2, 3, 4, 5, 6], &columns)
         };
         let (first, second) = (of(1.0), of(-1.0));
@@ -236,7 +277,7 @@ mod tests {
     #[test]
     fn the_longest_gradients_are_the_rarer_class() {
         let small = step(&[0], &[[1.0, 0.0]]);
-        // The mean of four: each gradient counts four times.
+        // The gradient is a mean over four records, so each one counts four times.
         let large = step(&[1, 2, 3, 4], &[[0.3, 0.0], [0.0, 0.1], [0.05, 0.0], [0.0, -0.2]]);
         let named = gradient_norm(&[&[small, large]], 0, 0.4, 5);
         assert_eq!(named, [Some(0), Some(0), Some(1), Some(1), Some(1)]);
@@ -254,8 +295,9 @@ mod tests {
     /// A constant input changes nothing, and few records tell two clusters apart.
     #[test]
     fn completion_learns_from_few_records() {
-        let inputs =
-            DMatrix::from_fn(2, 10, |i, j| if i == 0 { 7.0 } else { f64::from(u8::from(j >= 6)) + 0.01 * j as f64 });
+        let inputs = DMatrix::from_fn(2, 10, |i, j| {
+            if i == 0 { 7.0 } else { f64::from(u8::from(j >= 6)) + 0.01 * j as f64 }
+        });
         let named = completion(&inputs, &[(0, 1), (9, 0)], 2).unwrap();
         let expected: Named = (0..10).map(|j| Some(u32::from(j < 6))).collect();
         assert_eq!(named, expected);

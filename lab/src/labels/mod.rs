@@ -1,18 +1,22 @@
-//! What a training tells a passive party of the labels, which are the active party's secret.
+//! Label inference: how much a training tells a passive party about the labels, which are the
+//! active party's secret.
 //!
-//! All parties follow the protocol. In every step a passive party receives the gradient of the mean loss with respect to its outputs,
-//! beside the positions of the batch's records, whose ids it has. Under the combiner `sum` the gradient is (c − e_y) / B, the same for all
-//! parties; under `concat` it is what a top model passes on. The adversary is the first passive party. It may know the labels of a few
-//! records of each class. [`Experiment::run`] trains several times, with other seeds and other known records, and measures by number of
-//! epochs:
+//! All parties follow the protocol. In every step a passive party receives the gradient of the mean
+//! loss with respect to its outputs, and the positions of the batch's records, whose ids it has.
+//! Under the combiner `sum` the gradient is (c − e_y) / B, the same for all parties; under `concat`
+//! it is the gradient that a top model passes on. The adversary is the first passive party. It may
+//! know the labels of a few records of each class. [`Experiment::run`] trains several times, with
+//! different seeds and known records, and measures by number of epochs:
 //!
-//! - attacks on gradients (O. Li et al., *Label Leakage and Protection in Two-party Split Learning*, ICLR 2022, arXiv:2102.08504;
-//!   C. Fu et al., *Label Inference Attacks Against Vertical Federated Learning*, USENIX Security 2022);
-//! - attacks on the party's own parameters alone, as in a protocol that would keep gradients from it: model completion of Fu et al., the
-//!   largest of its own outputs, and the signs of its own weights.
+//! - attacks on gradients (O. Li et al., *Label Leakage and Protection in Two-party Split
+//!   Learning*, ICLR 2022, arXiv:2102.08504; C. Fu et al., *Label Inference Attacks Against
+//!   Vertical Federated Learning*, USENIX Security 2022);
+//! - attacks on the party's own parameters alone, as in a protocol that would withhold gradients:
+//!   model completion of Fu et al., the largest of its own outputs, and the signs of its own
+//!   weights.
 //!
-//! Beside them stand guessing, and the control: what the party learns of the labels from its own features and the known records, without a
-//! training. `attacks.rs` has the formulas.
+//! The references are guessing and the control, which infers labels from the party's own features
+//! and the known records, without a training. `attacks.rs` has the formulas.
 
 mod attacks;
 mod received;
@@ -27,12 +31,14 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use vfl_shared::data::{self, DatasetSpec};
 use vfl_shared::model::privacy::{PrivacyConfig, PrivacyStatement};
-use vfl_shared::model::{Combiner, ModelConfig, PartyLearner, Schedule, TrainingConfig, TrainingValues};
+use vfl_shared::model::{
+    Combiner, ModelConfig, PartyLearner, Schedule, TrainingConfig, TrainingValues,
+};
 use vfl_shared::types::FeatureBlock;
 
 pub use self::attacks::{
-    Known, Named, completion, gradient_direction, gradient_norm, gradient_sides, gradient_sign, own_outputs,
-    parameter_signs,
+    Known, Named, completion, gradient_direction, gradient_norm, gradient_sides, gradient_sign,
+    own_outputs, parameter_signs,
 };
 pub use self::received::{After, Observed, Received, Step, observe};
 pub use self::report::{Attack, AttackRow, LabelsReport, MeanRight, ModelRows, Right, Verdict};
@@ -41,16 +47,16 @@ use crate::set_facts::SetFacts;
 
 /// The fewest records.
 pub const LEAST_RECORDS: usize = 200;
-/// How many trainings of each model there may be. Fewer have no standard error worth the name.
+/// The allowed number of trainings of each model. Fewer give no usable standard error.
 pub const TRAININGS: std::ops::RangeInclusive<usize> = 4..=1000;
 /// The most known labels of a class.
 pub const MOST_KNOWN: usize = 100;
-/// The most numbers of one training's gradients: 256 MiB.
+/// The most gradient values of one training: 256 MiB.
 const MOST_NUMBERS: usize = 1 << 25;
 /// The most multiplications of all trainings: about a day of one core.
 const MOST_WORK: f64 = 1e14;
 
-/// What is to be measured.
+/// The plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct LabelsPlan {
     /// The data set.
@@ -61,48 +67,50 @@ pub struct LabelsPlan {
     pub passive_features: Option<usize>,
     /// Number of passive parties that share them.
     pub passive_parties: usize,
-    /// The models.
+    /// The models to train.
     pub models: Vec<ModelConfig>,
-    /// How each is trained. Its model, epochs, patience and seed are not looked at.
+    /// The settings of each training. Its model, epochs, patience and seed are ignored.
     pub training: TrainingValues,
-    /// Whether every party trains with differential privacy of its parameters.
+    /// The differential privacy of every party's training; `None`: no privacy.
     pub privacy: Option<PrivacyConfig>,
-    /// Records, drawn from all of the data set; all of them if there are fewer.
+    /// The number of records, drawn from the whole data set; all of them if there are fewer.
     pub records: usize,
     /// Labels of each class that the adversary knows.
     pub known: usize,
-    /// Numbers of epochs to measure at.
+    /// The numbers of epochs to measure at.
     pub epochs: Vec<u32>,
-    /// Trainings of each model.
+    /// The number of trainings of each model.
     pub trainings: usize,
     /// Seed of everything random.
     pub seed: u64,
 }
 
-/// A plan that was checked, and its records.
+/// A checked plan, and its records.
 pub struct Experiment {
     plan: LabelsPlan,
     set: SetFacts,
     data_hash: String,
     classes: usize,
-    /// One for each model, of all epochs.
+    /// The training settings of each model, with all epochs.
     configs: Vec<TrainingConfig>,
     /// Each party's features of the records, the active party's first.
     blocks: Vec<FeatureBlock>,
     labels: Vec<u32>,
 }
 
-/// What was found in one training.
+/// The result of one training.
 struct Found {
     attacks: Vec<(Attack, u32, Right)>,
     privacy: Option<PrivacyStatement>,
 }
 
 impl Experiment {
-    /// Loads the data, draws records, and checks what can be checked before the first training.
+    /// Loads the data, draws records, and checks the plan as far as possible before the first
+    /// training.
     ///
     /// # Errors
-    /// What is wrong with the plan, with the option of `cloison labels` to change.
+    /// An error that names what is wrong with the plan and the option of `cloison labels` to
+    /// change.
     pub fn prepare(plan: &LabelsPlan) -> anyhow::Result<Self> {
         let &LabelsPlan { records, trainings, known, seed, .. } = plan;
         ensure!(
@@ -112,14 +120,22 @@ impl Experiment {
             TRAININGS.end()
         );
         ensure!(records >= LEAST_RECORDS, "--records is {records}: give at least {LEAST_RECORDS}");
-        ensure!((1..=MOST_KNOWN).contains(&known), "--known is {known}: give 1 to {MOST_KNOWN} labels of each class");
+        ensure!(
+            (1..=MOST_KNOWN).contains(&known),
+            "--known is {known}: give 1 to {MOST_KNOWN} labels of each class"
+        );
         ensure!(!plan.models.is_empty(), "--model: name at least one");
         let Some(&most) = plan.epochs.iter().max().filter(|_| !plan.epochs.contains(&0)) else {
             bail!("--epochs: give at least one number, each from 1");
         };
         let of_model = |model: &ModelConfig| -> anyhow::Result<TrainingConfig> {
-            // The active party sets the patience: all epochs are run.
-            let values = TrainingValues { model: model.clone(), epochs: most, patience: most, ..plan.training.clone() };
+            // The active party sets the patience, and all epochs are run.
+            let values = TrainingValues {
+                model: model.clone(),
+                epochs: most,
+                patience: most,
+                ..plan.training.clone()
+            };
             let config = TrainingConfig::try_from(values)?;
             if let Some(privacy) = &plan.privacy {
                 privacy.check(&config).map_err(|e| anyhow!("--privacy-noise: {e}"))?;
@@ -137,11 +153,17 @@ impl Experiment {
             dataset.name(),
             drawn.len()
         );
-        let split = vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
+        let split = vertical_split(
+            &dataset,
+            plan.first_column,
+            plan.passive_features,
+            plan.passive_parties,
+        )?;
         let x = dataset.x().select_columns(&drawn);
         let passive = split.passive().iter().map(|party| party.columns.as_slice());
         let parties = std::iter::once(split.active()).chain(passive);
-        let block = |columns: &[usize]| FeatureBlock::new(x.select_rows(columns)).context("the features");
+        let block =
+            |columns: &[usize]| FeatureBlock::new(x.select_rows(columns)).context("the features");
         let experiment = Self {
             set: SetFacts::of(&dataset),
             data_hash: dataset.data_hash(),
@@ -156,14 +178,16 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// The same with labels that have nothing to do with the features: what no attack on parameters should tell.
+    /// Shuffles the labels, so that they do not depend on the features. No attack on parameters
+    /// should find them.
     #[must_use]
     pub fn with_shuffled_labels(mut self, seed: u64) -> Self {
         self.labels.shuffle(&mut ChaCha20Rng::seed_from_u64(seed));
         self
     }
 
-    /// Whether each class has known records and others, also where a validation share is set aside.
+    /// Checks that each class has known records and others, even if a validation share is set
+    /// aside.
     fn check_classes(&self, names: &[String]) -> anyhow::Result<()> {
         let known = self.plan.known;
         let least = 2 * known + 2;
@@ -179,7 +203,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Whether time and memory suffice.
+    /// Checks that time and memory suffice.
     fn check_size(&self) -> anyhow::Result<()> {
         let (trainings, records) = (self.plan.trainings, self.labels.len());
         let mut work = 0.0;
@@ -190,7 +214,8 @@ impl Experiment {
                 let one = FeatureBlock::new(block.matrix().columns(0, 1).into_owned())?;
                 let learner = PartyLearner::new(config, self.classes, one, place == 0)?;
                 of_record += learner.work(1);
-                let numbers = learner.width().saturating_mul(records).saturating_mul(epochs as usize);
+                let numbers =
+                    learner.width().saturating_mul(records).saturating_mul(epochs as usize);
                 ensure!(
                     numbers <= MOST_NUMBERS,
                     "{epochs} epochs on {records} records give a party {numbers} numbers, at most {MOST_NUMBERS} are kept: lower \
@@ -207,14 +232,14 @@ impl Experiment {
         Ok(())
     }
 
-    /// Number of trainings.
+    /// Returns the number of trainings.
     #[must_use]
     pub fn trainings(&self) -> usize {
         self.configs.len() * self.plan.trainings
     }
 
-    /// Trains on all cores, attacks each training, and gives the table. `done` is called after each training. The figures depend on the
-    /// plan alone, not on the number of cores.
+    /// Trains on all cores, attacks each training, and returns the report. Calls `done` after each
+    /// training. The figures depend on the plan alone, not on the number of cores.
     ///
     /// # Errors
     /// If a training diverges.
@@ -223,13 +248,19 @@ impl Experiment {
         let one = |at: usize| -> anyhow::Result<Found> {
             let (model, training) = (at / trainings, at % trainings);
             let found = self.train_and_attack(model, training);
-            let found =
-                found.with_context(|| format!("{}, training {training}", model_name(&self.plan.models[model])))?;
+            let found = found.with_context(|| {
+                format!("{}, training {training}", model_name(&self.plan.models[model]))
+            })?;
             done();
             Ok(found)
         };
-        let found = (0..self.trainings()).into_par_iter().map(one).collect::<anyhow::Result<Vec<Found>>>()?;
-        let control = (0..trainings).map(|training| self.control(training)).collect::<anyhow::Result<Vec<Right>>>()?;
+        let found = (0..self.trainings())
+            .into_par_iter()
+            .map(one)
+            .collect::<anyhow::Result<Vec<Found>>>()?;
+        let control = (0..trainings)
+            .map(|training| self.control(training))
+            .collect::<anyhow::Result<Vec<Right>>>()?;
         let guessing = self.guessing();
         let best = |control: &Right| Right {
             accuracy: control.accuracy.max(guessing.accuracy),
@@ -240,7 +271,8 @@ impl Experiment {
         let rows = |(model, of_model): (&TrainingConfig, &[Found])| {
             let names = of_model.first().map_or(&[][..], |found| found.attacks.as_slice());
             let attacks = names.iter().enumerate().map(|(place, &(attack, epochs, _))| {
-                let each: Vec<Right> = of_model.iter().map(|found| found.attacks[place].2).collect();
+                let each: Vec<Right> =
+                    of_model.iter().map(|found| found.attacks[place].2).collect();
                 let without = if attack.needs_labels() { &informed } else { &uninformed };
                 AttackRow::of(attack, epochs, self.plan.known, &each, without)
             });
@@ -270,14 +302,16 @@ impl Experiment {
         })
     }
 
-    /// One training of one model, seen and attacked by the first passive party.
+    /// Runs one training of one model, observed and attacked by the first passive party.
     fn train_and_attack(&self, model: usize, training: usize) -> anyhow::Result<Found> {
         let config = self.config(model, training)?;
         let (known, targets) = self.known_and_targets(training);
-        let seeds: Vec<[u8; 32]> =
-            (0..self.blocks.len()).map(|party| self.seed_of(&format!("privacy of party {party}"), training)).collect();
+        let seeds: Vec<[u8; 32]> = (0..self.blocks.len())
+            .map(|party| self.seed_of(&format!("privacy of party {party}"), training))
+            .collect();
         let privacy = self.plan.privacy.map(|privacy| (privacy, seeds.as_slice()));
-        let observed = observe(&config, self.classes, &self.blocks, &self.labels, privacy, &self.plan.epochs)?;
+        let observed =
+            observe(&config, self.classes, &self.blocks, &self.labels, privacy, &self.plan.epochs)?;
         let (received, classes, records) = (&observed.received, self.classes, self.labels.len());
         let mut attacks = Vec::new();
         let mut note = |attack: Attack, epochs: u32, named: &Named| {
@@ -290,7 +324,11 @@ impl Experiment {
                     note(Attack::GradientSign, after.epochs, &gradient_sign(received));
                     note(Attack::OwnOutputs, after.epochs, &own_outputs(&after.outputs));
                     if let (Some(weights), Some(own)) = (&after.weights, self.blocks.get(1)) {
-                        note(Attack::ParameterSigns, after.epochs, &parameter_signs(weights, own.matrix()));
+                        note(
+                            Attack::ParameterSigns,
+                            after.epochs,
+                            &parameter_signs(weights, own.matrix()),
+                        );
                     }
                 }
                 Combiner::Concat => {
@@ -298,19 +336,27 @@ impl Experiment {
                     note(Attack::GradientDirection, after.epochs, &direction);
                     if classes == 2 {
                         let (larger, share) = self.larger_of_two();
-                        note(Attack::GradientSides, after.epochs, &gradient_sides(&epochs, larger, records));
+                        note(
+                            Attack::GradientSides,
+                            after.epochs,
+                            &gradient_sides(&epochs, larger, records),
+                        );
                         let norm = gradient_norm(&epochs, 1 - larger, 1.0 - share, records);
                         note(Attack::GradientNorm, after.epochs, &norm);
                     }
                 }
             }
-            note(Attack::ModelCompletion, after.epochs, &completion(&after.outputs, &known, classes)?);
+            note(
+                Attack::ModelCompletion,
+                after.epochs,
+                &completion(&after.outputs, &known, classes)?,
+            );
         }
         attacks.sort_by_key(|(attack, epochs, _)| (*attack as usize, *epochs));
         Ok(Found { attacks, privacy: observed.privacy })
     }
 
-    /// The configuration of one training, with its own seed.
+    /// Returns the configuration of one training, with its own seed.
     fn config(&self, model: usize, training: usize) -> anyhow::Result<TrainingConfig> {
         let [a, b, c, d, e, f, g, h, ..] = self.seed_of("training", training);
         let seed = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
@@ -318,7 +364,8 @@ impl Experiment {
         Ok(TrainingConfig::try_from(TrainingValues { seed, ..values })?)
     }
 
-    /// What the adversary says without a training, from its own features and the known records.
+    /// Measures the control: inference without a training, from the adversary's own features and
+    /// the known records.
     fn control(&self, training: usize) -> anyhow::Result<Right> {
         let (known, targets) = self.known_and_targets(training);
         let own = self.blocks.get(1).context("there is no passive party")?;
@@ -326,11 +373,16 @@ impl Experiment {
         Ok(Right::of(&named, &self.labels, &targets, self.classes))
     }
 
-    /// The records of a training whose labels are known, the same number of each class, and those on which attacks are measured: all
-    /// others that steps are made on. Neither depends on the model.
+    /// Returns the records of a training whose labels are known, the same number of each class, and
+    /// those on which attacks are measured: all other records that the training makes steps on.
+    /// Neither depends on the model.
     fn known_and_targets(&self, training: usize) -> (Vec<Known>, Vec<usize>) {
         let trained: Vec<usize> = match self.config(0, training) {
-            Ok(config) => Schedule::new(&config, self.labels.len()).training().iter().map(|&p| p as usize).collect(),
+            Ok(config) => Schedule::new(&config, self.labels.len())
+                .training()
+                .iter()
+                .map(|&p| p as usize)
+                .collect(),
             Err(_) => (0..self.labels.len()).collect(),
         };
         let mut order = trained;
@@ -352,14 +404,14 @@ impl Experiment {
         (known, targets)
     }
 
-    /// The more frequent of two classes, and its share.
+    /// Returns the more frequent of two classes, and its share.
     fn larger_of_two(&self) -> (u32, f64) {
         let ones = self.labels.iter().filter(|label| **label == 1).count();
         let share = ones as f64 / self.labels.len().max(1) as f64;
         if share >= 0.5 { (1, share) } else { (0, 1.0 - share) }
     }
 
-    /// The most frequent class for every record.
+    /// Measures guessing: the most frequent class for every record.
     fn guessing(&self) -> Right {
         let mut counts = vec![0usize; self.classes];
         self.labels.iter().for_each(|label| counts[*label as usize] += 1);
@@ -370,13 +422,14 @@ impl Experiment {
         }
     }
 
-    /// 32 bytes that no other use and no other training has.
+    /// Derives a seed of 32 bytes that no other use and no other training has.
     fn seed_of(&self, what: &str, training: usize) -> [u8; 32] {
-        Sha256::digest(format!("labels, seed {}, training {training}, {what}", self.plan.seed)).into()
+        Sha256::digest(format!("labels, seed {}, training {training}, {what}", self.plan.seed))
+            .into()
     }
 }
 
-/// A model in words.
+/// Describes a model in words.
 fn model_name(model: &ModelConfig) -> String {
     match model.combiner() {
         Combiner::Sum => format!("{}, summed", model.kind()),

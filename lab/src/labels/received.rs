@@ -1,4 +1,5 @@
-//! What a passive party holds of a training in which all parties follow the protocol.
+//! The messages that a passive party receives in a training in which all parties follow the
+//! protocol.
 
 use nalgebra::DMatrix;
 use vfl_shared::model::privacy::{PrivacyConfig, PrivacyStatement};
@@ -10,22 +11,23 @@ use crate::together::{Together, start};
 /// One training step as a passive party sees it.
 #[derive(Clone, PartialEq)]
 pub struct Step {
-    /// Positions of the batch's records in the training's list, of which the party has the ids.
+    /// The positions of the batch's records in the training's list, whose ids the party has.
     pub positions: Vec<u32>,
-    /// The gradient of the mean loss with respect to the party's outputs, w × B, as the coordinator sends it.
+    /// The gradient of the mean loss with respect to the party's outputs, w × B, as the coordinator
+    /// sends it.
     pub gradient: DMatrix<f64>,
 }
 
-/// What one passive party received: no label, no feature of another party.
+/// Everything that one passive party received: no labels, and no features of another party.
 #[derive(Clone)]
 pub struct Received {
-    /// How the coordinator combines outputs. The party is told before the training.
+    /// The coordinator's combiner of outputs. The party learns it before the training.
     pub combiner: Combiner,
-    /// Records of the training's list.
+    /// The number of records in the training's list.
     pub records: usize,
     /// The steps, in order.
     pub steps: Vec<Step>,
-    /// Steps run at the end of each epoch.
+    /// The number of steps run at the end of each epoch.
     pub epoch_ends: Vec<usize>,
 }
 
@@ -36,14 +38,14 @@ impl std::fmt::Debug for Received {
 }
 
 impl Received {
-    /// Before the first step of a training on so many records.
+    /// Creates the state before the first step of a training on so many records.
     #[must_use]
     pub fn new(config: &TrainingConfig, records: usize) -> Self {
         let combiner = config.values().model.combiner();
         Self { combiner, records, steps: Vec::new(), epoch_ends: Vec::new() }
     }
 
-    /// The steps of each of the first epochs.
+    /// Returns the steps of each of the first epochs.
     #[must_use]
     pub fn epochs(&self, most: usize) -> Vec<&[Step]> {
         let ends = self.epoch_ends.iter().take(most);
@@ -55,29 +57,31 @@ impl Received {
 /// The adversary's own sub-model after some epochs, which it holds in any case.
 #[derive(Clone)]
 pub struct After {
-    /// Epochs of the training so far.
+    /// The number of epochs so far.
     pub epochs: u32,
-    /// Its outputs, w × n, of all records of the list.
+    /// The outputs of the sub-model, w × n, on all records of the list.
     pub outputs: DMatrix<f64>,
-    /// Its weights, k × d, if it is linear.
+    /// The weights of the sub-model, k × d, if it is linear.
     pub weights: Option<DMatrix<f64>>,
 }
 
-/// One training.
+/// The observations of one training.
 pub struct Observed {
-    /// What the first passive party received.
+    /// The messages that the first passive party received.
     pub received: Received,
-    /// Its sub-model after each of the epochs that were asked for.
+    /// The party's sub-model after each of the requested epochs.
     pub after: Vec<After>,
-    /// What it says of its privacy.
+    /// The party's privacy statement.
     pub privacy: Option<PrivacyStatement>,
 }
 
-/// Trains all epochs of `config` in this process, with the parties' own learners, the service's order of records and its gradients, and
-/// notes what the first passive party receives. `blocks` are the parties' features (d_p × n), the active party's first. Each party
-/// trains with differential privacy if it is given one, with the noise of its seed.
+/// Trains all epochs of `config` in this process, with the parties' own learners, the service's
+/// order of records and its gradients, and records what the first passive party receives. `blocks`
+/// are the parties' features (d_p × n), the active party's first. With `privacy`, each party trains
+/// with differential privacy, with the noise of its own seed.
 ///
-/// Validation changes no parameter, and tells a passive party which records it is made on; it is left out.
+/// Validation is left out: it changes no parameter, and only tells a passive party which records it
+/// uses.
 ///
 /// # Errors
 /// [`LearnerError`] if the training diverges, or the blocks do not fit each other.
@@ -112,7 +116,9 @@ pub fn observe(
         if !epochs.contains(&epoch) {
             continue;
         }
-        if let (Some(model), Some(block)) = (together.sub_models()?.into_iter().nth(1), blocks.get(1)) {
+        if let (Some(model), Some(block)) =
+            (together.sub_models()?.into_iter().nth(1), blocks.get(1))
+        {
             let outputs = model.outputs(block.matrix())?.matrix().clone();
             let weights = model.linear().map(|linear| linear.weights().clone());
             after.push(After { epochs: epoch, outputs, weights });

@@ -13,11 +13,11 @@ use crate::set_facts::SetFacts;
 pub enum Attack {
     /// The sign of a record's gradient.
     GradientSign,
-    /// Directions of gradients, beside those of known records.
+    /// Directions of gradients, compared with those of known records.
     GradientDirection,
-    /// The side of the gradients' main axis, of two classes.
+    /// The side of the gradients' main axis, for two classes.
     GradientSides,
-    /// The lengths of gradients, of two classes.
+    /// The lengths of gradients, for two classes.
     GradientNorm,
     /// A classifier on the outputs of the party's own sub-model, from known records.
     ModelCompletion,
@@ -28,7 +28,7 @@ pub enum Attack {
 }
 
 impl Attack {
-    /// Its name, as in the documents.
+    /// Returns the name used in documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -42,27 +42,28 @@ impl Attack {
         }
     }
 
-    /// Whether it takes known labels.
+    /// Returns true if the attack needs known labels.
     #[must_use]
     pub fn needs_labels(self) -> bool {
         matches!(self, Self::GradientDirection | Self::ModelCompletion)
     }
 }
 
-/// What an attack shows.
+/// The verdict on an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every label of every training is right.
     AllLabels,
-    /// The lower end of the 95 % interval of what it adds, to the share of labels right or to the mean over classes, is above 0.
+    /// The lower end of the 95 % interval of what it adds, to the share of labels right or to the
+    /// mean over classes, is above 0.
     Leaks,
-    /// Neither is. Another attack may tell more.
+    /// Neither holds. Another attack may infer more.
     NothingAdded,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,17 +74,18 @@ impl Verdict {
     }
 }
 
-/// How often labels are right in one training.
+/// The accuracy of named labels in one training.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Right {
-    /// Share of the records whose label is named.
+    /// The share of the records whose label is named correctly.
     pub accuracy: f64,
-    /// The same of each class, mean over classes.
+    /// The same share for each class, averaged over classes.
     pub balanced_accuracy: f64,
 }
 
 impl Right {
-    /// Of the named labels at these positions. A record without a name counts as wrong.
+    /// Measures the labels named at these positions. A record without a named label counts as
+    /// wrong.
     #[must_use]
     pub fn of(named: &[Option<u32>], labels: &[u32], positions: &[usize], classes: usize) -> Self {
         let (mut right, mut of_class) = (vec![0usize; classes], vec![0usize; classes]);
@@ -94,7 +96,8 @@ impl Right {
         }
         let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
         let present = of_class.iter().filter(|n| **n > 0).count();
-        let recalls: f64 = right.iter().zip(&of_class).map(|(&part, &whole)| share(part, whole)).sum();
+        let recalls: f64 =
+            right.iter().zip(&of_class).map(|(&part, &whole)| share(part, whole)).sum();
         Self {
             accuracy: share(right.iter().sum(), positions.len()),
             balanced_accuracy: recalls / present.max(1) as f64,
@@ -102,17 +105,17 @@ impl Right {
     }
 }
 
-/// The same over trainings.
+/// The accuracy of named labels, averaged over trainings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MeanRight {
-    /// Share of the records whose label is named.
+    /// The share of the records whose label is named correctly.
     pub accuracy: Estimate,
-    /// The same of each class, mean over classes.
+    /// The same share for each class, averaged over classes.
     pub balanced_accuracy: Estimate,
 }
 
 impl MeanRight {
-    /// Over trainings.
+    /// Averages over trainings.
     pub(super) fn of(each: &[Right]) -> Self {
         Self {
             accuracy: Estimate::of(each.iter().map(|right| right.accuracy)),
@@ -124,24 +127,31 @@ impl MeanRight {
 /// One attack after some epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AttackRow {
-    /// The attack.
+    /// The attack of this row.
     pub attack: Attack,
-    /// Epochs of the training so far.
+    /// The number of epochs so far.
     pub epochs: u32,
-    /// Known labels of each class; 0: it takes none.
+    /// The known labels of each class; 0: the attack needs none.
     pub known_labels: usize,
-    /// How often it is right.
+    /// The accuracy of the attack.
     #[serde(flatten)]
     pub right: MeanRight,
-    /// That less what the party could say without the training: guessing, and for an attack that knows labels the control if it is better.
+    /// The gain in accuracy over the party without the training: over guessing, or over the control
+    /// if the attack knows labels and the control is better.
     pub added: MeanRight,
-    /// In one word.
+    /// The verdict on the attack.
     pub verdict: Verdict,
 }
 
 impl AttackRow {
-    /// Of what the attack and the party without the training say, training by training.
-    pub(super) fn of(attack: Attack, epochs: u32, known: usize, each: &[Right], without: &[Right]) -> Self {
+    /// Compares the attack with the party's inference without the training, training by training.
+    pub(super) fn of(
+        attack: Attack,
+        epochs: u32,
+        known: usize,
+        each: &[Right],
+        without: &[Right],
+    ) -> Self {
         let pairs = each.iter().zip(without);
         let added: Vec<Right> = pairs
             .map(|(with, without)| Right {
@@ -162,26 +172,26 @@ impl AttackRow {
     }
 }
 
-/// One model.
+/// The results of one model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelRows {
-    /// Its kind, and how outputs are combined.
+    /// The kind of the model, and its combiner.
     pub model: String,
-    /// How it was trained, but for its seed.
+    /// The settings of the training, without its seed.
     pub training: TrainingValues,
-    /// What a passive party says of its privacy after all epochs, if all parties trained with it.
+    /// A passive party's privacy statement after all epochs, if all parties trained with privacy.
     pub privacy: Option<PrivacyStatement>,
     /// The attacks, by number of epochs.
     pub attacks: Vec<AttackRow>,
 }
 
-/// The table.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LabelsReport {
     /// The data set.
     #[serde(flatten)]
     pub set: SetFacts,
-    /// SHA-256 of what was loaded.
+    /// SHA-256 of the loaded data.
     pub data_hash: String,
     /// Number of classes.
     pub classes: usize,
@@ -191,21 +201,21 @@ pub struct LabelsReport {
     pub passive_features: usize,
     /// Number of passive parties.
     pub passive_parties: usize,
-    /// Features of the first passive party, which is the adversary.
+    /// Number of features of the first passive party, which is the adversary.
     pub adversary_features: usize,
-    /// Records of a training, known ones among them.
+    /// Records of a training, including the known ones.
     pub records: usize,
     /// Trainings of each model.
     pub trainings: usize,
-    /// Labels of each class that an attack knows which takes any.
+    /// Known labels of each class, for the attacks that need labels.
     pub known_labels: usize,
     /// Seed of everything random.
     pub seed: u64,
-    /// The most frequent class for every record.
+    /// The result of guessing the most frequent class for every record.
     pub guessing: Right,
     /// A softmax regression on the adversary's features from the known records, without a training.
     pub control: MeanRight,
-    /// The models.
+    /// The results of each model.
     pub models: Vec<ModelRows>,
 }
 
@@ -226,13 +236,24 @@ mod tests {
     #[test]
     fn the_verdict_looks_at_the_lower_end_of_what_is_added() {
         let right = |accuracy, balanced_accuracy| Right { accuracy, balanced_accuracy };
-        let of = |each: &[Right], without: &[Right]| AttackRow::of(Attack::OwnOutputs, 1, 5, each, without).verdict;
+        let of = |each: &[Right], without: &[Right]| {
+            AttackRow::of(Attack::OwnOutputs, 1, 5, each, without).verdict
+        };
         let guess = [right(0.8, 0.5); 3];
         assert_eq!(of(&[right(1.0, 1.0); 3], &guess), Verdict::AllLabels);
-        assert_eq!(of(&[right(1.0, 1.0), right(1.0, 1.0), right(0.999, 0.99)], &guess), Verdict::Leaks);
+        assert_eq!(
+            of(&[right(1.0, 1.0), right(1.0, 1.0), right(0.999, 0.99)], &guess),
+            Verdict::Leaks
+        );
         // Fewer labels are right than by guessing, and yet the classes are told apart.
-        assert_eq!(of(&[right(0.7, 0.7), right(0.71, 0.71), right(0.7, 0.69)], &guess), Verdict::Leaks);
-        assert_eq!(of(&[right(0.7, 0.4), right(0.9, 0.6), right(0.8, 0.5)], &guess), Verdict::NothingAdded);
+        assert_eq!(
+            of(&[right(0.7, 0.7), right(0.71, 0.71), right(0.7, 0.69)], &guess),
+            Verdict::Leaks
+        );
+        assert_eq!(
+            of(&[right(0.7, 0.4), right(0.9, 0.6), right(0.8, 0.5)], &guess),
+            Verdict::NothingAdded
+        );
         assert_eq!(AttackRow::of(Attack::OwnOutputs, 1, 5, &guess, &guess).known_labels, 0);
         assert_eq!(AttackRow::of(Attack::ModelCompletion, 1, 5, &guess, &guess).known_labels, 5);
     }

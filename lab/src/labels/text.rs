@@ -1,4 +1,4 @@
-//! The table of a run.
+//! The text output of a run: a table.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -14,7 +14,8 @@ fn points(estimate: &Estimate) -> String {
 }
 
 fn cells(row: &AttackRow) -> [String; 8] {
-    let labels = if row.known_labels == 0 { "none".into() } else { format!("{} a class", row.known_labels) };
+    let labels =
+        if row.known_labels == 0 { "none".into() } else { format!("{} a class", row.known_labels) };
     [
         row.attack.as_str().into(),
         labels,
@@ -28,7 +29,8 @@ fn cells(row: &AttackRow) -> [String; 8] {
 }
 
 impl LabelsReport {
-    /// What was trained, a table of the attacks on each model, and what the columns are. Ends with a newline.
+    /// Returns the settings of the training, a table of the attacks on each model, and a legend of
+    /// the columns. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
         let tables: Vec<String> = self.models.iter().map(table).collect();
@@ -78,7 +80,9 @@ fn table(rows: &ModelRows) -> String {
     });
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["attack", "labels", "epochs", "right", "added", "by class", "added", "verdict"]);
+    table.set_header([
+        "attack", "labels", "epochs", "right", "added", "by class", "added", "verdict",
+    ]);
     for row in &rows.attacks {
         table.add_row(cells(row));
     }

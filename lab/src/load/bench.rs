@@ -23,13 +23,14 @@ use super::source::{Loaded, Source};
 use crate::certs;
 use crate::deployment::WholeModel;
 
-/// Shape of the measured deployment: that of satellite, with more records.
+/// The shape of the measured deployment: that of satellite, with more records.
 pub(super) const CLASSES: usize = 6;
 const FEATURES: usize = 36;
 pub(super) const PASSIVE: usize = 18;
 pub(super) const RECORDS: usize = 20_000;
 
-/// A coordinator with its ledger and a passive party, as processes on loopback. They end when this value is dropped.
+/// A coordinator with its ledger and a passive party, as processes on loopback. They end when this
+/// value is dropped.
 pub struct Bench {
     dir: TempDir,
     /// Records that the model was not trained on.
@@ -42,7 +43,7 @@ pub struct Bench {
     loaded: Loaded,
 }
 
-/// A process, and the wire to it where that has a delay.
+/// A process, and the relay to it if there is a delay.
 pub(super) struct Hop {
     worker: Worker,
     relay: Option<Relay>,
@@ -57,14 +58,15 @@ impl Hop {
         Ok(Self { worker, relay })
     }
 
-    /// Where it is called.
+    /// Returns the address to call.
     pub(super) fn address(&self) -> &str {
         self.relay.as_ref().map_or(&self.worker.address, |relay| &relay.address)
     }
 }
 
 impl Bench {
-    /// Starts both with `program`, which is `cloison`; the coordinator with so many file descriptors at most, if given.
+    /// Starts both with `program`, which is `cloison`. `descriptors` limits the coordinator's file
+    /// descriptors.
     ///
     /// # Errors
     /// If the data cannot be made or a process does not start.
@@ -72,7 +74,8 @@ impl Bench {
         Self::with(program, descriptors, &Source::Csv, Duration::ZERO).await
     }
 
-    /// [`Bench::start`] with features from a source, and `delay` more in each round trip between two processes.
+    /// Does the same as [`Bench::start`] with features from a source, and `delay` more in each
+    /// round trip between two processes.
     ///
     /// # Errors
     /// As [`Bench::start`]; if the store cannot be filled.
@@ -89,21 +92,25 @@ impl Bench {
         let passive = Worker::start(program, dir.path(), "passive", None, None).await?;
         let passive = Hop::to(passive, delay).await?;
         let coordinator =
-            Worker::start(program, dir.path(), "coordinator", Some(passive.address()), descriptors).await?;
+            Worker::start(program, dir.path(), "coordinator", Some(passive.address()), descriptors)
+                .await?;
         let coordinator = Hop::to(coordinator, delay).await?;
         Ok(Self { dir, ids, version, passive, coordinator, delay, loaded })
     }
 
-    /// Another process of the measurement: the coordinator without a ledger (`bare`), or the `echo`.
+    /// Starts another process of the measurement: the coordinator without a ledger (`bare`), or the
+    /// `echo`.
     ///
     /// # Errors
     /// If it does not start.
     pub(super) async fn another(&self, program: &Path, role: &str) -> anyhow::Result<Hop> {
-        let worker = Worker::start(program, self.dir.path(), role, Some(self.passive.address()), None).await?;
+        let worker =
+            Worker::start(program, self.dir.path(), role, Some(self.passive.address()), None)
+                .await?;
         Hop::to(worker, self.delay).await
     }
 
-    /// Ends the processes, and takes away what was made outside of the directory.
+    /// Ends the processes, and removes what was created outside the directory.
     ///
     /// # Errors
     /// If the database does not drop the table.
@@ -113,15 +120,15 @@ impl Bench {
         self.loaded.remove().await
     }
 
-    /// The coordinator, as a peer.
+    /// Returns the coordinator as a peer.
     ///
     /// # Errors
-    /// Never, for its name is a name.
+    /// Never: its name is valid.
     pub fn coordinator(&self) -> anyhow::Result<Peer> {
         coordinator_at(self.coordinator.address())
     }
 
-    /// Credentials of `active`, `auditor`, `passive` or `coordinator`.
+    /// Returns the credentials of `active`, `auditor`, `passive` or `coordinator`.
     ///
     /// # Errors
     /// If there is no such party.
@@ -129,7 +136,7 @@ impl Bench {
         credentials(self.dir.path(), name)
     }
 
-    /// A request for the records `from` to `to`.
+    /// Returns a request for the records `from` to `to`.
     #[must_use]
     pub fn request(&self, from: usize, to: usize) -> pb::PredictRequest {
         request(&self.ids, from, to, &self.version)
@@ -144,7 +151,7 @@ impl Bench {
         self.signal(rustix::process::Signal::TERM)
     }
 
-    /// Tells the coordinator to read its certificates and its deny list again (SIGHUP).
+    /// Tells the coordinator to reload its certificates and its deny list (SIGHUP).
     ///
     /// # Errors
     /// If it has ended.
@@ -161,15 +168,15 @@ impl Bench {
         Ok(rustix::process::kill_process(pid, signal)?)
     }
 
-    /// Memory that the coordinator's process holds at the moment (resident set), in bytes.
+    /// Returns the current memory of the coordinator's process (resident set), in bytes.
     ///
     /// # Errors
-    /// Where the system does not tell.
+    /// If the system does not report it.
     pub fn memory(&self) -> anyhow::Result<u64> {
         self.coordinator.worker.memory()
     }
 
-    /// The same of the passive party.
+    /// Returns the current memory of the passive party's process, in bytes.
     ///
     /// # Errors
     /// As [`Bench::memory`].
@@ -178,19 +185,33 @@ impl Bench {
     }
 }
 
-/// A coordinator of the measurement, as a peer.
+/// Returns a coordinator of the measurement as a peer.
 pub(super) fn coordinator_at(address: &str) -> anyhow::Result<Peer> {
-    Ok(Peer { role: Role::Coordinator, name: PartyName::new("coordinator")?, address: address.to_owned() })
+    Ok(Peer {
+        role: Role::Coordinator,
+        name: PartyName::new("coordinator")?,
+        address: address.to_owned(),
+    })
 }
 
-/// Certificates, data and a published model (of random weights: speed does not depend on them) for the processes.
+/// Makes certificates, data and a published model for the processes. Its weights are random, as
+/// speed does not depend on them.
 fn prepare(dir: &Path) -> anyhow::Result<(RecordIds, String)> {
-    let parties = ["coordinator/coordinator", "passive-party/passive", "active-party/active", "auditor/auditor"];
+    let parties = [
+        "coordinator/coordinator",
+        "passive-party/passive",
+        "active-party/active",
+        "auditor/auditor",
+    ];
     certs::write(&dir.join("tls"), "cloison.load", 2, &parties.map(str::to_owned))?;
     std::fs::write(dir.join("tls").join("denied"), "")?;
     let mut spec = DatasetSpec::new(DatasetName::Synthetic, None, 1);
-    let fields =
-        SyntheticFields { records: RECORDS, features: FEATURES, classes: CLASSES, ..spec.synthetic.fields().clone() };
+    let fields = SyntheticFields {
+        records: RECORDS,
+        features: FEATURES,
+        classes: CLASSES,
+        ..spec.synthetic.fields().clone()
+    };
     spec.synthetic = SyntheticParameters::new(fields)?;
     let dataset = data::load(&spec)?;
     let split = VerticalSplit::shared_window(0, PASSIVE, FEATURES, &[PartyName::new("passive")?])?;
@@ -211,9 +232,14 @@ fn prepare(dir: &Path) -> anyhow::Result<(RecordIds, String)> {
         },
         training_ids,
     };
-    let name = |columns: &[usize]| columns.iter().map(|&c| dataset.features()[c].name.clone()).collect::<Vec<_>>();
-    let passive: Vec<_> =
-        split.passive().iter().map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns))).collect();
+    let name = |columns: &[usize]| {
+        columns.iter().map(|&c| dataset.features()[c].name.clone()).collect::<Vec<_>>()
+    };
+    let passive: Vec<_> = split
+        .passive()
+        .iter()
+        .map(|p| (p.name.clone(), p.columns.clone(), name(&p.columns)))
+        .collect();
     let state = dir.join("state");
     whole.publish(&state, (split.active(), &name(split.active())), &passive)?;
     let current = std::fs::read_to_string(state.join("coordinator").join("current"))?;
@@ -221,10 +247,18 @@ fn prepare(dir: &Path) -> anyhow::Result<(RecordIds, String)> {
     Ok((ids, current.trim().to_owned()))
 }
 
-/// The records `from` to `to`, each with the same share in every request: another one would be refused.
-pub(super) fn request(all: &RecordIds, from: usize, to: usize, version: &str) -> pb::PredictRequest {
+/// Returns a request for the records `from` to `to`. Each record has the same share in every
+/// request, as a different one would be refused.
+pub(super) fn request(
+    all: &RecordIds,
+    from: usize,
+    to: usize,
+    version: &str,
+) -> pb::PredictRequest {
     let ids = all.slice(from, to);
-    let share = DMatrix::from_fn(CLASSES, ids.len(), |i, j| ((i * 31 + (from + j) * 7) % 17) as f64 * 0.1 - 0.8);
+    let share = DMatrix::from_fn(CLASSES, ids.len(), |i, j| {
+        ((i * 31 + (from + j) * 7) % 17) as f64 * 0.1 - 0.8
+    });
     pb::PredictRequest {
         model_version: version.to_owned(),
         ids: Some(ids.into()),
@@ -234,11 +268,12 @@ pub(super) fn request(all: &RecordIds, from: usize, to: usize, version: &str) ->
     }
 }
 
-/// Credentials of one of the measured parties.
+/// Returns the credentials of one of the measured parties.
 pub(super) fn credentials(dir: &Path, name: &str) -> anyhow::Result<Credentials> {
     let tls = dir.join("tls");
     let at = |end: &str| -> PathBuf { tls.join(format!("{name}.{end}")) };
     let deny_list = Some(tls.join("denied")).filter(|path| path.exists());
-    let files = TlsFiles { ca: tls.join("ca.pem"), certificate: at("pem"), key: at("key"), deny_list };
+    let files =
+        TlsFiles { ca: tls.join("ca.pem"), certificate: at("pem"), key: at("key"), deny_list };
     Ok(Credentials::read(&files)?)
 }

@@ -1,4 +1,4 @@
-//! A bare gRPC service: answers each message at once with as many bytes as it is asked for.
+//! A bare gRPC service that answers each message at once with as many bytes as requested.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,24 +13,24 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_shared::service::{Credentials, Limits, connections};
 
-/// What goes both ways.
+/// The message in both directions.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Payload {
-    /// How many bytes the answer is to have.
+    /// The number of bytes that the answer must have.
     #[prost(uint32, tag = "1")]
     pub(super) answer_bytes: u32,
-    /// Filling.
+    /// Padding of the message.
     #[prost(bytes = "bytes", tag = "2")]
     pub(super) filling: Bytes,
 }
 
-/// Path of the call with one message each way.
+/// The path of the unary call.
 pub(super) const UNARY: &str = "/load.Echo/Unary";
-/// Path of the stream.
+/// The path of the streaming call.
 pub(super) const STREAM: &str = "/load.Echo/Stream";
 
 fn answer(question: &Payload) -> Payload {
-    // Zeroed memory, as cheap as an answer can be.
+    // Zeroed memory is the cheapest possible answer.
     Payload { answer_bytes: 0, filling: Bytes::from(vec![0; question.answer_bytes as usize]) }
 }
 

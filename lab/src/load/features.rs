@@ -1,4 +1,5 @@
-//! A feature service that speaks `BatchFetchFeature` on loopback, from the passive party's CSV file in memory.
+//! A feature service that speaks `BatchFetchFeature` on loopback, with the rows of the passive
+//! party's CSV file in memory.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
-/// Where it is posted to.
+/// The path of the request.
 pub(super) const PATH: &str = "/BatchFeatureService/BatchFetchFeature";
 
 #[derive(Deserialize)]
@@ -60,7 +61,7 @@ struct Values {
     ss: Vec<String>,
 }
 
-/// All features, which are numbers.
+/// The features of the CSV file, all of which are numbers.
 struct Held {
     id: String,
     columns: HashMap<String, usize>,
@@ -71,7 +72,13 @@ impl Held {
     fn read(csv: &Path) -> anyhow::Result<Self> {
         let mut reader = csv::Reader::from_path(csv)?;
         let id = reader.headers()?.get(0).unwrap_or_default().to_owned();
-        let columns = reader.headers()?.iter().skip(1).enumerate().map(|(at, name)| (name.to_owned(), at)).collect();
+        let columns = reader
+            .headers()?
+            .iter()
+            .skip(1)
+            .enumerate()
+            .map(|(at, name)| (name.to_owned(), at))
+            .collect();
         let mut rows = HashMap::new();
         for record in reader.records() {
             let record = record?;
@@ -81,16 +88,25 @@ impl Held {
         Ok(Self { id, columns, rows })
     }
 
-    /// All that was asked for, or nothing: the service refuses a request with an unknown record as a whole.
+    /// Returns all requested features, or `None`: the service refuses a request with an unknown
+    /// record as a whole.
     fn answer(&self, asked: Asked) -> Option<Vec<Feature>> {
-        let rows: Vec<&Vec<f64>> =
-            asked.param.query_datas.iter().map(|id| self.rows.get(id)).collect::<Option<Vec<_>>>()?;
+        let rows: Vec<&Vec<f64>> = asked
+            .param
+            .query_datas
+            .iter()
+            .map(|id| self.rows.get(id))
+            .collect::<Option<Vec<_>>>()?;
         let feature = |field: Field| {
             if field.name == self.id {
-                return Some(Feature { field, value: Values { ds: Vec::new(), ss: asked.param.query_datas.clone() } });
+                return Some(Feature {
+                    field,
+                    value: Values { ds: Vec::new(), ss: asked.param.query_datas.clone() },
+                });
             }
             let column = *self.columns.get(&field.name)?;
-            let ds = rows.iter().map(|row| row.get(column).copied()).collect::<Option<Vec<f64>>>()?;
+            let ds =
+                rows.iter().map(|row| row.get(column).copied()).collect::<Option<Vec<f64>>>()?;
             Some(Feature { field, value: Values { ds, ss: Vec::new() } })
         };
         asked.feature_fields.into_iter().map(feature).collect()
@@ -106,13 +122,20 @@ pub(super) async fn serve(listener: TcpListener, data: &Path) -> anyhow::Result<
         let held = held.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| answer(held.clone(), request));
-            // A connection that ends badly is its caller's affair.
-            drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+            // A broken connection is the caller's problem.
+            drop(
+                hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await,
+            );
         });
     }
 }
 
-async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<Full<bytes::Bytes>>, Infallible> {
+async fn answer(
+    held: Arc<Held>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<bytes::Bytes>>, Infallible> {
     let mut response = Response::new(Full::default());
     let asked = match request.into_body().collect().await {
         Ok(body) => serde_json::from_slice::<Asked>(&body.to_bytes()).ok(),
@@ -120,8 +143,14 @@ async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<
     };
     let answer = match asked.map(|asked| held.answer(asked)) {
         Some(Some(features)) => Answer { status: Status { code: 0, msg: "" }, features },
-        Some(None) => Answer { status: Status { code: 5, msg: "no such record or feature" }, features: Vec::new() },
-        None => Answer { status: Status { code: 3, msg: "this is no such request" }, features: Vec::new() },
+        Some(None) => Answer {
+            status: Status { code: 5, msg: "no such record or feature" },
+            features: Vec::new(),
+        },
+        None => Answer {
+            status: Status { code: 3, msg: "this is no such request" },
+            features: Vec::new(),
+        },
     };
     match serde_json::to_vec(&answer) {
         Ok(text) => *response.body_mut() = Full::from(text),

@@ -1,5 +1,6 @@
-//! Floods of a listener, on loopback: silent connections, idle TLS connections without a certificate, messages that are never
-//! finished. For measurements and tests of what the rest of the callers then get.
+//! Floods of a listener, on loopback: silent connections, idle TLS connections without a
+//! certificate, messages that are never finished. Used to measure and test what other callers get
+//! meanwhile.
 
 use std::io;
 use std::pin::Pin;
@@ -18,15 +19,18 @@ use tonic::codegen::Service;
 use vfl_shared::rpc::MAX_MESSAGE_BYTES;
 use vfl_shared::service::{Credentials, Peer, anonymous_connection, channel};
 
-/// What the attacker keeps open of connections that say nothing, whatever the other side thinks of them.
+/// The silent connections that the attacker keeps open, whether or not the other side has closed
+/// them.
 const SILENT_HELD: usize = 1000;
 
-/// Opens `per_second` TCP connections a second that never send a byte, until it is stopped. Gives how many.
+/// Opens `per_second` TCP connections a second that never send a byte, until it is stopped. Returns
+/// their number.
 ///
 /// # Errors
-/// If the address does not take connections at all.
+/// If the address accepts no connections at all.
 pub async fn silent(peer: Peer, per_second: u32, stop: CancellationToken) -> io::Result<usize> {
-    let (burst, mut clock) = (per_second.div_ceil(50).max(1), tokio::time::interval(Duration::from_millis(20)));
+    let (burst, mut clock) =
+        (per_second.div_ceil(50).max(1), tokio::time::interval(Duration::from_millis(20)));
     clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut held = std::collections::VecDeque::new();
     let mut opened = 0;
@@ -36,13 +40,16 @@ pub async fn silent(peer: Peer, per_second: u32, stop: CancellationToken) -> io:
             _ = clock.tick() => {}
         }
         for _ in 0..burst {
-            match tokio::time::timeout(Duration::from_secs(1), TcpStream::connect(&peer.address)).await {
+            match tokio::time::timeout(Duration::from_secs(1), TcpStream::connect(&peer.address))
+                .await
+            {
                 Ok(Ok(socket)) => {
                     opened += 1;
                     held.push_back(socket);
                 }
                 Ok(Err(error)) if opened == 0 => return Err(error),
-                // The listener's queue, or our own descriptors, are full: as good as it gets.
+                // The listener's queue or our own descriptors are exhausted, so this is the highest
+                // rate.
                 _ => break,
             }
             if held.len() > SILENT_HELD {
@@ -52,22 +59,29 @@ pub async fn silent(peer: Peer, per_second: u32, stop: CancellationToken) -> io:
     }
 }
 
-/// Keeps `count` TLS connections without a certificate open that say nothing after the handshake; one that is dropped is
-/// opened again a second later. Gives how many were opened in all.
-pub async fn idle_tls(credentials: Credentials, peer: Peer, count: usize, stop: CancellationToken) -> usize {
+/// Keeps `count` TLS connections without a certificate open that send nothing after the handshake;
+/// reopens a dropped one a second later. Returns how many were opened in all.
+pub async fn idle_tls(
+    credentials: Credentials,
+    peer: Peer,
+    count: usize,
+    stop: CancellationToken,
+) -> usize {
     let mut holders = JoinSet::new();
     for i in 0..count {
         let (credentials, peer, stop) = (credentials.clone(), peer.clone(), stop.clone());
         holders.spawn(async move {
             let mut opened = 0;
             let hold = async {
-                // One after the other: the machine that attacks is also the one that is attacked.
+                // Not all at once: the attacking machine is also the attacked one.
                 tokio::time::sleep(Duration::from_secs(1) * i as u32 / count as u32).await;
                 loop {
                     let connecting = anonymous_connection(&credentials, &peer);
-                    if let Ok(Ok(mut stream)) = tokio::time::timeout(Duration::from_secs(5), connecting).await {
+                    if let Ok(Ok(mut stream)) =
+                        tokio::time::timeout(Duration::from_secs(5), connecting).await
+                    {
                         opened += 1;
-                        // Until the server ends it.
+                        // Read until the server closes the connection.
                         let mut sink = [0; 256];
                         while matches!(stream.read(&mut sink).await, Ok(n) if n > 0) {}
                     }
@@ -84,7 +98,7 @@ pub async fn idle_tls(credentials: Credentials, peer: Peer, count: usize, stop: 
     holders.join_all().await.into_iter().sum()
 }
 
-/// The body of a message that says it has so many bytes and stops one byte short of them.
+/// The body of a message that declares a length and stops one byte short of it.
 struct Unfinished {
     header: Option<Bytes>,
     left: usize,
@@ -103,20 +117,28 @@ impl http_body::Body for Unfinished {
     type Data = Bytes;
     type Error = Status;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         static FILLING: [u8; 16 << 10] = [0; 16 << 10];
         if let Some(header) = self.header.take() {
             return Poll::Ready(Some(Ok(Frame::data(header))));
         }
         let now = self.left.min(FILLING.len());
         self.left -= now;
-        // Never woken: the message is never finished.
-        if now == 0 { Poll::Pending } else { Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&FILLING[..now]))))) }
+        // Never woken, as the message must never be finished.
+        if now == 0 {
+            Poll::Pending
+        } else {
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&FILLING[..now])))))
+        }
     }
 }
 
-/// Makes `count` calls at once whose message of 16 MiB is never finished, on one connection, and holds them until it is
-/// stopped or they are answered. Gives the codes of the answers.
+/// Makes `count` calls at once on one connection, each with a message of 16 MiB that is never
+/// finished, and holds them until it is stopped or they are answered. Returns the status codes of
+/// the answers.
 ///
 /// # Errors
 /// If the peer's address is malformed.

@@ -1,4 +1,4 @@
-//! Drives the service and the echo, and times them.
+//! Calls the service and the echo, and measures their times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,29 +17,33 @@ use vfl_shared::service::{Credentials, Peer, channel};
 
 use super::echo::{Payload, STREAM, UNARY};
 
-/// Messages of a stream under way at once.
+/// The messages of a stream in flight at once.
 const WINDOW: usize = 32;
-/// What is run before the clock starts.
+/// The time before the measurement starts.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// What one measurement gave.
+/// The result of one measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     /// Messages answered per second.
     pub(super) per_second: f64,
-    /// Median time to the answer, in microseconds.
+    /// The median time to the answer, in microseconds.
     pub(super) p50_us: f64,
-    /// The 99th percentile.
+    /// The 99th percentile of the time to the answer, in microseconds.
     pub(super) p99_us: f64,
 }
 
 fn sample(mut times: Vec<f64>, elapsed: Duration) -> Sample {
     times.sort_by(f64::total_cmp);
     let at = |share: f64| times.get((times.len() as f64 * share) as usize).copied().unwrap_or(0.0);
-    Sample { per_second: times.len() as f64 / elapsed.as_secs_f64(), p50_us: at(0.5), p99_us: at(0.99) }
+    Sample {
+        per_second: times.len() as f64 / elapsed.as_secs_f64(),
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+    }
 }
 
-/// Keeps `in_flight` calls under way for a time.
+/// Keeps `in_flight` calls in flight for a time.
 async fn drive<F, C>(in_flight: usize, time: Duration, call: C) -> Result<Sample, Status>
 where
     C: Fn(usize) -> F + Clone,
@@ -68,7 +72,7 @@ where
     Ok(sample(times, time))
 }
 
-/// The measured service.
+/// A client of the measured service.
 pub(super) struct Service {
     client: CoordinatorClient<Channel>,
 }
@@ -78,8 +82,11 @@ impl Service {
         Ok(Self { client: CoordinatorClient::new(channel(credentials, peer)?) })
     }
 
-    /// One prediction, to learn the size of an answer.
-    pub(super) async fn once(&self, request: pb::PredictRequest) -> anyhow::Result<pb::PredictResponse> {
+    /// Makes one prediction, to learn the size of an answer.
+    pub(super) async fn once(
+        &self,
+        request: pb::PredictRequest,
+    ) -> anyhow::Result<pb::PredictResponse> {
         let answer = self.client.clone().predict(request).await;
         let answer = answer.map_err(|s| anyhow::anyhow!("{}", s.message()))?.into_inner();
         anyhow::ensure!(answer.row_status.iter().all(|&s| s == 1), "not all rows were scored");
@@ -100,7 +107,11 @@ impl Service {
         Ok(drive(in_flight, time, call).await?)
     }
 
-    pub(super) async fn stream(&self, requests: &[pb::PredictRequest], time: Duration) -> anyhow::Result<Sample> {
+    pub(super) async fn stream(
+        &self,
+        requests: &[pb::PredictRequest],
+        time: Duration,
+    ) -> anyhow::Result<Sample> {
         let mut client = self.client.clone();
         let (questions, outgoing) = mpsc::channel(WINDOW);
         let mut answers = client.predict_stream(ReceiverStream::new(outgoing)).await?.into_inner();
@@ -108,7 +119,7 @@ impl Service {
         pump(time, None, questions, question, async || answers.message().await).await
     }
 
-    /// [`Service::stream`] at a rate, in messages per second, or as much of it as the service takes.
+    /// Streams as [`Service::stream`], with at most `rate` messages per second.
     pub(super) async fn paced(
         &self,
         requests: &[pb::PredictRequest],
@@ -123,7 +134,8 @@ impl Service {
     }
 }
 
-/// Keeps a window of messages under way on a stream for a time, with no more than `rate` of them a second begun.
+/// Keeps a window of messages in flight on a stream for a time, and starts at most `rate` of them a
+/// second.
 async fn pump<Q, A>(
     time: Duration,
     rate: Option<f64>,
@@ -140,7 +152,7 @@ async fn pump<Q, A>(
         while asked.len() < WINDOW && Instant::now() < until {
             let due = rate.map(|rate| started + Duration::from_secs_f64(i as f64 / rate));
             match due.filter(|due| *due > Instant::now()) {
-                // There are answers to take in the meantime.
+                // There are answers to read in the meantime.
                 Some(_) if !asked.is_empty() => break,
                 Some(due) => tokio::time::sleep_until(due.into()).await,
                 None => {}
@@ -159,13 +171,13 @@ async fn pump<Q, A>(
     Ok(sample(times, time))
 }
 
-/// The bare echo.
+/// A client of the bare echo.
 pub(super) struct Echo {
     grpc: Grpc<Channel>,
 }
 
 fn payload(question: usize, answer: usize) -> Payload {
-    // The two field keys and lengths are part of the message's size.
+    // The two field keys and lengths count in the message's size.
     let filling = Bytes::from(vec![0; question.saturating_sub(8)]);
     Payload { answer_bytes: answer.saturating_sub(4) as u32, filling }
 }
@@ -195,7 +207,12 @@ impl Echo {
         Ok(drive(in_flight, time, call).await?)
     }
 
-    pub(super) async fn stream(&self, question: usize, answer: usize, time: Duration) -> anyhow::Result<Sample> {
+    pub(super) async fn stream(
+        &self,
+        question: usize,
+        answer: usize,
+        time: Duration,
+    ) -> anyhow::Result<Sample> {
         let mut grpc = self.grpc.clone();
         grpc.ready().await?;
         let (questions, outgoing) = mpsc::channel(WINDOW);

@@ -1,7 +1,9 @@
-//! Rows and calls per second of the service, measured beside a bare gRPC echo of messages of the same size in the same run.
+//! Load measurement: rows and calls per second of the service, compared with a bare gRPC echo of
+//! messages of the same size in the same run.
 //!
-//! The coordinator, the passive party and the echo are processes of their own; this process is the active party. The echo
-//! has the same transport (mutual TLS, window sizes) and answers at once with as many bytes as a prediction's answer has.
+//! The coordinator, the passive party and the echo are separate processes; this process is the
+//! active party. The echo has the same transport (mutual TLS, window sizes) and answers at once
+//! with as many bytes as a prediction's answer has.
 
 mod bench;
 mod echo;
@@ -32,10 +34,10 @@ use sides::Sides;
 use source::Source;
 pub use worker::{WorkerArgs, worker};
 
-/// Different requests of one measurement, at most.
+/// The most distinct requests of one measurement.
 const REQUESTS: usize = 256;
 
-/// `cloison load`
+/// The arguments of `cloison load`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -60,31 +62,32 @@ pub struct LoadArgs {
     /// Seconds of each measurement.
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     seconds: f64,
-    /// Rounds.
+    /// Rounds of the measurement.
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
-    /// Rows of a call, each a line of the result.
+    /// Rows of a call; each number is a line of the result.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16_384))]
     rows: Vec<u32>,
-    /// Milliseconds that each round trip between two processes takes more.
+    /// Milliseconds that are added to each round trip between two processes.
     #[arg(long, value_name = "MS,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=10_000))]
     delay_ms: Vec<u32>,
     /// Stores of the passive party: csv, sqlite, http, or the URL of a PostgreSQL database.
     #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
     store: Vec<Source>,
-    /// Calls under way at once, with --rows, --delay-ms or --store.
+    /// Calls in flight at once, with --rows, --delay-ms or --store.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     in_flight: u32,
-    /// Ask for four fifths of the highest rate for so many seconds instead.
+    /// Instead, request four fifths of the highest rate for so many seconds.
     #[arg(long, value_name = "S", conflicts_with_all = ["rows", "delay_ms", "strangers"], value_parser = clap::value_parser!(u64).range(10..))]
     soak: Option<u64>,
-    /// Flood the coordinator with so many silent connections a second, and the rest of it, instead.
+    /// Instead, flood the coordinator: so many silent connections a second, idle TLS connections
+    /// and unfinished messages.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000))]
     strangers: Option<u32>,
     /// File descriptors that the flooded coordinator may have.
     #[arg(long, value_name = "N", requires = "strangers", value_parser = clap::value_parser!(u32).range(100..))]
     descriptors: Option<u32>,
-    /// The build of cloison that is flooded, if not this one: to compare two.
+    /// Another build of cloison to flood instead of this one, to compare the two.
     #[arg(long, value_name = "FILE", requires = "strangers")]
     program: Option<std::path::PathBuf>,
     /// Print JSON instead of a table.
@@ -97,13 +100,13 @@ pub struct LoadArgs {
 struct Line {
     what: String,
     unit: &'static str,
-    /// Of what calls, where they are measured by store, delay and rows.
+    /// The kind of calls, if they are measured by store, delay and rows.
     #[serde(flatten)]
     calls: Option<Calls>,
     echo_per_second: f64,
     service_per_second: f64,
     ratio: f64,
-    /// The same service without a ledger.
+    /// The rate of the same service without a ledger.
     no_ledger_per_second: f64,
     echo_p50_us: f64,
     echo_p99_us: f64,
@@ -141,11 +144,13 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
     }
     match args.rows.is_empty() && args.delay_ms.is_empty() && args.store.is_empty() {
         true => print(&usual(&program, &args, seconds).await?, args.json, HEADER, 2, row),
-        false => print(&calls(&program, &args, seconds).await?, args.json, CALLS_HEADER, 1, calls_row),
+        false => {
+            print(&calls(&program, &args, seconds).await?, args.json, CALLS_HEADER, 1, calls_row)
+        }
     }
 }
 
-/// What the processes have in common, for the last line of the progress.
+/// Describes the common settings for the last line of the progress.
 fn told(args: &LoadArgs) -> String {
     let (rounds, seconds) = (args.rounds, args.seconds);
     format!(
@@ -153,7 +158,7 @@ fn told(args: &LoadArgs) -> String {
     )
 }
 
-/// Calls of one record with 1, 16 and 64 under way, and the stream.
+/// Measures calls of one record with 1, 16 and 64 in flight, and the stream.
 async fn usual(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Result<Vec<Line>> {
     let sides = Sides::start(program, &Source::Csv, Duration::ZERO).await?;
     let mut bar = Progress::start("measuring", (args.rounds * 4) as u64);
@@ -167,7 +172,8 @@ async fn usual(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Re
             rounds.push(sides.unary(&single, sizes, in_flight, seconds).await?);
             done += 1;
         }
-        let what = format!("Predict, 1 record, {in_flight} in flight ({} B → {} B)", sizes.0, sizes.1);
+        let what =
+            format!("Predict, 1 record, {in_flight} in flight ({} B → {} B)", sizes.0, sizes.1);
         lines.push(line(what, "calls", 1.0, &rounds));
     }
     let bulk = sides.requests(STREAM_CHUNK_RECORDS, usize::MAX);
@@ -178,19 +184,27 @@ async fn usual(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Re
         rounds.push(sides.stream(&bulk, sizes, seconds).await?);
         done += 1;
     }
-    let what = format!("PredictStream, {STREAM_CHUNK_RECORDS} records a message ({} B → {} B)", sizes.0, sizes.1);
+    let what = format!(
+        "PredictStream, {STREAM_CHUNK_RECORDS} records a message ({} B → {} B)",
+        sizes.0, sizes.1
+    );
     lines.push(line(what, "rows", STREAM_CHUNK_RECORDS as f64, &rounds));
     bar.done(&told(args));
     sides.bench.end().await?;
     Ok(lines)
 }
 
-/// Calls of so many rows, for each store and each delay.
+/// Measures calls of so many rows, for each store and each delay.
 async fn calls(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Result<Vec<Line>> {
-    let given = |values: &[u32], default: u32| if values.is_empty() { vec![default] } else { values.to_vec() };
+    let given = |values: &[u32], default: u32| {
+        if values.is_empty() { vec![default] } else { values.to_vec() }
+    };
     let (rows, delays) = (given(&args.rows, 1), given(&args.delay_ms, 0));
     let stores = if args.store.is_empty() { vec![Source::Csv] } else { args.store.clone() };
-    let mut bar = Progress::start("measuring", (stores.len() * delays.len() * rows.len() * args.rounds) as u64);
+    let mut bar = Progress::start(
+        "measuring",
+        (stores.len() * delays.len() * rows.len() * args.rounds) as u64,
+    );
     let (mut lines, mut done) = (Vec::new(), 0);
     for store in &stores {
         for &delay in &delays {
@@ -203,7 +217,9 @@ async fn calls(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Re
                 let mut rounds = Vec::new();
                 for _ in 0..args.rounds {
                     bar.at(done, &what);
-                    rounds.push(sides.unary(&requests, sizes, args.in_flight as usize, seconds).await?);
+                    rounds.push(
+                        sides.unary(&requests, sizes, args.in_flight as usize, seconds).await?,
+                    );
                     done += 1;
                 }
                 let measured = line(what, "rows", rows.into(), &rounds);
@@ -221,7 +237,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Of each round: the echo, the service, the service without a ledger.
+/// Summarises the rounds, each of which has the echo, the service, and the service without a
+/// ledger.
 fn line(what: String, unit: &'static str, per: f64, rounds: &[[measure::Sample; 3]]) -> Line {
     let of = |pick: fn(&[measure::Sample; 3]) -> f64| median(rounds.iter().map(pick).collect());
     let (e, s) = (of(|r| r[0].per_second) * per, of(|r| r[1].per_second) * per);
@@ -282,10 +299,16 @@ const CALLS_HEADER: [&str; 9] = [
 
 fn calls_row(l: &Line) -> [String; 9] {
     let [store, delay, rows] = match &l.calls {
-        Some(calls) => [calls.store.to_owned(), format!("{} ms", calls.delay_ms), calls.rows_a_call.to_string()],
+        Some(calls) => [
+            calls.store.to_owned(),
+            format!("{} ms", calls.delay_ms),
+            calls.rows_a_call.to_string(),
+        ],
         None => [l.what.clone(), String::new(), String::new()],
     };
-    let ms = |us: f64| if us < 10_000.0 { format!("{:.1}", us / 1000.0) } else { format!("{:.0}", us / 1000.0) };
+    let ms = |us: f64| {
+        if us < 10_000.0 { format!("{:.1}", us / 1000.0) } else { format!("{:.0}", us / 1000.0) }
+    };
     [
         store,
         delay,
@@ -305,8 +328,10 @@ mod tests {
 
     #[test]
     fn a_line_of_calls_is_one_line_of_at_most_120_columns() {
-        let sample = |per_second| measure::Sample { per_second, p50_us: 12_345_678.0, p99_us: 12_345_678.0 };
-        let measured = line(String::new(), "rows", 16_384.0, &[[sample(1e5), sample(1e5), sample(1e5)]]);
+        let sample =
+            |per_second| measure::Sample { per_second, p50_us: 12_345_678.0, p99_us: 12_345_678.0 };
+        let measured =
+            line(String::new(), "rows", 16_384.0, &[[sample(1e5), sample(1e5), sample(1e5)]]);
         let calls = Calls { store: "postgres", delay_ms: 10_000, rows_a_call: 16_384 };
         let lines = [Line { calls: Some(calls), ..measured }];
         let text = print::table(&lines, CALLS_HEADER, 1, calls_row).to_string();
@@ -316,6 +341,9 @@ mod tests {
         assert!(text.contains("12346 / 12346"), "{text}");
 
         let json = serde_json::to_value(&lines).unwrap();
-        assert_eq!((&json[0]["store"], &json[0]["rows_a_call"]), (&"postgres".into(), &16_384.into()));
+        assert_eq!(
+            (&json[0]["store"], &json[0]["rows_a_call"]),
+            (&"postgres".into(), &16_384.into())
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Results on the screen.
+//! Prints results on the screen.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub(super) fn print<L: Serialize, const N: usize>(
     Ok(writeln!(out, "{}", table(lines, header, numbers, row))?)
 }
 
-/// The lines as a table, 120 columns wide at most.
+/// Returns the lines as a table, at most 120 columns wide.
 pub(super) fn table<L, const N: usize>(
     lines: &[L],
     header: [&str; N],
@@ -27,7 +27,10 @@ pub(super) fn table<L, const N: usize>(
     row: impl Fn(&L) -> [String; N],
 ) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic).set_width(120);
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(120);
     table.set_header(header).add_rows(lines.iter().map(row));
     for column in numbers..N {
         if let Some(column) = table.column_mut(column) {

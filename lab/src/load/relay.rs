@@ -1,4 +1,4 @@
-//! A wire with a delay: what comes in goes out some time later, in order.
+//! A relay with a delay: it forwards bytes in order, some time after they arrive.
 
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// Pieces on their way in one direction. With 64 KiB each they do not bound what the service may have under way.
+/// The chunks in flight in one direction. With 64 KiB each, they do not limit what the service may
+/// have in flight.
 const PIECES: usize = 4096;
 
-/// Carries connections to one address. It ends when this value is dropped.
+/// A relay of connections to one address. It ends when this value is dropped.
 pub(super) struct Relay {
-    /// Where it listens.
+    /// The address that it listens on.
     pub(super) address: String,
     task: AbortHandle,
 }
@@ -26,7 +27,8 @@ impl Drop for Relay {
 }
 
 impl Relay {
-    /// Starts a relay to `target` that adds `round_trip` to each round trip: half of it in each direction.
+    /// Starts a relay to `target` that adds `round_trip` to each round trip: half of it in each
+    /// direction.
     ///
     /// # Errors
     /// If it cannot listen.
@@ -39,10 +41,14 @@ impl Relay {
                 let target = target.clone();
                 tokio::spawn(async move {
                     if let Ok(far) = TcpStream::connect(&target).await {
-                        // A connection that ends is seen by both of its ends.
+                        // Both ends see when a connection ends.
                         let _ = (near.set_nodelay(true), far.set_nodelay(true));
-                        let ((near_in, near_out), (far_in, far_out)) = (near.into_split(), far.into_split());
-                        tokio::join!(carry(near_in, far_out, round_trip / 2), carry(far_in, near_out, round_trip / 2));
+                        let ((near_in, near_out), (far_in, far_out)) =
+                            (near.into_split(), far.into_split());
+                        tokio::join!(
+                            carry(near_in, far_out, round_trip / 2),
+                            carry(far_in, near_out, round_trip / 2)
+                        );
                     }
                 });
             }
@@ -83,7 +89,7 @@ async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin
 mod tests {
     use super::*;
 
-    /// All bytes come, in order, and no earlier than they should: a lower bound, which load cannot break.
+    /// All bytes arrive, in order, and not too early: load cannot break a lower bound.
     #[tokio::test]
     async fn bytes_come_in_order_and_late() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -96,7 +102,8 @@ mod tests {
         let delay = Duration::from_millis(40);
         let relay = Relay::start(&target, delay).await.unwrap();
         let (mut from, mut to) = TcpStream::connect(&relay.address).await.unwrap().into_split();
-        let sent: Vec<u8> = (0..1 << 20).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let sent: Vec<u8> =
+            (0..1 << 20).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let began = Instant::now();
         let (put, expected) = (sent.clone(), sent.len());
         tokio::spawn(async move {

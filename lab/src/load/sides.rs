@@ -1,4 +1,5 @@
-//! The three that are measured side by side: the service, the service without a ledger, and the bare echo.
+//! The three services that are measured side by side: with a ledger, without a ledger, and the bare
+//! echo.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,9 +25,14 @@ impl Sides {
     ///
     /// # Errors
     /// As [`Bench::with`].
-    pub(super) async fn start(program: &Path, source: &Source, delay: Duration) -> anyhow::Result<Self> {
+    pub(super) async fn start(
+        program: &Path,
+        source: &Source,
+        delay: Duration,
+    ) -> anyhow::Result<Self> {
         let bench = Bench::with(program, None, source, delay).await?;
-        let (without, echo) = (bench.another(program, "bare").await?, bench.another(program, "echo").await?);
+        let (without, echo) =
+            (bench.another(program, "bare").await?, bench.another(program, "echo").await?);
         let credentials = bench.credentials("active")?;
         Ok(Self {
             service: Service::new(&credentials, &bench.coordinator()?)?,
@@ -37,20 +43,25 @@ impl Sides {
         })
     }
 
-    /// The record lists of all requests of `rows` records each: the first `most` of them.
+    /// Returns the first `most` requests of `rows` records each.
     pub(super) fn requests(&self, rows: usize, most: usize) -> Vec<pb::PredictRequest> {
-        (0..(self.bench.ids.len() / rows).min(most)).map(|i| self.bench.request(i * rows, (i + 1) * rows)).collect()
+        (0..(self.bench.ids.len() / rows).min(most))
+            .map(|i| self.bench.request(i * rows, (i + 1) * rows))
+            .collect()
     }
 
-    /// Bytes of a request and of its answer.
+    /// Returns the bytes of a request and of its answer.
     ///
     /// # Errors
     /// If the service does not answer.
-    pub(super) async fn sizes(&self, request: &pb::PredictRequest) -> anyhow::Result<(usize, usize)> {
+    pub(super) async fn sizes(
+        &self,
+        request: &pb::PredictRequest,
+    ) -> anyhow::Result<(usize, usize)> {
         Ok((request.encoded_len(), self.service.once(request.clone()).await?.encoded_len()))
     }
 
-    /// One round of calls with one message each: the echo, the service, the service without a ledger.
+    /// Runs one round of unary calls: the echo, the service, the service without a ledger.
     ///
     /// # Errors
     /// If a call fails.
@@ -68,7 +79,7 @@ impl Sides {
         ])
     }
 
-    /// One round of streams.
+    /// Runs one round of streams.
     ///
     /// # Errors
     /// If a stream ends.

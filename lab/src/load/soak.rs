@@ -1,4 +1,4 @@
-//! A long stream at a part of the highest rate: does memory stay where it is?
+//! A soak test: a long stream at a share of the highest rate, to see if memory grows.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,33 +13,39 @@ use super::print::print;
 use super::source::Source;
 use crate::progress::Progress;
 
-/// Part of the highest rate that is asked for.
+/// The share of the highest rate.
 const SHARE: f64 = 0.8;
-/// How often memory is looked at.
+/// The interval between two samples of memory.
 const EVERY: Duration = Duration::from_millis(200);
-/// The part of the time after which a process should have all the memory that it needs.
+/// The share of the time after which a process should have all the memory that it needs.
 const SETTLED: f64 = 0.2;
 
-/// One process.
+/// The memory of one process.
 #[derive(Debug, Clone, Serialize)]
 struct Line {
     process: &'static str,
-    /// Mean resident memory of the fifth of the time in which caches fill, in MiB.
+    /// Mean resident memory in the first fifth of the time, in which caches fill, in MiB.
     first_mib: f64,
-    /// Of the last fifth.
+    /// Mean resident memory in the last fifth, in MiB.
     last_mib: f64,
-    /// The lowest and the highest after the first fifth.
+    /// The lowest value after the first fifth, in MiB.
     lowest_mib: f64,
     highest_mib: f64,
-    /// The last fifth against the second one.
+    /// The growth from the second fifth to the last.
     growth_percent: f64,
 }
 
-/// Measures the highest rate of `PredictStream` with the ledger for ten seconds, and goes on at 80 % of it for `time`.
+/// Measures the highest rate of `PredictStream` with the ledger for ten seconds, and continues at
+/// 80 % of it for `time`.
 ///
 /// # Errors
 /// If a process does not start, or a call fails.
-pub(super) async fn run(program: &Path, source: &Source, time: Duration, json: bool) -> anyhow::Result<()> {
+pub(super) async fn run(
+    program: &Path,
+    source: &Source,
+    time: Duration,
+    json: bool,
+) -> anyhow::Result<()> {
     let bench = Bench::with(program, None, source, Duration::ZERO).await?;
     let service = Service::new(&bench.credentials("active")?, &bench.coordinator()?)?;
     let requests: Vec<_> = (0..bench.ids.len() / STREAM_CHUNK_RECORDS)
@@ -82,7 +88,8 @@ pub(super) async fn run(program: &Path, source: &Source, time: Duration, json: b
             seen.iter().filter(|(t, _)| within(*t)).map(mib).collect()
         };
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        let (first, second, last) = (part(0.0, SETTLED), part(SETTLED, 2.0 * SETTLED), part(1.0 - SETTLED, 1.0));
+        let (first, second, last) =
+            (part(0.0, SETTLED), part(SETTLED, 2.0 * SETTLED), part(1.0 - SETTLED, 1.0));
         let settled = part(SETTLED, 1.0);
         Line {
             process,

@@ -1,4 +1,4 @@
-//! Where the measured passive party's features come from.
+//! The feature stores of the measured passive party.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -14,18 +14,18 @@ use super::process::Worker;
 /// A feature store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A CSV file, in memory.
+    /// A CSV file in memory.
     Csv,
     /// A SQLite file.
     Sqlite,
-    /// A feature service, a process of its own.
+    /// A feature service in its own process.
     Http,
-    /// A table that is made on this server, and dropped in the end.
+    /// A table that is created on this server, and dropped at the end.
     Postgres(String),
 }
 
 impl Source {
-    /// Its name in the result.
+    /// Returns the name used in the result.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -44,23 +44,29 @@ impl FromStr for Source {
             "csv" => Ok(Self::Csv),
             "sqlite" => Ok(Self::Sqlite),
             "http" => Ok(Self::Http),
-            url if url.starts_with("postgres://") || url.starts_with("postgresql://") => Ok(Self::Postgres(url.into())),
-            _ => Err("takes csv, sqlite, http or the URL of a database, postgres://USER@HOST/DATABASE".into()),
+            url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                Ok(Self::Postgres(url.into()))
+            }
+            _ => Err(
+                "takes csv, sqlite, http or the URL of a database, postgres://USER@HOST/DATABASE"
+                    .into(),
+            ),
         }
     }
 }
 
-/// The passive party's `[data]`, and what has to be taken away in the end.
+/// The filled store: the passive party's `[data]`, and what must be removed at the end.
 pub(super) struct Loaded {
-    /// `[data]`, as TOML.
+    /// The table `[data]` as TOML.
     pub(super) config: String,
     table: Option<(String, String)>,
-    /// Ends with this value.
+    /// The process of the feature service. It ends with this value.
     _service: Option<Worker>,
 }
 
 impl Loaded {
-    /// Fills the store from the CSV file of `passive` in the folder `data` of a directory. `program` is `cloison`.
+    /// Fills the store from the CSV file of `passive` in the folder `data` of `dir`. `program` is
+    /// `cloison`.
     ///
     /// # Errors
     /// If the store cannot be written, or its process does not start.
@@ -86,22 +92,28 @@ impl Loaded {
                 let name = format!("cloison_load_{}", std::process::id());
                 copy(url, &name, &read_schema(&schema)?, &csv).await?;
                 table = Some((url.clone(), name.clone()));
-                let postgres = [("url".to_owned(), Value::from(url.as_str())), ("table".to_owned(), Value::from(name))];
+                let postgres = [
+                    ("url".to_owned(), Value::from(url.as_str())),
+                    ("table".to_owned(), Value::from(name)),
+                ];
                 ("postgres", Table::from_iter(postgres).into())
             }
         };
-        let config = Table::from_iter([("schema".to_owned(), text(&schema)), (key.to_owned(), value)]);
+        let config =
+            Table::from_iter([("schema".to_owned(), text(&schema)), (key.to_owned(), value)]);
         Ok(Self { config: toml::to_string(&config)?, table, _service: service })
     }
 
-    /// Drops the table that was made.
+    /// Drops the table that was created.
     ///
     /// # Errors
-    /// If the server does not.
+    /// If the server does not drop it.
     pub(super) async fn remove(self) -> anyhow::Result<()> {
         if let Some((url, table)) = self.table {
             let mut connection = connect(&url).await?;
-            sqlx::query(AssertSqlSafe(format!("DROP TABLE {table}"))).execute(&mut connection).await?;
+            sqlx::query(AssertSqlSafe(format!("DROP TABLE {table}")))
+                .execute(&mut connection)
+                .await?;
             connection.close().await?;
         }
         Ok(())
@@ -112,7 +124,7 @@ async fn connect(url: &str) -> anyhow::Result<PgConnection> {
     Ok(PgConnection::connect_with(&vfl_postgres::options(url, "cloison load")?).await?)
 }
 
-/// The synthetic features are numbers, all of them.
+/// Copies the CSV file into a new table. All synthetic features are numbers.
 async fn copy(url: &str, table: &str, schema: &FeatureSchema, csv: &Path) -> anyhow::Result<()> {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let columns = schema.source_columns().into_iter().map(|column| match column.number {
@@ -123,7 +135,8 @@ async fn copy(url: &str, table: &str, schema: &FeatureSchema, csv: &Path) -> any
     let mut connection = connect(url).await?;
     let create = format!("CREATE TABLE {table} ({})", columns.join(", "));
     sqlx::query(AssertSqlSafe(create)).execute(&mut connection).await?;
-    let header = csv::Reader::from_path(csv)?.headers()?.iter().map(quoted).collect::<Vec<_>>().join(", ");
+    let header =
+        csv::Reader::from_path(csv)?.headers()?.iter().map(quoted).collect::<Vec<_>>().join(", ");
     let statement = format!("COPY {table} ({header}) FROM STDIN (FORMAT csv, HEADER)");
     let mut rows = connection.copy_in_raw(&statement).await?;
     rows.send(std::fs::read(csv)?).await?;

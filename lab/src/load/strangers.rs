@@ -1,4 +1,5 @@
-//! What legitimate callers get, and what memory the coordinator holds, before, during and after floods.
+//! Floods by unauthenticated callers: measures the service of legitimate callers and the
+//! coordinator's memory before, during and after.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,11 +15,12 @@ use super::print::print;
 use super::{flood, measure};
 use crate::progress::Progress;
 
-/// TLS connections that say nothing, as many as took a service with 200 descriptors down.
+/// The idle TLS connections: as many as once took down a service with 200 descriptors.
 const IDLE: usize = 181;
-/// Unfinished messages of 16 MiB of a call that takes none, and as many of one that takes them.
+/// The unfinished messages of 16 MiB to a call that accepts no such size, and as many to one that
+/// does.
 const HALF_SENT: usize = 40;
-/// Calls of the legitimate caller under way at once.
+/// The legitimate caller's calls in flight at once.
 const IN_FLIGHT: usize = 16;
 
 /// One line of the result.
@@ -28,20 +30,20 @@ struct Line {
     calls_per_second: f64,
     call_p50_us: f64,
     call_p99_us: f64,
-    /// A new connection, handshake included, and one call on it.
+    /// Time of a new connection, handshake included, and one call on it.
     connection_p50_us: f64,
     connection_p99_us: f64,
     connections: usize,
     failed: usize,
     memory_mib: f64,
-    /// The most seen in the phase.
+    /// The highest memory in the phase.
     memory_peak_mib: f64,
 }
 
 /// Runs the measurement and prints it.
 ///
 /// # Errors
-/// If a process cannot be started or a legitimate call fails on a connection that is up.
+/// If a process cannot be started, or a legitimate call fails on an established connection.
 pub(super) async fn run(
     program: &Path,
     per_second: u32,
@@ -51,13 +53,16 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     raise_descriptor_limit();
     let bench = Bench::start(program, descriptors).await?;
-    let (peer, active, auditor) = (bench.coordinator()?, bench.credentials("active")?, bench.credentials("auditor")?);
+    let (peer, active, auditor) =
+        (bench.coordinator()?, bench.credentials("active")?, bench.credentials("auditor")?);
     let single: Vec<pb::PredictRequest> = (0..256).map(|i| bench.request(i, i + 1)).collect();
     let service = measure::Service::new(&active, &peer)?;
     service.once(single[0].clone()).await?;
     let mut bar = Progress::start("measuring", 4);
     let mut lines = Vec::new();
-    for (done, phase) in ["before", "strangers", "half-sent messages", "after"].into_iter().enumerate() {
+    for (done, phase) in
+        ["before", "strangers", "half-sent messages", "after"].into_iter().enumerate()
+    {
         bar.at(done as u64, phase);
         let stop = CancellationToken::new();
         let held = stop.clone();
@@ -71,7 +76,8 @@ pub(super) async fn run(
                 "half-sent messages" => {
                     let small = "/vfl.v1.Coordinator/DescribeModel";
                     let large = "/vfl.v1.Coordinator/OpenAudit";
-                    let needless = flood::half_sent(&auditor, &peer, small, HALF_SENT, held.clone());
+                    let needless =
+                        flood::half_sent(&auditor, &peer, small, HALF_SENT, held.clone());
                     let of_size = flood::half_sent(&auditor, &peer, large, HALF_SENT, held);
                     tokio::try_join!(needless, of_size)?;
                 }
@@ -94,7 +100,9 @@ pub(super) async fn run(
         attacked?;
         let (calls, (mut times, failed), peak) = measured?;
         times.sort_by(f64::total_cmp);
-        let at = |share: f64| times.get((times.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
+        let at = |share: f64| {
+            times.get((times.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN)
+        };
         lines.push(Line {
             phase,
             calls_per_second: calls.per_second,
@@ -120,8 +128,13 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// New legitimate connections with one call each, 20 a second: their times in microseconds, and how many failed.
-async fn connections(credentials: &Credentials, peer: &Peer, stop: CancellationToken) -> (Vec<f64>, usize) {
+/// Opens new legitimate connections with one call each, 20 a second. Returns their times in
+/// microseconds, and the number of failures.
+async fn connections(
+    credentials: &Credentials,
+    peer: &Peer,
+    stop: CancellationToken,
+) -> (Vec<f64>, usize) {
     let (mut times, mut failed) = (Vec::new(), 0);
     while !stop.is_cancelled() {
         let began = Instant::now();
@@ -138,7 +151,7 @@ async fn connections(credentials: &Credentials, peer: &Peer, stop: CancellationT
     (times, failed)
 }
 
-/// The most memory seen until it is stopped, in bytes.
+/// Returns the highest memory until it is stopped, in bytes.
 async fn peak(bench: &Bench, stop: CancellationToken) -> anyhow::Result<u64> {
     let mut most = bench.memory()?;
     while !stop.is_cancelled() {

@@ -1,4 +1,4 @@
-//! The processes of a measurement.
+//! The entry point of the processes of a measurement.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,19 +13,19 @@ use vfl_stores::DataConfig;
 use super::bench::credentials;
 use super::{echo, features};
 
-/// Which process.
+/// The role of a process.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Part {
     Coordinator,
-    /// Without a ledger.
+    /// Coordinator without a ledger.
     Bare,
     Passive,
     Echo,
-    /// The feature service that the passive party asks.
+    /// The passive party's feature service.
     Features,
 }
 
-/// Options of a process of the measurement.
+/// The arguments of a process of the measurement.
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
     #[arg(long, value_enum)]
@@ -36,10 +36,10 @@ pub struct WorkerArgs {
     passive: Option<String>,
 }
 
-/// Runs one process until it is ended; says its address on standard output first.
+/// Runs one process until it is ended. Prints its address on standard output first.
 ///
 /// # Errors
-/// Whatever keeps it from serving.
+/// Any error that keeps it from serving.
 pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
     raise_descriptor_limit();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -67,19 +67,27 @@ pub async fn worker(args: WorkerArgs) -> anyhow::Result<()> {
         }
         Part::Coordinator | Part::Bare => {
             use vfl_coordinator::config::{
-                AuditPolicy, Budgets, LedgerValues, PublishingPolicy, ServingPolicy, Settings, TrainingPolicy,
+                AuditPolicy, Budgets, LedgerValues, PublishingPolicy, ServingPolicy, Settings,
+                TrainingPolicy,
             };
             let address = args.passive.ok_or_else(|| anyhow::anyhow!("--passive is missing"))?;
             let state_dir = args.dir.join("state/coordinator");
-            let ledger = LedgerValues { kept: matches!(args.role, Part::Coordinator), ..LedgerValues::default() };
+            let ledger = LedgerValues {
+                kept: matches!(args.role, Part::Coordinator),
+                ..LedgerValues::default()
+            };
             let settings = Settings {
                 credentials: credentials(&args.dir, "coordinator")?,
                 limits: Limits::default(),
                 monitoring: Default::default(),
-                // The same records are asked for as fast as they are answered.
+                // Unlimited budgets, as the same records are requested again and again.
                 ledger: ledger.config(&state_dir, Budgets::UNLIMITED),
                 state_dir,
-                passive_parties: vec![Peer { role: Role::PassiveParty, name: PartyName::new("passive")?, address }],
+                passive_parties: vec![Peer {
+                    role: Role::PassiveParty,
+                    name: PartyName::new("passive")?,
+                    address,
+                }],
                 peer_timeout: Duration::from_secs(10),
                 active_party: None,
                 training: TrainingPolicy::default(),

@@ -1,53 +1,60 @@
-//! How well a score tells members from others: what is read off its receiver operating characteristic.
+//! The receiver operating characteristic of a membership score, and the figures read off it.
 //!
-//! A threshold names everybody at or above it. The true positive rate (TPR) is the share of the members that it names, the false
-//! positive rate (FPR) that of the others. Records of equal scores are named together or not at all.
+//! A threshold names every record at or above it a member. The true positive rate (TPR) is the
+//! share of the members that it names, the false positive rate (FPR) that of the others. Records of
+//! equal scores are named together or not at all.
 
 use std::f64::consts::PI;
 
-/// False positive rates at which the true positive rate is told.
+/// The false positive rates at which the true positive rate is reported.
 pub(super) const LEVELS: [f64; 2] = [0.01, 0.001];
 
-/// 0.01 · 700 is a little above 7 in doubles, other products are a little below what they should be.
+/// Tolerance of a product in doubles: 0.01 · 700 is a little above 7, other products are a little
+/// below.
 const ROUND_OFF: f64 = 1e-9;
 
-/// What is read off the curve of one target.
+/// The figures of the curve of one target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Figures {
-    /// For each of [`LEVELS`] the largest TPR of a threshold whose FPR does not exceed it.
+    /// The largest TPR of a threshold whose FPR does not exceed the level, for each of [`LEVELS`].
     pub(super) tpr: [f64; LEVELS.len()],
-    /// Area under the curve: how often a member's score is above another record's, ties counted half.
+    /// The area under the curve: how often a member's score is above another record's, ties counted
+    /// half.
     pub(super) auc: f64,
     /// The largest (TPR + 1 − FPR) / 2 of all thresholds.
     pub(super) balanced_accuracy: f64,
 }
 
-/// How many of `others` may be named at a false positive rate.
+/// Returns how many of `others` may be named at a false positive rate.
 fn allowed(level: f64, others: usize) -> usize {
     (level * others as f64 + ROUND_OFF).floor() as usize
 }
 
-/// The TPR to be expected of a score without ties that has nothing to do with membership.
+/// Returns the expected TPR of a score without ties that does not depend on membership.
 ///
-/// With m others allowed the threshold stands just above the (m + 1)-th highest score of the others, and (m + 1) / (others + 1) of
-/// all other scores are to be expected above that. It is a little more than the level, as the best of all thresholds is taken.
+/// With m others allowed, the threshold stands just above the (m + 1)-th highest score of the
+/// others, and an expected share of (m + 1) / (others + 1) of all other scores is above that. It is
+/// a little more than the level, because the best of all thresholds is taken.
 pub(super) fn guessed_tpr(level: f64, others: usize) -> f64 {
     ((allowed(level, others) + 1) as f64 / (others + 1) as f64).min(1.0)
 }
 
-/// The balanced accuracy to be expected of such a score: its threshold is chosen on the same records.
+/// Returns the expected balanced accuracy of such a score, whose threshold is chosen on the same
+/// records.
 ///
-/// ½ + ½ E(D), D the one-sided statistic of Kolmogorov and Smirnov. For large samples P(D > x) = exp(−2 x² M) with
-/// M = members · others / (members + others), so that E(D) = √(π / (8 M)).
+/// ½ + ½ E(D), D the one-sided statistic of Kolmogorov and Smirnov. For large samples P(D > x) =
+/// exp(−2 x² M) with M = members · others / (members + others), so that E(D) = √(π / (8 M)).
 pub(super) fn guessed_balanced_accuracy(members: usize, others: usize) -> f64 {
     let m = members as f64 * others as f64 / (members + others).max(1) as f64;
     (0.5 + 0.5 * (PI / (8.0 * m.max(1.0))).sqrt()).min(1.0)
 }
 
 impl Figures {
-    /// Of scores that are higher where membership is likelier, one for each of `members`.
+    /// Computes the figures of scores that are higher where membership is likelier, one for each of
+    /// `members`.
     pub(super) fn of(scores: &[f64], members: &[bool]) -> Self {
-        let mut order: Vec<(f64, bool)> = scores.iter().copied().zip(members.iter().copied()).collect();
+        let mut order: Vec<(f64, bool)> =
+            scores.iter().copied().zip(members.iter().copied()).collect();
         order.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
         let inside = order.iter().filter(|(_, member)| *member).count();
         let outside = order.len() - inside;
@@ -69,7 +76,11 @@ impl Figures {
             let balanced = 0.5 * (share(named, inside) + 1.0 - share(wrongly, outside));
             balanced_accuracy = balanced_accuracy.max(balanced);
         }
-        let auc = if inside == 0 || outside == 0 { 0.5 } else { pairs / (inside as f64 * outside as f64) };
+        let auc = if inside == 0 || outside == 0 {
+            0.5
+        } else {
+            pairs / (inside as f64 * outside as f64)
+        };
         Self { tpr, auc, balanced_accuracy }
     }
 }
@@ -87,12 +98,19 @@ mod tests {
     /// By definition, threshold by threshold and pair by pair.
     fn naive(scores: &[f64], members: &[bool]) -> Figures {
         let of = |wanted: bool| -> Vec<f64> {
-            scores.iter().zip(members).filter(|(_, member)| **member == wanted).map(|(score, _)| *score).collect()
+            scores
+                .iter()
+                .zip(members)
+                .filter(|(_, member)| **member == wanted)
+                .map(|(score, _)| *score)
+                .collect()
         };
         let (inside, outside) = (of(true), of(false));
         let (mut tpr, mut balanced_accuracy) = ([0.0f64; LEVELS.len()], 0.5f64);
         for threshold in scores {
-            let share = |of: &[f64]| of.iter().filter(|score| *score >= threshold).count() as f64 / of.len() as f64;
+            let share = |of: &[f64]| {
+                of.iter().filter(|score| *score >= threshold).count() as f64 / of.len() as f64
+            };
             let (true_rate, false_rate) = (share(&inside), share(&outside));
             for (tpr, level) in tpr.iter_mut().zip(LEVELS) {
                 if false_rate <= level + 1e-12 {
@@ -121,13 +139,15 @@ mod tests {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         for case in 0..60u32 {
             let n = rng.random_range(10..700);
-            // Few levels make many ties, members at the top make small false positive rates matter.
+            // Few levels make many ties. Members at the top make small false positive rates matter.
             let levels = [3.0, 40.0, 1e6][case as usize % 3];
             let mut members: Vec<bool> = (0..n).map(|_| rng.random::<bool>()).collect();
             (members[0], members[1]) = (true, false);
             let scores: Vec<f64> = members
                 .iter()
-                .map(|member| (levels * (rng.random::<f64>() + 0.2 * f64::from(u8::from(*member)))).floor())
+                .map(|member| {
+                    (levels * (rng.random::<f64>() + 0.2 * f64::from(u8::from(*member)))).floor()
+                })
                 .collect();
             close(Figures::of(&scores, &members), naive(&scores, &members));
         }
@@ -137,15 +157,25 @@ mod tests {
     fn the_ends_of_the_scale() {
         let members: Vec<bool> = (0..400).map(|at| at % 2 == 0).collect();
         let told: Vec<f64> = members.iter().map(|member| f64::from(u8::from(*member))).collect();
-        assert_eq!(Figures::of(&told, &members), Figures { tpr: [1.0; 2], auc: 1.0, balanced_accuracy: 1.0 });
-        // Who names all of them names the others too.
+        assert_eq!(
+            Figures::of(&told, &members),
+            Figures { tpr: [1.0; 2], auc: 1.0, balanced_accuracy: 1.0 }
+        );
+        // A threshold that names all members also names the others.
         let tied = vec![0.25; 400];
-        assert_eq!(Figures::of(&tied, &members), Figures { tpr: [0.0; 2], auc: 0.5, balanced_accuracy: 0.5 });
+        assert_eq!(
+            Figures::of(&tied, &members),
+            Figures { tpr: [0.0; 2], auc: 0.5, balanced_accuracy: 0.5 }
+        );
         // The two zeros are one score.
-        let zeros: Vec<f64> = members.iter().map(|member| if *member { 0.0 } else { -0.0 }).collect();
+        let zeros: Vec<f64> =
+            members.iter().map(|member| if *member { 0.0 } else { -0.0 }).collect();
         assert_eq!(Figures::of(&zeros, &members).auc, 0.5);
         let turned: Vec<f64> = told.iter().map(|score| -score).collect();
-        assert_eq!(Figures::of(&turned, &members), Figures { tpr: [0.0; 2], auc: 0.0, balanced_accuracy: 0.5 });
+        assert_eq!(
+            Figures::of(&turned, &members),
+            Figures { tpr: [0.0; 2], auc: 0.0, balanced_accuracy: 0.5 }
+        );
     }
 
     /// A whole number of false alarms is not lost to round-off.
@@ -156,8 +186,9 @@ mod tests {
         assert_eq!([999, 1000, 3000].map(|others| allowed(0.001, others)), [0, 1, 3]);
     }
 
-    /// Two normal distributions √2 apart: a member is above another with probability Φ(1), the best threshold stands in the middle
-    /// and has Φ(1/√2). Φ⁻¹(0.99) apart, half of the members are above 99 % of the others.
+    /// Two normal distributions √2 apart: a member is above another with probability Φ(1), the best
+    /// threshold stands in the middle and has Φ(1/√2). Φ⁻¹(0.99) apart, half of the members are
+    /// above 99 % of the others.
     #[test]
     fn two_normal_distributions_have_the_closed_form() {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
@@ -179,7 +210,7 @@ mod tests {
         assert!((far.tpr[0] - 0.5).abs() < 0.02, "{far:?}");
     }
 
-    /// What guessing reaches, against the mean over many draws.
+    /// The expected results of guessing, against the mean over many draws.
     #[test]
     fn guessing_reaches_what_it_is_said_to() {
         let mut rng = ChaCha20Rng::seed_from_u64(3);

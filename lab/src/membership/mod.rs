@@ -1,19 +1,24 @@
 //! Membership inference from released scores, with and without each defense.
 //!
-//! Was a record in the training set? The adversary sees the released scores of one record and knows its true class, the recipe of the
-//! training and the policy. It can train models of its own on records of the same population, some with the record and some without.
-//! [`Experiment::run`] trains many models, each on a random half of the records, takes each model in turn for the target and the
-//! others for the adversary's, and measures two attacks:
+//! Was a record in the training set? The adversary sees the released scores of one record and knows
+//! its true class, the settings of the training and the policy. It can train its own models on
+//! records of the same population, some with the record and some without. [`Experiment::run`]
+//! trains many models, each on a random half of the records. It takes each model in turn as the
+//! target and the others as the adversary's, and measures two attacks:
 //!
-//! - the likelihood ratio in its online form (N. Carlini, S. Chien, M. Nasr, S. Song, A. Terzis, F. Tramèr, *Membership Inference
-//!   Attacks From First Principles*, IEEE S&P 2022, arXiv:2112.03570); `ratio.rs` has the formulas;
-//! - one threshold on the same statistic for all records, which is the loss threshold of S. Yeom, I. Giacomelli, M. Fredrikson,
-//!   S. Jha, *Privacy Risk in Machine Learning: Analyzing the Connection to Overfitting*, CSF 2018, arXiv:1709.01604.
+//! - the likelihood ratio in its online form (N. Carlini, S. Chien, M. Nasr, S. Song, A. Terzis, F.
+//!   Tramèr, *Membership Inference Attacks From First Principles*, IEEE S&P 2022,
+//!   arXiv:2112.03570); `ratio.rs` has the formulas;
+//! - one threshold on the same statistic for all records, which is the loss threshold of S. Yeom,
+//!   I. Giacomelli, M. Fredrikson, S. Jha, *Privacy Risk in Machine Learning: Analyzing the
+//!   Connection to Overfitting*, CSF 2018, arXiv:1709.01604.
 //!
-//! A member is a record of the training's list. Where the training holds records back to choose the epoch, these count as members too:
-//! whoever asks about membership does not care which of them had gradients.
+//! A member is a record of the training's list. Records that the training holds back to choose the
+//! epoch count as members too: a question about membership does not distinguish them from records
+//! with gradients.
 //!
-//! Figures are means over targets. The standard errors take targets for independent, although they share records and shadow models.
+//! Figures are means over targets. The standard errors treat targets as independent, although they
+//! share records and shadow models.
 
 mod curve;
 mod models;
@@ -41,20 +46,21 @@ pub use self::report::{AttackFigures, Estimate, Guessing, MembershipReport, Poli
 use crate::demo::vertical_split;
 use crate::set_facts::SetFacts;
 
-/// The fewest models: each record then has three with it and three without it beside the target.
+/// The fewest models: each record then has three with it and three without it besides the target.
 pub const LEAST_MODELS: usize = 8;
 /// The most models.
 pub const MOST_MODELS: usize = 1024;
-/// The fewest records: one in a hundred of the records that a target was not trained on is then a whole record.
+/// The fewest records: one in a hundred of the records that a target was not trained on is then a
+/// whole record.
 pub const LEAST_RECORDS: usize = 200;
-/// The most numbers that are kept, one for each model, record and policy: 256 MiB.
+/// The most numbers to keep, one for each model, record and policy: 256 MiB.
 const MOST_NUMBERS: usize = 1 << 25;
 /// The most multiplications of all trainings: about a day of one core.
 const MOST_WORK: f64 = 1e14;
-/// From so many times guessing an attack counts as caught.
+/// The factor over guessing from which an attack counts as successful.
 const CAUGHT_FROM: f64 = 5.0;
 
-/// What is to be measured.
+/// The plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct MembershipPlan {
     /// The data set.
@@ -65,21 +71,22 @@ pub struct MembershipPlan {
     pub passive_features: Option<usize>,
     /// Number of passive parties that share them.
     pub passive_parties: usize,
-    /// How each model is trained. The seed is not looked at: each model has its own.
+    /// The settings of each model's training. The seed is ignored: each model has its own.
     pub training: TrainingConfig,
-    /// Whether every party trains with differential privacy of its parameters.
+    /// The differential privacy of every party's training; `None`: no privacy.
     pub privacy: Option<PrivacyConfig>,
-    /// Records, drawn from all of the data set; all of them if there are fewer. Each model is trained on about half.
+    /// The number of records, drawn from the whole data set; all of them if there are fewer. Each
+    /// model is trained on about half.
     pub records: usize,
-    /// Models, an even number.
+    /// The number of models, which is even.
     pub models: usize,
-    /// The policies. No defense at all is looked at first, whether it is among them or not.
+    /// The policies. Scores without a defense are always measured first.
     pub policies: Vec<Policy>,
     /// Seed of everything random.
     pub seed: u64,
 }
 
-/// The policies that are looked at where none is named.
+/// Returns the policies that are measured if none is named.
 #[must_use]
 pub fn default_policies() -> Vec<Policy> {
     let defenses = [
@@ -92,7 +99,7 @@ pub fn default_policies() -> Vec<Policy> {
     defenses.map(Policy::of).into()
 }
 
-/// A plan that was checked, and its records.
+/// A checked plan, and its records.
 pub struct Experiment {
     plan: MembershipPlan,
     set: SetFacts,
@@ -106,10 +113,12 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Loads the data, draws records and memberships, and checks what can be checked before the first training.
+    /// Loads the data, draws records and memberships, and checks the plan as far as possible before
+    /// the first training.
     ///
     /// # Errors
-    /// What is wrong with the plan, with the option of `cloison membership` to change.
+    /// An error that names what is wrong with the plan and the option of `cloison membership` to
+    /// change.
     pub fn prepare(plan: &MembershipPlan) -> anyhow::Result<Self> {
         let &MembershipPlan { models, records, seed, .. } = plan;
         if !(LEAST_MODELS..=MOST_MODELS).contains(&models) || !models.is_multiple_of(2) {
@@ -136,7 +145,12 @@ impl Experiment {
             dataset.name()
         );
         let membership = Membership::draw(n, models, &mut rng);
-        let split = vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
+        let split = vertical_split(
+            &dataset,
+            plan.first_column,
+            plan.passive_features,
+            plan.passive_parties,
+        )?;
         let x = dataset.x().select_columns(&drawn);
         let passive = split.passive().iter().map(|party| party.columns.as_slice());
         let parties = std::iter::once(split.active()).chain(passive);
@@ -157,9 +171,10 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Whether time and memory suffice.
+    /// Checks that time and memory suffice.
     fn check_size(&self) -> anyhow::Result<()> {
-        let (models, records, policies) = (self.plan.models, self.labels.len(), self.policies.len());
+        let (models, records, policies) =
+            (self.plan.models, self.labels.len(), self.policies.len());
         let numbers = models.saturating_mul(records).saturating_mul(policies);
         ensure!(
             numbers <= MOST_NUMBERS,
@@ -169,7 +184,8 @@ impl Experiment {
         let mut of_record = 0;
         for (place, block) in self.blocks.iter().enumerate() {
             let one = FeatureBlock::new(block.columns(0, 1).into_owned())?;
-            of_record += PartyLearner::new(&self.plan.training, self.classes, one, place == 0)?.work(1);
+            of_record +=
+                PartyLearner::new(&self.plan.training, self.classes, one, place == 0)?.work(1);
         }
         let epochs = self.plan.training.values().epochs;
         let work = models as f64 * f64::from(epochs) * 0.5 * records as f64 * of_record as f64;
@@ -181,7 +197,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Whether a policy can be applied to models of this kind, trained on so many records.
+    /// Checks that a policy can be applied to models of this kind, trained on so many records.
     fn check_policy(&self, policy: &Policy) -> anyhow::Result<()> {
         let linear = self.plan.training.values().model.kind() == SOFTMAX_REGRESSION;
         if needs_weights(policy) && !linear {
@@ -189,13 +205,18 @@ impl Experiment {
                 "--policy `{policy}`: logit_noise schemes 1 and 2 take the weights of a linear model, and this is a network"
             );
         }
-        // Stand-ins of the right shapes: weights that differ between classes, and scores of the smallest training.
+        // Placeholders of the right shapes: weights that differ between classes, and scores of the
+        // smallest training.
         let k = self.classes;
         let passive: usize = self.blocks.iter().skip(1).map(DMatrix::nrows).sum();
         let weights = DMatrix::from_fn(k, passive, |i, j| f64::from(u8::from(i == j % k)));
         let least = self.membership.sizes().into_iter().min().unwrap_or_default();
         let calibration = ConfidenceScores::softmax(Logits::new(DMatrix::zeros(k, least))?);
-        let grants = Grants { passive_weights: Some(&weights), calibration: Some(&calibration), seed: [0; 32] };
+        let grants = Grants {
+            passive_weights: Some(&weights),
+            calibration: Some(&calibration),
+            seed: [0; 32],
+        };
         Pipeline::build(&policy.defenses, k, &grants).map(drop).map_err(|e| {
             let fitted = policy.defenses.iter().any(DefenseConfig::fitted);
             let hint = if fitted { "; a model is trained on half of --records" } else { "" };
@@ -203,8 +224,8 @@ impl Experiment {
         })
     }
 
-    /// Trains all models on all cores, attacks each, and gives the table. `done` is called after each model. The figures depend on the
-    /// plan alone, not on the number of cores.
+    /// Trains all models on all cores, attacks each, and returns the report. Calls `done` after
+    /// each model. The figures depend on the plan alone, not on the number of cores.
     ///
     /// # Errors
     /// If a training diverges, or a policy does not apply to its scores.
@@ -220,15 +241,28 @@ impl Experiment {
         };
         let one = |model: usize| -> anyhow::Result<Scored> {
             let members = self.membership.of_model(model);
-            let scored = recipe.train_and_score(model, &members).with_context(|| format!("model {model}"))?;
+            let scored = recipe
+                .train_and_score(model, &members)
+                .with_context(|| format!("model {model}"))?;
             done();
             Ok(scored)
         };
-        let scored = (0..self.plan.models).into_par_iter().map(one).collect::<anyhow::Result<Vec<Scored>>>()?;
+        let scored = (0..self.plan.models)
+            .into_par_iter()
+            .map(one)
+            .collect::<anyhow::Result<Vec<Scored>>>()?;
         let guessing = self.guessing();
-        let rows = self.policies.iter().enumerate().map(|(at, policy)| self.row(at, policy, &scored, &guessing));
-        let of_epsilon = |a: &PrivacyStatement, b: &PrivacyStatement| a.epsilon.total_cmp(&b.epsilon);
-        let gap = scored.iter().filter_map(|scored| scored.releases.first()).map(|r| r.accuracy.0 - r.accuracy.1);
+        let rows = self
+            .policies
+            .iter()
+            .enumerate()
+            .map(|(at, policy)| self.row(at, policy, &scored, &guessing));
+        let of_epsilon =
+            |a: &PrivacyStatement, b: &PrivacyStatement| a.epsilon.total_cmp(&b.epsilon);
+        let gap = scored
+            .iter()
+            .filter_map(|scored| scored.releases.first())
+            .map(|r| r.accuracy.0 - r.accuracy.1);
         let mut features = self.blocks.iter().map(DMatrix::nrows);
         Ok(MembershipReport {
             set: self.set.clone(),
@@ -248,15 +282,20 @@ impl Experiment {
         })
     }
 
-    /// Both attacks against one policy, which stands at this place.
+    /// Measures both attacks against one policy, the one at index `at`.
     fn row(&self, at: usize, policy: &Policy, scored: &[Scored], guessing: &Guessing) -> PolicyRow {
-        let releases: Vec<&Release> = scored.iter().filter_map(|scored| scored.releases.get(at)).collect();
-        let by_model: Vec<&[f64]> = releases.iter().map(|release| release.statistics.as_slice()).collect();
+        let releases: Vec<&Release> =
+            scored.iter().filter_map(|scored| scored.releases.get(at)).collect();
+        let by_model: Vec<&[f64]> =
+            releases.iter().map(|release| release.statistics.as_slice()).collect();
         let likelihood = releases.first().map_or(Likelihood::Normal, |release| release.likelihood);
         let shadows = Shadows::new(self.membership.flags(), &by_model, likelihood);
         let attacked = |target: usize| {
             let members = self.membership.of_model(target);
-            (Figures::of(&shadows.ratios(target), &members), Figures::of(by_model[target], &members))
+            (
+                Figures::of(&shadows.ratios(target), &members),
+                Figures::of(by_model[target], &members),
+            )
         };
         let (ratio, threshold): (Vec<Figures>, Vec<Figures>) =
             (0..by_model.len()).into_par_iter().map(attacked).unzip();
@@ -269,14 +308,15 @@ impl Experiment {
         }
     }
 
-    /// What guessing reaches, as a mean over targets.
+    /// Returns the expected results of guessing, as a mean over targets.
     fn guessing(&self) -> Guessing {
         let records = self.labels.len();
         let sizes = self.membership.sizes();
-        let mean =
-            |of: &dyn Fn(usize) -> f64| sizes.iter().map(|&size| of(size)).sum::<f64>() / sizes.len().max(1) as f64;
+        let mean = |of: &dyn Fn(usize) -> f64| {
+            sizes.iter().map(|&size| of(size)).sum::<f64>() / sizes.len().max(1) as f64
+        };
         let [often, seldom] = LEVELS;
-        // One false alarm of half of the records is the least that can be told.
+        // The finest measurable rate is one false alarm among half of the records.
         let told = seldom * 0.5 * records as f64 >= 1.0;
         Guessing {
             tpr_at_1_percent: mean(&|size| guessed_tpr(often, records - size)),
@@ -286,7 +326,7 @@ impl Experiment {
     }
 }
 
-/// Means over targets, and what they come to.
+/// Averages the figures over targets, and derives the verdict.
 fn figures(of_targets: &[Figures], guessing: &Guessing) -> AttackFigures {
     let mean = |of: fn(&Figures) -> f64| Estimate::of(of_targets.iter().map(of));
     let tpr_at_1_percent = mean(|figures| figures.tpr[0]);
@@ -309,7 +349,7 @@ fn figures(of_targets: &[Figures], guessing: &Guessing) -> AttackFigures {
     }
 }
 
-/// No defense, then each policy once.
+/// Returns the policies without duplicates, with no defense first.
 fn with_none_first(policies: &[Policy]) -> Vec<Policy> {
     let mut all = vec![Policy::of(DefenseConfig::None {})];
     for policy in policies {
@@ -320,7 +360,8 @@ fn with_none_first(policies: &[Policy]) -> Vec<Policy> {
     all
 }
 
-/// Here each record is asked for once: what matters when it is asked for again would change nothing.
+/// Refuses a policy that differs only in its answer to repeated requests: each record is requested
+/// once here.
 fn check_once(policy: &Policy) -> anyhow::Result<()> {
     ensure!(
         policy.noise == NoiseMode::Keyed && !policy.unbound_shares,
@@ -339,7 +380,8 @@ mod tests {
         Figures { tpr: [tpr, tpr / 10.0], auc, balanced_accuracy: 0.6 }
     }
 
-    const GUESSING: Guessing = Guessing { tpr_at_1_percent: 0.012, tpr_at_0_1_percent: None, balanced_accuracy: 0.52 };
+    const GUESSING: Guessing =
+        Guessing { tpr_at_1_percent: 0.012, tpr_at_0_1_percent: None, balanced_accuracy: 0.52 };
 
     #[test]
     fn the_verdict_looks_at_the_lower_end() {
@@ -348,7 +390,7 @@ mod tests {
         // Five times guessing on average is not enough.
         assert_eq!(of(&[one(0.02, 0.7), one(0.11, 0.7)]), Verdict::AboveGuessing);
         assert_eq!(of(&[one(0.02, 0.5), one(0.02, 0.5)]), Verdict::AboveGuessing);
-        // Ties may leave no threshold at 1 %, and still tell.
+        // Ties may leave no threshold at 1 %, and still reveal membership.
         assert_eq!(of(&[one(0.0, 0.58), one(0.0, 0.59)]), Verdict::AboveGuessing);
         assert_eq!(of(&[one(0.01, 0.49), one(0.013, 0.51)]), Verdict::LikeGuessing);
         assert_eq!(figures(&[one(0.024, 0.5)], &GUESSING).tpr_at_0_1_percent, None);

@@ -1,4 +1,4 @@
-//! Which models are trained on which records, and what each of them releases of all records.
+//! The models of the experiment: the records each is trained on, and its releases for all records.
 
 use anyhow::{Context, bail};
 use nalgebra::DMatrix;
@@ -15,18 +15,18 @@ use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
 use super::ratio::{Likelihood, statistics};
 use crate::together::{Together, start};
 
-/// Records that are scored at once.
+/// The number of records scored at once.
 const CHUNK: usize = 1024;
 
-/// Which models are trained on which records.
+/// The assignment of records to models.
 pub(super) struct Membership {
     models: usize,
-    /// Record by record, whether each model is trained with it.
+    /// Record by record, true for each model that is trained with it.
     flags: Vec<bool>,
 }
 
 impl Membership {
-    /// Draws for each record one half of the models, which is an even number above 0.
+    /// Draws one half of the models for each record. `models` is even and above 0.
     pub(super) fn draw(records: usize, models: usize, rng: &mut ChaCha20Rng) -> Self {
         let mut order: Vec<usize> = (0..models).collect();
         let mut flags = vec![false; records * models];
@@ -37,76 +37,80 @@ impl Membership {
         Self { models, flags }
     }
 
-    /// Record by record, whether each model is trained with it.
+    /// Returns, record by record, true for each model that is trained with it.
     pub(super) fn flags(&self) -> &[bool] {
         &self.flags
     }
 
-    /// For each record, whether this model is trained with it.
+    /// Returns, for each record, true if this model is trained with it.
     pub(super) fn of_model(&self, model: usize) -> Vec<bool> {
         self.flags.iter().skip(model).step_by(self.models.max(1)).copied().collect()
     }
 
-    /// Records that each model is trained with.
+    /// Returns the number of records that each model is trained with.
     pub(super) fn sizes(&self) -> Vec<usize> {
-        (0..self.models).map(|model| self.of_model(model).into_iter().filter(|member| *member).count()).collect()
+        (0..self.models)
+            .map(|model| self.of_model(model).into_iter().filter(|member| *member).count())
+            .collect()
     }
 }
 
-/// How models are trained, and what is done to their scores.
+/// The settings of all trainings, and the policies applied to their scores.
 pub(super) struct Recipe<'a> {
-    /// All but the seed, of which each model has its own.
+    /// The training settings except the seed, of which each model has its own.
     pub(super) training: &'a TrainingValues,
-    /// Whether every party trains with differential privacy.
+    /// The differential privacy of every party's training; `None`: no privacy.
     pub(super) privacy: Option<PrivacyConfig>,
-    /// Number of classes.
     pub(super) classes: usize,
-    /// Each party's features of all records, the active party's first.
+    /// The features of all records for each party, the active party's first.
     pub(super) blocks: &'a [DMatrix<f64>],
     /// The class of each record.
     pub(super) labels: &'a [u32],
-    /// The policies to be looked at.
+    /// The policies to measure.
     pub(super) policies: &'a [Policy],
     /// Seed of everything random.
     pub(super) seed: u64,
 }
 
-/// What one model releases under one policy.
+/// The release of one model under one policy.
 pub(super) struct Release {
-    /// The attacks' statistic of each record.
+    /// The attacks' statistic for each record.
     pub(super) statistics: Vec<f64>,
-    /// How it is distributed.
+    /// The distribution of the statistic.
     pub(super) likelihood: Likelihood,
-    /// Share of the records whose class is released rightly, of those trained on and of the others.
+    /// The share of the records whose class is released correctly, for members and for others.
     pub(super) accuracy: (f64, f64),
 }
 
-/// What one model releases.
+/// The releases of one model.
 pub(super) struct Scored {
-    /// Under each policy.
+    /// The release under each policy.
     pub(super) releases: Vec<Release>,
-    /// What its passive party says of its privacy.
+    /// The privacy statement of its passive party.
     pub(super) privacy: Option<PrivacyStatement>,
 }
 
 impl Recipe<'_> {
-    /// Trains a model with the records that `members` says, and releases its scores of all records under each policy.
+    /// Trains a model with the records marked in `members`, and releases its scores of all records
+    /// under each policy.
     ///
-    /// Everything random is of the seed, the number of the model and the text of the policy: neither the order of the work nor the
-    /// other policies move a number.
+    /// Everything random derives from the seed, the number of the model and the text of the policy:
+    /// neither the order of the work nor the other policies change a number.
     ///
     /// # Errors
     /// If the training diverges, or a policy does not apply to the scores.
     pub(super) fn train_and_score(&self, model: usize, members: &[bool]) -> anyhow::Result<Scored> {
         let seed = number(self.seed_of("training", model));
         let config = TrainingConfig::try_from(TrainingValues { seed, ..self.training.clone() })?;
-        // Those trained on come first: the order in which `Together` wants them.
-        let (inside, outside): (Vec<usize>, Vec<usize>) = (0..members.len()).partition(|&record| members[record]);
+        // Members come first: `Together` expects this order.
+        let (inside, outside): (Vec<usize>, Vec<usize>) =
+            (0..members.len()).partition(|&record| members[record]);
         let order: Vec<usize> = inside.iter().chain(&outside).copied().collect();
         let labels: Vec<u32> = order.iter().map(|&record| self.labels[record]).collect();
         let (own_labels, other_labels) = labels.split_at(inside.len());
         let parties = self.parties(&config, model, &order)?;
-        let mut trained = Together::train(&config, self.classes, parties, own_labels, start(&config))?;
+        let mut trained =
+            Together::train(&config, self.classes, parties, own_labels, start(&config))?;
 
         let positions: Vec<u32> = (0..order.len() as u32).collect();
         let mut logits = DMatrix::<f64>::zeros(self.classes, order.len());
@@ -114,7 +118,7 @@ impl Recipe<'_> {
             let found = trained.logits(chunk, true)?;
             logits.columns_mut(at * CHUNK, chunk.len()).copy_from(found.matrix());
         }
-        // As in a training over sockets, defenses are fitted on scores of the records of the training.
+        // As in a training over sockets, defenses are fitted on scores of the training records.
         let own = Logits::new(logits.columns(0, inside.len()).into_owned())?;
         let calibration = ConfidenceScores::softmax(own);
         let logits = Logits::new(logits)?;
@@ -124,9 +128,11 @@ impl Recipe<'_> {
         for policy in self.policies {
             let name = policy.to_string();
             let seed = self.seed_of(&format!("fit of {name}"), model);
-            let grants = Grants { passive_weights: weights.as_ref(), calibration: Some(&calibration), seed };
+            let grants =
+                Grants { passive_weights: weights.as_ref(), calibration: Some(&calibration), seed };
             let failed = || format!("policy `{name}`");
-            let pipeline = Pipeline::build(&policy.defenses, self.classes, &grants).with_context(failed)?;
+            let pipeline =
+                Pipeline::build(&policy.defenses, self.classes, &grants).with_context(failed)?;
             let noise = Noise::fresh(self.seed_of(&format!("noise of {name}"), model));
             let released = pipeline.release(logits.clone(), noise).with_context(failed)?.released;
             let (in_order, likelihood) = statistics(&released, &labels);
@@ -141,8 +147,13 @@ impl Recipe<'_> {
         Ok(Scored { releases, privacy })
     }
 
-    /// The learners of all parties, with the records in this order.
-    fn parties(&self, config: &TrainingConfig, model: usize, order: &[usize]) -> anyhow::Result<Vec<PartyLearner>> {
+    /// Returns the learners of all parties, with the records in this order.
+    fn parties(
+        &self,
+        config: &TrainingConfig,
+        model: usize,
+        order: &[usize],
+    ) -> anyhow::Result<Vec<PartyLearner>> {
         let mut parties = Vec::with_capacity(self.blocks.len());
         for (place, block) in self.blocks.iter().enumerate() {
             let block = FeatureBlock::new(block.select_columns(order))?;
@@ -158,13 +169,14 @@ impl Recipe<'_> {
         Ok(parties)
     }
 
-    /// The weights of all passive parties side by side, if a policy needs them.
+    /// Returns the weights of all passive parties side by side, if a policy needs them.
     fn passive_weights(&self, trained: &Together) -> anyhow::Result<Option<DMatrix<f64>>> {
         if !self.policies.iter().any(needs_weights) {
             return Ok(None);
         }
         let sub_models = trained.sub_models()?;
-        let passive: Option<Vec<&LinearParameters>> = sub_models.iter().skip(1).map(|party| party.linear()).collect();
+        let passive: Option<Vec<&LinearParameters>> =
+            sub_models.iter().skip(1).map(|party| party.linear()).collect();
         let Some(passive) = passive else {
             bail!("a policy takes the weights of a linear model, and this is a network")
         };
@@ -178,18 +190,18 @@ impl Recipe<'_> {
         Ok(Some(side_by_side))
     }
 
-    /// 32 bytes that no other use and no other model has.
+    /// Derives a seed of 32 bytes that no other use and no other model has.
     fn seed_of(&self, what: &str, model: usize) -> [u8; 32] {
         Sha256::digest(format!("membership, seed {}, model {model}, {what}", self.seed)).into()
     }
 }
 
-/// Whether a policy takes the weights of the passive parties.
+/// Returns true if a policy needs the weights of the passive parties.
 pub(super) fn needs_weights(policy: &Policy) -> bool {
     policy.defenses.iter().any(DefenseConfig::needs_passive_weights)
 }
 
-/// The first eight bytes as a number.
+/// Returns the first eight bytes as a number.
 fn number([a, b, c, d, e, f, g, h, ..]: [u8; 32]) -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
@@ -212,7 +224,7 @@ mod tests {
         let sizes = membership.sizes();
         assert_eq!(sizes.iter().sum::<usize>(), records * models / 2);
         assert!(sizes.iter().all(|size| size.abs_diff(1500) < 140), "{sizes:?}");
-        // Two models share about as many as chance has it: 3000 · ½ · 7/15.
+        // Two models share about as many records as chance predicts: 3000 · ½ · 7/15.
         let (first, second) = (membership.of_model(0), membership.of_model(1));
         let shared = first.iter().zip(&second).filter(|(a, b)| **a && **b).count();
         assert!(shared.abs_diff(700) < 120, "{shared}");

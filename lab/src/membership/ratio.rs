@@ -1,35 +1,41 @@
-//! The likelihood-ratio attack on one release, from what shadow models release of the same record (N. Carlini, S. Chien, M. Nasr,
-//! S. Song, A. Terzis, F. Tramèr, *Membership Inference Attacks From First Principles*, IEEE S&P 2022, arXiv:2112.03570, algorithm 1).
+//! The likelihood-ratio attack on one release, from the releases of shadow models for the same
+//! record (N. Carlini, S. Chien, M. Nasr, S. Song, A. Terzis, F. Tramèr, *Membership Inference
+//! Attacks From First Principles*, IEEE S&P 2022, arXiv:2112.03570, algorithm 1).
 //!
-//! A release is reduced to one number φ, which is larger where the release speaks more for the true class y:
+//! A release is reduced to one number φ, which is larger if the release favours the true class y
+//! more:
 //!
-//! - scores p: φ = ln max(p_y, 1e-12) − ln max(Σ_{j≠y} max(p_j, 0), 1e-12), the paper's logit-scaled confidence;
+//! - scores p: φ = ln max(p_y, 1e-12) − ln max(Σ_{j≠y} max(p_j, 0), 1e-12), the paper's
+//!   logit-scaled confidence;
 //! - a label: 1 if it is y, else 0;
 //! - order-preserving ciphertexts c: φ = ln(c_y + ½) − ln(max_{j≠y} c_j + ½).
 //!
-//! With μ and σ² the mean and variance of φ(record) among the shadow models that were trained with the record, and among those
-//! without it, the score is Λ = ln N(φ; μ_in, σ²_in) − ln N(φ; μ_out, σ²_out). Labels have Bernoulli distributions in place of normal
-//! ones, whose probabilities are counted with one more hit and one more miss.
+//! With μ and σ² the mean and variance of φ(record) among the shadow models that were trained with
+//! the record, and among those without it, the score is Λ = ln N(φ; μ_in, σ²_in) − ln N(φ; μ_out,
+//! σ²_out). Labels have Bernoulli distributions in place of normal ones, whose probabilities are
+//! counted with one more hit and one more miss.
 
 use vfl_shared::types::ReleasedScores;
 
-/// What stands for smaller scores, and for smaller sums of scores, in a logarithm.
+/// The floor of scores, and of sums of scores, in a logarithm.
 const SCORE_FLOOR: f64 = 1e-12;
-/// From so many shadow models on, each record has variances of its own. With fewer, one for all records does better, as the paper found.
+/// The number of shadow models from which each record has its own variances. With fewer models, one
+/// variance for all records works better, as the paper found.
 const OWN_VARIANCES_FROM: usize = 64;
-/// The least variance: a share of the pooled one, and an absolute number. Discrete releases may not vary at all.
+/// The least variance: a share of the pooled one, and an absolute number. Discrete releases may not
+/// vary at all.
 const VARIANCE_FLOOR: (f64, f64) = (1e-6, 1e-12);
 
-/// Which distribution φ is given among shadow models.
+/// The distribution of φ among shadow models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Likelihood {
-    /// Of scores and ciphertexts.
+    /// The distribution for scores and ciphertexts.
     Normal,
-    /// Of labels.
+    /// The distribution for labels.
     Bernoulli,
 }
 
-/// φ of each record.
+/// Returns φ of each record.
 pub(super) fn statistics(released: &ReleasedScores, labels: &[u32]) -> (Vec<f64>, Likelihood) {
     match released {
         ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores) => {
@@ -42,12 +48,16 @@ pub(super) fn statistics(released: &ReleasedScores, labels: &[u32]) -> (Vec<f64>
         }
         ReleasedScores::Labels { labels: released, .. } => {
             let each = released.iter().zip(labels);
-            (each.map(|(label, y)| f64::from(u8::from(label == y))).collect(), Likelihood::Bernoulli)
+            (
+                each.map(|(label, y)| f64::from(u8::from(label == y))).collect(),
+                Likelihood::Bernoulli,
+            )
         }
     }
 }
 
-/// The others are added up, not taken from 1: near 1 the difference would have no digits left.
+/// Returns φ of scores. The other scores are added up, not subtracted from 1: near 1 the difference
+/// would have no digits left.
 fn confidence(p: &[f64], y: usize) -> f64 {
     let others: f64 = p.iter().enumerate().filter(|(j, _)| *j != y).map(|(_, p)| p.max(0.0)).sum();
     p[y].max(SCORE_FLOOR).ln() - others.max(SCORE_FLOOR).ln()
@@ -58,7 +68,7 @@ fn lead(c: &[u64], y: usize) -> f64 {
     (c[y] as f64 + 0.5).ln() - (largest as f64 + 0.5).ln()
 }
 
-/// Count, sum and sum of squares.
+/// The count, sum and sum of squares of values.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moments {
     count: f64,
@@ -67,7 +77,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// Adds a value, or with −1 takes it away.
+    /// Adds a value, or removes it if `times` is −1.
     fn add(&mut self, value: f64, times: f64) {
         self.count += times;
         self.sum += times * value;
@@ -78,35 +88,39 @@ impl Moments {
         self.sum / self.count.max(1.0)
     }
 
-    /// Sum of the squared distances from the mean.
+    /// Returns the sum of the squared distances from the mean.
     fn spread(&self) -> f64 {
         (self.squares - self.sum * self.mean()).max(0.0)
     }
 }
 
-/// Of the models without a record, and of those with it.
+/// The moments of the models without a record, and of those with it.
 type Sides = [Moments; 2];
 
-/// φ of every record under every model: each model in turn is the target, the others are its shadows.
+/// φ of every record under every model. Each model in turn is the target; the others are its
+/// shadows.
 pub(super) struct Shadows<'a> {
     models: usize,
-    /// Record by record, whether each model was trained with it.
+    /// Record by record, true for each model that was trained with it.
     members: &'a [bool],
-    /// Record by record, φ under each model, normal ones less that of the first model.
+    /// Record by record, φ under each model. For normal distributions, φ of the first model is
+    /// subtracted.
     values: Vec<f64>,
-    /// Of each record, all models.
+    /// The moments of each record over all models.
     totals: Vec<Sides>,
     likelihood: Likelihood,
 }
 
 impl<'a> Shadows<'a> {
-    /// From φ by model; `members` says record by record which models were trained with it.
+    /// Creates the table from φ by model. `members` marks, record by record, the models that were
+    /// trained with it.
     pub(super) fn new(members: &'a [bool], by_model: &[&[f64]], likelihood: Likelihood) -> Self {
         let models = by_model.len().max(1);
         let mut values = Vec::with_capacity(members.len());
         let mut totals = Vec::with_capacity(members.len() / models);
         for (record, row) in members.chunks_exact(models).enumerate() {
-            // Where all models release the same, all differences are 0 to the last bit, and all ratios are tied.
+            // If all models release the same, all differences are exactly 0, and all ratios are
+            // tied.
             let origin = match (likelihood, by_model.first()) {
                 (Likelihood::Normal, Some(first)) => first[record],
                 _ => 0.0,
@@ -122,10 +136,11 @@ impl<'a> Shadows<'a> {
         Self { models, members, values, totals, likelihood }
     }
 
-    /// What the shadows of a target release of a record.
+    /// Returns the moments of a record over the shadows of a target.
     ///
-    /// One model is left out beside the target: the next one that differs from it in whether it was trained with the record. Otherwise
-    /// the side that the target stands on would have one shadow fewer, and that alone would tell a little of the membership.
+    /// One model besides the target is left out: the next one on the other side of the record's
+    /// membership. Otherwise the target's side would have one shadow fewer, which alone would
+    /// reveal a little of the membership.
     fn of_record(&self, record: usize, target: usize) -> Sides {
         let at = record * self.models..(record + 1) * self.models;
         let (row, values) = (&self.members[at.clone()], &self.values[at]);
@@ -139,12 +154,17 @@ impl<'a> Shadows<'a> {
         sides
     }
 
-    /// Λ of every record for one target.
+    /// Returns Λ of every record for one target.
     pub(super) fn ratios(&self, target: usize) -> Vec<f64> {
-        let each: Vec<Sides> = (0..self.totals.len()).map(|record| self.of_record(record, target)).collect();
+        let each: Vec<Sides> =
+            (0..self.totals.len()).map(|record| self.of_record(record, target)).collect();
         let value = |record: usize| self.values[record * self.models + target];
         if self.likelihood == Likelihood::Bernoulli {
-            return each.iter().enumerate().map(|(record, sides)| bernoulli(value(record), sides)).collect();
+            return each
+                .iter()
+                .enumerate()
+                .map(|(record, sides)| bernoulli(value(record), sides))
+                .collect();
         }
         let pooled = [pooled(&each, 0), pooled(&each, 1)];
         let own = self.models > OWN_VARIANCES_FROM;
@@ -161,7 +181,7 @@ impl<'a> Shadows<'a> {
     }
 }
 
-/// The variance about the records' own means, all records together.
+/// Returns the variance around the records' own means, pooled over all records.
 fn pooled(each: &[Sides], side: usize) -> f64 {
     let spread: f64 = each.iter().map(|sides| sides[side].spread()).sum();
     let freedom: f64 = each.iter().map(|sides| sides[side].count - 1.0).sum();
@@ -204,13 +224,22 @@ mod tests {
             mean.auc += found.auc;
             mean.balanced_accuracy += found.balanced_accuracy;
         }
-        // Divided once, so that what is the same for all targets stays what it is.
-        Figures { tpr: mean.tpr.map(|sum| sum / n), auc: mean.auc / n, balanced_accuracy: mean.balanced_accuracy / n }
+        // Divided once, so that a value that is the same for all targets stays the same.
+        Figures {
+            tpr: mean.tpr.map(|sum| sum / n),
+            auc: mean.auc / n,
+            balanced_accuracy: mean.balanced_accuracy / n,
+        }
     }
 
-    /// φ = N(μ_record, 1), and δ more where the model was trained with the record. The means of records are far apart, so that no
-    /// threshold for all of them does as well.
-    fn simulated(records: usize, models: usize, delta: f64, seed: u64) -> (Membership, Vec<Vec<f64>>) {
+    /// φ = N(μ_record, 1), and δ more if the model was trained with the record. The means of
+    /// records are far apart, so that one threshold for all of them does worse.
+    fn simulated(
+        records: usize,
+        models: usize,
+        delta: f64,
+        seed: u64,
+    ) -> (Membership, Vec<Vec<f64>>) {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let membership = Membership::draw(records, models, &mut rng);
         let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
@@ -219,20 +248,21 @@ mod tests {
             .map(|model| {
                 let members = membership.of_model(model);
                 let each = means.iter().zip(members);
-                each.map(|(mean, member)| mean + delta * f64::from(u8::from(member)) + normal()).collect()
+                each.map(|(mean, member)| mean + delta * f64::from(u8::from(member)) + normal())
+                    .collect()
             })
             .collect();
         (membership, by_model)
     }
 
-    /// With equal variances the ratio rises with φ, so that TPR = Φ(Φ⁻¹(FPR) + δ) and AUC = Φ(δ/√2), up to what the estimates of
-    /// the means cost. Φ⁻¹(0.01) = −2.3263.
+    /// With equal variances the ratio rises with φ, so that TPR = Φ(Φ⁻¹(FPR) + δ) and AUC =
+    /// Φ(δ/√2), up to what the estimates of the means cost. Φ⁻¹(0.01) = −2.3263.
     #[test]
     fn normal_statistics_have_the_closed_form() {
         for (models, delta, tpr, auc, tolerance) in [
             (60, 2.326_347_874, 0.5, 0.950_002, 0.035),
             (60, 3.326_347_874, 0.841_345, 0.990_687, 0.03),
-            // Variances of each record's own are rougher.
+            // Each record's own variances are rougher estimates.
             (80, 2.326_347_874, 0.5, 0.950_002, 0.055),
         ] {
             let (membership, by_model) = simulated(2000, models, delta, 5);
@@ -240,13 +270,13 @@ mod tests {
             assert!((found.tpr[0] - tpr).abs() < tolerance, "{models} models, {delta}: {found:?}");
             assert!(found.tpr[0] < tpr + 0.015, "nothing beats the closed form: {found:?}");
             assert!((found.auc - auc).abs() < 0.006, "{models} models, {delta}: {found:?}");
-            // One threshold for all records is far from it.
+            // One threshold for all records is far below it.
             let one = Figures::of(&by_model[0], &membership.of_model(0));
             assert!(one.tpr[0] < 0.2 && one.auc < 0.82, "{one:?}");
         }
     }
 
-    /// Nothing to tell: no side has more shadows than the other, however few there are.
+    /// Nothing to find: neither side has more shadows than the other, however few there are.
     #[test]
     fn without_a_difference_it_guesses() {
         for (models, tolerance) in [(60, 0.006), (8, 0.025)] {
@@ -257,7 +287,7 @@ mod tests {
         }
     }
 
-    /// What does not vary tells nothing, and does not divide by zero.
+    /// A value that does not vary reveals nothing, and does not divide by zero.
     #[test]
     fn constants_are_ties() {
         let (membership, _) = simulated(300, 10, 0.0, 7);
@@ -279,12 +309,15 @@ mod tests {
         assert!((bernoulli(0.0, &sides) - (0.2f64 / 0.6).ln()).abs() < 1e-15);
     }
 
-    /// A label that is right for members alone gives every member away; one that is always right gives nobody.
+    /// A label that is right for members alone reveals every member; one that is always right
+    /// reveals nobody.
     #[test]
     fn labels_tell_what_they_tell() {
         let (membership, _) = simulated(400, 12, 0.0, 8);
         let told: Vec<Vec<f64>> = (0..12)
-            .map(|model| membership.of_model(model).into_iter().map(|m| f64::from(u8::from(m))).collect())
+            .map(|model| {
+                membership.of_model(model).into_iter().map(|m| f64::from(u8::from(m))).collect()
+            })
             .collect();
         let found = figures(&membership, &told, Likelihood::Bernoulli);
         assert_eq!((found.tpr, found.auc), ([1.0; 2], 1.0));
@@ -298,10 +331,15 @@ mod tests {
     fn a_release_becomes_one_number() {
         let scores = DMatrix::from_column_slice(3, 2, &[0.5, 0.3, 0.2, 1.0, 0.0, -0.5]);
         let expected = [(0.3f64 / 0.7).ln(), -(1e-12f64.ln())];
-        for released in [ReleasedScores::Probabilities(scores.clone()), ReleasedScores::Numbers(scores)] {
+        for released in
+            [ReleasedScores::Probabilities(scores.clone()), ReleasedScores::Numbers(scores)]
+        {
             let (found, likelihood) = statistics(&released, &[1, 0]);
             assert_eq!(likelihood, Likelihood::Normal);
-            found.iter().zip(expected).for_each(|(found, expected)| assert!((found - expected).abs() < 1e-12));
+            found
+                .iter()
+                .zip(expected)
+                .for_each(|(found, expected)| assert!((found - expected).abs() < 1e-12));
         }
         let labels = ReleasedScores::Labels { classes: 3, labels: vec![2, 1] };
         assert_eq!(statistics(&labels, &[2, 0]), (vec![1.0, 0.0], Likelihood::Bernoulli));

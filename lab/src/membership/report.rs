@@ -6,20 +6,20 @@ use vfl_shared::model::privacy::PrivacyStatement;
 
 use crate::set_facts::SetFacts;
 
-/// The half-width of a 95 % interval in standard errors.
+/// The half-width of a 95 % interval, in standard errors.
 const NORMAL_95: f64 = 1.96;
 
 /// A mean over targets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The mean.
+    /// The mean value.
     pub mean: f64,
     /// Its standard error.
     pub standard_error: f64,
 }
 
 impl Estimate {
-    /// Of one value for each target.
+    /// Estimates the mean from one value for each target.
     pub(crate) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let n = values.clone().count().max(1) as f64;
         let mean = values.clone().sum::<f64>() / n;
@@ -27,33 +27,34 @@ impl Estimate {
         Self { mean, standard_error: (variance / n).sqrt() }
     }
 
-    /// The upper end of the 95 % interval.
+    /// Returns the upper end of the 95 % interval.
     #[must_use]
     pub fn high(&self) -> f64 {
         self.mean + NORMAL_95 * self.standard_error
     }
 
-    /// The lower end of the 95 % interval.
+    /// Returns the lower end of the 95 % interval.
     #[must_use]
     pub fn low(&self) -> f64 {
         self.mean - NORMAL_95 * self.standard_error
     }
 }
 
-/// What an attack shows.
+/// The verdict on an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The lower end of the 95 % interval of the TPR at 1 % is at least five times what guessing reaches.
+    /// The lower end of the 95 % interval of the TPR at 1 % is at least five times that of
+    /// guessing.
     Caught,
-    /// The lower end of the 95 % interval of the TPR at 1 %, or of the AUC, is above what guessing reaches.
+    /// The lower end of the 95 % interval of the TPR at 1 %, or of the AUC, is above guessing.
     AboveGuessing,
-    /// Neither is. A better attack may tell more.
+    /// Neither holds. A better attack may find more.
     LikeGuessing,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -64,12 +65,12 @@ impl Verdict {
     }
 }
 
-/// What guessing reaches by the same measures, which take the best of many thresholds.
+/// The expected results of guessing by the same measures, which take the best of many thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Guessing {
     /// TPR at an FPR of 1 %.
     pub tpr_at_1_percent: f64,
-    /// TPR at an FPR of 0.1 %; `None`: there are too few records to tell it.
+    /// TPR at an FPR of 0.1 %; `None`: there are too few records to measure it.
     pub tpr_at_0_1_percent: Option<f64>,
     /// Best balanced accuracy.
     pub balanced_accuracy: f64,
@@ -78,42 +79,45 @@ pub struct Guessing {
 /// One attack against one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AttackFigures {
-    /// Share of the members that the attack names at a threshold that names at most 1 % of the other records.
+    /// The share of the members that the attack names at a threshold that names at most 1 % of the
+    /// other records.
     pub tpr_at_1_percent: Estimate,
-    /// Its mean over what guessing reaches.
+    /// The mean of that share, as a multiple of guessing.
     pub times_guessing: f64,
-    /// The same at 0.1 %; `None`: there are too few records to tell it.
+    /// The same share at 0.1 %; `None`: there are too few records to measure it.
     pub tpr_at_0_1_percent: Option<Estimate>,
-    /// How often a member's score is above another record's; ½ is guessing.
+    /// The area under the curve: how often a member's score is above another record's; ½ is
+    /// guessing.
     pub auc: Estimate,
-    /// The best mean of the shares of members and others that a threshold puts in their place.
+    /// The best mean of the shares of members and others that a threshold classifies correctly.
     pub balanced_accuracy: Estimate,
-    /// In one word.
+    /// The verdict on the attack.
     pub verdict: Verdict,
 }
 
-/// One policy.
+/// The results of one policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PolicyRow {
-    /// As text.
+    /// The text form of the policy.
     pub policy: String,
-    /// Share of the records trained on whose class is released rightly.
+    /// The share of the training records whose class is released correctly.
     pub accuracy_on_members: Estimate,
-    /// The same of the other records: what the model is worth under this policy.
+    /// The share of the other records whose class is released correctly: the accuracy under this
+    /// policy.
     pub accuracy_on_others: Estimate,
-    /// The likelihood ratio of each record's own distributions.
+    /// The attack by the likelihood ratio of each record's own distributions.
     pub likelihood_ratio: AttackFigures,
-    /// One threshold for all records.
+    /// The attack by one threshold for all records.
     pub threshold: AttackFigures,
 }
 
-/// The table.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MembershipReport {
     /// The data set.
     #[serde(flatten)]
     pub set: SetFacts,
-    /// SHA-256 of what was loaded.
+    /// SHA-256 of the loaded data.
     pub data_hash: String,
     /// Number of classes.
     pub classes: usize,
@@ -123,21 +127,22 @@ pub struct MembershipReport {
     pub passive_features: usize,
     /// Number of passive parties.
     pub passive_parties: usize,
-    /// Records drawn.
+    /// The number of drawn records.
     pub records: usize,
-    /// Models trained, each on half of the records.
+    /// The number of trained models, each on half of the records.
     pub models: usize,
-    /// How each was trained, but for its seed.
+    /// The settings of each training, without its seed.
     pub training: TrainingValues,
-    /// What a passive party says of its privacy, if it trained with it: the largest ε of all models.
+    /// A passive party's privacy statement, if it trained with privacy: the one with the largest ε
+    /// of all models.
     pub privacy: Option<PrivacyStatement>,
     /// Seed of everything random.
     pub seed: u64,
-    /// Accuracy without a defense on records trained on, less that on others.
+    /// The accuracy without a defense on training records, less that on others.
     pub accuracy_gap: Estimate,
-    /// What guessing reaches.
+    /// The expected results of guessing.
     pub guessing: Guessing,
-    /// Each policy, no defense first.
+    /// The results of each policy, no defense first.
     pub policies: Vec<PolicyRow>,
 }
 

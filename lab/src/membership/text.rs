@@ -1,4 +1,4 @@
-//! The table of a run.
+//! The text output of a run: a table.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -12,7 +12,7 @@ fn share(estimate: &Estimate) -> String {
     format!("{:.3} ± {:.3}", estimate.mean, estimate.standard_error)
 }
 
-/// The cells of one attack.
+/// Returns the table cells of one attack.
 fn cells(name: &str, attack: &AttackFigures) -> [String; 7] {
     [
         name.to_owned(),
@@ -26,7 +26,8 @@ fn cells(name: &str, attack: &AttackFigures) -> [String; 7] {
 }
 
 impl MembershipReport {
-    /// What was trained, a table of the attacks against each policy, and what the columns are. Ends with a newline.
+    /// Returns the settings of the training, a table of the attacks against each policy, and a
+    /// legend of the columns. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
         let mut table = Table::new();
@@ -45,7 +46,11 @@ impl MembershipReport {
         for row in &self.policies {
             let first = [row.policy.clone(), format!("{:.3}", row.accuracy_on_others.mean)];
             table.add_row(first.into_iter().chain(cells("ratio", &row.likelihood_ratio)));
-            table.add_row([String::new(), String::new()].into_iter().chain(cells("threshold", &row.threshold)));
+            table.add_row(
+                [String::new(), String::new()]
+                    .into_iter()
+                    .chain(cells("threshold", &row.threshold)),
+            );
         }
         for (place, column) in table.column_iter_mut().enumerate() {
             if ![0, 2, 8].contains(&place) {
@@ -56,7 +61,7 @@ impl MembershipReport {
         format!("{}\n\n{}\n\n{}", self.heading(), lines.join("\n"), self.legend())
     }
 
-    /// Data, training and how far the model is overfitted.
+    /// Describes the data, the training and the overfitting of the model.
     fn heading(&self) -> String {
         let v = &self.training;
         let stopping = match v.validation_share {
@@ -91,7 +96,7 @@ impl MembershipReport {
         )
     }
 
-    /// What the columns are.
+    /// Explains the columns.
     fn legend(&self) -> String {
         let guessing = &self.guessing;
         let seldom = match guessing.tpr_at_0_1_percent {
@@ -147,7 +152,12 @@ mod tests {
             likelihood_ratio: attack(0.0876, Verdict::Caught),
             threshold: attack(0.012, Verdict::LikeGuessing),
         };
-        let set = SetFacts { dataset: "satellite".into(), variant: "all".into(), columns: 36, features: 36 };
+        let set = SetFacts {
+            dataset: "satellite".into(),
+            variant: "all".into(),
+            columns: 36,
+            features: 36,
+        };
         MembershipReport {
             set,
             data_hash: "00".into(),
@@ -166,22 +176,32 @@ mod tests {
                 tpr_at_0_1_percent: resolved.then_some(0.002),
                 balanced_accuracy: 0.52,
             },
-            policies: vec![row("none"), row("temperature (temperature = 2.0) then rounding (decimals = 1)")],
+            policies: vec![
+                row("none"),
+                row("temperature (temperature = 2.0) then rounding (decimals = 1)"),
+            ],
         }
     }
 
     #[test]
     fn the_table_says_what_was_found() {
         let said = report(true).text();
-        let parts =
-            ["0.990 on records", "8.76 ± 1.23 %", "8.0", "0.612 ± 0.012", "caught", "like guessing", "0.20 % at 0.1 %"];
+        let parts = [
+            "0.990 on records",
+            "8.76 ± 1.23 %",
+            "8.0",
+            "0.612 ± 0.012",
+            "caught",
+            "like guessing",
+            "0.20 % at 0.1 %",
+        ];
         for part in parts {
             assert!(said.contains(part), "{part} in {said}");
         }
         assert!(!said.contains("--records 2000") && said.ends_with('\n'), "{said}");
     }
 
-    /// What cannot be told is not shown as a number.
+    /// A figure that cannot be measured is not shown as a number.
     #[test]
     fn a_level_that_too_few_records_resolve_is_left_out() {
         let said = report(false).text();

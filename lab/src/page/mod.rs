@@ -1,4 +1,5 @@
-//! The shell of every page that the lab writes: one file that needs nothing but a browser, no script, no font, no image, no network.
+//! The shell of every page that the lab writes: one file that needs only a browser, without
+//! scripts, fonts, images or network.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -7,37 +8,39 @@ use crate::report::text::printable;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Forbids everything but the page's own style: a name that broke out of its place could still do nothing.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+/// Forbids everything but the page's own style, so that a name that escapes from its place can do
+/// nothing.
+const CONTENT_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// What every page says of itself.
+/// The frame of a page: title, facts and source.
 pub(crate) struct Shell<'a> {
     /// Title and heading.
     pub(crate) title: &'a str,
-    /// The program that wrote it.
+    /// The program that writes the page.
     pub(crate) generator: &'a str,
     /// A sentence below the heading; empty: none.
     pub(crate) lead: &'a str,
-    /// What the page is about, by label; empty: none.
+    /// The facts about the subject of the page, by label; empty: none.
     pub(crate) facts: Vec<(&'static str, Markup)>,
-    /// The file with the same content for programs.
+    /// The name of the file with the same content for programs.
     pub(crate) source: String,
-    /// The version of that file's schema.
+    /// The version of the schema of that file.
     pub(crate) schema_version: u32,
 }
 
-/// The style of all pages, and the inks of their plots.
+/// Returns the style sheet of all pages, and the inks of their plots.
 pub(crate) fn style_sheet() -> String {
     [STYLE, &ink::style_sheet()].concat()
 }
 
-/// Text of a document, ready for a page: control characters out; maud escapes the rest.
+/// Prepares text of a document for a page: removes control characters; maud escapes the rest.
 pub(crate) fn said(text: &str) -> Markup {
     html! { (printable(text)) }
 }
 
 impl Shell<'_> {
-    /// The page around this content. The same content gives the same bytes.
+    /// Returns the page around this content. The same content gives the same bytes.
     pub(crate) fn page(&self, content: &Markup) -> String {
         let page = html! {
             (DOCTYPE)

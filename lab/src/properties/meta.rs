@@ -1,29 +1,29 @@
-//! The adversary's regression of the property on what it sees, fitted to its shadow models.
+//! The adversary's regression of the property on its view, fitted to its shadow models.
 
 use nalgebra::DMatrix;
 use vfl_shared::numerics::{DecompositionError, KernelRidge};
 
 use super::views::View;
 
-/// What goes into a regression.
+/// An input of a regression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// The active party's statistics of the training set.
     Data,
-    /// Its own parameters.
+    /// The active party's own parameters.
     Own,
-    /// Mean scores.
+    /// The mean scores.
     Scores,
-    /// The weights shown.
+    /// The released weights.
     Weights,
-    /// Their columns by length.
+    /// The columns of the released weights, sorted by length.
     Sorted,
-    /// Inner products of their rows.
+    /// The inner products of the rows of the released weights.
     Products,
 }
 
 impl Part {
-    /// In words.
+    /// Returns the name in words.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Data => "data",
@@ -48,15 +48,20 @@ impl Part {
     }
 }
 
-/// What an adversary may put into its regression. It takes what gives the least error between the two halves of its shadow models:
-/// statistics of the data, or nothing, which leaves the mean.
+/// The inputs that the control may choose from: statistics of the data, or nothing, which leaves
+/// the mean. An adversary takes the choice with the least error between the two halves of its
+/// shadow models.
 pub(super) const CONTROL: &[&[Part]] = &[&[], &[Part::Data]];
-/// With its own parameters.
+/// The choices of an adversary with its own parameters.
 pub(super) const OWN: &[&[Part]] = &[&[], &[Part::Data], &[Part::Data, Part::Own]];
-/// With mean scores.
-pub(super) const SCORES: &[&[Part]] =
-    &[&[Part::Data], &[Part::Data, Part::Own], &[Part::Data, Part::Scores], &[Part::Data, Part::Own, Part::Scores]];
-/// With released weights.
+/// The choices of an adversary with mean scores.
+pub(super) const SCORES: &[&[Part]] = &[
+    &[Part::Data],
+    &[Part::Data, Part::Own],
+    &[Part::Data, Part::Scores],
+    &[Part::Data, Part::Own, Part::Scores],
+];
+/// The choices of an adversary with released weights.
 pub(super) const RELEASED: &[&[Part]] = &[
     &[],
     &[Part::Data],
@@ -69,17 +74,19 @@ pub(super) const RELEASED: &[&[Part]] = &[
     &[Part::Data, Part::Own, Part::Products],
 ];
 
-/// What an adversary says of the targets.
+/// The estimates of an adversary for the targets.
 pub(super) struct Said {
-    /// What it looked at.
+    /// The chosen inputs.
     pub(super) parts: &'static [Part],
-    /// Its squared error for each target.
+    /// The squared error for each target.
     pub(super) squared_errors: Vec<f64>,
 }
 
 fn inputs(views: &[View], parts: &[Part], transform: usize) -> DMatrix<f64> {
-    let columns: Vec<Vec<f64>> =
-        views.iter().map(|view| parts.iter().flat_map(|part| part.of(view, transform)).copied().collect()).collect();
+    let columns: Vec<Vec<f64>> = views
+        .iter()
+        .map(|view| parts.iter().flat_map(|part| part.of(view, transform)).copied().collect())
+        .collect();
     let p = columns.first().map_or(0, Vec::len);
     DMatrix::from_fn(p, columns.len(), |i, j| columns[j][i])
 }
@@ -88,7 +95,7 @@ fn properties(views: &[View]) -> DMatrix<f64> {
     DMatrix::from_fn(1, views.len(), |_, j| views[j].property)
 }
 
-/// Squared errors on `targets` of a regression fitted on `shadows`.
+/// Fits a regression on `shadows`, and returns its squared errors on `targets`.
 fn squared_errors(
     parts: &[Part],
     transform: usize,
@@ -97,13 +104,19 @@ fn squared_errors(
 ) -> Result<Vec<f64>, DecompositionError> {
     let fitted = KernelRidge::fit(&inputs(shadows, parts, transform), &properties(shadows))?;
     let estimates = fitted.predict(&inputs(targets, parts, transform));
-    Ok(targets.iter().zip(estimates.iter()).map(|(view, found)| (found - view.property).powi(2)).collect())
+    Ok(targets
+        .iter()
+        .zip(estimates.iter())
+        .map(|(view, found)| (found - view.property).powi(2))
+        .collect())
 }
 
-/// Fits the property of the shadows on each choice of parts, takes the best, and applies it to the targets.
+/// Fits the property of the shadows on each choice of inputs, takes the best, and applies it to the
+/// targets.
 ///
-/// The two halves of the shadows are of different records, as shadows and targets are. The best choice is the one that does best on
-/// either half when it is fitted on the other: leaving single shadows out would favour what holds of the adversary's records alone.
+/// The two halves of the shadows have different records, as shadows and targets have. The best
+/// choice is the one with the least error on either half when it is fitted on the other: leaving
+/// out single shadows would favour patterns of the adversary's records alone.
 ///
 /// # Errors
 /// [`DecompositionError`] for numbers that are not finite.
@@ -118,7 +131,9 @@ pub(super) fn infer(
     for &parts in choices {
         let error: f64 = [(one, other), (other, one)]
             .into_iter()
-            .map(|(fitted, tried)| Ok(squared_errors(parts, transform, fitted, tried)?.iter().sum::<f64>()))
+            .map(|(fitted, tried)| {
+                Ok(squared_errors(parts, transform, fitted, tried)?.iter().sum::<f64>())
+            })
             .sum::<Result<f64, DecompositionError>>()?;
         if error < best.0 {
             best = (error, parts);

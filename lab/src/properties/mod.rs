@@ -1,17 +1,19 @@
-//! Property inference: what released parameters tell of the training set as a whole.
+//! Property inference: how much released parameters tell about the training set as a whole.
 //!
-//! The property is the mean of a passive feature over the records of a training, or over a group of them that the active party knows. The
-//! adversary is the active party. It has its own features and the labels of the training set, all features of other records of the same
-//! population, and what is released of the passive weights. It draws training sets of its own with more or less of the property, trains a
-//! shadow model on each, and fits a regression of the property on what it would see (G. Ateniese et al., arXiv:1306.4447). What is fitted
-//! is kernel ridge regression, in place of their decision trees. Against a secret order of the features it uses forms that do not move
-//! with it, as K. Ganju et al., CCS 2018, do for the units of networks.
+//! The property is the mean of a passive feature over the records of a training, or over a group of
+//! them that the active party knows. The adversary is the active party. It has its own features and
+//! the labels of the training set, all features of other records of the same population, and the
+//! released form of the passive weights. It draws its own training sets with more or less of the
+//! property, trains a shadow model on each, and fits a regression of the property on its view (G.
+//! Ateniese et al., arXiv:1306.4447). The regression is kernel ridge regression, in place of their
+//! decision trees. Against a secret order of the features it uses forms that are invariant to it,
+//! as K. Ganju et al., CCS 2018, do for the units of networks.
 //!
-//! The control is the same adversary without parameters: statistics of its own data tell of passive features too. Models are softmax
-//! regressions. Networks are left out.
+//! The control is the same adversary without parameters: statistics of its own data also depend on
+//! passive features. Models are softmax regressions. Networks are left out.
 //!
-//! Targets are drawn from the half of the records that the adversary does not have. They share it: intervals are over targets, and not
-//! over populations.
+//! Targets are drawn from the half of the records that the adversary does not have. They share it,
+//! so intervals are over targets, not over populations.
 
 mod meta;
 mod population;
@@ -41,41 +43,43 @@ use crate::set_facts::SetFacts;
 
 /// The fewest records of a training set.
 pub const LEAST_RECORDS: usize = 100;
-/// How many shadow models there may be: a regression has one row of each.
+/// The allowed number of shadow models: a regression has one row for each.
 pub const SHADOWS: std::ops::RangeInclusive<usize> = 50..=1000;
-/// How many targets there may be.
+/// The allowed number of targets.
 pub const TARGETS: std::ops::RangeInclusive<usize> = 30..=1000;
-/// The strongest tilt that may be asked for: e⁶ between records one deviation apart.
+/// The largest allowed tilt: a factor of e⁶ between records one deviation apart.
 pub const MOST_TILT: f64 = 3.0;
 /// The fewest records of the group in each half of the population.
 const LEAST_GROUP: usize = 50;
 /// The most multiplications of all trainings: about a day of one core.
 const MOST_WORK: f64 = 1e14;
 
-/// What is to be measured on a population.
+/// The plan of a measurement on a population.
 #[derive(Debug, Clone)]
 pub struct PropertiesPlan {
-    /// How each model is trained, a softmax regression. The seed is not looked at: each model has its own.
+    /// The settings of each model's training, a softmax regression. The seed is ignored: each model
+    /// has its own.
     pub training: TrainingConfig,
     /// The passive feature whose mean is the property, from 0, counted over all passive parties.
     pub feature: usize,
-    /// Over which records.
+    /// The group of records that the mean is over.
     pub group: Group,
-    /// Records of a training set.
+    /// The number of records of a training set.
     pub records: usize,
-    /// Models of the adversary's own.
+    /// The number of shadow models.
     pub shadows: usize,
-    /// Models attacked.
+    /// The number of attacked models.
     pub targets: usize,
-    /// How much training sets differ in the property, 0 to 3: records one deviation apart are drawn with chances of up to e^tilt to 1.
+    /// The spread of the property between training sets, 0 to 3: records one deviation apart are
+    /// drawn with odds of up to e^tilt to 1.
     pub tilt: f64,
-    /// What is done to the passive weights before they are shown.
+    /// The transforms of the passive weights before they are shown.
     pub transforms: Vec<TransformConfig>,
     /// Seed of everything random.
     pub seed: u64,
 }
 
-/// Records of a data set, dealt out to parties.
+/// The records of a data set, split between parties.
 #[derive(Debug, Clone)]
 pub struct PropertiesData {
     /// The data set.
@@ -88,7 +92,7 @@ pub struct PropertiesData {
     pub passive_parties: usize,
 }
 
-/// The transforms that are looked at where none is named: those that need no records.
+/// Returns the transforms that are measured if none is named: those that need no records.
 #[must_use]
 pub fn default_transforms() -> Vec<TransformConfig> {
     vec![
@@ -99,26 +103,32 @@ pub fn default_transforms() -> Vec<TransformConfig> {
     ]
 }
 
-/// A plan that was checked, and its records.
+/// A checked plan, and its records.
 pub struct Experiment {
     plan: PropertiesPlan,
     set: Option<(SetFacts, String)>,
     population: Population,
     members: Vec<bool>,
-    /// Of each record the feature in units of its deviation, less its mean; 0 outside of the group.
+    /// The standardised feature of each record; 0 outside of the group.
     standard: Vec<f64>,
     /// The adversary's records, and those that targets are drawn from.
     pools: [Vec<usize>; 2],
 }
 
 impl Experiment {
-    /// Loads the data, and checks what can be checked before the first training.
+    /// Loads the data, and checks the plan as far as possible before the first training.
     ///
     /// # Errors
-    /// What is wrong with the plan, with the option of `cloison properties` to change.
+    /// An error that names what is wrong with the plan and the option of `cloison properties` to
+    /// change.
     pub fn prepare(data: &PropertiesData, plan: &PropertiesPlan) -> anyhow::Result<Self> {
         let dataset = data::load(&data.data)?;
-        let split = vertical_split(&dataset, data.first_column, data.passive_features, data.passive_parties)?;
+        let split = vertical_split(
+            &dataset,
+            data.first_column,
+            data.passive_features,
+            data.passive_parties,
+        )?;
         let passive = split.passive().iter().map(|party| party.columns.as_slice());
         let parties = std::iter::once(split.active()).chain(passive);
         let population = Population {
@@ -130,7 +140,7 @@ impl Experiment {
         Ok(Self { set, ..Self::on(population, plan)? })
     }
 
-    /// The same on records of the caller's own, with as many columns in each block as labels.
+    /// Checks the plan on the caller's own records, with as many columns in each block as labels.
     ///
     /// # Errors
     /// As [`Experiment::prepare`].
@@ -143,21 +153,40 @@ impl Experiment {
         let &PropertiesPlan { feature, group, records, shadows, targets, tilt, seed, .. } = plan;
         let ranges = [("--shadows", shadows, SHADOWS), ("--targets", targets, TARGETS)];
         for (option, got, range) in ranges {
-            ensure!(range.contains(&got), "{option} is {got}: give {} to {}", range.start(), range.end());
+            ensure!(
+                range.contains(&got),
+                "{option} is {got}: give {} to {}",
+                range.start(),
+                range.end()
+            );
         }
         ensure!(records >= LEAST_RECORDS, "--records is {records}: give at least {LEAST_RECORDS}");
-        ensure!((0.0..=MOST_TILT).contains(&tilt), "--tilt is {tilt}: give a number from 0 to {MOST_TILT}");
+        ensure!(
+            (0.0..=MOST_TILT).contains(&tilt),
+            "--tilt is {tilt}: give a number from 0 to {MOST_TILT}"
+        );
         let kind = plan.training.values().model.kind();
-        ensure!(kind == SOFTMAX_REGRESSION, "`{kind}`: properties are inferred from softmax regressions alone");
+        ensure!(
+            kind == SOFTMAX_REGRESSION,
+            "`{kind}`: properties are inferred from softmax regressions alone"
+        );
         let passive = population.passive_features();
-        ensure!(feature < passive, "--feature is {feature}: there are {passive} passive features, counted from 0");
+        ensure!(
+            feature < passive,
+            "--feature is {feature}: there are {passive} passive features, counted from 0"
+        );
         match group {
             Group::Class(class) if class as usize >= population.classes => {
-                return Err(anyhow!("--group {group}: there are {} classes, counted from 0", population.classes));
+                return Err(anyhow!(
+                    "--group {group}: there are {} classes, counted from 0",
+                    population.classes
+                ));
             }
             Group::Above(at) if at >= population.blocks.first().map_or(0, DMatrix::nrows) => {
                 let active = population.blocks.first().map_or(0, DMatrix::nrows);
-                return Err(anyhow!("--group {group}: there are {active} active features, counted from 0"));
+                return Err(anyhow!(
+                    "--group {group}: there are {active} active features, counted from 0"
+                ));
             }
             _ => {}
         }
@@ -170,7 +199,8 @@ impl Experiment {
             order.len() / 4
         );
         let members = group.members(&population);
-        let least = [&order, &theirs].map(|pool| pool.iter().filter(|record| members[**record]).count());
+        let least =
+            [&order, &theirs].map(|pool| pool.iter().filter(|record| members[**record]).count());
         ensure!(
             least.iter().all(|count| *count >= LEAST_GROUP),
             "--group {group}: {} and {} records of the halves are of it, at least {LEAST_GROUP} are needed",
@@ -178,7 +208,14 @@ impl Experiment {
             least[1]
         );
         let standard = standardised(&population, feature, &members, &order)?;
-        let experiment = Self { plan: plan.clone(), set: None, population, members, standard, pools: [order, theirs] };
+        let experiment = Self {
+            plan: plan.clone(),
+            set: None,
+            population,
+            members,
+            standard,
+            pools: [order, theirs],
+        };
         experiment.check_transforms()?;
         experiment.check_work()?;
         Ok(experiment)
@@ -191,8 +228,11 @@ impl Experiment {
         let weights = DMatrix::from_fn(k, passive, |i, j| f64::from(u8::from(i == j % k)));
         for transform in &self.plan.transforms {
             let mut rng = ChaCha20Rng::seed_from_u64(0);
-            rewrite(transform, &weights, None, &mut rng)
-                .map_err(|e| anyhow!("--transform `{transform}`: {e}; those that need no records are measured here"))?;
+            rewrite(transform, &weights, None, &mut rng).map_err(|e| {
+                anyhow!(
+                    "--transform `{transform}`: {e}; those that need no records are measured here"
+                )
+            })?;
         }
         Ok(())
     }
@@ -202,7 +242,8 @@ impl Experiment {
         let mut of_record = 0;
         for (place, block) in self.population.blocks.iter().enumerate() {
             let one = FeatureBlock::new(block.columns(0, 1).into_owned())?;
-            of_record += PartyLearner::new(training, self.population.classes, one, place == 0)?.work(1);
+            of_record +=
+                PartyLearner::new(training, self.population.classes, one, place == 0)?.work(1);
         }
         let models = shadows + targets;
         let epochs = training.values().epochs;
@@ -215,14 +256,14 @@ impl Experiment {
         Ok(())
     }
 
-    /// Models to be trained.
+    /// Returns the number of models to train.
     #[must_use]
     pub fn models(&self) -> usize {
         self.plan.shadows + self.plan.targets
     }
 
-    /// Trains all models on all cores, fits the regressions, and gives the table. `done` is called after each model. The figures depend on
-    /// the plan alone, not on the number of cores.
+    /// Trains all models on all cores, fits the regressions, and returns the report. Calls `done`
+    /// after each model. The figures depend on the plan alone, not on the number of cores.
     ///
     /// # Errors
     /// If a training diverges, or all targets have the same property.
@@ -235,14 +276,22 @@ impl Experiment {
             transforms: &self.plan.transforms,
             seed: self.plan.seed,
         };
-        // The first half of the models from the first pool, the others from the second.
+        // The first half of the models draws from the first pool, the others from the second.
         let views = |what: &str, pools: [&[usize]; 2], count: usize| -> anyhow::Result<Vec<View>> {
             let one = |at: usize| -> anyhow::Result<View> {
                 let name = format!("{what} {at}");
                 let pool = pools[usize::from(at >= count / 2)];
-                let draw = Draw { pool, standard: &self.standard, size: self.plan.records, tilt: self.plan.tilt };
-                let seed: [u8; 32] =
-                    Sha256::digest(format!("properties, seed {}, records of {name}", self.plan.seed)).into();
+                let draw = Draw {
+                    pool,
+                    standard: &self.standard,
+                    size: self.plan.records,
+                    tilt: self.plan.tilt,
+                };
+                let seed: [u8; 32] = Sha256::digest(format!(
+                    "properties, seed {}, records of {name}",
+                    self.plan.seed
+                ))
+                .into();
                 let records = draw.records(&mut ChaCha20Rng::from_seed(seed));
                 let view = recipe.view(&name, &records).with_context(|| name.clone())?;
                 done();
@@ -285,12 +334,19 @@ impl Experiment {
         })
     }
 
-    /// What each adversary says. `about` has the squared deviations of the targets' property.
-    fn adversaries(&self, shadows: &[View], targets: &[View], about: &[f64]) -> anyhow::Result<Vec<AdversaryRow>> {
+    /// Returns the results of each adversary. `about` has the squared deviations of the targets'
+    /// property.
+    fn adversaries(
+        &self,
+        shadows: &[View],
+        targets: &[View],
+        about: &[f64],
+    ) -> anyhow::Result<Vec<AdversaryRow>> {
         let control = infer(CONTROL, 0, shadows, targets)?;
         let own = infer(OWN, 0, shadows, targets)?;
         let row = |sees: String, said: &Said| {
-            let mse = said.squared_errors.iter().sum::<f64>() / said.squared_errors.len().max(1) as f64;
+            let mse =
+                said.squared_errors.iter().sum::<f64>() / said.squared_errors.len().max(1) as f64;
             let takes: Vec<&str> = said.parts.iter().map(|part| part.as_str()).collect();
             AdversaryRow {
                 sees,
@@ -305,9 +361,12 @@ impl Experiment {
         let beside = |sees: String, said: &Said| {
             let added_to_own = Interval::explained(&said.squared_errors, &own.squared_errors);
             let added = Interval::explained(&said.squared_errors, &control.squared_errors);
-            // Its own parameters may lead it astray: it has to do better than with them and than without.
-            let verdict =
-                if added.low > 0.0 && added_to_own.low > 0.0 { Verdict::Leaks } else { Verdict::NothingAdded };
+            // Its own parameters may mislead it: it must do better than with them and than without.
+            let verdict = if added.low > 0.0 && added_to_own.low > 0.0 {
+                Verdict::Leaks
+            } else {
+                Verdict::NothingAdded
+            };
             AdversaryRow {
                 added: Some(added),
                 added_to_own: Some(added_to_own),
@@ -322,21 +381,39 @@ impl Experiment {
         });
         rows.push(beside("mean scores".into(), &infer(SCORES, 0, shadows, targets)?));
         for (place, transform) in self.plan.transforms.iter().enumerate() {
-            rows.push(beside(format!("release: {transform}"), &infer(RELEASED, place, shadows, targets)?));
+            rows.push(beside(
+                format!("release: {transform}"),
+                &infer(RELEASED, place, shadows, targets)?,
+            ));
         }
         Ok(rows)
     }
 }
 
-/// Of each record the feature less the group's mean in the adversary's pool, in units of its deviation there; 0 outside of the group.
-fn standardised(population: &Population, feature: usize, members: &[bool], pool: &[usize]) -> anyhow::Result<Vec<f64>> {
+/// Standardises the feature of each record by the group's mean and deviation in the adversary's
+/// pool; 0 outside of the group.
+fn standardised(
+    population: &Population,
+    feature: usize,
+    members: &[bool],
+    pool: &[usize],
+) -> anyhow::Result<Vec<f64>> {
     let (place, row) = population.place_of(feature).context("there is no such passive feature")?;
     let block = &population.blocks[place];
-    let values: Vec<f64> = pool.iter().filter(|record| members[**record]).map(|&record| block[(row, record)]).collect();
+    let values: Vec<f64> = pool
+        .iter()
+        .filter(|record| members[**record])
+        .map(|&record| block[(row, record)])
+        .collect();
     let n = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / n;
     let deviation = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt();
-    ensure!(deviation > 1e-9, "--feature: it is the same in all records of the group; take another one");
-    let of = |record: usize| if members[record] { (block[(row, record)] - mean) / deviation } else { 0.0 };
+    ensure!(
+        deviation > 1e-9,
+        "--feature: it is the same in all records of the group; take another one"
+    );
+    let of = |record: usize| {
+        if members[record] { (block[(row, record)] - mean) / deviation } else { 0.0 }
+    };
     Ok((0..population.labels.len()).map(of).collect())
 }

@@ -1,4 +1,4 @@
-//! Records, the property, and training sets that have it more or less.
+//! Records, groups of them, and training sets with more or less of the property.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,14 +12,14 @@ use rand_chacha::ChaCha20Rng;
 pub struct Population {
     /// Number of classes.
     pub classes: usize,
-    /// Each party's features (d_p × N), the active party's first.
+    /// The features of each party (d_p × N), the active party's first.
     pub blocks: Vec<DMatrix<f64>>,
     /// The class of each record.
     pub labels: Vec<u32>,
 }
 
 impl Population {
-    /// The block and the row of a passive feature, counted from 0 over all passive parties.
+    /// Returns the block and the row of a passive feature, counted from 0 over all passive parties.
     pub(super) fn place_of(&self, mut feature: usize) -> Option<(usize, usize)> {
         for (place, block) in self.blocks.iter().enumerate().skip(1) {
             if feature < block.nrows() {
@@ -30,20 +30,22 @@ impl Population {
         None
     }
 
-    /// Number of passive features.
+    /// Returns the number of passive features.
     pub(super) fn passive_features(&self) -> usize {
         self.blocks.iter().skip(1).map(DMatrix::nrows).sum()
     }
 }
 
-/// Which records of a training set a property is of. The active party knows who belongs to it.
+/// The group of training records that a property is measured over. The active party knows its
+/// members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// All of them.
+    /// All training records.
     All,
-    /// Those of a class, by its place from 0.
+    /// The records of a class, by its index from 0.
     Class(u32),
-    /// Those whose active feature at this place, from 0, is above its median in the population.
+    /// The records whose active feature at this index, from 0, is above its median in the
+    /// population.
     Above(usize),
 }
 
@@ -72,13 +74,15 @@ impl FromStr for Group {
 }
 
 impl Group {
-    /// Whether each record belongs to it.
+    /// Returns true for each record that belongs to the group.
     pub(super) fn members(self, population: &Population) -> Vec<bool> {
         match self {
             Self::All => vec![true; population.labels.len()],
             Self::Class(class) => population.labels.iter().map(|label| *label == class).collect(),
             Self::Above(feature) => {
-                let Some(active) = population.blocks.first().filter(|active| feature < active.nrows()) else {
+                let Some(active) =
+                    population.blocks.first().filter(|active| feature < active.nrows())
+                else {
                     return vec![false; population.labels.len()];
                 };
                 let row = active.row(feature);
@@ -91,34 +95,36 @@ impl Group {
     }
 }
 
-/// How training sets are drawn from a pool of records.
+/// A rule to draw training sets from a pool of records.
 pub(super) struct Draw<'a> {
     /// The records to draw from.
     pub(super) pool: &'a [usize],
-    /// Of all records of the population, the feature in units of its deviation, less its mean; 0 outside of the group.
+    /// The standardised feature of all records of the population; 0 outside of the group.
     pub(super) standard: &'a [f64],
-    /// Records of a training set.
+    /// The number of records of a training set.
     pub(super) size: usize,
     /// The strongest tilt.
     pub(super) tilt: f64,
 }
 
 impl Draw<'_> {
-    /// A training set without repetition: records are taken with weights exp(t z), z the standardised feature of a record of the group, t
-    /// uniform between −tilt and tilt (weighted sampling of Efraimidis and Spirakis 2006). In increasing order.
+    /// Draws a training set without repetition: records are taken with weights exp(t z), z the
+    /// standardised feature of a record of the group, t uniform between −tilt and tilt (weighted
+    /// sampling of Efraimidis and Spirakis 2006). The records are in increasing order.
     pub(super) fn records(&self, rng: &mut ChaCha20Rng) -> Vec<usize> {
         let tilt = self.tilt * (2.0 * rng.random::<f64>() - 1.0);
         let mut keys: Vec<(f64, usize)> = self
             .pool
             .iter()
             .map(|&record| {
-                // The largest of u^(1/w), as the least of −ln u / w.
+                // Takes the largest u^(1/w), as the least −ln u / w.
                 let uniform: f64 = 1.0 - rng.random::<f64>();
                 (-uniform.ln() * (-tilt * self.standard[record]).exp(), record)
             })
             .collect();
         keys.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut drawn: Vec<usize> = keys.into_iter().take(self.size).map(|(_, record)| record).collect();
+        let mut drawn: Vec<usize> =
+            keys.into_iter().take(self.size).map(|(_, record)| record).collect();
         drawn.sort_unstable();
         drawn
     }
@@ -146,7 +152,10 @@ mod tests {
     fn groups_are_of_what_the_active_party_knows() {
         let population = Population {
             classes: 2,
-            blocks: vec![DMatrix::from_row_slice(1, 5, &[0.1, 0.5, 0.3, 0.9, 0.2]), DMatrix::zeros(1, 5)],
+            blocks: vec![
+                DMatrix::from_row_slice(1, 5, &[0.1, 0.5, 0.3, 0.9, 0.2]),
+                DMatrix::zeros(1, 5),
+            ],
             labels: vec![0, 1, 1, 0, 1],
         };
         assert_eq!(Group::All.members(&population), [true; 5]);
@@ -164,11 +173,13 @@ mod tests {
         assert_eq!(population.passive_features(), 4);
     }
 
-    /// Two values of a feature, one drawn e² times as gladly: of a large pool the share of the greater one is e² / (1 + e²).
+    /// Two values of a feature, one drawn with e² times the weight: in a large pool the share of
+    /// the larger one is e² / (1 + e²).
     #[test]
     fn a_tilt_moves_the_mean_of_the_feature() {
         let pool: Vec<usize> = (0..40_000).collect();
-        let standard: Vec<f64> = pool.iter().map(|record| if record % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        let standard: Vec<f64> =
+            pool.iter().map(|record| if record % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let share = |seed: u64, tilt: f64| {
             let draw = Draw { pool: &pool, standard: &standard, size: 2000, tilt };
             let mut rng = ChaCha20Rng::seed_from_u64(seed);

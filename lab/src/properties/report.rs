@@ -5,45 +5,52 @@ use vfl_shared::model::TrainingValues;
 
 use crate::set_facts::SetFacts;
 
-/// The half-width of a 95 % interval in standard errors.
+/// The half-width of a 95 % interval, in standard errors.
 const NORMAL_95: f64 = 1.96;
 
 /// A figure with its 95 % interval over targets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// The figure.
+    /// The estimated value.
     pub value: f64,
-    /// Lower end.
+    /// The lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
 impl Interval {
-    /// 1 − Σ errors / Σ without: the share of an error that is gone. The interval is by the delta method on the pairs.
+    /// Computes 1 − Σ errors / Σ without: the share of an error that is removed. The interval is by
+    /// the delta method on the pairs.
     pub(super) fn explained(errors: &[f64], without: &[f64]) -> Self {
         let n = errors.len().max(1) as f64;
         let below = without.iter().sum::<f64>() / n;
         let ratio = errors.iter().sum::<f64>() / n / below;
-        let deviations = errors.iter().zip(without).map(|(error, without)| (error - ratio * without).powi(2));
+        let deviations =
+            errors.iter().zip(without).map(|(error, without)| (error - ratio * without).powi(2));
         let standard_error = (deviations.sum::<f64>() / (n - 1.0).max(1.0) / n).sqrt() / below;
         let value = 1.0 - ratio;
-        Self { value, low: value - NORMAL_95 * standard_error, high: value + NORMAL_95 * standard_error }
+        Self {
+            value,
+            low: value - NORMAL_95 * standard_error,
+            high: value + NORMAL_95 * standard_error,
+        }
     }
 }
 
-/// What an adversary shows.
+/// The verdict on an adversary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The lower ends of the intervals of what it adds to the control, and to its own parameters, are above 0.
+    /// The lower ends of the intervals of what it adds, to the control and to its own parameters,
+    /// are above 0.
     Leaks,
-    /// They are not. A better regression may tell more.
+    /// They are not. A better regression may infer more.
     NothingAdded,
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,33 +60,33 @@ impl Verdict {
     }
 }
 
-/// One adversary.
+/// The results of one adversary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdversaryRow {
-    /// What it sees beside its own data.
+    /// The view of the adversary besides its own data.
     pub sees: String,
-    /// What its regression takes of that.
+    /// The inputs that its regression uses of that view.
     pub takes: String,
-    /// Root mean squared error of the property.
+    /// The root mean squared error of the property.
     pub error: f64,
-    /// Share of the property's variance over targets that it explains, R².
+    /// The share of the property's variance over targets that it explains, R².
     pub explained: Interval,
-    /// Share of the control's mean squared error that is gone; `None`: it is the control.
+    /// The share of the control's mean squared error that it removes; `None` for the control.
     pub added: Option<Interval>,
-    /// Share of the mean squared error that is gone of an active party that sees its own parameters alone, which it has in any case;
-    /// `None`: it is that one, or the control.
+    /// The share that it removes of the mean squared error of an active party that sees only its
+    /// own parameters, which it has in any case; `None` for that party and for the control.
     pub added_to_own: Option<Interval>,
-    /// In one word.
+    /// The verdict on the adversary.
     pub verdict: Option<Verdict>,
 }
 
-/// The table.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PropertiesReport {
-    /// The data set; `None`: records of the caller's own.
+    /// The data set; `None`: the caller's own records.
     #[serde(flatten)]
     pub set: Option<SetFacts>,
-    /// SHA-256 of what was loaded.
+    /// SHA-256 of the loaded data.
     pub data_hash: Option<String>,
     /// Number of classes.
     pub classes: usize,
@@ -89,23 +96,23 @@ pub struct PropertiesReport {
     pub passive_features: usize,
     /// The passive feature whose mean is inferred, from 0.
     pub feature: usize,
-    /// Whose mean that is.
+    /// The group that the mean is over.
     pub group: String,
-    /// Records of a training set.
+    /// The number of records of a training set.
     pub records: usize,
-    /// Models of the adversary's own.
+    /// The number of shadow models.
     pub shadows: usize,
-    /// Models attacked.
+    /// The number of attacked models.
     pub targets: usize,
-    /// The strongest tilt of a training set.
+    /// The largest tilt of a training set.
     pub tilt: f64,
-    /// How each was trained, but for its seed.
+    /// The settings of each training, without its seed.
     pub training: TrainingValues,
     /// Seed of everything random.
     pub seed: u64,
-    /// Mean of the property over targets.
+    /// The mean of the property over targets.
     pub mean: f64,
-    /// Its standard deviation over targets.
+    /// The standard deviation of the property over targets.
     pub deviation: f64,
     /// The control, the adversary with its own parameters, mean scores, and each release.
     pub adversaries: Vec<AdversaryRow>,
@@ -128,7 +135,7 @@ mod tests {
         assert_eq!(worse.value, -1.0);
     }
 
-    /// The interval holds the truth in about 95 of 100 draws.
+    /// The interval contains the truth in about 95 of 100 draws.
     #[test]
     fn the_interval_covers() {
         let mut rng = ChaCha20Rng::seed_from_u64(1);

@@ -1,4 +1,4 @@
-//! The table of a run.
+//! The text output of a run: a table.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -9,12 +9,21 @@ fn interval(of: &Interval) -> String {
 }
 
 impl PropertiesReport {
-    /// What was trained, a table of the adversaries, and what the columns are. Ends with a newline.
+    /// Returns the settings of the training, a table of the adversaries, and a legend of the
+    /// columns. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(["sees", "takes", "error", "explained", "added", "added to own", "verdict"]);
+        table.set_header([
+            "sees",
+            "takes",
+            "error",
+            "explained",
+            "added",
+            "added to own",
+            "verdict",
+        ]);
         for row in &self.adversaries {
             let dash = || "–".to_owned();
             table.add_row([
@@ -37,7 +46,10 @@ impl PropertiesReport {
     }
 
     fn heading(&self) -> String {
-        let set = self.set.as_ref().map_or_else(|| "records of the caller's own".to_owned(), ToString::to_string);
+        let set = self
+            .set
+            .as_ref()
+            .map_or_else(|| "records of the caller's own".to_owned(), ToString::to_string);
         let v = &self.training;
         format!(
             "{set}, {} classes, {} active and {} passive features\n\
@@ -63,7 +75,7 @@ impl PropertiesReport {
     }
 }
 
-/// What the columns are.
+/// The legend of the columns.
 const LEGEND: &str = "\
 Sees: what the active party sees beside its own features and the labels of the training set. Nothing: the control. Takes: what of that
 did best between two halves of its shadow models, which are of different records. Error: root mean squared error of the property.

@@ -1,4 +1,4 @@
-//! What the active party sees of a training set and of the model trained on it, as numbers.
+//! The active party's view of a training set and of the model trained on it, as numbers.
 
 use anyhow::Context;
 use nalgebra::{DMatrix, DVector};
@@ -13,48 +13,51 @@ use vfl_shared::types::FeatureBlock;
 use super::population::Population;
 use crate::together::{Together, start};
 
-/// How models are trained on sets of records of a population.
+/// The settings of trainings on sets of records of a population.
 pub(super) struct Recipe<'a> {
-    /// All but the seed, of which each model has its own.
+    /// The training settings except the seed, of which each model has its own.
     pub(super) training: &'a TrainingValues,
-    /// The records.
+    /// The population that records are from.
     pub(super) population: &'a Population,
-    /// Which of them are of the group.
+    /// True for each record of the group.
     pub(super) members: &'a [bool],
-    /// Of all passive features side by side, the one whose mean is the property.
+    /// The index of the feature whose mean is the property, among all passive features side by
+    /// side.
     pub(super) feature: usize,
-    /// What may be done to the passive weights before they are shown.
+    /// The transforms of the passive weights before they are shown.
     pub(super) transforms: &'a [TransformConfig],
     /// Seed of everything random.
     pub(super) seed: u64,
 }
 
-/// One training set and its model, as the active party sees them.
+/// The active party's view of one training set and its model.
 pub(super) struct View {
-    /// The truth: the mean of the feature over the group's records.
+    /// The true mean of the feature over the group's records.
     pub(super) property: f64,
-    /// Shares of the classes, means of the active features, and these means over the group.
+    /// The shares of the classes, the means of the active features, and these means over the group.
     pub(super) data: Vec<f64>,
     /// The active party's own parameters: weights and bias, less their means over the classes.
     pub(super) own: Vec<f64>,
-    /// Mean scores over the group, and over each class.
+    /// The mean scores over the group, and over each class.
     pub(super) scores: Vec<f64>,
-    /// What is shown of the passive weights under each transform.
+    /// The passive weights as shown under each transform.
     pub(super) shown: Vec<Shown>,
 }
 
-/// Passive weights (k × d) less their means over the classes, in three forms.
+/// The passive weights (k × d) less their means over the classes, in three forms.
 pub(super) struct Shown {
-    /// As they are.
+    /// The weights as they are.
     pub(super) weights: Vec<f64>,
-    /// The columns by their length, the longest first: a secret order of the features does not move them.
+    /// The columns sorted by length, the longest first: invariant to a secret order of the
+    /// features.
     pub(super) sorted: Vec<f64>,
-    /// Inner products of the rows: no rotation of the features moves them.
+    /// The inner products of the rows: invariant to a rotation of the features.
     pub(super) products: Vec<f64>,
 }
 
 impl Recipe<'_> {
-    /// Trains on these records, with a name that no other model has, and looks at data, parameters and scores.
+    /// Trains on these records, with a name that no other model has, and computes the view of data,
+    /// parameters and scores.
     ///
     /// # Errors
     /// If the training diverges, or no record is of the group.
@@ -67,13 +70,23 @@ impl Recipe<'_> {
         let seed = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         let config = TrainingConfig::try_from(TrainingValues { seed, ..self.training.clone() })?;
         let labels: Vec<u32> = records.iter().map(|&record| labels[record]).collect();
-        let blocks: Vec<DMatrix<f64>> = blocks.iter().map(|block| block.select_columns(records)).collect();
-        let group: Vec<usize> = (0..records.len()).filter(|&at| self.members[records[at]]).collect();
-        anyhow::ensure!(!group.is_empty(), "no record of the group is in a training set; raise --records");
+        let blocks: Vec<DMatrix<f64>> =
+            blocks.iter().map(|block| block.select_columns(records)).collect();
+        let group: Vec<usize> =
+            (0..records.len()).filter(|&at| self.members[records[at]]).collect();
+        anyhow::ensure!(
+            !group.is_empty(),
+            "no record of the group is in a training set; raise --records"
+        );
 
         let mut parties = Vec::with_capacity(blocks.len());
         for (place, block) in blocks.iter().enumerate() {
-            parties.push(PartyLearner::new(&config, *classes, FeatureBlock::new(block.clone())?, place == 0)?);
+            parties.push(PartyLearner::new(
+                &config,
+                *classes,
+                FeatureBlock::new(block.clone())?,
+                place == 0,
+            )?);
         }
         let mut trained = Together::train(&config, *classes, parties, &labels, start(&config))?;
         let positions: Vec<u32> = (0..records.len() as u32).collect();
@@ -81,7 +94,8 @@ impl Recipe<'_> {
         softmax_columns(&mut scores);
 
         let sub_models = trained.sub_models()?;
-        let linear: Option<Vec<&LinearParameters>> = sub_models.iter().map(|party| party.linear()).collect();
+        let linear: Option<Vec<&LinearParameters>> =
+            sub_models.iter().map(|party| party.linear()).collect();
         let linear = linear.context("the model is not a softmax regression")?;
         let (active, passive) = linear.split_first().context("there is no party")?;
         let weights = weights_of(passive, *classes);
@@ -91,12 +105,14 @@ impl Recipe<'_> {
         }
         let mut shown = Vec::with_capacity(self.transforms.len());
         for transform in self.transforms {
-            // What is secret in a transform is drawn afresh for every training.
+            // The secret of a transform is drawn afresh for every training.
             let mut rng = ChaCha20Rng::from_seed(seed_of(&format!("secret of {transform}")));
             shown.push(Shown::of(&centred(&rewrite(transform, &weights, None, &mut rng)?.weights)));
         }
-        let (place, row) = self.population.place_of(self.feature).context("there is no such passive feature")?;
-        let property = group.iter().map(|&at| blocks[place][(row, at)]).sum::<f64>() / group.len() as f64;
+        let (place, row) =
+            self.population.place_of(self.feature).context("there is no such passive feature")?;
+        let property =
+            group.iter().map(|&at| blocks[place][(row, at)]).sum::<f64>() / group.len() as f64;
         Ok(View {
             property,
             data: data_view(*classes, &labels, &blocks[0], &group),
@@ -109,19 +125,23 @@ impl Recipe<'_> {
 
 impl Shown {
     fn of(weights: &DMatrix<f64>) -> Self {
-        let mut columns: Vec<DVector<f64>> = weights.column_iter().map(|column| column.into_owned()).collect();
+        let mut columns: Vec<DVector<f64>> =
+            weights.column_iter().map(|column| column.into_owned()).collect();
         columns.sort_by(|a, b| b.norm().total_cmp(&a.norm()));
         let products = weights * weights.transpose();
         let k = weights.nrows();
         Self {
             weights: weights.iter().copied().collect(),
             sorted: columns.iter().flat_map(|column| column.iter().copied()).collect(),
-            products: (0..k).flat_map(|i| (0..=i).map(move |j| (i, j))).map(|at| products[at]).collect(),
+            products: (0..k)
+                .flat_map(|i| (0..=i).map(move |j| (i, j)))
+                .map(|at| products[at])
+                .collect(),
         }
     }
 }
 
-/// The weights of the passive parties, k × d, in the order of the parties.
+/// Returns the weights of the passive parties, k × d, in the order of the parties.
 fn weights_of(passive: &[&LinearParameters], classes: usize) -> DMatrix<f64> {
     let features = passive.iter().map(|party| party.features()).sum();
     let mut all = DMatrix::zeros(classes, features);
@@ -133,7 +153,7 @@ fn weights_of(passive: &[&LinearParameters], classes: usize) -> DMatrix<f64> {
     all
 }
 
-/// Every column less its mean: a number that all classes share changes no score.
+/// Subtracts the mean of each column: a number that all classes share changes no score.
 fn centred(weights: &DMatrix<f64>) -> DMatrix<f64> {
     let mut centred = weights.clone();
     for mut column in centred.column_iter_mut() {
@@ -150,16 +170,24 @@ fn data_view(classes: usize, labels: &[u32], active: &DMatrix<f64>, group: &[usi
     let of_all = active.column_mean();
     let of_group = active.select_columns(group).column_mean();
     let size = group.len() as f64 / n;
-    shares.into_iter().chain([size]).chain(of_all.iter().copied()).chain(of_group.iter().copied()).collect()
+    shares
+        .into_iter()
+        .chain([size])
+        .chain(of_all.iter().copied())
+        .chain(of_group.iter().copied())
+        .collect()
 }
 
 fn score_view(classes: usize, labels: &[u32], scores: &DMatrix<f64>, group: &[usize]) -> Vec<f64> {
     let mut view: Vec<f64> = scores.select_columns(group).column_mean().iter().copied().collect();
     for class in 0..classes as u32 {
         let of_class: Vec<usize> = (0..labels.len()).filter(|&at| labels[at] == class).collect();
-        // A class without a record has the mean of all.
-        let mean =
-            if of_class.is_empty() { scores.column_mean() } else { scores.select_columns(&of_class).column_mean() };
+        // A class without records gets the mean of all.
+        let mean = if of_class.is_empty() {
+            scores.column_mean()
+        } else {
+            scores.select_columns(&of_class).column_mean()
+        };
         view.extend(mean.iter());
     }
     view
@@ -169,7 +197,8 @@ fn score_view(classes: usize, labels: &[u32], scores: &DMatrix<f64>, group: &[us
 mod tests {
     use super::*;
 
-    /// What a secret order or rotation leaves: the sorted columns, and the inner products of the rows.
+    /// The forms that are invariant to a secret order or rotation: the sorted columns, and the
+    /// inner products of the rows.
     #[test]
     fn forms_do_not_move_with_what_they_are_made_against() {
         let weights = DMatrix::from_row_slice(2, 3, &[1.0, -2.0, 0.5, 0.25, 3.0, 1.0]);
@@ -192,10 +221,16 @@ mod tests {
         let active = DMatrix::from_row_slice(1, 4, &[0.0, 0.2, 0.4, 1.0]);
         let view = data_view(3, &[0, 1, 1, 1], &active, &[0, 1]);
         let expected = [0.25, 0.75, 0.0, 0.5, 0.4, 0.1];
-        assert!(view.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12) && view.len() == 6, "{view:?}");
+        assert!(
+            view.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12) && view.len() == 6,
+            "{view:?}"
+        );
         let scores = DMatrix::from_row_slice(2, 2, &[0.9, 0.3, 0.1, 0.7]);
         let view = score_view(2, &[0, 0], &scores, &[1]);
         let expected = [0.3, 0.7, 0.6, 0.4, 0.6, 0.4];
-        assert!(view.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12) && view.len() == 6, "{view:?}");
+        assert!(
+            view.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12) && view.len() == 6,
+            "{view:?}"
+        );
     }
 }

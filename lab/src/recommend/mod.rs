@@ -1,9 +1,10 @@
-//! Which policy meets thresholds at the least cost.
+//! The search for the policy that meets thresholds at the least cost.
 //!
-//! Policies are ordered in ladders, each from the one that tells most to the one that tells least. The search finds the
-//! first rung of each ladder that meets the threshold on one half of the records, and at most three of these, the cheapest ones, are
-//! scored again on the other half: among many policies one may meet a threshold by chance, on records that had no part in the
-//! choice it may not. The truth stays where it is: a passive party scores each attempt as in any audit.
+//! Policies are ordered in ladders, each from the one that reveals most to the one that reveals
+//! least. The search finds the first rung of each ladder that meets the threshold on one half of
+//! the records. The cheapest of these, at most three, are scored again on the other half: among
+//! many policies one may meet a threshold by chance, which records that had no part in the choice
+//! can show. The truth stays with its owner: a passive party scores each attempt as in any audit.
 
 mod ladders;
 mod text;
@@ -27,112 +28,139 @@ pub const CONFIRMED: usize = 3;
 /// The fewest records of each half.
 pub const LEAST_RECORDS: usize = 100;
 
-/// What is demanded of a policy.
+/// The demands on a policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Demands {
-    /// What an adversary may achieve; one of the two at least.
+    /// The thresholds that attacks must not exceed.
     pub thresholds: Thresholds,
-    /// The accuracy that the policy may cost, as a share of the records.
+    /// The largest loss of accuracy, as a share of the records.
     pub max_accuracy_loss: Option<f64>,
 }
 
-/// A policy, what it costs, and what its scores add.
+/// A tried policy, its cost, and the added risk of its scores.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// The policy.
+    /// The tried policy.
     pub policy: Policy,
-    /// What it costs.
+    /// The cost of the policy.
     pub utility: Utility,
-    /// Added risk of the strongest attack, with the ends of its 95 % interval; `None` if no attack could be compared with its control.
+    /// The added risk of the strongest attack, with the ends of its 95 % interval; `None` if no
+    /// attack could be compared with its control.
     pub added: Option<Added>,
-    /// How it stands to each threshold: all audits of it together.
+    /// The result for each threshold, from all audits of the policy together.
     pub results: Vec<ThresholdResult>,
 }
 
-/// What the scores of a policy add for the strongest attack that was tried.
+/// The added risk of a policy's scores for the strongest attack that was tried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Added {
-    /// The attack.
+    /// The name of the attack.
     pub attack: String,
-    /// The worst attribute, which the figures are of; `None`: they are of all features together.
+    /// The worst attribute, to which the figures refer; `None`: they refer to all features
+    /// together.
     pub attribute: Option<String>,
-    /// 1 − error / error of the control, read off other records than attack and attribute were chosen by ([`worst`]).
+    /// 1 − error / error of the control, measured on other records than attack and attribute were
+    /// chosen by ([`worst`]).
     pub value: f64,
     /// The ends of the 95 % interval.
     pub interval: (f64, f64),
 }
 
 impl Trial {
-    /// Whether it meets every threshold, upper ends of intervals included: what could not be measured meets nothing.
+    /// Returns true if it meets every threshold, by the upper ends of intervals. A figure that
+    /// could not be measured meets none.
     #[must_use]
     pub fn meets(&self) -> bool {
         self.results.iter().all(|result| result.compliance == Compliance::Met)
     }
 
-    /// The accuracy that it costs on the records tried, as a share of them; below 0 it gains.
+    /// Returns the loss of accuracy on the tried records, as a share of them; negative for a gain.
     #[must_use]
     pub fn accuracy_loss(&self) -> Option<f64> {
         self.utility.accuracy_change.map(|change| -change)
     }
 
-    /// Whether it costs no more accuracy than `max`, where there is a limit: the loss itself, without an interval.
+    /// Returns true if it loses no more accuracy than `max`, if there is a limit. This compares the
+    /// loss itself, without an interval.
     #[must_use]
     pub fn affordable(&self, max: Option<f64>) -> bool {
-        // A difference of two shares may be off by round-off.
+        // A difference of two shares may have a rounding error.
         max.is_none_or(|max| self.accuracy_loss().is_some_and(|loss| loss <= max + 1e-9))
     }
 
-    /// What the policy costs, to be compared: the share of records whose class changes, then the distance of the scores. A change of the
-    /// accuracy would be that of single records, which may come to be right by chance.
+    /// Returns the cost of the policy for comparison: the share of records whose class changes,
+    /// then the distance of the scores. The change of accuracy is not used: it would depend on
+    /// single records that become right by chance.
     fn cost(&self) -> (f64, f64) {
         let Utility { accuracy, arg_max_kept, total_variation, .. } = self.utility;
         (1.0 - arg_max_kept.or(accuracy).unwrap_or(0.0), total_variation.unwrap_or(f64::INFINITY))
     }
 
-    /// The trials of an audit, one for each policy. `undefended` is the accuracy of exact scores on the same records, where it is known.
-    fn of(findings: &Findings, policies: &[Policy], thresholds: &Thresholds, undefended: Option<f64>) -> Vec<Self> {
+    /// Returns the trials of an audit, one for each policy. `undefended` is the accuracy of exact
+    /// scores on the same records, if known.
+    fn of(
+        findings: &Findings,
+        policies: &[Policy],
+        thresholds: &Thresholds,
+        undefended: Option<f64>,
+    ) -> Vec<Self> {
         let one = |policy: &Policy| {
             let facts = audit::facts(policy);
-            let audits: Vec<&Audit> = findings.audits.iter().filter(|audit| audit.policy == facts).collect();
+            let audits: Vec<&Audit> =
+                findings.audits.iter().filter(|audit| audit.policy == facts).collect();
             let mut utility = audits.first().map(|audit| audit.utility).unwrap_or_default();
-            utility.accuracy_change = utility.accuracy.zip(undefended).map(|(accuracy, exact)| accuracy - exact);
-            Self { policy: policy.clone(), utility, added: Added::of(&audits), results: together(thresholds, &audits) }
+            utility.accuracy_change =
+                utility.accuracy.zip(undefended).map(|(accuracy, exact)| accuracy - exact);
+            Self {
+                policy: policy.clone(),
+                utility,
+                added: Added::of(&audits),
+                results: together(thresholds, &audits),
+            }
         };
         policies.iter().map(one).collect()
     }
 }
 
 impl Added {
-    /// Of the worst attribute of a policy's audits; `None` if no attack has a control, or there is no interval.
+    /// Returns the added risk of the worst attribute of a policy's audits; `None` if no attack has
+    /// a control, or there is no interval.
     fn of(audits: &[&Audit]) -> Option<Self> {
         let worst = worst(audits, None)?;
         let interval = worst.risk.low.zip(worst.risk.high)?;
         let attribute = Some(worst.figures.attribute.clone());
-        Some(Self { attack: worst.attack.to_owned(), attribute, value: worst.risk.value?, interval })
+        Some(Self {
+            attack: worst.attack.to_owned(),
+            attribute,
+            value: worst.risk.value?,
+            interval,
+        })
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recommendation {
     /// The data of a demonstration; `None` for a running deployment.
     pub set: Option<SetFacts>,
-    /// What was demanded.
+    /// The demands of the search.
     pub demands: Demands,
-    /// Records that the adversary knows whole.
+    /// The number of records that the adversary knows with all features.
     pub known_records: usize,
-    /// Records of the search, and fresh ones.
+    /// The number of records of the search, and of fresh ones.
     pub records: (usize, usize),
-    /// Defenses that were left out, because the model in service was imported and they are fitted on scores of a training.
+    /// Defenses that were left out because they are fitted on scores of a training and the model in
+    /// service was imported.
     pub unfitted: Vec<&'static str>,
     /// All policies tried in the search, in the order of their ladders.
     pub tried: Vec<Trial>,
-    /// The cheapest that met the threshold there, scored on fresh records, cheapest first.
+    /// The cheapest policies that met the demands in the search, scored on fresh records, cheapest
+    /// first.
     pub confirmed: Vec<Trial>,
 }
 
 impl Recommendation {
-    /// The cheapest policy that met all demands on fresh records too; `None`: none does.
+    /// Returns the cheapest policy that met all demands on fresh records too, if any.
     #[must_use]
     pub fn recommended(&self) -> Option<&Trial> {
         self.confirmed.iter().find(|trial| self.demands.met_by(trial))
@@ -140,20 +168,20 @@ impl Recommendation {
 }
 
 impl Demands {
-    /// Whether a trial meets every threshold and costs no more than it may.
+    /// Returns true if a trial meets every threshold and its loss of accuracy is allowed.
     #[must_use]
     pub fn met_by(&self, trial: &Trial) -> bool {
         trial.meets() && trial.affordable(self.max_accuracy_loss)
     }
 }
 
-/// The accuracy of exact scores, if they were audited and labels are known.
+/// Returns the accuracy of exact scores, if they were audited and labels are known.
 fn accuracy_of_exact(findings: &Findings) -> Option<f64> {
     findings.audits.iter().find(|audit| audit.policy.is_none())?.utility.accuracy
 }
 
-/// The attacks of a search: those that know moments or records whole. The one that knows neither opens the session whose summary says
-/// what a policy costs.
+/// Returns the attacks of a search: those that know moments or records with all features. The first
+/// one knows neither and opens the session whose summary has the cost of a policy.
 fn attacks() -> Vec<AttackConfig> {
     [
         Method::ClampedHalfStar,
@@ -167,11 +195,13 @@ fn attacks() -> Vec<AttackConfig> {
     .into()
 }
 
-/// Searches on the first half of the records of `plan`, and confirms on the second. Its attacks and policies are not looked at; its help
-/// names the records that the adversary knows whole. `on_stage` is told what is done, as (done, total, words).
+/// Searches on the first half of the records of `plan`, and confirms on the second. Its attacks and
+/// policies are ignored; its help names the records that the adversary knows with all features.
+/// Calls `on_stage` with (done, total, words).
 ///
 /// # Errors
-/// [`Refusal`] if no threshold is given, if there are too few records, or no known ones, and as an audit.
+/// [`Refusal`] if no threshold is given, if there are too few records or no known ones, and for the
+/// reasons of an audit.
 pub async fn run(
     targets: &Targets,
     plan: &Plan,
@@ -184,7 +214,9 @@ pub async fn run(
     };
     let thresholds = &demands.thresholds;
     if thresholds.is_empty() {
-        return Err(Refusal::invalid("nothing is demanded: give `max_added_risk`, `max_exact_share` or `max_bits`"));
+        return Err(Refusal::invalid(
+            "nothing is demanded: give `max_added_risk`, `max_exact_share` or `max_bits`",
+        ));
     }
     let half = plan.ids.len() / 2;
     if half < LEAST_RECORDS {
@@ -199,15 +231,19 @@ pub async fn run(
         policies: policies.to_vec(),
         attacks: attacks(),
         training_ids: None,
-        // A share is demanded of any attack, as in an audit: of those as well that know the policy and no record.
+        // The threshold on exact records applies to every attack, as in an audit: also to attacks
+        // that know the policy and no record.
         aware: thresholds.max_exact_share.is_some(),
-        metrics: Some(thresholds.max_exact_share.map(|_| &RecordsWithin as &dyn Metric).into_iter().collect()),
+        metrics: Some(
+            thresholds.max_exact_share.map(|_| &RecordsWithin as &dyn Metric).into_iter().collect(),
+        ),
         ..plan.clone()
     };
     let model = audit::model(targets).await?;
     let mut ladders = ladders(model.class_names.len());
-    // What is fitted on scores of the training has none where there was no training here.
-    let unfitted: Vec<&str> = ladders.iter().filter(|_| model.training.imported).filter_map(Ladder::fitted).collect();
+    // An imported model has no training scores here that a defense could be fitted on.
+    let unfitted: Vec<&str> =
+        ladders.iter().filter(|_| model.training.imported).filter_map(Ladder::fitted).collect();
     if model.training.imported {
         ladders.retain(|ladder| ladder.fitted().is_none());
     }
@@ -215,11 +251,13 @@ pub async fn run(
     let mut tried: Vec<(usize, usize, Trial)> = Vec::new();
     let mut undefended = None;
     loop {
-        // One rung of every ladder that is not done, in one audit.
+        // One audit tests a rung of every unfinished ladder.
         let next: Vec<(usize, usize, Policy)> = ladders
             .iter()
             .enumerate()
-            .filter_map(|(at, ladder)| ladder.next().map(|(rung, policy)| (at, rung, policy.clone())))
+            .filter_map(|(at, ladder)| {
+                ladder.next().map(|(rung, policy)| (at, rung, policy.clone()))
+            })
             .collect();
         if next.is_empty() {
             break;
@@ -230,7 +268,7 @@ pub async fn run(
             on_stage(asked + policies.len() * done / of.max(1), total, stage);
         });
         let findings = findings.await?;
-        // Exact scores are among the first policies asked about.
+        // Exact scores are among the first policies tested.
         undefended = undefended.or(accuracy_of_exact(&findings));
         let trials = Trial::of(&findings, &policies, thresholds, undefended);
         asked += trials.len();

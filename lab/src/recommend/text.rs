@@ -1,4 +1,4 @@
-//! A recommendation in words, and as JSON.
+//! A recommendation as text, and as JSON.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use vfl_shared::policy::{DefenseConfig, Policy};
 use super::{Demands, Recommendation, Trial};
 use crate::report::{Threshold, points};
 
-/// What no recommendation covers.
+/// The limits of every recommendation.
 const NOT_COVERED: &str = "\
 This does not cover: an adversary that knows more records, or other ones, than was assumed; better attacks than those that were tried;
 parameters that are released; what training tells; another model. Audit again after each training (cloison audit).";
@@ -21,10 +21,10 @@ struct Pasted<'a> {
     defense: &'a [DefenseConfig],
 }
 
-/// What stands for a policy in the config of the coordinator.
+/// Returns the part of the coordinator's config that sets the policy.
 ///
 /// # Errors
-/// If a parameter is no number of TOML.
+/// If a parameter is not a number of TOML.
 pub fn coordinator_config(policy: &Policy) -> Result<String, toml::ser::Error> {
     let none = [DefenseConfig::None {}];
     let defense = if policy.defenses.is_empty() { &none[..] } else { &policy.defenses };
@@ -36,16 +36,18 @@ fn percent(share: f64) -> String {
     if percent.abs() < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
 }
 
-/// Added risk with its interval.
+/// Returns the added risk with its interval.
 fn added(trial: &Trial) -> String {
     let Some(added) = &trial.added else { return "not measured".into() };
     let (low, high) = added.interval;
     format!("{} % ({} to {})", percent(added.value), percent(low), percent(high))
 }
 
-/// The share of records that come back to within 0.1, as it was compared.
+/// Returns the compared share of records that are reconstructed to within 0.1.
 fn exact_share(trial: &Trial) -> String {
-    trial.exact_share().map_or_else(|| "not measured".into(), |share| format!("{} %", percent(share)))
+    trial
+        .exact_share()
+        .map_or_else(|| "not measured".into(), |share| format!("{} %", percent(share)))
 }
 
 fn share(value: Option<f64>, decimals: usize) -> String {
@@ -59,28 +61,41 @@ impl Trial {
 }
 
 impl Demands {
-    /// Each demand in words.
+    /// Describes each demand in words.
     fn words(&self) -> Vec<String> {
         let threshold = |(threshold, limit): (Threshold, f64)| match threshold {
             Threshold::MaxAddedRisk => {
-                format!("the scores add at most {} % for any attribute (upper end of the interval)", percent(limit))
+                format!(
+                    "the scores add at most {} % for any attribute (upper end of the interval)",
+                    percent(limit)
+                )
             }
             Threshold::MaxExactShare => {
-                format!("at most {} % of the records come back with every value to within 0.1", percent(limit))
+                format!(
+                    "at most {} % of the records come back with every value to within 0.1",
+                    percent(limit)
+                )
             }
-            Threshold::MaxBits => format!("the policy tells at most {limit} bits of a record, whoever attacks it"),
+            Threshold::MaxBits => {
+                format!("the policy tells at most {limit} bits of a record, whoever attacks it")
+            }
             Threshold::MaxExact => {
-                format!("attacks are certain of at most {} % of the records, every value of them", percent(limit))
+                format!(
+                    "attacks are certain of at most {} % of the records, every value of them",
+                    percent(limit)
+                )
             }
         };
-        let loss =
-            self.max_accuracy_loss.map(|limit| format!("at most {} points of accuracy are lost", percent(limit)));
+        let loss = self
+            .max_accuracy_loss
+            .map(|limit| format!("at most {} points of accuracy are lost", percent(limit)));
         self.thresholds.given().map(threshold).chain(loss).collect()
     }
 }
 
 impl Recommendation {
-    /// A table of what was tried, the recommendation, what to paste, and what it does not cover. Ends with a newline.
+    /// Returns a table of the trials, the recommendation, the config to paste, and what it does not
+    /// cover. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
         let (searched, fresh) = self.records;
@@ -93,17 +108,26 @@ impl Recommendation {
         let shares = self.demands.thresholds.max_exact_share.is_some();
         let table = |trials: &[Trial]| {
             let mut table = Table::new();
-            table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+            table
+                .load_style(presets::NOTHING)
+                .set_content_arrangement(ContentArrangement::Disabled);
             let exact = |cell: String| shares.then_some(cell);
-            let head = ["policy".into(), "added risk (95 %)".into()].into_iter().chain(exact("exact".into()));
-            table.set_header(head.chain(["meets", "accuracy", "lost", "total variation"].map(String::from)));
+            let head = ["policy".into(), "added risk (95 %)".into()]
+                .into_iter()
+                .chain(exact("exact".into()));
+            table.set_header(
+                head.chain(["meets", "accuracy", "lost", "total variation"].map(String::from)),
+            );
             for trial in trials {
-                let meets = match (trial.meets(), trial.affordable(self.demands.max_accuracy_loss)) {
+                let meets = match (trial.meets(), trial.affordable(self.demands.max_accuracy_loss))
+                {
                     (false, _) => "no",
                     (true, false) => "costs too much",
                     (true, true) => "yes",
                 };
-                let found = [trial.policy.to_string(), added(trial)].into_iter().chain(exact(exact_share(trial)));
+                let found = [trial.policy.to_string(), added(trial)]
+                    .into_iter()
+                    .chain(exact(exact_share(trial)));
                 table.add_row(found.chain([
                     meets.into(),
                     share(trial.utility.accuracy, 4),
@@ -117,7 +141,11 @@ impl Recommendation {
             let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
             lines.join("\n")
         };
-        let _ = writeln!(out, "{}\nLost: percentage points of accuracy on these records.\n", table(&self.tried));
+        let _ = writeln!(
+            out,
+            "{}\nLost: percentage points of accuracy on these records.\n",
+            table(&self.tried)
+        );
         if !self.unfitted.is_empty() {
             let names = self.unfitted.join(", ");
             let _ = writeln!(
@@ -133,7 +161,11 @@ impl Recommendation {
             1 => "The only candidate".to_owned(),
             count => format!("The {count} cheapest candidates"),
         };
-        let _ = writeln!(out, "{candidates}, on {fresh} fresh records:\n\n{}\n", table(&self.confirmed));
+        let _ = writeln!(
+            out,
+            "{candidates}, on {fresh} fresh records:\n\n{}\n",
+            table(&self.confirmed)
+        );
         match self.recommended() {
             None => {
                 let _ = writeln!(
@@ -142,20 +174,34 @@ impl Recommendation {
                 );
             }
             Some(trial) => {
-                let changed = trial.utility.arg_max_kept.map(|kept| 1.0 - kept).filter(|changed| *changed > 0.0);
+                let changed = trial
+                    .utility
+                    .arg_max_kept
+                    .map(|kept| 1.0 - kept)
+                    .filter(|changed| *changed > 0.0);
                 let changed = changed.map_or_else(String::new, |share| {
-                    format!(" It changes the predicted class of {} % of the records.", percent(share))
+                    format!(
+                        " It changes the predicted class of {} % of the records.",
+                        percent(share)
+                    )
                 });
-                let _ = writeln!(out, "Recommended: {}.{changed} In the coordinator's config:\n", trial.policy);
-                let config = coordinator_config(&trial.policy).unwrap_or_else(|e| format!("# {e}\n"));
-                out.extend(config.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n"));
+                let _ = writeln!(
+                    out,
+                    "Recommended: {}.{changed} In the coordinator's config:\n",
+                    trial.policy
+                );
+                let config =
+                    coordinator_config(&trial.policy).unwrap_or_else(|e| format!("# {e}\n"));
+                out.extend(
+                    config.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n"),
+                );
                 let _ = writeln!(out, "\n{NOT_COVERED}");
             }
         }
         out
     }
 
-    /// All of it, for programs.
+    /// Returns all of it as JSON, for programs.
     #[must_use]
     pub fn json(&self) -> Value {
         let trial = |trial: &Trial| {
@@ -224,13 +270,21 @@ mod tests {
             attack: Some("gaussian".into()),
             attribute: Some("income".into()),
         };
-        Trial { policy: policy.parse().unwrap(), utility, added: Some(added), results: vec![result] }
+        Trial {
+            policy: policy.parse().unwrap(),
+            utility,
+            added: Some(added),
+            results: vec![result],
+        }
     }
 
     fn of(tried: &[Trial], confirmed: &[Trial]) -> Recommendation {
         Recommendation {
             set: None,
-            demands: Demands { thresholds: Thresholds::new(Some(0.2), None).unwrap(), max_accuracy_loss: None },
+            demands: Demands {
+                thresholds: Thresholds::new(Some(0.2), None).unwrap(),
+                max_accuracy_loss: None,
+            },
             known_records: 200,
             records: (500, 500),
             unfitted: Vec::new(),
@@ -241,27 +295,47 @@ mod tests {
 
     #[test]
     fn the_cheapest_that_is_confirmed_is_recommended() {
-        let (near, far) = (trial("rounding (decimals = 1)", 0.21, 0.85), trial("class_label", 0.1, 0.85));
-        let found = of(&[trial("rounding (decimals = 1)", 0.19, 0.85), far.clone()], &[near.clone(), far.clone()]);
+        let (near, far) =
+            (trial("rounding (decimals = 1)", 0.21, 0.85), trial("class_label", 0.1, 0.85));
+        let found = of(
+            &[trial("rounding (decimals = 1)", 0.19, 0.85), far.clone()],
+            &[near.clone(), far.clone()],
+        );
         // The first met the threshold in the search only.
         assert_eq!(found.recommended(), Some(&far));
         let text = found.text();
         assert!(
-            text.contains("Recommended: class_label.") && text.contains("[[defense]]\n    name = \"class_label\""),
+            text.contains("Recommended: class_label.")
+                && text.contains("[[defense]]\n    name = \"class_label\""),
             "{text}"
         );
-        assert!(text.contains("7.0 % (4.0 to 10)") && text.contains("This does not cover"), "{text}");
+        assert!(
+            text.contains("7.0 % (4.0 to 10)") && text.contains("This does not cover"),
+            "{text}"
+        );
         assert_eq!(found.json()["recommended"], "class_label");
         assert!(found.json()["dataset"].is_null() && text.starts_with("Searched on"), "{text}");
         let (dataset, variant) = ("bank".to_owned(), "all".to_owned());
         let set = Some(SetFacts { dataset, variant, columns: 20, features: 20 });
         let named = Recommendation { set, unfitted: vec!["ranking"], ..found };
-        assert!(named.text().contains("Not tried: ranking. The model was imported"), "{}", named.text());
-        assert_eq!((&named.json()["variant"], &named.json()["columns"]), (&json!("all"), &json!(20)));
-        assert!(named.text().starts_with("Data: bank, variant all: 20 columns, 20 features.\n"), "{}", named.text());
+        assert!(
+            named.text().contains("Not tried: ranking. The model was imported"),
+            "{}",
+            named.text()
+        );
+        assert_eq!(
+            (&named.json()["variant"], &named.json()["columns"]),
+            (&json!("all"), &json!(20))
+        );
+        assert!(
+            named.text().starts_with("Data: bank, variant all: 20 columns, 20 features.\n"),
+            "{}",
+            named.text()
+        );
         let none = of(std::slice::from_ref(&near), std::slice::from_ref(&near));
         assert!(
-            none.recommended().is_none() && none.text().contains("None meets that on fresh records"),
+            none.recommended().is_none()
+                && none.text().contains("None meets that on fresh records"),
             "{}",
             none.text()
         );
@@ -273,10 +347,12 @@ mod tests {
         frugal.demands.max_accuracy_loss = Some(0.05);
         assert_eq!(frugal.recommended(), Some(&far));
         let nothing = of(&[Trial { added: None, ..far }], &[]);
-        assert!(nothing.text().contains("not measured") && nothing.text().contains("release no scores"));
+        assert!(
+            nothing.text().contains("not measured") && nothing.text().contains("release no scores")
+        );
     }
 
-    /// What is to be pasted reads back as the same policy.
+    /// The config to paste is parsed to the same policy.
     #[test]
     fn what_is_pasted_is_the_policy() {
         #[derive(serde::Deserialize)]
@@ -290,6 +366,9 @@ mod tests {
                 assert_eq!(read.defense, policy.defenses, "{text}");
             }
         }
-        assert_eq!(coordinator_config(&Policy::default()).unwrap(), "[[defense]]\nname = \"none\"\n");
+        assert_eq!(
+            coordinator_config(&Policy::default()).unwrap(),
+            "[[defense]]\nname = \"none\"\n"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What the scores add for an adversary that knows moments of the features: its attack beside a control that knows the same and
-//! has no scores.
+//! The added risk of the scores for an informed adversary: its attack is compared with a control
+//! that has the same knowledge but no scores.
 
 use super::attack_result::{AddedRisk, Halves};
 use super::document::{Audit, Report};
@@ -10,53 +10,61 @@ use super::number::{figure, significant};
 use super::words::{Finding, finding, headline, interval, percent};
 use super::worst::{Worst, worst};
 
-/// What the scores of one defense add, in words.
+/// The added risk behind one defense, as text.
 pub(crate) struct AddedLine {
-    /// The defense.
     pub(crate) defense: String,
     /// The strongest attack.
     pub(super) attack: String,
-    /// Its error.
+    /// The error of the attack.
     pub(crate) error: String,
-    /// The control's.
+    /// The error of the control.
     pub(crate) control: String,
     /// 1 − error / control.
     pub(crate) added: String,
-    /// Its interval.
+    /// The 95 % interval of the added risk.
     pub(crate) interval: String,
 }
 
 impl Audit {
-    /// The strongest attack of an audit that has a control, its errors, and what it adds.
+    /// Returns the strongest attack of an audit that has a control, with its errors and its added
+    /// risk.
     ///
-    /// The best of several attacks looks better than it is on the records that it was chosen by. Where parties told the figures of two
-    /// halves of the records, the attack is therefore chosen on each half and read off the other. By as much as that is less, on
-    /// average, than what the strongest attack of all records achieves on the halves, its figure and the ends of its interval are
-    /// lowered. If both halves choose that attack, nothing is.
+    /// The best of several attacks looks better than it is on the records that it was chosen on. If
+    /// parties reported figures of two halves of the records, the attack is therefore chosen on
+    /// each half and evaluated on the other. The difference of the mean of these figures from that
+    /// of the strongest attack of all records is subtracted from its figure and from the ends of
+    /// its interval. If both halves choose that attack, nothing is subtracted.
     #[must_use]
     pub fn added_risk(&self) -> Option<(&str, &Errors, AddedRisk)> {
         let (name, errors) = self.strongest()?;
-        let risks = || self.attacks.iter().filter_map(|a| Some((a.name.as_str(), a.added_risk.as_ref()?)));
+        let risks =
+            || self.attacks.iter().filter_map(|a| Some((a.name.as_str(), a.added_risk.as_ref()?)));
         let (_, risk) = risks().find(|(attack, _)| *attack == name)?;
         let halves: Vec<Halves> = risks().filter_map(|(_, risk)| risk.halves).collect();
         let mut risk = risk.clone();
         if let (Some(own), Some(value)) = (risk.halves, risk.value) {
-            // The strongest attack of all records comes first among equals, so that round-off chooses nothing.
+            // The strongest attack of all records comes first among equals, so that round-off
+            // chooses nothing.
             let by = |key: fn(&Halves) -> f64| {
-                let best = halves.iter().max_by(|a, b| key(a).total_cmp(&key(b))).filter(|best| key(best) > key(&own));
+                let best = halves
+                    .iter()
+                    .max_by(|a, b| key(a).total_cmp(&key(b)))
+                    .filter(|best| key(best) > key(&own));
                 best.copied().unwrap_or(own)
             };
             let (by_first, by_second) = (by(|h| h.first), by(|h| h.second));
             let read_off = by_first.second + by_second.first;
             let flattery = ((own.first + own.second - read_off) / 2.0).max(0.0);
             risk.value = Some(value - flattery);
-            (risk.low, risk.high) = (risk.low.map(|low| low - flattery), risk.high.map(|high| high - flattery));
+            (risk.low, risk.high) =
+                (risk.low.map(|low| low - flattery), risk.high.map(|high| high - flattery));
         }
         Some((name, errors, risk))
     }
 }
 
-/// One line for each defense that such an adversary was let at, in the order of the report.
+/// Returns one line for each defense that an informed adversary attacked, in the order of the
+/// report.
 pub(crate) fn lines(report: &Report) -> Vec<AddedLine> {
     let line = |audit: &Audit| {
         let (name, errors, risk) = audit.added_risk()?;
@@ -72,18 +80,20 @@ pub(crate) fn lines(report: &Report) -> Vec<AddedLine> {
     subjects(report).filter_map(line).collect()
 }
 
-/// The audits that the lines are of. What scores add for whoever knows moments alone is told in a sentence of its own.
+/// Returns the audits that the lines cover. The added risk for an adversary that knows only moments
+/// has a sentence of its own.
 fn subjects(report: &Report) -> impl Iterator<Item = &Audit> {
     report.audits.iter().filter(|audit| !audit.threat_model.moments)
 }
 
-/// How many records the adversary knows, in words.
+/// Returns the number of records that the adversary knows, in words.
 pub(super) fn known(report: &Report) -> Option<String> {
-    let most = report.audits.iter().map(|audit| audit.threat_model.known_records).max().unwrap_or(0);
+    let most =
+        report.audits.iter().map(|audit| audit.threat_model.known_records).max().unwrap_or(0);
     (most > 0).then(|| counted(most, "record"))
 }
 
-/// What the lines are about, in a sentence.
+/// Returns the heading of the lines.
 pub(super) fn heading(report: &Report) -> Option<String> {
     let audit = subjects(report).find(|audit| audit.added_risk().is_some())?;
     Some(format!(
@@ -92,13 +102,13 @@ pub(super) fn heading(report: &Report) -> Option<String> {
     ))
 }
 
-/// How to read the lines.
+/// The explanation of the lines.
 pub(crate) const READING: &str = "The control is the same adversary without any score: it estimates each record's passive features \
      from its active ones, by whichever of means and a regression errs least on the attribute. Added risk is 1 − error / \
      error of the control. Without noise the attack is chosen on one half of the records and read off the other, which may \
      lower the figure. The release is not to blame for what the control finds. Below 0 % the attack does worse than its control; the scores may still tell more to a better one.";
 
-/// The verdict on an audit whose attacks have a control.
+/// Returns the verdict on an audit whose attacks have a control.
 pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {
     let (name, errors, risk) = audit.added_risk()?;
     let (e, c) = (figure(errors.mse, errors.sigma), significant(risk.control_mse));
@@ -112,13 +122,19 @@ pub(super) fn verdict(audit: &Audit) -> Option<Verdict> {
         ));
     }
     let level = level(errors, &risk);
-    let compared = format!("{name} has error {e}, and {control}, which knows the same but has no score, has {c}");
+    let compared = format!(
+        "{name} has error {e}, and {control}, which knows the same but has no score, has {c}"
+    );
     let range = interval(&risk).map_or_else(String::new, |range| format!(" ({range}, 95 %)"));
     let text = match (level, risk.value) {
         (Level::Exact, _) => {
-            format!("{name} rebuilds the features exactly: error {e}; without scores {control} has {c}")
+            format!(
+                "{name} rebuilds the features exactly: error {e}; without scores {control} has {c}"
+            )
         }
-        (Level::NoMore, _) => format!("the scores add nothing that this audit can measure{range}: {compared}"),
+        (Level::NoMore, _) => {
+            format!("the scores add nothing that this audit can measure{range}: {compared}")
+        }
         (Level::Undecided, _) => format!("it is undecided what the scores add{range}: {compared}"),
         (_, Some(value)) => format!("the scores add {}{range}: {compared}", percent(value)),
         (_, None) => compared,
@@ -141,20 +157,22 @@ fn found(finding: Finding) -> Level {
     }
 }
 
-/// How far attacks got by the worst attribute of these audits.
+/// Returns the success of the attacks, by the worst attribute of these audits.
 pub(super) fn level_of(audits: &[&Audit], worst: &Worst<'_>) -> Level {
     let strongest = audits.iter().filter_map(|audit| audit.strongest());
     if strongest.into_iter().any(|(_, errors)| errors.is_exact()) {
         return Level::Exact;
     }
     match found(finding(&worst.risk, worst.noised)) {
-        // One attribute of several, value by value.
-        Level::Partial if worst.figures.exact.is_some_and(|exact| exact.attack >= 0.995) => Level::SomeExact,
+        // One of several attributes is rebuilt, value by value.
+        Level::Partial if worst.figures.exact.is_some_and(|exact| exact.attack >= 0.995) => {
+            Level::SomeExact
+        }
         level => level,
     }
 }
 
-/// The verdict by the worst attribute, and the mean over features beside it.
+/// Returns the verdict by the worst attribute, with the mean over features.
 fn by_attribute(worst: &Worst<'_>, audit: &Audit, compared: &str, mean: &AddedRisk) -> Verdict {
     let level = level_of(&[audit], worst);
     let range = interval(mean).map_or_else(String::new, |range| format!(" ({range})"));

@@ -1,80 +1,88 @@
-//! What an attack came to: how its estimates come about, their errors, and the risk they add.
+//! The results of an attack: the status of its estimates, their errors and the added risk.
 
 use serde::{Deserialize, Serialize};
 use vfl_shared::metrics::AttributeFigures;
 
 use super::errors::Errors;
 
-/// One attack and how it went.
+/// The result of one attack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttackResult {
-    /// Name as on the command line.
+    /// The name, as on the command line.
     pub name: String,
-    /// What came of it.
+    /// The outcome of the attack.
     pub outcome: Outcome,
-    /// Records whose released scores no features in the box give: the nearest scores that some give were taken.
+    /// The number of records whose released scores no features in the box give; the nearest scores
+    /// that some features give were taken.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nearest_consistent: u64,
-    /// Records on which it stopped at its limit of steps.
+    /// The number of records on which it stopped at its limit of steps.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub step_limit: u64,
-    /// Mean squared difference, over classes and records, of the released scores and those that the model gives at the estimates:
-    /// the loss that the adversary sees without the truth ("MSE" of the tables of P, errata P1). At least 0.
+    /// The mean squared difference, over classes and records, between the released scores and those
+    /// of the model at the estimates: the loss that the adversary sees without the truth ("MSE" of
+    /// the tables of P, errata P1). At least 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score_mismatch: Option<f64>,
-    /// Records that it is certain to have rebuilt exactly, every value of them, where it says so of records.
+    /// The number of records that it is certain to have rebuilt exactly in every value, if it can
+    /// tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certain: Option<u64>,
-    /// What it adds to a control that knows the same and has no scores, if there is one: over all features together.
+    /// The added risk over all features together, if there is a control: the same adversary without
+    /// scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added_risk: Option<AddedRisk>,
-    /// Its figures by attribute of the passive parties' schemas, since version 10: beside the control of `added_risk`, or where there is
-    /// none beside the mean of each feature.
+    /// The figures by attribute of the passive parties' schemas, since version 10: compared with
+    /// the control of `added_risk`, or without one with the mean of each feature.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<AttributeResult>,
 }
 
-/// Figures of an attack on one attribute.
+/// The figures of an attack on one attribute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttributeResult {
-    /// The passive party whose attribute it is.
+    /// The passive party that holds the attribute.
     pub party: String,
-    /// The figures.
+    /// The figures on the attribute.
     pub figures: AttributeFigures,
 }
 
-/// What an attack adds to its control: 1 − error / control. Above 0 the release tells more than the control knows without it.
+/// The added risk of an attack over its control: 1 − error / control. Above 0 the release reveals
+/// more than the control knows without it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddedRisk {
-    /// Name of the control, an attack without scores.
+    /// The name of the control, an attack without scores.
     pub control: String,
-    /// Its mean squared error per feature on the same records.
+    /// The mean squared error of the control per feature, on the same records.
     pub control_mse: f64,
-    /// The figure, at most 1; absent where the control has no error.
+    /// The added risk, at most 1; absent if the control has no error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// Lower end of its interval of 95 %: over records where parties answer without noise, over the noise otherwise.
+    /// The lower end of the 95 % interval: over records if parties answer without noise, otherwise
+    /// over the noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Upper end.
+    /// The upper end of the interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// The figure on two halves of the records, where parties answer without noise and there are 100 records at least.
+    /// The added risk on two halves of the records, if parties answer without noise and there are
+    /// at least 100 records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halves: Option<Halves>,
 }
 
-/// Added risk on two halves of the records. The strongest of several attacks is chosen by either half; what the choice has not
-/// flattered is told of the other ([`Audit::added_risk`](super::Audit::added_risk)).
+/// The added risk on two halves of the records. Each half chooses the strongest of several attacks,
+/// which is then evaluated on the other half, free of selection bias
+/// ([`Audit::added_risk`](super::Audit::added_risk)).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Halves {
-    /// On the records in even places, from 0.
+    /// The added risk on the records in even places, from 0.
     pub first: f64,
-    /// On the others.
+    /// The added risk on the other records.
     pub second: f64,
 }
 
@@ -83,34 +91,34 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// What came of an attack.
+/// The outcome of an attack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Outcome {
-    /// It ran and was scored.
+    /// The attack ran and was scored.
     Ran {
-        /// How its estimates come about.
+        /// The status of the estimates.
         status: Status,
-        /// Their errors.
+        /// The errors of the estimates.
         errors: Errors,
     },
-    /// It ran, and its error was not asked for.
+    /// The attack ran, but its error was not asked for.
     NotScored {
-        /// How its estimates come about.
+        /// The status of the estimates.
         status: Status,
-        /// Why not, in words.
+        /// The reason that it was not scored, in words.
         reason: String,
     },
-    /// It could not run against this release.
+    /// The attack could not run against this release.
     NotRun {
-        /// What kept it from running.
+        /// The kind of reason.
         why: Refused,
-        /// The same in words.
+        /// The reason in words.
         reason: String,
     },
 }
 
-/// What keeps an attack from running.
+/// The reasons that an attack does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refused {
@@ -120,19 +128,19 @@ pub enum Refused {
     Missing,
     /// The attack is not made for this release, this policy or this model.
     Unsuitable,
-    /// What it would have to compute is beyond its limits.
+    /// The computation would exceed the attack's limits.
     TooLarge,
     /// The coordinator did not answer.
     Unanswered,
-    /// Its settings do not fit the model.
+    /// The settings do not fit the model.
     Settings,
-    /// Numbers grew beyond what a double holds.
+    /// A number overflowed a double.
     Numerics,
-    /// The party that ran it did not say.
+    /// The party that ran it gave no reason.
     Unknown,
 }
 
-/// How an attack's estimates come about.
+/// The way in which an attack found its estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Status {
@@ -142,57 +150,57 @@ pub enum Status {
     Unique,
     /// Fewer independent equations than unknowns: the solution of least norm.
     LeastNorm {
-        /// Independent equations r.
+        /// The number r of independent equations.
         rank: usize,
-        /// Unknowns d.
+        /// The number d of unknowns.
         unknowns: usize,
     },
     /// Fewer independent equations than unknowns: the solution nearest to 1/2.
     NearestHalf {
-        /// Independent equations r.
+        /// The number r of independent equations.
         rank: usize,
-        /// Unknowns d.
+        /// The number d of unknowns.
         unknowns: usize,
     },
     /// The point of the box that fits the equations best.
     BestFit {
-        /// Independent equations r.
+        /// The number r of independent equations.
         rank: usize,
-        /// Unknowns d.
+        /// The number d of unknowns.
         unknowns: usize,
     },
     /// A centre of the points of the box that satisfy the equations or bounds.
     Centre {
-        /// Independent equations r.
+        /// The number r of independent equations.
         rank: usize,
-        /// Unknowns d.
+        /// The number d of unknowns.
         unknowns: usize,
     },
     /// A point of the posterior of an adversary that knows moments of the features.
     Posterior {
-        /// Independent equations r.
+        /// The number r of independent equations.
         rank: usize,
-        /// Unknowns d.
+        /// The number d of unknowns.
         unknowns: usize,
     },
-    /// The point of the grid of the features that satisfies the equations, where one was found.
+    /// The point of the features' grid that satisfies the equations, if one was found.
     GridPoint {
-        /// Independent equations r.
+        /// The number r of independent equations.
         rank: usize,
-        /// Unknowns d.
+        /// The number d of unknowns.
         unknowns: usize,
     },
-    /// A regression on records that the adversary knows whole.
+    /// A regression on whole records that the adversary knows.
     Regression,
     /// The solution nearest to the middle, layer by layer of a network.
     LayerByLayer,
-    /// Where a descent on the scores ended.
+    /// The end point of a descent on the scores.
     Descent,
-    /// The spread of the records' values was put on [0, 1].
+    /// The records' values, scaled to the range [0, 1].
     Scaled,
     /// An iterative attack stopped at its limit.
     IterationLimit {
-        /// Iterations run.
+        /// The number of iterations.
         iterations: u64,
     },
 }

@@ -1,4 +1,5 @@
-//! A table of all attributes of one audit: of each the attack that removes most of the control's error.
+//! The table of all attributes of one audit, each with the attack that removes most of the
+//! control's error.
 
 use vfl_shared::metrics::{AttributeFigures, Beside, Removed};
 use vfl_shared::numerics::two_sided_normal;
@@ -10,31 +11,32 @@ use super::number::significant;
 use super::words::{described, ends, percent};
 use super::worst::is_noised;
 
-/// One attribute in words.
+/// The line of one attribute, as text.
 pub(super) struct AttributeLine {
-    /// Its name, with the party where there are several.
+    /// The attribute's name, with the party if there are several.
     pub(super) attribute: String,
-    /// The attack.
     pub(super) attack: String,
     /// The figures, in the order of [`HEADS`].
     pub(super) cells: [String; 6],
 }
 
-/// Headings of the figures of a line.
+/// The headings of a line's figures.
 pub(super) const HEADS: [&str; 6] =
     ["removed (95 %)", "of ranks", "named rightly", "AUC or top category", "within", "exact"];
 
-/// How to read the table.
+/// The explanation of the table.
 pub(super) const READING: &str = "By attribute, the attack that removes most of the control's squared error; in brackets the control. The \
      intervals hold together, over all attributes. Of ranks: the same of errors of ranks, which heavy tails do not move. Named rightly: how \
      many of a tenth of the records, those an insider would name for the event, have it. Within: the share of records within the tolerance.";
 
-/// A line for each attribute of an audit; none where nothing is told by attribute.
+/// Returns a line for each attribute of an audit; none if there are no figures by attribute.
 pub(super) fn lines(audit: &Audit) -> Vec<AttributeLine> {
     let scored: Vec<&str> = audit.scored().map(|(name, _)| name).collect();
     let attacks = || audit.attacks.iter().filter(|attack| scored.contains(&attack.name.as_str()));
     let mut best: Vec<(&AttackResult, &AttributeResult)> = Vec::new();
-    for (attack, of) in attacks().flat_map(|attack| attack.attributes.iter().map(move |of| (attack, of))) {
+    for (attack, of) in
+        attacks().flat_map(|attack| attack.attributes.iter().map(move |of| (attack, of)))
+    {
         let same = |one: &&mut (&AttackResult, &AttributeResult)| {
             one.1.party == of.party && one.1.figures.attribute == of.figures.attribute
         };
@@ -55,15 +57,21 @@ fn value(figures: &AttributeFigures) -> f64 {
 
 fn line(attack: &AttackResult, of: &AttributeResult, wider: f64, several: bool) -> AttributeLine {
     let figures = &of.figures;
-    // With noise the intervals hold together as they are told.
+    // Intervals with noise are reported so that they hold jointly.
     let wider = if is_noised(figures) { 1.0 } else { wider };
     let named = figures.event.as_ref().map(|event| {
         let what = described(&figures.attribute, &event.event);
         format!("{:.0} of {} ({:.0}), {what}", event.attack, event.named, event.control)
     });
-    let within = figures.within.map(|within| format!("{}, ± {}", beside(within.share), significant(within.tolerance)));
+    let within = figures
+        .within
+        .map(|within| format!("{}, ± {}", beside(within.share), significant(within.tolerance)));
     AttributeLine {
-        attribute: if several { format!("{} of {}", figures.attribute, of.party) } else { figures.attribute.clone() },
+        attribute: if several {
+            format!("{} of {}", figures.attribute, of.party)
+        } else {
+            figures.attribute.clone()
+        },
         attack: attack.name.clone(),
         cells: [
             removed(figures.removed, wider),
@@ -71,9 +79,10 @@ fn line(attack: &AttackResult, of: &AttributeResult, wider: f64, several: bool) 
             named.unwrap_or_else(|| NONE.into()),
             figures.auc.or(figures.top_category).map_or_else(|| NONE.into(), beside),
             within.unwrap_or_else(|| NONE.into()),
-            figures
-                .exact
-                .map_or_else(|| NONE.into(), |exact| format!("{} ({})", percent(exact.attack), percent(exact.control))),
+            figures.exact.map_or_else(
+                || NONE.into(),
+                |exact| format!("{} ({})", percent(exact.attack), percent(exact.control)),
+            ),
         ],
     }
 }

@@ -1,4 +1,4 @@
-//! Making, reading and writing the document.
+//! Creates, reads and writes the document.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use super::ReportError;
 use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Refused, Status};
 use super::document::{
-    Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, READ_VERSIONS, Report, Role, SCHEMA_VERSION,
-    Tool, Utility,
+    Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, READ_VERSIONS, Report,
+    Role, SCHEMA_VERSION, Tool, Utility,
 };
 use super::errors::{Baselines, Errors, PartyError};
 use super::level::EXACT_MSE;
@@ -19,8 +19,8 @@ use vfl_shared::hex;
 use vfl_shared::metrics::Metric;
 
 impl Report {
-    /// A report with no audit yet; all surfaces are listed as not audited. Fill `surfaces` (see [`Surface::list`]),
-    /// `audits`, `sweep` and `notes`.
+    /// Creates a report with no audit; all surfaces are listed as not audited. Fill `surfaces` (see
+    /// [`Surface::list`]), `audits`, `sweep` and `notes`.
     #[must_use]
     pub fn new(
         title: impl Into<String>,
@@ -53,10 +53,12 @@ impl Report {
         }
     }
 
-    /// The document as `report.json` holds it: pretty, keys in a fixed order, one newline at the end.
+    /// Returns the document as in `report.json`: pretty-printed, keys in a fixed order, one newline
+    /// at the end.
     ///
     /// # Errors
-    /// [`ReportError::Invalid`] if [`Report::check`] finds something (JSON has no NaN and would lose it silently).
+    /// [`ReportError::Invalid`] if [`Report::check`] finds something (JSON has no NaN and would
+    /// lose it silently).
     pub fn to_json(&self) -> Result<String, ReportError> {
         self.check()?;
         let mut sorted = self.clone();
@@ -69,34 +71,39 @@ impl Report {
     /// Reads a document and checks it.
     ///
     /// # Errors
-    /// [`ReportError::Version`] on another schema version, [`ReportError::Json`] on what is not a report (unknown
-    /// fields included), [`ReportError::Invalid`] if [`Report::check`] finds something.
+    /// [`ReportError::Version`] on another schema version, [`ReportError::Json`] on a text that is
+    /// not a report (unknown fields included), [`ReportError::Invalid`] if [`Report::check`] finds
+    /// something.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        // The version first: a newer report should be refused for being newer, not for its first new field.
+        // The version first: a newer report should be refused for being newer, not for its first
+        // new field.
         let value: Value = serde_json::from_str(text)?;
         match value.get("schema_version").and_then(Value::as_u64) {
             Some(got) if !READ_VERSIONS.contains(&got) => return Err(ReportError::Version { got }),
             _ => {}
         }
-        // From the text again, not from the value, so that the error names line and column.
+        // Parsed from the text again, not from the value, so that the error names line and column.
         let report: Self = serde_json::from_str(text)?;
         report.check()?;
         Ok(report)
     }
 
-    /// The passive parties, in the order of the document.
+    /// Returns the passive parties, in the order of the document.
     pub fn passive_parties(&self) -> impl Iterator<Item = &Party> {
         self.deployment.parties.iter().filter(|p| p.role == Role::Passive)
     }
 
-    /// Whether any attack has figures by attribute. Reports of before version 10 have none.
+    /// Returns true if any attack has figures by attribute. Reports before version 10 have none.
     #[must_use]
     pub fn has_attributes(&self) -> bool {
-        self.audits.iter().flat_map(|audit| &audit.attacks).any(|attack| !attack.attributes.is_empty())
+        self.audits
+            .iter()
+            .flat_map(|audit| &audit.attacks)
+            .any(|attack| !attack.attributes.is_empty())
     }
 
-    /// The parties attacked under a threat model: those it names, or where it names none all passive parties that do
-    /// not help the adversary.
+    /// Returns the parties attacked under a threat model: those it names, or if it names none, all
+    /// passive parties that do not help the adversary.
     #[must_use]
     pub fn targets(&self, threat_model: &ThreatModel) -> Vec<&Party> {
         self.passive_parties()
@@ -109,7 +116,7 @@ impl Report {
 }
 
 impl Tool {
-    /// This program: `cloison` and the version it was built as.
+    /// Returns this program: `cloison` and its version.
     #[must_use]
     pub fn this(revision: Option<String>) -> Self {
         Self { name: "cloison".into(), version: env!("CARGO_PKG_VERSION").into(), revision }
@@ -117,7 +124,7 @@ impl Tool {
 }
 
 impl MetricFacts {
-    /// What the document says of a metric.
+    /// Returns the document's description of a metric.
     #[must_use]
     pub fn of(metric: &dyn Metric) -> Self {
         Self {
@@ -141,21 +148,37 @@ impl Generated {
 }
 
 impl Party {
-    /// A party whose features are not named.
+    /// Creates a party whose features are not named.
     #[must_use]
     pub fn new(name: impl Into<String>, role: Role, features: usize) -> Self {
-        Self { name: name.into(), role, features, feature_names: Vec::new(), parameters_shown: None }
+        Self {
+            name: name.into(),
+            role,
+            features,
+            feature_names: Vec::new(),
+            parameters_shown: None,
+        }
     }
 
-    /// A party with named features.
+    /// Creates a party with named features.
     #[must_use]
-    pub fn with_feature_names(name: impl Into<String>, role: Role, feature_names: Vec<String>) -> Self {
-        Self { name: name.into(), role, features: feature_names.len(), feature_names, parameters_shown: None }
+    pub fn with_feature_names(
+        name: impl Into<String>,
+        role: Role,
+        feature_names: Vec<String>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            role,
+            features: feature_names.len(),
+            feature_names,
+            parameters_shown: None,
+        }
     }
 }
 
 impl Policy {
-    /// A policy without parameters.
+    /// Creates a policy without parameters.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), parameters: BTreeMap::new() }
@@ -168,25 +191,26 @@ impl Policy {
         self
     }
 
-    /// Whether scores leave as they are.
+    /// Returns true if scores are released unchanged.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.name == "none"
     }
 
-    /// For people: `rounding (decimals = 2)`.
+    /// Formats the policy for people: `rounding (decimals = 2)`.
     #[must_use]
     pub fn label(&self) -> String {
         if self.parameters.is_empty() {
             return self.name.clone();
         }
-        let settings: Vec<String> = self.parameters.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let settings: Vec<String> =
+            self.parameters.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         format!("{} ({})", self.name, settings.join(", "))
     }
 }
 
 impl Audit {
-    /// An audit with no attack yet.
+    /// Creates an audit with no attack.
     #[must_use]
     pub fn new(
         policy: Policy,
@@ -207,22 +231,25 @@ impl Audit {
         }
     }
 
-    /// Number of features under attack, where the scorer gave errors by feature.
+    /// Returns the number of attacked features, if the scorer gave errors by feature.
     #[must_use]
     pub fn features(&self) -> Option<usize> {
         Some(self.baselines.half.per_feature.len()).filter(|&d| d > 0)
     }
 
-    /// The attacks that ran and are more than a guess, with their errors.
+    /// Returns the attacks that ran and are more than a guess, with their errors.
     pub fn scored(&self) -> impl Iterator<Item = (&str, &Errors)> {
         self.attacks.iter().filter_map(|attack| match &attack.outcome {
-            Outcome::Ran { status, errors, .. } if *status != Status::Guess => Some((attack.name.as_str(), errors)),
+            Outcome::Ran { status, errors, .. } if *status != Status::Guess => {
+                Some((attack.name.as_str(), errors))
+            }
             _ => None,
         })
     }
 
-    /// The attack with the smallest overall error among those of [`Audit::scored`]; the first of equals, where all
-    /// errors up to [`EXACT_MSE`] count as equal, since they differ by round-off alone.
+    /// Returns the attack with the smallest overall error among those of [`Audit::scored`]. Of
+    /// equals the first is taken; all errors up to [`EXACT_MSE`] count as equal, since they differ
+    /// only by round-off.
     #[must_use]
     pub fn strongest(&self) -> Option<(&str, &Errors)> {
         let weight = |errors: &Errors| if errors.mse <= EXACT_MSE { 0.0 } else { errors.mse };
@@ -231,12 +258,12 @@ impl Audit {
 }
 
 impl Errors {
-    /// Whether the features are rebuilt to [`EXACT_MSE`]. Noise never tells.
+    /// Returns true if the features are rebuilt to [`EXACT_MSE`]. With noise this cannot be known.
     pub(super) fn is_exact(&self) -> bool {
         self.mse <= EXACT_MSE && self.sigma.is_none()
     }
 
-    /// Overall and per-feature errors of one target.
+    /// Creates the overall and per-feature errors of one target.
     #[must_use]
     pub fn new(mse: f64, per_feature: Vec<f64>) -> Self {
         Self {
@@ -271,66 +298,68 @@ impl AttackResult {
         }
     }
 
-    /// The same with what it adds to its control.
+    /// Sets the added risk over its control.
     #[must_use]
     pub fn with_added_risk(mut self, added_risk: Option<AddedRisk>) -> Self {
         self.added_risk = added_risk;
         self
     }
 
-    /// The same with its figures by attribute.
+    /// Sets the figures by attribute.
     #[must_use]
     pub fn with_attributes(mut self, attributes: Vec<AttributeResult>) -> Self {
         self.attributes = attributes;
         self
     }
 
-    /// Adds how many records it is certain of, if it says.
+    /// Sets the number of records that the attack is certain of, if it can tell.
     #[must_use]
     pub fn with_certain(mut self, certain: Option<u64>) -> Self {
         self.certain = certain;
         self
     }
 
-    /// Adds on how many records its equations had no solution, and on how many it ran out of steps.
+    /// Sets the number of records on which the equations had no solution, and on which it ran out
+    /// of steps.
     #[must_use]
     pub fn with_limits(mut self, nearest_consistent: u64, step_limit: u64) -> Self {
         (self.nearest_consistent, self.step_limit) = (nearest_consistent, step_limit);
         self
     }
 
-    /// Adds how far the scores at its estimates are from those released, where the adversary can tell.
+    /// Sets the difference between the scores at the estimates and the released ones, if the
+    /// adversary can tell.
     #[must_use]
     pub fn with_score_mismatch(mut self, score_mismatch: Option<f64>) -> Self {
         self.score_mismatch = score_mismatch;
         self
     }
 
-    /// An attack that ran.
+    /// Creates the result of an attack that ran.
     #[must_use]
     pub fn ran(name: impl Into<String>, status: Status, errors: Errors) -> Self {
         Self::new(name, Outcome::Ran { status, errors })
     }
 
-    /// An attack that ran and whose error was not asked for, and why.
+    /// Creates the result of an attack that ran but was not scored, with the reason.
     #[must_use]
     pub fn not_scored(name: impl Into<String>, status: Status, reason: impl Into<String>) -> Self {
         Self::new(name, Outcome::NotScored { status, reason: reason.into() })
     }
 
-    /// An attack that could not run, and why.
+    /// Creates the result of an attack that could not run, with the reason.
     #[must_use]
     pub fn not_run(name: impl Into<String>, why: Refused, reason: impl Into<String>) -> Self {
         Self::new(name, Outcome::NotRun { why, reason: reason.into() })
     }
 
-    /// Whether it ran, scored or not.
+    /// Returns true if the attack ran, scored or not.
     #[must_use]
     pub fn has_run(&self) -> bool {
         !matches!(self.outcome, Outcome::NotRun { .. })
     }
 
-    /// Its overall error, if it ran and was scored.
+    /// Returns the overall error, if the attack ran and was scored.
     #[must_use]
     pub fn mse(&self) -> Option<f64> {
         match &self.outcome {
@@ -340,20 +369,22 @@ impl AttackResult {
     }
 }
 
-/// The same value with the keys of every object in order, whatever order the map type keeps.
+/// Sorts the keys of every object, whatever order the map type keeps.
 fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| *key);
-            Value::Object(entries.into_iter().map(|(key, value)| (key.clone(), canonical(value))).collect())
+            Value::Object(
+                entries.into_iter().map(|(key, value)| (key.clone(), canonical(value))).collect(),
+            )
         }
         Value::Array(items) => Value::Array(items.iter().map(canonical).collect()),
         other => other.clone(),
     }
 }
 
-/// Hexadecimal SHA-256 of a configuration as compact JSON with sorted keys.
+/// Returns the hexadecimal SHA-256 of a configuration as compact JSON with sorted keys.
 pub(super) fn config_sha256(config: &Value) -> String {
     let digest = Sha256::digest(canonical(config).to_string().as_bytes());
     hex(digest)

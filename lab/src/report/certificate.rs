@@ -1,26 +1,27 @@
-//! The bits that a policy tells at most, and what they bound, in words that can be quoted.
+//! Describes the most bits that a policy reveals and the bound that they give, in words that can be
+//! quoted.
 
 use vfl_shared::policy::{BOUND_ASSUMES, MULTIPLIER_MEANS};
 
 use super::number::significant;
 
-/// What a factor says, and what it does not.
+/// Explains a factor, with its assumptions.
 pub(super) fn reading() -> String {
     format!("Bits bound every adversary: {MULTIPLIER_MEANS}. They hold {BOUND_ASSUMES}.")
 }
 
-/// 2^bits, the factor by which a chance grows at most, rounded up in its third digit.
+/// Formats 2^bits, the factor by which a probability grows at most, rounded up in its third digit.
 pub(crate) fn factor(bits: f64) -> String {
     let factor = bits.exp2();
     if !factor.is_finite() || factor >= 1e6 {
         return format!("2^{}", bits.ceil());
     }
     let digit = 10f64.powf(factor.log10().floor() - 2.0);
-    // A certificate is not rounded down; what is a whole number of digits but for round-off stays.
+    // A certificate is never rounded down; a whole number of digits stays in spite of round-off.
     significant((factor / digit - 1e-9).ceil() * digit)
 }
 
-/// The bits with their factor: `3.46 bits a record, a factor of 11`.
+/// Formats the bits with their factor: `3.46 bits a record, a factor of 11`.
 pub(super) fn bound(bits: f64) -> String {
     format!("{} bits a record, a factor of {}", significant(bits), factor(bits))
 }
@@ -31,10 +32,19 @@ mod tests {
 
     #[test]
     fn factors_are_two_to_the_bits_and_never_below() {
-        for (bits, shown) in
-            [(0.0, "1"), (1.0, "2"), (3.459_431_618, "11"), (5.0, "32"), (2.7316, "6.65"), (0.817, "1.77")]
-        {
-            assert_eq!(factor(bits).trim_end_matches('0').trim_end_matches('.'), shown.trim_end_matches('0'), "{bits}");
+        for (bits, shown) in [
+            (0.0, "1"),
+            (1.0, "2"),
+            (3.459_431_618, "11"),
+            (5.0, "32"),
+            (2.7316, "6.65"),
+            (0.817, "1.77"),
+        ] {
+            assert_eq!(
+                factor(bits).trim_end_matches('0').trim_end_matches('.'),
+                shown.trim_end_matches('0'),
+                "{bits}"
+            );
         }
         assert_eq!(factor(28.84), "2^29");
         assert_eq!(factor(5000.0), "2^5000");

@@ -1,4 +1,4 @@
-//! What a document must satisfy beyond its types, before it is written, rendered or believed.
+//! Checks a document beyond its types, before it is written, rendered or believed.
 
 use super::ReportError;
 use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Status};
@@ -17,12 +17,16 @@ fn refuse<T>(field: impl Into<String>, problem: impl Into<String>) -> Result<T, 
     Err(ReportError::Invalid { field: field.into(), problem: problem.into() })
 }
 
-/// `x` is finite and in `[low, high]`.
+/// Checks that `x` is finite and in `[low, high]`.
 fn within(field: &str, x: f64, low: f64, high: f64) -> Checked {
     if (low..=high).contains(&x) && x.is_finite() {
         return Ok(());
     }
-    let range = if high.is_finite() { format!("in [{low}, {high}]") } else { format!("finite and at least {low}") };
+    let range = if high.is_finite() {
+        format!("in [{low}, {high}]")
+    } else {
+        format!("finite and at least {low}")
+    };
     refuse(field, format!("is {x}, it must be {range}"))
 }
 
@@ -31,11 +35,12 @@ fn optional(field: &str, x: Option<f64>, low: f64, high: f64) -> Checked {
 }
 
 impl Report {
-    /// Checks numbers (finite, in range), lengths (errors by feature and by party), names (targets are passive
-    /// parties), the configuration's hash, and that every surface is listed once.
+    /// Checks the numbers (finite, in range), lengths (errors by feature and by party), names
+    /// (targets are passive parties), the configuration's hash, and that every surface is listed
+    /// once.
     ///
     /// # Errors
-    /// [`ReportError::Version`], or [`ReportError::Invalid`] with the first field found wrong.
+    /// [`ReportError::Version`], or [`ReportError::Invalid`] with the first wrong field.
     pub fn check(&self) -> Checked {
         if !READ_VERSIONS.contains(&self.schema_version.into()) {
             return Err(ReportError::Version { got: self.schema_version.into() });
@@ -46,24 +51,40 @@ impl Report {
         within("deployment.test_accuracy", self.deployment.test_accuracy, 0.0, 1.0)?;
         for party in &self.deployment.parties {
             if !party.feature_names.is_empty() && party.feature_names.len() != party.features {
-                let problem = format!("holds {} names for {} features", party.feature_names.len(), party.features);
-                return refuse(format!("deployment.parties[{:?}].feature_names", party.name), problem);
+                let problem = format!(
+                    "holds {} names for {} features",
+                    party.feature_names.len(),
+                    party.features
+                );
+                return refuse(
+                    format!("deployment.parties[{:?}].feature_names", party.name),
+                    problem,
+                );
             }
         }
         let held: usize = self.passive_parties().map(|p| p.features).sum();
         if held != self.deployment.d_passive {
-            let problem = format!("is {}, but the passive parties hold {held}", self.deployment.d_passive);
+            let problem =
+                format!("is {}, but the passive parties hold {held}", self.deployment.d_passive);
             return refuse("deployment.d_passive", problem);
         }
         for kind in SurfaceKind::ALL {
             match self.surfaces.iter().filter(|s| s.surface == kind).count() {
                 1 => {}
-                n => return refuse("surfaces", format!("list \"{}\" {n} times, not once", kind.label())),
+                n => {
+                    return refuse(
+                        "surfaces",
+                        format!("list \"{}\" {n} times, not once", kind.label()),
+                    );
+                }
             }
         }
         let training = &self.deployment.training;
         if training.imported && (training.epochs, training.steps) != (0, 0) {
-            return refuse("deployment.training", "counts epochs or steps of a model that was imported");
+            return refuse(
+                "deployment.training",
+                "counts epochs or steps of a model that was imported",
+            );
         }
         let thresholds = self.thresholds.unwrap_or_default();
         if let Err(problem) = thresholds.checked() {
@@ -81,7 +102,10 @@ impl Report {
         for (i, scoring) in self.scoring.iter().enumerate() {
             let field = format!("scoring[{i}]");
             if !self.passive_parties().any(|p| p.name == scoring.party) {
-                return refuse(field, format!("names {:?}, which is not a passive party", scoring.party));
+                return refuse(
+                    field,
+                    format!("names {:?}, which is not a passive party", scoring.party),
+                );
             }
             for rho in [scoring.rho_spent, scoring.rho_left, scoring.rho_total] {
                 optional(&field, rho, 0.0, f64::INFINITY)?;
@@ -89,20 +113,37 @@ impl Report {
         }
         for (i, metric) in self.metrics.iter().enumerate() {
             if self.metrics.iter().take(i).any(|other| other.name == metric.name) {
-                return refuse(format!("metrics[{i}]"), format!("describes {:?} a second time", metric.name));
+                return refuse(
+                    format!("metrics[{i}]"),
+                    format!("describes {:?} a second time", metric.name),
+                );
             }
         }
         if let Some(sweep) = &self.sweep {
             self.check_names("sweep.threat_model", &sweep.threat_model)?;
-            if !sweep.points.is_sorted_by(|a, b| a.d < b.d) || sweep.points.first().is_some_and(|p| p.d == 0) {
-                return refuse("sweep.points", "are not in strictly increasing order of d, from 1 on");
+            if !sweep.points.is_sorted_by(|a, b| a.d < b.d)
+                || sweep.points.first().is_some_and(|p| p.d == 0)
+            {
+                return refuse(
+                    "sweep.points",
+                    "are not in strictly increasing order of d, from 1 on",
+                );
             }
             sweep.points.iter().try_for_each(check_point)?;
         }
         for (i, row) in self.inferences.iter().enumerate() {
-            for (name, figure) in [("value", row.value), ("low", row.low), ("high", row.high), ("without", row.without)]
-            {
-                within(&format!("inferences[{i}].{name}"), figure, f64::NEG_INFINITY, f64::INFINITY)?;
+            for (name, figure) in [
+                ("value", row.value),
+                ("low", row.low),
+                ("high", row.high),
+                ("without", row.without),
+            ] {
+                within(
+                    &format!("inferences[{i}].{name}"),
+                    figure,
+                    f64::NEG_INFINITY,
+                    f64::INFINITY,
+                )?;
             }
         }
         for (i, training) in self.private_trainings.iter().enumerate() {
@@ -124,10 +165,15 @@ impl Report {
     fn check_names(&self, field: &str, threat_model: &ThreatModel) -> Checked {
         for name in threat_model.target.iter().chain(&threat_model.colluding) {
             if !self.deployment.parties.iter().any(|p| p.role == Role::Passive && p.name == *name) {
-                return refuse(field, format!("names {name:?}, which is not a passive party of the deployment"));
+                return refuse(
+                    field,
+                    format!("names {name:?}, which is not a passive party of the deployment"),
+                );
             }
         }
-        if let Some(both) = threat_model.target.iter().find(|name| threat_model.colluding.contains(name)) {
+        if let Some(both) =
+            threat_model.target.iter().find(|name| threat_model.colluding.contains(name))
+        {
             return refuse(field, format!("has {both:?} both as target and as helper"));
         }
         Ok(())
@@ -138,30 +184,74 @@ impl Report {
         let u = &audit.utility;
         optional(&format!("{field}.utility.accuracy"), u.accuracy, 0.0, 1.0)?;
         optional(&format!("{field}.utility.accuracy_change"), u.accuracy_change, -1.0, 1.0)?;
-        // Rounded scores sum to more than 1 at times: a hair below 0 is then possible for the divergence.
-        optional(&format!("{field}.utility.mean_kl_nats"), u.mean_kl_nats, f64::MIN, f64::INFINITY)?;
-        optional(&format!("{field}.utility.total_variation"), u.total_variation, 0.0, f64::INFINITY)?;
+        // Rounded scores may sum to more than 1: the divergence can then be slightly below 0.
+        optional(
+            &format!("{field}.utility.mean_kl_nats"),
+            u.mean_kl_nats,
+            f64::MIN,
+            f64::INFINITY,
+        )?;
+        optional(
+            &format!("{field}.utility.total_variation"),
+            u.total_variation,
+            0.0,
+            f64::INFINITY,
+        )?;
         optional(&format!("{field}.utility.bits"), u.bits, 0.0, f64::INFINITY)?;
         optional(&format!("{field}.utility.arg_max_kept"), u.arg_max_kept, 0.0, 1.0)?;
         self.check_errors(&format!("{field}.baselines.half"), audit, &audit.baselines.half)?;
-        self.check_errors(&format!("{field}.baselines.column_mean"), audit, &audit.baselines.column_mean)?;
+        self.check_errors(
+            &format!("{field}.baselines.column_mean"),
+            audit,
+            &audit.baselines.column_mean,
+        )?;
         for attack in &audit.attacks {
             let field = format!("{field}.attacks[{:?}]", attack.name);
-            optional(&format!("{field}.score_mismatch"), attack.score_mismatch, 0.0, f64::INFINITY)?;
-            if let Some(AddedRisk { control_mse, value, low, high, halves, .. }) = &attack.added_risk {
-                within(&format!("{field}.added_risk.control_mse"), *control_mse, f64::NEG_INFINITY, f64::INFINITY)?;
+            optional(
+                &format!("{field}.score_mismatch"),
+                attack.score_mismatch,
+                0.0,
+                f64::INFINITY,
+            )?;
+            if let Some(AddedRisk { control_mse, value, low, high, halves, .. }) =
+                &attack.added_risk
+            {
+                within(
+                    &format!("{field}.added_risk.control_mse"),
+                    *control_mse,
+                    f64::NEG_INFINITY,
+                    f64::INFINITY,
+                )?;
                 for (name, figure) in [("value", value), ("low", low), ("high", high)] {
-                    optional(&format!("{field}.added_risk.{name}"), *figure, f64::NEG_INFINITY, f64::INFINITY)?;
+                    optional(
+                        &format!("{field}.added_risk.{name}"),
+                        *figure,
+                        f64::NEG_INFINITY,
+                        f64::INFINITY,
+                    )?;
                 }
                 if low.zip(*high).is_some_and(|(low, high)| low > high) {
-                    return refuse(format!("{field}.added_risk"), "has an interval that ends before it begins");
+                    return refuse(
+                        format!("{field}.added_risk"),
+                        "has an interval that ends before it begins",
+                    );
                 }
-                for (name, figure) in halves.iter().flat_map(|h| [("first", h.first), ("second", h.second)]) {
-                    within(&format!("{field}.added_risk.halves.{name}"), figure, f64::NEG_INFINITY, f64::INFINITY)?;
+                for (name, figure) in
+                    halves.iter().flat_map(|h| [("first", h.first), ("second", h.second)])
+                {
+                    within(
+                        &format!("{field}.added_risk.halves.{name}"),
+                        figure,
+                        f64::NEG_INFINITY,
+                        f64::INFINITY,
+                    )?;
                 }
             }
             if attack.certain.is_some_and(|certain| certain > audit.records as u64) {
-                return refuse(format!("{field}.certain"), format!("counts more than the {} records", audit.records));
+                return refuse(
+                    format!("{field}.certain"),
+                    format!("counts more than the {} records", audit.records),
+                );
             }
             self.check_attributes(&format!("{field}.attributes"), audit, attack)?;
             let Outcome::Ran { status, errors } = &attack.outcome else { continue };
@@ -169,7 +259,10 @@ impl Report {
             if let Some((name, rank, unknowns)) = one_of_many(*status)
                 && rank >= unknowns
             {
-                return refuse(field, format!("is {name} with rank {rank} of {unknowns}: that would be unique"));
+                return refuse(
+                    field,
+                    format!("is {name} with rank {rank} of {unknowns}: that would be unique"),
+                );
             }
         }
         Ok(())
@@ -183,7 +276,10 @@ impl Report {
                 return refuse(field, format!("names {party:?}, which is not attacked"));
             };
             if let Some(column) = figures.columns.iter().find(|column| **column >= of.features) {
-                return refuse(field, format!("has the column {column} of {} features", of.features));
+                return refuse(
+                    field,
+                    format!("has the column {column} of {} features", of.features),
+                );
             }
             check_figures(&field, figures)?;
         }
@@ -207,7 +303,10 @@ impl Report {
         let d: usize = targets.iter().map(|p| p.features).sum();
         let got = errors.per_feature.len();
         if got != 0 && got != d {
-            return refuse(format!("{field}.per_feature"), format!("has {got} errors for {d} attacked features"));
+            return refuse(
+                format!("{field}.per_feature"),
+                format!("has {got} errors for {d} attacked features"),
+            );
         }
         for (i, x) in errors.per_feature.iter().enumerate() {
             let least = least(errors.per_feature_sigma.get(i).copied());
@@ -215,10 +314,23 @@ impl Report {
         }
         for part in &errors.per_party {
             if !targets.iter().any(|p| p.name == part.party) {
-                return refuse(format!("{field}.per_party"), format!("names {:?}, which is not attacked", part.party));
+                return refuse(
+                    format!("{field}.per_party"),
+                    format!("names {:?}, which is not attacked", part.party),
+                );
             }
-            within(&format!("{field}.per_party[{:?}]", part.party), part.mse, least(part.sigma), f64::INFINITY)?;
-            optional(&format!("{field}.per_party[{:?}].sigma", part.party), part.sigma, 0.0, f64::INFINITY)?;
+            within(
+                &format!("{field}.per_party[{:?}]", part.party),
+                part.mse,
+                least(part.sigma),
+                f64::INFINITY,
+            )?;
+            optional(
+                &format!("{field}.per_party[{:?}].sigma", part.party),
+                part.sigma,
+                0.0,
+                f64::INFINITY,
+            )?;
         }
         errors.metrics.iter().try_for_each(|figure| self.check_metric(field, &targets, figure))
     }
@@ -229,17 +341,27 @@ impl Report {
             return refuse(field, "is not among the metrics that the report describes");
         };
         // Noise may move a figure out of its range.
-        let range = |sigma: Option<f64>| if sigma.is_some() { (f64::MIN, f64::MAX) } else { (0.0, metric.unit.most()) };
+        let range = |sigma: Option<f64>| {
+            if sigma.is_some() { (f64::MIN, f64::MAX) } else { (0.0, metric.unit.most()) }
+        };
         let (low, high) = range(figure.sigma);
         optional(&format!("{field}.value"), figure.value, low, high)?;
         optional(&format!("{field}.sigma"), figure.sigma, 0.0, f64::INFINITY)?;
         for part in &figure.per_party {
             if !targets.iter().any(|p| p.name == part.party) {
-                return refuse(format!("{field}.per_party"), format!("names {:?}, which is not attacked", part.party));
+                return refuse(
+                    format!("{field}.per_party"),
+                    format!("names {:?}, which is not attacked", part.party),
+                );
             }
             let (low, high) = range(part.sigma);
             within(&format!("{field}.per_party[{:?}]", part.party), part.value, low, high)?;
-            optional(&format!("{field}.per_party[{:?}].sigma", part.party), part.sigma, 0.0, f64::INFINITY)?;
+            optional(
+                &format!("{field}.per_party[{:?}].sigma", part.party),
+                part.sigma,
+                0.0,
+                f64::INFINITY,
+            )?;
         }
         Ok(())
     }
@@ -247,14 +369,17 @@ impl Report {
 
 fn check_figures(field: &str, figures: &AttributeFigures) -> Checked {
     let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
-    for (name, removed) in [("removed", figures.removed), ("removed_ranks", figures.removed_ranks)] {
+    for (name, removed) in [("removed", figures.removed), ("removed_ranks", figures.removed_ranks)]
+    {
         let Some(Removed { value, low, high, halves }) = removed else { continue };
         let field = format!("{field}.{name}");
         let halves = halves.iter().flatten().flat_map(|half| [half.value, half.deviation]);
         for figure in [value, low, high].into_iter().flatten().chain(halves) {
             within(&field, figure, least, most)?;
         }
-        let ordered = value.zip(low.zip(high)).is_none_or(|(value, (low, high))| low <= value && value <= high);
+        let ordered = value
+            .zip(low.zip(high))
+            .is_none_or(|(value, (low, high))| low <= value && value <= high);
         if !ordered {
             return refuse(field, "lies outside its interval");
         }
@@ -289,8 +414,8 @@ fn check_point(point: &SweepPoint) -> Checked {
     Ok(())
 }
 
-/// The name, rank and unknowns of a status that says that there are many solutions. A centre may be one of a set that bounds leave
-/// though the equations would determine all.
+/// Returns the name, rank and unknowns of a status that implies many solutions. A centre may belong
+/// to a set that bounds leave although the equations determine all.
 fn one_of_many(status: Status) -> Option<(&'static str, usize, usize)> {
     match status {
         Status::LeastNorm { rank, unknowns } => Some(("least_norm", rank, unknowns)),

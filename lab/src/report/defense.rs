@@ -1,4 +1,5 @@
-//! One line for each policy: what the strongest attack rebuilds behind it, what the scores add, and what the policy costs.
+//! The summary line of each policy: the result of the strongest attack, the added risk, and the
+//! cost of the policy.
 
 use super::added;
 use super::attack_result::AddedRisk;
@@ -14,43 +15,47 @@ use super::verdict::verdict;
 use super::words;
 use super::worst::{Worst, worst};
 
-/// Stands for a figure that noise leaves open.
+/// The text for a figure that noise leaves open.
 const UNDECIDED: &str = "undecided";
 
-/// One policy.
+/// The summary line of one policy.
 pub(super) struct DefenseLine<'a> {
     pub(super) policy: &'a Policy,
-    /// A name without the names of its parameters, unique in the report.
+    /// A unique name of the policy in the report, without the names of its parameters.
     pub(super) short: String,
-    /// Whether it is the policy that the report judges.
+    /// True if the report judges this policy.
     pub(super) judged: bool,
-    /// How far the strongest attack got: the informed one where it was measured and nothing else finds more.
+    /// The success of the strongest attack: the informed one if it was measured and no other finds
+    /// more.
     pub(super) level: Level,
-    /// What the adversary of that attack knows, in a word.
+    /// The knowledge of that attack's adversary, in a word.
     pub(super) knowledge: Option<&'static str>,
-    /// The attack of the figures, if one ran.
+    /// The attack that the figures belong to, if one ran.
     pub(super) attack: Option<&'a str>,
-    /// An attack that rebuilds all features, if one does: that of the worst attribute may be another.
+    /// An attack that rebuilds all features, if any; the worst attribute may be from another.
     pub(super) exact: Option<&'a str>,
-    /// Its errors.
+    /// The errors of the attack.
     errors: Option<&'a Errors>,
-    /// Those of guessing the column mean.
+    /// The errors of guessing the column mean.
     mean: Option<&'a Errors>,
-    /// The worst attribute, unless an attack of which nothing is told by attribute finds more.
+    /// The worst attribute, unless an attack without figures by attribute finds more.
     pub(super) worst: Option<Worst<'a>>,
-    /// The share of the control's error that is removed: of the worst attribute, or, where nothing is told by attribute, of all features.
+    /// The share of the control's error that is removed: of the worst attribute, or of all features
+    /// if there are no figures by attribute.
     pub(super) risk: Option<AddedRisk>,
-    /// The same on the mean over features, of the attack with the smallest error.
+    /// The same share on the mean over features, for the attack with the smallest error.
     pub(super) mean_risk: Option<AddedRisk>,
-    /// Whether it finds more than the informed attack, so that noise alone gives its figure an interval.
+    /// True if the attack finds more than the informed one, so that only noise gives its figure an
+    /// interval.
     outdone: bool,
-    /// The accuracy that the policy costs, in shares; below 0 it gains. Absent where the accuracy without a defense is not known.
+    /// The accuracy that the policy costs, as a share; below 0 it gains. Absent if the accuracy
+    /// without a defense is not known.
     pub(super) accuracy_lost: Option<f64>,
-    /// How it stands to each threshold.
+    /// The results for each threshold.
     pub(super) results: Vec<ThresholdResult>,
 }
 
-/// The policies whose scores were attacked, in the order of the report.
+/// Returns the lines of the policies whose scores were attacked, in the order of the report.
 pub(super) fn lines(report: &Report) -> Vec<DefenseLine<'_>> {
     let mut policies: Vec<&Policy> = Vec::new();
     for audit in report.audits.iter().filter(|audit| audit.threat_model.sees_scores()) {
@@ -63,10 +68,15 @@ pub(super) fn lines(report: &Report) -> Vec<DefenseLine<'_>> {
 }
 
 fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLine<'a> {
+    let audits: Vec<&Audit> = report
+        .audits
+        .iter()
+        .filter(|a| a.policy == *policy && a.threat_model.sees_scores())
+        .collect();
+    // Adversaries that know only moments are reported apart: their control is weak, and they attack
+    // only exact scores.
     let audits: Vec<&Audit> =
-        report.audits.iter().filter(|a| a.policy == *policy && a.threat_model.sees_scores()).collect();
-    // What scores add for whoever knows moments alone is told apart: its control is weak, and it is there for exact scores alone.
-    let audits: Vec<&Audit> = audits.into_iter().filter(|audit| !audit.threat_model.moments).collect();
+        audits.into_iter().filter(|audit| !audit.threat_model.moments).collect();
     let outdone = outdone(&audits);
     let strongest = || {
         let found = audits.iter().filter_map(|audit| Some((audit, audit.strongest()?.1.mse)));
@@ -76,7 +86,8 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
     let shown: Option<&Audit> = first.or_else(strongest);
     let worst = worst(&audits, None).filter(|_| outdone.is_none());
     let named = worst.as_ref().and_then(|worst| by_name(&audits, worst.attack));
-    let exact = audits.iter().find_map(|audit| audit.strongest().filter(|(_, errors)| errors.is_exact()));
+    let exact =
+        audits.iter().find_map(|audit| audit.strongest().filter(|(_, errors)| errors.is_exact()));
     let best = named.map(|(_, best)| best).or_else(|| shown.and_then(Audit::strongest));
     let knowing = named.map(|(audit, _)| audit).or(shown);
     let mean_risk = informed(&audits).and_then(Audit::added_risk).map(|(_, _, risk)| risk);
@@ -94,7 +105,8 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
         exact: exact.map(|(name, _)| name),
         errors: best.map(|(_, errors)| errors),
         mean: audits.first().map(|audit| &audit.baselines.column_mean),
-        outdone: outdone.is_some() || worst.as_ref().is_some_and(|worst| worst.risk.high.is_none() && !worst.noised),
+        outdone: outdone.is_some()
+            || worst.as_ref().is_some_and(|worst| worst.risk.high.is_none() && !worst.noised),
         risk: match (outdone, &worst) {
             (Some(found), _) => Some(found.risk),
             (None, Some(worst)) => Some(worst.risk.clone()),
@@ -110,31 +122,33 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
     }
 }
 
-/// The attack of this name, with its audit.
+/// Returns the attack of this name, with its audit.
 fn by_name<'a>(audits: &[&'a Audit], name: &str) -> Option<(&'a Audit, (&'a str, &'a Errors))> {
-    let found = |audit: &'a Audit| audit.scored().find(|(attack, _)| *attack == name).map(|found| (audit, found));
-    // The attack of an informed audit, if another one has an attack of that name too.
+    let found = |audit: &'a Audit| {
+        audit.scored().find(|(attack, _)| *attack == name).map(|found| (audit, found))
+    };
+    // Attacks of an informed audit come first, if another audit has an attack of that name too.
     let informed = audits.iter().copied().filter(|audit| audit.added_risk().is_some());
     informed.chain(audits.iter().copied()).find_map(found)
 }
 
 impl DefenseLine<'_> {
-    /// Error of the strongest attack.
+    /// Returns the error of the strongest attack.
     pub(super) fn error(&self) -> String {
         self.errors.map_or_else(|| NONE.into(), |errors| figure(errors.mse, errors.sigma))
     }
 
-    /// Error of guessing the column mean.
+    /// Returns the error of guessing the column mean.
     pub(super) fn guess(&self) -> String {
         self.mean.map_or_else(|| NONE.into(), |errors| figure(errors.mse, errors.sigma))
     }
 
-    /// Error of the control, per feature.
+    /// Returns the error of the control, per feature.
     pub(super) fn control(&self) -> String {
         self.mean_risk.as_ref().map_or_else(|| NONE.into(), |risk| significant(risk.control_mse))
     }
 
-    /// The added risk.
+    /// Returns the added risk.
     pub(super) fn added(&self) -> String {
         match &self.risk {
             Some(risk) if self.level == Level::Undecided && risk.high.is_none() => UNDECIDED.into(),
@@ -143,17 +157,16 @@ impl DefenseLine<'_> {
         }
     }
 
-    /// Its interval of 95 %.
+    /// Returns the 95 % interval of the added risk.
     pub(super) fn interval(&self) -> String {
         match &self.risk {
-            Some(risk) => {
-                words::interval(risk).unwrap_or_else(|| if self.outdone { NONE.into() } else { "not bounded".into() })
-            }
+            Some(risk) => words::interval(risk)
+                .unwrap_or_else(|| if self.outdone { NONE.into() } else { "not bounded".into() }),
             None => NONE.into(),
         }
     }
 
-    /// The added risk with its interval: `71 % (69 to 74 %)`.
+    /// Returns the added risk with its interval: `71 % (69 to 74 %)`.
     pub(super) fn added_with_interval(&self) -> String {
         match &self.risk {
             Some(risk) if self.outdone && words::interval(risk).is_none() => self.added(),
@@ -162,7 +175,7 @@ impl DefenseLine<'_> {
         }
     }
 
-    /// The worst attribute, of which party where there are several.
+    /// Returns the worst attribute, with its party if there are several.
     pub(super) fn attribute(&self, several: bool) -> String {
         match &self.worst {
             Some(worst) if several => format!("{} of {}", worst.figures.attribute, worst.party),
@@ -171,32 +184,42 @@ impl DefenseLine<'_> {
         }
     }
 
-    /// The accuracy that the policy costs, in percentage points: `0.2 points`.
+    /// Returns the accuracy that the policy costs, in percentage points: `0.2 points`.
     pub(super) fn cost(&self) -> String {
         self.accuracy_lost.map_or_else(|| NONE.into(), points)
     }
 
-    /// Whether it meets all thresholds: the worst of its results; `None` if nothing is demanded.
+    /// Returns the compliance with all thresholds together, which is the worst result; `None` if
+    /// there are none.
     pub(super) fn compliance(&self) -> Option<Compliance> {
         let has = |compliance| self.results.iter().any(|result| result.compliance == compliance);
         [Compliance::NotMet, Compliance::NotMeasured, Compliance::Met].into_iter().find(|c| has(*c))
     }
 }
 
-/// A share as percentage points with a decimal, as `0.2`. What rounds to nothing has no sign.
+/// Formats a share as percentage points with one decimal, such as `0.2`. A value that rounds to 0
+/// has no sign.
 pub(crate) fn points(share: f64) -> String {
     let text = format!("{:.1}", 100.0 * share);
     if text == "-0.0" { "0.0".into() } else { text }
 }
 
-/// Names of the policies with the numbers among their parameters alone; in full where two would be the same.
+/// Returns the policies' names with only the numbers of their parameters; the full label if two
+/// names would be equal.
 fn short_names(policies: &[&Policy]) -> Vec<String> {
     let short = |policy: &Policy| {
-        let numbers: Vec<String> =
-            policy.parameters.values().filter(|value| value.is_number()).map(ToString::to_string).collect();
+        let numbers: Vec<String> = policy
+            .parameters
+            .values()
+            .filter(|value| value.is_number())
+            .map(ToString::to_string)
+            .collect();
         printable([policy.name.as_str(), &numbers.join(", ")].join(" ").trim_end())
     };
     let all: Vec<String> = policies.iter().map(|policy| short(policy)).collect();
     let unique = |name: &String| all.iter().filter(|other| *other == name).count() == 1;
-    all.iter().zip(policies).map(|(name, p)| if unique(name) { name.clone() } else { printable(&p.label()) }).collect()
+    all.iter()
+        .zip(policies)
+        .map(|(name, p)| if unique(name) { name.clone() } else { printable(&p.label()) })
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! A report in a few words, and all its figures as rows: what others list and lay side by side.
+//! A digest of a report, and all its figures as rows, for lists and comparisons of reports.
 
 use super::brief::brief;
 use super::defense::{self, DefenseLine};
@@ -8,47 +8,47 @@ use super::level::Level;
 use super::text::printable;
 use super::thresholds::Compliance;
 
-/// A report in a few words.
+/// The digest of a report.
 pub(crate) struct Digest {
-    /// The verdict on the policy judged, in a sentence; `None` where nothing is told by attribute.
+    /// The verdict on the judged policy, in a sentence; `None` if there are no figures by
+    /// attribute.
     pub(crate) headline: Option<String>,
-    /// Each release surface, and what comes of it, without a full stop.
+    /// Each release surface with its finding, without a full stop.
     pub(crate) surfaces: Vec<(&'static str, String)>,
-    /// How the judged policy stands to each threshold.
+    /// The judged policy's compliance with each threshold.
     pub(crate) demands: Vec<(Compliance, String)>,
-    /// What to do next, in a sentence.
+    /// The next step, in a sentence.
     pub(crate) next: String,
-    /// Whether adversaries with a control were audited, so that added risks are known.
+    /// True if adversaries with a control were audited, so that added risks are known.
     pub(crate) informed: bool,
-    /// The policies.
     pub(crate) lines: Vec<Line>,
 }
 
-/// One policy: all figures in words.
+/// The line of one policy, all figures as text.
 pub(crate) struct Line {
-    /// Its name with its parameters.
+    /// The policy's name with its parameters.
     pub(crate) policy: String,
-    /// Whether it is the one in service.
+    /// True if the policy is in service.
     pub(crate) in_service: bool,
-    /// How far the strongest attack got.
+    /// The success of the strongest attack.
     pub(crate) level: Level,
-    /// How it stands to the thresholds, if there are any.
+    /// The compliance with the thresholds, if there are any.
     pub(crate) compliance: Option<Compliance>,
     /// The strongest attack.
     pub(crate) attack: String,
-    /// Its error.
+    /// The error of the attack.
     pub(crate) error: String,
     /// The error of guessing the column mean.
     pub(crate) guess: String,
-    /// The attribute that the scores tell most of.
+    /// The attribute that the scores reveal most about.
     pub(crate) attribute: String,
-    /// What the scores add, with its interval.
+    /// The added risk, with its interval.
     pub(crate) added: String,
-    /// The accuracy that it costs, in points.
+    /// The accuracy that the policy costs, in points.
     pub(crate) cost: String,
 }
 
-/// A report in a few words.
+/// Returns the digest of a report.
 pub(crate) fn digest(report: &Report) -> Digest {
     let brief = brief(report);
     let lines = defense::lines(report);
@@ -70,28 +70,46 @@ pub(crate) fn digest(report: &Report) -> Digest {
         informed: lines.iter().any(|line| line.risk.is_some()),
         lines: lines.iter().map(line).collect(),
         surfaces: brief.surfaces.into_iter().map(|s| (s.surface, printable(&s.text))).collect(),
-        demands: brief.demands.into_iter().map(|(compliance, words)| (compliance, printable(&words))).collect(),
+        demands: brief
+            .demands
+            .into_iter()
+            .map(|(compliance, words)| (compliance, printable(&words)))
+            .collect(),
         next: printable(&brief.next),
     }
 }
 
-/// All figures of one audit of a report, by their names.
+/// All figures of one audit of a report, by name.
 pub(crate) struct Sheet {
     /// The policy and the adversary.
     pub(crate) title: String,
-    /// What is measured, and the figure.
+    /// The names of the figures, with the figures.
     pub(crate) rows: Vec<(String, String)>,
 }
 
-/// The audits of a report, in its order: of each what the policy costs, then the error of every attack and guess.
+/// Returns a sheet for each audit, in the order of the report: the cost of the policy, then the
+/// error of every attack and guess.
 pub(crate) fn sheets(report: &Report) -> Vec<Sheet> {
     let sheet = |audit| {
         let rows = Rows::of(report, audit);
-        let errors = rows.rows.iter().map(|row| (format!("error, {}", printable(&row.name)), row.mse.clone()));
-        let costs = facts::utility(&audit.utility).into_iter().map(|(name, figure)| (name.to_owned(), figure));
+        let errors = rows
+            .rows
+            .iter()
+            .map(|row| (format!("error, {}", printable(&row.name)), row.mse.clone()));
+        let costs = facts::utility(&audit.utility)
+            .into_iter()
+            .map(|(name, figure)| (name.to_owned(), figure));
         Sheet {
-            title: format!("{}, {} adversary", printable(&audit.policy.label()), facts::adversary(audit)),
-            rows: [("records".to_owned(), audit.records.to_string())].into_iter().chain(costs).chain(errors).collect(),
+            title: format!(
+                "{}, {} adversary",
+                printable(&audit.policy.label()),
+                facts::adversary(audit)
+            ),
+            rows: [("records".to_owned(), audit.records.to_string())]
+                .into_iter()
+                .chain(costs)
+                .chain(errors)
+                .collect(),
         }
     };
     report.audits.iter().map(sheet).collect()

@@ -1,4 +1,4 @@
-//! The report's document: plain data, strict on the way in, in one order on the way out.
+//! The report's document: plain data, read strictly and written in a fixed order.
 
 use std::collections::BTreeMap;
 
@@ -15,89 +15,102 @@ use super::surface::Surface;
 use super::threat::ThreatModel;
 use super::thresholds::{ThresholdResult, Thresholds};
 
-/// Version of the document's schema. It goes up with any change that an old reader would misread or refuse. Since 2 there are
-/// audits of records without a score, and parties say what they show of their parameters. Since 3 a model may be imported, errors
-/// may carry noise and say its sigma, attacks may have run without being scored, and the report says how each party scores. Since 4
-/// attacks say which of many solutions they take and what kept them from running, and errors have a list of metrics beside the
-/// mean squared error, which the report describes; shares within a tolerance are among them.
-/// Threat models say what is known of the features. Since 5 an adversary may know moments of the features from records, and its
-/// attacks say what they add to a control that has no scores. Since 6 a report may name the policy in service and thresholds, and its
-/// audits say whether they meet them. Since 7 a report names the variant of its data set. Since 8 it may hold
-/// models that were trained with noise. Since 9 attacks may say how far the scores at their estimates are from those released, and
-/// there may be rows of other inferences. Since 10 attacks have figures by attribute and may be certain of records, verdicts go by the worst
-/// attribute and are in the document.
+/// The version of the document's schema. It increases with any change that an old reader would
+/// misread or refuse.
+///
+/// - 2: audits of records without a score; parties state which parameters they show.
+/// - 3: a model may be imported, errors may carry noise with its sigma, attacks may run without
+///   being scored, and the report states how each party scores.
+/// - 4: attacks state which of many solutions they take, and the reason that they did not run.
+///   Errors have a list of further metrics, shares within a tolerance among them, which the report
+///   describes. Threat models state the knowledge of the features.
+/// - 5: an adversary may know moments of the features from records; its attacks state their added
+///   risk over a control without scores.
+/// - 6: the policy in service and thresholds, with the compliance of audits.
+/// - 7: the variant of the data set.
+/// - 8: models that were trained with noise.
+/// - 9: the mismatch between the scores at the estimates and the released ones, and rows of other
+///   inferences.
+/// - 10: figures by attribute, records that attacks are certain of, and verdicts, which go by the
+///   worst attribute.
 pub const SCHEMA_VERSION: u32 = 10;
 
-/// The versions that are read. A report of version 9 has no figures by attribute: its thresholds are on the mean over features.
+/// The versions that can be read. A report of version 9 has no figures by attribute: its thresholds
+/// apply to the mean over features.
 pub(super) const READ_VERSIONS: std::ops::RangeInclusive<u64> = 9..=SCHEMA_VERSION as u64;
 
-/// The audit of one deployment: what was run, against what, and what it gave.
+/// The report on one deployment: its audits, their settings and their results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// [`SCHEMA_VERSION`] of a new report; older ones that are read keep theirs.
+    /// The schema version: [`SCHEMA_VERSION`] in a new report; older reports that are read keep
+    /// theirs.
     pub schema_version: u32,
-    /// One line for people.
+    /// The title, one line for people.
     pub title: String,
     /// The program that made the report.
     pub tool: Tool,
     /// The command that makes this report again (no secret, no path that only exists here).
     pub command: String,
-    /// The seed everything random was drawn from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// The settings the run came from.
+    /// The settings of the run.
     pub generated: Generated,
-    /// The data set.
+    /// The data set and its split.
     pub data: DataFacts,
     /// The parties and their model.
     pub deployment: Deployment,
     /// Every release surface, audited or not; each kind exactly once.
     pub surfaces: Vec<Surface>,
-    /// The policy in service, where the report knows: the one that the coordinator applies to live requests. Of a demonstration it
-    /// is the first policy named.
+    /// The policy in service, if known: the one that the coordinator applies to live requests. In a
+    /// demonstration it is the first policy named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_service: Option<Policy>,
-    /// What is demanded of the policy in service, if anything; see [`Report::judged`].
+    /// The thresholds for the policy in service, if any; see [`Report::judged`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thresholds: Option<Thresholds>,
-    /// One entry per defense (and threat model).
+    /// The audits, one per defense (and threat model).
     pub audits: Vec<Audit>,
-    /// How the passive parties scored the attacks, where the report knows: one entry per party and set of records.
+    /// The facts on the scoring by the passive parties, if known: one entry per party and set of
+    /// records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scoring: Vec<ScoringFacts>,
-    /// The metrics that figures of this report are of, beside the mean squared error, in the order they are to be shown.
+    /// The metrics of this report beside the mean squared error, in the order in which they are to
+    /// be shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricFacts>,
-    /// Error by number of passive features, if it was measured.
+    /// The errors by number of passive features, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
-    /// Models of the same data that were trained with noise, if any were, in the order they were asked for.
+    /// The models of the same data that were trained with noise, if any, in the order in which they
+    /// were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub private_trainings: Vec<PrivateTraining>,
-    /// What else was inferred, if anything was.
+    /// The results of other inferences, if any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inferences: Vec<Inference>,
-    /// The verdict on each policy whose scores were attacked, since version 10. It follows from the rest of the document.
+    /// The verdict on each policy whose scores were attacked, since version 10. It follows from the
+    /// rest of the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<PolicyVerdict>,
-    /// Whatever else a reader must know.
+    /// Further notes that a reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// A metric, for readers that do not know it.
+/// The description of a metric, for readers that do not know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricFacts {
-    /// Its name in `errors.metrics`.
+    /// The name in `errors.metrics`.
     pub name: String,
-    /// The heading of its column.
+    /// The heading of the metric's column.
     pub title: String,
-    /// What a figure says, in words.
+    /// The meaning of a figure, in words.
     pub meaning: String,
-    /// What figures are counted in.
+    /// The unit of the figures.
     pub unit: Unit,
-    /// Which way figures go as the adversary does better.
+    /// The direction of figures that are better for the adversary.
     pub direction: Direction,
 }
 
@@ -105,52 +118,54 @@ pub struct MetricFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// Program name.
+    /// The name of the program.
     pub name: String,
-    /// Its version.
+    /// The version of the program.
     pub version: String,
-    /// Revision of the sources, where known.
+    /// The revision of the sources, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }
 
-/// The settings a report came from.
+/// The settings that a report was made with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Generated {
-    /// The whole configuration, free of secrets.
+    /// The whole configuration, without secrets.
     pub config: Value,
-    /// Hexadecimal SHA-256 of the configuration as compact JSON with sorted keys.
+    /// The hexadecimal SHA-256 of the configuration as compact JSON with sorted keys.
     pub config_sha256: String,
 }
 
-/// The data set and how it was split, in records.
+/// The data set and its split, in records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataFacts {
-    /// Short name, as in `--dataset`.
+    /// The short name, as in `--dataset`.
     pub name: String,
-    /// Which of its columns were taken, as in `--variant`. Absent for the records of a deployment.
+    /// The variant, which selects the columns, as in `--variant`. Absent for the records of a
+    /// deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// How many columns that is; a column may become several features. Absent for the records of a deployment.
+    /// The number of selected columns; a column may become several features. Absent for the records
+    /// of a deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<usize>,
-    /// Where it comes from, in words.
+    /// The source of the data, in words.
     pub source: String,
-    /// Records in all.
+    /// The number of records in all.
     pub records: usize,
-    /// Records the model was trained on.
+    /// The number of training records.
     pub training: usize,
-    /// Records that decided when training stopped.
+    /// The number of records that decided when training stopped.
     pub validation: usize,
-    /// Records accuracy was measured on.
+    /// The number of records that accuracy was measured on.
     pub test: usize,
-    /// Features of all parties together, after encoding.
+    /// The number of features of all parties together, after encoding.
     pub features: usize,
-    /// Classes k.
+    /// The number k of classes.
     pub classes: usize,
-    /// Hexadecimal SHA-256 of the data.
+    /// The hexadecimal SHA-256 of the data.
     pub sha256: String,
 }
 
@@ -158,60 +173,61 @@ pub struct DataFacts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
-    /// All parties.
+    /// The parties, with their roles.
     pub parties: Vec<Party>,
-    /// The model version that served.
+    /// The version of the model that served.
     pub model_version: String,
-    /// Features of the active party.
+    /// The number of the active party's features.
     pub n_active: usize,
-    /// Features of the passive parties together (d_target where all of them are attacked).
+    /// The number of the passive parties' features together (d_target if all of them are attacked).
     pub d_passive: usize,
-    /// Classes k.
+    /// The number k of classes.
     pub classes: usize,
-    /// How the model was trained.
+    /// The facts on the model's training.
     pub training: TrainingFacts,
-    /// Share of test records whose undefended arg max is the label, in [0, 1].
+    /// The share of test records whose undefended arg max is the label, in [0, 1].
     pub test_accuracy: f64,
 }
 
-/// How a passive party scores.
+/// The scoring mode of a passive party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoringMode {
     /// With noise, under a budget for each record.
     Noised,
-    /// Without noise: it trusts the auditor.
+    /// Without noise: the party trusts the auditor.
     Trusted,
 }
 
-/// How one passive party scored the attacks on one set of records.
+/// The facts on one passive party's scoring of the attacks on one set of records.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScoringFacts {
-    /// The party.
+    /// The name of the party.
     pub party: String,
-    /// How many records the set has.
+    /// The number of records in the set.
     pub records: usize,
-    /// Which records: "audited" or "training".
+    /// The kind of records: "audited" or "training".
     pub what: String,
-    /// How it scores.
+    /// The scoring mode of the party.
     pub mode: ScoringMode,
-    /// What this audit has spent of the records' budget, in ρ of zero-concentrated differential privacy, if there is one.
+    /// The spending of this audit from the records' budget, in ρ of zero-concentrated differential
+    /// privacy, if there is a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rho_spent: Option<f64>,
-    /// What they have left.
+    /// The budget that the records have left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rho_left: Option<f64>,
-    /// All of it.
+    /// The total budget of the records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rho_total: Option<f64>,
 }
 
-/// A party's part in the protocol.
+/// The role of a party in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Holds labels, queries predictions, is the adversary of the audit.
+    /// Holds labels, queries predictions, and is the adversary of the audit.
     Active,
     /// Holds the private features under attack.
     Passive,
@@ -219,33 +235,33 @@ pub enum Role {
     Coordinator,
 }
 
-/// One party.
+/// The facts on one party.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Party {
-    /// Its name.
+    /// The name of the party.
     pub name: String,
-    /// Its part.
+    /// The role of the party.
     pub role: Role,
-    /// How many features it holds.
+    /// The number of its features.
     pub features: usize,
-    /// Their names in order, or none (names are public by agreement; leave them out where they are not).
+    /// The names of its features in order; empty if they are not published.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feature_names: Vec<String>,
-    /// What a passive party shows the active party of its parameters, in words, where the report knows.
+    /// The parameters that a passive party shows the active party, in words, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters_shown: Option<String>,
 }
 
-/// What training did. No wall-clock time: it would differ from run to run.
+/// The facts on the training. No wall-clock time: it would differ from run to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingFacts {
-    /// Epochs run.
+    /// The number of epochs.
     pub epochs: u64,
-    /// Optimiser steps run.
+    /// The number of optimiser steps.
     pub steps: u64,
-    /// The parameters were imported, not trained here: there are no epochs and no steps.
+    /// True if the parameters were imported, not trained here: there are no epochs and no steps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
 }
@@ -254,30 +270,30 @@ pub struct TrainingFacts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// Name as in the configuration.
+    /// The name, as in the configuration.
     pub name: String,
-    /// Settings by name.
+    /// The settings, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Value>,
 }
 
-/// One defense, attacked.
+/// The audit of one defense.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Audit {
-    /// The defense that was on.
+    /// The defense that was active.
     pub policy: Policy,
-    /// What the adversary knows and does.
+    /// The knowledge and actions of the adversary.
     pub threat_model: ThreatModel,
-    /// Records attacked and scored.
+    /// The number of records attacked and scored.
     pub records: usize,
-    /// What the defense costs in use.
+    /// The cost of the defense in use.
     pub utility: Utility,
-    /// What guessing achieves on the same records.
+    /// The errors of guessing on the same records.
     pub baselines: Baselines,
-    /// The attacks, in the order they are to be shown.
+    /// The attacks, in the order in which they are to be shown.
     pub attacks: Vec<AttackResult>,
-    /// Whether it meets each of the report's thresholds, in their order.
+    /// The compliance with each of the report's thresholds, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<ThresholdResult>,
     /// Remarks on this audit, in sentences.
@@ -285,65 +301,69 @@ pub struct Audit {
     pub remarks: Vec<String>,
 }
 
-/// What a release is still worth. A figure that is not defined for the kind of release (KL of a label) is absent.
+/// The remaining utility of a release. A figure that is not defined for the kind of release (KL of
+/// a label) is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Utility {
-    /// Share of test records whose released class is the label, in [0, 1].
+    /// The share of test records whose released class is the label, in [0, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
     /// `accuracy` minus the undefended accuracy, in [−1, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy_change: Option<f64>,
-    /// Mean Kullback-Leibler divergence of the released from the undefended scores, in nats, at least 0.
+    /// The mean Kullback-Leibler divergence of the released from the undefended scores, in nats, at
+    /// least 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_kl_nats: Option<f64>,
-    /// Mean total variation distance between released and undefended scores, in [0, 1] for probability vectors.
+    /// The mean total variation distance between released and undefended scores, in [0, 1] for
+    /// probability vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_variation: Option<f64>,
-    /// What the release of one record tells at most, in bits, where the defense bounds it, at least 0.
+    /// The most bits that the release of one record reveals, if the defense bounds it, at least 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits: Option<f64>,
-    /// Share of records whose arg max the defense keeps, in [0, 1].
+    /// The share of records whose arg max the defense keeps, in [0, 1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arg_max_kept: Option<f64>,
 }
 
-/// Error by number of passive features, for one policy.
+/// The errors by number of passive features, for one policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// The defense that was on.
+    /// The defense that was active.
     pub policy: Policy,
-    /// What the adversary knows and does; `target` may be empty, since the split changes from point to point.
+    /// The knowledge and actions of the adversary; `target` may be empty, since the split changes
+    /// from point to point.
     pub threat_model: ThreatModel,
-    /// Records scored at each point.
+    /// The number of records scored at each point.
     pub records: usize,
     /// The points, by increasing d.
     pub points: Vec<SweepPoint>,
 }
 
-/// Errors with d passive features.
+/// The errors with d passive features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepPoint {
-    /// Number of passive features, at least 1.
+    /// The number of passive features, at least 1.
     pub d: usize,
-    /// MSE of guessing ½.
+    /// The MSE of guessing ½.
     pub half: f64,
-    /// MSE of guessing each feature's mean.
+    /// The MSE of guessing each feature's mean.
     pub column_mean: f64,
-    /// MSE of each attack.
+    /// The MSE of each attack.
     pub attacks: Vec<SweepError>,
 }
 
-/// One attack at one point of a sweep.
+/// The error of one attack at one point of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepError {
-    /// Name of the attack.
+    /// The name of the attack.
     pub name: String,
-    /// Its MSE, absent where it could not run.
+    /// The MSE of the attack; absent if it could not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mse: Option<f64>,
 }
@@ -352,10 +372,10 @@ pub struct SweepError {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrivateTraining {
-    /// What the parties state: clip, noise, ε, δ, updates.
+    /// The parties' privacy statement: clip, noise, ε, δ, updates.
     pub privacy: PrivacyStatement,
-    /// Accuracy on the test records, 0 to 1.
+    /// The accuracy on the test records, 0 to 1.
     pub test_accuracy: f64,
-    /// Audits of its exact scores, by the adversaries of the report.
+    /// The audits of its exact scores, by the adversaries of the report.
     pub audits: Vec<Audit>,
 }

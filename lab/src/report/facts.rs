@@ -1,22 +1,24 @@
-//! What the renderers show, already in words: the terminal table and the page must not differ in what they say.
+//! The content of all renderers as text: the terminal table and the page must not differ.
 
 use super::attack_result::{AttackResult, Outcome, Status};
 use super::certificate;
-use super::document::{Audit, MetricFacts, Report, Role, ScoringFacts, ScoringMode, TrainingFacts, Utility};
+use super::document::{
+    Audit, MetricFacts, Report, Role, ScoringFacts, ScoringMode, TrainingFacts, Utility,
+};
 use super::errors::Errors;
 use super::number::{change, figure, four, ratio, significant};
 use super::threat::DefenseKnowledge;
 use vfl_passive_party::evaluation::accountant::least_error;
 use vfl_shared::metrics::Direction;
 
-/// Stands where there is no figure.
+/// The text for a missing figure.
 pub(super) const NONE: &str = "–";
 
-/// What every reader must be told beside the verdicts.
+/// The limits of a verdict, which every reader must be told.
 pub(super) const SCOPE: &str = "A verdict covers the attacks listed, under the threat model stated, on the records \
      scored. It is not a guarantee: an attack that is not listed may do better.";
 
-/// What an audit's adversary makes of the defense, in one word.
+/// Returns the adversary's knowledge, in a word.
 pub(super) fn adversary(audit: &Audit) -> &'static str {
     match audit.threat_model.defense {
         _ if audit.threat_model.known_records > 0 => "informed",
@@ -26,7 +28,7 @@ pub(super) fn adversary(audit: &Audit) -> &'static str {
     }
 }
 
-/// What to add to a defense's name where the adversary knows it.
+/// Returns the addition to a defense's name if the adversary knows it.
 pub(super) fn against(audit: &Audit) -> &'static str {
     match audit.threat_model.defense {
         DefenseKnowledge::Unknown => "",
@@ -34,13 +36,14 @@ pub(super) fn against(audit: &Audit) -> &'static str {
     }
 }
 
-/// One defense in the summary: against an adversary that takes its release for the true scores, and against one that knows it.
+/// The summary of one defense: against an adversary that takes its release for the true scores, and
+/// against one that knows it.
 pub(super) struct SummaryLine<'a> {
     /// The first audit of the defense; its costs are those of all.
     pub(super) audit: &'a Audit,
-    /// The strongest attack and its error.
+    /// The strongest attack that does not know the defense.
     pub(super) unaware: Option<Best>,
-    /// Likewise, of those that know the defense.
+    /// The strongest attack that knows the defense.
     pub(super) aware: Option<Best>,
 }
 
@@ -48,20 +51,20 @@ pub(super) struct SummaryLine<'a> {
 pub(super) struct Best {
     pub(super) name: String,
     pub(super) mse: f64,
-    /// Standard deviation of its noise.
+    /// The standard deviation of the error's noise.
     pub(super) sigma: Option<f64>,
 }
 
-/// Ratio of an error to a baseline, where noise leaves the baseline well above 0.
+/// Returns the ratio of an error to a baseline, if noise leaves the baseline well above 0.
 pub(super) fn ratio_to(mse: f64, baseline: &Errors) -> Option<String> {
     let lost = baseline.sigma.is_some_and(|sigma| baseline.mse <= 2.0 * sigma);
     if lost { None } else { ratio(mse, baseline.mse) }
 }
 
-/// Heading of the column of [`AttackResult::score_mismatch`].
+/// The heading of the column of [`AttackResult::score_mismatch`].
 const SCORE_MISMATCH: &str = "score MSE";
 
-/// What the metrics of the report say, a sentence for each.
+/// Explains the metrics of the report, one sentence each.
 pub(super) fn metrics(report: &Report) -> Vec<String> {
     let one = |metric: &MetricFacts| {
         let way = match metric.direction {
@@ -70,7 +73,11 @@ pub(super) fn metrics(report: &Report) -> Vec<String> {
         };
         format!("{}: {}. The {way}, the better for the adversary.", metric.title, metric.meaning)
     };
-    let told = report.audits.iter().flat_map(|audit| &audit.attacks).any(|attack| attack.score_mismatch.is_some());
+    let told = report
+        .audits
+        .iter()
+        .flat_map(|audit| &audit.attacks)
+        .any(|attack| attack.score_mismatch.is_some());
     let scores = told.then(|| {
         format!(
             "{SCORE_MISMATCH}: the mean squared difference of the released scores and those that the model gives at the estimates. The \
@@ -80,7 +87,7 @@ pub(super) fn metrics(report: &Report) -> Vec<String> {
     report.metrics.iter().map(one).chain(scores).collect()
 }
 
-/// How the parties scored, in sentences.
+/// Explains the scoring by each party, in sentences.
 pub(super) fn scoring(report: &Report) -> Vec<String> {
     report.scoring.iter().map(one_scoring).collect()
 }
@@ -109,13 +116,13 @@ fn one_scoring(s: &ScoringFacts) -> String {
 }
 
 impl SummaryLine<'_> {
-    /// The stronger of both.
+    /// Returns the stronger of both attacks.
     pub(super) fn strongest(&self) -> Option<&Best> {
         self.unaware.iter().chain(&self.aware).min_by(|a, b| a.mse.total_cmp(&b.mse))
     }
 }
 
-/// The defenses of a report, in its order.
+/// Returns the summary of each defense, in the order of the report.
 pub(super) fn summary(report: &Report) -> Vec<SummaryLine<'_>> {
     let mut lines: Vec<SummaryLine<'_>> = Vec::new();
     // Adversaries that know moments have a table of their own, with their controls.
@@ -128,7 +135,9 @@ pub(super) fn summary(report: &Report) -> Vec<SummaryLine<'_>> {
         let known = audit.threat_model.defense == DefenseKnowledge::Known;
         // The two adversaries of one defense stand next to each other.
         let place = match lines.last_mut() {
-            Some(last) if known && last.aware.is_none() && last.audit.policy == audit.policy => last,
+            Some(last) if known && last.aware.is_none() && last.audit.policy == audit.policy => {
+                last
+            }
             _ => {
                 lines.push(SummaryLine { audit, unaware: None, aware: None });
                 let Some(last) = lines.last_mut() else { continue };
@@ -143,16 +152,16 @@ pub(super) fn summary(report: &Report) -> Vec<SummaryLine<'_>> {
 /// One row of an attack table.
 pub(super) struct Row {
     pub(super) name: String,
-    /// How the estimates come about.
+    /// The way in which the estimates were found.
     pub(super) how: String,
     pub(super) mse: String,
-    /// Ratio to the error of guessing ½.
+    /// The ratio to the error of guessing ½.
     pub(super) vs_half: String,
-    /// Ratio to the error of guessing the column mean.
+    /// The ratio to the error of guessing the column mean.
     pub(super) vs_mean: String,
-    /// By metric, in the order of [`Rows::metrics`].
+    /// The figures by metric, in the order of [`Rows::metrics`].
     pub(super) by_metric: Vec<String>,
-    /// Error by attacked party, in the order of [`Rows::parties`].
+    /// The error by attacked party, in the order of [`Rows::parties`].
     pub(super) by_party: Vec<String>,
     pub(super) kind: RowKind,
 }
@@ -174,17 +183,17 @@ pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     /// The attacked parties, if there are several with errors of their own.
     pub(super) parties: Vec<String>,
-    /// Headings of the metrics that some row has.
+    /// The headings of the metrics that some row has.
     pub(super) metrics: Vec<String>,
-    /// Attacks that ran and were not scored, names of the same reason together.
+    /// The attacks that ran but were not scored, names grouped by reason.
     pub(super) not_scored: Vec<(String, String)>,
-    /// Attacks that could not run, with the reason.
+    /// The attacks that could not run, with the reason.
     pub(super) not_run: Vec<(String, String)>,
 }
 
 impl Rows {
-    /// Attacks as the document lists them, then guesses, then the two baselines. The attack `half` is the baseline of
-    /// that name over again and is left out, unless the two differ.
+    /// Returns the attacks as the document lists them, then guesses, then the two baselines. The
+    /// attack `half` repeats the baseline of that name and is left out, unless the two differ.
     pub(super) fn of(report: &Report, audit: &Audit) -> Self {
         let half = &audit.baselines.half;
         let mean = &audit.baselines.column_mean;
@@ -197,9 +206,14 @@ impl Rows {
             Outcome::NotScored { .. } | Outcome::NotRun { .. } => None,
         });
         let all: Vec<&Errors> = ran.chain([half, mean]).collect();
-        let has = |metric: &MetricFacts, errors: &Errors| errors.metrics.iter().any(|m| m.name == metric.name);
-        let metrics: Vec<&MetricFacts> =
-            report.metrics.iter().filter(|metric| all.iter().any(|errors| has(metric, errors))).collect();
+        let has = |metric: &MetricFacts, errors: &Errors| {
+            errors.metrics.iter().any(|m| m.name == metric.name)
+        };
+        let metrics: Vec<&MetricFacts> = report
+            .metrics
+            .iter()
+            .filter(|metric| all.iter().any(|errors| has(metric, errors)))
+            .collect();
 
         let figures = |name: String, how: String, errors: &Errors, kind: RowKind| Row {
             name,
@@ -238,17 +252,22 @@ impl Rows {
                         _ => RowKind::Attack,
                     };
                     let mut row = figures(attack.name.clone(), how(*status), errors, kind);
-                    row.by_metric
-                        .extend(mismatches.then(|| attack.score_mismatch.map_or_else(|| NONE.into(), significant)));
+                    row.by_metric.extend(
+                        mismatches.then(|| {
+                            attack.score_mismatch.map_or_else(|| NONE.into(), significant)
+                        }),
+                    );
                     match kind {
                         RowKind::Guess => guesses.push(row),
                         _ => attacks.push(row),
                     }
                 }
-                Outcome::NotScored { reason, .. } => match not_scored.iter_mut().find(|(_, r)| r == reason) {
-                    Some((names, _)) => *names = format!("{names}, {}", attack.name),
-                    None => not_scored.push((attack.name.clone(), reason.clone())),
-                },
+                Outcome::NotScored { reason, .. } => {
+                    match not_scored.iter_mut().find(|(_, r)| r == reason) {
+                        Some((names, _)) => *names = format!("{names}, {}", attack.name),
+                        None => not_scored.push((attack.name.clone(), reason.clone())),
+                    }
+                }
                 Outcome::NotRun { reason, .. } => {
                     attacks.push(Row {
                         name: attack.name.clone(),
@@ -271,27 +290,29 @@ impl Rows {
             attacks.push(row);
         }
         let scores = mismatches.then(|| SCORE_MISMATCH.to_owned());
-        let metrics = metrics.into_iter().map(|metric| metric.title.clone()).chain(scores).collect();
+        let metrics =
+            metrics.into_iter().map(|metric| metric.title.clone()).chain(scores).collect();
         Self { rows: attacks, parties, metrics, not_scored, not_run }
     }
 
-    /// One column of the table.
+    /// Returns one column of the table.
     pub(super) fn column(&self, of: impl Fn(&Row) -> &str) -> Vec<String> {
         self.rows.iter().map(|row| of(row).to_owned()).collect()
     }
 
-    /// The column of one of the metrics.
+    /// Returns the column of one of the metrics.
     pub(super) fn metric(&self, at: usize) -> Vec<String> {
         self.column(|row| row.by_metric.get(at).map_or(NONE, String::as_str))
     }
 }
 
-/// Whether an attack is the baseline of guessing ½ over again.
+/// Returns true if an attack repeats the baseline of guessing ½.
 pub(super) fn repeats_half(audit: &Audit, attack: &AttackResult) -> bool {
     attack.name == "half" && attack.mse() == Some(audit.baselines.half.mse)
 }
 
-/// On how many records attacks had no solution, or ran out of steps: a sentence for attacks of the same number.
+/// Explains on how many records attacks had no solution or ran out of steps, with one sentence for
+/// attacks of equal number.
 pub(super) fn limits(audit: &Audit) -> Vec<String> {
     let of = |count: fn(&AttackResult) -> u64, says: &dyn Fn(u64) -> String| {
         let mut groups: Vec<(u64, Vec<&str>)> = Vec::new();
@@ -301,7 +322,10 @@ pub(super) fn limits(audit: &Audit) -> Vec<String> {
                 None => groups.push((count(attack), vec![&attack.name])),
             }
         }
-        groups.into_iter().map(|(n, names)| format!("{}: {}", names.join(", "), says(n))).collect::<Vec<_>>()
+        groups
+            .into_iter()
+            .map(|(n, names)| format!("{}: {}", names.join(", "), says(n)))
+            .collect::<Vec<_>>()
     };
     let records = audit.records;
     let mut said = of(|a| a.nearest_consistent, &|n| {
@@ -310,11 +334,14 @@ pub(super) fn limits(audit: &Audit) -> Vec<String> {
              were taken"
         )
     });
-    said.extend(of(|a| a.step_limit, &|n| format!("stopped at the limit of steps on {n} of {records} records")));
+    said.extend(of(|a| a.step_limit, &|n| {
+        format!("stopped at the limit of steps on {n} of {records} records")
+    }));
     said
 }
 
-/// How an attack got its estimates; for one solution of many, the independent equations of how many unknowns.
+/// Describes the way to an attack's estimates; for one solution of many, the number of independent
+/// equations and of unknowns.
 fn how(status: Status) -> String {
     match status {
         Status::Guess => "guess".into(),
@@ -333,7 +360,7 @@ fn how(status: Status) -> String {
     }
 }
 
-/// The utility of a release: label and value, absent figures said to be absent.
+/// Returns the utility of a release: label and value; an absent figure is stated to be absent.
 pub(super) fn utility(utility: &Utility) -> Vec<(&'static str, String)> {
     let undefined = || "not defined here".to_owned();
     let accuracy = match (utility.accuracy, utility.accuracy_change) {
@@ -344,7 +371,10 @@ pub(super) fn utility(utility: &Utility) -> Vec<(&'static str, String)> {
     };
     let mut figures = vec![
         ("accuracy", accuracy),
-        ("mean KL", utility.mean_kl_nats.map_or_else(undefined, |x| format!("{} nats", significant(x)))),
+        (
+            "mean KL",
+            utility.mean_kl_nats.map_or_else(undefined, |x| format!("{} nats", significant(x))),
+        ),
         ("total variation", utility.total_variation.map_or_else(undefined, significant)),
         ("arg max kept", utility.arg_max_kept.map_or_else(undefined, four)),
     ];
@@ -354,7 +384,7 @@ pub(super) fn utility(utility: &Utility) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// What was audited: label and value.
+/// Returns the audited data, parties and model: label and value.
 pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
     let data = &report.data;
     let deployment = &report.deployment;
@@ -362,9 +392,15 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
         .parties
         .iter()
         .map(|party| match party.role {
-            Role::Active => format!("{} (active, {})", party.name, counted(party.features, "feature")),
+            Role::Active => {
+                format!("{} (active, {})", party.name, counted(party.features, "feature"))
+            }
             Role::Passive => {
-                let shows = party.parameters_shown.as_ref().map(|s| format!("; shows: {s}")).unwrap_or_default();
+                let shows = party
+                    .parameters_shown
+                    .as_ref()
+                    .map(|s| format!("; shows: {s}"))
+                    .unwrap_or_default();
                 format!("{} (passive, {}{shows})", party.name, counted(party.features, "feature"))
             }
             Role::Coordinator => format!("{} (coordinator)", party.name),
@@ -376,9 +412,14 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
             format!(
                 "{}{}: {}, {}{}, {} ({} training, {} validation, {} test)",
                 data.name,
-                data.variant.as_ref().map(|variant| format!(", variant {variant}")).unwrap_or_default(),
+                data.variant
+                    .as_ref()
+                    .map(|variant| format!(", variant {variant}"))
+                    .unwrap_or_default(),
                 counted(data.records, "record"),
-                data.columns.map(|columns| format!("{}, ", counted(columns, "column"))).unwrap_or_default(),
+                data.columns
+                    .map(|columns| format!("{}, ", counted(columns, "column")))
+                    .unwrap_or_default(),
                 counted(data.features, "feature"),
                 counted(data.classes, "class"),
                 data.training,
@@ -400,15 +441,19 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// How the model came about.
+/// Describes the training of the model.
 fn training(facts: &TrainingFacts) -> String {
     match facts.imported {
         true => "imported, not trained here".to_owned(),
-        false => format!("trained for {}, {}", counted(facts.epochs, "epoch"), counted(facts.steps, "step")),
+        false => format!(
+            "trained for {}, {}",
+            counted(facts.epochs, "epoch"),
+            counted(facts.steps, "step")
+        ),
     }
 }
 
-/// The program and its version.
+/// Returns the program and its version.
 pub(super) fn tool(report: &Report) -> String {
     match &report.tool.revision {
         Some(revision) => format!("{} {} ({revision})", report.tool.name, report.tool.version),
@@ -416,7 +461,7 @@ pub(super) fn tool(report: &Report) -> String {
     }
 }
 
-/// `1 record`, `2 records`, `2 classes`.
+/// Formats a count: `1 record`, `2 records`, `2 classes`.
 pub(super) fn counted(n: impl TryInto<u64>, what: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX);
     let ending = match (n, what.ends_with('s')) {

@@ -1,43 +1,43 @@
-//! Rows of what is inferred beside the features of records, as the document holds them.
+//! The rows of inferences beside the features of records, as in the document.
 
 use serde::{Deserialize, Serialize};
 
-/// What is inferred beside the features of records.
+/// The property that is inferred beside the features of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Inferred {
-    /// Share of the training records that are named where 1 % of the others are.
+    /// The share of the training records that are named if 1 % of the other records are.
     #[serde(rename = "membership_tpr_at_1_percent")]
     Members1Percent,
-    /// The same where 0.1 % of the others are.
+    /// The same share if 0.1 % of the other records are.
     #[serde(rename = "membership_tpr_at_0_1_percent")]
     Members01Percent,
-    /// Share of the training labels that a passive party names.
+    /// The share of the training labels that a passive party names.
     #[serde(rename = "labels_right")]
     Labels,
-    /// Share of the variance of a passive feature's mean over training sets that is explained.
+    /// The explained share of the variance of a passive feature's mean over training sets.
     #[serde(rename = "feature_mean_explained")]
     FeatureMean,
 }
 
-/// One inference.
+/// The result of one inference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inference {
-    /// What is inferred.
+    /// The inferred property.
     pub of: Inferred,
-    /// From what: a policy, a training, or what is shown of parameters.
+    /// The release that it is inferred from: a policy, a training, or the parameters shown.
     pub against: String,
-    /// The attack.
+    /// The name of the attack.
     pub attack: String,
-    /// The figure, at most 1.
+    /// The figure of the attack, at most 1.
     pub value: f64,
-    /// Lower end of its 95 % interval over trainings.
+    /// The lower end of its 95 % interval over trainings.
     pub low: f64,
-    /// Upper end.
+    /// The upper end of the interval.
     pub high: f64,
-    /// The same figure of guessing, or of whoever knows the same and does not see the release.
+    /// The same figure for guessing, or for the same adversary without the release.
     pub without: f64,
-    /// What it comes to, in words.
+    /// The verdict in words.
     pub verdict: String,
 }

@@ -1,12 +1,13 @@
-//! What a verdict can be.
+//! The possible verdicts.
 
 use serde::{Deserialize, Serialize};
 
-/// Mean squared error, on features in [0, 1], up to which a reconstruction is called exact: far above round-off of a
-/// well-conditioned system (1e-27 or so), far below anything a guess or a noisy system gives.
+/// The mean squared error, on features in [0, 1], up to which a reconstruction counts as exact: far
+/// above round-off of a well-conditioned system (1e-27 or so), far below the error of a guess or a
+/// noisy system.
 pub const EXACT_MSE: f64 = 1e-12;
 
-/// How far the strongest attack got, from the worst news to the best.
+/// The success of the strongest attack, from the worst news to the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -16,22 +17,22 @@ pub enum Level {
     SomeExact,
     /// The overall error is below that of every guess.
     Partial,
-    /// Below guessing ½, but not below the column mean.
+    /// The overall error is below guessing ½, but not below the column mean.
     ColumnMean,
-    /// Not below guessing ½.
+    /// The overall error is not below guessing ½.
     Half,
-    /// Not below the error of the same adversary without scores.
+    /// The error is not below that of the same adversary without scores.
     NoMore,
-    /// The interval of what the scores add is open, or reaches from nothing to more than nothing.
+    /// The interval of the added risk is open, or reaches from nothing to more than nothing.
     Undecided,
-    /// The noise of the scoring does not tell the smallest error from a guess.
+    /// The noise of the scoring does not separate the smallest error from a guess.
     Unresolved,
     /// No attack ran: nothing is known.
     Unmeasured,
 }
 
 impl Level {
-    /// A few words for a table.
+    /// Returns a few words for a table.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -48,11 +49,12 @@ impl Level {
     }
 }
 
-/// The outcome of one audit in words.
+/// The verdict on one audit in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// How far the strongest attack got.
+    /// The success of the strongest attack.
     pub level: Level,
-    /// One sentence, without a full stop. Holds attack names as they stand in the document, unescaped.
+    /// The sentence, without a full stop. Holds attack names as they stand in the document,
+    /// unescaped.
     pub text: String,
 }

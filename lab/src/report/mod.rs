@@ -1,12 +1,13 @@
-//! The audit report: one JSON document, and what is rendered from it.
+//! The audit report: one JSON document, and the files rendered from it.
 //!
-//! [`Report`] is the source. `report.json` is the document itself. [`render_summary`] prints the verdict for a terminal and
-//! [`render_table`] every table, [`render_html`] makes a page that needs no network and no script, and [`render_csv`] a table of all
-//! figures for other programs. Nothing is computed from private data here: the
-//! figures come from the passive party's scorer, and the renderers only compare and format them.
+//! [`Report`] is the source. `report.json` is the document itself. [`render_summary`] prints the
+//! verdict for a terminal and [`render_table`] every table, [`render_html`] makes a page that needs
+//! no network and no script, and [`render_csv`] a table of all figures for other programs. Nothing
+//! is computed from private data here: the figures come from the passive party's scorer, and the
+//! renderers only compare and format them.
 //!
-//! The document holds nothing that differs between two runs with the same seed (no clock, no host, no path), so the
-//! same seed gives the same bytes of all files.
+//! The document holds nothing that differs between two runs with the same seed (no clock, no host,
+//! no path), so the same seed gives the same bytes of all files.
 
 pub(crate) mod added;
 mod attack_result;
@@ -51,13 +52,16 @@ mod write;
 use std::io;
 use std::path::PathBuf;
 
-pub use attack_result::{AddedRisk, AttackResult, AttributeResult, Halves, Outcome, Refused, Status};
+pub use attack_result::{
+    AddedRisk, AttackResult, AttributeResult, Halves, Outcome, Refused, Status,
+};
 pub(crate) use certificate::factor as certificate_factor;
 pub(crate) use defense::points;
 pub(crate) use digest::{Digest, Sheet, digest, sheets};
 pub use document::{
-    Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, PrivateTraining, Report, Role, SCHEMA_VERSION,
-    ScoringFacts, ScoringMode, Sweep, SweepError, SweepPoint, Tool, TrainingFacts, Utility,
+    Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, PrivateTraining, Report,
+    Role, SCHEMA_VERSION, ScoringFacts, ScoringMode, Sweep, SweepError, SweepPoint, Tool,
+    TrainingFacts, Utility,
 };
 pub use errors::{Baselines, Errors, MetricFigure, PartyError, PartyFigure};
 pub use html::render_html;
@@ -77,48 +81,50 @@ pub use verdict::verdict;
 pub use worst::{Worst, worst};
 pub use write::{Written, write};
 
-/// Why a report could not be read, rendered or written.
+/// Errors from reading, rendering or writing a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// A file or directory could not be made, written or moved into place.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb: "create", "write", "replace".
+        /// The action that failed, as a verb: "create", "write", "replace".
         action: &'static str,
-        /// The file or directory.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The JSON is not a report of this schema.
     #[error("not a report of schema version {SCHEMA_VERSION}: {0}")]
     Json(#[from] serde_json::Error),
     /// A report of another schema version.
-    #[error("the report has schema version {got}, this program reads versions 9 to {SCHEMA_VERSION}")]
+    #[error(
+        "the report has schema version {got}, this program reads versions 9 to {SCHEMA_VERSION}"
+    )]
     Version {
         /// The version found.
         got: u64,
     },
-    /// A field holds what it must not.
+    /// A field has an invalid value.
     #[error("the report's {field} {problem}")]
     Invalid {
-        /// Path of the field in the document.
+        /// The path of the field in the document.
         field: String,
-        /// What is wrong with it.
+        /// The fault in the field.
         problem: String,
     },
     /// The table of all figures could not be written.
     #[error("cannot write the table of all figures: {reason}")]
     Csv {
-        /// What the writer said.
+        /// The error of the writer.
         reason: String,
     },
     /// A plot could not be drawn.
     #[error("cannot draw the plot of {plot}: {reason}")]
     Plot {
-        /// Which plot.
+        /// The name of the plot.
         plot: &'static str,
-        /// What the drawing backend said.
+        /// The error of the drawing backend.
         reason: String,
     },
 }

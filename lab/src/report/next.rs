@@ -1,4 +1,4 @@
-//! What to do next, in one sentence, and which threshold is not met.
+//! Recommends the next step in one sentence, and lists the thresholds that are not met.
 
 use super::certificate;
 use super::defense::{DefenseLine, points};
@@ -8,10 +8,10 @@ use super::text::printable;
 use super::thresholds::{Compliance, Threshold, ThresholdResult};
 use super::words::percent;
 
-/// Accuracy that a policy may cost to be named where no threshold is given, as a share.
+/// The accuracy, as a share, that a policy may cost to be recommended without a threshold.
 const AFFORDABLE: f64 = 0.01;
 
-/// What to do next. Holds names as they stand in the document, unescaped.
+/// Returns the next step. Holds names as they stand in the document, unescaped.
 pub(super) fn step(report: &Report, lines: &[DefenseLine<'_>]) -> String {
     let Some(judged) = lines.iter().find(|line| line.judged) else {
         return "Audit at least one policy.".into();
@@ -29,7 +29,7 @@ pub(super) fn step(report: &Report, lines: &[DefenseLine<'_>]) -> String {
     }
 }
 
-/// What to measure first.
+/// Recommends the first missing measurement.
 fn measure(results: &[ThresholdResult]) -> String {
     let missing = results.iter().find(|result| result.compliance == Compliance::NotMeasured);
     match missing.map(|result| result.threshold) {
@@ -40,13 +40,15 @@ fn measure(results: &[ThresholdResult]) -> String {
     }
 }
 
-/// Which policy to serve instead of one that does not meet the thresholds.
+/// Recommends a policy to serve instead of one that does not meet the thresholds.
 fn instead(lines: &[DefenseLine<'_>]) -> String {
     let meets = |line: &&DefenseLine<'_>| line.compliance() == Some(Compliance::Met);
     let cost = |line: &DefenseLine<'_>| line.accuracy_lost.unwrap_or(f64::INFINITY);
-    let value = |line: &DefenseLine<'_>| line.risk.as_ref().and_then(|risk| risk.value).unwrap_or(f64::INFINITY);
+    let value = |line: &DefenseLine<'_>| {
+        line.risk.as_ref().and_then(|risk| risk.value).unwrap_or(f64::INFINITY)
+    };
     let cheapest = lines.iter().filter(meets).min_by(|a, b| {
-        // Of equal costs the one that adds less.
+        // Of equal costs the one with less added risk.
         let rounded = |line: &DefenseLine<'_>| (1000.0 * cost(line)).round();
         rounded(a).total_cmp(&rounded(b)).then(value(a).total_cmp(&value(b)))
     });
@@ -73,8 +75,11 @@ fn without_thresholds(judged: &DefenseLine<'_>, lines: &[DefenseLine<'_>]) -> St
         return more_records(judged);
     }
     let decided = |line: &DefenseLine<'_>| line.level != Level::Undecided;
-    let value = |line: &DefenseLine<'_>| line.risk.as_ref().and_then(|risk| risk.value).filter(|_| decided(line));
-    let affordable = |line: &&DefenseLine<'_>| line.accuracy_lost.is_none_or(|lost| lost <= AFFORDABLE);
+    let value = |line: &DefenseLine<'_>| {
+        line.risk.as_ref().and_then(|risk| risk.value).filter(|_| decided(line))
+    };
+    let affordable =
+        |line: &&DefenseLine<'_>| line.accuracy_lost.is_none_or(|lost| lost <= AFFORDABLE);
     let measured = lines.iter().filter(affordable).filter_map(|line| Some((line, value(line)?)));
     let least = measured.min_by(|a, b| a.1.total_cmp(&b.1));
     let exact = judged.level == Level::Exact || judged.level == Level::SomeExact;
@@ -102,27 +107,36 @@ fn without_thresholds(judged: &DefenseLine<'_>, lines: &[DefenseLine<'_>]) -> St
     }
 }
 
-/// How the judged policy stands to each threshold, in words.
+/// Returns the judged policy's compliance with each threshold, in words.
 pub(super) fn demands(report: &Report, lines: &[DefenseLine<'_>]) -> Vec<(Compliance, String)> {
     let judged = lines.iter().find(|line| line.judged);
     let name = judged.map_or("no policy", |line| line.short.as_str());
     let results = judged.map_or_else(|| report.unmet(), |line| line.results.clone());
     let limits = report.thresholds.unwrap_or_default();
-    // That nothing is claimed is what is expected where nobody asked.
-    let silent = |result: &ThresholdResult| result.threshold == Threshold::MaxExact && result.attack.is_none();
-    let asked = results.iter().filter(|result| !(silent(result) && result.compliance == Compliance::Met));
+    // If nobody asked for this threshold, it is expected that no attack is certain of a record.
+    let silent = |result: &ThresholdResult| {
+        result.threshold == Threshold::MaxExact && result.attack.is_none()
+    };
+    let asked =
+        results.iter().filter(|result| !(silent(result) && result.compliance == Compliance::Met));
     let said = asked.filter_map(|result| {
         let limit = limits.given().find(|(threshold, _)| *threshold == result.threshold)?.1;
-        Some((result.compliance, format!("{} = {limit}: {}", result.threshold.name(), found(name, result))))
+        Some((
+            result.compliance,
+            format!("{} = {limit}: {}", result.threshold.name(), found(name, result)),
+        ))
     });
     said.collect()
 }
 
-/// Which thresholds the judged policy does not meet and what to do next, in one line; `None` if it meets all, or if none is given.
+/// Returns the thresholds that the judged policy does not meet and the next step, in one line;
+/// `None` if it meets all, or if there are none.
 #[must_use]
 pub fn not_met(report: &Report) -> Option<String> {
     let lines = super::defense::lines(report);
-    let unmet = demands(report, &lines).into_iter().filter(|(compliance, _)| *compliance != Compliance::Met);
+    let unmet = demands(report, &lines)
+        .into_iter()
+        .filter(|(compliance, _)| *compliance != Compliance::Met);
     let said: Vec<String> = unmet.map(|(_, said)| said).collect();
     (!said.is_empty()).then(|| printable(&format!("{}. {}", said.join("; "), step(report, &lines))))
 }
@@ -135,9 +149,14 @@ fn found(policy: &str, result: &ThresholdResult) -> String {
         }
         (Threshold::MaxAddedRisk, _, Some(figure)) => {
             let of = result.attribute.as_ref().map_or_else(String::new, |of| format!(" on {of}"));
-            format!("the scores behind {policy} add up to {} ({attack}{of}, upper end of 95 %)", percent(figure))
+            format!(
+                "the scores behind {policy} add up to {} ({attack}{of}, upper end of 95 %)",
+                percent(figure)
+            )
         }
-        (Threshold::MaxAddedRisk, _, None) => format!("the noise bounds nothing that the scores behind {policy} add"),
+        (Threshold::MaxAddedRisk, _, None) => {
+            format!("the noise bounds nothing that the scores behind {policy} add")
+        }
         (Threshold::MaxExactShare, Compliance::NotMeasured, _) => {
             format!("nothing measures the share of records that come back behind {policy}")
         }
@@ -151,9 +170,15 @@ fn found(policy: &str, result: &ThresholdResult) -> String {
             "behind {policy}, {attack} is certain to have rebuilt {} % of the records exactly",
             figure.map_or_else(|| "?".into(), points)
         ),
-        (Threshold::MaxBits, Compliance::NotMeasured, _) => format!("no scores behind {policy} were audited"),
-        (Threshold::MaxBits, _, Some(bits)) => format!("{policy} tells at most {}", certificate::bound(bits)),
-        (Threshold::MaxBits, _, None) => format!("no finite number of bits bounds what {policy} tells"),
+        (Threshold::MaxBits, Compliance::NotMeasured, _) => {
+            format!("no scores behind {policy} were audited")
+        }
+        (Threshold::MaxBits, _, Some(bits)) => {
+            format!("{policy} tells at most {}", certificate::bound(bits))
+        }
+        (Threshold::MaxBits, _, None) => {
+            format!("no finite number of bits bounds what {policy} tells")
+        }
         (Threshold::MaxExactShare, _, figure) => format!(
             "behind {policy}, {attack} estimates every value of {} % of the records to within 0.1",
             figure.map_or_else(|| "?".into(), points)

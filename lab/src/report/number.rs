@@ -1,12 +1,12 @@
-//! How numbers are written: never more digits than the scorer gives, decimal points under one another.
+//! Formats numbers: never with more digits than the scorer gives, decimal points aligned.
 
-/// Significant digits of an error, as the passive party's scorer gives them.
+/// The significant digits of an error, as given by the passive party's scorer.
 const DIGITS: i32 = 3;
-/// Decimals beyond which a number is written in scientific notation instead.
+/// The most decimals of a number; beyond them it is written in scientific notation.
 const MAX_DECIMALS: i32 = 4;
 
-/// An error or a ratio: three significant digits and at most four decimals; below 1e-3 and from 1e4 on in scientific
-/// notation; `0` only for zero itself.
+/// Formats an error or a ratio: three significant digits and at most four decimals; scientific
+/// notation below 1e-3 and from 1e4 on; `0` only for zero itself.
 pub(crate) fn significant(x: f64) -> String {
     if x == 0.0 {
         return "0".into();
@@ -16,7 +16,8 @@ pub(crate) fn significant(x: f64) -> String {
     }
     let scientific = format!("{x:.2e}");
     // The exponent after rounding to three digits, so that 0.9996 is 1.00 and not 1.000.
-    let exponent: i32 = scientific.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or_default();
+    let exponent: i32 =
+        scientific.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or_default();
     if !(-3..4).contains(&exponent) {
         return scientific;
     }
@@ -27,7 +28,8 @@ pub(crate) fn significant(x: f64) -> String {
     format!("{x:.*}", decimals as usize)
 }
 
-/// An error as [`significant`] writes it, or with the standard deviation of its noise, to two digits of that: `0.0213 ± 0.0041`.
+/// Formats an error as [`significant`] does, or with the standard deviation of its noise to two
+/// digits: `0.0213 ± 0.0041`.
 pub(crate) fn figure(x: f64, sigma: Option<f64>) -> String {
     match sigma.filter(|s| s.is_finite() && *s > 0.0) {
         None => significant(x),
@@ -38,23 +40,23 @@ pub(crate) fn figure(x: f64, sigma: Option<f64>) -> String {
     }
 }
 
-/// A share or an accuracy: four decimals.
+/// Formats a share or an accuracy with four decimals.
 pub(crate) fn four(x: f64) -> String {
     format!("{x:.4}")
 }
 
-/// A signed change: four decimals and a sign, or "unchanged" when nothing is left of it.
+/// Formats a signed change with four decimals and a sign; "unchanged" if it is 0.
 pub(crate) fn change(x: f64) -> String {
     if x == 0.0 { "unchanged".into() } else { format!("{x:+.4}") }
 }
 
-/// A ratio, or nothing where the denominator is 0.
+/// Formats a ratio; `None` if the denominator is 0.
 pub(crate) fn ratio(x: f64, of: f64) -> Option<String> {
     let r = x / of;
     r.is_finite().then(|| significant(r))
 }
 
-/// How much smaller `x` is than `of`, as a whole percentage that is never rounded up to 100.
+/// Formats the reduction from `of` to `x` as a whole percentage that is never rounded up to 100.
 pub(crate) fn percent_below(x: f64, of: f64) -> String {
     let percent = 100.0 * (1.0 - x / of);
     if percent >= 99.5 {
@@ -66,7 +68,8 @@ pub(crate) fn percent_below(x: f64, of: f64) -> String {
     }
 }
 
-/// Pads texts with `pad` on the left so that their decimal points (or ends of integers) stand under one another.
+/// Pads texts with `pad` on the left so that their decimal points (or ends of integers) are
+/// aligned.
 pub(crate) fn align_left(texts: &[String], pad: char) -> Vec<String> {
     let whole = |text: &str| text.find(['.', 'e']).unwrap_or(text.chars().count());
     let widest = texts.iter().map(|t| whole(t)).max().unwrap_or_default();
@@ -117,7 +120,10 @@ mod tests {
 
     #[test]
     fn decimal_points_stand_under_one_another() {
-        let padded = align_left(&["12.3".into(), "0.0912".into(), "1.20e-27".into(), "0".into(), "–".into()], ' ');
+        let padded = align_left(
+            &["12.3".into(), "0.0912".into(), "1.20e-27".into(), "0".into(), "–".into()],
+            ' ',
+        );
         assert_eq!(padded, ["12.3", " 0.0912", " 1.20e-27", " 0", " –"]);
     }
 

@@ -1,4 +1,5 @@
-//! The verdict for a terminal: a sentence for each release surface, a line for each policy, and what to do next.
+//! Renders the verdict for a terminal: a sentence for each release surface, a line for each policy,
+//! and the next step.
 
 use super::added;
 use super::brief::brief;
@@ -12,15 +13,16 @@ use super::terminal::{Frame, Page, Paint};
 use super::text::shortened;
 use super::thresholds::{Compliance, Thresholds};
 
-/// Lines of the verdict at most. With the names of the files and a threshold that is not met it stays within 40.
+/// The most lines of the verdict. With the names of the files and an unmet threshold it stays
+/// within 40.
 pub(super) const MOST_LINES: usize = 37;
-/// Fewest policies shown, however long the sentences are.
+/// The fewest policies shown, however long the sentences are.
 const FEWEST_POLICIES: usize = 3;
 
-/// The verdict for a terminal of `width` columns (at least 60 are used), in at most 37 lines if it has 80 columns or more. ANSI colours
-/// only if `colour`. Ends with a newline.
+/// Renders the verdict for a terminal of `width` columns (at least 60 are used), in at most 37
+/// lines if it has 80 columns or more. ANSI colours only if `colour`. Ends with a newline.
 ///
-/// It shows what the document holds without checking it; [`Report::check`] does that.
+/// It renders the document without checking it; [`Report::check`] does that.
 #[must_use]
 pub fn render_summary(report: &Report, width: usize, colour: bool) -> String {
     let page = Page::new(width, colour);
@@ -78,7 +80,8 @@ pub fn render_summary(report: &Report, width: usize, colour: bool) -> String {
     out
 }
 
-/// How many policies of `all` fit on `room` lines, which also take the head of the table and how many are left out.
+/// Returns the number of policies out of `all` that fit on `room` lines, which must also hold the
+/// table's head and the number of those left out.
 fn shown(all: usize, room: usize) -> usize {
     let rows = room.saturating_sub(1);
     if all <= rows { all } else { rows.saturating_sub(1).max(FEWEST_POLICIES).min(all) }
@@ -93,7 +96,7 @@ fn heading(report: &Report, lines: &[DefenseLine<'_>]) -> String {
     }
 }
 
-/// How to read the table.
+/// Explains the table.
 fn reading(lines: &[DefenseLine<'_>]) -> &'static str {
     if lines.iter().any(|line| line.risk.is_some()) {
         "Error: mean squared, over all features. Without: of the same adversary without any score. Added risk: 1 − error / without, of the \
@@ -104,9 +107,15 @@ fn reading(lines: &[DefenseLine<'_>]) -> &'static str {
     }
 }
 
-fn table(page: &Page, lines: &[DefenseLine<'_>], shown: usize, thresholds: Option<&Thresholds>) -> Vec<String> {
+fn table(
+    page: &Page,
+    lines: &[DefenseLine<'_>],
+    shown: usize,
+    thresholds: Option<&Thresholds>,
+) -> Vec<String> {
     let lines = lines.get(..shown).unwrap_or(lines);
-    let column = |of: fn(&DefenseLine<'_>) -> String| -> Vec<String> { lines.iter().map(of).collect() };
+    let column =
+        |of: fn(&DefenseLine<'_>) -> String| -> Vec<String> { lines.iter().map(of).collect() };
     let informed = lines.iter().any(|line| line.risk.is_some());
     let mut figures = vec![("error", column(|line| line.error()))];
     if informed {
@@ -123,14 +132,17 @@ fn table(page: &Page, lines: &[DefenseLine<'_>], shown: usize, thresholds: Optio
         };
         figures.push(("met", column(met)));
     }
-    let (added, intervals) = (aligned(&column(|line| line.added())), aligned(&column(|line| line.interval())));
-    // What the other columns leave of the width, padding counted.
+    let (added, intervals) =
+        (aligned(&column(|line| line.added())), aligned(&column(|line| line.interval())));
+    // The width that the other columns leave, padding included.
     let widest = |title: &str, cells: &[String]| {
         let cells = cells.iter().map(|cell| cell.chars().count());
         cells.chain([title.len()]).max().unwrap_or_default() + 3
     };
-    let percentages = if informed { widest("added risk", &added) + widest("95 %", &intervals) } else { 0 };
-    let taken = percentages + figures.iter().map(|(title, cells)| widest(title, cells)).sum::<usize>();
+    let percentages =
+        if informed { widest("added risk", &added) + widest("95 %", &intervals) } else { 0 };
+    let taken =
+        percentages + figures.iter().map(|(title, cells)| widest(title, cells)).sum::<usize>();
     let room = page.width.saturating_sub(taken + 2).max(12);
     let room = if informed { room } else { room / 2 };
     let name = |line: &DefenseLine<'_>| {
@@ -138,20 +150,29 @@ fn table(page: &Page, lines: &[DefenseLine<'_>], shown: usize, thresholds: Optio
         shortened(&format!("{star}{}", line.short), room)
     };
     let attack = |line: &DefenseLine<'_>| shortened(line.attack.unwrap_or(NONE), room);
-    let texts = lines.iter().zip(added).zip(intervals).map(|((line, added), interval)| match informed {
-        true => vec![name(line), added, interval],
-        false => vec![name(line), attack(line)],
-    });
+    let texts =
+        lines.iter().zip(added).zip(intervals).map(|((line, added), interval)| match informed {
+            true => vec![name(line), added, interval],
+            false => vec![name(line), attack(line)],
+        });
     let rows = texts.map(|texts| (texts, RowKind::Attack)).collect();
-    let head: &[&str] = if informed { &["defense", "added risk", "95 %"] } else { &["defense", "strongest attack"] };
+    let head: &[&str] = if informed {
+        &["defense", "added risk", "95 %"]
+    } else {
+        &["defense", "strongest attack"]
+    };
     let table = page.table(Frame::None, head, figures, rows).to_string();
     table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Percentages with their points, or where they have none their ends, under one another.
+/// Aligns percentages by their decimal points, or by their ends if they have none.
 fn aligned(cells: &[String]) -> Vec<String> {
     let whole = |cell: &str| {
-        if cell.starts_with(|c: char| c == '-' || c.is_ascii_digit()) { cell.find(['.', ' ']).unwrap_or(0) } else { 0 }
+        if cell.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+            cell.find(['.', ' ']).unwrap_or(0)
+        } else {
+            0
+        }
     };
     let widest = cells.iter().map(|cell| whole(cell)).max().unwrap_or_default();
     let pad = |cell: &String| match whole(cell) {

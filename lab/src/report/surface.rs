@@ -1,21 +1,22 @@
-//! Release surfaces: everything by which a party can learn something, whether or not a report audits it.
+//! The release surfaces: every way in which a party can learn something, audited by a report or
+//! not.
 
 use serde::{Deserialize, Serialize};
 
-/// What training tells the parties. Every rendered report says so, whatever its document says.
+/// The disclosure by training. Every rendered report states it, whatever its document contains.
 pub const TRAINING_DISCLOSURE: &str = "A row of the training gradient is c − e_y: training tells every passive party \
      the labels of the training records, and the active party their scores at every step. No serving defense changes that. An \
      active party that trains honestly and knows as many training records as there are passive features can reconstruct those of all \
      others: on satellite with 12 passive features with an error below 1e-5 after 20 epochs, where the column means cost 0.036 (cloison \
      transcript).";
 
-/// A way by which something leaves a party.
+/// A way in which something leaves a party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SurfaceKind {
     /// No answer at all.
     Nothing,
-    /// The predicted class alone.
+    /// The predicted class only.
     ClassLabel,
     /// The order of the classes.
     Ranking,
@@ -50,12 +51,13 @@ impl SurfaceKind {
         Self::Training,
     ];
 
-    /// The surface of the scores behind a policy: what its defenses leave. `name` is the policy's name in a report, which of several
-    /// defenses has all of them.
+    /// Returns the surface of the scores behind a policy, by its defenses. `name` is the policy's
+    /// name in a report, which lists all defenses if there are several.
     #[must_use]
     pub fn of_policy(name: &str) -> Self {
         let has = |defense: &str| {
-            name.split(" then ").any(|part| part.split([' ', '(', ',']).next().is_some_and(|word| word == defense))
+            name.split(" then ")
+                .any(|part| part.split([' ', '(', ',']).next().is_some_and(|word| word == defense))
         };
         // The last step of a policy may only take away: the least revealing one decides.
         if has("class_label") {
@@ -69,7 +71,7 @@ impl SurfaceKind {
         }
     }
 
-    /// Name for people.
+    /// Returns the name for people.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -87,20 +89,20 @@ impl SurfaceKind {
     }
 }
 
-/// A surface's entry in a report.
+/// The entry of a surface in a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Surface {
-    /// Which surface.
+    /// The kind of surface.
     pub surface: SurfaceKind,
-    /// Whether this report measures it.
+    /// True if this report measures it.
     pub audited: bool,
-    /// What the report knows about it.
+    /// The report's note on the surface.
     pub note: String,
 }
 
 impl Surface {
-    /// All surfaces with plain notes; those in `audited` are marked as measured.
+    /// Returns all surfaces with plain notes; those in `audited` are marked as measured.
     #[must_use]
     pub fn list(audited: &[SurfaceKind]) -> Vec<Self> {
         SurfaceKind::ALL
@@ -125,7 +127,7 @@ impl Surface {
             .collect()
     }
 
-    /// The same entry with another note.
+    /// Replaces the note.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();

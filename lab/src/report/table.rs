@@ -1,4 +1,4 @@
-//! Every table of the report, for a terminal.
+//! Renders every table of the report for a terminal.
 
 use comfy_table::{ColumnConstraint, Table, Width};
 
@@ -15,16 +15,16 @@ use super::terminal::{Frame, Page, Paint};
 use super::text::{printable, shortened};
 use super::verdict::verdict;
 
-/// Longest name in a column of names, in terminal columns.
+/// The longest name in a column of names, in terminal columns.
 const MAX_NAME: usize = 28;
-/// Longest defense with its parameters.
+/// The longest defense with its parameters, in terminal columns.
 const MAX_LABEL: usize = 40;
 
-/// Every table for a terminal of `width` columns (at least 60 are used): per defense its cost, the attacks with their
-/// errors beside both baselines, and a verdict in words. ANSI colours only if `colour`; pass whether the output is a
-/// terminal that wants them. Ends with a newline.
+/// Renders every table for a terminal of `width` columns (at least 60 are used): for each defense
+/// its cost, the attacks with their errors and both baselines, and a verdict in words. ANSI colours
+/// only if `colour`; set it if the output is a terminal that wants them. Ends with a newline.
 ///
-/// It shows what the document holds without checking it; [`Report::check`] does that.
+/// It renders the document without checking it; [`Report::check`] does that.
 #[must_use]
 pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
     let page = Page::new(width, colour);
@@ -41,9 +41,14 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
     let mut adversary = None;
     for audit in &report.audits {
         line(String::new());
-        // Once for all defenses it meets in a row.
+        // Printed once for all consecutive defenses that it attacks.
         if adversary != Some(&audit.threat_model) {
-            line(page.prose(&format!("The adversary {}.", audit.threat_model.phrases().join(", ")), 2));
+            line(
+                page.prose(
+                    &format!("The adversary {}.", audit.threat_model.phrases().join(", ")),
+                    2,
+                ),
+            );
             line(String::new());
             adversary = Some(&audit.threat_model);
         }
@@ -87,7 +92,11 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
         line(page.prose(&format!("Note: {note}"), 2));
     }
     line(page.prose(
-        &format!("Seed {}, configuration sha256 {}.", report.seed, shortened(&report.generated.config_sha256, 13)),
+        &format!(
+            "Seed {}, configuration sha256 {}.",
+            report.seed,
+            shortened(&report.generated.config_sha256, 13)
+        ),
         0,
     ));
     out
@@ -100,15 +109,21 @@ impl Page {
             &self.prose(&format!("Defense: {}{}", audit.policy.label(), facts::against(audit)), 2),
             Paint::Bold,
         ));
-        let utility: Vec<String> =
-            facts::utility(&audit.utility).into_iter().map(|(label, value)| format!("{label} {value}")).collect();
-        line(self.prose(&format!("{}; {} scored", utility.join(", "), facts::counted(audit.records, "record")), 2));
+        let utility: Vec<String> = facts::utility(&audit.utility)
+            .into_iter()
+            .map(|(label, value)| format!("{label} {value}"))
+            .collect();
+        line(self.prose(
+            &format!("{}; {} scored", utility.join(", "), facts::counted(audit.records, "record")),
+            2,
+        ));
         line(self.attacks(&rows).to_string());
         if !rows.parties.is_empty() {
             line("MSE by passive party:".into());
             line(self.parties(&rows).to_string());
         }
-        // How far scores are is left to the page, the document and those who ask for metrics: nearly every attack has it.
+        // The score mismatch is left to the page, the document and users who ask for metrics:
+        // nearly every attack has it.
         if !report.metrics.is_empty() && !rows.metrics.is_empty() {
             line("By other metrics:".into());
             line(self.metrics(&rows).to_string());
@@ -147,14 +162,23 @@ impl Page {
         let column = |of: &dyn Fn(&SummaryLine) -> Option<String>| -> Vec<String> {
             lines.iter().map(|line| of(line).unwrap_or_else(|| facts::NONE.into())).collect()
         };
-        let mut figures = vec![("unaware", column(&|l| l.unaware.as_ref().map(|best| figure(best.mse, best.sigma))))];
+        let mut figures = vec![(
+            "unaware",
+            column(&|l| l.unaware.as_ref().map(|best| figure(best.mse, best.sigma))),
+        )];
         if lines.iter().any(|l| l.aware.is_some()) {
-            figures.push(("aware", column(&|l| l.aware.as_ref().map(|best| figure(best.mse, best.sigma)))));
+            figures.push((
+                "aware",
+                column(&|l| l.aware.as_ref().map(|best| figure(best.mse, best.sigma))),
+            ));
         }
         figures.extend([
             (
                 "to mean",
-                column(&|l| l.strongest().and_then(|best| facts::ratio_to(best.mse, &l.audit.baselines.column_mean))),
+                column(&|l| {
+                    l.strongest()
+                        .and_then(|best| facts::ratio_to(best.mse, &l.audit.baselines.column_mean))
+                }),
             ),
             ("accuracy", column(&|l| l.audit.utility.accuracy.map(four))),
             ("KL", column(&|l| l.audit.utility.mean_kl_nats.map(significant))),
@@ -163,16 +187,20 @@ impl Page {
             figures.push(("bits", column(&|l| l.audit.utility.bits.map(significant))));
         }
         let rows = lines.iter().map(|line| {
-            let name = line.strongest().map_or_else(|| facts::NONE.into(), |best| shortened(&best.name, MAX_NAME));
+            let name = line
+                .strongest()
+                .map_or_else(|| facts::NONE.into(), |best| shortened(&best.name, MAX_NAME));
             (vec![shortened(&line.audit.policy.label(), MAX_LABEL), name], RowKind::Attack)
         });
         self.table(Frame::Full, &["defense", "strongest attack"], figures, rows.collect())
     }
 
-    /// What the scores of each defense add, for an adversary with a control.
+    /// Returns the table of added risks, for adversaries with a control.
     fn added(&self, report: &Report) -> Table {
         let lines = added::lines(report);
-        let column = |of: fn(&added::AddedLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
+        let column = |of: fn(&added::AddedLine) -> &str| {
+            lines.iter().map(|line| of(line).to_owned()).collect()
+        };
         let figures = vec![
             ("with scores", column(|l| &l.error)),
             ("without", column(|l| &l.control)),
@@ -180,15 +208,19 @@ impl Page {
             ("95 %", column(|l| &l.interval)),
         ];
         let rows = lines.iter().map(|line| {
-            (vec![shortened(&line.defense, MAX_LABEL), shortened(&line.attack, MAX_NAME)], RowKind::Attack)
+            (
+                vec![shortened(&line.defense, MAX_LABEL), shortened(&line.attack, MAX_NAME)],
+                RowKind::Attack,
+            )
         });
         self.table(Frame::Full, &["defense", "strongest attack"], figures, rows.collect())
     }
 
-    /// Models trained with noise.
+    /// Returns the table of models trained with noise.
     fn private(&self, report: &Report) -> Table {
         let lines = private::lines(report);
-        let column = |of: fn(&PrivateLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
+        let column =
+            |of: fn(&PrivateLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
         let figures = vec![
             ("accuracy", column(|l| &l.accuracy)),
             ("unaware", column(|l| &l.unaware)),
@@ -197,14 +229,17 @@ impl Page {
             ("added risk", column(|l| &l.added)),
             ("95 %", column(|l| &l.interval)),
         ];
-        let rows = lines.iter().map(|line| (vec![line.noise.clone(), line.epsilon.clone()], RowKind::Attack));
+        let rows = lines
+            .iter()
+            .map(|line| (vec![line.noise.clone(), line.epsilon.clone()], RowKind::Attack));
         self.table(Frame::Full, &["noise", "ε"], figures, rows.collect())
     }
 
-    /// What else is inferred.
+    /// Returns the table of other inferences.
     fn inferences(&self, report: &Report) -> Table {
         let lines = inference::lines(report);
-        let column = |of: fn(&InferenceLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
+        let column =
+            |of: fn(&InferenceLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
         let figures = vec![
             ("share", column(|l| &l.value)),
             ("95 %", column(|l| &l.interval)),
@@ -223,9 +258,14 @@ impl Page {
             ("ratio to ½", rows.column(|r| &r.vs_half)),
             ("ratio to mean", rows.column(|r| &r.vs_mean)),
         ];
-        let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME), printable(&row.how)], row.kind);
-        let mut table =
-            self.table(Frame::Full, &["attack", "equations"], columns, rows.rows.iter().map(texts).collect());
+        let texts =
+            |row: &Row| (vec![shortened(&row.name, MAX_NAME), printable(&row.how)], row.kind);
+        let mut table = self.table(
+            Frame::Full,
+            &["attack", "equations"],
+            columns,
+            rows.rows.iter().map(texts).collect(),
+        );
         if let Some(how) = table.column_mut(1) {
             how.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(26)));
         }
@@ -233,30 +273,38 @@ impl Page {
     }
 
     fn parties(&self, rows: &Rows) -> Table {
-        let names: Vec<String> = rows.parties.iter().map(|party| shortened(party, MAX_NAME)).collect();
-        let columns = names
-            .iter()
-            .enumerate()
-            .map(|(i, name)| (name.as_str(), rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str))));
+        let names: Vec<String> =
+            rows.parties.iter().map(|party| shortened(party, MAX_NAME)).collect();
+        let columns = names.iter().enumerate().map(|(i, name)| {
+            (name.as_str(), rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str)))
+        });
         let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME)], row.kind);
-        self.table(Frame::Full, &["attack"], columns.collect(), rows.rows.iter().map(texts).collect())
+        self.table(
+            Frame::Full,
+            &["attack"],
+            columns.collect(),
+            rows.rows.iter().map(texts).collect(),
+        )
     }
 
-    /// The attributes, each with the attack that finds most of it.
+    /// Returns the table of attributes, each with the attack that finds most of it.
     fn attributes(&self, lines: &[AttributeLine]) -> Table {
         let texts = lines.iter().map(|line| {
             let texts = [&line.attribute, &line.attack].into_iter().chain(&line.cells);
             (texts.map(|text| shortened(text, MAX_LABEL)).collect(), RowKind::Attack)
         });
-        let heads: Vec<&str> = ["attribute", "attack"].into_iter().chain(attributes::HEADS).collect();
+        let heads: Vec<&str> =
+            ["attribute", "attack"].into_iter().chain(attributes::HEADS).collect();
         self.table(Frame::Full, &heads, Vec::new(), texts.collect())
     }
 
-    /// Attacks that have figures, by the metrics beside the error.
+    /// Returns the table of metrics beside the error, for attacks that have figures.
     fn metrics(&self, rows: &Rows) -> Table {
-        let titles: Vec<String> = rows.metrics.iter().map(|title| shortened(title, MAX_NAME)).collect();
-        let shown: Vec<usize> =
-            (0..rows.rows.len()).filter(|&at| rows.rows.get(at).is_some_and(|r| r.kind != RowKind::NotRun)).collect();
+        let titles: Vec<String> =
+            rows.metrics.iter().map(|title| shortened(title, MAX_NAME)).collect();
+        let shown: Vec<usize> = (0..rows.rows.len())
+            .filter(|&at| rows.rows.get(at).is_some_and(|r| r.kind != RowKind::NotRun))
+            .collect();
         let columns = titles.iter().enumerate().map(|(i, title)| {
             let column = rows.metric(i);
             (title.as_str(), shown.iter().filter_map(|&at| column.get(at).cloned()).collect())

@@ -1,4 +1,4 @@
-//! A terminal's page: prose in lines, tables with aligned figures, colours only where wanted.
+//! A terminal's page: wrapped prose, tables with aligned figures, colours only if wanted.
 
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 
@@ -6,12 +6,12 @@ use super::facts::RowKind;
 use super::number::align_left;
 use super::text::wrapped;
 
-/// Narrower than this a table is no longer one.
+/// The least width at which a table is readable.
 pub(super) const MIN_WIDTH: usize = 60;
-/// Prose in lines longer than this is hard to read, however wide the terminal.
+/// The longest line of prose: longer ones are hard to read, however wide the terminal.
 const MAX_PROSE: usize = 110;
 
-/// How wide a page is, and whether it has colours.
+/// The width of a page, and its use of colours.
 pub(super) struct Page {
     pub(super) width: usize,
     pub(super) colour: bool,
@@ -24,27 +24,27 @@ pub(super) enum Paint {
     Yellow,
 }
 
-/// Where lines of a table are drawn.
+/// The lines drawn in a table.
 #[derive(Clone, Copy)]
 pub(super) enum Frame {
-    /// Around the table, between its columns and below its head.
+    /// Lines around the table, between its columns and below its head.
     Full,
-    /// Nowhere: a row takes one line, and so does the head.
+    /// No lines: a row takes one line, and so does the head.
     None,
 }
 
 impl Page {
-    /// At least [`MIN_WIDTH`] columns wide.
+    /// Creates a page of at least [`MIN_WIDTH`] columns.
     pub(super) fn new(width: usize, colour: bool) -> Self {
         Self { width: width.max(MIN_WIDTH), colour }
     }
 
-    /// Text in lines of this page; those after the first are indented.
+    /// Wraps text into lines of this page; lines after the first are indented.
     pub(super) fn prose(&self, text: &str, indent: usize) -> String {
         wrapped(text, self.width.min(MAX_PROSE), indent)
     }
 
-    /// Colours a text that is printable already.
+    /// Colours a text that is already printable.
     pub(super) fn paint(&self, text: &str, paint: Paint) -> String {
         let code = match paint {
             Paint::Bold => "1",
@@ -54,7 +54,7 @@ impl Page {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// A table of texts on the left and figures, decimal points aligned, on the right.
+    /// Returns a table of texts on the left and figures, decimal points aligned, on the right.
     pub(super) fn table(
         &self,
         frame: Frame,
@@ -75,7 +75,8 @@ impl Page {
         }
         let header = texts.iter().copied().chain(figures.iter().map(|(title, _)| *title));
         table.set_header(header.map(|title| self.cell(title.into(), RowKind::Attack)));
-        let aligned: Vec<Vec<String>> = figures.iter().map(|(_, cells)| align_left(cells, ' ')).collect();
+        let aligned: Vec<Vec<String>> =
+            figures.iter().map(|(_, cells)| align_left(cells, ' ')).collect();
         for (i, (left, kind)) in rows.into_iter().enumerate() {
             let numbers = aligned.iter().map(|column| column.get(i).cloned().unwrap_or_default());
             table.add_row(left.into_iter().chain(numbers).map(|text| self.cell(text, kind)));

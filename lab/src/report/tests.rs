@@ -51,7 +51,10 @@ fn unknown_fields_are_refused_at_every_level() {
                 map.iter().for_each(|(key, value)| objects(value, format!("{path}/{key}"), out));
             }
             Value::Array(items) => {
-                items.iter().enumerate().for_each(|(i, value)| objects(value, format!("{path}/{i}"), out));
+                items
+                    .iter()
+                    .enumerate()
+                    .for_each(|(i, value)| objects(value, format!("{path}/{i}"), out));
             }
             _ => {}
         }
@@ -77,17 +80,27 @@ fn an_imported_model_was_not_trained_here() {
     assert_eq!(Report::from_json(&imported.to_json().unwrap()).unwrap(), imported);
     assert!(!trained.to_json().unwrap().contains("imported"));
     let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    for (text, of) in
-        [(flat(render_table(&imported, 100, false)), "table"), (flat(render_html(&imported).unwrap()), "page")]
-    {
+    for (text, of) in [
+        (flat(render_table(&imported, 100, false)), "table"),
+        (flat(render_html(&imported).unwrap()), "page"),
+    ] {
         assert!(text.contains("imported, not trained here"), "{of}");
-        assert!(!text.contains(" 0 epochs") && !text.contains("This deployment was trained on"), "{of}");
-        assert!(text.contains(TRAINING_DISCLOSURE), "{of}: whatever a report is of, it says what training tells");
+        assert!(
+            !text.contains(" 0 epochs") && !text.contains("This deployment was trained on"),
+            "{of}"
+        );
+        assert!(
+            text.contains(TRAINING_DISCLOSURE),
+            "{of}: whatever a report is of, it says what training tells"
+        );
     }
     assert!(!render_html(&trained).unwrap().contains("imported"));
     // Epochs of a training that did not take place.
     imported.deployment.training.steps = 5;
-    assert_eq!(invalid(&imported), "deployment.training counts epochs or steps of a model that was imported");
+    assert_eq!(
+        invalid(&imported),
+        "deployment.training counts epochs or steps of a model that was imported"
+    );
 }
 
 /// A row for each model that was trained with noise, wherever a report is shown, with the figures of its audits.
@@ -95,12 +108,17 @@ fn an_imported_model_was_not_trained_here() {
 fn models_trained_with_noise_stand_beside_the_policies() {
     let mut report = fixture::informed();
     let exact = report.audits.iter().filter(|audit| audit.policy.name == "none").cloned().collect();
-    let privacy = PrivacyStatement { clip: 1.0, noise: 4.0, epsilon: 8.0751, delta: 1e-5, steps: 10 };
-    report.private_trainings = vec![PrivateTraining { privacy, test_accuracy: 0.7881, audits: exact }];
+    let privacy =
+        PrivacyStatement { clip: 1.0, noise: 4.0, epsilon: 8.0751, delta: 1e-5, steps: 10 };
+    report.private_trainings =
+        vec![PrivateTraining { privacy, test_accuracy: 0.7881, audits: exact }];
     let again = Report::from_json(&report.to_json().unwrap()).unwrap();
     assert_eq!(again, report);
-    let (table, summary, html) =
-        (render_table(&report, 120, false), render_summary(&report, 100, false), render_html(&report).unwrap());
+    let (table, summary, html) = (
+        render_table(&report, 120, false),
+        render_summary(&report, 100, false),
+        render_html(&report).unwrap(),
+    );
     for (of, text) in [("table", &table), ("summary", &summary), ("page", &html)] {
         // ε is rounded up; the fixture's scores add 71 % to what 200 records tell.
         for part in ["8.08", "0.788", "71 %", "69 to 74"] {
@@ -109,13 +127,18 @@ fn models_trained_with_noise_stand_beside_the_policies() {
     }
     assert!(summary.lines().count() <= 40);
     let csv = render_csv(&report).unwrap();
-    let rows: Vec<&str> = csv.lines().filter(|row| row.contains("none, trained with noise 4")).collect();
+    let rows: Vec<&str> =
+        csv.lines().filter(|row| row.contains("none, trained with noise 4")).collect();
     assert!(rows.iter().any(|row| row.contains("added_risk")) && rows.len() > 10, "{rows:?}");
     report.private_trainings[0].test_accuracy = 1.5;
     assert_eq!(invalid(&report), "private_trainings[0].test_accuracy is 1.5, it must be in [0, 1]");
     report.private_trainings[0].test_accuracy = 0.5;
     report.private_trainings[0].privacy.delta = 1.0;
-    assert!(invalid(&report).starts_with("private_trainings[0].privacy holds no statement"), "{}", invalid(&report));
+    assert!(
+        invalid(&report).starts_with("private_trainings[0].privacy holds no statement"),
+        "{}",
+        invalid(&report)
+    );
 }
 
 /// A report of version 9 opens as it was: its thresholds and its verdict are on the mean over features.
@@ -123,12 +146,18 @@ fn models_trained_with_noise_stand_beside_the_policies() {
 fn a_report_of_before_opens_and_is_judged_by_the_mean() {
     let mut old = fixture::informed();
     old.schema_version = 9;
-    old.audits.iter_mut().flat_map(|audit| &mut audit.attacks).for_each(|attack| attack.attributes.clear());
+    old.audits
+        .iter_mut()
+        .flat_map(|audit| &mut audit.attacks)
+        .for_each(|attack| attack.attributes.clear());
     // What nobody demanded then is not demanded now.
     old.demand(Thresholds { max_added_risk: Some(0.1), ..Thresholds::default() });
     old.verdicts.clear();
     let mut document = serde_json::to_value(&old).unwrap();
-    assert!(document["audits"][4]["attacks"][2].get("attributes").is_none() && document.get("verdicts").is_none());
+    assert!(
+        document["audits"][4]["attacks"][2].get("attributes").is_none()
+            && document.get("verdicts").is_none()
+    );
     let again = Report::from_json(&document.to_string()).unwrap();
     assert_eq!(again, old);
     assert!(!again.has_attributes());
@@ -139,7 +168,10 @@ fn a_report_of_before_opens_and_is_judged_by_the_mean() {
     assert!(!text.contains("is told most"), "{text}");
     render_html(&again).unwrap();
     document["schema_version"] = json!(8);
-    assert!(matches!(Report::from_json(&document.to_string()), Err(ReportError::Version { got: 8 })));
+    assert!(matches!(
+        Report::from_json(&document.to_string()),
+        Err(ReportError::Version { got: 8 })
+    ));
 }
 
 #[test]
@@ -157,7 +189,10 @@ fn the_configuration_hash_ignores_key_order_and_is_checked() {
     let two = Generated::new(serde_json::from_str(r#"{"a":{"c":[3],"d":2},"b":1}"#).unwrap());
     assert_eq!(one.config_sha256, two.config_sha256);
     // printf '%s' '{"a":{"c":[3],"d":2},"b":1}' | sha256sum
-    assert_eq!(one.config_sha256, "5a860a8f687173507c3032d580ccd871a65e20c1f1997ac3cb1f996986a1e3ee");
+    assert_eq!(
+        one.config_sha256,
+        "5a860a8f687173507c3032d580ccd871a65e20c1f1997ac3cb1f996986a1e3ee"
+    );
     let mut report = fixture::report();
     report.generated.config["batch"] = json!(65);
     assert_eq!(invalid(&report), "generated.config_sha256 is not the hash of generated.config");
@@ -166,7 +201,12 @@ fn the_configuration_hash_ignores_key_order_and_is_checked() {
 #[test]
 fn bad_content_is_refused_by_name() {
     type Spoil = fn(&mut Report);
-    let figure = |value, sigma| MetricFigure { name: "correlation".into(), value, sigma, per_party: Vec::new() };
+    let figure = |value, sigma| MetricFigure {
+        name: "correlation".into(),
+        value,
+        sigma,
+        per_party: Vec::new(),
+    };
     let mut described = fixture::report();
     described.metrics = vec![MetricFacts::of(&Correlation)];
     described.audits[0].baselines.half.metrics = vec![figure(Some(0.5), None)];
@@ -176,7 +216,10 @@ fn bad_content_is_refused_by_name() {
     assert_eq!(invalid(&twice), "metrics[1] describes \"correlation\" a second time");
     let mut beyond = described.clone();
     beyond.audits[0].baselines.half.metrics = vec![figure(Some(1.5), None)];
-    assert!(invalid(&beyond).contains("half.metrics[\"correlation\"].value is 1.5, it must be in [0, 1]"));
+    assert!(
+        invalid(&beyond)
+            .contains("half.metrics[\"correlation\"].value is 1.5, it must be in [0, 1]")
+    );
     beyond.audits[0].baselines.half.metrics = vec![figure(Some(1.5), Some(0.3))];
     beyond.check().unwrap();
     described.metrics.clear();
@@ -192,23 +235,53 @@ fn bad_content_is_refused_by_name() {
             "audits[1].baselines.column_mean.per_feature[2] is inf",
         ),
         (
-            |r| r.audits[0].attacks[3] = AttackResult::ran("a", Status::Unique, Errors::new(-0.1, vec![])),
-            "audits[0].attacks[\"a\"].mse is -0.1",
-        ),
-        (|r| r.audits[0].baselines.half.per_feature.truncate(4), "has 4 errors for 5 attacked features"),
-        (|r| r.audits[0].utility.accuracy = Some(1.5), "audits[0].utility.accuracy is 1.5, it must be in [0, 1]"),
-        (|r| r.audits[0].utility.mean_kl_nats = Some(f64::NAN), "audits[0].utility.mean_kl_nats is NaN"),
-        (|r| r.audits[0].threat_model.target.push("nobody".into()), "names \"nobody\", which is not a passive party"),
-        (|r| r.audits[0].threat_model.target.push("bank".into()), "names \"bank\", which is not a passive party"),
-        (|r| r.surfaces.retain(|s| s.surface != SurfaceKind::Training), "surfaces list \"training\" 0 times"),
-        (|r| r.surfaces.push(r.surfaces[0].clone()), "surfaces list \"nothing\" 2 times"),
-        (|r| r.deployment.d_passive = 6, "deployment.d_passive is 6, but the passive parties hold 5"),
-        (|r| r.deployment.parties[2].features = 4, "holds 5 names for 4 features"),
-        (|r| r.sweep.as_mut().unwrap().points.swap(0, 1), "sweep.points are not in strictly increasing order"),
-        (
             |r| {
                 r.audits[0].attacks[3] =
-                    AttackResult::ran("a", Status::LeastNorm { rank: 5, unknowns: 5 }, Errors::new(0.1, vec![]))
+                    AttackResult::ran("a", Status::Unique, Errors::new(-0.1, vec![]))
+            },
+            "audits[0].attacks[\"a\"].mse is -0.1",
+        ),
+        (
+            |r| r.audits[0].baselines.half.per_feature.truncate(4),
+            "has 4 errors for 5 attacked features",
+        ),
+        (
+            |r| r.audits[0].utility.accuracy = Some(1.5),
+            "audits[0].utility.accuracy is 1.5, it must be in [0, 1]",
+        ),
+        (
+            |r| r.audits[0].utility.mean_kl_nats = Some(f64::NAN),
+            "audits[0].utility.mean_kl_nats is NaN",
+        ),
+        (
+            |r| r.audits[0].threat_model.target.push("nobody".into()),
+            "names \"nobody\", which is not a passive party",
+        ),
+        (
+            |r| r.audits[0].threat_model.target.push("bank".into()),
+            "names \"bank\", which is not a passive party",
+        ),
+        (
+            |r| r.surfaces.retain(|s| s.surface != SurfaceKind::Training),
+            "surfaces list \"training\" 0 times",
+        ),
+        (|r| r.surfaces.push(r.surfaces[0].clone()), "surfaces list \"nothing\" 2 times"),
+        (
+            |r| r.deployment.d_passive = 6,
+            "deployment.d_passive is 6, but the passive parties hold 5",
+        ),
+        (|r| r.deployment.parties[2].features = 4, "holds 5 names for 4 features"),
+        (
+            |r| r.sweep.as_mut().unwrap().points.swap(0, 1),
+            "sweep.points are not in strictly increasing order",
+        ),
+        (
+            |r| {
+                r.audits[0].attacks[3] = AttackResult::ran(
+                    "a",
+                    Status::LeastNorm { rank: 5, unknowns: 5 },
+                    Errors::new(0.1, vec![]),
+                )
             },
             "is least_norm with rank 5 of 5",
         ),
@@ -237,7 +310,10 @@ fn table_lines_are_equally_wide_and_fit() {
             let tables = tables(&text);
             assert!(tables.len() > report.audits.len(), "{text}");
             for widths in tables {
-                assert!(widths.iter().all(|w| *w == widths[0] && *w <= width), "{width}: {widths:?}\n{text}");
+                assert!(
+                    widths.iter().all(|w| *w == widths[0] && *w <= width),
+                    "{width}: {widths:?}\n{text}"
+                );
             }
         }
     }
@@ -249,17 +325,24 @@ fn decimal_points_of_a_column_line_up() {
     let columns: Vec<Vec<usize>> = text
         .lines()
         .take_while(|line| !line.starts_with("Summary"))
-        .filter(|line| line.starts_with('│') && !line.contains("equations") && !line.contains("not run"))
+        .filter(|line| {
+            line.starts_with('│') && !line.contains("equations") && !line.contains("not run")
+        })
         .map(|line| {
             let cells = line.split(['│', '┆']).skip(3).take(3);
-            cells.map(|cell| cell.trim_end().chars().take_while(|c| !matches!(c, '.' | 'e')).count()).collect()
+            cells
+                .map(|cell| cell.trim_end().chars().take_while(|c| !matches!(c, '.' | 'e')).count())
+                .collect()
         })
         .collect();
     // Two baselines more, the attack `half` less.
     let rows_of_one_table = fixture::report().audits[0].attacks.len() + 1;
     for table in columns.chunks(rows_of_one_table).take(3) {
         for column in 0..3 {
-            assert!(table.iter().all(|row| row[column] == table[0][column]), "column {column}: {table:?}\n{text}");
+            assert!(
+                table.iter().all(|row| row[column] == table[0][column]),
+                "column {column}: {table:?}\n{text}"
+            );
         }
     }
 }
@@ -298,9 +381,10 @@ fn both_renderings_say_where_equations_had_no_solution_and_steps_ran_out() {
     let name = last.name.clone();
     let text = render_table(&report, 100, false).split_whitespace().collect::<Vec<_>>().join(" ");
     let page = render_html(&report).unwrap();
-    for said in
-        [format!("released scores of 7 of {records} records"), format!("{name}: stopped at the limit of steps on 3 of")]
-    {
+    for said in [
+        format!("released scores of 7 of {records} records"),
+        format!("{name}: stopped at the limit of steps on 3 of"),
+    ] {
         assert!(text.contains(&said) && page.contains(&said), "{said}");
     }
     // One sentence for all attacks of the same number.
@@ -332,13 +416,31 @@ fn both_renderings_show_the_metrics_of_the_list() {
     assert_eq!(text.matches("By other metrics:").count(), 1, "one audit has figures");
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for metric in METRICS {
-        assert!(flat.contains(metric.meaning()) && page.contains(metric.meaning()), "{}", metric.name());
-        assert!(page.contains(&format!("<th scope=\"col\">{}</th>", metric.title())), "{}", metric.name());
+        assert!(
+            flat.contains(metric.meaning()) && page.contains(metric.meaning()),
+            "{}",
+            metric.name()
+        );
+        assert!(
+            page.contains(&format!("<th scope=\"col\">{}</th>", metric.title())),
+            "{}",
+            metric.name()
+        );
     }
     let defined = METRICS.len() - 1;
-    assert_eq!((text.matches("0.876").count(), text.matches("0.125").count()), (defined, defined), "{text}");
-    assert_eq!((page.matches("0.876</td>").count(), page.matches("0.125</td>").count()), (defined, defined));
-    assert!(flat.contains("The lower, the better for the adversary.") && flat.contains("The higher, the better"));
+    assert_eq!(
+        (text.matches("0.876").count(), text.matches("0.125").count()),
+        (defined, defined),
+        "{text}"
+    );
+    assert_eq!(
+        (page.matches("0.876</td>").count(), page.matches("0.125</td>").count()),
+        (defined, defined)
+    );
+    assert!(
+        flat.contains("The lower, the better for the adversary.")
+            && flat.contains("The higher, the better")
+    );
     assert_eq!(Report::from_json(&report.to_json().unwrap()).unwrap(), report);
 }
 
@@ -362,8 +464,11 @@ fn inferences_stand_beside_the_attacks() {
     ];
     let again = Report::from_json(&report.to_json().unwrap()).unwrap();
     assert_eq!(again, report);
-    let (table, summary, html) =
-        (render_table(&report, 140, false), render_summary(&report, 100, false), render_html(&report).unwrap());
+    let (table, summary, html) = (
+        render_table(&report, 140, false),
+        render_summary(&report, 100, false),
+        render_html(&report).unwrap(),
+    );
     for (of, text) in [("table", &table), ("summary", &summary), ("page", &html)] {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in ["8.71", "1.12", "likelihood_ratio", "sum after 1 epoch", "100", "31"] {
@@ -372,7 +477,10 @@ fn inferences_stand_beside_the_attacks() {
     }
     assert!(summary.lines().count() <= 40);
     let csv = render_csv(&report).unwrap();
-    assert!(csv.contains(",none,,likelihood_ratio,membership_tpr_at_1_percent,,,0.0871,,0.0112,,"), "{csv}");
+    assert!(
+        csv.contains(",none,,likelihood_ratio,membership_tpr_at_1_percent,,,0.0871,,0.0112,,"),
+        "{csv}"
+    );
     report.inferences[0].low = f64::NAN;
     assert!(invalid(&report).starts_with("inferences[0].low"), "{}", invalid(&report));
 }
@@ -401,7 +509,9 @@ fn the_page_shows_how_far_scores_are() {
 fn the_page_needs_nothing_from_elsewhere() {
     let html = render_html(&fixture::report()).unwrap();
     let without_namespace = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-    for reference in ["http:", "https:", "//", "src=", "href=", "url(", "@import", "<script", "<link", "<iframe"] {
+    for reference in
+        ["http:", "https:", "//", "src=", "href=", "url(", "@import", "<script", "<link", "<iframe"]
+    {
         assert!(!without_namespace.contains(reference), "{reference}");
     }
     assert!(html.contains("default-src 'none'"));
@@ -484,7 +594,8 @@ fn the_sweep_has_one_line_per_attack_and_a_marker_per_point() {
     let plot = sweep_plot(&html);
     for ink in &plot::ink::SERIES[..4] {
         let line = format!("stroke=\"{}\"", ink.hex());
-        let lines: Vec<&str> = plot.lines().filter(|l| l.starts_with("<polyline") && l.contains(&line)).collect();
+        let lines: Vec<&str> =
+            plot.lines().filter(|l| l.starts_with("<polyline") && l.contains(&line)).collect();
         assert_eq!(lines.len(), 1, "{line}");
         let points = lines[0].split("points=\"").nth(1).unwrap().split('"').next().unwrap();
         assert_eq!(points.split_whitespace().count(), 14);
@@ -501,7 +612,10 @@ fn a_missing_figure_is_a_gap_in_its_line() {
     report.sweep.as_mut().unwrap().points[7].attacks[2].mse = None;
     let html = render_html(&report).unwrap();
     let line = format!("stroke=\"{}\"", plot::ink::SERIES[2].hex());
-    let lines = sweep_plot(&html).lines().filter(|l| l.starts_with("<polyline") && l.contains(&line)).count();
+    let lines = sweep_plot(&html)
+        .lines()
+        .filter(|l| l.starts_with("<polyline") && l.contains(&line))
+        .count();
     assert_eq!(lines, 2);
 }
 
@@ -533,18 +647,26 @@ fn degenerate_reports_render() {
     case(&|r| r.audits.iter_mut().for_each(|a| a.attacks.truncate(4)));
     case(&|r| r.audits.iter_mut().for_each(|a| a.attacks.clear()));
     case(&|r| {
-        r.audits
-            .iter_mut()
-            .for_each(|a| a.attacks = vec![AttackResult::not_run("half_star", Refused::Missing, "no scores")])
+        r.audits.iter_mut().for_each(|a| {
+            a.attacks = vec![AttackResult::not_run("half_star", Refused::Missing, "no scores")]
+        })
     });
     case(&|r| {
         for audit in &mut r.audits {
-            audit.baselines = Baselines { half: Errors::new(0.0, vec![]), column_mean: Errors::new(0.0, vec![]) };
-            audit.attacks = vec![AttackResult::ran("half_star", Status::Unique, Errors::new(0.0, vec![]))];
+            audit.baselines =
+                Baselines { half: Errors::new(0.0, vec![]), column_mean: Errors::new(0.0, vec![]) };
+            audit.attacks =
+                vec![AttackResult::ran("half_star", Status::Unique, Errors::new(0.0, vec![]))];
         }
     });
-    case(&|r| r.audits[0].attacks[4] = AttackResult::ran("huge", Status::Unique, Errors::new(f64::MAX, vec![])));
-    case(&|r| r.audits[0].attacks[4] = AttackResult::ran("tiny", Status::Unique, Errors::new(5e-324, vec![])));
+    case(&|r| {
+        r.audits[0].attacks[4] =
+            AttackResult::ran("huge", Status::Unique, Errors::new(f64::MAX, vec![]))
+    });
+    case(&|r| {
+        r.audits[0].attacks[4] =
+            AttackResult::ran("tiny", Status::Unique, Errors::new(5e-324, vec![]))
+    });
     case(&|r| r.sweep.as_mut().unwrap().points.iter_mut().for_each(|p| p.d *= usize::MAX / 100));
     for report in cases {
         let html = render_html(&report).unwrap();
@@ -560,7 +682,8 @@ fn small_audit(attack: [f64; 2], half: [f64; 2], mean: [f64; 2]) -> Audit {
     let errors = |e: [f64; 2]| Errors::new((e[0] + e[1]) / 2.0, e.to_vec());
     let baselines = Baselines { half: errors(half), column_mean: errors(mean) };
     let threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
-    let mut audit = Audit::new(Policy::new("none"), threat_model, 100, Utility::default(), baselines);
+    let mut audit =
+        Audit::new(Policy::new("none"), threat_model, 100, Utility::default(), baselines);
     audit.attacks = vec![
         AttackResult::ran("zero", Status::Guess, Errors::new(0.0, vec![0.0, 0.0])),
         AttackResult::ran("half_star", Status::Unique, errors(attack)),
@@ -619,7 +742,11 @@ fn a_verdict_claims_nothing_without_an_attack() {
     audit.attacks.push(AttackResult::not_run("half_star", Refused::Missing, "no scores"));
     let got = verdict(&audit);
     assert_eq!(got.text, "no attack could run against this release, so nothing is known about it");
-    audit.attacks.push(AttackResult::ran("least_squares", Status::Unique, Errors::new(0.0, vec![0.0, 0.0])));
+    audit.attacks.push(AttackResult::ran(
+        "least_squares",
+        Status::Unique,
+        Errors::new(0.0, vec![0.0, 0.0]),
+    ));
     assert!(verdict(&audit).text.ends_with("; 1 attack could not run"));
     // Features that do not vary are known without an attack.
     let constant = small_audit([0.0; 2], [0.1; 2], [0.0; 2]);
@@ -652,16 +779,21 @@ fn files_are_replaced_whole_and_leave_nothing_behind() {
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let error = write(&report, &file.join("sub")).unwrap_err().to_string();
-    assert!(error.starts_with("cannot create the directory ") && error.contains("file/sub"), "{error}");
+    assert!(
+        error.starts_with("cannot create the directory ") && error.contains("file/sub"),
+        "{error}"
+    );
 }
 
 /// Writes the fixtures to `CLOISON_REPORT_PREVIEW`, to be looked at; without the variable it does nothing.
 #[test]
 fn preview() {
     let Some(dir) = std::env::var_os("CLOISON_REPORT_PREVIEW") else { return };
-    for (name, report) in
-        [("report", fixture::report()), ("informed", fixture::informed()), ("hostile", fixture::hostile())]
-    {
+    for (name, report) in [
+        ("report", fixture::report()),
+        ("informed", fixture::informed()),
+        ("hostile", fixture::hostile()),
+    ] {
         let out = Path::new(&dir).join(name);
         write(&report, &out).unwrap();
         std::fs::write(out.join("summary.txt"), render_summary(&report, 100, false)).unwrap();

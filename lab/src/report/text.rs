@@ -1,23 +1,26 @@
-//! Text from a document on its way to a reader. Names and notes come from other parties: they must not be able to move
-//! a cursor, colour a line or turn the direction of writing.
+//! Sanitises text from a document for a reader. Names and notes come from other parties: they must
+//! not be able to move a cursor, colour a line or change the writing direction.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The same text with every control character and every bidirectional control replaced by U+FFFD.
+/// Replaces every control character and every bidirectional control by U+FFFD.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             c if c.is_control() => char::REPLACEMENT_CHARACTER,
-            // Marks, embeddings, overrides and isolates of direction; line and paragraph separators; byte order mark.
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => {
-                char::REPLACEMENT_CHARACTER
-            }
+            // Marks, embeddings, overrides and isolates of direction; line and paragraph
+            // separators; byte order mark.
+            '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' => char::REPLACEMENT_CHARACTER,
             c => c,
         })
         .collect()
 }
 
-/// Printable text of at most `columns` columns, an ellipsis at its end if it was cut.
+/// Returns printable text of at most `columns` columns, with an ellipsis at its end if it was cut.
 pub(crate) fn shortened(text: &str, columns: usize) -> String {
     let text = printable(text);
     if text.width() <= columns {
@@ -35,8 +38,8 @@ pub(crate) fn shortened(text: &str, columns: usize) -> String {
     short
 }
 
-/// Breaks printable text into lines of at most `width` columns at white space; a longer word gets its own line.
-/// Lines after the first start with `indent` spaces.
+/// Breaks printable text into lines of at most `width` columns at white space; a longer word gets
+/// its own line. Lines after the first start with `indent` spaces.
 pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut out = String::new();
     let mut column = 0;

@@ -1,4 +1,4 @@
-//! What the adversary of an audit knows and does.
+//! The knowledge and actions of an audit's adversary.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,32 +6,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreatModel {
-    /// What it knows of the passive parties' parameters.
+    /// The knowledge of the passive parties' parameters.
     pub parameters: ParameterKnowledge,
-    /// What it knows of the defense.
+    /// The knowledge of the defense.
     pub defense: DefenseKnowledge,
-    /// How often it sees each record's release.
+    /// The number of releases that it sees of each record.
     pub observations: Observations,
-    /// Which logit shares it sends.
+    /// The logit shares that it sends.
     pub shares: Shares,
-    /// The passive parties whose joint features it is after; empty means all of them.
+    /// The passive parties whose joint features it attacks; empty means all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target: Vec<String>,
-    /// Passive parties that help it: their logit shares of the records are known to it.
+    /// The passive parties that help it: it knows their logit shares of the records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub colluding: Vec<String>,
-    /// Records that it knows whole, and from them the moments of the features. 0 for none.
+    /// The number of whole records that it knows, from which it estimates the moments of the
+    /// features; 0 if none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub known_records: usize,
-    /// Whether it knows the means and covariances of the passive features, and no record: their owner plays it.
+    /// True if it knows the means and covariances of the passive features, but no record: their
+    /// owner simulates it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moments: bool,
-    /// What it knows of the passive features beside [0, 1], in words: `binary = all`.
+    /// The knowledge of the passive features beyond [0, 1], in words: `binary = all`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
 }
 
-/// What is known of the passive parties' parameters.
+/// The knowledge of the passive parties' parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ParameterKnowledge {
@@ -39,52 +41,52 @@ pub enum ParameterKnowledge {
     True,
     /// Parameters after the passive party's transform.
     Transformed,
-    /// None, but some records with all their features and scores: black box.
+    /// No parameters, but some records with all their features and scores: black box.
     Auxiliary {
-        /// How many such records.
+        /// The number of these records.
         records: usize,
     },
-    /// None: black box.
+    /// No parameters: black box.
     Hidden,
 }
 
-/// What is known of the defense.
+/// The knowledge of the defense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefenseKnowledge {
-    /// Nothing, or nothing that its attacks use: the release is taken for the true scores.
+    /// No knowledge, or none that its attacks use: the release is taken for the true scores.
     Unknown,
-    /// Which defense it is, with its parameters (but no secret key).
+    /// The defense with its parameters (but no secret key).
     Known,
 }
 
-/// How often the release of one record is seen.
+/// The number of observed releases of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Observations {
-    /// Never: what is known of a record is its other features, and labels of other records.
+    /// None: only its other features, and labels of other records, are known.
     NoScore,
-    /// The first of the attacked records once, the others never.
+    /// One release of each of the first attacked records, none of the others.
     ScoresOfSome {
-        /// How many.
+        /// The number of the first records.
         records: usize,
     },
-    /// Once.
+    /// One release of each record.
     OneScorePerRecord,
-    /// Several times, with what randomness the defense has.
+    /// Several releases of each record, with the randomness of the defense, if any.
     Repeated {
-        /// Times per record.
+        /// The number of releases per record.
         times: u64,
     },
 }
 
-/// Which logit shares the adversary sends.
+/// The logit shares that the adversary sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shares {
-    /// Those of its true features and parameters.
+    /// The shares of its true features and parameters.
     Honest,
-    /// Any that help it.
+    /// Any shares that help it.
     Chosen,
 }
 
@@ -94,7 +96,8 @@ fn is_zero(n: &usize) -> bool {
 }
 
 impl ThreatModel {
-    /// The papers' adversary: true parameters, honest shares, one score per record, all passive parties as target.
+    /// Returns the papers' adversary: true parameters, honest shares, one score per record, all
+    /// passive parties as target.
     #[must_use]
     pub fn white_box(defense: DefenseKnowledge) -> Self {
         Self {
@@ -110,39 +113,53 @@ impl ThreatModel {
         }
     }
 
-    /// Whether it knows records whole, or moments, so that a control knows the same without scores.
+    /// Returns true if it knows whole records or moments, so that a control with the same knowledge
+    /// but no scores exists.
     #[must_use]
     pub fn informed(&self) -> bool {
         self.known_records > 0 || self.moments
     }
 
-    /// Whether the scores of all attacked records are released to it. If not, the audit is of what it knows without them.
+    /// Returns true if it sees the scores of all attacked records. If not, the audit is about its
+    /// knowledge without them.
     #[must_use]
     pub fn sees_scores(&self) -> bool {
         !matches!(self.observations, Observations::NoScore | Observations::ScoresOfSome { .. })
     }
 
-    /// What the adversary knows and does, one phrase per point.
+    /// Describes the adversary's knowledge and actions, one phrase per point.
     #[must_use]
     pub fn phrases(&self) -> Vec<String> {
         let mut phrases = vec![
             match self.parameters {
-                ParameterKnowledge::True => "knows the true parameters of the model (white box)".into(),
-                ParameterKnowledge::Transformed => "knows the passive parameters after a transform".into(),
+                ParameterKnowledge::True => {
+                    "knows the true parameters of the model (white box)".into()
+                }
+                ParameterKnowledge::Transformed => {
+                    "knows the passive parameters after a transform".into()
+                }
                 ParameterKnowledge::Auxiliary { records } => {
-                    format!("knows no passive parameter, but {records} auxiliary records (black box)")
+                    format!(
+                        "knows no passive parameter, but {records} auxiliary records (black box)"
+                    )
                 }
                 ParameterKnowledge::Hidden => "knows no passive parameter (black box)".into(),
             },
             match self.defense {
-                _ if self.observations == Observations::NoScore => "estimates scores from labels of its own".into(),
-                DefenseKnowledge::Unknown => "takes what is released for the true scores (defense unknown)".into(),
+                _ if self.observations == Observations::NoScore => {
+                    "estimates scores from labels of its own".into()
+                }
+                DefenseKnowledge::Unknown => {
+                    "takes what is released for the true scores (defense unknown)".into()
+                }
                 DefenseKnowledge::Known => "knows the defense and its parameters".into(),
             },
             match self.observations {
                 Observations::NoScore => "sees no score of the records it attacks".into(),
                 Observations::ScoresOfSome { records } => {
-                    format!("sees the undefended scores of {records} of the records it attacks, none of the others")
+                    format!(
+                        "sees the undefended scores of {records} of the records it attacks, none of the others"
+                    )
                 }
                 Observations::OneScorePerRecord => "sees one score per record".into(),
                 Observations::Repeated { times } => format!("sees {times} releases per record"),

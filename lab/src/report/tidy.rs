@@ -1,4 +1,5 @@
-//! All figures of a report as one table in long format, for other programs: one figure a row.
+//! Renders all figures of a report as one table in long format for other programs, one figure a
+//! row.
 
 use super::ReportError;
 use super::attack_result::{AddedRisk, AttributeResult, Outcome};
@@ -10,7 +11,6 @@ use super::text::printable;
 use super::worst::worst;
 use vfl_shared::metrics::{Beside, Removed};
 
-/// The columns.
 const COLUMNS: [&str; 13] = [
     "surface",
     "defense",
@@ -27,24 +27,42 @@ const COLUMNS: [&str; 13] = [
     "high",
 ];
 
-/// The report's figures as CSV (RFC 4180, UTF-8), one a row. Columns: the release surface; the defense with its parameters; what the
-/// adversary knows (`unaware`, `aware`, `informed`, `informed by moments`); the attack, or `guessing ½` and `guessing the column mean`, empty for what the
-/// defense costs; the metric (`mse`, those of the report, `accuracy`, `accuracy_change`, `mean_kl_nats`, `total_variation`, `bits`,
-/// `arg_max_kept`); passive party and feature, empty for all of them together; the figure; the standard deviation of its noise. The
-/// last four are of the error over all features of an attack with a control: the control's error, the added risk, and its interval
-/// of 95 %. The metric `added_risk` is the verdict's: of the worst attribute, which `feature` names, and once more of all features together,
-/// of the strongest attack; both are chosen and read off on different halves of the records. Figures by attribute have the attribute in
-/// `feature`, and the control's in `control`: `removed` and `removed_ranks` with their intervals, `event_named`, `event_having`,
-/// `event_right`, `auc`, `top_category`, `within_tolerance`, `rebuilt_exactly`, `error_in_variances`, `error_percentile_1` and `_5`;
-/// `certain` counts records. Inferences of membership, labels and properties have their attack, a metric of their own, what there is without the release as the
-/// control, and the interval. What is not known is empty. Attacks without figures have no row.
+/// Renders the report's figures as CSV (RFC 4180, UTF-8), one a row. An unknown value is empty.
+/// Attacks without figures have no row. The columns are:
 ///
-/// A text that a spreadsheet would take for a formula has an apostrophe in front.
+/// - `surface`: the release surface.
+/// - `defense`: the defense with its parameters.
+/// - `knowledge`: the adversary's knowledge (`unaware`, `aware`, `informed`, `informed by
+///   moments`).
+/// - `attack`: the attack, or `guessing ½` and `guessing the column mean`; empty for the cost of
+///   the defense.
+/// - `metric`: `mse`, the metrics of the report, `accuracy`, `accuracy_change`, `mean_kl_nats`,
+///   `total_variation`, `bits` or `arg_max_kept`, or one of those below.
+/// - `party`, `feature`: the passive party and feature; empty for all of them together.
+/// - `value`: the figure.
+/// - `sigma`: the standard deviation of its noise.
+/// - `control`, `added_risk`, `low`, `high`: the control's error, the added risk, and its 95 %
+///   interval, for the error over all features of an attack with a control.
+///
+/// The metric `added_risk` is the verdict's: one row for the worst attribute, which `feature`
+/// names, and one for all features together, of the strongest attack. Both are chosen and evaluated
+/// on different halves of the records.
+///
+/// Figures by attribute have the attribute in `feature` and the control's figure in `control`:
+/// `removed` and `removed_ranks` with their intervals, `event_named`, `event_having`,
+/// `event_right`, `auc`, `top_category`, `within_tolerance`, `rebuilt_exactly`,
+/// `error_in_variances`, `error_percentile_1` and `_5`; `certain` counts records.
+///
+/// Inferences of membership, labels and properties have their attack, a metric of their own, the
+/// figure without the release as the control, and the interval.
+///
+/// A text that a spreadsheet would take for a formula is prefixed with an apostrophe.
 ///
 /// # Errors
-/// [`ReportError::Csv`] if it cannot be written, which memory never refuses.
+/// [`ReportError::Csv`] if it cannot be written, which does not happen in memory.
 pub fn render_csv(report: &Report) -> Result<String, ReportError> {
-    let mut table = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    let mut table =
+        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     let failed = |e: &dyn std::fmt::Display| ReportError::Csv { reason: e.to_string() };
     table.write_record(COLUMNS).map_err(|e| failed(&e))?;
     for audit in &report.audits {
@@ -67,7 +85,7 @@ pub fn render_csv(report: &Report) -> Result<String, ReportError> {
             ..Row::default()
         }
         .cells();
-        // The control's figure and the interval stand in their columns; there is no error that they are of.
+        // The control's figure and the interval have their columns; no error belongs to them.
         for (cell, figure) in [(9, row.without), (11, row.low), (12, row.high)] {
             cells[cell] = figure.to_string();
         }
@@ -77,7 +95,7 @@ pub fn render_csv(report: &Report) -> Result<String, ReportError> {
     String::from_utf8(bytes).map_err(|e| failed(&e))
 }
 
-/// One figure.
+/// The row of one figure.
 #[derive(Clone, Default)]
 struct Row<'a> {
     surface: &'static str,
@@ -90,7 +108,7 @@ struct Row<'a> {
     value: Option<f64>,
     sigma: Option<f64>,
     risk: Option<AddedRisk>,
-    /// Control and interval where there is no `risk`.
+    /// The control and the interval if there is no `risk`.
     ends: [Option<f64>; 3],
 }
 
@@ -116,20 +134,24 @@ impl Row<'_> {
     }
 }
 
-/// Text of a document, which other parties may have written.
+/// Sanitises text of a document, which other parties may have written.
 fn text(text: &str) -> String {
     let text = printable(text);
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
 }
 
-/// What the defense costs, the baselines, and the attacks of one audit.
+/// Returns the rows of one audit: the cost of the defense, the baselines, and the attacks.
 fn rows<'a>(report: &'a Report, audit: &'a Audit) -> Vec<Row<'a>> {
     let surface = match audit.threat_model.sees_scores() {
         true => SurfaceKind::of_policy(&audit.policy.name),
         false => SurfaceKind::Nothing,
     };
-    let of_audit =
-        Row { surface: surface.label(), defense: audit.policy.label(), knowledge: adversary(audit), ..Row::default() };
+    let of_audit = Row {
+        surface: surface.label(),
+        defense: audit.policy.label(),
+        knowledge: adversary(audit),
+        ..Row::default()
+    };
     let utility = &audit.utility;
     let costs = [
         ("accuracy", utility.accuracy),
@@ -140,9 +162,13 @@ fn rows<'a>(report: &'a Report, audit: &'a Audit) -> Vec<Row<'a>> {
         ("arg_max_kept", utility.arg_max_kept),
     ];
     let known = costs.into_iter().filter(|(_, value)| value.is_some());
-    let mut rows: Vec<Row<'a>> = known.map(|(metric, value)| Row { metric, value, ..of_audit.clone() }).collect();
+    let mut rows: Vec<Row<'a>> =
+        known.map(|(metric, value)| Row { metric, value, ..of_audit.clone() }).collect();
     let targets = report.targets(&audit.threat_model);
-    let guesses = [("guessing ½", &audit.baselines.half), ("guessing the column mean", &audit.baselines.column_mean)];
+    let guesses = [
+        ("guessing ½", &audit.baselines.half),
+        ("guessing the column mean", &audit.baselines.column_mean),
+    ];
     for (attack, errors) in guesses {
         rows.extend(figures(Row { attack, ..of_audit.clone() }, errors, &targets));
     }
@@ -153,33 +179,60 @@ fn rows<'a>(report: &'a Report, audit: &'a Audit) -> Vec<Row<'a>> {
         let scores = |value| Row { metric: "score_mismatch", value: Some(value), risk: None, ..of };
         rows.extend(attack.score_mismatch.map(scores));
         let plain = Row { attack: &attack.name, ..of_audit.clone() };
-        rows.extend(attack.certain.map(|n| Row { metric: "certain", value: Some(n as f64), ..plain.clone() }));
+        rows.extend(attack.certain.map(|n| Row {
+            metric: "certain",
+            value: Some(n as f64),
+            ..plain.clone()
+        }));
         rows.extend(attack.attributes.iter().flat_map(|of| by_attribute(&plain, of)));
     }
     if let Some(worst) = worst(&[audit], None) {
         let (attack, party, feature) = (worst.attack, worst.party, worst.figures.attribute.clone());
         let risk = Some(worst.risk);
         let value = risk.as_ref().and_then(|risk| risk.value);
-        rows.push(Row { attack, party, feature, metric: "added_risk", value, risk, ..of_audit.clone() });
+        rows.push(Row {
+            attack,
+            party,
+            feature,
+            metric: "added_risk",
+            value,
+            risk,
+            ..of_audit.clone()
+        });
     }
     if let Some((attack, _, risk)) = audit.added_risk() {
-        rows.push(Row { attack, metric: "added_risk", value: risk.value, risk: Some(risk), ..of_audit });
+        rows.push(Row {
+            attack,
+            metric: "added_risk",
+            value: risk.value,
+            risk: Some(risk),
+            ..of_audit
+        });
     }
     rows
 }
 
-/// The figures of one attribute: the attack's as the value, the control's in its column, and the interval of what is removed.
+/// Returns the rows of one attribute: the attack's figure as the value, the control's in its
+/// column, and the interval of the removed share.
 fn by_attribute<'a>(plain: &Row<'a>, of: &'a AttributeResult) -> Vec<Row<'a>> {
     let AttributeResult { party, figures } = of;
-    let row = |metric, value| Row { metric, party, feature: figures.attribute.clone(), value, ..plain.clone() };
+    let row = |metric, value| Row {
+        metric,
+        party,
+        feature: figures.attribute.clone(),
+        value,
+        ..plain.clone()
+    };
     let removed = [("removed", figures.removed), ("removed_ranks", figures.removed_ranks)];
     let removed = removed.into_iter().filter_map(|(metric, removed)| {
         let Removed { value, low, high, .. } = removed?;
         Some(Row { ends: [None, low, high], ..row(metric, value) })
     });
     let event = figures.event.as_ref();
-    let counts = [("event_named", event.map(|e| e.named)), ("event_having", event.map(|e| e.having))];
-    let counts = counts.into_iter().filter_map(|(metric, count)| Some(row(metric, Some(count? as f64))));
+    let counts =
+        [("event_named", event.map(|e| e.named)), ("event_having", event.map(|e| e.having))];
+    let counts =
+        counts.into_iter().filter_map(|(metric, count)| Some(row(metric, Some(count? as f64))));
     let both = [
         ("error_in_variances", figures.error),
         ("event_right", event.map(|e| Beside { attack: e.attack, control: e.control })),
@@ -197,7 +250,8 @@ fn by_attribute<'a>(plain: &Row<'a>, of: &'a AttributeResult) -> Vec<Row<'a>> {
     removed.chain(counts).chain(both).collect()
 }
 
-/// All figures of one reconstruction: errors of all features, of each party and of each feature, then the metrics.
+/// Returns the rows of one reconstruction: errors of all features, of each party and of each
+/// feature, then the metrics.
 fn figures<'a>(of: Row<'a>, errors: &'a Errors, targets: &[&'a Party]) -> Vec<Row<'a>> {
     let plain = Row { risk: None, ..of.clone() };
     let mut rows = vec![Row { metric: "mse", value: Some(errors.mse), sigma: errors.sigma, ..of }];
@@ -214,7 +268,11 @@ fn figures<'a>(of: Row<'a>, errors: &'a Errors, targets: &[&'a Party]) -> Vec<Ro
             metric: "mse",
             party: &party.name,
             // Features without a name are numbered, as on the page.
-            feature: party.feature_names.get(at).cloned().unwrap_or_else(|| format!("feature {}", i + 1)),
+            feature: party
+                .feature_names
+                .get(at)
+                .cloned()
+                .unwrap_or_else(|| format!("feature {}", i + 1)),
             value: Some(*mse),
             sigma: errors.per_feature_sigma.get(i).copied(),
             ..plain.clone()

@@ -1,4 +1,4 @@
-//! The verdicts that the document holds.
+//! The verdicts in the document.
 
 use vfl_shared::metrics::EventFigures;
 
@@ -7,7 +7,7 @@ use super::defense::{self, DefenseLine};
 use super::document::Report;
 use super::policy_verdict::PolicyVerdict;
 
-/// The verdict on each policy whose scores were attacked, in the order of the report.
+/// Returns the verdict on each policy whose scores were attacked, in the order of the report.
 pub(super) fn verdicts(report: &Report) -> Vec<PolicyVerdict> {
     let several = report.passive_parties().count() > 1;
     defense::lines(report).iter().map(|line| of(line, several)).collect()

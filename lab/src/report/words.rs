@@ -1,4 +1,5 @@
-//! The verdict on an attribute in words: who would be named, how many of them rightly, and how sure that is.
+//! Describes the verdict on an attribute: the records that would be named, the share named
+//! correctly, and the confidence.
 
 use vfl_shared::metrics::{Event, EventFigures};
 
@@ -6,24 +7,25 @@ use super::attack_result::AddedRisk;
 use super::number::significant;
 use super::worst::Worst;
 
-/// An upper end up to which scores are said to add nothing.
+/// The largest upper end of an interval at which scores count as adding nothing.
 const NOTHING: f64 = 0.05;
 
-/// The attributes that a sentence names at most.
+/// The most attributes that a sentence names.
 const NAMED: usize = 3;
 
-/// Three answers to whether scores add anything.
+/// The finding on an added risk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// They do: the interval is above 0.
+    /// The interval is above 0.
     Leak,
-    /// They add no more than 5 %.
+    /// The scores add at most 5 %.
     Nothing,
     /// The interval is open, or reaches from nothing to more than that.
     Undecided,
 }
 
-/// What an interval says. `noised`: without an interval a figure says nothing; without noise it stands for itself.
+/// Returns the finding of an interval. Without an interval, a figure is undecided if `noised`;
+/// otherwise its sign decides.
 pub(super) fn finding(risk: &AddedRisk, noised: bool) -> Finding {
     match (risk.low, risk.high, risk.value) {
         (Some(low), _, _) if low > 0.0 => Finding::Leak,
@@ -39,15 +41,21 @@ pub(super) fn finding(risk: &AddedRisk, noised: bool) -> Finding {
     }
 }
 
-/// The first line: the attribute, natural frequencies, and the share of the error removed with its interval.
+/// Returns the first line: the attribute, natural frequencies, and the share of the error removed
+/// with its interval.
 pub(super) fn headline(worst: &Worst<'_>, behind: &str, several: bool) -> String {
     let attribute = attribute(worst, several);
     match finding(&worst.risk, worst.noised) {
         Finding::Leak => {
-            let removed = format!("the scores remove {} of the error without them", removed(&worst.risk));
+            let removed =
+                format!("the scores remove {} of the error without them", removed(&worst.risk));
             match frequencies(worst) {
-                Some(frequencies) => format!("behind {behind}, {attribute} is told most: {frequencies}; {removed}"),
-                None if worst.noised => format!("behind {behind}, {attribute} is told most: {removed}; {NOT_TOLD}"),
+                Some(frequencies) => {
+                    format!("behind {behind}, {attribute} is told most: {frequencies}; {removed}")
+                }
+                None if worst.noised => {
+                    format!("behind {behind}, {attribute} is told most: {removed}; {NOT_TOLD}")
+                }
                 None => format!("behind {behind}, {attribute} is told most: {removed}"),
             }
         }
@@ -56,21 +64,27 @@ pub(super) fn headline(worst: &Worst<'_>, behind: &str, several: bool) -> String
             in_brackets(&worst.risk)
         ),
         Finding::Undecided => {
-            format!("behind {behind}, it is undecided what the scores add: {}", undecided(worst, &attribute))
+            format!(
+                "behind {behind}, it is undecided what the scores add: {}",
+                undecided(worst, &attribute)
+            )
         }
     }
 }
 
-/// Why an answer is none, and what would give one.
+/// Explains why a finding is undecided, and how to decide it.
 fn undecided(worst: &Worst<'_>, attribute: &str) -> String {
     match (worst.risk.high, worst.noised) {
         (Some(high), _) => format!(
             "for the worst attribute, {attribute}, between nothing and {} of the error; audit more records",
             percent(high)
         ),
-        (None, true) if worst.open.is_empty() => "the noise of this audit bounds nothing; audit more records".into(),
+        (None, true) if worst.open.is_empty() => {
+            "the noise of this audit bounds nothing; audit more records".into()
+        }
         (None, true) => {
-            let names: Vec<String> = worst.open.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+            let names: Vec<String> =
+                worst.open.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
             let more = worst.open.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("of {}{more} the noise bounds nothing; audit more records", names.join(", "))
@@ -79,17 +93,18 @@ fn undecided(worst: &Worst<'_>, attribute: &str) -> String {
     }
 }
 
-/// Figures that a party with noise does not tell.
+/// The note on figures that a party with noise does not report.
 pub(super) const NOT_TOLD: &str = "how many would be named rightly is not told, because the party answers with noise and no bound is known on \
      what one record changes";
 
-/// An attribute with the party whose it is, where there are several.
+/// Returns an attribute, with its party if there are several.
 pub(super) fn attribute(worst: &Worst<'_>, several: bool) -> String {
     let name = &worst.figures.attribute;
     if several { format!("`{name}` of {}", worst.party) } else { format!("`{name}`") }
 }
 
-/// A share with its interval: `53 % (48 to 58 %)`, or `at least 30 %` where noise leaves the upper end open.
+/// Formats a share with its interval: `53 % (48 to 58 %)`, or `at least 30 %` if noise leaves the
+/// upper end open.
 pub(super) fn removed(risk: &AddedRisk) -> String {
     match (risk.value, risk.low, risk.high) {
         (_, Some(low), None) => format!("at least {}", percent(low)),
@@ -102,15 +117,17 @@ fn in_brackets(risk: &AddedRisk) -> String {
     interval(risk).map_or_else(String::new, |range| format!(" ({range})"))
 }
 
-/// Natural frequencies of the worst attribute: of the records that somebody would name, how many have the event. None where the scores
-/// help to name no more: the attack is chosen by its error.
+/// Returns the natural frequencies of the worst attribute: of the records that somebody would name,
+/// the number that have the event. `None` if the scores do not improve that number, since the
+/// attack is chosen by its error.
 pub(super) fn frequencies(worst: &Worst<'_>) -> Option<String> {
     let event = worst.figures.event.as_ref()?;
     let control = worst.beside.event.as_ref()?.control;
     (event.attack > control).then(|| natural(&worst.figures.attribute, event, control))
 }
 
-/// `of the 200 records that an insider would name for …, 173 have it (41 without the scores)`.
+/// Formats `of the 200 records that an insider would name for …, 173 have it (41 without the
+/// scores)`.
 pub(super) fn natural(attribute: &str, event: &EventFigures, without: f64) -> String {
     let EventFigures { named, attack, .. } = event;
     let what = described(attribute, &event.event);
@@ -119,33 +136,35 @@ pub(super) fn natural(attribute: &str, event: &EventFigures, without: f64) -> St
     )
 }
 
-/// An event in words.
+/// Describes an event.
 pub(super) fn described(attribute: &str, event: &Event) -> String {
     match event {
         Event::Rarer { value } => format!("{attribute} = {}", number(*value)),
         Event::NotUsual { value } => format!("{attribute} other than {}", number(*value)),
-        Event::TopDecile { from } => format!("{attribute} from {} on (the top decile)", number(*from)),
+        Event::TopDecile { from } => {
+            format!("{attribute} from {} on (the top decile)", number(*from))
+        }
         Event::Category { column } => column.clone(),
     }
 }
 
-/// A number of the source: whole ones as they are.
+/// Formats a number of the source; whole numbers in full.
 fn number(x: f64) -> String {
     if x.fract() == 0.0 && x.abs() < 1e15 { format!("{x:.0}") } else { significant(x) }
 }
 
-/// A share as a percentage, with a decimal below 10.
+/// Formats a share as a percentage, with a decimal below 10.
 pub(super) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if percent.abs() < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// The interval of a risk as percentages: `48 to 58 %`.
+/// Formats the interval of a risk as percentages: `48 to 58 %`.
 pub(super) fn interval(risk: &AddedRisk) -> Option<String> {
     risk.low.zip(risk.high).map(ends)
 }
 
-/// The ends of an interval as percentages.
+/// Formats the ends of an interval as percentages.
 pub(super) fn ends((low, high): (f64, f64)) -> String {
     let end = |share: f64| percent(share).replace(" %", "");
     format!("{} to {} %", end(low), end(high))

@@ -1,4 +1,4 @@
-//! `report.json`, `report.html` and `report.csv` on disk: each whole or not at all.
+//! Writes `report.json`, `report.html` and `report.csv` to disk, each atomically.
 
 use std::fs;
 use std::io::Write as _;
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 
 use super::{Report, ReportError, render_csv, render_html};
 
-/// Where a report was written.
+/// The paths of a written report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The document.
+    /// The path of the document.
     pub json: PathBuf,
-    /// The page.
+    /// The path of the page.
     pub html: PathBuf,
-    /// The table of all figures.
+    /// The path of the table of all figures.
     pub csv: PathBuf,
 }
 
-/// Writes `report.json`, `report.html` and `report.csv` into `out_dir`, which is made if need be. Each file is written beside its
-/// name and moved into place, so that a reader sees the old one or the new one; nothing is touched unless all can be
-/// rendered.
+/// Writes `report.json`, `report.html` and `report.csv` into `out_dir`, which is made if needed.
+/// Each file is written to a temporary file and moved into place, so that a reader sees the old one
+/// or the new one; nothing is written unless all can be rendered.
 ///
 /// # Errors
-/// [`ReportError::Invalid`], [`ReportError::Plot`] or [`ReportError::Csv`] if the report cannot be rendered; [`ReportError::Io`] with the path
-/// if it cannot be written.
+/// [`ReportError::Invalid`], [`ReportError::Plot`] or [`ReportError::Csv`] if the report cannot be
+/// rendered; [`ReportError::Io`] with the path if it cannot be written.
 pub fn write(report: &Report, out_dir: &Path) -> Result<Written, ReportError> {
     let json = report.to_json()?;
     let html = render_html(report)?;
@@ -50,7 +50,8 @@ fn replace(dir: &Path, name: &str, text: &str) -> Result<PathBuf, ReportError> {
     builder.prefix(".report-").suffix(".part");
     #[cfg(unix)]
     {
-        // A temporary file is private by default; a report is for reading (the process's umask still applies).
+        // A temporary file is private by default; a report is for reading (the process's umask
+        // still applies).
         use std::os::unix::fs::PermissionsExt as _;
         builder.permissions(fs::Permissions::from_mode(0o644));
     }

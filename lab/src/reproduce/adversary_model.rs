@@ -1,4 +1,4 @@
-//! V figure 8: how good the adversary's own model is, by the number of active features.
+//! V figure 8: the accuracy of the adversary's own model, by the number of active features.
 
 use vfl_active_party::attack::agnostic::AdversaryModel;
 use vfl_active_party::attack::{AgnosticSettings, Replacement};
@@ -14,7 +14,7 @@ use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Windows of each number of active features unless told otherwise.
+/// The default number of windows for each number of active features.
 const WINDOWS: usize = 4;
 
 /// Computes the figure: `--dimensions` are numbers of active features here.
@@ -30,10 +30,12 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         return Err(ReproduceError::Dimension { got, total });
     }
     let starts = starts(total, options.windows.or(Some(WINDOWS)));
-    // Of all features there is one set only.
+    // All features together have only one window.
     let pieces: Vec<(usize, usize)> = dimensions
         .iter()
-        .flat_map(|&d| starts.iter().take(if d == total { 1 } else { usize::MAX }).map(move |&k0| (d, k0)))
+        .flat_map(|&d| {
+            starts.iter().take(if d == total { 1 } else { usize::MAX }).map(move |&k0| (d, k0))
+        })
         .collect();
     let test = subject.test_records();
     let labelled = subject.own_records(options.own_records, options.seed);
@@ -44,9 +46,15 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         active.sort_unstable();
         let own = own(&labelled, &active)?;
         let settings = AgnosticSettings::default();
-        let (model, fit) =
-            AdversaryModel::fit(&settings, &subject.training, subject.classes(), &own, None, Replacement::default())
-                .map_err(failed)?;
+        let (model, fit) = AdversaryModel::fit(
+            &settings,
+            &subject.training,
+            subject.classes(),
+            &own,
+            None,
+            Replacement::default(),
+        )
+        .map_err(failed)?;
         let y = FeatureBlock::new(select(test, &active, test.ncols()))?;
         let scores = ReleasedScores::Probabilities(model.scores(&y).map_err(failed)?.into_matrix());
         Ok((accuracy(&scores.predicted_labels(), &subject.labels)?, fit.converged))
@@ -73,9 +81,10 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     document.measure = Measure::linear("accuracy on the prediction records");
     let means: Vec<f64> = found.iter().map(|of| mean(of.iter().copied()).mean).collect();
     let joint = subject.model.accuracy;
-    for (name, role, mean) in
-        [("am", CurveRole::Measured, means.clone()), ("vfl", CurveRole::Guess, vec![joint; dimensions.len()])]
-    {
+    for (name, role, mean) in [
+        ("am", CurveRole::Measured, means.clone()),
+        ("vfl", CurveRole::Guess, vec![joint; dimensions.len()]),
+    ] {
         document.curves.push(Curve {
             name: name.into(),
             role,
@@ -102,7 +111,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         .collect();
     document.checks.push(Check {
         kind: CheckKind::Paper,
-        claim: "the adversary's model grows more accurate with every active feature (V remark 18)".into(),
+        claim: "the adversary's model grows more accurate with every active feature (V remark 18)"
+            .into(),
         holds: falls.is_empty(),
         comparisons: dimensions.len().saturating_sub(1) as u64,
         detail: format!("from {:.4} to {:.4}", means[0], means[means.len() - 1]),
@@ -115,12 +125,15 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         subject.others.ncols()
     ));
     if short > 0 {
-        document.notes.push(format!("{short} fits used up their epochs before the loss stopped falling"));
+        document
+            .notes
+            .push(format!("{short} fits used up their epochs before the loss stopped falling"));
     }
     Ok(document)
 }
 
-/// What the joint model has over the adversary's with about half of the features active.
+/// Returns the gain in accuracy of the joint model over the adversary's, with about half of the
+/// features active.
 pub(super) fn gain(document: &Document) -> Option<f64> {
     let (am, vfl) = (document.curve("am")?, document.curve("vfl")?);
     let middle = am.mean.len() / 2;

@@ -1,14 +1,15 @@
-//! V figures 3, 4, 5 and 7: attacks on records that the adversary has no score of.
+//! V figures 3, 4, 5 and 7: attacks on records without a score.
 //!
-//! `vfl` is the attack on exact scores, `am` the same with scores estimated by a model of the active features and labels (V (8)),
-//! `ram_n` with that model refined by n scores of other records (V (9)). All clip to [0, 1], V's first strategy.
+//! `vfl` is the attack on exact scores; `am` the same with scores estimated by a model of the
+//! active features and labels (V (8)); `ram_n` with that model refined by n scores of other records
+//! (V (9)). All clip to [0, 1], V's first strategy.
 
 use std::time::Duration;
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{
-    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel, LabelledRecords, Method,
-    Replacement, Seen, Settings,
+    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel,
+    LabelledRecords, Method, Replacement, Seen, Settings,
 };
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -22,14 +23,15 @@ use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Windows of each number of passive features unless told otherwise; with models that scores refine, which take longer to fit.
+/// The default number of windows for each number of passive features; the second for models that
+/// are refined by scores, which take longer to fit.
 const WINDOWS: (usize, usize) = (4, 2);
 
-/// A line that takes an adversary model.
+/// A curve of the figure that uses an adversary model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Line {
     name: &'static str,
-    /// n_p, how many other records' scores it has.
+    /// n_p, the number of other records whose scores it has.
     seen: usize,
     alpha: f64,
     beta: f64,
@@ -38,7 +40,7 @@ struct Line {
 const AM: Line = Line { name: "am", seen: 0, alpha: 1.0, beta: 0.0 };
 const RAM_50: Line = Line { name: "ram_50", seen: 50, ..AM };
 const RAM_100: Line = Line { name: "ram_100", seen: 100, ..AM };
-/// Of labels alone, which any defense that keeps the class leaves.
+/// Refined by labels alone, which any defense that keeps the class leaves.
 const RAM_100_LABELS: Line = Line { name: "ram_100_labels", seen: 100, alpha: 0.0, beta: 1.0 };
 
 fn lines(figure: Figure) -> &'static [Line] {
@@ -49,18 +51,25 @@ fn lines(figure: Figure) -> &'static [Line] {
     }
 }
 
-/// The adversary's own records in one split.
-pub(super) fn own((x, labels): &(DMatrix<f64>, Vec<u32>), active: &[usize]) -> Result<LabelledRecords, ReproduceError> {
-    Ok(LabelledRecords { y: FeatureBlock::new(select(x, active, x.ncols()))?, labels: labels.clone() })
+/// Returns the adversary's own records in one split.
+pub(super) fn own(
+    (x, labels): &(DMatrix<f64>, Vec<u32>),
+    active: &[usize],
+) -> Result<LabelledRecords, ReproduceError> {
+    Ok(LabelledRecords {
+        y: FeatureBlock::new(select(x, active, x.ncols()))?,
+        labels: labels.clone(),
+    })
 }
 
-/// What happened in one split.
+/// The result of one split.
 struct InWindow {
-    /// Per line, then `vfl`, `half`, `control` and `informed`: squared error per feature of each target.
+    /// The squared error per feature of each target: per line, then `vfl`, `half`, `control` and
+    /// `informed`.
     errors: Vec<Vec<f64>>,
-    /// Of the adversary models, those whose fit did not reach its minimum.
+    /// The number of adversary models whose fit did not reach its minimum.
     short: u64,
-    /// V (21) for `am` without clipping: measured, and told.
+    /// V (21) for `am` without clipping: measured, and by the formula.
     told: (f64, f64),
     cpu: Vec<Duration>,
 }
@@ -69,7 +78,7 @@ struct Experiment<'a> {
     subject: &'a Subject,
     seen: Drawn,
     targets: Drawn,
-    /// Labelled records of the adversary, d_t × m, of which it has the active features.
+    /// The labelled records of the adversary, d_t × m, of which it has the active features.
     labelled: (DMatrix<f64>, Vec<u32>),
     lines: &'static [Line],
     seed: u64,
@@ -78,7 +87,8 @@ struct Experiment<'a> {
 impl Experiment<'_> {
     fn in_window(&self, k0: usize, d: usize) -> Result<InWindow, ReproduceError> {
         let window = Window::new(self.subject, k0, d)?;
-        let failed = |curve: &str, error| ReproduceError::Attack { curve: curve.into(), d, k0, error };
+        let failed =
+            |curve: &str, error| ReproduceError::Attack { curve: curve.into(), d, k0, error };
         let n = self.targets.records();
         let y = FeatureBlock::new(select(&self.targets.x, &window.active, n))?;
         let truth = select(&self.targets.x, &window.passive, n);
@@ -90,10 +100,19 @@ impl Experiment<'_> {
             let seen_y = FeatureBlock::new(select(&self.seen.x, &window.active, line.seen))?;
             let released = self.seen.released(line.seen);
             let seen = (line.seen > 0).then_some(Seen { y: &seen_y, released: &released });
-            let settings =
-                AgnosticSettings { alpha: line.alpha, beta: line.beta, observed: line.seen, ..Default::default() };
-            let attack = Agnostic { settings, recipe: Some(self.subject.training.clone()), ..Agnostic::default() };
-            let found = attack.attack(&window.model, &own, seen, Replacement::default(), &y, &mut rng);
+            let settings = AgnosticSettings {
+                alpha: line.alpha,
+                beta: line.beta,
+                observed: line.seen,
+                ..Default::default()
+            };
+            let attack = Agnostic {
+                settings,
+                recipe: Some(self.subject.training.clone()),
+                ..Agnostic::default()
+            };
+            let found =
+                attack.attack(&window.model, &own, seen, Replacement::default(), &y, &mut rng);
             let found = found.map_err(|error| failed(line.name, error))?;
             done.cpu.push(cpu_time().saturating_sub(start));
             done.short += u64::from(!found.fit.converged);
@@ -104,7 +123,8 @@ impl Experiment<'_> {
         }
         let start = cpu_time();
         let exact = self.targets.released(n);
-        let vfl = half_star(&window.model, &y, &exact, Method::ClampedHalfStar).map_err(|e| failed("vfl", e))?;
+        let vfl = half_star(&window.model, &y, &exact, Method::ClampedHalfStar)
+            .map_err(|e| failed("vfl", e))?;
         done.errors.push(squared_error_by_record(&vfl, &truth)?);
         done.cpu.push(cpu_time().saturating_sub(start));
         done.errors.push(squared_error_by_record(&DMatrix::from_element(d, n, 0.5), &truth)?);
@@ -113,13 +133,14 @@ impl Experiment<'_> {
         for estimates in beyond(self.subject, &window, &window.model, &y, &exact)? {
             done.errors.push(squared_error_by_record(&estimates, &truth)?);
         }
-        // Two curves of one computation.
+        // Two curves come from one computation.
         done.cpu.extend([cpu_time().saturating_sub(start) / 2; 2]);
         Ok(done)
     }
 
-    /// The error of `half_star` on estimated scores, and V (21) over the same records:
-    /// (1/d) Tr((I − A⁺A) K_½) + (1/d) E ‖A⁺ (ĉ' − c')‖². With d < k and A of full rank the first term is 0, which is V (13).
+    /// Returns the error of `half_star` on estimated scores, and V (21) over the same records:
+    /// (1/d) Tr((I − A⁺A) K_½) + (1/d) E ‖A⁺ (ĉ' − c')‖². With d < k and A of full rank the first
+    /// term is 0, which is V (13).
     fn told(
         &self,
         window: &Window,
@@ -127,13 +148,20 @@ impl Experiment<'_> {
         y: &FeatureBlock,
         truth: &DMatrix<f64>,
     ) -> Result<(f64, f64), ReproduceError> {
-        let failed = |error| ReproduceError::Attack { curve: "am".into(), d: window.d, k0: window.k0, error };
+        let failed = |error| ReproduceError::Attack {
+            curve: "am".into(),
+            d: window.d,
+            k0: window.k0,
+            error,
+        };
         let estimated = ReleasedScores::Probabilities(found.scores.clone());
-        let estimates = half_star(&window.model, y, &estimated, Method::HalfStar).map_err(failed)?;
+        let estimates =
+            half_star(&window.model, y, &estimated, Method::HalfStar).map_err(failed)?;
         let errors = squared_error_by_record(&estimates, truth)?;
         let system = window.model.linear().map_err(failed)?;
-        let ratios =
-            |c: &DMatrix<f64>| DMatrix::from_fn(c.nrows() - 1, c.ncols(), |m, j| c[(m + 1, j)].ln() - c[(m, j)].ln());
+        let ratios = |c: &DMatrix<f64>| {
+            DMatrix::from_fn(c.nrows() - 1, c.ncols(), |m, j| c[(m + 1, j)].ln() - c[(m, j)].ln())
+        };
         let off = system.pseudo_inverse() * (ratios(&found.scores) - ratios(self.targets.scores()));
         let centred = truth.map(|v| v - 0.5);
         let rest = &centred - system.pseudo_inverse() * (system.matrix() * &centred);
@@ -150,31 +178,41 @@ fn half_star(
     method: Method,
 ) -> Result<DMatrix<f64>, AttackError> {
     let view = AdversaryView::new(model, y, released, Replacement::default())?;
-    // Nothing random is in it.
+    // The method draws nothing at random.
     let mut rng = generator(0, Purpose::Attack, 0);
     Ok(method.build(&Settings::default()).reconstruct(&view, &mut rng)?.estimates)
 }
 
 /// Computes the figure.
-pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    figure: Figure,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let lines = lines(figure);
     let most = lines.iter().map(|line| line.seen).max().unwrap_or(0);
     let (seen, targets) = subject.draw_agnostic(most, options.records, options.seed);
     let all = eight(subject, options)?;
-    // The adversary's model needs a feature of its own.
+    // The adversary's model needs an active feature.
     let dimensions: Vec<usize> = all.into_iter().filter(|d| *d < subject.features()).collect();
-    let starts = starts(subject.features(), options.windows.or(Some(if most == 0 { WINDOWS.0 } else { WINDOWS.1 })));
+    let starts = starts(
+        subject.features(),
+        options.windows.or(Some(if most == 0 { WINDOWS.0 } else { WINDOWS.1 })),
+    );
     let labelled = subject.own_records(options.own_records, options.seed);
     let experiment = Experiment { subject, seen, targets, labelled, lines, seed: options.seed };
 
     let pieces = dimensions.len() * starts.len();
-    let names: Vec<&str> = lines.iter().map(|line| line.name).chain(["vfl", "half", "control", "informed"]).collect();
+    let names: Vec<&str> =
+        lines.iter().map(|line| line.name).chain(["vfl", "half", "control", "informed"]).collect();
     let n = experiment.targets.records();
     let mut errors = vec![vec![vec![0.0; n]; names.len()]; dimensions.len()];
     let (mut cpu, mut short) = (vec![Duration::ZERO; names.len()], 0u64);
     let mut told: Vec<(usize, usize, f64, f64)> = Vec::new();
     let mut progress = Progress::start(figure.as_str(), pieces as u64);
-    let work = |piece: usize| experiment.in_window(starts[piece % starts.len()], dimensions[piece / starts.len()]);
+    let work = |piece: usize| {
+        experiment.in_window(starts[piece % starts.len()], dimensions[piece / starts.len()])
+    };
     in_order(options.threads, pieces, work, |piece, done: InWindow| {
         let (place, k0) = (piece / starts.len(), starts[piece % starts.len()]);
         for (sums, found) in errors[place].iter_mut().zip(&done.errors) {
@@ -249,7 +287,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     Ok(document)
 }
 
-/// V (21), and below k (13).
+/// Checks V (21), and with d < k (13).
 fn closed_form(told: &[(usize, usize, f64, f64)]) -> Check {
     let off = |measured: f64, told: f64| (measured - told).abs() / told.max(1.0);
     let worst = told.iter().fold(0.0f64, |worst, (.., m, t)| worst.max(off(*m, *t)));
@@ -268,7 +306,7 @@ fn closed_form(told: &[(usize, usize, f64, f64)]) -> Check {
     }
 }
 
-/// Two curves by number of passive features, with what is said of them.
+/// Checks the order of two curves by number of passive features.
 fn ordered(
     document: &Document,
     dimensions: &[usize],
@@ -282,8 +320,11 @@ fn ordered(
     if places.is_empty() {
         return None;
     }
-    let describe = |i: &usize| format!("d = {}: {low} {:.4e}, {high} {:.4e}", dimensions[*i], a.mean[*i], b.mean[*i]);
-    let wrong: Vec<&usize> = places.iter().filter(|&&i| a.mean[i] > factor * b.mean[i] + EQUAL).collect();
+    let describe = |i: &usize| {
+        format!("d = {}: {low} {:.4e}, {high} {:.4e}", dimensions[*i], a.mean[*i], b.mean[*i])
+    };
+    let wrong: Vec<&usize> =
+        places.iter().filter(|&&i| a.mean[i] > factor * b.mean[i] + EQUAL).collect();
     let ratios = || places.iter().filter(|&&i| b.mean[i] > EQUAL).map(|&i| a.mean[i] / b.mean[i]);
     Some(Check {
         kind,
@@ -300,7 +341,7 @@ fn ordered(
 }
 
 fn checks(figure: Figure, document: &Document, dimensions: &[usize], classes: usize) -> Vec<Check> {
-    // A factor is a threshold of ours.
+    // A factor is our own threshold.
     let say = |pair, factor: f64, claim: &str, only: &dyn Fn(usize) -> bool| {
         let kind = if factor == 1.0 { CheckKind::Paper } else { CheckKind::Ours };
         ordered(document, dimensions, pair, (kind, factor), claim.to_owned(), only)
@@ -309,7 +350,12 @@ fn checks(figure: Figure, document: &Document, dimensions: &[usize], classes: us
     let few = |d: usize| d < classes.max(3);
     let last = dimensions.last().copied().unwrap_or_default();
     let dataset = document.dataset.name.as_str();
-    let mut checks = vec![say(("vfl", "am"), 1.0, "with exact scores the error is at most that of am (V (21))", &any)];
+    let mut checks = vec![say(
+        ("vfl", "am"),
+        1.0,
+        "with exact scores the error is at most that of am (V (21))",
+        &any,
+    )];
     match figure {
         Figure::VFig3 => {
             checks.push(ordered(
@@ -324,7 +370,12 @@ fn checks(figure: Figure, document: &Document, dimensions: &[usize], classes: us
             checks.push(say(("am", "vfl"), 1.1, claim, &|d| d == last));
         }
         Figure::VFig4 => {
-            checks.push(say(("vfl", "ram_100"), 1.0, "with exact scores the error is at most that of ram_100", &any));
+            checks.push(say(
+                ("vfl", "ram_100"),
+                1.0,
+                "with exact scores the error is at most that of ram_100",
+                &any,
+            ));
             checks.push(say(
                 ("ram_100", "am"),
                 1.0,
@@ -350,7 +401,12 @@ fn checks(figure: Figure, document: &Document, dimensions: &[usize], classes: us
                 "50 scores of other records make the attack better (V figure 5)",
                 &any,
             ));
-            checks.push(say(("ram_100", "ram_50"), 1.0, "more scores make it better (V figure 5)", &any));
+            checks.push(say(
+                ("ram_100", "ram_50"),
+                1.0,
+                "more scores make it better (V figure 5)",
+                &any,
+            ));
             let claim = "50 scores make it significantly better where few features are passive: at most half of am (V figure 5)";
             checks.push(say(("ram_50", "am"), 0.5, claim, &few));
         }

@@ -1,11 +1,11 @@
-//! What every figure begins with.
+//! The initial document of every figure.
 
 use super::document::{Axis, Document, Measure};
 use super::figure::Figure;
 use super::subject::Subject;
 use super::version::SCHEMA_VERSION;
 
-/// A document with the facts in, and no curve yet.
+/// Returns a document with all facts and no curves.
 pub(super) fn blank(figure: Figure, subject: &Subject, seed: u64, records: usize) -> Document {
     Document {
         schema_version: SCHEMA_VERSION,
@@ -17,7 +17,12 @@ pub(super) fn blank(figure: Figure, subject: &Subject, seed: u64, records: usize
         model: subject.model.clone(),
         seed,
         records,
-        axis: Axis { label: String::new(), symbol: String::new(), points: Vec::new(), determined_up_to: None },
+        axis: Axis {
+            label: String::new(),
+            symbol: String::new(),
+            points: Vec::new(),
+            determined_up_to: None,
+        },
         measure: Measure::default(),
         attacks: Vec::new(),
         curves: Vec::new(),

@@ -1,4 +1,5 @@
-//! J figure 6: the error of each passive feature beside how strongly it is correlated with the active ones, J (25).
+//! J figure 6: the error of each passive feature beside its correlation with the active ones, J
+//! (25).
 
 use std::time::Duration;
 
@@ -15,38 +16,43 @@ use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// J's share of passive features.
+/// The share of passive features in J.
 const PASSIVE: f64 = 0.3;
-/// Features that J shows.
+/// The number of features that J shows.
 const SHOWN: usize = 8;
-/// Windows of columns unless told otherwise. The first is drawn; the sentence is tested on all.
+/// The default number of windows of columns. The first is drawn; the claim is tested on all.
 const WINDOWS: usize = 6;
 
-/// What one window gives.
+/// The result of one window.
 struct InWindow {
-    /// (25) of each passive feature.
+    /// J (25) of each passive feature.
     correlation: Vec<f64>,
-    /// By attack and passive feature: mean squared error over records.
+    /// Mean squared error over records, by attack and passive feature.
     errors: Vec<Vec<Mean>>,
     cpu: Vec<Duration>,
 }
 
-/// Computes the figure: 0.3 of the features passive unless one number is asked for.
+/// Computes the figure: 0.3 of the features are passive unless one number is requested.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let total = subject.features();
     let d = match options.dimensions[..] {
         [] => ((PASSIVE * total as f64).round() as usize).clamp(1, total - 1),
-        // (25) is of a feature with active ones.
+        // (25) needs at least one active feature.
         [d] if (1..total).contains(&d) => d,
         [got] => return Err(ReproduceError::Dimension { got, total: total - 1 }),
         _ => return Err(ReproduceError::OneDimension { figure: Figure::JFig6.as_str() }),
     };
     let drawn = subject.draw(options.records, options.seed);
     let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    let printed = Wanted::new("gradient_inversion").called("gia").with([("preset", "j"), ("loss", "mse")]).with(given);
+    let printed = Wanted::new("gradient_inversion")
+        .called("gia")
+        .with([("preset", "j"), ("loss", "mse")])
+        .with(given);
     let wanted = vec![
         printed.at_most(options.inversion_records),
-        Wanted::new("gradient_inversion").called("gia_converged").at_most(options.inversion_records),
+        Wanted::new("gradient_inversion")
+            .called("gia_converged")
+            .at_most(options.inversion_records),
         Wanted::new("least_squares").called("esa"),
         Wanted::new("half"),
     ];
@@ -69,7 +75,11 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
             let (estimates, cpu) = estimate(&plan, &window, place, contender, &released)?;
             let off = estimates - select(&drawn.x, &window.passive, contender.records);
             if off.iter().any(|v| !v.is_finite()) {
-                return Err(ReproduceError::NotFinite { curve: contender.curve.to_owned(), d, k0: window.k0 });
+                return Err(ReproduceError::NotFinite {
+                    curve: contender.curve.to_owned(),
+                    d,
+                    k0: window.k0,
+                });
             }
             done.errors.push(by_feature(&off));
             done.cpu.push(cpu);
@@ -93,7 +103,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         points: (1..=shown).collect(),
         determined_up_to: None,
     };
-    document.measure = Measure::linear("mean squared error of the feature, and its correlation (25)");
+    document.measure =
+        Measure::linear("mean squared error of the feature, and its correlation (25)");
     let curve = |name: &str, role, mean: Vec<f64>, standard_error| Curve {
         name: name.into(),
         role,
@@ -104,11 +115,18 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         spread: None,
     };
     let first = &windows[0];
-    document.curves.push(curve(CORRELATION, CurveRole::Measured, first.correlation[..shown].to_vec(), None));
+    document.curves.push(curve(
+        CORRELATION,
+        CurveRole::Measured,
+        first.correlation[..shown].to_vec(),
+        None,
+    ));
     for (place, contender) in contenders.iter().enumerate() {
         let errors = &first.errors[place][..shown];
-        let (means, errors) =
-            (errors.iter().map(|m| m.mean).collect(), errors.iter().map(|m| m.standard_error).collect());
+        let (means, errors) = (
+            errors.iter().map(|m| m.mean).collect(),
+            errors.iter().map(|m| m.standard_error).collect(),
+        );
         document.curves.push(curve(contender.curve, contender.role, means, Some(errors)));
         document.attacks.push(AttackFacts {
             curve: contender.curve.into(),
@@ -119,12 +137,16 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         });
     }
     let place = |name: &str| contenders.iter().position(|c| c.curve == name);
-    for (name, at) in ["gia", "gia_converged", "esa"].into_iter().filter_map(|name| Some((name, place(name)?))) {
+    for (name, at) in
+        ["gia", "gia_converged", "esa"].into_iter().filter_map(|name| Some((name, place(name)?)))
+    {
         let claim = format!(
             "{name}: features with a higher correlation usually have a lower error (J section 5.2.1.1, figure 6; here: in more than \
              half of the pairs of passive features of a window)"
         );
-        document.checks.push(usually_lower(CheckKind::Paper, claim, &windows, |window, i| window.errors[at][i].mean));
+        document.checks.push(usually_lower(CheckKind::Paper, claim, &windows, |window, i| {
+            window.errors[at][i].mean
+        }));
         if let Some(half) = place("half") {
             let claim = format!(
                 "{name}: the same of the error over that of ½, which takes out how much a feature varies (ours)"
@@ -148,13 +170,13 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
 
 const CORRELATION: &str = "correlation";
 
-/// Mean square of each row, and how well it is known.
+/// Returns the mean square of each row, with its standard error.
 fn by_feature(off: &DMatrix<f64>) -> Vec<Mean> {
     off.row_iter().map(|row| mean(row.iter().map(|v| v * v))).collect()
 }
 
-/// Whether of two features of a window the one with the higher correlation has the lower value in more than half of the pairs. Pairs that
-/// are equal in either stand in no order.
+/// Checks that of two features of a window the one with the higher correlation has the lower value,
+/// in more than half of the pairs. Pairs that are equal in either are not counted.
 fn usually_lower(
     kind: CheckKind,
     claim: String,
@@ -200,14 +222,15 @@ mod tests {
     #[test]
     fn pairs_are_counted_within_windows_and_ties_are_none() {
         let of = |windows: &[InWindow]| {
-            let check = usually_lower(CheckKind::Paper, String::new(), windows, |w, i| w.errors[0][i].mean);
+            let check =
+                usually_lower(CheckKind::Paper, String::new(), windows, |w, i| w.errors[0][i].mean);
             (check.holds, check.comparisons, check.violations.len())
         };
         let falls = window(&[0.1, 0.2, 0.3], &[3.0, 2.0, 1.0]);
         let rises = window(&[0.1, 0.2, 0.3], &[1.0, 2.0, 3.0]);
         assert_eq!(of(&[falls]), (true, 3, 0));
         assert_eq!(of(&[rises]), (false, 3, 1));
-        // One pair of equal errors, one of equal correlations, one as said.
+        // One pair of equal errors, one of equal correlations, one as claimed.
         assert_eq!(of(&[window(&[0.1, 0.2, 0.2], &[2.0, 2.0, 1.0])]), (true, 1, 0));
         assert_eq!(of(&[window(&[0.1], &[1.0])]), (false, 0, 1));
         let halves = [window(&[0.1, 0.2], &[2.0, 1.0]), window(&[0.1, 0.2], &[1.0, 2.0])];

@@ -1,8 +1,10 @@
-//! R figures 8 to 11: the errors of seven attacks before and after the passive features x become 1 − x for training.
+//! R figures 8 to 11: the errors of seven attacks before and after the passive features x become 1
+//! − x for training.
 //!
-//! Where training has converged the new model is the old one rewritten (R proposition 4, errata R6): W_pas becomes −W_pas and b
-//! becomes b + W_pas 1, and every score is as before. A model that was trained to full convergence is trained again in every split; another
-//! is rewritten. The adversary knows the new model and not the transform; it takes what it finds for x.
+//! If training has converged, the new model is the old one rewritten (R proposition 4, errata R6):
+//! W_pas becomes −W_pas and b becomes b + W_pas 1, and every score stays the same. A model that was
+//! trained to full convergence is retrained in every split; another is rewritten. The adversary
+//! knows the new model and not the transform; it takes its estimates for x.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +26,8 @@ use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank, undo};
 use crate::progress::Progress;
 
-/// The attacks of the figures, with the name of each one's curve after the transform, and records of every split at most.
+/// The attacks of the figures, with the name of each one's curve after the transform, and the most
+/// records of every split.
 const ATTACKS: [(&str, &str, usize); 7] = [
     ("least_squares", "least_squares_after", usize::MAX),
     ("clamped_least_squares", "clamped_least_squares_after", usize::MAX),
@@ -35,18 +38,23 @@ const ATTACKS: [(&str, &str, usize); 7] = [
     ("rcc2", "rcc2_after", 100),
 ];
 
-/// Weights (k × d_t) and bias that training on 1 − x in the passive columns gives, to full convergence, by number and first of these
-/// columns.
+/// Weights (k × d_t) and bias from training on 1 − x in the passive columns to full convergence, by
+/// number and first of these columns.
 type Retrained = BTreeMap<(usize, usize), (DMatrix<f64>, DVector<f64>)>;
 
-/// Trains again in every split; empty where the model before was not trained to full convergence.
-fn retrain(subject: &Subject, dimensions: &[usize], options: &Options) -> Result<Retrained, ReproduceError> {
+/// Retrains in every split; empty if the model before was not trained to full convergence.
+fn retrain(
+    subject: &Subject,
+    dimensions: &[usize],
+    options: &Options,
+) -> Result<Retrained, ReproduceError> {
     let mut models = Retrained::new();
     if !matches!(subject.model.origin, ModelOrigin::Converged { .. }) {
         return Ok(models);
     }
     let starts = starts(subject.features(), options.windows);
-    let splits: Vec<(usize, usize)> = dimensions.iter().flat_map(|&d| starts.iter().map(move |&k0| (d, k0))).collect();
+    let splits: Vec<(usize, usize)> =
+        dimensions.iter().flat_map(|&d| starts.iter().map(move |&k0| (d, k0))).collect();
     let work = |piece: usize| {
         let (d, k0) = splits[piece];
         let window = Window::new(subject, k0, d)?;
@@ -65,22 +73,38 @@ fn retrain(subject: &Subject, dimensions: &[usize], options: &Options) -> Result
     Ok(models)
 }
 
-/// The model as released after training on 1 − x, the one before rewritten.
+/// Returns the model as released after training on 1 − x: the one before, rewritten.
 fn after(window: &Window) -> Result<KnownModel, ReproduceError> {
-    let failed = |error| ReproduceError::Attack { curve: "after".into(), d: window.d, k0: window.k0, error };
+    let failed =
+        |error| ReproduceError::Attack { curve: "after".into(), d: window.d, k0: window.k0, error };
     let w_pas = window.model.passive_weights().map_err(failed)?;
-    // Nothing random is in this transform.
-    let rewritten = rewrite(&TransformConfig::Complement {}, w_pas, None, &mut generator(0, Purpose::Attack, 0));
-    let transform =
-        |error| ReproduceError::Transform { transform: "complement".into(), d: window.d, k0: window.k0, error };
+    // This transform draws nothing at random.
+    let rewritten = rewrite(
+        &TransformConfig::Complement {},
+        w_pas,
+        None,
+        &mut generator(0, Purpose::Attack, 0),
+    );
+    let transform = |error| ReproduceError::Transform {
+        transform: "complement".into(),
+        d: window.d,
+        k0: window.k0,
+        error,
+    };
     let Rewritten { weights, bias_shift, .. } = rewritten.map_err(transform)?;
     let bias = window.model.bias() + bias_shift;
     KnownModel::white_box(window.model.active_weights().clone(), bias, weights).map_err(failed)
 }
 
-/// (4/d) Tr(P K_½) over the given passive features (d × n): what both linear attacks lose (R section VIII-D).
+/// Computes (4/d) Tr(P K_½) over the given passive features (d × n): the increase of the error of
+/// both linear attacks (R section VIII-D).
 fn increase(window: &Window, x: &DMatrix<f64>) -> Result<f64, ReproduceError> {
-    let failed = |error| ReproduceError::Attack { curve: "increase".into(), d: window.d, k0: window.k0, error };
+    let failed = |error| ReproduceError::Attack {
+        curve: "increase".into(),
+        d: window.d,
+        k0: window.k0,
+        error,
+    };
     let system = window.model.linear().map_err(failed)?;
     let centred = x.map(|v| v - 0.5);
     let k = &centred * centred.transpose() / x.ncols() as f64;
@@ -89,7 +113,11 @@ fn increase(window: &Window, x: &DMatrix<f64>) -> Result<f64, ReproduceError> {
 }
 
 /// Computes the figure.
-pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    figure: Figure,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let dimensions = eight(subject, options)?;
     let wanted = ATTACKS.iter().flat_map(|&(method, after, most)| {
@@ -98,7 +126,7 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     let wanted = wanted.chain(Wanted::beyond());
     let (contenders, notes) = pick(wanted.collect(), &options.attacks, drawn.records())?;
     let retrained_in = retrain(subject, &dimensions, options)?;
-    // Two trainings end where they end, not at the same digits.
+    // Two trainings do not end at the same digits.
     let equal = if retrained_in.is_empty() { 1e-9 } else { 1e-4 };
     let knowledge = |window: &Window, place: usize| {
         let is_after = ATTACKS.iter().any(|(_, name, _)| contenders[place].curve == *name);
@@ -106,9 +134,14 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
             (false, _) => Ok(None),
             (true, Some((weights, bias))) => {
                 let of = |columns: &[usize]| weights.select_columns(columns);
-                KnownModel::white_box(of(&window.active), bias.clone(), of(&window.passive)).map(Some).map_err(
-                    |error| ReproduceError::Attack { curve: "after".into(), d: window.d, k0: window.k0, error },
-                )
+                KnownModel::white_box(of(&window.active), bias.clone(), of(&window.passive))
+                    .map(Some)
+                    .map_err(|error| ReproduceError::Attack {
+                        curve: "after".into(),
+                        d: window.d,
+                        k0: window.k0,
+                        error,
+                    })
             }
             (true, None) => after(window).map(Some),
         }
@@ -132,7 +165,13 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     for attack in ["least_squares", "half_star"] {
         if let Some((before, after)) = pair(&document, attack) {
             document.checks.push(rises(attack, &dimensions, &before, &after));
-            document.checks.push(rises_as_told(attack, &dimensions, (&before, &after), &by_formula, equal));
+            document.checks.push(rises_as_told(
+                attack,
+                &dimensions,
+                (&before, &after),
+                &by_formula,
+                equal,
+            ));
             let closed: Vec<f64> = before.iter().zip(&by_formula).map(|(b, i)| b + i).collect();
             document.curves.push(Curve {
                 name: format!("{attack}_after_closed_form"),
@@ -163,7 +202,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         ));
     }
     document.checks.push(returns(&swept, &dimensions));
-    for (attack, ..) in ATTACKS.iter().filter(|(a, ..)| !matches!(*a, "least_squares" | "half_star")) {
+    for (attack, ..) in
+        ATTACKS.iter().filter(|(a, ..)| !matches!(*a, "least_squares" | "half_star"))
+    {
         if let Some((before, after)) = pair(&document, attack) {
             document.checks.push(rises(attack, &dimensions, &before, &after));
         }
@@ -188,17 +229,24 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     Ok(document)
 }
 
-/// The curves of the adversary who knows the transform may be there: without and with the means of the features.
+/// The possible curves of the adversary that knows the transform: without and with the means of the
+/// features.
 const UNDONE: [&str; 2] = ["half_star_undone", "half_star_undone_means_known"];
 
-/// Its errors, then whether it finds the transform, then how far it is from `half_star` before where it does.
+/// Returns its errors, then 1 if it finds the transform, then its distance from `half_star` before
+/// if it does.
 fn adaptive(
     subject: &Subject,
     window: &Window,
     drawn: &Drawn,
     truth: &DMatrix<f64>,
 ) -> Result<Vec<f64>, ReproduceError> {
-    let failed = |error| ReproduceError::Attack { curve: UNDONE[0].into(), d: window.d, k0: window.k0, error };
+    let failed = |error| ReproduceError::Attack {
+        curve: UNDONE[0].into(),
+        d: window.d,
+        k0: window.k0,
+        error,
+    };
     let shown = after(window)?;
     let y = FeatureBlock::new(select(&drawn.x, &window.active, drawn.records()))?;
     let released = drawn.released(drawn.records());
@@ -219,7 +267,7 @@ fn adaptive(
     Ok(errors)
 }
 
-/// Ours: who finds the transform has undone it.
+/// Our check: an adversary that finds the transform undoes it.
 fn returns(swept: &Swept, dimensions: &[usize]) -> Check {
     let (share, off) = (2 * UNDONE.len(), 1 + 2 * UNDONE.len());
     let off: Vec<f64> = swept.points.iter().map(|p| p.more[off]).collect();
@@ -247,7 +295,7 @@ fn returns(swept: &Swept, dimensions: &[usize]) -> Check {
     }
 }
 
-/// The means of an attack before and after.
+/// Returns the means of an attack before and after.
 fn pair(document: &Document, attack: &str) -> Option<(Vec<f64>, Vec<f64>)> {
     let of = |name: &str| document.curve(name).map(|curve| curve.mean.clone());
     Some((of(attack)?, of(&format!("{attack}_after"))?))
@@ -280,7 +328,8 @@ fn rises_as_told(
     formula: &[f64],
     equal: f64,
 ) -> Check {
-    let off: Vec<f64> = before.iter().zip(after).zip(formula).map(|((b, a), f)| (a - b - f).abs()).collect();
+    let off: Vec<f64> =
+        before.iter().zip(after).zip(formula).map(|((b, a), f)| (a - b - f).abs()).collect();
     Check {
         kind: CheckKind::Theorem,
         claim: format!("the error of {attack} grows by (4/d) Tr(A⁺A K_½) (R section VIII-D)"),
@@ -296,12 +345,14 @@ fn rises_as_told(
     }
 }
 
-/// Trains to convergence on x and on 1 − x in one split: W' = −W and b' = b + W 1 for the passive features.
+/// Trains to convergence on x and on 1 − x in one split: W' = −W and b' = b + W 1 for the passive
+/// features.
 fn retrained(subject: &Subject, options: &Options, d: usize) -> Result<Check, ReproduceError> {
     let window = Window::new(subject, 0, d)?;
     let method = CONVERGED;
     let (own, labels) = subject.own_records(options.own_records, options.seed);
-    let fit = |x: &DMatrix<f64>| train_converged(subject.classes(), x, &labels, l2(subject), method);
+    let fit =
+        |x: &DMatrix<f64>| train_converged(subject.classes(), x, &labels, l2(subject), method);
     let (old, new) = (fit(&own)?, fit(&complemented(&own, &window.passive))?);
     let mut told = old.clone();
     for &column in &window.passive {
@@ -309,7 +360,7 @@ fn retrained(subject: &Subject, options: &Options, d: usize) -> Result<Check, Re
         told.bias += &weights;
         told.weights.set_column(column, &-weights);
     }
-    // Scores leave a shift of the bias open, the same for all classes.
+    // Scores do not determine a shift of the bias that is the same for all classes.
     let gap = &new.bias - &told.bias;
     let bias = gap.add_scalar(-gap.mean()).amax();
     let weights = (&new.weights - &told.weights).amax();

@@ -1,4 +1,4 @@
-//! Computes a figure, and writes it.
+//! Computes a figure, and writes its files.
 
 use std::path::{Path, PathBuf};
 
@@ -13,22 +13,29 @@ use super::page::render_page;
 use super::protocol::Training;
 use super::subject::Subject;
 use super::{
-    adversary_model, agnostic, by_feature, complement, counts, inversions, lattice, moments, networks, noise,
-    one_feature, priors, privee, retrained, shadow, starts, table1, theorem2, tradeoff, white_box,
+    adversary_model, agnostic, by_feature, complement, counts, inversions, lattice, moments,
+    networks, noise, one_feature, priors, privee, retrained, shadow, starts, table1, theorem2,
+    tradeoff, white_box,
 };
 
 /// Computes a figure.
 ///
 /// # Errors
 /// [`ReproduceError`]: options that the figure does not take, or an attack that failed.
-pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub fn run(
+    figure: Figure,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let fixed = |what, given: bool| {
         if given { Err(ReproduceError::NoChoice { figure: figure.as_str(), what }) } else { Ok(()) }
     };
     use Figure as F;
-    let attacks =
-        matches!(figure, F::Lattice | F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14)
-            || figure.as_str().starts_with('j') && !matches!(figure, F::JTable1 | F::JFig14 | F::JFig15);
+    let attacks = matches!(
+        figure,
+        F::Lattice | F::RFig4 | F::RFig8 | F::RFig9 | F::RFig10 | F::RFig11 | F::RFig13 | F::RFig14
+    ) || figure.as_str().starts_with('j')
+        && !matches!(figure, F::JTable1 | F::JFig14 | F::JFig15);
     fixed("attacks", !attacks && !options.attacks.is_empty())?;
     let of_data = figure.training() == Training::None;
     fixed(
@@ -41,7 +48,13 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         (of_data
             || matches!(
                 figure,
-                F::RFig7 | F::Priors | F::Lattice | F::JTable1 | F::PTables | F::PTable10 | F::PTable11And12
+                F::RFig7
+                    | F::Priors
+                    | F::Lattice
+                    | F::JTable1
+                    | F::PTables
+                    | F::PTable10
+                    | F::PTable11And12
             ))
             && options.windows.is_some(),
     )?;
@@ -60,11 +73,17 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
         Figure::JFig11a | Figure::JFig12 => shadow::run(figure, subject, options),
         Figure::RFig6 | Figure::VFig2 => moments::run(figure, subject, options),
         Figure::VFig6 => moments::covariance(subject, options),
-        Figure::RFig8 | Figure::RFig9 | Figure::RFig10 | Figure::RFig11 => complement::run(figure, subject, options),
+        Figure::RFig8 | Figure::RFig9 | Figure::RFig10 | Figure::RFig11 => {
+            complement::run(figure, subject, options)
+        }
         Figure::RFig12 => retrained::run(subject, options),
-        Figure::VFig3 | Figure::VFig4 | Figure::VFig5 | Figure::VFig7 => agnostic::run(figure, subject, options),
+        Figure::VFig3 | Figure::VFig4 | Figure::VFig5 | Figure::VFig7 => {
+            agnostic::run(figure, subject, options)
+        }
         Figure::VFig8 => adversary_model::run(subject, options),
-        Figure::VFig9 | Figure::VFig10 | Figure::VFig11 | Figure::VFig13 => tradeoff::run(figure, subject, options),
+        Figure::VFig9 | Figure::VFig10 | Figure::VFig11 | Figure::VFig13 => {
+            tradeoff::run(figure, subject, options)
+        }
         Figure::VFig12 => tradeoff::by_features(subject, options),
         Figure::VTable1 => counts::run(subject, options),
         Figure::Priors => priors::run(subject, options),
@@ -81,18 +100,21 @@ pub fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Docum
     Ok(document)
 }
 
-/// Writes `FIGURE-DATASET.json` and `.html` into `out`, `FIGURE-DATASET-VARIANT` for
-/// another variant than the figure's own. The folder is made if need be; nothing is written unless both can be rendered.
+/// Writes `FIGURE-DATASET.json` and `.html` into `out`, or `FIGURE-DATASET-VARIANT` for another
+/// variant than the figure's own. Creates the folder if needed; writes nothing unless both can be
+/// rendered.
 ///
 /// # Errors
-/// [`ReproduceError::Plot`] if the page cannot be drawn, [`ReproduceError::Write`] if a file cannot be written.
+/// [`ReproduceError::Plot`] if the page cannot be drawn, [`ReproduceError::Write`] if a file cannot
+/// be written.
 pub fn write(document: &Document, out: &Path) -> Result<[PathBuf; 2], ReproduceError> {
     let texts = [("json", document.to_json()?), ("html", render_page(document)?)];
     let stem = stem(document);
     let name = |extension: &str| out.join(format!("{stem}.{extension}"));
     for (extension, text) in &texts {
         let path = name(extension);
-        write_atomic(&path, text.as_bytes(), false).map_err(|source| ReproduceError::Write { path, source })?;
+        write_atomic(&path, text.as_bytes(), false)
+            .map_err(|source| ReproduceError::Write { path, source })?;
     }
     Ok([name("json"), name("html")])
 }

@@ -1,4 +1,5 @@
-//! The attacks of a figure: by name, so that a figure can ask for attacks that this build does not have.
+//! The attacks of a figure, by name, so that a figure can request attacks that this build does not
+//! have.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -11,56 +12,74 @@ use super::document::CurveRole;
 /// Settings as `key=value` pairs.
 pub type Pairs = Vec<(String, String)>;
 
-/// An attack that a figure wants.
+/// A curve that a figure requests.
 pub(super) struct Wanted {
-    /// Name of its curve.
+    /// The name of the curve.
     pub(super) curve: &'static str,
-    /// Name of the method.
+    /// The name of the method.
     pub(super) method: &'static str,
-    /// Settings that are not the method's defaults.
+    /// The settings that are not the method's defaults.
     pub(super) settings: Pairs,
-    /// Guess or attack.
+    /// The role of the curve: guess or attack.
     pub(super) role: CurveRole,
-    /// Attacks at most this many records of each split.
+    /// The most records of each split to attack.
     pub(super) at_most: Option<usize>,
-    /// Whether it knows means and covariances of all features, from the records that are not of the test set.
+    /// True if it knows means and covariances of all features, from the records that are not in the
+    /// test set.
     pub(super) informed: bool,
-    /// Whether it knows the public schema: ranges, and the grids that the values lie on.
+    /// True if it knows the public schema: ranges, and the grids that the values lie on.
     pub(super) schema: bool,
 }
 
 impl Wanted {
-    /// A method by its own name, with its defaults, on all records.
+    /// Requests a method by its own name, with its defaults, on all records.
     pub(super) fn new(method: &'static str) -> Self {
         let guess = matches!(method, "random" | "zero" | "half");
         let role = if guess { CurveRole::Guess } else { CurveRole::Attack };
-        Self { curve: method, method, settings: Pairs::new(), role, at_most: None, informed: false, schema: false }
+        Self {
+            curve: method,
+            method,
+            settings: Pairs::new(),
+            role,
+            at_most: None,
+            informed: false,
+            schema: false,
+        }
     }
 
-    /// Under another name, for figures that run a method more than once.
+    /// Renames the curve, for figures that run a method more than once.
     pub(super) fn called(mut self, curve: &'static str) -> Self {
         self.curve = curve;
         self
     }
 
-    /// What the papers leave out: who knows means and covariances of all features from other records, with scores and without any.
+    /// Requests the adversaries that the papers leave out: they know means and covariances of all
+    /// features from other records, with scores and without.
     pub(super) fn beyond() -> [Self; 2] {
-        let one = |method, curve| Self { informed: true, role: CurveRole::Beyond, ..Self::new(method).called(curve) };
+        let one = |method, curve| Self {
+            informed: true,
+            role: CurveRole::Beyond,
+            ..Self::new(method).called(curve)
+        };
         [one("conditional_mean", "informed"), one("imputation", "control")]
     }
 
-    /// What the papers leave out too: who knows the grids that the features lie on.
+    /// Requests another adversary that the papers leave out: it knows the grids that the features
+    /// lie on.
     pub(super) fn counting() -> Self {
         Self { schema: true, role: CurveRole::Beyond, ..Self::new("lattice") }
     }
 
-    /// With settings; of one key the last counts.
-    pub(super) fn with<'a>(mut self, settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    /// Adds settings; the last value of a key counts.
+    pub(super) fn with<'a>(
+        mut self,
+        settings: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
         self.settings.extend(settings.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())));
         self
     }
 
-    /// On at most `records` records of each split.
+    /// Limits it to `records` records of each split.
     pub(super) fn at_most(mut self, records: usize) -> Self {
         self.at_most = Some(records);
         self
@@ -75,23 +94,24 @@ pub(super) struct Contender {
     pub(super) settings: Settings,
     /// The settings as given, for the document.
     pub(super) given: BTreeMap<String, String>,
-    /// Records of each split.
+    /// The number of records of each split.
     pub(super) records: usize,
-    /// Whether it knows means and covariances.
+    /// True if it knows means and covariances.
     pub(super) informed: bool,
-    /// Whether it knows the public schema.
+    /// True if it knows the public schema.
     pub(super) schema: bool,
-    /// Place among all attacks of the figure, which its random numbers depend on; leaving others out does not move it.
+    /// The index among all attacks of the figure, which determines its random numbers; leaving
+    /// others out does not change it.
     pub(super) place: u64,
 }
 
-/// Picks from the figure's attacks those that `only` names (none named: all), on at most `records` records.
+/// Picks the figure's attacks that `only` names (none named: all), on at most `records` records.
 ///
-/// Those that this build does not have come back as notes.
+/// Attacks that this build does not have are returned as notes.
 ///
 /// # Errors
-/// [`ReproduceError::NotInFigure`] for a name the figure does not have, [`ReproduceError::Method`] for settings that the
-/// method does not take.
+/// [`ReproduceError::NotInFigure`] for a name the figure does not have, [`ReproduceError::Method`]
+/// for settings that the method does not take.
 pub(super) fn pick(
     wanted: Vec<Wanted>,
     only: &[String],
@@ -107,14 +127,19 @@ pub(super) fn pick(
             continue;
         }
         let Ok(method) = Method::from_str(wanted.method) else {
-            notes.push(format!("{} is left out: this build has no attack {}", wanted.curve, wanted.method));
+            notes.push(format!(
+                "{} is left out: this build has no attack {}",
+                wanted.curve, wanted.method
+            ));
             continue;
         };
         contenders.push(Contender {
             curve: wanted.curve,
             role: wanted.role,
             method,
-            settings: Settings::read(wanted.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())))?,
+            settings: Settings::read(
+                wanted.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())),
+            )?,
             given: wanted.settings.into_iter().collect(),
             records: wanted.at_most.map_or(records, |most| most.min(records)),
             informed: wanted.informed,
@@ -132,13 +157,18 @@ mod tests {
     use super::*;
 
     fn wanted() -> Vec<Wanted> {
-        vec![Wanted::new("zero"), Wanted::new("no_such_attack"), Wanted::new("half").called("h").at_most(5)]
+        vec![
+            Wanted::new("zero"),
+            Wanted::new("no_such_attack"),
+            Wanted::new("half").called("h").at_most(5),
+        ]
     }
 
     #[test]
     fn what_this_build_lacks_becomes_a_note() {
         let (picked, notes) = pick(wanted(), &[], 7).unwrap();
-        let facts: Vec<_> = picked.iter().map(|c| (c.curve, c.method, c.records, c.place)).collect();
+        let facts: Vec<_> =
+            picked.iter().map(|c| (c.curve, c.method, c.records, c.place)).collect();
         assert_eq!(facts, [("zero", Method::Zero, 7, 0), ("h", Method::Half, 5, 2)]);
         assert_eq!(notes, ["no_such_attack is left out: this build has no attack no_such_attack"]);
     }

@@ -1,16 +1,21 @@
-//! V table I: features, classes and records of a data set, as it was loaded.
+//! V table I: features, classes and records of a data set, as loaded.
 
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
 use super::subject::Subject;
 use super::{Figure, Options, ReproduceError, blank};
 use vfl_shared::data::{DatasetName, Variant};
 
-/// Computes the table for one data set: each count is a curve of one point, and so are the columns of each of the set's variants.
+/// Computes the table for one data set: each count is a curve of one point, and so is the number of
+/// columns of each variant.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let records = subject.all_records().ncols();
     let mut document = blank(Figure::VTable1, subject, options.seed, records);
-    document.axis =
-        Axis { label: "the data set".into(), symbol: "set".into(), points: vec![1], determined_up_to: None };
+    document.axis = Axis {
+        label: "the data set".into(),
+        symbol: "set".into(),
+        points: vec![1],
+        determined_up_to: None,
+    };
     document.measure = Measure::linear("count");
     let mut counts = vec![
         ("features".to_owned(), subject.features()),
@@ -18,10 +23,15 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         ("records".to_owned(), records),
     ];
     let variants: Vec<(Variant, usize)> = match subject.dataset.name.parse::<DatasetName>() {
-        Ok(name) => name.variants().iter().filter_map(|&variant| Some((variant, name.columns(variant)?))).collect(),
+        Ok(name) => name
+            .variants()
+            .iter()
+            .filter_map(|&variant| Some((variant, name.columns(variant)?)))
+            .collect(),
         Err(_) => Vec::new(),
     };
-    counts.extend(variants.iter().map(|(variant, columns)| (format!("columns_{variant}"), *columns)));
+    counts
+        .extend(variants.iter().map(|(variant, columns)| (format!("columns_{variant}"), *columns)));
     for (name, count) in counts {
         document.curves.push(Curve {
             name,
@@ -34,7 +44,9 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         });
     }
     if let Some(columns) = subject.dataset.columns {
-        let here = variants.iter().find(|(variant, _)| Some(variant.as_str()) == subject.dataset.variant.as_deref());
+        let here = variants
+            .iter()
+            .find(|(variant, _)| Some(variant.as_str()) == subject.dataset.variant.as_deref());
         document.checks.push(Check {
             kind: CheckKind::Ours,
             claim:
@@ -46,7 +58,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
             violations: Vec::new(),
         });
     }
-    let told: Vec<String> = variants.iter().map(|(variant, columns)| format!("{variant} {columns}")).collect();
+    let told: Vec<String> =
+        variants.iter().map(|(variant, columns)| format!("{variant} {columns}")).collect();
     document.notes.push(format!(
         "`features` counts the columns of this run's variant, which is the one that V's figures take unless told; the variants of the set \
          have: {}",

@@ -1,5 +1,6 @@
-//! A computed figure as one document: `FIGURE-DATASET.json` (`FIGURE-DATASET-VARIANT.json` for another variant than the figure's own) is
-//! this, the table and the page are rendered from it.
+//! A computed figure as one document. It is written to `FIGURE-DATASET.json`
+//! (`FIGURE-DATASET-VARIANT.json` for another variant than the figure's own); the table and the
+//! page are rendered from it.
 
 use std::collections::BTreeMap;
 
@@ -13,84 +14,86 @@ use super::version::SCHEMA_VERSION;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// [`SCHEMA_VERSION`].
+    /// The version of the schema, [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// The figure by the name it was asked for, `r-fig4`.
+    /// The name of the figure on the command line, such as `r-fig4`.
     pub figure: String,
-    /// What it shows.
+    /// The title: what the figure shows.
     pub title: String,
     /// Paper, figure and section.
     pub source: String,
     /// The program and its version.
     pub program: String,
-    /// The data.
+    /// The data set.
     pub dataset: DatasetFacts,
-    /// The model.
+    /// The attacked model.
     pub model: ModelFacts,
     /// Seed of everything random but the model.
     pub seed: u64,
-    /// Records attacked at every point; single attacks may have fewer.
+    /// The number of records attacked at every point; single attacks may have fewer.
     pub records: usize,
-    /// What the points stand for.
+    /// The horizontal axis.
     pub axis: Axis,
-    /// What curves hold.
+    /// The quantity on the vertical axis.
     #[serde(default)]
     pub measure: Measure,
     /// The attacks that ran.
     pub attacks: Vec<AttackFacts>,
-    /// One per line of the figure.
+    /// The curves of the figure.
     pub curves: Vec<Curve>,
-    /// What scores add to knowledge that an adversary has without them, where the figure is of that.
+    /// The added risk of scores for adversaries with side information, if the figure shows it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added_risk: Vec<AddedRisk>,
-    /// A matrix, where the figure is one.
+    /// The matrix, if the figure is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heat_map: Option<HeatMap>,
-    /// What the paper says of the figure, checked against the curves.
+    /// The claims of the paper about the figure, checked against the curves.
     pub checks: Vec<Check>,
-    /// What a reader should know: attacks left out, conventions.
+    /// Notes for the reader: attacks left out, conventions.
     pub notes: Vec<String>,
 }
 
-/// What the curves of a figure hold.
+/// The quantity that the curves of a figure show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// In words.
+    /// The label in words.
     pub label: String,
-    /// Whether the vertical axis is drawn in equal steps; otherwise in decades.
+    /// True if the vertical axis is linear; otherwise it is logarithmic.
     pub linear: bool,
 }
 
 impl Default for Measure {
-    /// The error of R (7), in decades.
+    /// Returns the error of R (7), on a logarithmic axis.
     fn default() -> Self {
         Self { label: "mean squared error per feature".into(), linear: false }
     }
 }
 
 impl Measure {
-    /// Something drawn in equal steps.
+    /// Creates a measure on a linear axis.
     pub(super) fn linear(label: &str) -> Self {
         Self { label: label.into(), linear: true }
     }
 }
 
-/// What scores add: 1 − error of an attack with scores / error of its control, which knows the same and has none.
+/// The added risk of scores: 1 − error of an attack with scores / error of its control, which has
+/// the same knowledge without scores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AddedRisk {
-    /// The point, as `points` of the axis counts it.
+    /// The point, as in `points` of the axis.
     pub point: usize,
-    /// What both know of the passive features, in words.
+    /// The knowledge that both have of the passive features, in words.
     pub known: String,
     /// The curve of the attack.
     pub attack: String,
     /// The curve of the control.
     pub control: String,
-    /// The share of the control's error that the scores take away: 0 for nothing, 1 for all, negative where they mislead.
+    /// The share of the control's error that the scores remove: 0 for nothing, 1 for all, negative
+    /// if they mislead.
     pub share: f64,
-    /// Its interval of 95 % over the records.
+    /// The 95 % interval over the records.
     pub interval: [f64; 2],
 }
 
@@ -98,79 +101,83 @@ pub struct AddedRisk {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeatMap {
-    /// What its entries are.
+    /// The label of the entries.
     pub label: String,
-    /// Of rows and columns.
+    /// The names of rows and columns.
     pub names: Vec<String>,
-    /// Rows.
+    /// The rows of the matrix.
     pub rows: Vec<Vec<f64>>,
 }
 
-/// Which data.
+/// The data set of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetFacts {
-    /// Its name.
+    /// The name of the data set.
     pub name: String,
-    /// Which of its columns were taken, as in `--variant`. Documents of older versions do not say.
+    /// The variant: the selection of columns, as in `--variant`. Documents of older versions do not
+    /// have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// How many columns that is.
+    /// The number of those columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<usize>,
-    /// SHA-256 of all that was loaded, see [`vfl_shared::data::Dataset::data_hash`].
+    /// SHA-256 of all loaded data, see [`vfl_shared::data::Dataset::data_hash`].
     pub sha256: String,
     /// Number of features d_t, over all parties, after encoding.
     pub features: usize,
     /// Number of classes k.
     pub classes: usize,
-    /// Records of the test set, which attacked ones are drawn from.
+    /// Records of the test set, from which attacked ones are drawn.
     pub test_records: usize,
 }
 
-/// Which model.
+/// The model of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelFacts {
-    /// Where its parameters come from.
+    /// The origin of its parameters.
     pub origin: ModelOrigin,
-    /// Share of test records whose class it tells.
+    /// The share of test records that it classifies correctly.
     pub accuracy: f64,
 }
 
-/// Where a model's parameters come from.
+/// The origin of a model's parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ModelOrigin {
     /// Trained for this run, with all features in one place.
     Trained {
-        /// How.
+        /// The settings of the training.
         config: TrainingValues,
         /// The epoch whose parameters were kept.
         best_epoch: u32,
     },
-    /// Trained for this run by an active and a passive party and a coordinator over sockets, each holding what is its own;
-    /// the scores of the test records are what the coordinator served.
+    /// Trained for this run by an active and a passive party and a coordinator over sockets, each
+    /// with its own data; the scores of the test records are those that the coordinator served.
     OverSockets {
-        /// How.
+        /// The settings of the training.
         config: TrainingValues,
         /// The epoch whose parameters were published.
         best_epoch: u32,
-        /// Steps, each a round trip to both parties.
+        /// The number of steps, each a round trip to both parties.
         steps: u64,
         /// The version in service.
         version: String,
-        /// Largest difference of a parameter from training with all features in one place.
+        /// The largest difference of a parameter from training with all features in one place.
         off_central: f64,
-        /// Largest difference of a served score from what the stored parameters give in one place.
+        /// The largest difference of a served score from the score computed from the stored
+        /// parameters in one place.
         off_scores: f64,
     },
-    /// Trained for this run with all features in one place, a model for every split. The accuracy is the mean over these.
+    /// Trained for this run with all features in one place, one model for every split. The accuracy
+    /// is the mean over these.
     EachSplit {
-        /// How.
+        /// The settings of the training.
         config: TrainingValues,
     },
-    /// Trained for this run to full convergence, with all features in one place and the bias free.
+    /// Trained for this run to full convergence, with all features in one place and no penalty on
+    /// the bias.
     Converged {
         /// Weight of the squared norm of the weights.
         l2: f64,
@@ -179,42 +186,43 @@ pub enum ModelOrigin {
         /// Largest entry of the gradient at the end.
         gradient_norm: f64,
     },
-    /// None: the figure is of the data alone.
+    /// No model: the figure is of the data alone.
     None {},
     /// Read from a file.
     File {
-        /// Its SHA-256.
+        /// SHA-256 of the file.
         sha256: String,
     },
 }
 
-/// What the points of all curves stand for.
+/// The horizontal axis of all curves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// Of the horizontal axis, in words.
+    /// The label of the horizontal axis, in words.
     pub label: String,
-    /// What is counted in `points`, a symbol.
+    /// The symbol of the quantity in `points`.
     pub symbol: String,
-    /// That count, for each point; curves hold their own positions on the axis.
+    /// The value of that quantity at each point; curves hold their own positions on the axis.
     pub points: Vec<usize>,
-    /// Up to this position exact scores determine the features, and a solver's error is round-off.
+    /// The position up to which exact scores determine the features, so that a solver's error is
+    /// round-off.
     pub determined_up_to: Option<f64>,
 }
 
-/// An attack that ran, with all that it takes to run it again.
+/// An attack that ran, with everything needed to run it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttackFacts {
-    /// Name of its curve.
+    /// The name of its curve.
     pub curve: String,
-    /// Name of the attack.
+    /// The name of the attack.
     pub method: String,
-    /// Settings that are not the attack's defaults.
+    /// The settings that are not the attack's defaults.
     pub settings: BTreeMap<String, String>,
     /// Records attacked in every split.
     pub records: usize,
-    /// Processor time it took in all, in seconds; the only figure here that differs from run to run.
+    /// The processor time in all, in seconds; the only figure here that differs from run to run.
     pub cpu_seconds: f64,
 }
 
@@ -222,25 +230,25 @@ pub struct AttackFacts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Curve {
-    /// A name, unique in the document.
+    /// The name, unique in the document.
     pub name: String,
-    /// What it is.
+    /// The role of the curve.
     pub role: CurveRole,
-    /// The curve it belongs to: a bound, or a closed form, of that one.
+    /// The curve that this one is a bound or a closed form of.
     pub of: Option<String>,
     /// Positions on the horizontal axis.
     pub x: Vec<f64>,
-    /// The value at each.
+    /// The value at each position.
     pub mean: Vec<f64>,
-    /// How well it is known, where records (or repetitions) were drawn: the standard error over these, the splits being
-    /// fixed.
+    /// The standard error over the drawn records or repetitions, with fixed splits; `None` if
+    /// nothing was drawn.
     pub standard_error: Option<Vec<f64>>,
-    /// Its standard deviation over the splits at a point, where there are several.
+    /// The standard deviation over the splits at a point, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Vec<f64>>,
 }
 
-/// What a curve is.
+/// The role of a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CurveRole {
@@ -254,29 +262,30 @@ pub enum CurveRole {
     UpperBound,
     /// A bound from below.
     LowerBound,
-    /// Something measured that is not an error.
+    /// A measured quantity that is not an error.
     Measured,
-    /// What a paper published of the curve it is `of`.
+    /// The values that a paper published for the curve named in `of`.
     Published,
-    /// Of an adversary that the paper does not have: `informed`, or what ends so, knows means and covariances of all features; `control`, or
-    /// what begins so, knows them and has no score.
+    /// An adversary that the paper does not have. `informed`, or a name with that suffix, knows
+    /// means and covariances of all features; `control`, or a name with that prefix, knows them and
+    /// has no score.
     Beyond,
 }
 
-/// Whose a check is.
+/// The origin of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckKind {
     /// It follows from a theorem, whatever the data.
     Theorem,
-    /// The paper says so of its figure.
+    /// The paper claims it of its figure.
     Paper,
-    /// Ours: no paper says it, or not with this threshold.
+    /// Our own check: no paper claims it, or not with this threshold.
     Ours,
 }
 
 impl CheckKind {
-    /// In words.
+    /// Returns the kind in words.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -287,26 +296,26 @@ impl CheckKind {
     }
 }
 
-/// Something that is said of a figure, checked.
+/// A checked claim about a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// Whose it is.
+    /// The origin of the claim.
     pub kind: CheckKind,
-    /// What is said, and where.
+    /// The claim, and its place in the paper.
     pub claim: String,
-    /// Whether it is so here.
+    /// True if the claim holds here.
     pub holds: bool,
-    /// How many comparisons that rests on.
+    /// The number of comparisons behind the result.
     pub comparisons: u64,
-    /// The figures behind the answer.
+    /// The figures behind the result.
     pub detail: String,
-    /// Where it is not so.
+    /// The cases that violate the claim.
     pub violations: Vec<String>,
 }
 
 impl Document {
-    /// The document as JSON that ends with a newline.
+    /// Returns the document as JSON that ends with a newline.
     ///
     /// # Errors
     /// [`ReproduceError::Json`] if it cannot be written as JSON.
@@ -319,7 +328,8 @@ impl Document {
     /// Reads a document back.
     ///
     /// # Errors
-    /// [`ReproduceError::Json`] if it is none; [`ReproduceError::Version`] if it is of another version.
+    /// [`ReproduceError::Json`] if it is not a document; [`ReproduceError::Version`] if it has
+    /// another version.
     pub fn from_json(json: &str) -> Result<Self, ReproduceError> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -332,14 +342,14 @@ impl Document {
         Ok(serde_json::from_str(json)?)
     }
 
-    /// The same without processor times: equal for two runs of one plan.
+    /// Removes the processor times, so that two runs of one plan are equal.
     #[must_use]
     pub fn without_times(mut self) -> Self {
         self.attacks.iter_mut().for_each(|a| a.cpu_seconds = 0.0);
         self
     }
 
-    /// The curve of this name.
+    /// Returns the curve with this name.
     #[must_use]
     pub fn curve(&self, name: &str) -> Option<&Curve> {
         self.curves.iter().find(|c| c.name == name)

@@ -1,4 +1,4 @@
-//! Why a figure could not be computed.
+//! The errors of computing, reading and writing figures.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,195 +15,197 @@ use super::version::SCHEMA_VERSION;
 use crate::kept::{KeptError, StoreError};
 use crate::report::ReportError;
 
-/// Why a figure could not be computed, read or written.
+/// Errors from computing, reading or writing a figure.
 #[derive(Debug, thiserror::Error)]
 pub enum ReproduceError {
     /// The data set could not be loaded.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The file of weights is not one.
+    /// The file of weights is not valid.
     #[error("model {}: {reason}", path.display())]
     Model {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the file.
         reason: ModelFileError,
     },
-    /// A figure that is not of this data set.
+    /// The figure is not computed on this data set.
     #[error("{figure} is computed on {}, not on {got}", expected.iter().map(|d| d.as_str()).collect::<Vec<_>>().join(", "))]
     Dataset {
-        /// The figure.
+        /// The name of the figure.
         figure: &'static str,
-        /// What came.
+        /// The requested data set.
         got: DatasetName,
-        /// What it takes.
+        /// The data sets of the figure.
         expected: &'static [DatasetName],
     },
-    /// An attack that the figure does not have.
+    /// The figure does not have this attack.
     #[error("the figure has no attack {name:?}; it has: {known}")]
     NotInFigure {
-        /// What came, cut to 80 characters.
+        /// The requested name, cut to 80 characters.
         name: String,
-        /// What there is.
+        /// The names of the figure's attacks.
         known: String,
     },
-    /// An option that the figure has no use for.
+    /// The figure does not take this option.
     #[error("{figure} has no choice of {what}")]
     NoChoice {
-        /// The figure.
+        /// The name of the figure.
         figure: &'static str,
-        /// Of what.
+        /// The option that it does not take.
         what: &'static str,
     },
     /// No attack is left to run.
     #[error("none of the figure's attacks can run: {notes}")]
     NothingToRun {
-        /// Why each cannot.
+        /// The reason of each attack that cannot run.
         notes: String,
     },
-    /// A setting that the attack does not take.
+    /// The attack does not take this setting.
     #[error(transparent)]
     Method(#[from] MethodError),
-    /// Moments that are none.
+    /// The moments are not valid.
     #[error(transparent)]
     Prior(#[from] PriorError),
-    /// A number of passive features that there cannot be.
+    /// The number of passive features is out of range.
     #[error("{got} passive features, expected 1 to {total}, the features of the data set")]
     Dimension {
-        /// What came.
+        /// The requested number.
         got: usize,
-        /// d_t.
+        /// The total number of features, d_t.
         total: usize,
     },
-    /// A point that the figure's axis does not have.
+    /// The figure's axis does not have this point.
     #[error("{what} is {got}, expected {from} to {to} (`--dimensions`)")]
     Point {
-        /// What the axis counts.
+        /// The quantity on the axis.
         what: &'static str,
-        /// What came.
+        /// The requested point.
         got: usize,
-        /// The least.
+        /// The least valid point.
         from: usize,
-        /// The largest.
+        /// The largest valid point.
         to: usize,
     },
     /// The data set does not have the feature that the figure is about.
     #[error("data set {dataset} has no feature {feature}")]
     NoFeature {
-        /// The data set.
+        /// The name of the data set.
         dataset: String,
-        /// The feature.
+        /// The name of the feature.
         feature: &'static str,
     },
-    /// A figure of binary models.
+    /// The figure is for binary models.
     #[error("the model has {got} classes, this figure is of 2")]
     Classes {
-        /// What came.
+        /// The number of classes of the model.
         got: usize,
     },
-    /// Not enough records.
+    /// There are not enough records.
     #[error("{got} records to draw from, expected at least {expected}")]
     TooFewRecords {
-        /// What there is.
+        /// The number of records.
         got: usize,
-        /// What it takes.
+        /// The number of records that are needed.
         expected: usize,
     },
-    /// No test records beside those attacked.
+    /// Too few test records are left besides those attacked.
     #[error(
         "{attacked} test records are attacked, which leaves {got} to be known whole, expected at least {expected}: attack fewer \
          (`--records`)"
     )]
     NoneLeft {
-        /// Records attacked.
+        /// The number of attacked records.
         attacked: usize,
-        /// What is left.
+        /// The number of records that are left.
         got: usize,
-        /// What it takes.
+        /// The number of records that are needed.
         expected: usize,
     },
     /// An attack failed.
     #[error("{curve} with d = {d} passive features from column {k0}: {error}")]
     Attack {
-        /// Its curve.
+        /// The name of its curve.
         curve: String,
         /// Number of passive features.
         d: usize,
         /// First passive column.
         k0: usize,
-        /// Why.
+        /// The cause of the failure.
         error: AttackError,
     },
     /// A defense could not be applied.
     #[error("{defense}: {error}")]
     Defense {
-        /// Its text form.
+        /// The text form of the defense.
         defense: String,
-        /// Why.
+        /// The cause of the failure.
         error: DefenseError,
     },
-    /// More than one number of passive features for a figure of one.
+    /// More than one number of passive features was given for a figure of one.
     #[error("{figure} is of one number of passive features; name one")]
     OneDimension {
-        /// The figure.
+        /// The name of the figure.
         figure: &'static str,
     },
-    /// An attack gave something that is no number.
-    #[error("{curve} with d = {d} passive features from column {k0} gave an estimate that is not finite")]
+    /// An attack returned an estimate that is not finite.
+    #[error(
+        "{curve} with d = {d} passive features from column {k0} gave an estimate that is not finite"
+    )]
     NotFinite {
-        /// Its curve.
+        /// The name of its curve.
         curve: String,
         /// Number of passive features.
         d: usize,
         /// First passive column.
         k0: usize,
     },
-    /// See [`ShapeError`].
+    /// A block has a wrong shape or value, see [`ShapeError`].
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// See [`MetricError`].
+    /// A metric cannot be computed, see [`MetricError`].
     #[error(transparent)]
     Metric(#[from] MetricError),
-    /// See [`VerticalSplitError`].
+    /// The split of the columns is not valid, see [`VerticalSplitError`].
     #[error(transparent)]
     Split(#[from] VerticalSplitError),
-    /// See [`TrainingConfigError`].
+    /// The settings of the training are not valid, see [`TrainingConfigError`].
     #[error(transparent)]
     Training(#[from] TrainingConfigError),
-    /// Parties in this process could not do their work.
+    /// The parties in this process failed.
     #[error("over the sockets: {0}")]
     Sockets(String),
     /// Parameters could not be transformed.
     #[error("{transform} with d = {d} passive features from column {k0}: {error}")]
     Transform {
-        /// The transform.
+        /// The text form of the transform.
         transform: String,
         /// Number of passive features.
         d: usize,
         /// First passive column.
         k0: usize,
-        /// Why.
+        /// The cause of the failure.
         error: TransformError,
     },
-    /// A computation that did not come to its end.
+    /// A computation did not finish.
     #[error("{what} with d = {d} passive features from column {k0}: {reason}")]
     Failed {
-        /// Which.
+        /// The name of the computation.
         what: &'static str,
         /// Number of passive features.
         d: usize,
         /// First passive column.
         k0: usize,
-        /// Why.
+        /// The cause of the failure.
         reason: String,
     },
     /// Threads could not be started.
     #[error("cannot start threads: {0}")]
     Threads(String),
-    /// The JSON is no document of a figure.
+    /// The JSON is not a document of a figure.
     #[error("not a figure of schema version {SCHEMA_VERSION}: {0}")]
     Json(#[from] serde_json::Error),
-    /// A document of another version.
+    /// The document has another schema version.
     #[error("the figure has schema version {got}, this program reads version {SCHEMA_VERSION}")]
     Version {
         /// The version found.
@@ -218,9 +220,9 @@ pub enum ReproduceError {
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause of the failure.
         source: io::Error,
     },
 }
@@ -234,26 +236,26 @@ impl From<KeptError> for ReproduceError {
     }
 }
 
-/// What is wrong with a file of weights.
+/// Errors from reading a file of weights.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Read(io::Error),
     /// It does not have the fields `W` (rows of classes) and `b`.
     #[error("is not JSON with `W`, rows of numbers, and `b`: {0}")]
     Json(serde_json::Error),
-    /// It is of another size than the data.
+    /// Its size differs from that of the data.
     #[error("has {got} {what}, expected {expected}")]
     Size {
-        /// Of what.
+        /// The quantity that differs.
         what: &'static str,
-        /// What the data has.
+        /// The number that the data has.
         expected: usize,
-        /// What came.
+        /// The number in the file.
         got: usize,
     },
-    /// Its test rows are none.
+    /// Its test rows are not valid.
     #[error(
         "`test_row_in_file` is empty, or names a row twice, or one that is not among the {records} of the data set"
     )]

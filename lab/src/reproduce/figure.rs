@@ -1,4 +1,4 @@
-//! The figures that can be computed: name, what each shows, where it is from, on which data.
+//! The figures that can be computed: the name, title, source and data sets of each.
 
 use vfl_shared::data::{DatasetName, Variant};
 
@@ -12,40 +12,41 @@ macro_rules! figures {
         pub enum Figure { $(#[doc = $title] $variant,)* }
 
         impl Figure {
-            /// All figures.
+            /// The list of all figures.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The name.
+            /// Returns the name.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it shows.
+            /// Returns the title: what the figure shows.
             #[must_use]
             pub fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)* }
             }
 
-            /// Where it is: paper, figure, section.
+            /// Returns the source: paper, figure, section.
             #[must_use]
             pub fn source(self) -> &'static str {
                 match self { $(Self::$variant => $source,)* }
             }
 
-            /// The data sets it is computed on.
+            /// Returns the data sets that it is computed on.
             #[must_use]
             pub fn datasets(self) -> &'static [DatasetName] {
                 match self { $(Self::$variant => &[$(DatasetName::$dataset,)+],)* }
             }
 
-            /// Whether it is computed on all its data sets unless one is named; otherwise on the first.
+            /// Returns true if it is computed on all its data sets unless one is named; otherwise
+            /// it is computed on the first.
             #[must_use]
             pub fn on_each(self) -> bool {
                 match self { $(Self::$variant => $each,)* }
             }
 
-            /// Roughly how long it takes on two cores, in words.
+            /// Returns the approximate duration on two cores, in words.
             #[must_use]
             pub fn takes(self) -> &'static str {
                 match self { $(Self::$variant => $takes,)* }
@@ -157,7 +158,7 @@ figures! {
 }
 
 impl Figure {
-    /// Says whether it is computed on this data set.
+    /// Checks that it is computed on this data set.
     ///
     /// # Errors
     /// [`ReproduceError::Dataset`] if it is not.
@@ -167,24 +168,26 @@ impl Figure {
         if expected.contains(&dataset) { Ok(dataset) } else { Err(refused) }
     }
 
-    /// The data sets of one run that names none.
+    /// Returns the data sets of a run that names none.
     #[must_use]
     pub fn default_datasets(self) -> &'static [DatasetName] {
         if self.on_each() { self.datasets() } else { &self.datasets()[..1] }
     }
 
-    /// Whose experiments it follows.
+    /// Returns the experiment protocol that it follows.
     #[must_use]
     pub fn protocol(self) -> Protocol {
         match self {
             Self::Priors | Self::Lattice => Protocol::Own,
-            Self::RFig8 | Self::RFig9 | Self::RFig10 | Self::RFig11 | Self::RFig12 => Protocol::RTradeoff,
+            Self::RFig8 | Self::RFig9 | Self::RFig10 | Self::RFig11 | Self::RFig12 => {
+                Protocol::RTradeoff
+            }
             _ if self.as_str().starts_with('v') => Protocol::V,
             _ => Protocol::R,
         }
     }
 
-    /// The variant of a data set unless told otherwise: the columns that the figure's paper takes.
+    /// Returns the default variant of a data set: the columns that the figure's paper uses.
     #[must_use]
     pub fn default_variant(self, dataset: DatasetName) -> Variant {
         match (self.protocol(), dataset) {
@@ -197,12 +200,14 @@ impl Figure {
         }
     }
 
-    /// Where its model is trained unless told otherwise.
+    /// Returns the default place of its model's training.
     #[must_use]
     pub fn training(self) -> Training {
         match self {
             Self::RFig6 | Self::VFig2 | Self::VFig6 | Self::VTable1 => Training::None,
-            Self::RFig8 | Self::RFig9 | Self::RFig10 | Self::RFig11 | Self::RFig12 => Training::Converged,
+            Self::RFig8 | Self::RFig9 | Self::RFig10 | Self::RFig11 | Self::RFig12 => {
+                Training::Converged
+            }
             Self::RFig4
             | Self::RFig5
             | Self::RFig7
@@ -228,7 +233,7 @@ impl Figure {
         }
     }
 
-    /// Test records attacked in every split unless told otherwise.
+    /// Returns the default number of test records attacked in every split.
     #[must_use]
     pub fn default_records(self) -> usize {
         match self.training() {

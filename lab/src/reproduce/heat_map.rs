@@ -1,4 +1,4 @@
-//! A matrix in colours, as inline SVG.
+//! A heat map of a matrix, as inline SVG.
 
 use super::document::HeatMap;
 use crate::report::ReportError;
@@ -7,13 +7,13 @@ use crate::report::plot::canvas::{Anchor, Canvas, svg, text_width};
 use crate::report::plot::ink::{self, Ink};
 use crate::report::text::shortened;
 
-/// Longest name beside a row, in columns.
+/// The longest name beside a row, in columns.
 const MAX_NAME: usize = 18;
-/// Side of the whole map, about; cells are at most [`LARGEST`] wide.
+/// The approximate side of the whole map; cells are at most [`LARGEST`] wide.
 const SIDE: i32 = 560;
 const LARGEST: i32 = 40;
 const TOP: i32 = 28;
-/// Shades between nothing and the largest magnitude.
+/// The number of shades between 0 and the largest magnitude.
 const SHADES: u8 = 32;
 
 /// Draws the map: rows down, columns across, and a scale at the right.
@@ -22,7 +22,8 @@ pub(super) fn heat(map: &HeatMap) -> Result<String, ReportError> {
     let cell = (SIDE / n).clamp(3, LARGEST);
     let named = cell >= 11;
     let names: Vec<String> = map.names.iter().map(|name| shortened(name, MAX_NAME)).collect();
-    let left = if named { 24 + names.iter().map(|name| text_width(name)).max().unwrap_or(0) } else { 40 };
+    let left =
+        if named { 24 + names.iter().map(|name| text_width(name)).max().unwrap_or(0) } else { 40 };
     let (right, bottom) = (left + cell * n, TOP + cell * n);
     let top = map.rows.iter().flatten().fold(0.0f64, |top, v| top.max(v.abs()));
     let label = format!("Heat map of {} by {}: {}", map.rows.len(), map.rows.len(), map.label);
@@ -30,7 +31,11 @@ pub(super) fn heat(map: &HeatMap) -> Result<String, ReportError> {
         for (i, row) in (0..).zip(&map.rows) {
             for (j, value) in (0..).zip(row) {
                 let at = (left + cell * j, TOP + cell * i);
-                canvas.fill(at, (at.0 + cell, at.1 + cell), shade(value / top.max(f64::MIN_POSITIVE)))?;
+                canvas.fill(
+                    at,
+                    (at.0 + cell, at.1 + cell),
+                    shade(value / top.max(f64::MIN_POSITIVE)),
+                )?;
             }
             let middle = TOP + cell * i + cell / 2;
             if named && let Some(name) = names.get(usize::try_from(i).unwrap_or_default()) {
@@ -40,14 +45,19 @@ pub(super) fn heat(map: &HeatMap) -> Result<String, ReportError> {
             }
             if i % 5 == 0 {
                 let across = left + cell * i + cell / 2;
-                canvas.small(&(i + 1).to_string(), (across, bottom + 14), ink::MUTED, Anchor::Middle)?;
+                canvas.small(
+                    &(i + 1).to_string(),
+                    (across, bottom + 14),
+                    ink::MUTED,
+                    Anchor::Middle,
+                )?;
             }
         }
         scale(canvas, right + 18, bottom, top)
     })
 }
 
-/// The colours with what they stand for.
+/// Draws the scale of the colours.
 fn scale(canvas: &Canvas<'_>, left: i32, bottom: i32, top: f64) -> Result<(), ReportError> {
     const STEPS: i32 = 40;
     let height = (bottom - TOP).max(STEPS);
@@ -66,12 +76,15 @@ fn signed(value: f64) -> String {
     if value < 0.0 { format!("−{}", significant(-value)) } else { significant(value) }
 }
 
-/// White for 0, blue for 1, orange for −1, in steps. A page that is dark shows the same colours: they are data.
+/// Returns the colour of a value: white for 0, blue for 1, orange for −1, in steps. A dark page
+/// shows the same colours, as they are data.
 fn shade(share: f64) -> Ink {
     let strength = (share.abs().clamp(0.0, 1.0) * f64::from(SHADES)).round() / f64::from(SHADES);
-    // Even where nothing is to be shown the colour differs from the page's, which the style sheet would turn dark.
+    // White is not quite the page's own colour, which the style sheet would turn dark.
     let end = if share >= 0.0 { (0x00, 0x4C, 0x97) } else { (0xC2, 0x4A, 0x00) };
-    let mix = |from: u8, to: u8| (f64::from(from) + strength * (f64::from(to) - f64::from(from))).round() as u8;
+    let mix = |from: u8, to: u8| {
+        (f64::from(from) + strength * (f64::from(to) - f64::from(from))).round() as u8
+    };
     Ink::data((mix(0xFA, end.0), mix(0xFB, end.1), mix(0xFC, end.2)))
 }
 

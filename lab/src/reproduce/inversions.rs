@@ -1,4 +1,5 @@
-//! J figure 5: gradient inversion on softmax regression, beside equation solving and a random guess.
+//! J figure 5: gradient inversion on softmax regression, compared with equation solving and a
+//! random guess.
 
 use super::contender::{Wanted, pick};
 use super::document::{Check, CheckKind, Document};
@@ -7,25 +8,28 @@ use super::sweep::{Plan, sweep};
 use super::white_box::{BEYOND, axis, fill};
 use super::{Figure, Options, ReproduceError, blank};
 
-/// Splits of each number of passive features unless told otherwise.
+/// The default number of splits for each number of passive features.
 const WINDOWS: usize = 6;
 
-/// An error below this is none: solvers and descents end there.
+/// The size below which an error counts as 0: solvers and descents end there.
 const EXACT: f64 = 1e-6;
 
-/// Computes the figure. As J prints it the descent leaves [0, 1] and does not converge (errata J4): the same kept in [0, 1] stands beside
-/// it, and a descent to convergence.
+/// Computes the figure. The descent as J prints it leaves [0, 1] and does not converge (errata J4),
+/// so the figure also has the same descent kept in [0, 1], and a descent to convergence.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let dimensions = super::white_box::eight(subject, options)?;
     let given = || options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     let inversion = |curve, loss| {
-        let wanted = Wanted::new("gradient_inversion").called(curve).with([("preset", "j")]).with(given());
-        // Its loss is what a curve is of.
+        let wanted =
+            Wanted::new("gradient_inversion").called(curve).with([("preset", "j")]).with(given());
+        // The curve is defined by its loss, so no setting may change it.
         wanted.with([("loss", loss)]).at_most(options.inversion_records)
     };
     let projected = inversion("gia_projected", "mse").with([("projected", "true")]);
-    let converged = Wanted::new("gradient_inversion").called("gia_converged").at_most(options.inversion_records);
+    let converged = Wanted::new("gradient_inversion")
+        .called("gia_converged")
+        .at_most(options.inversion_records);
     let wanted = vec![
         inversion("gia_mse", "mse"),
         inversion("gia_kld", "kl"),
@@ -57,16 +61,24 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// With d ≤ k − 1 the error is 0.
+/// Checks that with d ≤ k − 1 the error is 0.
 fn exact(document: &Document, name: &str, classes: usize) -> Option<Check> {
     let curve = document.curve(name)?;
-    let few: Vec<(usize, f64)> =
-        document.axis.points.iter().copied().zip(curve.mean.iter().copied()).filter(|(d, _)| *d < classes).collect();
+    let few: Vec<(usize, f64)> = document
+        .axis
+        .points
+        .iter()
+        .copied()
+        .zip(curve.mean.iter().copied())
+        .filter(|(d, _)| *d < classes)
+        .collect();
     let violations: Vec<String> =
         few.iter().filter(|(_, e)| *e > EXACT).map(|(d, e)| format!("d = {d}: {e:.2e}")).collect();
     (!few.is_empty()).then(|| Check {
         kind: CheckKind::Paper,
-        claim: format!("{name}: the error is 0 for d ≤ k − 1 (J section 5.2.1; here: at most {EXACT})"),
+        claim: format!(
+            "{name}: the error is 0 for d ≤ k − 1 (J section 5.2.1; here: at most {EXACT})"
+        ),
         holds: violations.is_empty(),
         comparisons: few.len() as u64,
         detail: format!("at most {:.1e}", few.iter().map(|(_, e)| *e).fold(0.0, f64::max)),
@@ -74,7 +86,8 @@ fn exact(document: &Document, name: &str, classes: usize) -> Option<Check> {
     })
 }
 
-/// On drive and satellite the error at nine tenths is a half to a third of equation solving's.
+/// Checks that on drive and satellite the error at nine tenths is a half to a third of equation
+/// solving's.
 fn below_esa(document: &Document, name: &str, subject: &Subject) -> Option<Check> {
     let (gia, esa) = (document.curve(name)?, document.curve("esa")?);
     if !["drive", "satellite"].contains(&subject.dataset.name.as_str()) {

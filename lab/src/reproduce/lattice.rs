@@ -1,13 +1,17 @@
-//! The share of records that come back exactly, by number of passive features, how scores are written, and what the adversary knows.
+//! The share of records that are reconstructed exactly, by number of passive features, form of the
+//! scores, and knowledge of the adversary.
 //!
-//! The last d columns are passive. The adversary knows the parameters and the public schema: ranges, and the grids that the values lie
-//! on. It may know means and covariances of the passive features too, or those of all features, from records that are no test records.
+//! The last d columns are passive. The adversary knows the parameters and the public schema:
+//! ranges, and the grids that the values lie on. It may also know means and covariances of the
+//! passive features, or those of all features, from records that are not test records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nalgebra::DMatrix;
-use vfl_active_party::attack::{self, AdversaryView, Method, Prior, Replacement, Settings, SideInformation};
+use vfl_active_party::attack::{
+    self, AdversaryView, Method, Prior, Replacement, Settings, SideInformation,
+};
 use vfl_shared::data::FeatureSpec;
 use vfl_shared::numerics::SampleMoments;
 use vfl_shared::policy::Policy;
@@ -22,16 +26,16 @@ use super::{Figure, Options, ReproduceError, blank};
 use crate::audit::schema_settings;
 use crate::progress::Progress;
 
-/// The largest difference of a value that is rebuilt exactly: far below every step.
+/// The largest difference of a value that counts as exact: far below every step.
 const EXACT: f64 = 1e-9;
-/// The words in which the attack says that it fell back to another.
+/// The beginning of the attack's remark that it fell back to another attack.
 const NOT_DECODED: &str = "no record was decoded";
-/// Records of the training whose scores defenses are fitted on.
+/// The number of training records whose scores defenses are fitted on.
 const CALIBRATION: usize = 2000;
-/// Numbers of passive features, evenly spread.
+/// The number of points on the axis, evenly spread.
 const POINTS: usize = 8;
 
-/// What the adversary knows beside parameters and schema.
+/// The adversary's knowledge besides parameters and schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     Grid,
@@ -75,22 +79,22 @@ impl Known {
     }
 }
 
-/// How scores are released.
+/// The form of the released scores.
 #[derive(Debug, Clone, Copy)]
 enum Release {
-    /// Doubles, as they were computed.
+    /// Doubles, as computed.
     Doubles,
     /// Numbers of 32 bits.
     Floats,
-    /// So many decimals.
+    /// Numbers with so many decimals.
     Decimals(i32),
-    /// So many significant digits.
+    /// Numbers with so many significant digits.
     Digits(usize),
-    /// Behind a policy that the adversary knows: the name of the curve, and the policy.
+    /// Scores under a policy that the adversary knows: the name of the curve, and the policy.
     Behind(&'static str, &'static str),
 }
 
-/// Forms of scores that every adversary meets.
+/// The forms of scores that every adversary is tested on.
 const FORMS: [Release; 14] = [
     Release::Doubles,
     Release::Floats,
@@ -108,9 +112,10 @@ const FORMS: [Release; 14] = [
     Release::Digits(2),
 ];
 
-/// Policies for so many classes, met by who knows ranges and grids.
+/// Returns the policies for so many classes, which the adversary that knows ranges and grids is
+/// tested on.
 fn policies(classes: usize) -> [Release; 6] {
-    // Of two classes one score is withheld.
+    // With two classes one score is withheld.
     let top_k = if classes > 2 { "top_k (k = 2)" } else { "top_k (k = 1)" };
     [
         Release::Behind("temperature", "temperature (temperature = 4.0)"),
@@ -139,7 +144,11 @@ impl Release {
         policy.map(Some).map_err(|e| ReproduceError::NothingToRun { notes: format!("{name}: {e}") })
     }
 
-    fn of(self, scores: &DMatrix<f64>, training: &ConfidenceScores) -> Result<ReleasedScores, ReproduceError> {
+    fn of(
+        self,
+        scores: &DMatrix<f64>,
+        training: &ConfidenceScores,
+    ) -> Result<ReleasedScores, ReproduceError> {
         Ok(match self {
             Self::Doubles => ReleasedScores::Probabilities(scores.clone()),
             Self::Floats => ReleasedScores::Numbers(scores.map(|c| f64::from(c as f32))),
@@ -147,7 +156,7 @@ impl Release {
                 let unit = 10f64.powi(decimals);
                 ReleasedScores::Numbers(scores.map(|c| (c * unit).round() / unit))
             }
-            // Every number that is written so is read back.
+            // Every number in this format can be parsed.
             Self::Digits(digits) => ReleasedScores::Numbers(
                 scores.map(|c| format!("{c:.*e}", digits.saturating_sub(1)).parse().unwrap_or(c)),
             ),
@@ -159,21 +168,21 @@ impl Release {
     }
 }
 
-/// A curve: what is known, and how scores are released.
+/// Returns the curves: the adversary's knowledge, and the form of the scores.
 fn lines(classes: usize) -> Vec<(Known, Release)> {
     let forms = Known::EACH.into_iter().flat_map(|known| FORMS.map(|form| (known, form)));
     forms.chain(policies(classes).map(|policy| (Known::Grid, policy))).collect()
 }
 
-/// What came of one curve at one number of passive features.
+/// The result of one curve at one number of passive features.
 #[derive(Debug, Clone, Default)]
 struct Outcome {
     exact: usize,
     certain: usize,
-    /// Certain, and wrong.
+    /// The number of records that the attack is certain of and that are wrong.
     wrong: usize,
     cpu: Duration,
-    /// Why no record was decoded.
+    /// The reason why no record was decoded.
     why: Option<String>,
 }
 
@@ -186,20 +195,24 @@ fn attacked(
     seed: u64,
 ) -> Result<Outcome, ReproduceError> {
     let window = Window::new(subject, subject.features() - d, d)?;
-    let failed = |error| ReproduceError::Attack { curve: known.name().into(), d, k0: window.k0, error };
+    let failed =
+        |error| ReproduceError::Attack { curve: known.name().into(), d, k0: window.k0, error };
     let n = drawn.records();
     let (y, truth) = (select(&drawn.x, &window.active, n), select(&drawn.x, &window.passive, n));
     let (y, released) = (FeatureBlock::new(y)?, release.of(drawn.scores(), training)?);
     let prior = known.prior(subject, &window)?;
-    let schema: Vec<FeatureSpec> = window.passive.iter().map(|&column| subject.schema[column].clone()).collect();
+    let schema: Vec<FeatureSpec> =
+        window.passive.iter().map(|&column| subject.schema[column].clone()).collect();
     let mut pairs = schema_settings(&schema);
     pairs.extend(release.policy()?.map(|policy| ("policy", policy.to_string())));
     let settings = Settings::read(pairs.iter().map(|(key, value)| (*key, value.as_str())));
     let settings = settings.map_err(|e| ReproduceError::NothingToRun { notes: e.to_string() })?;
     let side = SideInformation { prior: prior.as_ref(), ..SideInformation::default() };
-    let view = AdversaryView::new(&window.model, &y, &released, Replacement::default()).map_err(failed)?;
+    let view =
+        AdversaryView::new(&window.model, &y, &released, Replacement::default()).map_err(failed)?;
     let began = cpu_time();
-    let found = attack::run(&*known.method().build(&settings), &view.with_side_information(side), seed);
+    let found =
+        attack::run(&*known.method().build(&settings), &view.with_side_information(side), seed);
     let found = found.map_err(failed)?;
     let cpu = cpu_time().saturating_sub(began);
     let is_right = |j: usize| (found.estimates.column(j) - truth.column(j)).amax() <= EXACT;
@@ -222,14 +235,18 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let wanted = |(known, release): &(Known, Release)| {
         options.attacks.is_empty() || options.attacks.contains(&curve_name(*known, *release))
     };
-    let lines: Vec<(Known, Release)> = lines(subject.classes()).into_iter().filter(wanted).collect();
-    let jobs: Vec<(usize, usize)> =
-        (0..lines.len()).flat_map(|line| (0..dimensions.len()).map(move |point| (line, point))).collect();
+    let lines: Vec<(Known, Release)> =
+        lines(subject.classes()).into_iter().filter(wanted).collect();
+    let jobs: Vec<(usize, usize)> = (0..lines.len())
+        .flat_map(|line| (0..dimensions.len()).map(move |point| (line, point)))
+        .collect();
     let mut outcomes = vec![vec![Outcome::default(); dimensions.len()]; lines.len()];
     let mut progress = Progress::start("lattice", jobs.len() as u64);
     let training = subject.training_scores(CALIBRATION)?;
     let records = (&drawn, &training);
-    let work = |job: usize| attacked(subject, records, dimensions[jobs[job].1], lines[jobs[job].0], options.seed);
+    let work = |job: usize| {
+        attacked(subject, records, dimensions[jobs[job].1], lines[jobs[job].0], options.seed)
+    };
     in_order(options.threads, jobs.len(), work, |job, outcome| {
         let (line, point) = jobs[job];
         outcomes[line][point] = outcome;
@@ -258,7 +275,7 @@ fn curve_name(known: Known, release: Release) -> String {
     format!("{}_{}", known.name(), release.name())
 }
 
-/// The numbers of passive features: those asked for, or eighths of all.
+/// Returns the numbers of passive features: the requested ones, or eighths of all.
 fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
     let total = subject.features();
     let mut wanted = options.clone();
@@ -272,10 +289,19 @@ fn fill(document: &mut Document, (known, release): (Known, Release), outcomes: &
     let n = document.records.max(1) as f64;
     let name = curve_name(known, release);
     let x: Vec<f64> = document.axis.points.iter().map(|&d| d as f64).collect();
-    let shares = |of: fn(&Outcome) -> usize| outcomes.iter().map(|o| of(o) as f64 / n).collect::<Vec<_>>();
+    let shares =
+        |of: fn(&Outcome) -> usize| outcomes.iter().map(|o| of(o) as f64 / n).collect::<Vec<_>>();
     let mut curve = |name: String, role, mean: Vec<f64>| {
         let standard_error = Some(mean.iter().map(|p| (p * (1.0 - p) / n).sqrt()).collect());
-        document.curves.push(Curve { name, role, of: None, x: x.clone(), mean, standard_error, spread: None });
+        document.curves.push(Curve {
+            name,
+            role,
+            of: None,
+            x: x.clone(),
+            mean,
+            standard_error,
+            spread: None,
+        });
     };
     curve(name.clone(), CurveRole::Measured, shares(|o| o.exact));
     if matches!(release, Release::Doubles) {
@@ -293,14 +319,23 @@ fn fill(document: &mut Document, (known, release): (Known, Release), outcomes: &
     });
 }
 
-/// A certain record that is wrong is a defect of the attack.
-fn never_wrong(lines: &[(Known, Release)], outcomes: &[Vec<Outcome>], dimensions: &[usize]) -> Check {
+/// Checks that no record that the attack is certain of is wrong: that would be a defect of the
+/// attack.
+fn never_wrong(
+    lines: &[(Known, Release)],
+    outcomes: &[Vec<Outcome>],
+    dimensions: &[usize],
+) -> Check {
     let (mut certain, mut violations) = (0, Vec::new());
     for (&(known, release), outcomes) in lines.iter().zip(outcomes) {
         for (outcome, d) in outcomes.iter().zip(dimensions) {
             certain += outcome.certain as u64;
             if outcome.wrong > 0 {
-                violations.push(format!("{}, d = {d}: {} records", curve_name(known, release), outcome.wrong));
+                violations.push(format!(
+                    "{}, d = {d}: {} records",
+                    curve_name(known, release),
+                    outcome.wrong
+                ));
             }
         }
     }
@@ -323,8 +358,10 @@ fn notes(
     let total = subject.features();
     let bits = |d: usize| {
         let passive = &subject.schema[total - d..];
-        let (known, open): (Vec<_>, Vec<_>) = passive.iter().partition(|f| f.min == f.max || f.grid().is_some());
-        let bits: f64 = known.iter().filter_map(|f| f.grid()).map(|share| (1.0 / share + 1.0).log2()).sum();
+        let (known, open): (Vec<_>, Vec<_>) =
+            passive.iter().partition(|f| f.min == f.max || f.grid().is_some());
+        let bits: f64 =
+            known.iter().filter_map(|f| f.grid()).map(|share| (1.0 / share + 1.0).log2()).sum();
         match open.len() {
             0 => format!("{bits:.0} at d = {d}"),
             n => format!("{bits:.0} and those of {n} on no known grid at d = {d}"),
@@ -338,7 +375,9 @@ fn notes(
         if equations == 1 { "equation" } else { "equations" }
     )];
     for (&(known, release), outcomes) in lines.iter().zip(outcomes) {
-        if let Some((why, d)) = outcomes.iter().zip(dimensions).find_map(|(o, d)| Some((o.why.as_ref()?, d))) {
+        if let Some((why, d)) =
+            outcomes.iter().zip(dimensions).find_map(|(o, d)| Some((o.why.as_ref()?, d)))
+        {
             notes.push(format!("{}, from d = {d}: {why}", curve_name(known, release)));
         }
     }

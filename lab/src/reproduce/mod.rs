@@ -1,6 +1,8 @@
-//! Figures of the papers on real data, computed in this process: exact scores of one logistic model, attacked split by split.
+//! Figures of the papers on real data, computed in this process: exact scores of one logistic
+//! model, attacked split by split.
 //!
-//! [`Document`] is what comes out: JSON is the source, [`render_table`] and [`render_page`] show it.
+//! The result is a [`Document`], which is stored as JSON; [`render_table`] and [`render_page`] show
+//! it.
 
 mod adversary_model;
 mod agnostic;
@@ -51,8 +53,8 @@ use blank_document::blank;
 pub use compute::{run, write};
 pub use contender::Pairs;
 pub use document::{
-    AddedRisk, AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, DatasetFacts, Document, HeatMap, Measure,
-    ModelFacts, ModelOrigin,
+    AddedRisk, AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, DatasetFacts, Document,
+    HeatMap, Measure, ModelFacts, ModelOrigin,
 };
 pub use error::{ModelFileError, ReproduceError};
 pub use figure::Figure;

@@ -6,7 +6,7 @@ use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, HeatMa
 use super::subject::Subject;
 use super::{Figure, Options, ReproduceError, blank};
 
-/// Mean of each feature, and K_μ = E (X − μ)(X − μ)ᵀ with divisor n, over all records.
+/// The mean of each feature, and K_μ = E (X − μ)(X − μ)ᵀ with divisor n, over all records.
 struct Moments {
     mean: Vec<f64>,
     covariance: DMatrix<f64>,
@@ -20,14 +20,19 @@ impl Moments {
         let n = all.ncols();
         let mut centred = all;
         centred.column_iter_mut().for_each(|mut x| x -= &mean);
-        Self { mean: mean.iter().copied().collect(), covariance: &centred * centred.transpose() / n as f64, records: n }
+        Self {
+            mean: mean.iter().copied().collect(),
+            covariance: &centred * centred.transpose() / n as f64,
+            records: n,
+        }
     }
 
     fn variance(&self) -> Vec<f64> {
         self.covariance.diagonal().iter().copied().collect()
     }
 
-    /// |K_ij| / √(K_ii K_jj) of each pair i ≠ j; pairs with a feature that does not vary count as 0.
+    /// Returns |K_ij| / √(K_ii K_jj) of each pair i ≠ j; pairs with a feature that does not vary
+    /// count as 0.
     fn correlations(&self) -> Vec<f64> {
         let (k, d) = (&self.covariance, self.mean.len());
         let correlation = |i: usize, j: usize| {
@@ -37,22 +42,32 @@ impl Moments {
         (0..d).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| correlation(i, j)).collect()
     }
 
-    /// How far K is from diagonal, by measures other than the mean correlation: Σ_{i ≠ j} |K_ij| / Σ K_ii, the same of squares under a
-    /// root, and the median correlation. All are 0 for a diagonal K.
+    /// Returns three other measures of the distance of K from a diagonal matrix: Σ_{i ≠ j} |K_ij| /
+    /// Σ K_ii, the same of squares under a root, and the median correlation. All are 0 for a
+    /// diagonal K.
     fn off_diagonal(&self) -> [f64; 3] {
         let k = &self.covariance;
-        let (diagonal, all) = (k.diagonal(), |f: fn(f64) -> f64| k.iter().map(|v| f(*v)).sum::<f64>());
+        let (diagonal, all) =
+            (k.diagonal(), |f: fn(f64) -> f64| k.iter().map(|v| f(*v)).sum::<f64>());
         let squares: f64 = diagonal.iter().map(|v| v * v).sum();
         let mut correlations = self.correlations();
         correlations.sort_by(f64::total_cmp);
         let median = correlations.get(correlations.len() / 2).copied().unwrap_or(0.0);
         let of = |off: f64, on: f64| off.max(0.0) / on.max(f64::MIN_POSITIVE);
-        [of(all(f64::abs) - diagonal.sum(), diagonal.sum()), of(all(|v| v * v) - squares, squares).sqrt(), median]
+        [
+            of(all(f64::abs) - diagonal.sum(), diagonal.sum()),
+            of(all(|v| v * v) - squares, squares).sqrt(),
+            median,
+        ]
     }
 }
 
 /// Computes R figure 6 or V figure 2.
-pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    figure: Figure,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let moments = Moments::of(subject);
     let d = moments.mean.len();
     let mut document = blank(figure, subject, options.seed, moments.records);
@@ -64,7 +79,11 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     };
     document.measure = Measure::linear("mean and variance of the features");
     let overall = moments.mean.iter().sum::<f64>() / d as f64;
-    let curves = [("mean", moments.mean.clone()), ("variance", moments.variance()), (MEAN_OF_MEANS, vec![overall; d])];
+    let curves = [
+        ("mean", moments.mean.clone()),
+        ("variance", moments.variance()),
+        (MEAN_OF_MEANS, vec![overall; d]),
+    ];
     for (name, mean) in curves {
         document.curves.push(Curve {
             name: name.into(),
@@ -76,7 +95,12 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
             spread: None,
         });
     }
-    let worst = moments.mean.iter().zip(moments.variance()).map(|(m, v)| v - m * (1.0 - m)).fold(f64::MIN, f64::max);
+    let worst = moments
+        .mean
+        .iter()
+        .zip(moments.variance())
+        .map(|(m, v)| v - m * (1.0 - m))
+        .fold(f64::MIN, f64::max);
     document.checks.push(Check {
         kind: CheckKind::Theorem,
         claim: "the variance of a feature in [0, 1] is at most μ (1 − μ)".into(),
@@ -96,10 +120,14 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
 
 const MEAN_OF_MEANS: &str = "mean_of_means";
 
-/// √((1/d) ‖μ − ½‖²).
+/// Returns √((1/d) ‖μ − ½‖²).
 pub(super) fn from_half(document: &Document) -> Option<f64> {
     let mean = document.curve("mean")?;
-    Some((mean.mean.iter().map(|m| (m - 0.5) * (m - 0.5)).sum::<f64>() / mean.mean.len().max(1) as f64).sqrt())
+    Some(
+        (mean.mean.iter().map(|m| (m - 0.5) * (m - 0.5)).sum::<f64>()
+            / mean.mean.len().max(1) as f64)
+            .sqrt(),
+    )
 }
 
 /// Computes V figure 6.
@@ -132,7 +160,7 @@ pub(super) fn covariance(subject: &Subject, options: &Options) -> Result<Documen
     Ok(document)
 }
 
-/// The figure of a document of V figure 6.
+/// Reads the mean correlation from a document of V figure 6.
 pub(super) fn correlation(document: &Document) -> Option<f64> {
     document.notes.iter().find_map(|note| note.strip_prefix(CORRELATION)?.parse().ok())
 }

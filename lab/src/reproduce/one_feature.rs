@@ -1,11 +1,13 @@
-//! R figure 7: one passive feature in the black box. The error of an adversary that knows of ω and b only whether their signs
-//! agree falls to 0 with the number of predictions.
+//! R figure 7: one passive feature in the black box. The adversary knows only if the signs of ω and
+//! b agree, and its error falls to 0 with the number of predictions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nalgebra::DVector;
-use vfl_active_party::attack::{AdversaryView, KnownModel, OneFeatureCase, Replacement, one_feature};
+use vfl_active_party::attack::{
+    AdversaryView, KnownModel, OneFeatureCase, Replacement, one_feature,
+};
 use vfl_shared::types::FeatureBlock;
 
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document};
@@ -16,19 +18,20 @@ use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Most predictions.
+/// The most predictions.
 const PREDICTIONS: usize = 100;
-/// Repetitions of which the paper takes the mean.
+/// The number of repetitions that the paper averages over.
 const REPETITIONS: usize = 100;
 /// The passive feature: R's "feature 14", counted from 0.
 const FEATURE: &str = "emp.var.rate";
 
 /// Computes the figure.
 ///
-/// In every repetition 100 test records are drawn in order, and N predictions are of the first N: the adversary sees
-/// v = c' − J W_act y = ω x + b of each, and never ω, b or x.
+/// In every repetition 100 test records are drawn in order, and N predictions are for the first N:
+/// the adversary sees v = c' − J W_act y = ω x + b of each, and never ω, b or x.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
-    let missing = ReproduceError::NoFeature { dataset: subject.dataset.name.clone(), feature: FEATURE };
+    let missing =
+        ReproduceError::NoFeature { dataset: subject.dataset.name.clone(), feature: FEATURE };
     let column = subject.feature_names.iter().position(|name| name == FEATURE).ok_or(missing)?;
     if subject.classes() != 2 {
         return Err(ReproduceError::Classes { got: subject.classes() });
@@ -38,9 +41,10 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     if drawn.records() < PREDICTIONS {
         return Err(ReproduceError::TooFewRecords { got: drawn.records(), expected: PREDICTIONS });
     }
-    // v is b' of a model whose bias is taken to be 0.
+    // v is b' of a model whose bias is set to 0.
     let w_act = subject.weights.select_columns(&window.active);
-    let failed = |error| ReproduceError::Attack { curve: "one_feature".into(), d: 1, k0: column, error };
+    let failed =
+        |error| ReproduceError::Attack { curve: "one_feature".into(), d: 1, k0: column, error };
     let blind = KnownModel::black_box(w_act, DVector::zeros(2), 1).map_err(failed)?;
     let y = FeatureBlock::new(select(&drawn.x, &window.active, drawn.records()))?;
     let released = drawn.released(drawn.records());
@@ -50,7 +54,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let b = subject.bias[1] - subject.bias[0];
     let same_sign = omega * b > 0.0;
     let case = if same_sign { OneFeatureCase::SameSign } else { OneFeatureCase::OppositeSigns };
-    // No estimate where all v are equal (errata R9).
+    // There is no estimate if all v are equal (errata R9).
     let attack = |v: &[f64]| one_feature(case, v).ok();
 
     let mut progress = Progress::start("r-fig7", REPETITIONS as u64);
@@ -61,7 +65,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let records = rand::seq::index::sample(&mut rng, drawn.records(), PREDICTIONS).into_vec();
         let v: Vec<f64> = records.iter().map(|&r| v[r]).collect();
         let x: Vec<f64> = records.iter().map(|&r| drawn.x[(column, r)]).collect();
-        let (mut of_n, mut cpu, mut undefined) = (Vec::with_capacity(PREDICTIONS), Duration::ZERO, 0);
+        let (mut of_n, mut cpu, mut undefined) =
+            (Vec::with_capacity(PREDICTIONS), Duration::ZERO, 0);
         for n in 1..=PREDICTIONS {
             let start = cpu_time();
             let found = attack(&v[..n]);
@@ -70,21 +75,30 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
                 undefined += 1;
                 vec![0.5; n]
             });
-            of_n.push(x.iter().zip(&found).map(|(x, found)| (x - found) * (x - found)).sum::<f64>() / n as f64);
+            of_n.push(
+                x.iter().zip(&found).map(|(x, found)| (x - found) * (x - found)).sum::<f64>()
+                    / n as f64,
+            );
         }
         Ok((of_n, cpu, undefined))
     };
-    in_order(options.threads, REPETITIONS, repetition, |i, (of_n, time, guessed): (Vec<f64>, Duration, u64)| {
-        errors.push(of_n);
-        cpu += time;
-        undefined += guessed;
-        progress.at(i as u64 + 1, "");
-        Ok(())
-    })?;
+    in_order(
+        options.threads,
+        REPETITIONS,
+        repetition,
+        |i, (of_n, time, guessed): (Vec<f64>, Duration, u64)| {
+            errors.push(of_n);
+            cpu += time;
+            undefined += guessed;
+            progress.at(i as u64 + 1, "");
+            Ok(())
+        },
+    )?;
     progress.done(&format!("r-fig7: {REPETITIONS} repetitions done"));
 
     let points: Vec<usize> = (1..=PREDICTIONS).collect();
-    let means: Vec<_> = points.iter().map(|n| mean(errors.iter().map(|of_n| of_n[n - 1]))).collect();
+    let means: Vec<_> =
+        points.iter().map(|n| mean(errors.iter().map(|of_n| of_n[n - 1]))).collect();
     let mut document = blank(Figure::RFig7, subject, options.seed, PREDICTIONS);
     document.axis = Axis {
         label: "number of predictions N".into(),

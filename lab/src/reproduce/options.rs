@@ -1,33 +1,35 @@
-//! How to compute a figure.
+//! The options of a figure's computation.
 
 use super::contender::Pairs;
 
-/// How to compute a figure.
+/// The options of a figure's computation.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Test records attacked in every split; all of them if `None`.
+    /// The number of test records attacked in every split; `None`: all.
     pub records: Option<usize>,
-    /// Records that gradient inversion, which is slow, attacks in every split at most.
+    /// The most records of every split that gradient inversion attacks, as it is slow.
     pub inversion_records: usize,
-    /// Settings of gradient inversion over the figure's own.
+    /// Settings of gradient inversion that override the figure's own.
     pub inversion: Pairs,
-    /// Curves to compute; none named: all.
+    /// The curves to compute; empty: all.
     pub attacks: Vec<String>,
-    /// Numbers of passive features; none named: all of the figure.
+    /// The numbers of passive features; empty: the figure's own.
     pub dimensions: Vec<usize>,
-    /// Splits for each number of passive features: this many windows, evenly spread; `None`: the figure's own number.
+    /// The number of splits for each number of passive features, as evenly spread windows; `None`:
+    /// the figure's own number.
     pub windows: Option<usize>,
-    /// Training records, the first of these in an order that the seed draws, that an adversary fits a model of its own to, and
-    /// that models are trained on again for a figure; `None`: all.
+    /// The number of training records that an adversary fits its own model to, and that models are
+    /// retrained on for a figure; `None`: all. They are the first in an order that the seed draws.
     pub own_records: Option<usize>,
-    /// Seed of draws and of attacks.
+    /// The seed of draws and of attacks.
     pub seed: u64,
-    /// Threads at work; no figure depends on it.
+    /// The number of threads; no figure depends on it.
     pub threads: usize,
 }
 
 impl Default for Options {
-    /// R's 1000 records and 100 for gradient inversion, everything in the figure, on all cores.
+    /// Returns R's 1000 records and 100 for gradient inversion, everything in the figure, on all
+    /// cores.
     fn default() -> Self {
         Self {
             records: Some(1000),

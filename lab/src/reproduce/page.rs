@@ -1,4 +1,4 @@
-//! The figure as one page that needs nothing but a browser, in the look of the reports.
+//! A figure as one page that needs only a browser, in the style of the reports.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -7,12 +7,15 @@ use super::document::Document;
 use super::heat_map::heat;
 use super::names::stem;
 use super::plot::plot;
-use super::table::{ADDED_RISK, ADDED_RISK_COLUMNS, added_risk_cells, capital, facts, with_settings};
+use super::table::{
+    ADDED_RISK, ADDED_RISK_COLUMNS, added_risk_cells, capital, facts, with_settings,
+};
 use crate::page::{Shell, said};
 use crate::report::number::{align_left, significant};
 use crate::report::text::printable;
 
-/// The document as a self-contained page: the plot, the checks and the numbers. Same document, same bytes.
+/// Renders the document as a self-contained page: the plot, the checks and the numbers. The same
+/// document gives the same bytes.
 ///
 /// # Errors
 /// [`ReproduceError::Plot`] if the plot cannot be drawn.
@@ -104,7 +107,8 @@ fn added_risk(document: &Document) -> Markup {
 }
 
 fn attacks(document: &Document) -> Markup {
-    let seconds: Vec<String> = document.attacks.iter().map(|a| format!("{:.3}", a.cpu_seconds)).collect();
+    let seconds: Vec<String> =
+        document.attacks.iter().map(|a| format!("{:.3}", a.cpu_seconds)).collect();
     html! {
         h2 { "Attacks" }
         div class="scroll" {

@@ -1,4 +1,4 @@
-//! The figure as inline SVG, in the look of the reports' plots.
+//! A figure as inline SVG, in the style of the reports' plots.
 
 use super::document::{Axis, Curve, CurveRole, Document};
 use crate::report::ReportError;
@@ -14,14 +14,15 @@ const TOP: i32 = 38;
 const BOTTOM: i32 = 444;
 const LEGEND: i32 = RIGHT + 22;
 const LEGEND_STEP: i32 = 23;
-/// Markers closer than this on one line run into one.
+/// The distance below which markers on one line run into each other.
 const APART: i32 = 40;
-/// Longest name in the legend, in columns.
+/// The longest name in the legend, in columns.
 const MAX_NAME: usize = 32;
-/// With more curves than this, closed forms that lie on what they are of are left to the table.
+/// The number of curves above which closed forms that coincide with their curve are only in the
+/// table.
 const CROWDED: usize = 12;
 
-/// How a curve is drawn.
+/// The style of a curve.
 #[derive(Clone, Copy)]
 struct Look {
     ink: Ink,
@@ -29,7 +30,8 @@ struct Look {
     width: u32,
 }
 
-/// An attack has a hue and a marker; what belongs to it shares the hue. Bounds point up and down, closed forms are lines alone.
+/// Returns the style of a curve. An attack has a hue and a marker, and its related curves share the
+/// hue. Bounds point up and down; closed forms are plain lines.
 fn look(curves: &[Curve], curve: &Curve) -> Look {
     let hued = |c: &&Curve| matches!(c.role, CurveRole::Attack | CurveRole::Measured);
     let role = |c: &&Curve| hued(c) == hued(&curve);
@@ -41,26 +43,37 @@ fn look(curves: &[Curve], curve: &Curve) -> Look {
     let marker = Marker::ALL[place % Marker::ALL.len()];
     let owner = curve.of.as_deref().unwrap_or_default();
     match curve.role {
-        CurveRole::Attack | CurveRole::Measured => Look { ink: hue_of(&curve.name), marker: Some(marker), width: 2 },
+        CurveRole::Attack | CurveRole::Measured => {
+            Look { ink: hue_of(&curve.name), marker: Some(marker), width: 2 }
+        }
         CurveRole::Guess if curve.name == "half" => Look { ink: ink::HALF, marker: None, width: 2 },
         CurveRole::Guess => Look { ink: ink::GUESS, marker: Some(marker), width: 2 },
         CurveRole::ClosedForm => Look { ink: hue_of(owner), marker: None, width: 1 },
-        CurveRole::Beyond if curve.name.starts_with("control") => Look { ink: ink::MEAN, marker: None, width: 1 },
+        CurveRole::Beyond if curve.name.starts_with("control") => {
+            Look { ink: ink::MEAN, marker: None, width: 1 }
+        }
         CurveRole::Beyond => Look { ink: ink::TEXT, marker: None, width: 1 },
         CurveRole::Published => Look { ink: hue_of(owner), marker: None, width: 1 },
         CurveRole::UpperBound => Look { ink: hue_of(owner), marker: Some(Marker::Up), width: 1 },
-        CurveRole::LowerBound if curve.of.is_none() => Look { ink: ink::MEAN, marker: None, width: 2 },
+        CurveRole::LowerBound if curve.of.is_none() => {
+            Look { ink: ink::MEAN, marker: None, width: 2 }
+        }
         CurveRole::LowerBound => Look { ink: hue_of(owner), marker: Some(Marker::Down), width: 1 },
     }
 }
 
-/// What is drawn: everything, or where that is a crowd, all but closed forms that coincide with their curve.
+/// Returns the curves to draw: all of them, or if there are too many, all except closed forms that
+/// coincide with their curve.
 fn drawn(curves: &[Curve]) -> Vec<Curve> {
     let coincides = |curve: &Curve| {
         let owner = curves.iter().find(|c| Some(&c.name) == curve.of.as_ref());
         owner.is_some_and(|owner| {
             owner.x == curve.x
-                && owner.mean.iter().zip(&curve.mean).all(|(a, b)| (a - b).abs() <= 1e-6 * a.abs().max(1e-9))
+                && owner
+                    .mean
+                    .iter()
+                    .zip(&curve.mean)
+                    .all(|(a, b)| (a - b).abs() <= 1e-6 * a.abs().max(1e-9))
         })
     };
     let crowded = curves.len() > CROWDED;
@@ -68,7 +81,7 @@ fn drawn(curves: &[Curve]) -> Vec<Curve> {
     curves.iter().filter(left).cloned().collect()
 }
 
-/// The vertical axis: decades, or equal steps.
+/// The vertical axis: logarithmic in decades, or linear.
 enum Vertical {
     Decades(ErrorAxis),
     Steps { low: f64, high: f64 },
@@ -80,9 +93,13 @@ impl Vertical {
         if !document.measure.linear {
             return Self::Decades(ErrorAxis::covering(values()));
         }
-        let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+        let (low, high) =
+            (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
         let step = round_step(((high - low) / 8.0).max(1e-9));
-        Self::Steps { low: ((low / step).floor() * step).min(low), high: (high / step).ceil() * step + 1e-12 }
+        Self::Steps {
+            low: ((low / step).floor() * step).min(low),
+            high: (high / step).ceil() * step + 1e-12,
+        }
     }
 
     fn position(&self, value: f64, spread: f64) -> f64 {
@@ -105,24 +122,31 @@ impl Vertical {
             Self::Steps { low, high } => {
                 let step = round_step(((high - low) / 8.0).max(1e-9));
                 let decimals = decimals(step);
-                let (first, last) = ((low / step - 1e-6).ceil() as i64, (high / step + 1e-6).floor() as i64);
+                let (first, last) =
+                    ((low / step - 1e-6).ceil() as i64, (high / step + 1e-6).floor() as i64);
                 (first..=last)
-                    .map(|i| (self.position(i as f64 * step, 0.0), format!("{:.decimals$}", i as f64 * step)))
+                    .map(|i| {
+                        (
+                            self.position(i as f64 * step, 0.0),
+                            format!("{:.decimals$}", i as f64 * step),
+                        )
+                    })
                     .collect()
             }
         }
     }
 }
 
-/// Decimals that tell multiples of a round step apart.
+/// Returns the number of decimals that distinguish multiples of a round step.
 fn decimals(step: f64) -> usize {
     usize::try_from(-(step.log10() + 1e-9).floor() as i64).unwrap_or(0)
 }
 
-/// The ends of the horizontal axis, with a little room.
+/// Returns the ends of the horizontal axis, with a small margin.
 fn ends(curves: &[Curve]) -> (f64, f64) {
     let all = || curves.iter().flat_map(|c| c.x.iter().copied());
-    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    let (low, high) =
+        (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
     let room = if high > low { 0.03 * (high - low) } else { 0.5 };
     (low - room, high + room)
 }
@@ -133,8 +157,9 @@ pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
     let (low, high) = ends(curves);
     let vertical = Vertical::of(document);
     let x = |v: f64| LEFT + (f64::from(RIGHT - LEFT) * (v - low) / (high - low)).round() as i32;
-    let y =
-        |error: f64, spread: f64| BOTTOM - (f64::from(BOTTOM - TOP) * vertical.position(error, spread)).round() as i32;
+    let y = |error: f64, spread: f64| {
+        BOTTOM - (f64::from(BOTTOM - TOP) * vertical.position(error, spread)).round() as i32
+    };
     let rows = i32::try_from(curves.len()).unwrap_or(64).min(64);
     let height = (BOTTOM + 56).max(TOP + 30 + LEGEND_STEP * rows);
     let label = format!("Line chart: {} by {}", document.measure.label, document.axis.label);
@@ -144,14 +169,18 @@ pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
         for (i, curve) in curves.iter().enumerate() {
             let look = look(curves, curve);
             let spread = i as f64 / (curves.len().max(2) - 1) as f64;
-            let points: Vec<At> = curve.x.iter().zip(&curve.mean).map(|(v, e)| (x(*v), y(*e, spread))).collect();
+            let points: Vec<At> =
+                curve.x.iter().zip(&curve.mean).map(|(v, e)| (x(*v), y(*e, spread))).collect();
             if curve.role == CurveRole::Published {
                 whiskers(canvas, curve, look.ink, &points, |error| y(error, spread), 0)?;
                 points.iter().try_for_each(|at| canvas.ring(*at, look.ink))?;
             } else {
                 canvas.line(points.clone(), look.ink, look.width)?;
-                // The spread matters where it stands beside a published one.
-                if curves.iter().any(|c| c.role == CurveRole::Published && c.of.as_ref() == Some(&curve.name)) {
+                // Draw the spread next to a published curve, for comparison.
+                if curves
+                    .iter()
+                    .any(|c| c.role == CurveRole::Published && c.of.as_ref() == Some(&curve.name))
+                {
                     whiskers(canvas, curve, look.ink, &points, |error| y(error, spread), 3)?;
                 }
             }
@@ -169,13 +198,18 @@ pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
             if let Some(marker) = look.marker {
                 canvas.marker((LEGEND + 14, entry), marker, look.ink)?;
             }
-            canvas.text(&shortened(&curve.name, MAX_NAME), (LEGEND + 38, entry), ink::TEXT, Anchor::Start)?;
+            canvas.text(
+                &shortened(&curve.name, MAX_NAME),
+                (LEGEND + 38, entry),
+                ink::TEXT,
+                Anchor::Start,
+            )?;
         }
         Ok(())
     })
 }
 
-/// The standard deviation over splits at each point, `aside` of it.
+/// Draws the standard deviation over splits at each point, shifted by `aside`.
 fn whiskers(
     canvas: &Canvas<'_>,
     curve: &Curve,
@@ -186,18 +220,19 @@ fn whiskers(
 ) -> Result<(), ReportError> {
     let Some(spread) = &curve.spread else { return Ok(()) };
     for ((mean, spread), (x, _)) in curve.mean.iter().zip(spread).zip(points) {
-        // A mean less its deviation may be below 0, which a logarithmic axis does not have.
+        // A mean less its deviation may be negative, which a logarithmic axis cannot show.
         let (low, high) = ((mean - spread).max(0.05 * mean), mean + spread);
         canvas.line(vec![(x + aside, y(low)), (x + aside, y(high))], ink, 1)?;
     }
     Ok(())
 }
 
-/// The points that get a marker: [`APART`] from one another, beginning elsewhere for each curve so that curves that
-/// coincide show all their markers.
+/// Returns the points that get a marker: [`APART`] from one another, with a different offset for
+/// each curve so that coinciding curves show all their markers.
 fn spaced(points: &[At], curve: usize, curves: usize) -> Vec<At> {
     let Some(&(first, _)) = points.first() else { return Vec::new() };
-    let offset = APART * i32::try_from(curve).unwrap_or_default() / i32::try_from(curves.max(1)).unwrap_or(1);
+    let offset = APART * i32::try_from(curve).unwrap_or_default()
+        / i32::try_from(curves.max(1)).unwrap_or(1);
     let every_point = points.windows(2).all(|p| p[1].0 - p[0].0 >= APART);
     let mut due = if every_point { first } else { first + offset };
     let mut marked = Vec::new();
@@ -226,7 +261,12 @@ fn frame(canvas: &Canvas<'_>, vertical: &Vertical, label: &str) -> Result<(), Re
     canvas.small(label, (8, 16), ink::TEXT, Anchor::Start)
 }
 
-fn horizontal(canvas: &Canvas<'_>, axis: &Axis, curves: &[Curve], x: impl Fn(f64) -> i32) -> Result<(), ReportError> {
+fn horizontal(
+    canvas: &Canvas<'_>,
+    axis: &Axis,
+    curves: &[Curve],
+    x: impl Fn(f64) -> i32,
+) -> Result<(), ReportError> {
     canvas.line(vec![(LEFT, BOTTOM), (RIGHT, BOTTOM)], ink::AXIS, 1)?;
     let middle = (LEFT + RIGHT) / 2;
     canvas.small(&axis.label, (middle, BOTTOM + 38), ink::TEXT, Anchor::Middle)?;
@@ -238,7 +278,12 @@ fn horizontal(canvas: &Canvas<'_>, axis: &Axis, curves: &[Curve], x: impl Fn(f64
     for i in first..=last {
         let value = i as f64 * step;
         canvas.line(vec![(x(value), BOTTOM), (x(value), BOTTOM + 4)], ink::AXIS, 1)?;
-        canvas.small(&format!("{value:.decimals$}"), (x(value), BOTTOM + 16), ink::MUTED, Anchor::Middle)?;
+        canvas.small(
+            &format!("{value:.decimals$}"),
+            (x(value), BOTTOM + 16),
+            ink::MUTED,
+            Anchor::Middle,
+        )?;
     }
     if let Some(limit) = axis.determined_up_to.filter(|limit| low < *limit && *limit < high) {
         let at = x(limit);
@@ -250,10 +295,14 @@ fn horizontal(canvas: &Canvas<'_>, axis: &Axis, curves: &[Curve], x: impl Fn(f64
     Ok(())
 }
 
-/// The least of 1, 2, 5 × 10ⁿ that is not below `least`.
+/// Returns the least of 1, 2, 5 × 10ⁿ that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let decade = 10f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0].map(|m| m * decade).into_iter().find(|step| *step >= least * 0.999_999).unwrap_or(10.0 * decade)
+    [1.0, 2.0, 5.0]
+        .map(|m| m * decade)
+        .into_iter()
+        .find(|step| *step >= least * 0.999_999)
+        .unwrap_or(10.0 * decade)
 }
 
 #[cfg(test)]
@@ -262,7 +311,9 @@ mod tests {
 
     #[test]
     fn steps_are_round_and_large_enough() {
-        for (least, step) in [(0.07, 0.1), (0.1, 0.1), (0.11, 0.2), (3.0, 5.0), (9.9, 10.0), (60.0, 100.0)] {
+        for (least, step) in
+            [(0.07, 0.1), (0.1, 0.1), (0.11, 0.2), (3.0, 5.0), (9.9, 10.0), (60.0, 100.0)]
+        {
             assert!((round_step(least) - step).abs() < 1e-12, "{least}");
         }
     }
@@ -272,7 +323,10 @@ mod tests {
         let dense: Vec<At> = (0..55).map(|i| (100 + 10 * i, 7)).collect();
         let (a, b) = (spaced(&dense, 0, 2), spaced(&dense, 1, 2));
         for marked in [&a, &b] {
-            assert!(marked.len() > 10 && marked.windows(2).all(|p| p[1].0 - p[0].0 >= APART - 10), "{marked:?}");
+            assert!(
+                marked.len() > 10 && marked.windows(2).all(|p| p[1].0 - p[0].0 >= APART - 10),
+                "{marked:?}"
+            );
         }
         assert!(a.iter().all(|at| !b.contains(at)));
         let sparse: Vec<At> = (0..4).map(|i| (100 + 90 * i, 7)).collect();

@@ -1,4 +1,4 @@
-//! What a policy releases in a figure that is computed in one place.
+//! The releases of a policy in figures that are computed in one place.
 
 use nalgebra::DMatrix;
 use vfl_coordinator::defense::{DefenseError, Grants, Noise, Pipeline};
@@ -7,11 +7,12 @@ use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::ReproduceError;
 
-/// What a policy releases of records with these scores (k × n). Its noise is the same in every run. `calibration` is what defenses are
-/// fitted on.
+/// Releases records with these scores (k × n) under a policy. Its noise is the same in every run.
+/// Defenses are fitted on `calibration`.
 ///
 /// # Errors
-/// [`ReproduceError::Defense`] if the policy needs what is not at hand here, as passive weights.
+/// [`ReproduceError::Defense`] if the policy needs something that is not available here, such as
+/// passive weights.
 pub(super) fn released_behind(
     policy: &Policy,
     scores: &DMatrix<f64>,
@@ -20,10 +21,11 @@ pub(super) fn released_behind(
     if policy.is_none() {
         return Ok(ReleasedScores::Probabilities(scores.clone()));
     }
-    let failed = |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
+    let failed =
+        |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
     let grants = Grants { calibration, ..Grants::default() };
     let pipeline = Pipeline::build(&policy.defenses, scores.nrows(), &grants).map_err(failed)?;
-    // Softmax of the logarithms of scores is the scores.
+    // The softmax of the logarithms of scores is the scores.
     let logits = Logits::new(scores.map(|c| c.max(f64::MIN_POSITIVE).ln()))?;
     Ok(pipeline.release(logits, Noise::fresh([0; 32])).map_err(failed)?.released)
 }

@@ -1,7 +1,8 @@
-//! R figure 12: what training on 1 − x in place of x does to the scores, D(c ‖ c̃), by the number of passive features.
+//! R figure 12: the change of the scores, D(c ‖ c̃), from training on 1 − x in place of x, by the
+//! number of passive features.
 //!
-//! Nothing, at the minimum, if the bias is free (R proposition 4 and errata R6); how far from nothing training ends up is a
-//! matter of how it is done.
+//! At the minimum there is no change if the bias is not penalised (R proposition 4 and errata R6).
+//! The remaining change depends on the optimiser and its stopping rule.
 
 use nalgebra::{DMatrix, DMatrixView, DVector};
 use vfl_shared::metrics::UtilityTotals;
@@ -18,29 +19,32 @@ use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Numbers of passive features unless told otherwise, as shares of all.
+/// The default numbers of passive features, as shares of all.
 const SHARES: [f64; 4] = [0.1, 0.3, 0.6, 0.9];
-/// Windows of each unless told otherwise.
+/// The default number of windows of each.
 const WINDOWS: usize = 2;
-/// Weight of the penalty at full convergence where the model itself has none.
+/// The weight of the penalty at full convergence if the model itself has none.
 const LEAST_L2: f64 = 1e-4;
 
-/// A divergence below this is none, in bits.
+/// The divergence below which the scores count as unchanged, in bits.
 const LOSSLESS: f64 = 1e-8;
 
-/// How a model is trained.
+/// A way to train a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
-    /// As the model of the figure: Adam, early stopping.
+    /// Adam with early stopping, as for the model of the figure.
     Adam,
-    /// To full convergence, the bias free.
+    /// To full convergence, with no penalty on the bias.
     Converged,
     /// To full convergence, with the bias penalised as the weights are, as in R (76).
     BiasPenalised,
 }
 
-const WAYS: [(&str, Way); 3] =
-    [("adam", Way::Adam), ("converged", Way::Converged), ("converged_bias_penalised", Way::BiasPenalised)];
+const WAYS: [(&str, Way); 3] = [
+    ("adam", Way::Adam),
+    ("converged", Way::Converged),
+    ("converged_bias_penalised", Way::BiasPenalised),
+];
 
 struct Trained {
     weights: DMatrix<f64>,
@@ -48,12 +52,12 @@ struct Trained {
     gradient: f64,
 }
 
-/// The weight of the penalty at full convergence.
+/// Returns the weight of the penalty at full convergence.
 pub(super) fn l2(subject: &Subject) -> f64 {
     subject.training.values().l2.max(LEAST_L2)
 }
 
-/// The same records with x → 1 − x in some rows.
+/// Returns the same records with x → 1 − x in some rows.
 pub(super) fn complemented(x: &DMatrix<f64>, rows: &[usize]) -> DMatrix<f64> {
     let mut x = x.clone();
     for &row in rows {
@@ -63,7 +67,12 @@ pub(super) fn complemented(x: &DMatrix<f64>, rows: &[usize]) -> DMatrix<f64> {
 }
 
 /// Trains on records with features `x` (d_t × m).
-fn train(way: Way, subject: &Subject, x: &DMatrix<f64>, labels: &[u32]) -> Result<Trained, ReproduceError> {
+fn train(
+    way: Way,
+    subject: &Subject,
+    x: &DMatrix<f64>,
+    labels: &[u32],
+) -> Result<Trained, ReproduceError> {
     let k = subject.classes();
     let method = CONVERGED;
     Ok(match way {
@@ -103,7 +112,8 @@ fn penalised(k: usize, x: &DMatrix<f64>, labels: &[u32], l2: f64, method: Lbfgs)
     }
 }
 
-/// Of one split: mean D(c ‖ c̃) in bits, mean total variation, and the gradient at which the second training ended.
+/// The results of one split: mean D(c ‖ c̃) in bits, mean total variation, and the gradient at the
+/// end of the second training.
 type Found = ([f64; 2], f64);
 
 /// Computes the figure.
@@ -112,8 +122,10 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let test = subject.draw(None, options.seed);
     let dimensions = match options.dimensions.as_slice() {
         [] => {
-            let mut all: Vec<usize> =
-                SHARES.iter().map(|share| ((share * total as f64).round() as usize).max(1)).collect();
+            let mut all: Vec<usize> = SHARES
+                .iter()
+                .map(|share| ((share * total as f64).round() as usize).max(1))
+                .collect();
             all.dedup();
             all
         }
@@ -134,7 +146,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let (way, d, k0) = of(piece);
         let window = Window::new(subject, k0, d)?;
         let after = train(WAYS[way].1, subject, &complemented(&own, &window.passive), &labels)?;
-        let bits = divergence(&before[way], &after, &test.x, &complemented(&test.x, &window.passive))?;
+        let bits =
+            divergence(&before[way], &after, &test.x, &complemented(&test.x, &window.passive))?;
         Ok((bits, after.gradient))
     };
     let mut progress = Progress::start("r-fig12", pieces as u64);
@@ -143,7 +156,10 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     in_order(options.threads, pieces, work, |piece, (found, gradient): Found| {
         let (way, d, _) = of(piece);
         let place = dimensions.iter().position(|x| *x == d).unwrap_or_default();
-        bits[way][place].iter_mut().zip(found).for_each(|(sum, found)| *sum += found / starts.len() as f64);
+        bits[way][place]
+            .iter_mut()
+            .zip(found)
+            .for_each(|(sum, found)| *sum += found / starts.len() as f64);
         worst = worst.max(gradient);
         progress.at(piece as u64 + 1, WAYS[way].0);
         Ok(())
@@ -153,7 +169,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let mut document = blank(Figure::RFig12, subject, options.seed, test.records());
     document.axis = Axis { determined_up_to: None, ..axis(subject, &dimensions) };
     document.measure = Measure {
-        label: "mean divergence D(c‖c̃) of the scores in bits; total variation where so named".into(),
+        label: "mean divergence D(c‖c̃) of the scores in bits; total variation where so named"
+            .into(),
         linear: false,
     };
     let curves = WAYS.iter().zip(&bits).flat_map(|((name, _), found)| {
@@ -192,7 +209,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// Mean D(c ‖ c̃) in bits and mean total variation over records with features `x` for the one model and `y` for the other.
+/// Returns the mean D(c ‖ c̃) in bits and the mean total variation over records with features `x`
+/// for the first model and `y` for the second.
 fn divergence(
     before: &Trained,
     after: &Trained,
@@ -213,7 +231,11 @@ fn lossless(document: &Document, curve: &str, kind: CheckKind, gradient: f64) ->
     let bound = LOSSLESS;
     let values = document.curve(curve).map_or(&[][..], |c| c.mean.as_slice());
     let most = values.iter().copied().fold(0.0, f64::max);
-    let ended = if gradient.is_finite() { format!("; gradients at most {gradient:.0e}") } else { String::new() };
+    let ended = if gradient.is_finite() {
+        format!("; gradients at most {gradient:.0e}")
+    } else {
+        String::new()
+    };
     Check {
         kind,
         claim: format!(

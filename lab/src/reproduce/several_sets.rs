@@ -1,9 +1,9 @@
-//! What the papers say of several data sets together, checked where one run has them all.
+//! The papers' claims about several data sets together, checked if one run has them all.
 
 use super::document::{Check, CheckKind, Document};
 use super::{Figure, adversary_model, moments, priors};
 
-/// One figure of each document, and that it is smaller for some data sets than for others.
+/// A claim that a number of each document is smaller for some data sets than for others.
 struct Said {
     claim: &'static str,
     of: fn(&Document) -> Option<f64>,
@@ -44,7 +44,8 @@ fn said(figure: Figure) -> &'static [Said] {
     }
 }
 
-/// Adds to the documents of one run, one per data set, what the papers say of these together.
+/// Adds to the documents of one run, one per data set, the checks of the papers' claims about them
+/// together.
 pub fn compare(figure: Figure, documents: &mut [Document]) {
     if figure == Figure::Priors
         && let Some(check) = priors::together(documents)
@@ -52,10 +53,15 @@ pub fn compare(figure: Figure, documents: &mut [Document]) {
         documents.iter_mut().for_each(|document| document.checks.push(check.clone()));
     }
     for said in said(figure) {
-        let values: Vec<(String, f64)> =
-            documents.iter().filter_map(|d| Some((d.dataset.name.clone(), (said.of)(d)?))).collect();
-        let among = |names: &'static [&str]| values.iter().filter(|(name, _)| names.contains(&name.as_str()));
-        let pairs: Vec<_> = among(said.smaller).flat_map(|s| among(said.larger).map(move |l| (s, l))).collect();
+        let values: Vec<(String, f64)> = documents
+            .iter()
+            .filter_map(|d| Some((d.dataset.name.clone(), (said.of)(d)?)))
+            .collect();
+        let among = |names: &'static [&str]| {
+            values.iter().filter(|(name, _)| names.contains(&name.as_str()))
+        };
+        let pairs: Vec<_> =
+            among(said.smaller).flat_map(|s| among(said.larger).map(move |l| (s, l))).collect();
         if pairs.is_empty() {
             continue;
         }
@@ -69,7 +75,11 @@ pub fn compare(figure: Figure, documents: &mut [Document]) {
             claim: said.claim.into(),
             holds: violations.is_empty(),
             comparisons: pairs.len() as u64,
-            detail: values.iter().map(|(name, v)| format!("{name} {v:.4}")).collect::<Vec<_>>().join(", "),
+            detail: values
+                .iter()
+                .map(|(name, v)| format!("{name} {v:.4}"))
+                .collect::<Vec<_>>()
+                .join(", "),
             violations,
         };
         documents.iter_mut().for_each(|document| document.checks.push(check.clone()));

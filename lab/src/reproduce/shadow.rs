@@ -1,11 +1,13 @@
-//! J figures 11a and 12: the black box with auxiliary records. A shadow model is fitted to n records that the adversary knows whole, and
-//! attacked as if it were the true one.
+//! J figures 11a and 12: the black box with auxiliary records. A shadow model is fitted to n
+//! records that the adversary knows with all features, and attacked as if it were the true model.
 
 use nalgebra::DMatrix;
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
-use vfl_active_party::attack::{AuxiliaryRecords, KnownModel, Replacement, ShadowBias, ShadowEstimate, ShadowFit};
+use vfl_active_party::attack::{
+    AuxiliaryRecords, KnownModel, Replacement, ShadowBias, ShadowEstimate, ShadowFit,
+};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::contender::{Wanted, pick};
@@ -16,7 +18,7 @@ use super::trained::scores;
 use super::white_box::{BEYOND, axis, fill, tenths};
 use super::{Figure, Options, ReproduceError, blank};
 
-/// What auxiliary records are.
+/// The source of auxiliary records.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Source {
     /// Test records that are not attacked.
@@ -30,7 +32,7 @@ enum Source {
 /// A curve with a shadow model.
 struct Shadow {
     curve: &'static str,
-    /// n as a share of τ.
+    /// The number of records n, as a share of τ.
     share: f64,
     source: Source,
 }
@@ -47,7 +49,8 @@ const SHARES: [Shadow; 4] = [
     original("shadow_tau", 1.0),
 ];
 
-/// Of figure 12. J does not say how many records; with τ of them least squares finds the weights whatever they are.
+/// The curves of figure 12. J does not give the number of records; with τ of them least squares
+/// finds the weights from any source.
 const SOURCES: [Shadow; 4] = [
     original("original", 0.5),
     Shadow { curve: "uniform", share: 0.5, source: Source::Uniform },
@@ -56,8 +59,15 @@ const SOURCES: [Shadow; 4] = [
 ];
 
 impl Source {
-    /// `n` records (d_t × n); of those `left` (d_t × m) the first of `most` that are drawn, so that more records are these and others.
-    fn records(self, left: &DMatrix<f64>, most: usize, n: usize, rng: &mut ChaCha20Rng) -> DMatrix<f64> {
+    /// Returns `n` records (d_t × n). The original ones are the first of `most` records drawn from
+    /// `left` (d_t × m), so that a larger draw contains a smaller one.
+    fn records(
+        self,
+        left: &DMatrix<f64>,
+        most: usize,
+        n: usize,
+        rng: &mut ChaCha20Rng,
+    ) -> DMatrix<f64> {
         let total = left.nrows();
         match self {
             Self::Original => {
@@ -67,7 +77,7 @@ impl Source {
             }
             Self::Uniform => DMatrix::from_fn(total, n, |_, _| rng.random::<f64>()),
             Self::Normal => DMatrix::from_fn(total, n, |_, _| StandardNormal.sample(rng)),
-            // By the inverse of its distribution function; 1 − u is never 0.
+            // Samples by the inverse distribution function; 1 − u is never 0.
             Self::Laplace => DMatrix::from_fn(total, n, |_, _| {
                 let size = -(1.0 - rng.random::<f64>()).ln();
                 if rng.random::<bool>() { size } else { -size }
@@ -76,12 +86,17 @@ impl Source {
     }
 }
 
-/// What J calls "almost the same": this far apart in mean squared error.
+/// The difference in mean squared error for what J calls "almost the same".
 const ALMOST: f64 = 1e-3;
 
-/// Computes figure 11a or 12. τ = d_t, enough for any split (J section 4.3.2, (21), and section 5.3); the auxiliary records are test
-/// records that are not attacked: J's are of the prediction set too.
-pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+/// Computes figure 11a or 12. τ = d_t, enough for any split (J section 4.3.2, (21), and section
+/// 5.3). The auxiliary records are test records that are not attacked, as J's are from the
+/// prediction set too.
+pub(super) fn run(
+    figure: Figure,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let shadows: &[Shadow] = if figure == Figure::JFig12 { &SOURCES } else { &SHARES };
     let total = subject.features();
     let left = subject.left_out(Some(options.inversion_records), options.seed, total)?;
@@ -91,7 +106,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     let attack = |curve| {
         let wanted = Wanted::new("gradient_inversion").called(curve);
         let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-        wanted.with([("loss", "mse"), ("start", "zero"), ("steps", "1000"), ("stop_loss", "0")]).with(given)
+        wanted
+            .with([("loss", "mse"), ("start", "zero"), ("steps", "1000"), ("stop_loss", "0")])
+            .with(given)
     };
     let mut wanted: Vec<Wanted> = shadows.iter().map(|shadow| attack(shadow.curve)).collect();
     wanted.extend([attack("white_box"), Wanted::new("half"), Wanted::new("random")]);
@@ -106,12 +123,19 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
             Some((((shadow.share * total as f64).ceil() as usize).max(1), shadow.source))
         })
         .collect();
-    let knowledge = |window: &Window, contender: usize| -> Result<Option<KnownModel>, ReproduceError> {
+    let knowledge = |window: &Window,
+                     contender: usize|
+     -> Result<Option<KnownModel>, ReproduceError> {
         let Some((n, source)) = counts[contender] else { return Ok(None) };
         // One draw of τ records per split.
         let mut rng = generator(options.seed, Purpose::Auxiliary, window.item(0));
         let x = source.records(&left, total, n, &mut rng);
-        let failed = |error| ReproduceError::Attack { curve: "shadow_model".into(), d: window.d, k0: window.k0, error };
+        let failed = |error| ReproduceError::Attack {
+            curve: "shadow_model".into(),
+            d: window.d,
+            k0: window.k0,
+            error,
+        };
         let w_act = subject.weights.select_columns(&window.active);
         let known = KnownModel::black_box(w_act, subject.bias.clone(), window.d).map_err(failed)?;
         let auxiliary = AuxiliaryRecords::new(
@@ -121,7 +145,8 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
             Replacement::default(),
         )
         .map_err(failed)?;
-        let shadow = ShadowEstimate::fit(&known, &auxiliary, ShadowFit::LeastSquares, ShadowBias::Known);
+        let shadow =
+            ShadowEstimate::fit(&known, &auxiliary, ShadowFit::LeastSquares, ShadowBias::Known);
         shadow.and_then(|shadow| shadow.shadow_of(&known)).map(Some).map_err(failed)
     };
     let plan = Plan {
@@ -143,7 +168,9 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
         document.notes.push(format!("{BEYOND}; informed has the true parameters"));
     }
     if figure == Figure::JFig12 {
-        let checks = ["uniform", "normal", "laplace"].into_iter().flat_map(|curve| drawn_ones(&document, curve));
+        let checks = ["uniform", "normal", "laplace"]
+            .into_iter()
+            .flat_map(|curve| drawn_ones(&document, curve));
         let checks: Vec<Check> = checks.collect();
         document.checks.extend(checks);
         document.notes.push(format!(
@@ -163,7 +190,8 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     Ok(document)
 }
 
-/// With records that were drawn at random the attack does worse than with original ones, and better than a random guess.
+/// Checks that with records drawn at random the attack does worse than with original ones, and
+/// better than a random guess.
 fn drawn_ones(document: &Document, name: &str) -> Vec<Check> {
     let of = |low: &str, high: &str, claim: String| {
         let (a, b) = (document.curve(low)?, document.curve(high)?);
@@ -171,7 +199,12 @@ fn drawn_ones(document: &Document, name: &str) -> Vec<Check> {
         let allowed = |i: usize| 2.0 * error(a, i).hypot(error(b, i));
         let violations: Vec<String> = (0..a.mean.len())
             .filter(|&i| a.mean[i] > b.mean[i] + allowed(i))
-            .map(|i| format!("d = {}: {low} {:.4}, {high} {:.4}", document.axis.points[i], a.mean[i], b.mean[i]))
+            .map(|i| {
+                format!(
+                    "d = {}: {low} {:.4}, {high} {:.4}",
+                    document.axis.points[i], a.mean[i], b.mean[i]
+                )
+            })
             .collect();
         Some(Check {
             kind: CheckKind::Paper,
@@ -186,15 +219,20 @@ fn drawn_ones(document: &Document, name: &str) -> Vec<Check> {
             violations,
         })
     };
-    let worse = format!("{name}: an error no smaller than with original records (J section 5.3.1, figure 12)");
-    let better = format!("{name}: an error no larger than that of a random guess (J section 5.3.1, figure 12)");
+    let worse = format!(
+        "{name}: an error no smaller than with original records (J section 5.3.1, figure 12)"
+    );
+    let better = format!(
+        "{name}: an error no larger than that of a random guess (J section 5.3.1, figure 12)"
+    );
     [of("original", name, worse), of(name, "random", better)].into_iter().flatten().collect()
 }
 
-/// With τ records the error is almost that of the white box.
+/// Checks that with τ records the error is almost that of the white box.
 fn as_good_as_known(document: &Document, dimensions: &[usize]) -> Option<Check> {
     let (shadow, known) = (document.curve("shadow_tau")?, document.curve("white_box")?);
-    let differences: Vec<f64> = shadow.mean.iter().zip(&known.mean).map(|(a, b)| (a - b).abs()).collect();
+    let differences: Vec<f64> =
+        shadow.mean.iter().zip(&known.mean).map(|(a, b)| (a - b).abs()).collect();
     let violations: Vec<String> = dimensions
         .iter()
         .zip(&differences)
@@ -208,12 +246,16 @@ fn as_good_as_known(document: &Document, dimensions: &[usize]) -> Option<Check> 
         ),
         holds: violations.is_empty(),
         comparisons: differences.len() as u64,
-        detail: format!("largest difference {:.1e}", differences.iter().copied().fold(0.0, f64::max)),
+        detail: format!(
+            "largest difference {:.1e}",
+            differences.iter().copied().fold(0.0, f64::max)
+        ),
         violations,
     })
 }
 
-/// The error falls with the number of auxiliary records, two standard errors allowed.
+/// Checks that the error falls with the number of auxiliary records; two standard errors are
+/// allowed.
 fn more_is_better(document: &Document, dimensions: &[usize]) -> Option<Check> {
     let curves: Vec<_> = SHARES.iter().filter_map(|shadow| document.curve(shadow.curve)).collect();
     if curves.len() < 2 {
@@ -226,17 +268,24 @@ fn more_is_better(document: &Document, dimensions: &[usize]) -> Option<Check> {
         for (i, d) in dimensions.iter().enumerate() {
             let allowed = 2.0 * error(few, i).hypot(error(many, i)) + 1e-12;
             if many.mean[i] > few.mean[i] + allowed {
-                violations
-                    .push(format!("d = {d}: {} {:.4} above {} {:.4}", many.name, many.mean[i], few.name, few.mean[i]));
+                violations.push(format!(
+                    "d = {d}: {} {:.4} above {} {:.4}",
+                    many.name, many.mean[i], few.name, few.mean[i]
+                ));
             }
         }
     }
     Some(Check {
         kind: CheckKind::Paper,
-        claim: "the error falls with the number of auxiliary records (J section 5.3, figure 11a)".into(),
+        claim: "the error falls with the number of auxiliary records (J section 5.3, figure 11a)"
+            .into(),
         holds: violations.is_empty(),
         comparisons: ((curves.len() - 1) * dimensions.len()) as u64,
-        detail: format!("{} of {} steps do not", violations.len(), (curves.len() - 1) * dimensions.len()),
+        detail: format!(
+            "{} of {} steps do not",
+            violations.len(),
+            (curves.len() - 1) * dimensions.len()
+        ),
         violations,
     })
 }

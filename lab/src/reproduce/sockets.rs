@@ -1,8 +1,9 @@
-//! A model trained by three parties over sockets, and the scores that they serve.
+//! A model trained by three parties over sockets, and its served scores.
 //!
-//! The parties are those of [`crate::deployment`]: mutual TLS between all of them, half of the columns at the active party and
-//! half at one passive party. What comes out does not depend on who holds which column, so that one deployment gives the
-//! model and the scores of every split of a figure.
+//! The parties are those of [`crate::deployment`]: mutual TLS between all of them, half of the
+//! columns at the active party and half at one passive party. The result does not depend on which
+//! party holds which column, so one deployment gives the model and the scores of every split of a
+//! figure.
 
 use nalgebra::{DMatrix, DVector};
 use sha2::{Digest, Sha256};
@@ -17,30 +18,30 @@ use super::ReproduceError;
 use crate::deployment::{Deployment, DeploymentSpec, active_name, consent, white_box};
 use crate::progress::Progress;
 
-/// Records in one call for scores.
+/// The number of records in one call for scores.
 const CHUNK: usize = 8192;
 
-/// What the parties made.
+/// The trained model and its served scores.
 pub(super) struct Served {
-    /// W, k × d_t, put together from what the two parties stored.
+    /// W, k × d_t, assembled from the shares that the two parties stored.
     pub(super) weights: DMatrix<f64>,
-    /// b, k.
+    /// The bias b, of length k.
     pub(super) bias: DVector<f64>,
-    /// What `Predict` answered for the records asked about, k × n.
+    /// The scores that `Predict` returned for the requested records, k × n.
     pub(super) scores: DMatrix<f64>,
-    /// The version that was in service.
+    /// The version of the model in service.
     pub(super) version: String,
     /// The epoch whose parameters were published.
     pub(super) best_epoch: u32,
-    /// Steps of training, each one round trip to every party.
+    /// The number of training steps, each one round trip to every party.
     pub(super) steps: u64,
 }
 
-/// Starts the parties, has them train on the records of the data set's training part, and asks them for the scores of the
-/// records at `test`.
+/// Starts the parties, trains on the records of the data set's training part, and requests the
+/// scores of the records at `test`.
 ///
 /// # Errors
-/// [`ReproduceError::Sockets`] with what went wrong.
+/// [`ReproduceError::Sockets`] with the cause.
 pub(super) fn train_and_serve(
     dataset: &Dataset,
     config: &TrainingConfig,
@@ -49,7 +50,7 @@ pub(super) fn train_and_serve(
 ) -> Result<Served, ReproduceError> {
     let failed = |e: anyhow::Error| ReproduceError::Sockets(format!("{e:#}"));
     let work = over_sockets(dataset, config, test, seed);
-    // On a thread that may block; a runtime is there in the program, and not in a plain test.
+    // Runs on a thread that may block. The program has a runtime; a plain test has none.
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => runtime.block_on(work),
         Err(_) => tokio::runtime::Runtime::new().map_err(|e| failed(e.into()))?.block_on(work),
@@ -57,9 +58,14 @@ pub(super) fn train_and_serve(
     .map_err(failed)
 }
 
-async fn over_sockets(dataset: &Dataset, config: &TrainingConfig, test: &[usize], seed: u64) -> anyhow::Result<Served> {
+async fn over_sockets(
+    dataset: &Dataset,
+    config: &TrainingConfig,
+    test: &[usize],
+    seed: u64,
+) -> anyhow::Result<Served> {
     let total = dataset.features().len();
-    // The first half is the active party's: the columns of the split are those from the middle on.
+    // The active party has the first half: the columns of the split start in the middle.
     let split = VerticalSplit::window(total / 2, total - total / 2, total)?;
     let state = tempfile::tempdir()?;
     let secret = hex(Sha256::digest(format!("a figure, seed {seed}")));
@@ -94,10 +100,16 @@ async fn session(
     let mut bar = Progress::start("training over the sockets", config.values().epochs.into());
     let published = deployment
         .train(config, &ids, |p| {
-            bar.at(p.epoch.into(), &format!("loss {:.4}", p.validation_loss.unwrap_or(p.training_loss)));
+            bar.at(
+                p.epoch.into(),
+                &format!("loss {:.4}", p.validation_loss.unwrap_or(p.training_loss)),
+            );
         })
         .await?;
-    bar.done(&format!("trained over the sockets: {} steps, epoch {}", published.steps, published.best_epoch));
+    bar.done(&format!(
+        "trained over the sockets: {} steps, epoch {}",
+        published.steps, published.best_epoch
+    ));
     let scores = predict(deployment, dataset, test).await?;
     let (weights, bias) = deployment.whole_model(dataset, split, &published.version)?;
     Ok(Served {
@@ -110,15 +122,21 @@ async fn session(
     })
 }
 
-/// The scores of the records at `test` as the active party gets them from the coordinator.
-async fn predict(deployment: &Deployment, dataset: &Dataset, test: &[usize]) -> anyhow::Result<DMatrix<f64>> {
+/// Requests the scores of the records at `test` through the active party.
+async fn predict(
+    deployment: &Deployment,
+    dataset: &Dataset,
+    test: &[usize],
+) -> anyhow::Result<DMatrix<f64>> {
     let mut client = deployment.active_client()?;
     let k = dataset.class_names().len();
     let mut scores = DMatrix::zeros(k, test.len());
     for (i, chunk) in test.chunks(CHUNK).enumerate() {
         let ids = dataset.ids().select(chunk);
         match client.predict(&ids, k).await? {
-            ReleasedScores::Probabilities(c) => scores.columns_mut(i * CHUNK, chunk.len()).copy_from(&c),
+            ReleasedScores::Probabilities(c) => {
+                scores.columns_mut(i * CHUNK, chunk.len()).copy_from(&c)
+            }
             _ => anyhow::bail!("the coordinator released something else than scores"),
         }
     }

@@ -7,13 +7,19 @@ use super::sweep::{Plan, sweep};
 use super::white_box::{BEYOND, axis, dimensions, fill, inversion};
 use super::{Figure, Options, ReproduceError, blank};
 
-/// Computes the figure; ½ as a guess beside it.
+/// Computes the figure, with ½ as a guess for comparison.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(Some(options.inversion_records), options.seed);
     let dimensions = dimensions(subject, options)?;
-    let from = |curve, start| inversion(&options.inversion, drawn.records()).with([("start", start)]).called(curve);
-    let mut wanted =
-        vec![from("from_zero", "zero"), from("from_half", "half"), from("from_random", "random"), Wanted::new("half")];
+    let from = |curve, start| {
+        inversion(&options.inversion, drawn.records()).with([("start", start)]).called(curve)
+    };
+    let mut wanted = vec![
+        from("from_zero", "zero"),
+        from("from_half", "half"),
+        from("from_random", "random"),
+        Wanted::new("half"),
+    ];
     wanted.extend(Wanted::beyond());
     let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
     let plan = Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig14");
@@ -28,7 +34,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// R: starting from ½ is best, on robot "for the most part". Only where d ≥ k: below, every start leads to the truth.
+/// R: starting from ½ is best, on robot "for the most part". Checked only for d ≥ k: below that,
+/// every start leads to the truth.
 fn half_is_best(document: &Document, dimensions: &[usize], classes: usize) -> Option<Check> {
     let values = |name: &str| document.curve(name).map(|c| c.mean.as_slice());
     let (zero, half, random) = (values("from_zero")?, values("from_half")?, values("from_random")?);
@@ -40,13 +47,17 @@ fn half_is_best(document: &Document, dimensions: &[usize], classes: usize) -> Op
         .iter()
         .filter(|&&i| half[i] > zero[i].min(random[i]))
         .map(|&i| {
-            format!("d = {}: {:.4} from ½, {:.4} from 0, {:.4} from random", dimensions[i], half[i], zero[i], random[i])
+            format!(
+                "d = {}: {:.4} from ½, {:.4} from 0, {:.4} from random",
+                dimensions[i], half[i], zero[i], random[i]
+            )
         })
         .collect();
     let won = open.len() - violations.len();
     Some(Check {
         kind: CheckKind::Paper,
-        claim: "gradient inversion does best from ½, on robot for the most part (R section VIII-E)".into(),
+        claim: "gradient inversion does best from ½, on robot for the most part (R section VIII-E)"
+            .into(),
         holds: 2 * won > open.len(),
         comparisons: open.len() as u64,
         detail: format!("best at {won} of {} points with d ≥ k", open.len()),

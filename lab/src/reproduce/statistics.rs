@@ -1,15 +1,16 @@
 //! Means with their standard errors.
 
-/// A mean of independent values and how well it is known.
+/// A mean of independent values, with its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mean {
-    /// (1 / n) Σ vᵢ.
+    /// The mean, (1 / n) Σ vᵢ.
     pub(super) mean: f64,
-    /// √(Σ (vᵢ − mean)² / (n − 1) / n); 0 for a single value, of which nothing is known.
+    /// The standard error, √(Σ (vᵢ − mean)² / (n − 1) / n); 0 for a single value, for which it is
+    /// unknown.
     pub(super) standard_error: f64,
 }
 
-/// Mean and standard error of `values`, of which there is at least one.
+/// Returns the mean and standard error of `values`, of which there is at least one.
 pub(super) fn mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Mean {
     let n = values.len() as f64;
     let mean = values.clone().sum::<f64>() / n;
@@ -17,15 +18,16 @@ pub(super) fn mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Mean {
     Mean { mean, standard_error: if n > 1.0 { (spread / (n - 1.0) / n).sqrt() } else { 0.0 } }
 }
 
-/// √((1 / n) Σ (vᵢ − mean)²): how values spread that are all there are. 0 without a value.
+/// Returns √((1 / n) Σ (vᵢ − mean)²): the standard deviation of a whole population. 0 without a
+/// value.
 pub(super) fn deviation(values: &[f64]) -> f64 {
     let n = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / n;
     (values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n).sqrt()
 }
 
-/// (mean of `errors`) / (mean of `controls`) over the same records, at least one, and its standard error by the delta method;
-/// 0 for a single record. `None` where the controls have no error.
+/// Returns (mean of `errors`) / (mean of `controls`) over the same records, at least one, and its
+/// standard error by the delta method; 0 for a single record. `None` if the controls have no error.
 pub(super) fn ratio(errors: &[f64], controls: &[f64]) -> Option<Mean> {
     let n = errors.len() as f64;
     let below = mean(controls.iter().copied()).mean;
@@ -33,7 +35,8 @@ pub(super) fn ratio(errors: &[f64], controls: &[f64]) -> Option<Mean> {
         return None;
     }
     let ratio = mean(errors.iter().copied()).mean / below;
-    let squares: f64 = errors.iter().zip(controls).map(|(e, c)| (e - ratio * c) * (e - ratio * c)).sum();
+    let squares: f64 =
+        errors.iter().zip(controls).map(|(e, c)| (e - ratio * c) * (e - ratio * c)).sum();
     let standard_error = if n > 1.0 { (squares / (n * (n - 1.0))).sqrt() / below } else { 0.0 };
     Some(Mean { mean: ratio, standard_error })
 }
@@ -58,7 +61,7 @@ mod tests {
         // Residuals of 0.5 c: ½, −½; the mean of c is 2.
         let r = ratio(&[1.0, 1.0], &[1.0, 3.0]).unwrap();
         assert_eq!((r.mean, r.standard_error), (0.5, 0.25f64.sqrt() / 2.0));
-        // Proportional errors leave none.
+        // Proportional errors leave no residual.
         let r = ratio(&[0.2, 0.6], &[1.0, 3.0]).unwrap();
         assert!((r.mean - 0.2).abs() < 1e-15 && r.standard_error < 1e-15);
         assert_eq!(ratio(&[1.0], &[0.0]), None);

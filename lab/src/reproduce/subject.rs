@@ -1,4 +1,4 @@
-//! What is attacked: a logistic model of a public data set, and its test records.
+//! The subject of an attack: a logistic model of a public data set, and its test records.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use vfl_shared::data::synthetic::SyntheticFields;
 use vfl_shared::data::{
-    self, Dataset, DatasetName, DatasetSpec, Encoding, FeatureSpec, MeanOver, Normalisation, Part, SplitSpec,
-    SyntheticParameters, Variant,
+    self, Dataset, DatasetName, DatasetSpec, Encoding, FeatureSpec, MeanOver, Normalisation, Part,
+    SplitSpec, SyntheticParameters, Variant,
 };
 use vfl_shared::hex;
 use vfl_shared::metrics::accuracy;
@@ -23,24 +23,25 @@ use super::trained::{How, Trained, scores, trained};
 use super::{ModelFileError, ReproduceError};
 use crate::kept::Keeper;
 
-/// What to attack.
+/// The specification of the attacked model and its data.
 #[derive(Debug, Clone)]
 pub struct SubjectSpec {
     /// The data set.
     pub dataset: DatasetName,
-    /// Where the public sets are; the synthetic one needs none.
+    /// The directory of the public sets; the synthetic one needs none.
     pub data_dir: Option<PathBuf>,
-    /// Which columns of it.
+    /// The variant of the data set.
     pub variant: Variant,
-    /// A file with the model's weights; without one it is trained.
+    /// A file with the model's weights; without it the model is trained.
     pub model: Option<PathBuf>,
-    /// Seed of the split, of training, and of the synthetic set.
+    /// The seed of the split, of training, and of the synthetic set.
     pub seed: u64,
-    /// Weight of the squared norm of the weights in training; `None`: as the protocol has it.
+    /// The weight of the squared norm of the weights in training; `None`: the protocol's value.
     pub l2: Option<f64>,
-    /// Whose account of the experiments is followed.
+    /// The protocol of the experiments.
     pub protocol: Protocol,
-    /// Where the model is trained. No matter with a file, which goes with no training for each split.
+    /// The place where the model is trained. Ignored with a file, which cannot be combined with a
+    /// training for each split.
     pub training: Training,
 }
 
@@ -48,33 +49,34 @@ pub struct SubjectSpec {
 pub struct Subject {
     pub(super) dataset: DatasetFacts,
     pub(super) model: ModelFacts,
-    /// W, k × d_t.
+    /// The weights W, k × d_t.
     pub(super) weights: DMatrix<f64>,
-    /// b, k.
+    /// The bias b, of length k.
     pub(super) bias: DVector<f64>,
-    /// Features of the test records, d_t × n.
+    /// The features of the test records, d_t × n.
     x: DMatrix<f64>,
-    /// Their scores, k × n.
+    /// The scores of the test records, k × n.
     scores: DMatrix<f64>,
-    /// Labels of the test records.
+    /// The labels of the test records.
     pub(super) labels: Vec<u32>,
-    /// Features of all other records, d_t × m. Training saw them.
+    /// The features of all other records, d_t × m, which training uses.
     pub(super) others: DMatrix<f64>,
-    /// Their labels.
+    /// The labels of the other records.
     pub(super) other_labels: Vec<u32>,
-    /// How the model is trained, or would be.
+    /// The settings of the model's training, even if it is not trained.
     pub(super) training: TrainingConfig,
-    /// In the order of the columns.
+    /// The names of the features, in the order of the columns.
     pub(super) feature_names: Vec<String>,
-    /// Kinds, ranges and steps of the features, in the same order.
+    /// The kinds, ranges and steps of the features, in the same order.
     pub(super) schema: Vec<FeatureSpec>,
 }
 
-/// The most steps in a range that are read off values: beyond, they are no grid.
+/// The most steps in a range that are derived from values: with more, the values are not a grid.
 const MOST_STEPS: f64 = 1e5;
 
-/// A feature with the grid of the values of the test records (in [0, 1]). Where these are normalised by ranges of their own, its step is not
-/// known, and is read off the least difference of two values, as its owner would declare it.
+/// Returns a feature with the grid of the values of the test records (in [0, 1]). If these are
+/// normalised by their own ranges, the step is not known. It is then derived from the least
+/// difference of two values, as the owner would declare it.
 fn on_values(feature: &FeatureSpec, values: impl Iterator<Item = f64>) -> FeatureSpec {
     if feature.grid().is_some() {
         return feature.clone();
@@ -90,7 +92,7 @@ fn on_values(feature: &FeatureSpec, values: impl Iterator<Item = f64>) -> Featur
     }
 }
 
-/// Shows the facts only.
+/// Shows only the facts.
 impl std::fmt::Debug for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Subject({:?}, values withheld)", self.dataset)
@@ -99,55 +101,57 @@ impl std::fmt::Debug for Subject {
 
 /// Records drawn for an attack: the same in every split.
 pub(super) struct Drawn {
-    /// d_t × n.
+    /// The features, d_t × n.
     pub(super) x: DMatrix<f64>,
-    /// k × n.
+    /// The scores, k × n.
     scores: DMatrix<f64>,
 }
 
 impl Drawn {
-    /// Number of records.
+    /// Returns the number of records.
     pub(super) fn records(&self) -> usize {
         self.x.ncols()
     }
 
-    /// The exact scores, k × n.
+    /// Returns the exact scores, k × n.
     pub(super) fn scores(&self) -> &DMatrix<f64> {
         &self.scores
     }
 
-    /// The exact scores of the first `n` records.
+    /// Returns the exact scores of the first `n` records.
     pub(super) fn released(&self, n: usize) -> ReleasedScores {
         ReleasedScores::Probabilities(self.scores.columns(0, n).into_owned())
     }
 }
 
-/// A file of weights: rows of classes. Other fields are ignored.
+/// A file of weights, as rows of classes. Other fields are ignored.
 #[derive(Deserialize)]
 struct ModelFile {
     #[serde(rename = "W")]
     weights: Vec<Vec<f64>>,
     #[serde(rename = "b")]
     bias: Vec<f64>,
-    /// Rows of the source that were the model's test set, from 0.
+    /// The rows of the source that were the model's test set, from 0.
     test_row_in_file: Option<Vec<usize>>,
 }
 
 impl Subject {
-    /// Loads the data as the authors of R normalised and encoded them, and trains the model or reads it.
+    /// Loads the data, normalised and encoded as by the authors of R, and trains or reads the
+    /// model.
     ///
-    /// The test set is the official one, or the rows that the model's file names, or a fifth of the records. Satellite is
-    /// normalised part by part; bank's categories become label means over all rows, test included (both as behind R's figures).
-    /// [`Protocol`] says what other figures do.
+    /// The test set is the official one, or the rows that the model's file names, or a fifth of the
+    /// records. Satellite is normalised part by part; bank's categories become label means over all
+    /// rows, including the test set (both as for R's figures). [`Protocol`] describes other
+    /// figures.
     ///
     /// # Errors
-    /// [`ReproduceError::Data`], [`ReproduceError::Model`] and what else can be wrong with the files.
+    /// [`ReproduceError::Data`], [`ReproduceError::Model`] and other errors in the files.
     pub fn load(spec: &SubjectSpec) -> Result<Self, ReproduceError> {
         Self::load_kept(spec, None)
     }
 
-    /// The same. A model that was trained before, on the same data and in the same way, is read from where `models` keeps it; one that
-    /// is trained now is kept there.
+    /// Loads the same subject with stored models. A model that was trained before, on the same data
+    /// and in the same way, is read from `models`; a model that is trained now is stored there.
     ///
     /// # Errors
     /// As [`Subject::load`]; [`ReproduceError::Write`] if the file cannot be written.
@@ -171,8 +175,14 @@ impl Subject {
             }
             None => {
                 let test = test_rows(&dataset, spec.protocol);
-                let how = How { protocol: spec.protocol, training: spec.training, seed: spec.seed, models };
-                let Trained { origin, weights, bias, served } = trained(how, &dataset, &config, &test)?;
+                let how = How {
+                    protocol: spec.protocol,
+                    training: spec.training,
+                    seed: spec.seed,
+                    models,
+                };
+                let Trained { origin, weights, bias, served } =
+                    trained(how, &dataset, &config, &test)?;
                 (test, origin, weights, bias, served)
             }
         };
@@ -187,7 +197,7 @@ impl Subject {
         let mut is_test = vec![false; dataset.records()];
         test.iter().for_each(|&r| is_test[r] = true);
         let others: Vec<usize> = match spec.protocol {
-            // What is left out there is no one's.
+            // The records that this protocol leaves out belong to nobody.
             Protocol::RTradeoff => dataset.split().train.clone(),
             _ => (0..dataset.records()).filter(|&r| !is_test[r]).collect(),
         };
@@ -220,21 +230,26 @@ impl Subject {
         })
     }
 
-    /// The data.
+    /// Returns the facts about the data set.
     #[must_use]
     pub fn dataset(&self) -> &DatasetFacts {
         &self.dataset
     }
 
-    /// The model.
+    /// Returns the facts about the model.
     #[must_use]
     pub fn model(&self) -> &ModelFacts {
         &self.model
     }
 
-    /// Draws records that the adversary has seen the scores of, from the test records, and targets from all the others,
-    /// training records among them.
-    pub(super) fn draw_agnostic(&self, seen: usize, records: Option<usize>, seed: u64) -> (Drawn, Drawn) {
+    /// Draws records whose scores the adversary has seen, from the test records, and targets from
+    /// all the others, including training records.
+    pub(super) fn draw_agnostic(
+        &self,
+        seen: usize,
+        records: Option<usize>,
+        seed: u64,
+    ) -> (Drawn, Drawn) {
         let n = self.x.ncols();
         let mut rng = generator(seed, Purpose::Auxiliary, 0);
         let seen = rand::seq::index::sample(&mut rng, n, seen.min(n)).into_vec();
@@ -245,9 +260,10 @@ impl Subject {
         let mut rng = generator(seed, Purpose::Records, 0);
         let targets: Vec<usize> =
             rand::seq::index::sample(&mut rng, all.len(), wanted).iter().map(|i| all[i]).collect();
-        let feature = |row: usize, r: usize| if r < n { self.x[(row, r)] } else { self.others[(row, r - n)] };
+        let feature =
+            |row: usize, r: usize| if r < n { self.x[(row, r)] } else { self.others[(row, r - n)] };
         let x = DMatrix::from_fn(self.features(), targets.len(), |row, j| feature(row, targets[j]));
-        // Scores of training records are not served: they are of the stored parameters.
+        // Training records have no served scores: theirs are computed from the stored parameters.
         let mut scores = &self.weights * &x;
         scores.column_iter_mut().for_each(|mut z| z += &self.bias);
         vfl_shared::numerics::softmax_columns(&mut scores);
@@ -256,23 +272,34 @@ impl Subject {
                 to.copy_from(&self.scores.column(r));
             }
         }
-        (Drawn { x: self.x.select_columns(&seen), scores: self.scores.select_columns(&seen) }, Drawn { x, scores })
+        (
+            Drawn { x: self.x.select_columns(&seen), scores: self.scores.select_columns(&seen) },
+            Drawn { x, scores },
+        )
     }
 
-    /// Training records with their labels: `records` of them without replacement, all in their order if there are no more.
-    pub(super) fn own_records(&self, records: Option<usize>, seed: u64) -> (DMatrix<f64>, Vec<u32>) {
+    /// Returns training records with their labels: `records` of them without replacement, or all in
+    /// their order if there are no more.
+    pub(super) fn own_records(
+        &self,
+        records: Option<usize>,
+        seed: u64,
+    ) -> (DMatrix<f64>, Vec<u32>) {
         let n = self.others.ncols();
         match records.filter(|&wanted| wanted < n) {
             None => (self.others.clone(), self.other_labels.clone()),
             Some(wanted) => {
                 let mut rng = generator(seed, Purpose::Own, 0);
                 let drawn = rand::seq::index::sample(&mut rng, n, wanted).into_vec();
-                (self.others.select_columns(&drawn), drawn.iter().map(|&r| self.other_labels[r]).collect())
+                (
+                    self.others.select_columns(&drawn),
+                    drawn.iter().map(|&r| self.other_labels[r]).collect(),
+                )
             }
         }
     }
 
-    /// Exact scores of the first `most` records of the training, which defenses are fitted on.
+    /// Returns the exact scores of the first `most` training records, which defenses are fitted on.
     ///
     /// # Errors
     /// [`ReproduceError`] if a logit is not finite.
@@ -282,29 +309,30 @@ impl Subject {
         Ok(ConfidenceScores::softmax(Logits::new(logits)?))
     }
 
-    /// Features of the test records, d_t × n.
+    /// Returns the features of the test records, d_t × n.
     pub(super) fn test_records(&self) -> &DMatrix<f64> {
         &self.x
     }
 
-    /// The features of all records, d_t × n: test records first.
+    /// Returns the features of all records, d_t × n: test records first.
     pub(super) fn all_records(&self) -> DMatrix<f64> {
         let mut all = self.x.clone().resize_horizontally(self.x.ncols() + self.others.ncols(), 0.0);
         all.columns_mut(self.x.ncols(), self.others.ncols()).copy_from(&self.others);
         all
     }
 
-    /// Number of features, d_t.
+    /// Returns the number of features, d_t.
     pub(super) fn features(&self) -> usize {
         self.weights.ncols()
     }
 
-    /// Number of classes, k.
+    /// Returns the number of classes, k.
     pub(super) fn classes(&self) -> usize {
         self.weights.nrows()
     }
 
-    /// Test records that [`Subject::draw`] with the same numbers leaves out (d_t × m): records of the prediction set that are not attacked.
+    /// Returns the test records that [`Subject::draw`] with the same numbers leaves out (d_t × m):
+    /// records of the prediction set that are not attacked.
     ///
     /// # Errors
     /// [`ReproduceError::NoneLeft`] if there are fewer than `expected`.
@@ -320,45 +348,55 @@ impl Subject {
         drawn.iter().for_each(|&r| free[r] = false);
         let rest: Vec<usize> = (0..n).filter(|&r| free[r]).collect();
         match rest.len() {
-            got if got < expected => Err(ReproduceError::NoneLeft { attacked: drawn.len(), got, expected }),
+            got if got < expected => {
+                Err(ReproduceError::NoneLeft { attacked: drawn.len(), got, expected })
+            }
             _ => Ok(self.x.select_columns(&rest)),
         }
     }
 
-    /// Positions of a draw; `None`: all.
+    /// Returns the positions of a draw; `None`: all.
     fn drawn(&self, records: Option<usize>, seed: u64) -> Option<Vec<usize>> {
         let n = self.x.ncols();
         let wanted = records.filter(|&wanted| wanted < n)?;
-        Some(rand::seq::index::sample(&mut generator(seed, Purpose::Records, 0), n, wanted).into_vec())
+        Some(
+            rand::seq::index::sample(&mut generator(seed, Purpose::Records, 0), n, wanted)
+                .into_vec(),
+        )
     }
 
-    /// Draws `records` test records without replacement; all of them in their order if there are no more.
+    /// Draws `records` test records without replacement, or all of them in their order if there are
+    /// no more.
     pub(super) fn draw(&self, records: Option<usize>, seed: u64) -> Drawn {
         match self.drawn(records, seed) {
             None => Drawn { x: self.x.clone(), scores: self.scores.clone() },
-            Some(drawn) => Drawn { x: self.x.select_columns(&drawn), scores: self.scores.select_columns(&drawn) },
+            Some(drawn) => Drawn {
+                x: self.x.select_columns(&drawn),
+                scores: self.scores.select_columns(&drawn),
+            },
         }
     }
 }
 
-/// What a generator is for; each has a stream of its own, so that leaving an attack out moves nothing elsewhere.
+/// The purpose of a random number generator. Each has its own stream, so that leaving out an attack
+/// changes nothing elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
-    /// Test records attacked.
+    /// The choice of attacked test records.
     Records = 1,
     /// An attack in one split.
     Attack = 2,
-    /// Auxiliary records of one split.
+    /// The auxiliary records of one split.
     Auxiliary = 3,
-    /// Repetitions of an experiment.
+    /// The repetitions of an experiment.
     Repetition = 4,
-    /// What is secret in a transform of one split.
+    /// The secret of a transform in one split.
     Transform = 5,
-    /// Labelled records of the adversary.
+    /// The labelled records of the adversary.
     Own = 6,
 }
 
-/// The generator of a seed for a purpose and an item below 2⁵⁶.
+/// Returns the generator of a seed for a purpose and an item below 2⁵⁶.
 pub(super) fn generator(seed: u64, purpose: Purpose, item: u64) -> ChaCha20Rng {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     rng.set_stream((purpose as u64) << 56 | item);
@@ -388,8 +426,9 @@ fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
     if spec.dataset == DatasetName::Satellite && official {
         data.normalisation = Normalisation::PerPart;
     }
-    // R's set for attacks: 20 000 records, 10 features, 2 classes. The paper leaves the rest open; one cluster per class, since
-    // two of them may lie crosswise, and then no linear model does better than chance.
+    // R's set for attacks: 20 000 records, 10 features, 2 classes. The paper leaves the rest open.
+    // One cluster per class, since two of them may lie crosswise, and then no linear model does
+    // better than chance.
     data.synthetic = SyntheticParameters::try_from(SyntheticFields {
         records: 20_000,
         features: 10,
@@ -405,22 +444,24 @@ fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
     Ok(data)
 }
 
-/// Training as in the papers: Adam with early stopping; for R with the regularisation its authors had stored with their models (in
-/// either repository),
-/// for V without, otherwise with next to none and time to converge.
+/// Returns the settings of training as in the papers: Adam with early stopping; for R with the
+/// regularisation that its authors stored with their models (in either repository), for V without,
+/// otherwise with hardly any and time to converge.
 fn training_config(spec: &SubjectSpec) -> Result<TrainingConfig, ReproduceError> {
     let l2 = match (spec.protocol, spec.dataset) {
         (Protocol::V, _) => 0.0,
         (Protocol::Own, _) => 6e-7,
         (Protocol::RTradeoff, DatasetName::Satellite) => 2e-4,
-        // Bank's is in no file that is at hand; of the round values tried its published curves are met with this one.
+        // No available file has bank's value. Of the round values that were tried, this one
+        // reproduces its published curves.
         (Protocol::RTradeoff, DatasetName::Robot | DatasetName::Bank) => 1e-3,
         (Protocol::R | Protocol::RTradeoff, DatasetName::Synthetic) => 1e-7,
         (Protocol::R | Protocol::RTradeoff, _) => 1e-4,
     };
     let l2 = spec.l2.unwrap_or(l2);
     let epochs = if spec.protocol == Protocol::Own { 200 } else { 100 };
-    let values = TrainingValues { epochs, l2, patience: 10, seed: spec.seed, ..TrainingValues::default() };
+    let values =
+        TrainingValues { epochs, l2, patience: 10, seed: spec.seed, ..TrainingValues::default() };
     Ok(TrainingConfig::try_from(values)?)
 }
 
@@ -434,7 +475,8 @@ struct ReadModel {
 fn read_model(path: &std::path::Path, dataset: &Dataset) -> Result<ReadModel, ReproduceError> {
     let fail = |reason| ReproduceError::Model { path: path.to_owned(), reason };
     let bytes = std::fs::read(path).map_err(|e| fail(ModelFileError::Read(e)))?;
-    let file: ModelFile = serde_json::from_slice(&bytes).map_err(|e| fail(ModelFileError::Json(e)))?;
+    let file: ModelFile =
+        serde_json::from_slice(&bytes).map_err(|e| fail(ModelFileError::Json(e)))?;
     let (classes, features) = (dataset.class_names().len(), dataset.x().nrows());
     let size = |what, expected, got| fail(ModelFileError::Size { what, expected, got });
     if file.weights.len() != classes {
@@ -448,7 +490,8 @@ fn read_model(path: &std::path::Path, dataset: &Dataset) -> Result<ReadModel, Re
     }
     if let Some(test) = &file.test_row_in_file {
         let mut seen = vec![false; dataset.records()];
-        let fresh = |&row: &usize| seen.get_mut(row).is_some_and(|seen| !std::mem::replace(seen, true));
+        let fresh =
+            |&row: &usize| seen.get_mut(row).is_some_and(|seen| !std::mem::replace(seen, true));
         if test.is_empty() || !test.iter().all(fresh) {
             return Err(fail(ModelFileError::TestRows { records: dataset.records() }));
         }

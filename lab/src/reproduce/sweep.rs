@@ -1,9 +1,12 @@
-//! Attacks in every split of a model: R's moving window of d passive columns at each k0 (R section VIII-A, "average over space").
+//! Attacks in every split of a model: R's moving window of d passive columns at each k0 (R section
+//! VIII-A, "average over space").
 
 use std::time::Duration;
 
 use nalgebra::DMatrix;
-use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Prior, Replacement, Settings, SideInformation};
+use vfl_active_party::attack::{
+    AdversaryView, KnownModel, Method, Prior, Replacement, Settings, SideInformation,
+};
 use vfl_shared::data::{FeatureSpec, VerticalSplit};
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -28,7 +31,8 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn new(subject: &Subject, k0: usize, d: usize) -> Result<Self, ReproduceError> {
         let split = VerticalSplit::window(k0, d, subject.features())?;
-        let passive: Vec<usize> = split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
+        let passive: Vec<usize> =
+            split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
         let active = split.active().to_vec();
         let of = |columns: &[usize]| subject.weights.select_columns(columns);
         let model = KnownModel::white_box(of(&active), subject.bias.clone(), of(&passive))
@@ -36,65 +40,66 @@ impl Window {
         Ok(Self { k0, d, passive, active, model })
     }
 
-    /// The stream of random numbers of an attack in this split.
+    /// Returns the random number stream of an attack in this split.
     pub(super) fn item(&self, place: u64) -> u64 {
         place << 40 | (self.d as u64) << 20 | self.k0 as u64
     }
 }
 
-/// What happened in one split.
+/// The result of one split.
 struct InWindow {
-    /// Per attack, the squared error per feature of each record.
+    /// The squared error per feature of each record, per attack.
     errors: Vec<Vec<f64>>,
     cpu: Vec<Duration>,
     more: Vec<f64>,
     disorder: Vec<u64>,
 }
 
-/// All splits of one d together.
+/// The results of all splits of one d.
 pub(super) struct Point {
     pub(super) d: usize,
-    /// Per attack and record: the mean over the splits of its squared error per feature.
+    /// The squared error per feature, per attack and record, averaged over the splits.
     pub(super) errors: Vec<Vec<f64>>,
-    /// Per attack: the standard deviation over the splits of its error.
+    /// The standard deviation of the error over the splits, per attack.
     pub(super) spread: Vec<f64>,
-    /// The mean over the splits of what `more` gave.
+    /// The mean of the results of `more` over the splits.
     pub(super) more: Vec<f64>,
-    /// Per pair of `order`: how many records of how many splits are out of order.
+    /// The number of records out of order over all splits, per pair of `order`.
     pub(super) disorder: Vec<u64>,
 }
 
-/// What a sweep gave.
+/// The result of a sweep.
 pub(super) struct Swept {
     pub(super) points: Vec<Point>,
-    /// Per attack.
+    /// The processor time of each attack.
     pub(super) cpu: Vec<Duration>,
 }
 
-/// Gives the model that an attack works with in a split, if not the true one.
-pub(super) type Knowledge<'a> = dyn Fn(&Window, usize) -> Result<Option<KnownModel>, ReproduceError> + Sync + 'a;
+/// A function that returns the model that an attack assumes in a split, if it is not the true one.
+pub(super) type Knowledge<'a> =
+    dyn Fn(&Window, usize) -> Result<Option<KnownModel>, ReproduceError> + Sync + 'a;
 
-/// What to sweep over.
+/// The plan of a sweep.
 pub(super) struct Plan<'a> {
     pub(super) subject: &'a Subject,
     pub(super) drawn: &'a Drawn,
     pub(super) contenders: &'a [Contender],
-    /// Numbers of passive features, ascending.
+    /// The numbers of passive features, ascending.
     pub(super) dimensions: &'a [usize],
-    /// Splits of each of them, evenly spread; `None`: one from every column.
+    /// The number of splits of each, evenly spread; `None`: one from every column.
     pub(super) windows: Option<usize>,
-    /// Pairs (better, worse) of attacks that a theorem puts in order on every record.
+    /// The pairs (better, worse) of attacks that a theorem puts in order on every record.
     pub(super) order: &'a [(usize, usize)],
-    /// The model as an attack (by its place in `contenders`) takes it to be; `None`: as it is.
+    /// The model that an attack (by its index in `contenders`) assumes; `None`: the true one.
     pub(super) knowledge: Option<&'a Knowledge<'a>>,
     pub(super) threads: usize,
     pub(super) seed: u64,
-    /// For the progress line.
+    /// The label of the progress bar.
     pub(super) what: &'a str,
 }
 
 impl<'a> Plan<'a> {
-    /// All attacks on the true model, without an order between them.
+    /// Creates a plan of all attacks on the true model, without an order between them.
     pub(super) fn new(
         subject: &'a Subject,
         drawn: &'a Drawn,
@@ -104,20 +109,33 @@ impl<'a> Plan<'a> {
         what: &'a str,
     ) -> Self {
         let (windows, threads, seed) = (options.windows, options.threads, options.seed);
-        Self { subject, drawn, contenders, dimensions, windows, order: &[], knowledge: None, threads, seed, what }
+        Self {
+            subject,
+            drawn,
+            contenders,
+            dimensions,
+            windows,
+            order: &[],
+            knowledge: None,
+            threads,
+            seed,
+            what,
+        }
     }
 }
 
-/// Squared errors this close count as equal: solvers stop at 1e-8 and thereabouts.
+/// The difference below which squared errors count as equal: solvers stop at about 1e-8.
 pub(super) const EQUAL: f64 = 1e-9;
 
-/// First passive columns of the splits: `windows` of the `total` columns, evenly spread, or all.
+/// Returns the first passive columns of the splits: `windows` of the `total` columns, evenly
+/// spread, or all.
 pub(super) fn starts(total: usize, windows: Option<usize>) -> Vec<usize> {
     let count = windows.map_or(total, |w| w.clamp(1, total.max(1)));
     (0..count).map(|i| i * total / count).collect()
 }
 
-/// Runs every attack in every split; `more` gives further figures of a split, the same number for each.
+/// Runs every attack in every split. `more` returns further figures of a split, the same number for
+/// each.
 pub(super) fn sweep(
     plan: &Plan<'_>,
     more: impl Fn(&Window, &Drawn) -> Result<Vec<f64>, ReproduceError> + Sync,
@@ -131,8 +149,14 @@ pub(super) fn sweep(
     let release = |n: usize| counts.binary_search(&n).ok().and_then(|i| released.get(i));
 
     let work = |piece: usize| -> Result<InWindow, ReproduceError> {
-        let window = Window::new(plan.subject, starts[piece % total], plan.dimensions[piece / total])?;
-        let mut done = InWindow { errors: Vec::new(), cpu: Vec::new(), more: Vec::new(), disorder: Vec::new() };
+        let window =
+            Window::new(plan.subject, starts[piece % total], plan.dimensions[piece / total])?;
+        let mut done = InWindow {
+            errors: Vec::new(),
+            cpu: Vec::new(),
+            more: Vec::new(),
+            disorder: Vec::new(),
+        };
         for (i, contender) in plan.contenders.iter().enumerate() {
             let Some(released) = release(contender.records) else { continue };
             let (errors, cpu) = attack(plan, &window, i, contender, released)?;
@@ -140,7 +164,8 @@ pub(super) fn sweep(
             done.cpu.push(cpu);
         }
         done.more = more(&window, plan.drawn)?;
-        done.disorder = plan.order.iter().map(|&(a, b)| disorder(&done.errors[a], &done.errors[b])).collect();
+        done.disorder =
+            plan.order.iter().map(|&(a, b)| disorder(&done.errors[a], &done.errors[b])).collect();
         Ok(done)
     };
 
@@ -148,7 +173,7 @@ pub(super) fn sweep(
     let mut progress = Progress::start(plan.what, pieces as u64);
     let mut cpu = vec![Duration::ZERO; plan.contenders.len()];
     let mut points: Vec<Point> = Vec::new();
-    // Per attack: the mean error of each split of the point at hand.
+    // Per attack: the mean error of each split of the current point.
     let mut of_splits: Vec<Vec<f64>> = vec![Vec::new(); plan.contenders.len()];
     let scale = 1.0 / total as f64;
     in_order(plan.threads, pieces, work, |piece, done: InWindow| {
@@ -166,7 +191,9 @@ pub(super) fn sweep(
                 disorder: done.disorder,
             }),
             Some(point) => {
-                let add = |to: &mut [f64], from: &[f64]| to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
+                let add = |to: &mut [f64], from: &[f64]| {
+                    to.iter_mut().zip(from).for_each(|(a, b)| *a += b)
+                };
                 point.errors.iter_mut().zip(&done.errors).for_each(|(to, from)| add(to, from));
                 add(&mut point.more, &done.more);
                 point.disorder.iter_mut().zip(&done.disorder).for_each(|(a, b)| *a += b);
@@ -176,7 +203,8 @@ pub(super) fn sweep(
             && let Some(point) = points.last_mut()
         {
             point.errors.iter_mut().flatten().chain(&mut point.more).for_each(|v| *v *= scale);
-            point.spread = of_splits.iter_mut().map(|all| deviation(&std::mem::take(all))).collect();
+            point.spread =
+                of_splits.iter_mut().map(|all| deviation(&std::mem::take(all))).collect();
         }
         progress.at(piece as u64 + 1, &format!("d = {d}"));
         Ok(())
@@ -185,7 +213,8 @@ pub(super) fn sweep(
     Ok(Swept { points, cpu })
 }
 
-/// Runs one attack in one split: squared error per feature of each record, and the processor time it took.
+/// Runs one attack in one split, and returns the squared error per feature of each record, and the
+/// processor time.
 fn attack(
     plan: &Plan<'_>,
     window: &Window,
@@ -199,11 +228,15 @@ fn attack(
     if errors.iter().all(|e| e.is_finite()) {
         Ok((errors, cpu))
     } else {
-        Err(ReproduceError::NotFinite { curve: contender.curve.to_owned(), d: window.d, k0: window.k0 })
+        Err(ReproduceError::NotFinite {
+            curve: contender.curve.to_owned(),
+            d: window.d,
+            k0: window.k0,
+        })
     }
 }
 
-/// The estimates (d × records) of one attack in one split, and the processor time they took.
+/// Returns the estimates (d × records) of one attack in one split, and the processor time.
 pub(super) fn estimate(
     plan: &Plan<'_>,
     window: &Window,
@@ -211,8 +244,12 @@ pub(super) fn estimate(
     contender: &Contender,
     released: &ReleasedScores,
 ) -> Result<(DMatrix<f64>, Duration), ReproduceError> {
-    let failed =
-        |error| ReproduceError::Attack { curve: contender.curve.to_owned(), d: window.d, k0: window.k0, error };
+    let failed = |error| ReproduceError::Attack {
+        curve: contender.curve.to_owned(),
+        d: window.d,
+        k0: window.k0,
+        error,
+    };
     let y = FeatureBlock::new(select(&plan.drawn.x, &window.active, contender.records))?;
     let settings = &known(plan.subject, window, contender)?;
     let mut rng = generator(plan.seed, Purpose::Attack, window.item(contender.place));
@@ -226,28 +263,36 @@ pub(super) fn estimate(
     let side = SideInformation { prior: prior.as_ref(), ..SideInformation::default() };
     let view = AdversaryView::new(model, &y, released, settings.replacement()).map_err(failed)?;
     let view = view.with_side_information(side);
-    let mut found = contender.method.build(settings).reconstruct(&view, &mut rng).map_err(failed)?;
+    let mut found =
+        contender.method.build(settings).reconstruct(&view, &mut rng).map_err(failed)?;
     if contender.informed {
-        // Whoever knows the moments knows the range.
+        // An adversary that knows the moments knows the range.
         found.estimates.apply(|x| *x = x.clamp(0.0, 1.0));
     }
     Ok((found.estimates, cpu_time().saturating_sub(start)))
 }
 
-/// The settings of an attack in one split, with the schema of the passive features where it is known.
-fn known(subject: &Subject, window: &Window, contender: &Contender) -> Result<Settings, ReproduceError> {
+/// Returns the settings of an attack in one split, with the schema of the passive features if the
+/// attack knows it.
+fn known(
+    subject: &Subject,
+    window: &Window,
+    contender: &Contender,
+) -> Result<Settings, ReproduceError> {
     if !contender.schema {
         return Ok(contender.settings.clone());
     }
-    let schema: Vec<FeatureSpec> = window.passive.iter().map(|&column| subject.schema[column].clone()).collect();
+    let schema: Vec<FeatureSpec> =
+        window.passive.iter().map(|&column| subject.schema[column].clone()).collect();
     let told = schema_settings(&schema);
     let given = contender.given.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let all = told.iter().map(|(key, value)| (*key, value.as_str())).chain(given);
     Settings::read(all).map_err(ReproduceError::from)
 }
 
-/// What who knows the moments makes of records in a split (d × n), without a score of them and with these: control and informed.
-/// Where the released parameters may not be the true ones, the likeliest point of the box is the safer one.
+/// Returns the estimates (d × n) of the adversary that knows the moments, without scores of the
+/// records and with these: control and informed. If the released parameters may not be the true
+/// ones, the likeliest point of the box is the safer estimate.
 pub(super) fn beyond(
     subject: &Subject,
     window: &Window,
@@ -258,42 +303,53 @@ pub(super) fn beyond(
     let prior = prior(subject, window)?;
     let of = |method: Method| {
         let view = AdversaryView::new(model, y, released, Replacement::default())?;
-        let view = view.with_side_information(SideInformation { prior: Some(&prior), ..SideInformation::default() });
-        // Nothing random is in it.
+        let view = view.with_side_information(SideInformation {
+            prior: Some(&prior),
+            ..SideInformation::default()
+        });
+        // The method draws nothing at random.
         let mut rng = generator(0, Purpose::Attack, 0);
-        Ok(method.build(&Settings::default()).reconstruct(&view, &mut rng)?.estimates.map(|x| x.clamp(0.0, 1.0)))
+        Ok(method
+            .build(&Settings::default())
+            .reconstruct(&view, &mut rng)?
+            .estimates
+            .map(|x| x.clamp(0.0, 1.0)))
     };
     let failed = |curve: &str| {
         let (curve, d, k0) = (curve.to_owned(), window.d, window.k0);
         move |error| ReproduceError::Attack { curve, d, k0, error }
     };
-    Ok([of(Method::Imputation).map_err(failed("control"))?, of(Method::Gaussian).map_err(failed("informed"))?])
+    Ok([
+        of(Method::Imputation).map_err(failed("control"))?,
+        of(Method::Gaussian).map_err(failed("informed"))?,
+    ])
 }
 
-/// Means and covariances of the features in a split, from the records that are not of the test set.
+/// Estimates means and covariances of the features in a split, from the records that are not in the
+/// test set.
 fn prior(subject: &Subject, window: &Window) -> Result<Prior, ReproduceError> {
     let others = prior_records(subject);
     let of = |rows: &[usize]| select(&others, rows, others.ncols());
     Ok(Prior::of_records(&of(&window.passive), &of(&window.active))?)
 }
 
-/// Records that moments are taken of at most: more tell them no better, and take their time in every split.
+/// The most records for moments: more do not improve them, and cost time in every split.
 const PRIOR_RECORDS: usize = 5000;
 
-/// The records that moments are taken of, d_t × n: evenly spread over those that are not of the test set, since a set may be in the order
-/// of time, as bank is.
+/// Returns the records that moments are estimated from, d_t × n: evenly spread over those that are
+/// not in the test set, since a set may be in the order of time, as bank is.
 pub(super) fn prior_records(subject: &Subject) -> DMatrix<f64> {
     let (all, n) = (subject.others.ncols(), subject.others.ncols().min(PRIOR_RECORDS));
     let columns: Vec<usize> = (0..n).map(|i| i * all / n.max(1)).collect();
     subject.others.select_columns(&columns)
 }
 
-/// Rows of the first `n` columns.
+/// Returns some rows of the first `n` columns.
 pub(super) fn select(x: &DMatrix<f64>, rows: &[usize], n: usize) -> DMatrix<f64> {
     DMatrix::from_fn(rows.len(), n, |i, j| x[(rows[i], j)])
 }
 
-/// Records on which `better` is worse.
+/// Counts the records on which `better` is worse.
 fn disorder(better: &[f64], worse: &[f64]) -> u64 {
     better.iter().zip(worse).filter(|(a, b)| **a > **b + EQUAL).count() as u64
 }

@@ -1,4 +1,4 @@
-//! The figure for a terminal: one row per point, one column per curve.
+//! A figure for a terminal: one row per point, one column per curve.
 
 use comfy_table::{ContentArrangement, Table, presets};
 
@@ -6,17 +6,16 @@ use super::document::{AddedRisk, Document, ModelOrigin};
 use crate::report::number::{align_left, four, significant};
 use crate::report::text::{printable, wrapped};
 
-/// Prose in lines longer than this is hard to read.
+/// The longest line of prose that is easy to read.
 const PROSE: usize = 110;
-/// Narrower than this a table is no longer one.
+/// The least width of a table.
 const MIN_WIDTH: usize = 60;
 
-/// Over the table of [`added_risk_cells`].
-pub(super) const ADDED_RISK: &str =
-    "Added risk, 1 − error with scores / error of the control without, with its interval of 95 % over records";
+/// The heading of the table of [`added_risk_cells`].
+pub(super) const ADDED_RISK: &str = "Added risk, 1 − error with scores / error of the control without, with its interval of 95 % over records";
 
-/// The document for a terminal of `width` columns (at least 60 are used). A table that would be wider is cut into several,
-/// each with the points at its left. Ends with a newline.
+/// Renders the document for a terminal of `width` columns (at least 60 are used). A table that
+/// would be wider is divided into several, each with the points at its left. Ends with a newline.
 #[must_use]
 pub fn render_table(document: &Document, width: usize) -> String {
     let mut out = String::new();
@@ -45,7 +44,11 @@ pub fn render_table(document: &Document, width: usize) -> String {
     }
     for check in &document.checks {
         let verdict = if check.holds { "holds" } else { "DOES NOT HOLD" };
-        line(&wrapped(&format!("{verdict} ({}): {}; {}", check.kind.as_str(), check.claim, check.detail), PROSE, 2));
+        line(&wrapped(
+            &format!("{verdict} ({}): {}; {}", check.kind.as_str(), check.claim, check.detail),
+            PROSE,
+            2,
+        ));
         for violation in &check.violations {
             line(&format!("    {}", printable(violation)));
         }
@@ -56,14 +59,24 @@ pub fn render_table(document: &Document, width: usize) -> String {
     out
 }
 
-/// What a reader must know, as label and value.
+/// Returns the facts that a reader needs, as label and value.
 pub(super) fn facts(document: &Document) -> Vec<(&'static str, String)> {
     let data = &document.dataset;
     let origin = match &document.model.origin {
         ModelOrigin::Trained { config, best_epoch } => {
-            format!("trained for this run, seed {}, L2 {}, epoch {best_epoch}", config.seed, config.l2)
+            format!(
+                "trained for this run, seed {}, L2 {}, epoch {best_epoch}",
+                config.seed, config.l2
+            )
         }
-        ModelOrigin::OverSockets { config, best_epoch, steps, version, off_central, off_scores } => format!(
+        ModelOrigin::OverSockets {
+            config,
+            best_epoch,
+            steps,
+            version,
+            off_central,
+            off_scores,
+        } => format!(
             "trained over sockets by three parties, version {}, seed {}, L2 {}, epoch {best_epoch}, {steps} steps; parameters \
              within {off_central:.0e} of central training, served scores within {off_scores:.0e} of the stored parameters'",
             short(version),
@@ -87,7 +100,10 @@ pub(super) fn facts(document: &Document) -> Vec<(&'static str, String)> {
             format!(
                 "{}{}{}, {} features, {} classes, {} test records, sha256 {}",
                 data.name,
-                data.variant.as_ref().map(|variant| format!(", variant {variant}")).unwrap_or_default(),
+                data.variant
+                    .as_ref()
+                    .map(|variant| format!(", variant {variant}"))
+                    .unwrap_or_default(),
                 data.columns.map(|columns| format!(", {columns} columns")).unwrap_or_default(),
                 data.features,
                 data.classes,
@@ -106,7 +122,7 @@ pub(super) fn facts(document: &Document) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// With a capital letter at its beginning.
+/// Capitalises the first letter.
 pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
@@ -116,23 +132,28 @@ fn short(hash: &str) -> String {
     hash.chars().take(12).collect()
 }
 
-/// Columns of text: the points, then each curve.
+/// Renders the columns of text: the points, then each curve.
 fn tables(document: &Document, width: usize) -> Vec<String> {
     let points: Vec<String> = document.axis.points.iter().map(ToString::to_string).collect();
-    let left = points.iter().map(String::len).max().unwrap_or(1).max(document.axis.symbol.len()) + 4;
+    let left =
+        points.iter().map(String::len).max().unwrap_or(1).max(document.axis.symbol.len()) + 4;
     let columns: Vec<(String, Vec<String>)> = document
         .curves
         .iter()
         .map(|curve| {
             let mut cells: Vec<String> = curve.mean.iter().map(|v| significant(*v)).collect();
-            // Curves of one parameter each stand at positions of their own, which then belong to their figures.
+            // Curves of a parameter have their own positions, which are then shown with the values.
             if document.curves.iter().any(|other| other.x != curve.x) {
-                cells = cells.iter().zip(&curve.x).map(|(cell, x)| format!("{cell} at {}", significant(*x))).collect();
+                cells = cells
+                    .iter()
+                    .zip(&curve.x)
+                    .map(|(cell, x)| format!("{cell} at {}", significant(*x)))
+                    .collect();
             }
             (printable(&curve.name), align_left(&cells, ' '))
         })
         .collect();
-    // Names break at underscores, which need not be repeated in every column.
+    // Names break at underscores, which are not repeated in every column.
     let heading = |name: &str| name.replace('_', " ");
     let wide = |(name, cells): &(String, Vec<String>)| {
         let word = heading(name).split(' ').map(str::len).max().unwrap_or_default();
@@ -148,10 +169,12 @@ fn tables(document: &Document, width: usize) -> Vec<String> {
         });
         let (here, later) = rest.split_at(fits.count().max(1));
         let mut table = plain();
-        table.set_header(std::iter::once(document.axis.symbol.clone()).chain(here.iter().map(|(name, cells)| {
-            let widest = cells.iter().map(|c| c.chars().count()).max().unwrap_or_default();
-            broken(&heading(name), widest)
-        })));
+        table.set_header(std::iter::once(document.axis.symbol.clone()).chain(here.iter().map(
+            |(name, cells)| {
+                let widest = cells.iter().map(|c| c.chars().count()).max().unwrap_or_default();
+                broken(&heading(name), widest)
+            },
+        )));
         for (i, point) in points.iter().enumerate() {
             let cells = here.iter().map(|(_, cells)| cells.get(i).cloned().unwrap_or_default());
             table.add_row(std::iter::once(point.clone()).chain(cells));
@@ -162,7 +185,7 @@ fn tables(document: &Document, width: usize) -> Vec<String> {
     tables
 }
 
-/// Words in lines of at most `width`, or as narrow as the longest word allows.
+/// Breaks words into lines of at most `width`, or as narrow as the longest word allows.
 fn broken(words: &str, width: usize) -> String {
     let longest = words.split(' ').map(str::len).max().unwrap_or_default();
     wrapped(words, width.max(longest), 0)
@@ -180,7 +203,7 @@ fn added_risk(document: &Document) -> Table {
 /// The columns of [`added_risk_cells`] after that of the point.
 pub(super) const ADDED_RISK_COLUMNS: [&str; 4] = ["known", "attack", "control", "added risk"];
 
-/// One row of the table of added risks.
+/// Returns one row of the table of added risks.
 pub(super) fn added_risk_cells(risk: &AddedRisk) -> [String; 5] {
     let [low, high] = risk.interval;
     [
@@ -195,7 +218,8 @@ pub(super) fn added_risk_cells(risk: &AddedRisk) -> [String; 5] {
 fn attacks(document: &Document) -> Table {
     let mut table = plain();
     table.set_header(["curve", "attack", "records", "CPU seconds"]);
-    let seconds: Vec<String> = document.attacks.iter().map(|a| format!("{:.3}", a.cpu_seconds)).collect();
+    let seconds: Vec<String> =
+        document.attacks.iter().map(|a| format!("{:.3}", a.cpu_seconds)).collect();
     for (attack, seconds) in document.attacks.iter().zip(align_left(&seconds, ' ')) {
         table.add_row([
             printable(&attack.curve),
@@ -207,10 +231,15 @@ fn attacks(document: &Document) -> Table {
     table
 }
 
-/// The attack's name and its settings.
+/// Returns the attack's name and its settings.
 pub(super) fn with_settings(attack: &super::AttackFacts) -> String {
-    let settings: Vec<String> = attack.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    if settings.is_empty() { attack.method.clone() } else { format!("{} ({})", attack.method, settings.join(", ")) }
+    let settings: Vec<String> =
+        attack.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if settings.is_empty() {
+        attack.method.clone()
+    } else {
+        format!("{} ({})", attack.method, settings.join(", "))
+    }
 }
 
 fn plain() -> Table {

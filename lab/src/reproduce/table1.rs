@@ -1,10 +1,12 @@
-//! J table 1: the accuracy of softmax regression, which is the document's model, and of J's perceptrons.
+//! J table 1: the accuracy of softmax regression, which is the document's model, and of J's
+//! perceptrons.
 
 use super::document::{Axis, Curve, CurveRole, Document, Measure};
 use super::subject::Subject;
 use super::{Figure, Options, ReproduceError, blank, networks};
 
-/// Computes the table. J does not say how the features are dealt out there: half of them, the first, are the passive party's.
+/// Computes the table. J does not say how the features are split there: the first half of them is
+/// the passive party's.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let total = subject.features();
     let accuracy = networks::accuracy(subject, options, total / 2)?;
@@ -16,7 +18,9 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         determined_up_to: None,
     };
     document.measure = Measure::linear("accuracy on test records");
-    for (name, value) in [("softmax_accuracy", subject.model.accuracy), ("network_accuracy", accuracy)] {
+    for (name, value) in
+        [("softmax_accuracy", subject.model.accuracy), ("network_accuracy", accuracy)]
+    {
         document.curves.push(Curve {
             name: name.into(),
             role: CurveRole::Measured,

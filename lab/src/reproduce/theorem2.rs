@@ -1,4 +1,5 @@
-//! R figure 5: theorem 2, the errors of least squares and of half_star in closed form with their bounds, beside the measured.
+//! R figure 5: theorem 2, the errors of least squares and of half_star in closed form with their
+//! bounds, beside the measured errors.
 
 use nalgebra::DMatrix;
 use vfl_passive_party::assess::assess;
@@ -11,7 +12,8 @@ use super::sweep::{Plan, Window, select, sweep};
 use super::white_box::{axis, dimensions, fill};
 use super::{Figure, Options, ReproduceError, blank};
 
-/// The curves of the theorem, in the order that [`theorem`] gives them: name, role, and the attack each is of.
+/// The curves of the theorem, in the order that [`theorem`] returns them: name, role, and the
+/// attack of each.
 const CURVES: [(&str, CurveRole, Option<&str>); 7] = [
     ("least_squares_closed_form", CurveRole::ClosedForm, Some("least_squares")),
     ("least_squares_lower_bound", CurveRole::LowerBound, Some("least_squares")),
@@ -22,26 +24,32 @@ const CURVES: [(&str, CurveRole, Option<&str>); 7] = [
     ("lower_bound_of_both", CurveRole::LowerBound, None),
 ];
 
-/// (50), (51) and (52) in one split, over the given passive features (d × n).
+/// Returns (50), (51) and (52) in one split, over the given passive features (d × n).
 fn theorem(window: &Window, x: &DMatrix<f64>) -> Result<Vec<f64>, ReproduceError> {
     let (d, k0) = (window.d, window.k0);
     let failed = |error| ReproduceError::Attack { curve: "theorem 2".into(), d, k0, error };
     let w_pas = window.model.passive_weights().map_err(failed)?;
     let told = assess(w_pas, &FeatureBlock::new(x.clone())?);
-    let a = told.map_err(|e| ReproduceError::Failed { what: "theorem 2", d, k0, reason: e.to_string() })?;
+    let a = told.map_err(|e| ReproduceError::Failed {
+        what: "theorem 2",
+        d,
+        k0,
+        reason: e.to_string(),
+    })?;
     Ok(vec![a.mse_ls, a.lb_ls, a.ub_ls, a.mse_half_star, a.lb_half_star, a.ub_half_star, a.lb_mu])
 }
 
-/// Computes the figure. Moments are those of the records attacked, so that closed forms and measured errors are of the same
-/// data and agree to round-off.
+/// Computes the figure. Moments are those of the attacked records, so that closed forms and
+/// measured errors use the same data and agree to round-off.
 pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let dimensions = dimensions(subject, options)?;
     let wanted = vec![Wanted::new("least_squares"), Wanted::new("half_star")];
     let (contenders, notes) = pick(wanted, &[], drawn.records())?;
     let plan = Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig5");
-    let swept =
-        sweep(&plan, |window, drawn: &Drawn| theorem(window, &select(&drawn.x, &window.passive, drawn.records())))?;
+    let swept = sweep(&plan, |window, drawn: &Drawn| {
+        theorem(window, &select(&drawn.x, &window.passive, drawn.records()))
+    })?;
 
     let mut document = blank(Figure::RFig5, subject, options.seed, drawn.records());
     document.axis = axis(subject, &dimensions);
@@ -96,8 +104,11 @@ fn checks(document: &Document, dimensions: &[usize], attack: &str) -> Vec<Check>
             .collect(),
     );
     let bounds = of("lower_bound").iter().zip(values("lower_bound_of_both")).zip(of("upper_bound"));
-    let excess: Vec<f64> =
-        measured.iter().zip(bounds).map(|(m, ((low, mean), high))| (low - m).max(mean - m).max(m - high)).collect();
+    let excess: Vec<f64> = measured
+        .iter()
+        .zip(bounds)
+        .map(|(m, ((low, mean), high))| (low - m).max(mean - m).max(m - high))
+        .collect();
     let within = check(
         format!("{attack} lies within its bounds (50), (51) and (52)"),
         excess.iter().copied().fold(f64::NEG_INFINITY, f64::max),

@@ -1,4 +1,4 @@
-//! The model of a figure: trained, or read from where an earlier run kept it.
+//! The model of a figure: trained, or read from the store of an earlier run.
 
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
@@ -16,34 +16,35 @@ use super::sockets::train_and_serve;
 use crate::kept::{Keeper, KeptError};
 use crate::progress::say;
 
-/// Where full convergence ends.
-pub(super) const CONVERGED: Lbfgs = Lbfgs { memory: 20, max_iterations: 5000, gradient_tolerance: 1e-10 };
+/// The settings for training to full convergence.
+pub(super) const CONVERGED: Lbfgs =
+    Lbfgs { memory: 20, max_iterations: 5000, gradient_tolerance: 1e-10 };
 
-/// Of the program: another version may train otherwise.
+/// The version of the program: another one may train differently.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A model, with the scores of the test records where parties served them.
+/// A model, with the scores of the test records if parties served them.
 pub(super) struct Trained {
     pub(super) origin: ModelOrigin,
-    /// W, k × d_t.
+    /// The weights W, k × d_t.
     pub(super) weights: DMatrix<f64>,
-    /// b, k.
+    /// The bias b, of length k.
     pub(super) bias: DVector<f64>,
-    /// k × n.
+    /// The served scores, k × n.
     pub(super) served: Option<DMatrix<f64>>,
 }
 
-/// How to come by a model.
+/// The settings to obtain a model.
 #[derive(Clone, Copy)]
 pub(super) struct How<'a> {
     pub(super) protocol: Protocol,
     pub(super) training: Training,
     pub(super) seed: u64,
-    /// What keeps models; `None`: they are not kept.
+    /// The storage of models; `None`: models are not stored.
     pub(super) models: Option<&'a Keeper>,
 }
 
-/// A model as it is kept: matrices by columns.
+/// The stored form of a model: matrices by columns.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     origin: ModelOrigin,
@@ -64,7 +65,7 @@ impl Kept {
         }
     }
 
-    /// The model, if it is one for `features` features and `records` test records.
+    /// Returns the model, if it fits `features` features and `records` test records.
     fn model(self, features: usize, records: usize) -> Option<Trained> {
         let k = self.classes;
         let right = self.weights.len() == k * features
@@ -79,10 +80,10 @@ impl Kept {
     }
 }
 
-/// The model of a data set whose scores are wanted for the rows `test`.
+/// Returns the model of a data set with scores of the rows `test`.
 ///
 /// # Errors
-/// If training fails, or a model cannot be kept.
+/// If training fails, or a model cannot be stored.
 pub(super) fn trained(
     how: How<'_>,
     dataset: &Dataset,
@@ -90,15 +91,23 @@ pub(super) fn trained(
     test: &[usize],
 ) -> Result<Trained, ReproduceError> {
     let Some(keeper) = how.models else { return train(how, dataset, config, test) };
-    let of = (dataset.data_hash(), config.values(), format!("{:?} {:?}", how.protocol, how.training), test, VERSION);
+    let of = (
+        dataset.data_hash(),
+        config.values(),
+        format!("{:?} {:?}", how.protocol, how.training),
+        test,
+        VERSION,
+    );
     let place = keeper.model(&hex(Sha256::digest(serde_json::to_vec(&of)?)));
-    let read = |bytes: &[u8]| serde_json::from_slice::<Kept>(bytes).ok()?.model(dataset.x().nrows(), test.len());
+    let read = |bytes: &[u8]| {
+        serde_json::from_slice::<Kept>(bytes).ok()?.model(dataset.x().nrows(), test.len())
+    };
     if let Some(found) = keeper.in_folder(&place, read) {
         return Ok(found);
     }
     match keeper.in_store(&place, read) {
         Ok(Some(found)) => return Ok(found),
-        // A store that fails now is no reason to stop: the model is trained here.
+        // A store that fails is no reason to stop: the model is trained here.
         Err(KeptError::Store(why)) => say(&format!("no model is taken from the store: {why}")),
         other => drop(other?),
     }
@@ -107,19 +116,29 @@ pub(super) fn trained(
     Ok(trained)
 }
 
-fn train(how: How<'_>, dataset: &Dataset, config: &TrainingConfig, test: &[usize]) -> Result<Trained, ReproduceError> {
+fn train(
+    how: How<'_>,
+    dataset: &Dataset,
+    config: &TrainingConfig,
+    test: &[usize],
+) -> Result<Trained, ReproduceError> {
     let train = &dataset.split().train;
     let labels: Vec<u32> = train.iter().map(|&r| dataset.labels()[r]).collect();
     let (classes, x) = (dataset.class_names().len(), dataset.x().select_columns(train));
     if how.training == Training::Converged {
         let l2 = config.values().l2;
         let fit = train_converged(classes, &x, &labels, l2, CONVERGED)?;
-        let origin = ModelOrigin::Converged { l2, iterations: fit.iterations, gradient_norm: fit.gradient_norm };
+        let origin = ModelOrigin::Converged {
+            l2,
+            iterations: fit.iterations,
+            gradient_norm: fit.gradient_norm,
+        };
         return Ok(Trained { origin, weights: fit.weights, bias: fit.bias, served: None });
     }
     let fit = train_central(config, classes, &x, &labels);
     if how.training != Training::OverSockets {
-        let origin = ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
+        let origin =
+            ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
         return Ok(Trained { origin, weights: fit.weights, bias: fit.bias, served: None });
     }
     let served = train_and_serve(dataset, config, test, how.seed)?;
@@ -135,7 +154,7 @@ fn train(how: How<'_>, dataset: &Dataset, config: &TrainingConfig, test: &[usize
     Ok(Trained { origin, weights: served.weights, bias: served.bias, served: Some(served.scores) })
 }
 
-/// softmax(W X + b), k × n.
+/// Computes softmax(W X + b), k × n.
 pub(super) fn scores(
     weights: &DMatrix<f64>,
     bias: &DVector<f64>,

@@ -1,32 +1,36 @@
-//! The adversary who knows that released parameters may be transformed, beside the figures of those who do not.
+//! The adversary that knows that released parameters may be transformed, for comparison with those
+//! that do not.
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::adaptive::{Grounds, Hypothesis, KnownPolicy, UndoTransform};
-use vfl_active_party::attack::{AdversaryView, Attack, AttackError, HalfStar, KnownModel, Replacement};
+use vfl_active_party::attack::{
+    AdversaryView, Attack, AttackError, HalfStar, KnownModel, Replacement,
+};
 use vfl_shared::metrics::mse;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::subject::{Purpose, Subject, generator};
 use super::sweep::Window;
 
-/// What came of one examination.
+/// The result of one examination.
 #[derive(Debug, Clone)]
 pub(super) struct Examined {
-    /// Whether the evidence rules out that the parameters are the true ones.
+    /// True if the evidence rules out that the parameters are the true ones.
     pub(super) seen_through: bool,
-    /// What is left, if it is one transform alone.
+    /// The transform that was identified, if exactly one is left.
     pub(super) hypothesis: Option<Hypothesis>,
 }
 
-/// Public means of the passive features of a split: those of the test records, which the attacked ones are drawn from.
+/// Returns the public means of the passive features of a split: those of the test records, from
+/// which the attacked ones are drawn.
 pub(super) fn column_means(subject: &Subject, window: &Window) -> Vec<f64> {
     window.passive.iter().map(|&row| subject.test_records().row(row).mean()).collect()
 }
 
-/// Mean error of `half_star` under a model.
+/// Returns the mean error of `half_star` under a model.
 ///
 /// # Errors
-/// Those of the attack.
+/// The errors of the attack.
 pub(super) fn half_star(
     model: &KnownModel,
     y: &FeatureBlock,
@@ -34,17 +38,18 @@ pub(super) fn half_star(
     truth: &DMatrix<f64>,
 ) -> Result<f64, AttackError> {
     let view = AdversaryView::new(model, y, released, Replacement::default())?;
-    // Nothing random is in it.
-    let found = HalfStar { clamped: false }.reconstruct(&view, &mut generator(0, Purpose::Attack, 0))?;
+    // The method draws nothing at random.
+    let found =
+        HalfStar { clamped: false }.reconstruct(&view, &mut generator(0, Purpose::Attack, 0))?;
     Ok(of(&found.estimates, truth))
 }
 
-/// Mean squared error per feature.
+/// Returns the mean squared error per feature.
 fn of(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> f64 {
     mse(estimates, truth).map_or(f64::NAN, |error| error.overall)
 }
 
-/// Examines a release, given as the model that it claims.
+/// Examines a release, given as the model that it claims to be.
 ///
 /// # Errors
 /// As [`UndoTransform::examine`].
@@ -57,15 +62,16 @@ pub(super) fn examine(
     let view = AdversaryView::new(shown, y, released, Replacement::default())?;
     let undone = undo(means).examine(&view)?.undone;
     let is_identity = |hypothesis: &Hypothesis| *hypothesis == Hypothesis::Identity;
-    let seen_through =
-        undone.counts.iter().any(|verdict| is_identity(&verdict.hypothesis)) && !undone.left.iter().any(is_identity);
+    let seen_through = undone.counts.iter().any(|verdict| is_identity(&verdict.hypothesis))
+        && !undone.left.iter().any(is_identity);
     Ok(Examined { seen_through, hypothesis: undone.hypothesis })
 }
 
-/// Mean error of `half_star` on what the examination leaves: the model undone, or the release as it stands.
+/// Returns the mean error of `half_star` after the examination: on the model with the transform
+/// undone, or on the release itself.
 ///
 /// # Errors
-/// As [`UndoTransform::examine`], and of the attack.
+/// As [`UndoTransform::examine`], and the errors of the attack.
 pub(super) fn error(
     shown: &KnownModel,
     y: &FeatureBlock,
@@ -74,7 +80,7 @@ pub(super) fn error(
     truth: &DMatrix<f64>,
 ) -> Result<f64, AttackError> {
     let view = AdversaryView::new(shown, y, released, Replacement::default())?;
-    // Nothing random is in it.
+    // The method draws nothing at random.
     let found = undo(means).reconstruct(&view, &mut generator(0, Purpose::Attack, 0))?;
     Ok(of(&found.estimates, truth))
 }

@@ -1,5 +1,5 @@
-//! The version of the documents of figures.
+//! The version of the schema of figure documents.
 
-/// Version of the document. It changes when a field changes its meaning. Since 2 a check says whose it is, and curves may have a spread
-/// over splits.
+/// The version of the document. It changes when a field changes its meaning. Since version 2 a
+/// check has its kind, and curves may have a spread over splits.
 pub const SCHEMA_VERSION: u32 = 2;

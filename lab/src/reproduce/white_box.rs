@@ -7,14 +7,17 @@ use super::subject::Subject;
 use super::sweep::{EQUAL, Plan, Point, Swept, starts, sweep};
 use super::{Figure, Options, ReproduceError, blank};
 
-/// What sets a curve apart from the one the paper printed.
+/// The differences between each curve and the one that the paper printed.
 const NOTES: [(&str, &str); 7] = [
     (
         "constrained_least_squares",
         "constrained_least_squares is the best fit nearest to ½, so on exact scores it is rcc2; the paper's curve is wherever \
          its solver stopped",
     ),
-    ("half_star", "half_star is not clipped to [0, 1], as in the paper's text; its authors' stored curves are clipped"),
+    (
+        "half_star",
+        "half_star is not clipped to [0, 1], as in the paper's text; its authors' stored curves are clipped",
+    ),
     (
         "rcc1",
         "rcc1 is the semidefinite program (16); the paper's curve asks (16) of the diagonal only, and its legend swaps RCC1 and \
@@ -36,12 +39,15 @@ const NOTES: [(&str, &str); 7] = [
     ),
 ];
 
-/// Gradient inversion to convergence, by squared differences of logarithms (errata J4).
+/// The curve of gradient inversion to convergence, by squared differences of logarithms (errata
+/// J4).
 const CONVERGED: &str = "gradient_inversion_converged";
-/// It takes ten times the steps. The lattice is reduced for each window.
+/// The number of records for slow attacks: convergence takes ten times the steps, and the lattice
+/// is reduced for each window.
 const CONVERGED_RECORDS: usize = 20;
 
-/// The ten curves, in the order of the paper's text. Gradient inversion as R states it: D(ĉ‖c), from zero.
+/// Returns the ten curves, in the order of the paper's text. Gradient inversion is as R states it:
+/// D(ĉ‖c), from zero.
 fn wanted(options: &Options) -> Vec<Wanted> {
     let inversion = inversion(&options.inversion, options.inversion_records);
     vec![
@@ -55,7 +61,9 @@ fn wanted(options: &Options) -> Vec<Wanted> {
         inversion,
         Wanted::new("random"),
         Wanted::new("zero"),
-        Wanted::new("gradient_inversion").called(CONVERGED).at_most(options.inversion_records.min(CONVERGED_RECORDS)),
+        Wanted::new("gradient_inversion")
+            .called(CONVERGED)
+            .at_most(options.inversion_records.min(CONVERGED_RECORDS)),
     ]
     .into_iter()
     .chain(Wanted::beyond())
@@ -63,11 +71,12 @@ fn wanted(options: &Options) -> Vec<Wanted> {
     .collect()
 }
 
-/// What the two lines are that no paper has.
+/// The note on the two curves that no paper has.
 pub(super) const BEYOND: &str = "informed and control are in no paper: both know means and covariances of all features from records outside \
      the test set; informed has the scores, control has none, so that what lies between them is what the scores tell such an adversary";
 
-/// Gradient inversion with R's loss, D(ĉ‖c), and start, 0, and 1000 steps, unless `settings` say otherwise.
+/// Requests gradient inversion with R's loss, D(ĉ‖c), start 0, and 1000 steps, unless `settings`
+/// override them.
 pub(super) fn inversion(settings: &Pairs, records: usize) -> Wanted {
     let given = settings.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     Wanted::new("gradient_inversion")
@@ -82,10 +91,16 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let dimensions = dimensions(subject, options)?;
     let (contenders, notes) = pick(wanted(options), &options.attacks, drawn.records())?;
     let place = |name: &str| contenders.iter().position(|c| c.curve == name);
-    // On every record: half_star is the projection of ½ on the solutions, rcc2 that of half_star on those in the box.
-    let claims = [("rcc2", "half_star"), ("half_star", "half"), ("clamped_least_squares", "least_squares")];
-    let pairs: Vec<(usize, usize)> = claims.iter().filter_map(|(a, b)| Some((place(a)?, place(b)?))).collect();
-    let plan = Plan { order: &pairs, ..Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig4") };
+    // The order on every record: half_star is the projection of ½ on the solutions, rcc2 that of
+    // half_star on those in the box.
+    let claims =
+        [("rcc2", "half_star"), ("half_star", "half"), ("clamped_least_squares", "least_squares")];
+    let pairs: Vec<(usize, usize)> =
+        claims.iter().filter_map(|(a, b)| Some((place(a)?, place(b)?))).collect();
+    let plan = Plan {
+        order: &pairs,
+        ..Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig4")
+    };
     let swept = sweep(&plan, |_, _| Ok(Vec::new()))?;
 
     let mut document = blank(Figure::RFig4, subject, options.seed, drawn.records());
@@ -103,7 +118,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// The horizontal axis of a sweep over windows.
+/// Returns the horizontal axis of a sweep over windows.
 pub(super) fn axis(subject: &Subject, dimensions: &[usize]) -> Axis {
     Axis {
         label: "share of features that the passive party holds, d / d_t".into(),
@@ -113,8 +128,11 @@ pub(super) fn axis(subject: &Subject, dimensions: &[usize]) -> Axis {
     }
 }
 
-/// The numbers of passive features: those asked for, or 1 … ⌊0.9 d_t⌋.
-pub(super) fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
+/// Returns the numbers of passive features: the requested ones, or 1 … ⌊0.9 d_t⌋.
+pub(super) fn dimensions(
+    subject: &Subject,
+    options: &Options,
+) -> Result<Vec<usize>, ReproduceError> {
     let total = subject.features();
     let mut dimensions = options.dimensions.clone();
     if dimensions.is_empty() {
@@ -128,18 +146,20 @@ pub(super) fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usi
     }
 }
 
-/// As [`dimensions`], but the tenths of the features, to the nearest number, unless some are asked for.
+/// Returns the requested numbers as [`dimensions`] does, or the tenths of the features, to the
+/// nearest number.
 pub(super) fn tenths(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
     if !options.dimensions.is_empty() {
         return dimensions(subject, options);
     }
     let total = subject.features();
-    let mut tenths: Vec<usize> = (1..=9).map(|tenth| (total * tenth + 5) / 10).filter(|d| *d > 0).collect();
+    let mut tenths: Vec<usize> =
+        (1..=9).map(|tenth| (total * tenth + 5) / 10).filter(|d| *d > 0).collect();
     tenths.dedup();
     Ok(tenths)
 }
 
-/// As [`dimensions`], but eight of them, evenly spread, unless some are asked for.
+/// Returns the requested numbers as [`dimensions`] does, or eight of them, evenly spread.
 pub(super) fn eight(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
     let all = dimensions(subject, options)?;
     if !options.dimensions.is_empty() || all.len() <= 8 {
@@ -148,12 +168,13 @@ pub(super) fn eight(subject: &Subject, options: &Options) -> Result<Vec<usize>, 
     Ok((0..8).map(|i| all[i * (all.len() - 1) / 7]).collect())
 }
 
-/// Puts the attacks of a sweep and their curves into a document.
+/// Adds the attacks of a sweep and their curves to a document.
 pub(super) fn fill(document: &mut Document, plan: &Plan<'_>, swept: &Swept) {
     let total = plan.subject.features() as f64;
     let x: Vec<f64> = swept.points.iter().map(|p| p.d as f64 / total).collect();
     for (i, contender) in plan.contenders.iter().enumerate() {
-        let means: Vec<Mean> = swept.points.iter().map(|p| mean(p.errors[i].iter().copied())).collect();
+        let means: Vec<Mean> =
+            swept.points.iter().map(|p| mean(p.errors[i].iter().copied())).collect();
         put(document, contender, &x, &means, swept.cpu[i].as_secs_f64());
         if let Some(curve) = document.curves.last_mut() {
             curve.spread = Some(swept.points.iter().map(|p| p.spread[i]).collect());
@@ -161,8 +182,15 @@ pub(super) fn fill(document: &mut Document, plan: &Plan<'_>, swept: &Swept) {
     }
 }
 
-/// Puts an attack and its curve into a document: the mean at each position on the axis, and the processor time of all.
-pub(super) fn put(document: &mut Document, contender: &Contender, x: &[f64], means: &[Mean], cpu_seconds: f64) {
+/// Adds an attack and its curve to a document: the mean at each position on the axis, and the
+/// processor time of all.
+pub(super) fn put(
+    document: &mut Document,
+    contender: &Contender,
+    x: &[f64],
+    means: &[Mean],
+    cpu_seconds: f64,
+) {
     document.curves.push(Curve {
         name: contender.curve.into(),
         role: contender.role,
@@ -181,20 +209,25 @@ pub(super) fn put(document: &mut Document, contender: &Contender, x: &[f64], mea
     });
 }
 
-/// One attack is never worse than another: in the mean at every point, and on every record.
+/// Checks that one attack is never worse than another: in the mean at every point, and on every
+/// record.
 fn ordered(plan: &Plan<'_>, swept: &Swept, (better, worse): (usize, usize), pair: usize) -> Check {
     let (a, b) = (plan.contenders[better].curve, plan.contenders[worse].curve);
     let violations: Vec<String> = swept
         .points
         .iter()
         .filter_map(|p| {
-            let (low, high) = (mean(p.errors[better].iter().copied()).mean, mean(p.errors[worse].iter().copied()).mean);
+            let (low, high) = (
+                mean(p.errors[better].iter().copied()).mean,
+                mean(p.errors[worse].iter().copied()).mean,
+            );
             (low > high + EQUAL).then(|| format!("d = {}: {a} {low:.6e} above {b} {high:.6e}", p.d))
         })
         .collect();
     let out: u64 = swept.points.iter().map(|p| p.disorder[pair]).sum();
-    let records =
-        (plan.drawn.records() * starts(plan.subject.features(), plan.windows).len() * swept.points.len()) as u64;
+    let records = (plan.drawn.records()
+        * starts(plan.subject.features(), plan.windows).len()
+        * swept.points.len()) as u64;
     Check {
         kind: CheckKind::Theorem,
         claim: format!("{a} is at most {b} at every point (R theorem 1 and section VIII-A)"),
@@ -209,13 +242,14 @@ fn ordered(plan: &Plan<'_>, swept: &Swept, (better, worse): (usize, usize), pair
     }
 }
 
-/// A uniform guess costs 1/12 more than ½ (R remark 8).
+/// Checks that a uniform guess costs 1/12 more than ½ (R remark 8).
 fn gap(swept: &Swept, random: usize, half: usize) -> Check {
     const GAP: f64 = 1.0 / 12.0;
     let difference = |p: &Point| {
-        let pairs: Vec<f64> = p.errors[random].iter().zip(&p.errors[half]).map(|(r, h)| r - h).collect();
+        let pairs: Vec<f64> =
+            p.errors[random].iter().zip(&p.errors[half]).map(|(r, h)| r - h).collect();
         let m = mean(pairs.into_iter());
-        // Of one record alone no error is known; then nothing can be said.
+        // A single record has no known standard error, so nothing can be checked.
         let z = if m.standard_error > 0.0 { (m.mean - GAP) / m.standard_error } else { 0.0 };
         (m, z)
     };
@@ -224,7 +258,9 @@ fn gap(swept: &Swept, random: usize, half: usize) -> Check {
     let violations: Vec<String> = all
         .iter()
         .filter(|(_, (_, z))| z.abs() > 4.0)
-        .map(|(d, (m, z))| format!("d = {d}: {:.6} ± {:.6}, {z:.1} standard errors off", m.mean, m.standard_error))
+        .map(|(d, (m, z))| {
+            format!("d = {d}: {:.6} ± {:.6}, {z:.1} standard errors off", m.mean, m.standard_error)
+        })
         .collect();
     Check {
         kind: CheckKind::Theorem,

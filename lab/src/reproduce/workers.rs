@@ -1,4 +1,4 @@
-//! Many independent pieces of work on all cores, with results in order and honest clocks.
+//! Many independent pieces of work on all cores, with results in order and exact processor times.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use super::ReproduceError;
 
-/// Does the pieces 0 … `count` − 1 on `threads` threads and hands each result to `take` in that order, on the calling
-/// thread, as soon as it and all before it are there. What `take` sees does not depend on `threads`.
+/// Runs the pieces 0 … `count` − 1 on `threads` threads, and passes each result to `take` in that
+/// order, on the calling thread, as soon as it and all before it are finished. The calls of `take`
+/// do not depend on `threads`.
 ///
-/// Every thread has a pool of its own of one thread, in which the work runs: an attack that is parallel inside stays on
-/// that thread, so that [`cpu_time`] measured around it counts all of it and nothing else.
+/// Every thread runs its work in its own pool of one thread. An attack that is parallel inside
+/// stays on that thread, so that [`cpu_time`] measured around it counts all of it and nothing else.
 ///
 /// # Errors
-/// The error of the first piece that failed, in order; pieces not yet begun are left out.
+/// The error of the first piece that failed, in order; pieces that have not started are skipped.
 pub(super) fn in_order<T: Send>(
     threads: usize,
     count: usize,
@@ -23,7 +24,8 @@ pub(super) fn in_order<T: Send>(
 ) -> Result<(), ReproduceError> {
     let threads = threads.clamp(1, count.max(1));
     let pools = (0..threads).map(|_| rayon::ThreadPoolBuilder::new().num_threads(1).build());
-    let pools = pools.collect::<Result<Vec<_>, _>>().map_err(|e| ReproduceError::Threads(e.to_string()))?;
+    let pools =
+        pools.collect::<Result<Vec<_>, _>>().map_err(|e| ReproduceError::Threads(e.to_string()))?;
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
@@ -49,7 +51,8 @@ pub(super) fn in_order<T: Send>(
             while let Some(done) = early.remove(&due) {
                 result = done.and_then(|done| take(due, done));
                 if result.is_err() {
-                    // The receiver goes with this return, and with it the reason to go on.
+                    // The receiver is dropped with this return, so the workers have no reason to go
+                    // on.
                     stop.store(true, Ordering::Relaxed);
                     return result;
                 }
@@ -60,14 +63,17 @@ pub(super) fn in_order<T: Send>(
     })
 }
 
-/// Processor time this thread has used.
+/// Returns the processor time that this thread has used.
 #[cfg(unix)]
 pub(super) fn cpu_time() -> Duration {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(u64::try_from(t.tv_sec).unwrap_or_default(), u32::try_from(t.tv_nsec).unwrap_or_default())
+    Duration::new(
+        u64::try_from(t.tv_sec).unwrap_or_default(),
+        u32::try_from(t.tv_nsec).unwrap_or_default(),
+    )
 }
 
-/// Time since the first call: the nearest there is to processor time on this system.
+/// Returns the time since the first call: the closest to processor time on this system.
 #[cfg(not(unix))]
 pub(super) fn cpu_time() -> Duration {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
@@ -76,7 +82,7 @@ pub(super) fn cpu_time() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    // These threads are no runtime workers; they may sleep.
+    // These threads are not runtime workers, so they may sleep.
     #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
     use rayon::prelude::*;
@@ -88,7 +94,7 @@ mod tests {
         for threads in [1, 2, 7, 100] {
             let mut seen = Vec::new();
             let work = |i: usize| {
-                // Late pieces end first.
+                // Later pieces end first.
                 std::thread::sleep(Duration::from_millis(3 * (20 - i as u64) / 10));
                 assert_eq!(rayon::current_num_threads(), 1);
                 Ok((0..i).into_par_iter().sum::<usize>())
@@ -104,7 +110,8 @@ mod tests {
 
     #[test]
     fn the_first_error_in_order_is_told() {
-        let work = |i: usize| if i % 7 == 3 { Err(ReproduceError::Threads(i.to_string())) } else { Ok(i) };
+        let work =
+            |i: usize| if i % 7 == 3 { Err(ReproduceError::Threads(i.to_string())) } else { Ok(i) };
         let mut seen = Vec::new();
         let error = in_order(3, 1000, work, |_, i| {
             seen.push(i);

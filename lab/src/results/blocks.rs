@@ -1,4 +1,4 @@
-//! What stands between markers in a document.
+//! The blocks between markers in a document.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 const BEGIN: &str = "<!-- results: ";
 const END: &str = "<!-- /results -->";
 
-/// The names of the blocks of a document, in its order.
+/// Returns the names of the blocks of a document, in its order.
 ///
 /// # Errors
 /// If a block has no end, or begins within another.
@@ -15,7 +15,7 @@ pub fn names(text: &str) -> anyhow::Result<Vec<String>> {
     Ok(blocks(text)?.into_iter().map(|(name, _)| name).collect())
 }
 
-/// The document with `content` in the block `name`.
+/// Returns the document with `content` in the block `name`.
 ///
 /// # Errors
 /// If the document has no such block, or a broken one.
@@ -27,13 +27,15 @@ pub fn replace(text: &str, name: &str, content: &str) -> anyhow::Result<String> 
     Ok(new)
 }
 
-/// Every block: its name, and where its content is.
+/// Finds every block: its name, and the range of its content.
 fn blocks(text: &str) -> anyhow::Result<Vec<(String, Range<usize>)>> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some((_, after)) = text.get(at..).and_then(|rest| rest.split_once(BEGIN)) {
-        let (name, content) = after.split_once(" -->").context("a marker of results is not closed")?;
-        let (content, rest) = content.split_once(END).with_context(|| format!("the block `{name}` has no end"))?;
+        let (name, content) =
+            after.split_once(" -->").context("a marker of results is not closed")?;
+        let (content, rest) =
+            content.split_once(END).with_context(|| format!("the block `{name}` has no end"))?;
         if content.contains(BEGIN) {
             bail!("a block begins before the end of `{name}`");
         }
@@ -48,8 +50,7 @@ fn blocks(text: &str) -> anyhow::Result<Vec<(String, Range<usize>)>> {
 mod tests {
     use super::*;
 
-    const TEXT: &str =
-        "a\n<!-- results: x -->\n\nold\n\n<!-- /results -->\nb\n<!-- results: y -->\n<!-- /results -->\n";
+    const TEXT: &str = "a\n<!-- results: x -->\n\nold\n\n<!-- /results -->\nb\n<!-- results: y -->\n<!-- /results -->\n";
 
     #[test]
     fn a_block_is_replaced_and_nothing_else() {

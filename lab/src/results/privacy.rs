@@ -1,23 +1,26 @@
-//! What differential privacy of the parameters costs: accuracy against noise, of models whose parties train in one process with the
-//! services' own learners and order of records. Noise is drawn from fixed seeds here, so that the table can be made again.
+//! The cost of differential privacy of the parameters: accuracy against noise, for models whose
+//! parties train in one process with the services' own learners and order of records. Noise is
+//! drawn from fixed seeds here, so that the table can be reproduced.
 
 use anyhow::ensure;
 use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec};
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::privacy::{PrivacyConfig, PrivacyStatement};
-use vfl_shared::model::{Combiner, ModelConfig, PartyLearner, Settings, TrainingConfig, TrainingValues, cross_entropy};
+use vfl_shared::model::{
+    Combiner, ModelConfig, PartyLearner, Settings, TrainingConfig, TrainingValues, cross_entropy,
+};
 use vfl_shared::types::FeatureBlock;
 
 use crate::together::{self, Together};
 
-/// σ of each column but the first, which is without privacy.
+/// The noise σ of each column except the first, which has no privacy.
 const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];
 
-/// Trainings of each figure.
+/// The number of trainings of each figure.
 const SEEDS: u64 = 5;
 
-/// How the models of a data set are trained. Few epochs and large batches: each epoch costs privacy, and the noise of an update is that
-/// of the sum over its batch.
+/// The training settings for a data set. Few epochs and large batches: each epoch costs privacy,
+/// and the noise of an update is added to the sum over its batch.
 struct Choice {
     name: DatasetName,
     epochs: u32,
@@ -27,13 +30,28 @@ struct Choice {
 }
 
 const CHOICES: [Choice; 2] = [
-    Choice { name: DatasetName::Satellite, epochs: 10, batch_size: 512, learning_rate: 0.1, clip: 0.5 },
-    Choice { name: DatasetName::Adult, epochs: 10, batch_size: 1024, learning_rate: 0.1, clip: 1.0 },
+    Choice {
+        name: DatasetName::Satellite,
+        epochs: 10,
+        batch_size: 512,
+        learning_rate: 0.1,
+        clip: 0.5,
+    },
+    Choice {
+        name: DatasetName::Adult,
+        epochs: 10,
+        batch_size: 1024,
+        learning_rate: 0.1,
+        clip: 1.0,
+    },
 ];
 
-/// The table.
+/// Returns the table in Markdown.
 pub(super) fn table() -> anyhow::Result<String> {
-    let mut lines = vec![format!("| data | model | no privacy |{}", NOISE.map(|s| format!(" σ = {s} |")).concat())];
+    let mut lines = vec![format!(
+        "| data | model | no privacy |{}",
+        NOISE.map(|s| format!(" σ = {s} |")).concat()
+    )];
     lines.push(format!("|---|---|---|{}", "---|".repeat(NOISE.len())));
     for choice in CHOICES {
         let dir = std::env::var_os("CLOISON_DATA_DIR").map(Into::into);
@@ -44,12 +62,21 @@ pub(super) fn table() -> anyhow::Result<String> {
             let mut cells = vec![figure(&choice, &dataset, &model, None)?.0];
             let mut epsilons = vec!["–".to_owned()];
             for noise in NOISE {
-                let (cell, said) = figure(&choice, &dataset, &model, Some(PrivacyConfig::new(choice.clip, noise)?))?;
+                let (cell, said) = figure(
+                    &choice,
+                    &dataset,
+                    &model,
+                    Some(PrivacyConfig::new(choice.clip, noise)?),
+                )?;
                 cells.push(cell);
                 epsilons.push(said.map_or("–".into(), |said| said.shown_epsilon()));
             }
             rows.push(format!("| {} | {name} | {} |", dataset.name(), cells.join(" | ")));
-            of_epsilon.get_or_insert(format!("| {} | *ε* | {} |", dataset.name(), epsilons.join(" | ")));
+            of_epsilon.get_or_insert(format!(
+                "| {} | *ε* | {} |",
+                dataset.name(),
+                epsilons.join(" | ")
+            ));
         }
         lines.extend(of_epsilon);
         lines.extend(rows);
@@ -63,7 +90,8 @@ fn models() -> anyhow::Result<[(&'static str, ModelConfig); 2]> {
     Ok([("softmax regression", ModelConfig::default()), ("perceptron 8, 8", mlp)])
 }
 
-/// Mean test accuracy of all seeds, with the standard deviation of one of them, and what the parties say of their privacy.
+/// Returns the mean test accuracy over all seeds, with the standard deviation of one of them, and
+/// the parties' privacy statement.
 fn figure(
     choice: &Choice,
     dataset: &Dataset,
@@ -83,7 +111,8 @@ fn figure(
     Ok((format!("{mean:.3} ± {spread:.3}"), said))
 }
 
-/// Trains with two parties that have half of the features each; gives the accuracy on the test records, and what both parties say.
+/// Trains with two parties that have half of the features each. Returns the accuracy on the test
+/// records, and the statement of both parties.
 fn train(
     choice: &Choice,
     dataset: &Dataset,
@@ -102,7 +131,7 @@ fn train(
     })?;
     let split = dataset.split();
     let (d, k) = (dataset.features().len(), dataset.class_names().len());
-    // Test records come last: they are looked at alone.
+    // Test records come last, as only they are evaluated.
     let order: Vec<usize> = split.train.iter().chain(&split.test).copied().collect();
     let x = dataset.x().select_columns(&order);
     let mut parties = Vec::new();
@@ -110,15 +139,21 @@ fn train(
         let block = FeatureBlock::new(x.rows(from, to - from).into_owned())?;
         let learner = PartyLearner::new(&config, k, block, active)?;
         parties.push(match privacy {
-            Some(privacy) => learner.with_privacy(privacy, &config, start_of(2 * seed + u64::from(active)))?,
+            Some(privacy) => {
+                learner.with_privacy(privacy, &config, start_of(2 * seed + u64::from(active)))?
+            }
             None => learner,
         });
     }
-    let of = |positions: &[usize]| -> Vec<u32> { positions.iter().map(|p| dataset.labels()[*p]).collect() };
-    let mut trained = Together::train(&config, k, parties, &of(&split.train), together::start(&config))?;
+    let of = |positions: &[usize]| -> Vec<u32> {
+        positions.iter().map(|p| dataset.labels()[*p]).collect()
+    };
+    let mut trained =
+        Together::train(&config, k, parties, &of(&split.train), together::start(&config))?;
     let test: Vec<u32> = (split.train.len() as u32..order.len() as u32).collect();
     let (_, _, right) = cross_entropy(trained.logits(&test, true)?, &of(&split.test));
-    let said: Vec<Option<PrivacyStatement>> = trained.parties().iter().map(PartyLearner::privacy).collect();
+    let said: Vec<Option<PrivacyStatement>> =
+        trained.parties().iter().map(PartyLearner::privacy).collect();
     ensure!(said[0] == said[1], "both parties take part in the same updates");
     Ok((right as f64 / test.len().max(1) as f64, said[0]))
 }

@@ -1,20 +1,21 @@
-//! Reports as tables of the documents.
+//! Renders reports as tables of the documents.
 
 use anyhow::{Context, ensure};
 
 use crate::report::added;
 use crate::report::number::{figure, significant};
 use crate::report::{
-    Audit, DefenseKnowledge, Observations, Policy, PolicyVerdict, Report, certificate_factor, points, render_table,
+    Audit, DefenseKnowledge, Observations, Policy, PolicyVerdict, Report, certificate_factor,
+    points, render_table,
 };
 
-/// Stands where there is no figure.
+/// The cell text if there is no figure.
 const NONE: &str = "–";
 
-/// Width of a report in a document.
+/// The width of a report in a document.
 const WIDTH: usize = 100;
 
-/// The defenses that the README shows.
+/// The defenses in the README.
 const IN_README: [&str; 10] = [
     "none",
     "rounding (decimals = 2)",
@@ -28,7 +29,8 @@ const IN_README: [&str; 10] = [
     "codebook (size = 32)",
 ];
 
-/// What the terminal shows of undefended scores, the summary, and what the scores add.
+/// Returns an excerpt of the terminal output: undefended scores, the summary, and what the scores
+/// add.
 pub(super) fn excerpt(reports: &[&Report]) -> anyhow::Result<String> {
     let printed = render_table(only(reports)?, WIDTH, false);
     let section = |from: &str, before: &str| -> anyhow::Result<String> {
@@ -42,12 +44,23 @@ pub(super) fn excerpt(reports: &[&Report]) -> anyhow::Result<String> {
     Ok(format!("```text\n{attacks}\n\n{summary}\n\n{added}\n```"))
 }
 
-/// Every defense: the adversaries of the papers, what the defense costs, and the adversary that knows whole records.
+/// Renders every defense: the adversaries of the papers, the cost of the defense, and the adversary
+/// that knows records with all features.
 pub(super) fn defenses(reports: &[&Report]) -> anyhow::Result<String> {
     let report = only(reports)?;
-    let head =
-        ["defense", "unaware", "aware", "aware attack", "accuracy", "KL, nats", "bits", "with scores", "control"];
-    let head: Vec<&str> = head.into_iter().chain(["mean", "worst attribute (95 %)", "certain"]).collect();
+    let head = [
+        "defense",
+        "unaware",
+        "aware",
+        "aware attack",
+        "accuracy",
+        "KL, nats",
+        "bits",
+        "with scores",
+        "control",
+    ];
+    let head: Vec<&str> =
+        head.into_iter().chain(["mean", "worst attribute (95 %)", "certain"]).collect();
     let row = |line: Line| {
         vec![
             code(&line.defense),
@@ -67,10 +80,11 @@ pub(super) fn defenses(reports: &[&Report]) -> anyhow::Result<String> {
     Ok(format!("{}\n\n{}", markdown(&head, lines(report)?.into_iter().map(row)), guesses(report)?))
 }
 
-/// The defenses of the README, in fewer columns.
+/// Renders the defenses of the README, in fewer columns.
 pub(super) fn readme(reports: &[&Report]) -> anyhow::Result<String> {
     let report = only(reports)?;
-    let lines: Vec<Line> = lines(report)?.into_iter().filter(|l| IN_README.contains(&l.defense.as_str())).collect();
+    let lines: Vec<Line> =
+        lines(report)?.into_iter().filter(|l| IN_README.contains(&l.defense.as_str())).collect();
     ensure!(lines.len() == IN_README.len(), "a defense of the README is not in the report");
     let head = ["defense", "unaware", "aware", "bits", "mean", "worst attribute (95 %)", "certain"];
     let row = |line: Line| {
@@ -80,14 +94,17 @@ pub(super) fn readme(reports: &[&Report]) -> anyhow::Result<String> {
     Ok(format!("{}\n\n{}", markdown(&head, lines.into_iter().map(row)), guesses(report)?))
 }
 
-/// Transforms of the parameters: a report for each.
+/// Renders transforms of the parameters, with a report for each.
 pub(super) fn transforms(reports: &[&Report]) -> anyhow::Result<String> {
     let mut rows = Vec::new();
     for report in reports {
         let party = report.passive_parties().next().context("no passive party")?;
-        let shown = party.parameters_shown.as_deref().context("the report does not say what is shown")?;
+        let shown =
+            party.parameters_shown.as_deref().context("the report does not say what is shown")?;
         let audit = |defense| {
-            let of = |a: &&Audit| scored_once(a) && a.threat_model.defense == defense && !a.threat_model.informed();
+            let of = |a: &&Audit| {
+                scored_once(a) && a.threat_model.defense == defense && !a.threat_model.informed()
+            };
             report.audits.iter().find(of)
         };
         let of = |audit: &Audit, attack: &str| {
@@ -95,13 +112,15 @@ pub(super) fn transforms(reports: &[&Report]) -> anyhow::Result<String> {
         };
         let unaware = audit(DefenseKnowledge::Unknown).and_then(|a| of(a, "clamped_half_star"));
         let aware = audit(DefenseKnowledge::Known);
-        let said = aware.and_then(|a| a.remarks.iter().find_map(|r| r.strip_prefix("undo_transform: ")));
-        // The finding, without the evidence.
+        let said =
+            aware.and_then(|a| a.remarks.iter().find_map(|r| r.strip_prefix("undo_transform: ")));
+        // Keep the finding, without the evidence.
         let said = said.and_then(|said| said.split([':', ',', ';', '(']).next()).map(str::trim_end);
-        let (name, g) = match shown.strip_prefix("transformed: ").and_then(|s| s.rsplit_once(", g = ")) {
-            Some((name, g)) => (code(name), g),
-            None => (shown.to_owned(), "0"),
-        };
+        let (name, g) =
+            match shown.strip_prefix("transformed: ").and_then(|s| s.rsplit_once(", g = ")) {
+                Some((name, g)) => (code(name), g),
+                None => (shown.to_owned(), "0"),
+            };
         rows.push(vec![
             name,
             g.to_owned(),
@@ -114,7 +133,7 @@ pub(super) fn transforms(reports: &[&Report]) -> anyhow::Result<String> {
     Ok(format!("{}\n\n{}", markdown(&head, rows), guesses(reports.first().context("no report")?)?))
 }
 
-/// One defense, in words.
+/// The table row of one defense, as text.
 struct Line {
     defense: String,
     unaware: String,
@@ -124,19 +143,19 @@ struct Line {
     accuracy: String,
     kl: String,
     bits: String,
-    /// Error of the adversary that knows whole records.
+    /// The error of the adversary that knows records with all features.
     with_scores: String,
-    /// Its error without any score.
+    /// The error of that adversary without any score.
     control: String,
     /// The share of that error that scores remove, over all features.
     added: String,
-    /// The same of the attribute that is told most, with its name.
+    /// The same share for the worst attribute, with its name.
     worst: String,
-    /// The share of records that an attack is certain to have rebuilt whole.
+    /// The share of records that an attack is certain to have reconstructed exactly.
     certain: String,
 }
 
-/// The defenses of a report, in its order.
+/// Returns the defenses of a report, in its order.
 fn lines(report: &Report) -> anyhow::Result<Vec<Line>> {
     let added = added::lines(report);
     let mut lines: Vec<Line> = Vec::new();
@@ -146,7 +165,10 @@ fn lines(report: &Report) -> anyhow::Result<Vec<Line>> {
         let best = audit.strongest();
         let error = or_none(best.map(|(_, errors)| figure(errors.mse, errors.sigma)));
         if audit.threat_model.defense == DefenseKnowledge::Known {
-            let line = lines.iter_mut().find(|line| line.defense == defense).context("an aware adversary alone")?;
+            let line = lines
+                .iter_mut()
+                .find(|line| line.defense == defense)
+                .context("an aware adversary alone")?;
             (line.aware, line.attack) = (error, or_none(best.map(|(name, _)| code(name))));
             continue;
         }
@@ -170,24 +192,34 @@ fn lines(report: &Report) -> anyhow::Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The share of the control's error that is removed of the worst attribute, and its name.
+/// Returns the share of the control's error that is removed for the worst attribute, and its name.
 fn worst(verdict: &PolicyVerdict) -> Option<String> {
     let (risk, attribute) = (verdict.risk.as_ref()?, verdict.attribute.as_ref()?);
-    let interval = risk.low.zip(risk.high).map(|(low, high)| format!(" ({} to {})", points(low), points(high)));
-    let text = format!("{} %{}", points(risk.value?), interval.unwrap_or_default()).replace('-', "−");
+    let interval = risk
+        .low
+        .zip(risk.high)
+        .map(|(low, high)| format!(" ({} to {})", points(low), points(high)));
+    let text =
+        format!("{} %{}", points(risk.value?), interval.unwrap_or_default()).replace('-', "−");
     Some(format!("{text} {}", code(attribute)))
 }
 
-/// The largest share of records that an attack on the scores of a policy is certain of, in percent.
+/// Returns the largest share of records that an attack on the scores of a policy is certain of, in
+/// percent.
 fn certain(report: &Report, policy: &Policy) -> Option<String> {
-    let of_policy = report.audits.iter().filter(|audit| audit.policy == *policy && scored_once(audit));
+    let of_policy =
+        report.audits.iter().filter(|audit| audit.policy == *policy && scored_once(audit));
     let shares = of_policy.flat_map(|audit| {
-        audit.attacks.iter().filter_map(|attack| Some(attack.certain? as f64 / audit.records.max(1) as f64))
+        audit
+            .attacks
+            .iter()
+            .filter_map(|attack| Some(attack.certain? as f64 / audit.records.max(1) as f64))
     });
     shares.max_by(f64::total_cmp).map(|share| format!("{} %", points(share)))
 }
 
-/// Every defense with a finite number of bits: the factor by which a chance grows at most, and the largest that was measured.
+/// Renders every defense with a finite number of bits: the bound on the factor by which a
+/// probability grows, and the largest measured factor.
 pub(super) fn certificates(reports: &[&Report]) -> anyhow::Result<String> {
     let report = only(reports)?;
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -198,21 +230,38 @@ pub(super) fn certificates(reports: &[&Report]) -> anyhow::Result<String> {
             continue;
         }
         seen.push(&audit.policy);
-        let of_policy: Vec<&Audit> =
-            report.audits.iter().filter(|other| other.policy == audit.policy && scored_once(other)).collect();
-        let most = of_policy.into_iter().flat_map(gains).max_by(|a, b| a.factor().total_cmp(&b.factor()));
+        let of_policy: Vec<&Audit> = report
+            .audits
+            .iter()
+            .filter(|other| other.policy == audit.policy && scored_once(other))
+            .collect();
+        let most =
+            of_policy.into_iter().flat_map(gains).max_by(|a, b| a.factor().total_cmp(&b.factor()));
         let (of, counts) = most.as_ref().map_or_else(
             || (NONE.to_owned(), NONE.to_owned()),
-            |gain| (significant(gain.factor()), format!("{}: {}", code(gain.attribute), gain.counts())),
+            |gain| {
+                (significant(gain.factor()), format!("{}: {}", code(gain.attribute), gain.counts()))
+            },
         );
-        rows.push(vec![code(&named(audit)), significant(bits), certificate_factor(bits), of, counts]);
+        rows.push(vec![
+            code(&named(audit)),
+            significant(bits),
+            certificate_factor(bits),
+            of,
+            counts,
+        ]);
     }
-    let head =
-        ["defense", "bits", "a chance grows by at most", "measured", "named rightly, with and without the scores"];
+    let head = [
+        "defense",
+        "bits",
+        "a chance grows by at most",
+        "measured",
+        "named rightly, with and without the scores",
+    ];
     Ok(markdown(&head, rows))
 }
 
-/// Records that are named rightly for an attribute.
+/// The numbers of correctly named records for an attribute.
 struct Gain<'a> {
     attribute: &'a str,
     attack: f64,
@@ -230,10 +279,10 @@ impl Gain<'_> {
     }
 }
 
-/// The fewest that a control must name rightly: a ratio to fewer is chance.
+/// The fewest records that a control must name correctly: a ratio to fewer is chance.
 const LEAST_NAMED: f64 = 5.0;
 
-/// Of every attribute and attack with a control that names enough rightly.
+/// Returns the gains for every attribute and attack whose control names enough records correctly.
 fn gains(audit: &Audit) -> impl Iterator<Item = Gain<'_>> {
     let compared = audit.attacks.iter().filter(|attack| attack.added_risk.is_some());
     let figures = compared.flat_map(|attack| attack.attributes.iter().map(|of| &of.figures));
@@ -244,23 +293,31 @@ fn gains(audit: &Audit) -> impl Iterator<Item = Gain<'_>> {
     })
 }
 
-/// The defense without the template of PRIVEE, which is the same in every run and stated beside the table.
+/// Returns the defense without the template of PRIVEE, which is the same in every run and stated
+/// beside the table.
 fn named(audit: &Audit) -> String {
     let mut policy = audit.policy.clone();
     policy.parameters.remove("template");
     policy.label()
 }
 
-/// Whether the adversary sees scores of the records it attacks.
+/// Returns true if the adversary sees scores of the records that it attacks.
 fn scored_once(audit: &Audit) -> bool {
-    !matches!(audit.threat_model.observations, Observations::NoScore | Observations::ScoresOfSome { .. })
+    !matches!(
+        audit.threat_model.observations,
+        Observations::NoScore | Observations::ScoresOfSome { .. }
+    )
 }
 
-/// What guessing costs on the same records.
+/// Describes the errors of guessing on the same records.
 fn guesses(report: &Report) -> anyhow::Result<String> {
     let audit = report.audits.first().context("the report has no audit")?;
-    let [half, mean] = [&audit.baselines.half, &audit.baselines.column_mean].map(|errors| significant(errors.mse));
-    Ok(format!("{} records. Guessing ½ has error {half}, guessing the column mean {mean}.", audit.records))
+    let [half, mean] =
+        [&audit.baselines.half, &audit.baselines.column_mean].map(|errors| significant(errors.mse));
+    Ok(format!(
+        "{} records. Guessing ½ has error {half}, guessing the column mean {mean}.",
+        audit.records
+    ))
 }
 
 fn only<'a>(reports: &[&'a Report]) -> anyhow::Result<&'a Report> {

@@ -1,10 +1,12 @@
-//! Which features a model needs, and whether a data set suits a study of attacks (V section III).
+//! Feature importance, and the suitability of a data set for a study of attacks (V section III).
 //!
-//! V takes a data set for its experiments if the model is right often enough, if every feature contributes to it (weights near 0 make
-//! equations that no attack can solve well), and if features go together (otherwise nobody learns anything of a record that was not
-//! scored). V says that it used "feature importance calculation methods" and not which. Here it is permutation importance (L. Breiman,
-//! *Random Forests*, Machine Learning 45, 2001, section 10): by how much the loss of a test record rises on average if the
-//! feature takes the value of another test record. All other records are tried, so that nothing is drawn.
+//! V selects a data set for its experiments if the model is accurate enough, if every feature
+//! contributes to it (weights near 0 make equations that no attack can solve well), and if features
+//! depend on each other (otherwise nothing can be learned about a record that was not scored). V
+//! says that it used "feature importance calculation methods" and not which. This module uses
+//! permutation importance (L. Breiman, *Random Forests*, Machine Learning 45, 2001, section 10):
+//! the average increase of the loss of a test record if the feature takes the value of another test
+//! record. All other records are tried, so that nothing is drawn.
 
 mod text;
 
@@ -23,92 +25,96 @@ use crate::set_facts::SetFacts;
 
 /// V's least accuracy on test records (section III).
 pub const LEAST_ACCURACY: f64 = 0.85;
-/// The least share of a feature's variance that the others explain, on average, for them to go together. Ours: V has no number.
+/// The least mean share of a feature's variance that the others explain, for features to count as
+/// dependent. Our own value: V has no number.
 pub const LEAST_EXPLAINED: f64 = 0.05;
-/// Test records of which each is tried with the values of all others: the loss of k classes is worked out for each pair.
+/// The most test records, each of which is tried with the values of all others: the loss of k
+/// classes is computed for each pair.
 const MOST_RECORDS: usize = 500;
-/// The fewest test records: with fewer no importance can be told from chance.
+/// The fewest test records: with fewer an importance cannot be distinguished from chance.
 const LEAST_RECORDS: usize = 30;
-/// Half a 95 % interval in standard errors.
+/// The half-width of a 95 % interval, in standard errors.
 const NORMAL_95: f64 = 1.96;
-/// Keeps the correlations of features that determine each other invertible.
+/// A ridge that keeps the correlations of features that determine each other invertible.
 const RIDGE: f64 = 1e-9;
 
-/// One feature.
+/// The results of one feature.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FeatureRow {
-    /// Its position, from 0, as in `--first-column`.
+    /// The position, from 0, as in `--first-column`.
     pub column: usize,
-    /// Its name.
+    /// The name of the feature.
     pub name: String,
-    /// Permutation importance, nats.
+    /// The permutation importance, in nats.
     pub importance: f64,
-    /// Its standard error over test records, nats.
+    /// The standard error of the importance over test records, in nats.
     pub standard_error: f64,
-    /// Length of the feature's weights less their mean over classes, times its standard deviation: how far it moves logits.
+    /// The length of the feature's weights less their mean over classes, times its standard
+    /// deviation: its effect on logits.
     pub reach: f64,
-    /// Share of its variance that the other features explain linearly, on training records, 0 to 1.
+    /// The share of its variance that the other features explain linearly, on training records, 0
+    /// to 1.
     pub explained: f64,
-    /// Whether the lower end of the 95 % interval of its importance is above 0.
+    /// True if the lower end of the 95 % interval of its importance is above 0.
     pub contributes: bool,
 }
 
-/// What was found.
+/// The results of a screening.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScreenReport {
     /// The data set.
     #[serde(flatten)]
     pub set: SetFacts,
-    /// SHA-256 of what was loaded.
+    /// SHA-256 of the loaded data.
     pub data_hash: String,
     /// Number of classes.
     pub classes: usize,
-    /// Records trained on.
+    /// Number of training records.
     pub training_records: usize,
-    /// Test records.
+    /// Number of test records.
     pub test_records: usize,
-    /// Test records that importance is of.
+    /// Test records that the importance is measured on.
     pub records: usize,
-    /// How the softmax regression was trained.
+    /// The settings of the softmax regression's training.
     pub training: TrainingValues,
-    /// Share of the test records that it classifies rightly.
+    /// Share of the test records that it classifies correctly.
     pub accuracy: f64,
-    /// The least that V asks for.
+    /// The least accuracy that V requires.
     pub least_accuracy: f64,
-    /// Features, the most important first.
+    /// The features, the most important first.
     pub features: Vec<FeatureRow>,
-    /// Mean of `explained`.
+    /// The mean of `explained` over features.
     pub mean_explained: f64,
-    /// The least mean for which features go together.
+    /// The least mean for which features count as dependent.
     pub least_explained: f64,
 }
 
 impl ScreenReport {
-    /// Whether the model is right as often as V asks for.
+    /// Returns true if the model has the accuracy that V requires.
     #[must_use]
     pub fn accurate(&self) -> bool {
         self.accuracy >= self.least_accuracy
     }
 
-    /// Whether features go together.
+    /// Returns true if features depend on each other.
     #[must_use]
     pub fn dependent(&self) -> bool {
         self.mean_explained >= self.least_explained
     }
 
-    /// Features whose importance cannot be told from 0.
+    /// Returns the features whose importance cannot be distinguished from 0.
     pub fn idle(&self) -> impl Iterator<Item = &FeatureRow> {
         self.features.iter().filter(|row| !row.contributes)
     }
 }
 
-/// Trains a softmax regression on the training records of `dataset` and looks at its features.
+/// Trains a softmax regression on the training records of `dataset`, and measures its features.
 ///
 /// # Errors
 /// If there are fewer than 30 test records, or the training diverges.
 pub fn screen(dataset: &Dataset, config: &TrainingConfig) -> anyhow::Result<ScreenReport> {
     let split = dataset.split();
-    // Nobody chooses by the validation part here: the training sets records aside by itself.
+    // The validation part is not needed for a choice here: the training sets its own records aside.
     let training: Vec<usize> = split.train.iter().chain(&split.validation).copied().collect();
     let test = &split.test;
     ensure!(
@@ -118,7 +124,10 @@ pub fn screen(dataset: &Dataset, config: &TrainingConfig) -> anyhow::Result<Scre
         test.len()
     );
     let of = |records: &[usize]| -> (DMatrix<f64>, Vec<u32>) {
-        (dataset.x().select_columns(records), records.iter().map(|&at| dataset.labels()[at]).collect())
+        (
+            dataset.x().select_columns(records),
+            records.iter().map(|&at| dataset.labels()[at]).collect(),
+        )
     };
     let (x, labels) = of(&training);
     let fit = train_central(config, dataset.class_names().len(), &x, &labels);
@@ -127,15 +136,20 @@ pub fn screen(dataset: &Dataset, config: &TrainingConfig) -> anyhow::Result<Scre
         "the training diverged: lower --learning-rate"
     );
     let (all, all_labels) = of(test);
-    let predicted: Vec<u32> = logits(&fit, &all).column_iter().map(|z| arg_max(z.as_slice()) as u32).collect();
-    let mut chosen =
-        sample(&mut ChaCha20Rng::seed_from_u64(config.values().seed), test.len(), MOST_RECORDS.min(test.len()));
+    let predicted: Vec<u32> =
+        logits(&fit, &all).column_iter().map(|z| arg_max(z.as_slice()) as u32).collect();
+    let mut chosen = sample(
+        &mut ChaCha20Rng::seed_from_u64(config.values().seed),
+        test.len(),
+        MOST_RECORDS.min(test.len()),
+    );
     if let rand::seq::index::IndexVec::U32(places) = &mut chosen {
         places.sort_unstable();
     }
     let chosen: Vec<usize> = chosen.into_iter().map(|place| test[place]).collect();
     let (tried, tried_labels) = of(&chosen);
-    let explained = explained(&x).ok_or_else(|| anyhow!("features of the training records are not finite"))?;
+    let explained =
+        explained(&x).ok_or_else(|| anyhow!("features of the training records are not finite"))?;
     let mut features: Vec<FeatureRow> = (0..x.nrows())
         .map(|column| {
             let (importance, standard_error) = importance(&fit, &tried, &tried_labels, column);
@@ -176,15 +190,15 @@ fn logits(fit: &CentralFit, x: &DMatrix<f64>) -> DMatrix<f64> {
     logits
 }
 
-/// −ln of the score of class y.
+/// Returns −ln of the score of class y.
 fn loss(z: impl Iterator<Item = f64> + Clone, y: usize) -> f64 {
     let most = z.clone().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = z.clone().map(|z| (z - most).exp()).sum();
     most + sum.ln() - z.into_iter().nth(y).unwrap_or(most)
 }
 
-/// How much the loss of a record of `x` (d × n) rises on average over the other records' values of a feature, and the standard error of
-/// the mean over records, both in nats.
+/// Returns the mean increase of the loss of a record of `x` (d × n) over the other records' values
+/// of a feature, and the standard error of the mean over records, both in nats.
 fn importance(fit: &CentralFit, x: &DMatrix<f64>, labels: &[u32], feature: usize) -> (f64, f64) {
     let n = x.ncols();
     let (z, w) = (logits(fit, x), fit.weights.column(feature));
@@ -200,19 +214,20 @@ fn importance(fit: &CentralFit, x: &DMatrix<f64>, labels: &[u32], feature: usize
     };
     let rises: Vec<f64> = (0..n).map(rise).collect();
     let mean = rises.iter().sum::<f64>() / n as f64;
-    let variance = rises.iter().map(|rise| (rise - mean).powi(2)).sum::<f64>() / (n - 1).max(1) as f64;
+    let variance =
+        rises.iter().map(|rise| (rise - mean).powi(2)).sum::<f64>() / (n - 1).max(1) as f64;
     (mean, (variance / n as f64).sqrt())
 }
 
-/// ‖w − mean w‖ s, with w the weights of the feature and s its standard deviation.
+/// Returns ‖w − mean w‖ s, with w the weights of the feature and s its standard deviation.
 fn reach(fit: &CentralFit, x: &DMatrix<f64>, feature: usize) -> f64 {
     let w = fit.weights.column(feature);
     let mean = w.mean();
     w.iter().map(|w| (w - mean).powi(2)).sum::<f64>().sqrt() * x.row(feature).variance().sqrt()
 }
 
-/// For each feature the share of its variance that the others explain, 1 − 1 / (C⁻¹)_jj with the correlations C; 0 for a constant one.
-/// `None` if a value is not finite.
+/// Returns for each feature the share of its variance that the others explain, 1 − 1 / (C⁻¹)_jj
+/// with the correlations C; 0 for a constant feature. `None` if a value is not finite.
 fn explained(x: &DMatrix<f64>) -> Option<Vec<f64>> {
     let (d, n) = x.shape();
     let mut standard = x.clone();
@@ -228,7 +243,11 @@ fn explained(x: &DMatrix<f64>) -> Option<Vec<f64>> {
         correlations[(j, j)] = if *constant { 1.0 } else { correlations[(j, j)] + RIDGE };
     }
     let inverse = correlations.cholesky()?.inverse();
-    Some((0..d).map(|j| if constant[j] { 0.0 } else { (1.0 - 1.0 / inverse[(j, j)]).clamp(0.0, 1.0) }).collect())
+    Some(
+        (0..d)
+            .map(|j| if constant[j] { 0.0 } else { (1.0 - 1.0 / inverse[(j, j)]).clamp(0.0, 1.0) })
+            .collect(),
+    )
 }
 
 #[cfg(test)]
@@ -246,7 +265,7 @@ mod tests {
         CentralFit { weights, bias, best_epoch: 1, epochs: 1 }
     }
 
-    /// By definition: a copy of the records for each other record whose value is taken.
+    /// By definition: a copy of the records for each other record whose value is used.
     #[test]
     fn importance_is_that_of_the_definition() {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
@@ -276,16 +295,18 @@ mod tests {
             assert!((found.0 - mean).abs() < 1e-12, "{feature}: {found:?} {mean}");
             assert!((found.1 - (spread / n as f64).sqrt()).abs() < 1e-12);
         }
-        // A feature that moves all logits alike says nothing.
+        // A feature that changes all logits equally has no effect.
         let (mean, error) = importance(&fit, &x, &labels, 2);
         assert!(mean.abs() < 1e-14 && error < 1e-14 && reach(&fit, &x, 2) < 1e-14);
     }
 
-    /// x₂ = 0.6 x₀ + 0.8 noise has R² 0.36 by x₀, and so has x₀ by x₂. x₃ is the sum of the first two; the last one is constant.
+    /// x₂ = 0.6 x₀ + 0.8 noise has R² 0.36 by x₀, and so has x₀ by x₂. x₃ is the sum of the first
+    /// two; the last one is constant.
     #[test]
     fn explained_variance_has_the_closed_form() {
         let mut rng = ChaCha20Rng::seed_from_u64(2);
-        let normal = |rng: &mut ChaCha20Rng| (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+        let normal =
+            |rng: &mut ChaCha20Rng| (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
         let mut x = DMatrix::zeros(4, 40_000);
         for mut column in x.column_iter_mut() {
             let (a, b) = (normal(&mut rng), normal(&mut rng));
@@ -295,7 +316,8 @@ mod tests {
         for (found, want) in found.iter().zip([0.36, 0.0, 0.36, 0.0]) {
             assert!((found - want).abs() < 0.01, "{found} {want}");
         }
-        let sum = DMatrix::from_fn(3, 500, |i, j| if i < 2 { x[(i, j)] } else { x[(0, j)] + x[(1, j)] });
+        let sum =
+            DMatrix::from_fn(3, 500, |i, j| if i < 2 { x[(i, j)] } else { x[(0, j)] + x[(1, j)] });
         assert!(explained(&sum).unwrap().iter().all(|found| *found > 0.999_999));
         assert_eq!(explained(&DMatrix::from_element(1, 3, f64::NAN)), None);
     }

@@ -1,11 +1,12 @@
-//! The table of a screening.
+//! The text output of a screening: a table.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::ScreenReport;
 
 impl ScreenReport {
-    /// What was trained, V's three conditions, a table of the features, and what its columns are. Ends with a newline.
+    /// Returns the settings of the training, V's three conditions, a table of the features, and a
+    /// legend of its columns. Ends with a newline.
     #[must_use]
     pub fn text(&self) -> String {
         let mut table = Table::new();
@@ -42,7 +43,7 @@ impl ScreenReport {
         )
     }
 
-    /// The three conditions, a line each.
+    /// Returns the three conditions, a line each.
     fn conditions(&self) -> String {
         let met = |met: bool| if met { "met    " } else { "not met" };
         let idle = self.idle().count();

@@ -1,59 +1,63 @@
 //! The passive logits of all steps as a product of unknown weights and unknown features.
 //!
-//! A record r of step t contributes o = W_t x_r, with W_t (k × d, centred over the classes) the passive weights before that
-//! step. Every step has weights of its own, but 64 records; every record has d features, but is seen again in every epoch.
-//! So the products determine both factors, up to one invertible d × d matrix, once (k − 1) · E is somewhat larger than d
-//! for E epochs. Which matrix, known records tell (see `gauge`).
+//! A record r of step t contributes o = W_t x_r, with W_t (k × d, centred over the classes) the
+//! passive weights before that step. Every step has its own weights, but 64 records; every record
+//! has d features, but occurs again in every epoch. So the products determine both factors, up to
+//! one invertible d × d matrix, once (k − 1) · E is somewhat larger than d for E epochs. Known
+//! records determine that matrix (see `gauge`).
 //!
-//! The factors are found by expectation maximisation in the model
+//! Expectation maximisation finds the factors in the model
 //!
 //! o = W_t x_r + noise, x_r ~ N(B z_r, Σ), W_{t+1} = W_t + N(0, (learning rate)²), W_0 = 0,
 //!
-//! where z_r is what the active party knows of the record, its label and its own features. B, Σ and the noise are estimated,
-//! and the noise falls towards 0, as there is none. The prior of x does what it can while the equations do not suffice; once
-//! they do, it does not matter. Adam's increments are at most about the learning rate; nothing else of the optimiser is used.
+//! where z_r is what the active party knows of the record: its label and its own features. B, Σ and
+//! the noise are estimated, and the noise falls towards 0, as there is none. The prior of x helps
+//! as long as the equations do not suffice; once they do, it does not matter. Adam's increments are
+//! at most about the learning rate; no other property of the optimiser is used.
 
 use nalgebra::{DMatrix, DMatrixView};
 use rayon::prelude::*;
 
 use super::record::{Step, Transcript};
 
-/// The noise is never taken to be below this: what is left of double precision after (c − e_y) / B and a logarithm, squared,
-/// with a margin.
+/// The least noise: the squared rounding error of double precision after (c − e_y) / B and a
+/// logarithm, with a margin.
 const NOISE_FLOOR: f64 = 1e-14;
-/// Added to the diagonal of Σ, so that it stays invertible where features depend on each other.
+/// A ridge on the diagonal of Σ, so that it stays invertible if features depend on each other.
 const SPREAD_FLOOR: f64 = 1e-8;
-/// Weight of the penalty on B.
+/// The weight of the penalty on B.
 const RIDGE: f64 = 1e-3;
 
-/// The factors, as they stand.
+/// The current estimates of the factors.
 pub(super) struct Factors<'a> {
     steps: &'a [Step],
-    /// The records seen, in the order of the columns of `x`: positions in the training's list.
+    /// The records that occur in steps, in the order of the columns of `x`: positions in the
+    /// training's list.
     pub(super) records: Vec<usize>,
-    /// For each of them, its sightings: step and column.
+    /// The sightings of each of them: step and column.
     sightings: Vec<Vec<(usize, usize)>>,
-    /// Column of `x` by position.
+    /// The column of `x` by position.
     slots: Vec<usize>,
-    /// z, p × m.
+    /// The known values z, p × m.
     known: DMatrix<f64>,
-    /// Estimates, d × m.
+    /// The estimates, d × m.
     pub(super) x: DMatrix<f64>,
-    /// B z, d × m.
+    /// The prior mean B z, d × m.
     mean: DMatrix<f64>,
-    /// What is uncertain of each estimate, d × d.
+    /// The covariance of each estimate, d × d.
     spread: Vec<DMatrix<f64>>,
-    /// Σ
+    /// The prior covariance Σ.
     prior: DMatrix<f64>,
-    /// W_t, k × d.
+    /// The weights W_t, k × d.
     weights: Vec<DMatrix<f64>>,
-    /// Variance of the noise of one logit.
+    /// The variance of the noise of one logit.
     pub(super) noise: f64,
-    /// Precision of an increment of one weight.
+    /// The precision of an increment of one weight.
     stiffness: f64,
 }
 
-/// The inverse of a symmetric positive definite matrix; where round-off has made it indefinite, of one a little larger.
+/// Returns the inverse of a symmetric positive definite matrix. If round-off has made it
+/// indefinite, it inverts a slightly larger one.
 pub(super) fn inverse(mut a: DMatrix<f64>) -> DMatrix<f64> {
     let size = a.diagonal().amax().max(f64::MIN_POSITIVE);
     let mut lift = 1e-15 * size;
@@ -64,7 +68,7 @@ pub(super) fn inverse(mut a: DMatrix<f64>) -> DMatrix<f64> {
         (0..a.nrows()).for_each(|i| a[(i, i)] += lift);
         lift *= 10.0;
         if lift > 10.0 * size {
-            // Only values that are not finite come here: nothing is known.
+            // Only values that are not finite lead here: nothing is known.
             return DMatrix::identity(a.nrows(), a.nrows());
         }
     }
@@ -106,7 +110,7 @@ impl<'a> Factors<'a> {
         }
     }
 
-    /// One iteration: weights from features, features from weights, then B, Σ and the noise.
+    /// Runs one iteration: weights from features, features from weights, then B, Σ and the noise.
     pub(super) fn iterate(&mut self) {
         self.update_weights();
         let energy = self.update_features();
@@ -116,8 +120,8 @@ impl<'a> Factors<'a> {
         self.noise = (energy / logits.max(1) as f64).max(NOISE_FLOOR);
     }
 
-    /// The most likely weights, given the features and how uncertain they are: a chain of d × d blocks, the same for every
-    /// class.
+    /// Updates to the most likely weights, given the features and their uncertainty: a chain of d ×
+    /// d blocks, the same for every class.
     fn update_weights(&mut self) {
         let d = self.x.nrows();
         let precision = 1.0 / self.noise;
@@ -125,7 +129,8 @@ impl<'a> Factors<'a> {
             .steps
             .par_iter()
             .map(|step| {
-                let slots: Vec<usize> = step.positions.iter().map(|&p| self.slots[p as usize]).collect();
+                let slots: Vec<usize> =
+                    step.positions.iter().map(|&p| self.slots[p as usize]).collect();
                 let x = self.x.select_columns(&slots);
                 let mut information = &x * x.transpose();
                 slots.iter().for_each(|&s| information += &self.spread[s]);
@@ -154,7 +159,8 @@ impl<'a> Factors<'a> {
         }
     }
 
-    /// The features and their spread, given the weights. Gives the expected sum of squared noise.
+    /// Updates the features and their spread, given the weights. Returns the expected sum of
+    /// squared noise.
     fn update_features(&mut self) -> f64 {
         let (steps, weights, mean) = (self.steps, &self.weights, &self.mean);
         let precision = 1.0 / self.noise;
@@ -193,7 +199,7 @@ impl<'a> Factors<'a> {
         energy
     }
 
-    /// B by least squares, Σ from what it leaves.
+    /// Updates B by least squares, and Σ from the residuals.
     fn update_prior(&mut self) {
         let z = &self.known;
         let mut gram = z * z.transpose();
@@ -208,20 +214,26 @@ impl<'a> Factors<'a> {
         self.prior = prior;
     }
 
-    /// The estimates of the given records, d × their number; those never seen are left out.
+    /// Returns the estimates of the given records, d × their number; records that never occurred
+    /// are left out.
     pub(super) fn estimates(&self, positions: &[usize]) -> (Vec<usize>, DMatrix<f64>) {
-        let seen: Vec<usize> = positions.iter().copied().filter(|&p| self.slots[p] != usize::MAX).collect();
+        let seen: Vec<usize> =
+            positions.iter().copied().filter(|&p| self.slots[p] != usize::MAX).collect();
         let slots: Vec<usize> = seen.iter().map(|&p| self.slots[p]).collect();
         (seen, self.x.select_columns(&slots))
     }
 }
 
-/// z: one row per class and one per own feature.
+/// Returns z: one row per class and one per own feature.
 pub(super) fn known_of(transcript: &Transcript, records: &[usize]) -> DMatrix<f64> {
     let k = transcript.classes;
     let own: DMatrixView<'_, f64> = transcript.own.as_view();
     DMatrix::from_fn(k + own.nrows(), records.len(), |i, column| {
         let record = records[column];
-        if i < k { f64::from(u8::from(transcript.labels[record] as usize == i)) } else { own[(i - k, record)] }
+        if i < k {
+            f64::from(u8::from(transcript.labels[record] as usize == i))
+        } else {
+            own[(i - k, record)]
+        }
     })
 }

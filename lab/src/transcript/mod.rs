@@ -1,9 +1,11 @@
-//! What an honest training tells the active party of the passive features, in a black box.
+//! The black-box attack of an honest active party: how much the messages of a training tell it
+//! about the passive features.
 //!
-//! The active party follows the protocol: its shares are its own, its labels are true. For every batch it receives the
-//! gradient (c − e_y) / B, and hence what the passive features added to the logits of every record, up to a number per
-//! record. It sees no parameter and no passive feature, except those of a few known records. [`reconstruct`] is the attack,
-//! [`run`] measures it by number of epochs.
+//! The active party follows the protocol: its shares are its own, its labels are true. For every
+//! batch it receives the gradient (c − e_y) / B, and hence the contribution of the passive features
+//! to the logits of every record, up to a number per record. It sees no parameter and no passive
+//! feature, except those of a few known records. [`reconstruct`] is the attack; [`run`] measures it
+//! by number of epochs.
 
 mod factor;
 mod gauge;
@@ -24,12 +26,12 @@ pub use self::record::{Step, Transcript, record};
 use crate::demo::vertical_split;
 use crate::set_facts::SetFacts;
 
-/// An estimate counts as a hit where every feature is within this of the truth, features being in [0, 1].
+/// The largest error of a feature that counts as a hit, for features in [0, 1].
 pub const NEAR: f64 = 0.01;
-/// The noise is looked at every so many iterations.
+/// The number of iterations between two looks at the noise.
 const PATIENCE: usize = 20;
 
-/// What is to be measured.
+/// The plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct TranscriptPlan {
     /// The data set.
@@ -40,56 +42,56 @@ pub struct TranscriptPlan {
     pub passive_features: Option<usize>,
     /// Number of passive parties that share them.
     pub passive_parties: usize,
-    /// How the model is trained. The epochs are the largest of [`epochs`](Self::epochs).
+    /// The settings of the training. Its epochs are the largest of [`epochs`](Self::epochs).
     pub training: TrainingValues,
-    /// Number of training records whose passive features the adversary knows.
+    /// The number of training records whose passive features the adversary knows.
     pub known: usize,
-    /// Numbers of epochs to measure at.
+    /// The numbers of epochs to measure at.
     pub epochs: Vec<u32>,
-    /// Iterations of the attack at most.
+    /// The most iterations of the attack.
     pub iterations: usize,
-    /// Seed of the choice of known records.
+    /// The seed of the choice of known records.
     pub seed: u64,
 }
 
-/// How good estimates are, over all features of all records not known.
+/// The accuracy of estimates, over all features of all records that are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Accuracy {
-    /// Mean squared error of a feature, features being in [0, 1].
+    /// The mean squared error of a feature, for features in [0, 1].
     pub mean_squared_error: f64,
-    /// The same over the mean variance of the features: 1 is what the column means give.
+    /// The same error over the mean variance of the features: the column means have 1.
     pub error_over_variance: f64,
-    /// Share of the values within 0.01 of the truth.
+    /// The share of the values within 0.01 of the truth.
     pub values_within_0_01: f64,
-    /// Share of the records with all features within 0.01 of the truth.
+    /// The share of the records with all features within 0.01 of the truth.
     pub records_within_0_01: f64,
-    /// Median over records of the largest error of a feature.
+    /// The median over records of the largest error of a feature.
     pub median_largest_error: f64,
 }
 
-/// One number of epochs.
+/// The results at one number of epochs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AfterEpochs {
-    /// Epochs of the training.
+    /// The number of epochs of the training.
     pub epochs: u32,
-    /// Steps of the training.
+    /// The number of steps of the training.
     pub steps: usize,
-    /// The attack's estimates.
+    /// The accuracy of the attack's estimates.
     #[serde(flatten)]
     pub accuracy: Accuracy,
-    /// Root mean square of what the factors leave of the logits.
+    /// The root mean square of the logits' residual after the factors.
     pub misfit: f64,
-    /// Iterations of the attack.
+    /// The iterations of the attack.
     pub iterations: usize,
 }
 
-/// The table.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TranscriptReport {
     /// The data set.
     #[serde(flatten)]
     pub set: SetFacts,
-    /// SHA-256 of what was loaded.
+    /// SHA-256 of the loaded data.
     pub data_hash: String,
     /// Number of classes.
     pub classes: usize,
@@ -101,40 +103,42 @@ pub struct TranscriptReport {
     pub passive_parties: usize,
     /// Records in steps of the training, without those set aside for validation.
     pub training_records: usize,
-    /// Known records.
+    /// The number of known records.
     pub known_records: usize,
-    /// How the model was trained.
+    /// The settings of the training.
     pub training: TrainingValues,
     /// Seed of the choice of known records.
     pub seed: u64,
-    /// Estimates of ½ everywhere.
+    /// The accuracy of ½ everywhere.
     pub half: Accuracy,
-    /// The true column means, which the adversary does not know.
+    /// The accuracy of the true column means, which the adversary does not know.
     pub column_means: Accuracy,
-    /// The means of the known records.
+    /// The accuracy of the means of the known records.
     pub known_means: Accuracy,
-    /// Regression on label and own features from the known records: what the adversary could say without a training.
+    /// The accuracy of a regression on label and own features from the known records: the
+    /// adversary's inference without a training.
     pub without_training: Accuracy,
-    /// The attack by number of epochs.
+    /// The results of the attack by number of epochs.
     pub attack: Vec<AfterEpochs>,
 }
 
 /// Estimates of the passive features of all records of the training's list.
 #[derive(Clone)]
 pub struct Estimates {
-    /// d × n, in [0, 1]. Records that no step has shown have the regression's values.
+    /// The estimates, d × n, in [0, 1]. Records that occur in no step have the regression's values.
     pub x: DMatrix<f64>,
-    /// Root mean square of what the factors leave of the logits.
+    /// The root mean square of the logits' residual after the factors.
     pub misfit: f64,
-    /// Iterations run.
+    /// The number of iterations run.
     pub iterations: usize,
 }
 
-/// The attack: from the steps (a prefix of the transcript's) and the true passive features (d × m) of the `known` records,
-/// estimates of all.
+/// Runs the attack: estimates the features of all records from the steps (a prefix of the
+/// transcript's) and the true passive features (d × m) of the `known` records.
 ///
-/// The logits that the passive features add are W_t x_r, a product of low rank: `Factors` finds both factors, `gauge` which
-/// of the equivalent pairs it is. At most `iterations` are run; it ends when the noise has stopped falling.
+/// The contributions of the passive features to the logits are W_t x_r, a product of low rank:
+/// `Factors` finds both factors, `gauge` chooses among the equivalent pairs. It runs at most
+/// `iterations`, and ends when the noise has stopped falling.
 #[must_use]
 pub fn reconstruct(
     transcript: &Transcript,
@@ -162,11 +166,15 @@ pub fn reconstruct(
         }
     }
     let (seen, estimates) = factors.estimates(known);
-    let their_truth: Vec<usize> = known.iter().enumerate().filter(|(_, p)| seen.contains(p)).map(|(i, _)| i).collect();
+    let their_truth: Vec<usize> =
+        known.iter().enumerate().filter(|(_, p)| seen.contains(p)).map(|(i, _)| i).collect();
     let map = gauge::gauge(&truth.select_columns(&their_truth), &estimates, &factors.x);
     let mapped = map.tr_mul(&factors.x);
     for (column, &position) in factors.records.iter().enumerate() {
-        x.column_mut(position).iter_mut().zip(mapped.column(column).iter()).for_each(|(to, v)| *to = v.clamp(0.0, 1.0));
+        x.column_mut(position)
+            .iter_mut()
+            .zip(mapped.column(column).iter())
+            .for_each(|(to, v)| *to = v.clamp(0.0, 1.0));
     }
     for (column, &position) in known.iter().enumerate() {
         x.set_column(position, &truth.column(column));
@@ -198,30 +206,34 @@ pub fn accuracy(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, records: &[usize
     }
 }
 
-/// Trains once, in process, and attacks the transcript after each of the numbers of epochs, telling `on_result` of each.
+/// Trains once in this process, and attacks the transcript after each of the numbers of epochs.
+/// Calls `on_result` with each result.
 ///
 /// # Errors
-/// Data that cannot be loaded or split, a configuration out of its range, more known records than there are, or a training
-/// that diverges.
+/// If data cannot be loaded or split, the configuration is out of its range, there are not enough
+/// records for the known ones, or the training diverges.
 pub fn run(
     plan: &TranscriptPlan,
     mut on_start: impl FnMut(&str),
     mut on_result: impl FnMut(&AfterEpochs),
 ) -> anyhow::Result<TranscriptReport> {
     let dataset = data::load(&plan.data)?;
-    let split = vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
+    let split =
+        vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
     let Some(&most) = plan.epochs.iter().max() else { bail!("no number of epochs is given") };
-    // The active party sets the patience: the training ends when it wants it to.
+    // The active party sets the patience, so the training ends when it decides.
     let values = TrainingValues { epochs: most, patience: most, ..plan.training.clone() };
     let config = TrainingConfig::try_from(values)?;
     let records = &dataset.split().train;
     let rows = |columns: &[usize]| dataset.x().select_rows(columns).select_columns(records);
-    let passive_columns: Vec<usize> = split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
+    let passive_columns: Vec<usize> =
+        split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
     let truth = rows(&passive_columns);
     let labels: Vec<u32> = records.iter().map(|&r| dataset.labels()[r]).collect();
     let classes = dataset.class_names().len();
     let block = |columns: &[usize]| FeatureBlock::new(rows(columns)).context("the features");
-    let passive = split.passive().iter().map(|p| block(&p.columns)).collect::<anyhow::Result<Vec<_>>>()?;
+    let passive =
+        split.passive().iter().map(|p| block(&p.columns)).collect::<anyhow::Result<Vec<_>>>()?;
 
     let trained = Schedule::new(&config, records.len()).training().to_vec();
     let mut order: Vec<usize> = trained.iter().map(|&p| p as usize).collect();
@@ -233,7 +245,11 @@ pub fn run(
     let others = order.split_off(plan.known);
     let known = order;
 
-    on_start(&format!("{}; training {most} epochs on {} records", SetFacts::of(&dataset), trained.len()));
+    on_start(&format!(
+        "{}; training {most} epochs on {} records",
+        SetFacts::of(&dataset),
+        trained.len()
+    ));
     let transcript = record(&config, classes, block(split.active())?, passive, labels)?;
     let known_truth = truth.select_columns(&known);
     let (d, n) = truth.shape();
@@ -272,7 +288,11 @@ pub fn run(
         half: measure(&DMatrix::from_element(d, n, 0.5)),
         column_means: measure(&constant(&truth.select_columns(&others).column_mean())),
         known_means: measure(&constant(&known_truth.column_mean())),
-        without_training: measure(&gauge::regression(&known_of(&transcript, &everyone), &known, &known_truth)),
+        without_training: measure(&gauge::regression(
+            &known_of(&transcript, &everyone),
+            &known,
+            &known_truth,
+        )),
         attack,
     })
 }

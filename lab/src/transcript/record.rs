@@ -1,4 +1,4 @@
-//! What an active party holds after a training in which it followed the protocol.
+//! The record of an active party after a training in which it followed the protocol.
 
 use nalgebra::DMatrix;
 use rayon::prelude::*;
@@ -8,27 +8,28 @@ use vfl_shared::types::{FeatureBlock, Logits};
 /// One training step as the active party sees it.
 #[derive(Clone, PartialEq)]
 pub struct Step {
-    /// Positions of the batch's records in the training's list.
+    /// The positions of the batch's records in the training's list.
     pub positions: Vec<u32>,
-    /// What the passive features added to each logit, up to a number per record: k × B, every column with mean 0.
+    /// The contribution of the passive features to each logit, up to a number per record: k × B,
+    /// every column with mean 0.
     pub passive: DMatrix<f64>,
 }
 
-/// An honest training, seen by its active party: no parameter, no feature of another party, nothing but what the protocol
-/// sends it and what it put in itself.
+/// An honest training as its active party sees it: no parameters, no features of other parties,
+/// only its own data and the messages of the protocol.
 #[derive(Clone)]
 pub struct Transcript {
-    /// Number of classes k.
+    /// The number of classes k.
     pub classes: usize,
     /// The label of each record of the training's list.
     pub labels: Vec<u32>,
     /// The active party's own features, d_act × n.
     pub own: DMatrix<f64>,
-    /// Adam's step size, which the active party chose.
+    /// The step size of Adam, which the active party chose.
     pub learning_rate: f64,
     /// The steps, in order.
     pub steps: Vec<Step>,
-    /// Steps run at the end of each epoch.
+    /// The number of steps run at the end of each epoch.
     pub epoch_ends: Vec<usize>,
 }
 
@@ -40,35 +41,48 @@ impl std::fmt::Debug for Transcript {
 }
 
 impl Transcript {
-    /// An empty transcript.
+    /// Creates an empty transcript.
     #[must_use]
-    pub fn new(config: &TrainingConfig, classes: usize, labels: Vec<u32>, own: DMatrix<f64>) -> Self {
+    pub fn new(
+        config: &TrainingConfig,
+        classes: usize,
+        labels: Vec<u32>,
+        own: DMatrix<f64>,
+    ) -> Self {
         let learning_rate = config.values().learning_rate;
         Self { classes, labels, own, learning_rate, steps: Vec::new(), epoch_ends: Vec::new() }
     }
 
-    /// Notes one step: the batch, the party's own logit shares of it, and the gradient that came back, all k × B.
+    /// Records one step: the batch, the party's own logit shares of it, and the returned gradient,
+    /// all k × B.
     ///
-    /// The gradient is (c − e_y) / B, so c follows, ln c is the logits up to a number per record, and the own share is known.
-    /// A score below the smallest normal double counts as that.
+    /// The gradient is (c − e_y) / B, so it determines c; ln c is the logits up to a number per
+    /// record, and the own share is known. A score below the smallest normal double counts as that
+    /// double.
     pub fn push(&mut self, positions: &[u32], own_share: &DMatrix<f64>, gradient: &DMatrix<f64>) {
         let size = positions.len() as f64;
         let mut passive = gradient * size;
-        for ((mut column, share), &position) in passive.column_iter_mut().zip(own_share.column_iter()).zip(positions) {
+        for ((mut column, share), &position) in
+            passive.column_iter_mut().zip(own_share.column_iter()).zip(positions)
+        {
             column[self.labels[position as usize] as usize] += 1.0;
-            column.iter_mut().zip(share.iter()).for_each(|(c, s)| *c = c.max(f64::MIN_POSITIVE).ln() - s);
+            column
+                .iter_mut()
+                .zip(share.iter())
+                .for_each(|(c, s)| *c = c.max(f64::MIN_POSITIVE).ln() - s);
             let mean = column.mean();
             column.add_scalar_mut(-mean);
         }
         self.steps.push(Step { positions: positions.to_vec(), passive });
     }
 
-    /// Notes the end of an epoch.
+    /// Records the end of an epoch.
     pub fn end_epoch(&mut self) {
         self.epoch_ends.push(self.steps.len());
     }
 
-    /// The first `epochs` epochs: what the same training would have told, had it ended there.
+    /// Returns the steps of the first `epochs` epochs: the transcript of the same training, had it
+    /// ended there.
     #[must_use]
     pub fn first(&self, epochs: usize) -> &[Step] {
         let end = epochs.checked_sub(1).and_then(|e| self.epoch_ends.get(e)).copied();
@@ -76,14 +90,15 @@ impl Transcript {
     }
 }
 
-/// Runs a training in process, with the parties' own learners, the service's order of records and its gradient, and notes
-/// what the active party sees. All epochs of `config` are run: it is the active party that sets the patience.
+/// Runs a training in this process, with the parties' own learners, the service's order of records
+/// and its gradient, and records what the active party sees. All epochs of `config` are run, as the
+/// active party sets the patience.
 ///
-/// Records are the columns of the blocks, in the order of the training's list. Validation changes no parameter and tells
-/// the active party a mean loss alone; it is left out.
+/// Records are the columns of the blocks, in the order of the training's list. Validation is left
+/// out: it changes no parameter and tells the active party only a mean loss.
 ///
 /// # Errors
-/// [`LearnerError`] when training diverges, or the blocks do not fit each other.
+/// [`LearnerError`] if training diverges, or the blocks do not fit each other.
 pub fn record(
     config: &TrainingConfig,
     classes: usize,
@@ -99,7 +114,10 @@ pub fn record(
     for _ in 0..config.values().epochs {
         for batch in schedule.next_epoch() {
             let own = active.shares(&batch, false)?;
-            let shares = passive.iter_mut().map(|p| p.shares(&batch, false)).collect::<Result<Vec<_>, _>>()?;
+            let shares = passive
+                .iter_mut()
+                .map(|p| p.shares(&batch, false))
+                .collect::<Result<Vec<_>, _>>()?;
             let own_share = own.matrix().clone();
             let y: Vec<u32> = batch.iter().map(|&p| transcript.labels[p as usize]).collect();
             let (_, gradient, _) = cross_entropy(Logits::sum(own, shares)?, &y);

@@ -7,7 +7,13 @@ use vfl_shared::types::Logits;
 use super::*;
 
 /// n records of d_act active and d passive features, independent and uniform, with labels of a noisy linear model.
-fn subject(n: usize, d_act: usize, d: usize, classes: usize, seed: u64) -> (DMatrix<f64>, DMatrix<f64>, Vec<u32>) {
+fn subject(
+    n: usize,
+    d_act: usize,
+    d: usize,
+    classes: usize,
+    seed: u64,
+) -> (DMatrix<f64>, DMatrix<f64>, Vec<u32>) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let mut uniform = |r: usize, c: usize| DMatrix::from_fn(r, c, |_, _| rng.random::<f64>());
     let (own, x) = (uniform(d_act, n), uniform(d, n));
@@ -29,7 +35,13 @@ fn subject(n: usize, d_act: usize, d: usize, classes: usize, seed: u64) -> (DMat
 }
 
 fn config(epochs: u32) -> TrainingConfig {
-    TrainingConfig::try_from(TrainingValues { epochs, patience: epochs, seed: 4, ..Default::default() }).unwrap()
+    TrainingConfig::try_from(TrainingValues {
+        epochs,
+        patience: epochs,
+        seed: 4,
+        ..Default::default()
+    })
+    .unwrap()
 }
 
 /// The steps hold W_t x of every record, up to a number per record, exactly: checked against the passive learner's own shares.
@@ -46,7 +58,8 @@ fn a_transcript_is_the_passive_logits() {
     let mut seen = 0;
     for _ in 0..3 {
         for batch in schedule.next_epoch() {
-            let (a, p) = (active.shares(&batch, false).unwrap(), passive.shares(&batch, false).unwrap());
+            let (a, p) =
+                (active.shares(&batch, false).unwrap(), passive.shares(&batch, false).unwrap());
             let mut expected = p.matrix().clone();
             expected.column_iter_mut().for_each(|mut c| {
                 let mean = c.mean();
@@ -74,7 +87,8 @@ fn a_few_epochs_give_every_record() {
     let config = config(20);
     let block = |m: &DMatrix<f64>| FeatureBlock::new(m.clone()).unwrap();
     let transcript = record(&config, 4, block(&own), vec![block(&x)], labels).unwrap();
-    let trained: Vec<usize> = Schedule::new(&config, 700).training().iter().map(|&p| p as usize).collect();
+    let trained: Vec<usize> =
+        Schedule::new(&config, 700).training().iter().map(|&p| p as usize).collect();
     let (known, others) = trained.split_at(5);
     let truth = x.select_columns(known);
     let after = |epochs: usize| {

@@ -45,8 +45,14 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(&read).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text.as_str(), ""));
     let mut lines = head.lines();
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok()).unwrap_or(0);
-    let header = |line: &str| line.split_once(": ").map(|(key, value)| (key.to_ascii_lowercase(), value.to_owned()));
+    let status = lines
+        .next()
+        .and_then(|line| line.split(' ').nth(1))
+        .and_then(|code| code.parse().ok())
+        .unwrap_or(0);
+    let header = |line: &str| {
+        line.split_once(": ").map(|(key, value)| (key.to_ascii_lowercase(), value.to_owned()))
+    };
     Answer { status, headers: lines.filter_map(header).collect(), body: body.to_owned() }
 }
 
@@ -74,10 +80,13 @@ pub async fn here(attacks: &str, ledger: bool) -> Here {
     let dir = trained.dir.path().join("auditor");
     std::fs::create_dir(&dir).unwrap();
     let pem = trained.deployment.pem(Role::Auditor, "auditor").unwrap();
-    for (name, text) in [("ca.pem", &pem.ca), ("auditor.pem", &pem.certificate), ("auditor.key", &pem.key)] {
+    for (name, text) in
+        [("ca.pem", &pem.ca), ("auditor.pem", &pem.certificate), ("auditor.key", &pem.key)]
+    {
         vfl_shared::files::write_atomic(&dir.join(name), text.as_bytes(), true).unwrap();
     }
-    let ids: Vec<String> = test_ids(&trained.dataset, 0, RECORDS).iter().map(ToString::to_string).collect();
+    let ids: Vec<String> =
+        test_ids(&trained.dataset, 0, RECORDS).iter().map(ToString::to_string).collect();
     std::fs::write(dir.join("test.ids"), ids.join("\n")).unwrap();
     let targets = trained.deployment.targets();
     let path = |name: &str| format!("{:?}", dir.join(name).display().to_string());
@@ -98,13 +107,18 @@ pub async fn here(attacks: &str, ledger: bool) -> Here {
     let audits = dir.join("audits");
     let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let url = format!("sqlite:{}", trained.deployment.party_dir("coordinator").join("ledger.sqlite").display());
-    let settings = Settings { config: config.clone(), out: audits.clone(), ledger: ledger.then_some(url) };
+    let url = format!(
+        "sqlite:{}",
+        trained.deployment.party_dir("coordinator").join("ledger.sqlite").display()
+    );
+    let settings =
+        Settings { config: config.clone(), out: audits.clone(), ledger: ledger.then_some(url) };
     let dashboard = Dashboard::new(settings, address).unwrap();
     let url = dashboard.url();
     let stop = CancellationToken::new();
     let task = tokio::spawn(dashboard.serve(listener, stop.clone().cancelled_owned()));
-    let mut here = Here { trained, audits, config, address, url, cookie: String::new(), stop, task };
+    let mut here =
+        Here { trained, audits, config, address, url, cookie: String::new(), stop, task };
     let query = here.url.split_once("/?").unwrap().1.to_owned();
     let greeted = here.get(&format!("/?{query}")).await;
     assert_eq!(greeted.status, 200);
@@ -115,7 +129,10 @@ pub async fn here(attacks: &str, ledger: bool) -> Here {
 impl Here {
     /// Asks for a page with the cookie.
     pub async fn get(&self, path: &str) -> Answer {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n", self.address, self.cookie);
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n",
+            self.address, self.cookie
+        );
         raw(self.address, request.as_bytes()).await
     }
 

@@ -63,7 +63,8 @@ async fn another_host_is_refused_though_it_has_the_cookie() {
         ("localhost".into(), 403),
         (format!("127.0.0.1:{port}.evil.example"), 403),
     ] {
-        let request = format!("GET /audits HTTP/1.1\r\nHost: {host}\r\nCookie: {}\r\n\r\n", here.cookie);
+        let request =
+            format!("GET /audits HTTP/1.1\r\nHost: {host}\r\nCookie: {}\r\n\r\n", here.cookie);
         assert_eq!(raw(here.address, request.as_bytes()).await.status, status, "{host}");
     }
     let none = format!("GET /audits HTTP/1.0\r\nCookie: {}\r\n\r\n", here.cookie);
@@ -76,18 +77,27 @@ async fn forms_need_their_secret() {
     let here = here("[\"half\"]", true).await;
     let fields = [("policy", "none"), ("attack", "file:0"), ("seed", "1")];
     let good = here.get("/audits/new").await.secret();
-    for (path, fields) in
-        [("/audits/new", &fields[..]), ("/audits/stop", &[]), ("/model/ask", &[]), ("/ledger", &[("record", "x")])]
-    {
+    for (path, fields) in [
+        ("/audits/new", &fields[..]),
+        ("/audits/stop", &[]),
+        ("/model/ask", &[]),
+        ("/ledger", &[("record", "x")]),
+    ] {
         for secret in [None, Some(""), Some("0"), Some(&good[1..])] {
-            let secret: Vec<(&str, &str)> = secret.map(|secret| ("form_secret", secret)).into_iter().collect();
+            let secret: Vec<(&str, &str)> =
+                secret.map(|secret| ("form_secret", secret)).into_iter().collect();
             let answer = here.send(path, &form(&[&secret[..], fields].concat())).await;
             assert_eq!(answer.status, 403, "{path} with {secret:?}");
             assert!(answer.body.contains("Nothing was done"), "{path}");
         }
     }
     // A page of another origin of the same browser, which has the cookie.
-    let body = form(&[("form_secret", good.as_str()), ("policy", "none"), ("attack", "file:0"), ("seed", "1")]);
+    let body = form(&[
+        ("form_secret", good.as_str()),
+        ("policy", "none"),
+        ("attack", "file:0"),
+        ("seed", "1"),
+    ]);
     let request = format!(
         "POST /audits/new HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\nSec-Fetch-Site: same-site\r\n\
          Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",

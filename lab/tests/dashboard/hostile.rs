@@ -37,13 +37,27 @@ async fn markup_in_names_and_reports_is_text() {
         here.get(&format!("/audit/{encoded}")).await,
         here.get("/audit/broken").await,
         here.get(&format!("/compare?first={encoded}&second=plain")).await,
-        here.post("/audits/new", "/audits/new", &[("more", MARKUP), ("attack", "file:0"), ("seed", MARKUP)]).await,
+        here.post(
+            "/audits/new",
+            "/audits/new",
+            &[("more", MARKUP), ("attack", "file:0"), ("seed", MARKUP)],
+        )
+        .await,
         here.post("/ledger", "/ledger", &[("record", MARKUP)]).await,
     ];
     for (at, page) in pages.iter().enumerate() {
-        assert!(page.status == 200 || page.status == 422, "page {at}: {} {}", page.status, page.body);
+        assert!(
+            page.status == 200 || page.status == 422,
+            "page {at}: {} {}",
+            page.status,
+            page.body
+        );
         assert!(page.body.contains("&lt;img"), "page {at} shows the name: {}", page.body);
-        assert!(!page.body.contains("<img") && !page.body.contains("\" autofocus onfocus"), "page {at}: {}", page.body);
+        assert!(
+            !page.body.contains("<img") && !page.body.contains("\" autofocus onfocus"),
+            "page {at}: {}",
+            page.body
+        );
     }
     here.end().await;
 }
@@ -100,7 +114,8 @@ async fn large_bodies_are_refused_and_forgotten() {
     chunked.extend_from_slice(b"0\r\n\r\n");
     assert_eq!(raw(here.address, &chunked).await.status, 413);
     // Headers without end, another kind of body, a body that is no text.
-    let long = format!("GET / HTTP/1.1\r\nHost: {}\r\nX: {}\r\n\r\n", here.address, "x".repeat(1 << 20));
+    let long =
+        format!("GET / HTTP/1.1\r\nHost: {}\r\nX: {}\r\n\r\n", here.address, "x".repeat(1 << 20));
     assert!([0, 431].contains(&raw(here.address, long.as_bytes()).await.status));
     let json = format!(
         "POST /audits/new HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}",
@@ -116,7 +131,9 @@ async fn large_bodies_are_refused_and_forgotten() {
 #[tokio::test(flavor = "multi_thread")]
 async fn methods_that_there_are_not_change_nothing() {
     let here = here("[\"half\"]", false).await;
-    for (method, path) in [("DELETE", "/audits"), ("PUT", "/audits/new"), ("POST", "/"), ("GET", "/model/ask")] {
+    for (method, path) in
+        [("DELETE", "/audits"), ("PUT", "/audits/new"), ("POST", "/"), ("GET", "/model/ask")]
+    {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\nContent-Length: 0\r\n\r\n",
             here.address, here.cookie

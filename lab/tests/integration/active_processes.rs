@@ -29,7 +29,9 @@ use vfl_stores::StateConfig;
 
 use super::alignment::ask_of;
 use super::replicas::Schema;
-use super::support::{Process, config, coordinator_client, credentials, dataset, spec, split, test_ids, training_ids};
+use super::support::{
+    Process, config, coordinator_client, credentials, dataset, spec, split, test_ids, training_ids,
+};
 
 /// A deployment whose active party has the processes that a test starts.
 struct Site {
@@ -98,9 +100,11 @@ impl Site {
     }
 
     fn client(&self, role: Role, addresses: &[SocketAddr]) -> ActivePartyClient<Channel> {
-        ActivePartyClient::new(channel(&credentials(&self.deployment, role), &self.peer(addresses)).unwrap())
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES)
+        ActivePartyClient::new(
+            channel(&credentials(&self.deployment, role), &self.peer(addresses)).unwrap(),
+        )
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
 
     /// Waits until the process there answers, whatever it says.
@@ -115,12 +119,18 @@ impl Site {
     }
 
     async fn train(&self, address: SocketAddr, epochs: u32) -> String {
-        let mut party = ActiveParty::new(&self.deployment.active_credentials, self.peer(&[address])).unwrap();
-        let published = party.train(&config(epochs), &training_ids(&self.dataset), |_| ()).await.unwrap();
+        let mut party =
+            ActiveParty::new(&self.deployment.active_credentials, self.peer(&[address])).unwrap();
+        let published =
+            party.train(&config(epochs), &training_ids(&self.dataset), |_| ()).await.unwrap();
         published.version.as_str().to_owned()
     }
 
-    async fn predicted(&self, addresses: &[SocketAddr], ids: &RecordIds) -> Result<pb::ScoreResponse, Status> {
+    async fn predicted(
+        &self,
+        addresses: &[SocketAddr],
+        ids: &RecordIds,
+    ) -> Result<pb::ScoreResponse, Status> {
         predicted(&mut self.client(Role::ActiveParty, addresses), ids).await
     }
 
@@ -132,7 +142,11 @@ impl Site {
             ids: Some(ids.into()),
             active_party: self.name().to_string(),
         };
-        let session = coordinator_client(&self.deployment, Role::Auditor).open_audit(open).await.unwrap().into_inner();
+        let session = coordinator_client(&self.deployment, Role::Auditor)
+            .open_audit(open)
+            .await
+            .unwrap()
+            .into_inner();
         let request = pb::ReconstructRequest {
             audit_session: session.audit_session,
             model_version: version.into(),
@@ -142,7 +156,8 @@ impl Site {
             queries: 1,
             ..Default::default()
         };
-        let mut events = self.client(Role::Auditor, &[address]).reconstruct(request).await.unwrap().into_inner();
+        let mut events =
+            self.client(Role::Auditor, &[address]).reconstruct(request).await.unwrap().into_inner();
         let mut accuracy = None;
         while let Some(event) = events.message().await.unwrap() {
             if let Some(reconstruct_event::Event::Scores(scores)) = event.event {
@@ -178,7 +193,10 @@ async fn bind_again(address: SocketAddr) -> TcpListener {
     panic!("{address} is taken");
 }
 
-async fn predicted(client: &mut ActivePartyClient<Channel>, ids: &RecordIds) -> Result<pb::ScoreResponse, Status> {
+async fn predicted(
+    client: &mut ActivePartyClient<Channel>,
+    ids: &RecordIds,
+) -> Result<pb::ScoreResponse, Status> {
     let request = pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() };
     Ok(client.predict(request).await?.into_inner())
 }
@@ -192,7 +210,8 @@ async fn any_process_serves_what_one_of_them_trained() {
     let mut last = None;
     for (trains, epochs) in [(a.address, 1), (b.address, 2)] {
         let version = site.train(trains, epochs).await;
-        let answers = [site.predicted(&[a.address], &ids).await, site.predicted(&[b.address], &ids).await];
+        let answers =
+            [site.predicted(&[a.address], &ids).await, site.predicted(&[b.address], &ids).await];
         let [here, there] = answers.map(Result::unwrap);
         assert_eq!(here.model_version, version);
         assert_eq!(here, there, "the same scores to the last bit");
@@ -204,7 +223,8 @@ async fn any_process_serves_what_one_of_them_trained() {
     let mut callers = Vec::new();
     let done = CancellationToken::new();
     for _ in 0..4 {
-        let (mut client, ids, expected) = (site.client(Role::ActiveParty, &both), ids.clone(), expected.clone());
+        let (mut client, ids, expected) =
+            (site.client(Role::ActiveParty, &both), ids.clone(), expected.clone());
         let done = done.clone();
         callers.push(tokio::spawn(async move {
             let (mut answers, mut again) = (0, 0);
@@ -252,8 +272,16 @@ async fn accuracies_are_told_of_sets_that_are_equal_or_apart_whichever_process_i
     let apart = test_ids(&site.dataset, 151, 301);
     let told = site.accuracy(a.address, &version, &set).await;
     assert!(told.is_some());
-    assert_eq!(site.accuracy(b.address, &version, &overlapping).await, None, "the other process was told of the set");
-    assert_eq!(site.accuracy(b.address, &version, &set).await, told, "the same set says nothing new");
+    assert_eq!(
+        site.accuracy(b.address, &version, &overlapping).await,
+        None,
+        "the other process was told of the set"
+    );
+    assert_eq!(
+        site.accuracy(b.address, &version, &set).await,
+        told,
+        "the same set says nothing new"
+    );
     assert!(site.accuracy(b.address, &version, &apart).await.is_some());
     assert_eq!(site.accuracy(a.address, &version, &test_ids(&site.dataset, 250, 400)).await, None);
     a.end().await;
@@ -280,7 +308,10 @@ async fn sets_admitted_at_once_are_equal_or_apart() {
     }
     admitted.sort_unstable();
     assert!(admitted.len() >= 6, "none of the others was in the way of it: {admitted:?}");
-    assert!(admitted.windows(2).all(|pair| pair[1] - pair[0] >= 2), "overlapping sets were admitted: {admitted:?}");
+    assert!(
+        admitted.windows(2).all(|pair| pair[1] - pair[0] >= 2),
+        "overlapping sets were admitted: {admitted:?}"
+    );
     site.end().await;
 }
 
@@ -295,7 +326,9 @@ async fn an_alignment_counts_for_all_processes() {
     let refused = align(b.address).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
     let own = site.settings(site.state());
-    let elsewhere = Aligner::open(Side::Active, &own.credentials, &own.state_dir, own.alignment.rules()).unwrap();
+    let elsewhere =
+        Aligner::open(Side::Active, &own.credentials, &own.state_dir, own.alignment.rules())
+            .unwrap();
     assert_eq!(elsewhere.turn(passive).err().unwrap().kind, RefusalKind::ResourceExhausted);
     a.end().await;
     b.end().await;
@@ -316,7 +349,10 @@ async fn a_folder_has_one_process_and_moves_into_a_database() {
 
     let second = start(listener().await, site.settings((&folder).into()));
     let refused = second.task.await.unwrap().unwrap_err();
-    assert!(refused.contains("in use by another process") && refused.contains("[state]"), "{refused}");
+    assert!(
+        refused.contains("in use by another process") && refused.contains("[state]"),
+        "{refused}"
+    );
     assert!(matches!(adopt(&folder, &site.state()), Err(FolderError::InUse(_))));
     first.end().await;
     assert!(adopt(&folder, &site.state()).unwrap() >= 2, "share and version");

@@ -14,7 +14,9 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use vfl_lab::deployment::{AlignmentRuns, Deployment};
-use vfl_shared::alignment::{Aligner, Completed, Frame, Frames, Out, Progress, Rules, Side, Summary, runs};
+use vfl_shared::alignment::{
+    Aligner, Completed, Frame, Frames, Out, Progress, Rules, Side, Summary, runs,
+};
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::align_job_event::Event;
@@ -32,7 +34,10 @@ pub(super) fn part(table: &FeatureTable, positions: &[usize]) -> FeatureTable {
 }
 
 /// Parties that hold 1200 records each, of which some are common, with rules for alignments; and the ids in common, sorted.
-pub(super) async fn parties(dir: &Path, alignment: Option<AlignmentRuns>) -> (Deployment, RecordIds) {
+pub(super) async fn parties(
+    dir: &Path,
+    alignment: Option<AlignmentRuns>,
+) -> (Deployment, RecordIds) {
     let dataset = dataset();
     let split = split(&dataset, 1, 2);
     let mut spec = spec(dir, &dataset, &split);
@@ -50,7 +55,10 @@ pub(super) async fn parties(dir: &Path, alignment: Option<AlignmentRuns>) -> (De
 }
 
 /// Asks the active party's service, as its command does.
-async fn ask(deployment: &Deployment, ids: Option<&RecordIds>) -> Result<(RecordIds, Summary), Status> {
+async fn ask(
+    deployment: &Deployment,
+    ids: Option<&RecordIds>,
+) -> Result<(RecordIds, Summary), Status> {
     ask_of(active_client(deployment), ids).await
 }
 
@@ -58,13 +66,16 @@ pub(super) async fn ask_of(
     mut client: ActivePartyClient<tonic::transport::Channel>,
     ids: Option<&RecordIds>,
 ) -> Result<(RecordIds, Summary), Status> {
-    let request = pb::AlignJobRequest { passive_party: "passive-1".into(), ids: ids.map(Into::into) };
+    let request =
+        pb::AlignJobRequest { passive_party: "passive-1".into(), ids: ids.map(Into::into) };
     let mut events = client.align(tokio_stream::once(request)).await?.into_inner();
     let mut common = Vec::new();
     while let Some(event) = events.message().await? {
         match event.event.unwrap() {
             Event::Progress(p) => assert!(p.done <= p.total),
-            Event::Common(ids) => common.extend(RecordIds::try_from(ids).unwrap().iter().map(str::to_owned)),
+            Event::Common(ids) => {
+                common.extend(RecordIds::try_from(ids).unwrap().iter().map(str::to_owned))
+            }
             Event::Done(summary) => return Ok((RecordIds::new(common).unwrap(), summary.into())),
         }
     }
@@ -72,10 +83,15 @@ pub(super) async fn ask_of(
 }
 
 /// The same, once the parties and the coordinator have noticed that the last run has ended.
-async fn align(deployment: &Deployment, ids: Option<&RecordIds>) -> Result<(RecordIds, Summary), Status> {
+async fn align(
+    deployment: &Deployment,
+    ids: Option<&RecordIds>,
+) -> Result<(RecordIds, Summary), Status> {
     for _ in 0..100 {
         match ask(deployment, ids).await {
-            Err(refused) if refused.code() == Code::Aborted => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(refused) if refused.code() == Code::Aborted => {
+                tokio::time::sleep(Duration::from_millis(100)).await
+            }
             ended => return ended,
         }
     }
@@ -89,7 +105,8 @@ pub(super) fn lines(path: &Path) -> Vec<String> {
 /// Files of ids in a party's state directory.
 pub(super) fn results(state_dir: &Path) -> Vec<String> {
     let Ok(files) = std::fs::read_dir(state_dir.join("alignments")) else { return Vec::new() };
-    let mut names: Vec<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     names.retain(|name| name != "runs.json");
     names.sort();
     names
@@ -104,8 +121,10 @@ async fn both_parties_end_with_the_ids_in_common_and_no_further_run_is_left() {
     assert_eq!(common, expected);
     assert_eq!((summary.sizes.own, summary.sizes.theirs), (1200, 1200));
     assert_eq!((summary.common as usize, summary.run, summary.runs_left), (expected.len(), 1, 1));
-    let files =
-        [dir.path().join("active/alignments/1-passive-1.ids"), dir.path().join("passive-1/alignments/1-active.ids")];
+    let files = [
+        dir.path().join("active/alignments/1-passive-1.ids"),
+        dir.path().join("passive-1/alignments/1-active.ids"),
+    ];
     for file in &files {
         assert!(lines(file).iter().map(String::as_str).eq(expected.iter()), "{}", file.display());
         #[cfg(unix)]
@@ -134,7 +153,10 @@ async fn both_parties_end_with_the_ids_in_common_and_no_further_run_is_left() {
     assert!(refused.message().contains("2 alignments with `active` have begun"), "{refused}");
     deployment.stop().await.unwrap();
     let at = |name: &str| runs(&dir.path().join(name)).unwrap();
-    assert_eq!(at("passive-1").iter().map(|run| run.ended.is_some()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(
+        at("passive-1").iter().map(|run| run.ended.is_some()).collect::<Vec<_>>(),
+        [true, false]
+    );
     assert_eq!(at("passive-1")[0].theirs, 1200);
     assert_eq!(at("passive-1")[1].theirs, 99);
     assert_eq!(results(&dir.path().join("passive-1")), ["1-active.ids"]);
@@ -181,9 +203,12 @@ async fn through_the_coordinator(deployment: &Deployment, cut: Arc<AtomicBool>) 
     let frames = ReceiverStream::new(frames)
         .take_while(move |_| !cut.load(Ordering::SeqCst))
         .map(|frame: Result<Frame, Refusal>| pb::AlignmentFrame::from(frame.unwrap()));
-    let answers = coordinator_client(deployment, Role::ActiveParty).align(frames).await.unwrap().into_inner();
+    let answers =
+        coordinator_client(deployment, Role::ActiveParty).align(frames).await.unwrap().into_inner();
     let answers = answers.map(|frame| {
-        Ok(Frame::try_from(frame.map_err(|s| Refusal::new(RefusalKind::from_code(s.code()), s.message()))?)?)
+        Ok(Frame::try_from(
+            frame.map_err(|s| Refusal::new(RefusalKind::from_code(s.code()), s.message()))?,
+        )?)
     });
     (Box::pin(answers), out)
 }
@@ -192,11 +217,14 @@ async fn through_the_coordinator(deployment: &Deployment, cut: Arc<AtomicBool>) 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_cut_off_counts_from_its_first_answer() {
     let dir = tempfile::tempdir().unwrap();
-    let (deployment, _) = parties(dir.path(), Some(AlignmentRuns { max_runs: 2, least_common: 0 })).await;
+    let (deployment, _) =
+        parties(dir.path(), Some(AlignmentRuns { max_runs: 2, least_common: 0 })).await;
     let own = tempfile::tempdir().unwrap();
-    let aligner = Aligner::open(Side::Active, &deployment.active_credentials, own.path(), rules()).unwrap();
+    let aligner =
+        Aligner::open(Side::Active, &deployment.active_credentials, own.path(), rules()).unwrap();
     let ids = RecordIds::new((0..30_000).map(|i| format!("r{i}"))).unwrap();
-    let counts = || (runs(own.path()).unwrap().len(), runs(&dir.path().join("passive-1")).unwrap().len());
+    let counts =
+        || (runs(own.path()).unwrap().len(), runs(&dir.path().join("passive-1")).unwrap().len());
     for (stage, expected) in [
         ("blinding ids", (0, 0)),
         // Its answers are about to leave.
@@ -219,7 +247,8 @@ async fn a_run_that_is_cut_off_counts_from_its_first_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_alignment_runs_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
-    let (deployment, _) = parties(dir.path(), Some(AlignmentRuns { max_runs: 5, least_common: 0 })).await;
+    let (deployment, _) =
+        parties(dir.path(), Some(AlignmentRuns { max_runs: 5, least_common: 0 })).await;
     // The first one waits for its first piece.
     let first = through_the_coordinator(&deployment, Arc::default()).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -259,7 +288,8 @@ impl Between {
     fn new() -> Self {
         let authority = vfl_lab::certs::Authority::new("cloison.demo", 1).unwrap();
         let issue = |role, name: &str| {
-            Credentials::new(&authority.issue(role, &PartyName::new(name).unwrap()).unwrap()).unwrap()
+            Credentials::new(&authority.issue(role, &PartyName::new(name).unwrap()).unwrap())
+                .unwrap()
         };
         Self {
             dir: tempfile::tempdir().unwrap(),
@@ -286,7 +316,10 @@ impl Between {
         let (to, from) = (PartyName::new("passive-1").unwrap(), PartyName::new("active").unwrap());
         let (lead, follow) = (lead.turn(to).unwrap(), follow.turn(from).unwrap());
         let (mut told_a, mut told_p) = (|_| (), |_| ());
-        tokio::join!(lead.run(a, frames_a, to_p, &mut told_a), follow.run(p, frames_p, to_a, &mut told_p))
+        tokio::join!(
+            lead.run(a, frames_a, to_p, &mut told_a),
+            follow.run(p, frames_p, to_a, &mut told_p)
+        )
     }
 
     fn runs(&self) -> (usize, usize) {
@@ -325,7 +358,9 @@ async fn whoever_carries_an_alignment_learns_its_sizes_alone() {
     for passive in [people(0..400), people(0..400), people(400..800)] {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let hands = (recording(&seen), recording(&seen));
-        let ends = between.run((&between.active, &people(0..400)), (&between.passive, &passive), hands).await;
+        let ends = between
+            .run((&between.active, &people(0..400)), (&between.passive, &passive), hands)
+            .await;
         let common = ends.0.unwrap().common.ids.len();
         assert_eq!(common, ends.1.unwrap().common.ids.len());
         assert_eq!(common, if passive == people(0..400) { 400 } else { 0 });
@@ -334,7 +369,10 @@ async fn whoever_carries_an_alignment_learns_its_sizes_alone() {
     for transcript in &transcripts {
         assert!(transcript.len() > 4 * 400 * 32);
         for word in ["person", "-00001", "00399", "alignment-id"] {
-            assert!(!transcript.windows(word.len()).any(|bytes| bytes == word.as_bytes()), "{word}");
+            assert!(
+                !transcript.windows(word.len()).any(|bytes| bytes == word.as_bytes()),
+                "{word}"
+            );
         }
         // A signature is a few bytes longer or shorter.
         assert!(transcript.len().abs_diff(transcripts[0].len()) < 40, "{}", transcript.len());
@@ -359,8 +397,11 @@ async fn nobody_else_can_take_the_place_of_a_party() {
         (good[0], (&between.other_active, &all), "an active party as the passive party"),
     ] {
         let (at_active, at_passive) = between.run(active, passive, (faithful(), faithful())).await;
-        let (honest, cheat) =
-            if active.0.identity() == good[0].0.identity() { (at_active, at_passive) } else { (at_passive, at_active) };
+        let (honest, cheat) = if active.0.identity() == good[0].0.identity() {
+            (at_active, at_passive)
+        } else {
+            (at_passive, at_active)
+        };
         let refused = honest.unwrap_err();
         assert_eq!(refused.kind, RefusalKind::Unauthenticated, "{who}: {refused}");
         assert!(refused.message.contains("certificate says"), "{who}: {refused}");
@@ -401,7 +442,8 @@ async fn bytes_that_are_changed_dropped_or_replayed_end_a_run() {
         ("a frame twice on the way down", (faithful(), nth(2))),
     ];
     for (what, hands) in hands {
-        let (active, passive) = tokio::time::timeout(Duration::from_secs(100), ends(hands)).await.expect(what);
+        let (active, passive) =
+            tokio::time::timeout(Duration::from_secs(100), ends(hands)).await.expect(what);
         assert!(active.is_err() && passive.is_err(), "{what}");
     }
     assert_eq!(between.results(), 0);
@@ -411,13 +453,17 @@ async fn bytes_that_are_changed_dropped_or_replayed_end_a_run() {
     let (active, passive) = ends((recording(&said), faithful())).await;
     assert!(active.is_ok() && passive.is_ok());
     let counted = between.runs();
-    let follow = Aligner::open(Side::Passive, &between.passive, &between.dir.path().join("p"), rules()).unwrap();
-    let said: Vec<_> = said.lock().unwrap().iter().map(|bytes| Ok(Frame::Sealed(bytes.clone()))).collect();
+    let follow =
+        Aligner::open(Side::Passive, &between.passive, &between.dir.path().join("p"), rules())
+            .unwrap();
+    let said: Vec<_> =
+        said.lock().unwrap().iter().map(|bytes| Ok(Frame::Sealed(bytes.clone()))).collect();
     let (out, mut answers) = mpsc::channel(64);
     let turn = follow.turn(PartyName::new("active").unwrap()).unwrap();
     let drain = async { while answers.recv().await.is_some() {} };
     let mut told = |_| ();
-    let (replayed, ()) = tokio::join!(turn.run(&all, Box::pin(tokio_stream::iter(said)), out, &mut told), drain);
+    let (replayed, ()) =
+        tokio::join!(turn.run(&all, Box::pin(tokio_stream::iter(said)), out, &mut told), drain);
     let refused = replayed.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Unauthenticated, "{refused}");
     assert_eq!(between.runs(), counted);
@@ -427,8 +473,11 @@ async fn bytes_that_are_changed_dropped_or_replayed_end_a_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_cannot_be_led_to_a_listener_of_grpc() {
     let dir = tempfile::tempdir().unwrap();
-    let (deployment, _) = parties(dir.path(), Some(AlignmentRuns { max_runs: 5, least_common: 0 })).await;
-    let socket = tokio::net::TcpStream::connect(deployment.passive_peers()[0].address.as_str()).await.unwrap();
+    let (deployment, _) =
+        parties(dir.path(), Some(AlignmentRuns { max_runs: 5, least_common: 0 })).await;
+    let socket = tokio::net::TcpStream::connect(deployment.passive_peers()[0].address.as_str())
+        .await
+        .unwrap();
     let (mut read, mut write) = socket.into_split();
     let (out, mut frames) = mpsc::channel::<Result<Frame, Refusal>>(4);
     let (on, answers) = mpsc::channel(4);
@@ -444,9 +493,11 @@ async fn a_session_cannot_be_led_to_a_listener_of_grpc() {
         }
     });
     let own = tempfile::tempdir().unwrap();
-    let aligner = Aligner::open(Side::Active, &deployment.active_credentials, own.path(), rules()).unwrap();
+    let aligner =
+        Aligner::open(Side::Active, &deployment.active_credentials, own.path(), rules()).unwrap();
     let turn = aligner.turn(PartyName::new("passive-1").unwrap()).unwrap();
-    let ended = turn.run(&people(0..10), Box::pin(ReceiverStream::new(answers)), out, &mut |_| ()).await;
+    let ended =
+        turn.run(&people(0..10), Box::pin(ReceiverStream::new(answers)), out, &mut |_| ()).await;
     let refused = ended.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Unauthenticated, "{refused}");
     deployment.stop().await.unwrap();
@@ -484,8 +535,9 @@ async fn ids_are_listed_once_the_session_is_open() {
             follow.run_listing(at_passive, frames_p, to_a, &mut told_p)
         )
     };
-    let (active, passive) =
-        tokio::time::timeout(Duration::from_secs(60), both).await.expect("the two wait for each other");
+    let (active, passive) = tokio::time::timeout(Duration::from_secs(60), both)
+        .await
+        .expect("the two wait for each other");
     assert_eq!((active.unwrap().common.ids.len(), passive.unwrap().common.ids.len()), (50, 50));
 }
 
@@ -501,7 +553,9 @@ async fn a_party_that_cannot_list_its_ids_says_so() {
     let ((to_p, frames_p), (to_a, frames_a)) = (carry(faithful()), carry(faithful()));
     let lead = lead.turn(PartyName::new("passive-1").unwrap()).unwrap();
     let follow = follow.turn(PartyName::new("active").unwrap()).unwrap();
-    let broken = std::future::ready(Err::<RecordIds, _>(Refusal::unavailable("the store of this party is down")));
+    let broken = std::future::ready(Err::<RecordIds, _>(Refusal::unavailable(
+        "the store of this party is down",
+    )));
     let (mut told_a, mut told_p) = (|_| (), |_| ());
     let (active, passive) = tokio::join!(
         lead.run(&all, frames_a, to_p, &mut told_a),

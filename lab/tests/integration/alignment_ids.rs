@@ -21,7 +21,11 @@ use super::feature_service::FeatureService;
 use super::support::{dataset, spec, split};
 
 /// The passive party of a deployment, exchanged for one with another place for its features and other rules.
-async fn exchange(deployment: &mut Deployment, features: Features, alignment: passive_config::AlignmentTable) {
+async fn exchange(
+    deployment: &mut Deployment,
+    features: Features,
+    alignment: passive_config::AlignmentTable,
+) {
     let peer = deployment.passive_peers().remove(0);
     deployment.stop_passive(0).await;
     let settings = passive_config::Settings {
@@ -88,15 +92,23 @@ async fn second_active(
 async fn ids_of_a_file_are_aligned_and_a_copy_that_cannot_be_written_is_the_operators_affair() {
     let dir = tempfile::tempdir().unwrap();
     let (mut deployment, common) = parties(dir.path(), None).await;
-    let (_, table) = spec(dir.path(), &dataset(), &split(&dataset(), 1, 2)).tables.passive.remove(0);
+    let (_, table) =
+        spec(dir.path(), &dataset(), &split(&dataset(), 1, 2)).tables.passive.remove(0);
     let service = FeatureService::start(&table).await;
     let store = HttpStore::new(
-        HttpConfig::new(format!("http://127.0.0.1:{}/BatchFeatureService/BatchFetchFeature", service.port)),
+        HttpConfig::new(format!(
+            "http://127.0.0.1:{}/BatchFeatureService/BatchFetchFeature",
+            service.port
+        )),
         table.normalised_schema(),
     );
     let file = dir.path().join("align.ids");
-    let listed: String =
-        common.slice(0, 60).iter().chain(["nobody-1", "nobody-2"]).map(|id| format!("{id}\n")).collect();
+    let listed: String = common
+        .slice(0, 60)
+        .iter()
+        .chain(["nobody-1", "nobody-2"])
+        .map(|id| format!("{id}\n"))
+        .collect();
     std::fs::write(&file, listed).unwrap();
     std::fs::write(dir.path().join("taken"), "").unwrap();
     let rules = passive_config::AlignmentTable {
@@ -113,14 +125,19 @@ async fn ids_of_a_file_are_aligned_and_a_copy_that_cannot_be_written_is_the_oper
     let own = spec(dir.path(), &dataset(), &split(&dataset(), 1, 2)).tables.active;
     let own = part(&own, &(0..1200).collect::<Vec<_>>());
     let file = dir.path().join("active.ids");
-    let listed: String = common.slice(5, 70).iter().chain(["nobody-3"]).map(|id| format!("{id}\n")).collect();
+    let listed: String =
+        common.slice(5, 70).iter().chain(["nobody-3"]).map(|id| format!("{id}\n")).collect();
     std::fs::write(&file, listed).unwrap();
-    let rules = active_config::AlignmentTable { allowed: true, ids: Some(file), ..Default::default() };
+    let rules =
+        active_config::AlignmentTable { allowed: true, ids: Some(file), ..Default::default() };
     let second = dir.path().join("second");
     let client = second_active(&deployment, &second, own.into(), rules).await;
     let outside = ask_of(client.clone(), Some(&common.slice(60, 75))).await.unwrap_err();
     assert_eq!(outside.code(), Code::FailedPrecondition, "{outside}");
-    assert!(outside.message().contains("5 of 15 ids to align are not in the file `ids`"), "{outside}");
+    assert!(
+        outside.message().contains("5 of 15 ids to align are not in the file `ids`"),
+        "{outside}"
+    );
 
     let mut tries = 0;
     let (found, summary) = loop {

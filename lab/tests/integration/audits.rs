@@ -25,11 +25,13 @@ use vfl_shared::types::{PartyName, ShareRequest};
 
 use super::networks::embeddings;
 use super::support::{
-    Trained, config, coordinator_client, dataset, score, spec, split, test_ids, trained, training_ids,
+    Trained, config, coordinator_client, dataset, score, spec, split, test_ids, trained,
+    training_ids,
 };
 
 async fn audit(here: &Trained, records: usize, attacks: &[Method]) -> Findings {
-    let policies = ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into();
+    let policies =
+        ["none", "rounding (decimals = 1)", "class_label"].map(|p| p.parse().unwrap()).into();
     let attacks = attacks.iter().copied().map(Into::into).collect();
     let plan = Plan::of(test_ids(&here.dataset, 0, records), policies, attacks, 11);
     audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap()
@@ -84,13 +86,22 @@ async fn least_squares_is_exact_up_to_k_minus_1_features_and_a_label_stops_it() 
     let positions = &here.dataset.split().test[..150];
     let columns: Vec<usize> = here.split.passive().iter().flat_map(|p| p.columns.clone()).collect();
     let squares = columns.iter().flat_map(|&c| positions.iter().map(move |&p| (c, p)));
-    let mean = squares.map(|at| (here.dataset.x()[at] - 0.5).powi(2)).sum::<f64>() / (150 * columns.len()) as f64;
+    let mean = squares.map(|at| (here.dataset.x()[at] - 0.5).powi(2)).sum::<f64>()
+        / (150 * columns.len()) as f64;
     assert!((half.mse - mean).abs() < 0.01 * mean, "{} against {mean}", half.mse);
 
     for errors in all_errors(&findings) {
         assert_eq!(errors.per_feature.len(), 4);
-        assert_eq!(errors.per_party.iter().map(|p| p.party.as_str()).collect::<Vec<_>>(), ["passive-1", "passive-2"]);
-        for value in errors.per_feature.iter().chain(errors.per_party.iter().map(|p| &p.mse)).chain([&errors.mse]) {
+        assert_eq!(
+            errors.per_party.iter().map(|p| p.party.as_str()).collect::<Vec<_>>(),
+            ["passive-1", "passive-2"]
+        );
+        for value in errors
+            .per_feature
+            .iter()
+            .chain(errors.per_party.iter().map(|p| &p.mse))
+            .chain([&errors.mse])
+        {
             assert_eq!(*value, three_significant_digits(*value), "more than three digits");
         }
     }
@@ -103,7 +114,8 @@ async fn least_squares_is_exact_up_to_k_minus_1_features_and_a_label_stops_it() 
 /// Without parameters the attacks that need them say so; what needs none runs, and the baselines are scored.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_black_box_stops_the_attacks_that_need_parameters() {
-    let here = trained(1, 2, 1).await.again(|spec| spec.release.to_active_party = Grant::Nothing).await;
+    let here =
+        trained(1, 2, 1).await.again(|spec| spec.release.to_active_party = Grant::Nothing).await;
     let findings = audit(&here, 100, &Method::on_one_release().collect::<Vec<_>>()).await;
     for audit in &findings.audits {
         assert_eq!(audit.threat_model.parameters, ParameterKnowledge::Hidden);
@@ -111,14 +123,20 @@ async fn a_black_box_stops_the_attacks_that_need_parameters() {
         for result in &audit.attacks {
             let guess = ["random", "zero", "half"].contains(&result.name.as_str());
             match &result.outcome {
-                Outcome::NotScored { reason, .. } => panic!("{} was not scored: {reason}", result.name),
+                Outcome::NotScored { reason, .. } => {
+                    panic!("{} was not scored: {reason}", result.name)
+                }
                 Outcome::Ran { .. } => {
                     let needs_none = guess || result.name == "black_box_lattice";
                     assert!(needs_none, "{} ran without parameters", result.name);
                 }
                 Outcome::NotRun { reason, .. } => {
                     // The one attack that needs no parameters but takes a single feature; here there are more.
-                    let wanted = if result.name == "one_feature" { "single passive feature" } else { "hidden" };
+                    let wanted = if result.name == "one_feature" {
+                        "single passive feature"
+                    } else {
+                        "hidden"
+                    };
                     assert!(!guess && reason.contains(wanted), "{}: {reason}", result.name);
                 }
             }
@@ -240,7 +258,10 @@ impl PassiveParty for Fragile {
 
     type AlignStream = Responses<pb::AlignmentFrame>;
 
-    async fn align(&self, _: Request<Streaming<pb::AlignmentFrame>>) -> Result<Response<Self::AlignStream>, Status> {
+    async fn align(
+        &self,
+        _: Request<Streaming<pb::AlignmentFrame>>,
+    ) -> Result<Response<Self::AlignStream>, Status> {
         not_here()
     }
 
@@ -258,7 +279,10 @@ impl PassiveParty for Fragile {
         not_here()
     }
 
-    async fn lend_shares(&self, _: Request<pb::LendSharesRequest>) -> Result<Response<pb::LendSharesResponse>, Status> {
+    async fn lend_shares(
+        &self,
+        _: Request<pb::LendSharesRequest>,
+    ) -> Result<Response<pb::LendSharesResponse>, Status> {
         not_here()
     }
 
@@ -290,7 +314,8 @@ async fn a_party_lost_at_any_stage_of_a_training_leaves_the_old_model() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_party_lost_at_any_stage_leaves_the_old_top_model() {
     let top = |seed| {
-        let values = TrainingValues { model: embeddings(&[6], 5, &[7]), ..config(seed).values().clone() };
+        let values =
+            TrainingValues { model: embeddings(&[6], 5, &[7]), ..config(seed).values().clone() };
         TrainingConfig::try_from(values).unwrap()
     };
     lost_at_each_stage(top).await;
@@ -335,11 +360,19 @@ async fn lost_at_each_stage(config: impl Fn(u32) -> TrainingConfig) {
         let refusal = deployment.train(&config(2), &ids, |_| ()).await.unwrap_err();
         assert!(died.swap(false, Ordering::SeqCst), "it came to {stage:?}");
         assert_eq!(refusal.kind, RefusalKind::Unavailable, "{refusal}");
-        assert!(refusal.message.contains("passive-2") && refusal.message.contains(stage.words()), "{refusal}");
+        assert!(
+            refusal.message.contains("passive-2") && refusal.message.contains(stage.words()),
+            "{refusal}"
+        );
         let mut coordinator = coordinator_client(&deployment, Role::ActiveParty);
-        let described = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
+        let described =
+            coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
         assert_eq!(described.model_version, first.version.as_str());
-        assert_eq!(score(&deployment, &test).await.unwrap(), before, "the old model, to the last bit");
+        assert_eq!(
+            score(&deployment, &test).await.unwrap(),
+            before,
+            "the old model, to the last bit"
+        );
     }
 
     *die.lock().unwrap() = None;

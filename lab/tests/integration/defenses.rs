@@ -75,7 +75,9 @@ async fn policies_get_what_they_need_or_say_what_they_lack() {
         let told = Policy::try_from(&described.policy.unwrap()).unwrap();
         assert_eq!(told.to_string(), policy);
         let answer = score(&here.deployment, &ids).await.unwrap();
-        let Some(pb::release::Kind::Probabilities(m)) = answer.release.unwrap().kind else { panic!("{policy}") };
+        let Some(pb::release::Kind::Probabilities(m)) = answer.release.unwrap().kind else {
+            panic!("{policy}")
+        };
         let distinct: BTreeSet<&[u8]> = m.values.chunks(8 * m.columns as usize).collect();
         let most = match policy {
             "ranking" => (1..=m.columns as usize).product(),
@@ -84,7 +86,8 @@ async fn policies_get_what_they_need_or_say_what_they_lack() {
         };
         assert!((2..=most).contains(&distinct.len()), "{policy}: {} releases", distinct.len());
     }
-    here = here.again(|spec| spec.defenses = defense("logit_noise (alpha = 2.0, scheme = 1)")).await;
+    here =
+        here.again(|spec| spec.defenses = defense("logit_noise (alpha = 2.0, scheme = 1)")).await;
     let open = |policy: &str| pb::OpenAuditRequest {
         model_version: here.version.clone(),
         policy: Some((&policy.parse::<Policy>().unwrap()).into()),
@@ -98,11 +101,14 @@ async fn policies_get_what_they_need_or_say_what_they_lack() {
     let k = here.dataset.class_names().len();
     let bits: f64 = (1..=k).map(|i| (i as f64).log2()).sum();
     assert!((promise.bits.unwrap() - bits).abs() < 1e-12);
-    for (policy, bits) in [("class_label", Some((k as f64).log2())), ("class_label, unbound shares", None)] {
+    for (policy, bits) in
+        [("class_label", Some((k as f64).log2())), ("class_label, unbound shares", None)]
+    {
         let opened = auditor.open_audit(open(policy)).await.unwrap().into_inner();
         assert_eq!(opened.promise.unwrap().bits, bits, "{policy}");
     }
-    let opened = auditor.open_audit(open("dp_gaussian (epsilon = 0.5)")).await.unwrap().into_inner();
+    let opened =
+        auditor.open_audit(open("dp_gaussian (epsilon = 0.5)")).await.unwrap().into_inner();
     let notes = opened.promise.unwrap().notes.join(" ");
     assert!(notes.contains("one answer") && notes.contains("nothing is said"), "{notes}");
     let refused = auditor.open_audit(open("codebook (size = 1)")).await.unwrap_err();
@@ -123,7 +129,10 @@ async fn policies_get_what_they_need_or_say_what_they_lack() {
     };
     let refused = auditor.open_audit(open).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::PermissionDenied);
-    assert!(refused.message().contains("passive-1") && refused.message().contains("to_coordinator"), "{refused}");
+    assert!(
+        refused.message().contains("passive-1") && refused.message().contains("to_coordinator"),
+        "{refused}"
+    );
     deployment.stop().await.unwrap();
 }
 
@@ -164,10 +173,23 @@ async fn bound_shares_and_keyed_noise_stop_those_who_ask_again() {
     let here = trained(1, 2, 6).await;
     let free = "gaussian_noise (sigma = 0.05), fresh noise";
     let cancelled = "gaussian_noise (sigma = 0.05), unbound shares";
-    let policies = ["class_label, unbound shares", "class_label", free, "gaussian_noise (sigma = 0.05)", cancelled];
+    let policies = [
+        "class_label, unbound shares",
+        "class_label",
+        free,
+        "gaussian_noise (sigma = 0.05)",
+        cancelled,
+    ];
     let found = audits(&here, &policies, 200).await;
-    let [chosen, bound, averaged, keyed, cancelled] = &aware(&found)[..] else { panic!("five audits") };
-    assert!(cancelled.0 < 1e-6 && keyed.0 > 1e-4, "chosen shares on noise: {:e}, bound {:e}", cancelled.0, keyed.0);
+    let [chosen, bound, averaged, keyed, cancelled] = &aware(&found)[..] else {
+        panic!("five audits")
+    };
+    assert!(
+        cancelled.0 < 1e-6 && keyed.0 > 1e-4,
+        "chosen shares on noise: {:e}, bound {:e}",
+        cancelled.0,
+        keyed.0
+    );
     assert!(chosen.0 < 1e-9, "chosen shares on labels: {:e}", chosen.0);
     assert!(bound.0 > 1e3 * chosen.0.max(1e-9), "bound: {:e}", bound.0);
     assert!(averaged.0 < 0.5 * keyed.0, "averaged: {:e}, keyed: {:e}", averaged.0, keyed.0);
@@ -202,9 +224,11 @@ async fn the_threat_model_is_what_the_attacks_used() {
         ("class_label, unbound shares", chosen),
         ("gaussian_noise (sigma = 0.05), unbound shares", chosen),
     ];
-    let mut defenses: Vec<&str> = cases.iter().filter_map(|(text, _)| text.split([' ', ',']).next()).collect();
+    let mut defenses: Vec<&str> =
+        cases.iter().filter_map(|(text, _)| text.split([' ', ',']).next()).collect();
     defenses.dedup();
-    let mut missing: Vec<&str> = DefenseConfig::NAMES.into_iter().filter(|name| !defenses.contains(name)).collect();
+    let mut missing: Vec<&str> =
+        DefenseConfig::NAMES.into_iter().filter(|name| !defenses.contains(name)).collect();
     missing.retain(|name| *name != "none");
     assert!(missing.is_empty(), "no case for {missing:?}");
     let found = audits(&here, &cases.map(|(text, _)| text), 7).await;
@@ -220,7 +244,9 @@ async fn the_threat_model_is_what_the_attacks_used() {
             "{text}"
         );
         match (known.threat_model.observations, observations) {
-            (Observations::Repeated { times }, Observations::Repeated { times: least }) if shares == Shares::Chosen => {
+            (Observations::Repeated { times }, Observations::Repeated { times: least })
+                if shares == Shares::Chosen =>
+            {
                 assert!(times >= least, "{text}: {times}");
             }
             (used, stated) => assert_eq!(used, stated, "{text}"),

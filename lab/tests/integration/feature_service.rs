@@ -51,7 +51,9 @@ impl FeatureService {
                 let held = serving.clone();
                 let service = service_fn(move |request| answer(held.clone(), request));
                 let http = hyper::server::conn::http1::Builder::new();
-                tokio::spawn(async move { drop(http.serve_connection(TokioIo::new(stream), service).await) });
+                tokio::spawn(async move {
+                    drop(http.serve_connection(TokioIo::new(stream), service).await)
+                });
             }
         });
         Self { port, held }
@@ -68,7 +70,10 @@ impl FeatureService {
     pub async fn holds(&self, id: &str) {
         let mut back = self.held.back.subscribe();
         let waits = back.wait_for(|back| back.get(id).is_some_and(|waiting| *waiting > 0));
-        tokio::time::timeout(Duration::from_secs(60), waits).await.expect("a request for the record").unwrap();
+        tokio::time::timeout(Duration::from_secs(60), waits)
+            .await
+            .expect("a request for the record")
+            .unwrap();
     }
 
     /// Lets them go on.
@@ -84,10 +89,14 @@ impl FeatureService {
     }
 }
 
-async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<Full<hyper::body::Bytes>>, Infallible> {
+async fn answer(
+    held: Arc<Held>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<hyper::body::Bytes>>, Infallible> {
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let asked: Value = serde_json::from_slice(&body).unwrap();
-    let ids: Vec<&str> = asked["param"]["query_datas"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
+    let ids: Vec<&str> =
+        asked["param"]["query_datas"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
     held.back.send_modify(|back| {
         for id in &ids {
             if let Some(waiting) = back.get_mut(*id) {
@@ -95,13 +104,17 @@ async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<
             }
         }
     });
-    let _ = held.back.subscribe().wait_for(|back| !ids.iter().any(|id| back.contains_key(*id))).await;
-    let respond = |body: Value| Ok(Response::new(Full::new(hyper::body::Bytes::from(body.to_string()))));
+    let _ =
+        held.back.subscribe().wait_for(|back| !ids.iter().any(|id| back.contains_key(*id))).await;
+    let respond =
+        |body: Value| Ok(Response::new(Full::new(hyper::body::Bytes::from(body.to_string()))));
     let Some(rows) = ids.iter().map(|id| held.rows.get(*id)).collect::<Option<Vec<_>>>() else {
         return respond(json!({"status": {"code": 5, "msg": "no such record"}}));
     };
     let spoiled = held.spoiled.lock().unwrap().clone();
-    let value = |at: usize, (id, row): (&&str, &&Vec<f64>)| if spoiled.contains(*id) { 2.0 } else { row[at] };
+    let value = |at: usize, (id, row): (&&str, &&Vec<f64>)| {
+        if spoiled.contains(*id) { 2.0 } else { row[at] }
+    };
     let fields = asked["feature_fields"].as_array().unwrap();
     let features: Vec<Value> = fields
         .iter()

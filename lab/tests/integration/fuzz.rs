@@ -85,10 +85,13 @@ async fn send(channel: &Channel, path: &'static str, good: &[Bytes], sent: &Sent
                 let at = (messages.len() - 1).saturating_sub(i);
                 apply(&mut messages[at], damage);
             }
-            let _ = raw::call(channel, path, messages.into_iter().map(Bytes::from).collect(), 8).await;
+            let _ =
+                raw::call(channel, path, messages.into_iter().map(Bytes::from).collect(), 8).await;
         }
         Sent::Arbitrary(messages) => {
-            let _ = raw::call(channel, path, messages.iter().cloned().map(Bytes::from).collect(), 8).await;
+            let _ =
+                raw::call(channel, path, messages.iter().cloned().map(Bytes::from).collect(), 8)
+                    .await;
         }
         Sent::Unframed(body) => raw::post(channel, path, Bytes::from(body.clone())).await,
         Sent::Misframed(flag, length) => {
@@ -111,7 +114,11 @@ fn no_bytes_make_a_service_panic() {
         }
         before(info);
     }));
-    let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("fuzzed").enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("fuzzed")
+        .enable_all()
+        .build()
+        .unwrap();
     let here = runtime.block_on(async { tokio::spawn(trained(2, 2, 1)).await.unwrap() });
     let good = good_messages(&here);
     let lines: Vec<(&'static str, Channel, Vec<Bytes>)> = ACCESS_TABLE
@@ -120,7 +127,11 @@ fn no_bytes_make_a_service_panic() {
         .map(|&(path, roles)| {
             let peer = server_of(&here.deployment, path);
             let _guard = runtime.enter();
-            (path, channel(&credentials(&here.deployment, roles[0]), &peer).unwrap(), good[path].clone())
+            (
+                path,
+                channel(&credentials(&here.deployment, roles[0]), &peer).unwrap(),
+                good[path].clone(),
+            )
         })
         .collect();
     let until = Instant::now() + DURATION;
@@ -152,7 +163,11 @@ fn no_bytes_make_a_service_panic() {
         let scored = score(&here.deployment, &ids).await.unwrap();
         let (ok, training) = (RowStatus::Ok as i32, RowStatus::TrainingRecord as i32);
         assert_eq!(scored.row_status.len(), 120);
-        assert!(scored.row_status.iter().all(|&s| s == ok || s == training), "{:?}", scored.row_status);
+        assert!(
+            scored.row_status.iter().all(|&s| s == ok || s == training),
+            "{:?}",
+            scored.row_status
+        );
         let (_, ended) = raw::call(&lines[0].1, lines[0].0, vec![Bytes::new()], 1).await;
         ended.unwrap();
         here.deployment.stop().await.unwrap();

@@ -6,13 +6,15 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use tonic::Code;
 use vfl_active_party::attack::{
-    Attack, AttackConfig, Coalition, HalfStar, Method, Party, Replacement, Role as PartyRole, Settings,
+    Attack, AttackConfig, Coalition, HalfStar, Method, Party, Replacement, Role as PartyRole,
+    Settings,
 };
 use vfl_lab::audit::{self, Findings, Help, Plan};
 use vfl_lab::demo::deployment_facts;
 use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_lab::report::{
-    Audit, DataFacts, DefenseKnowledge, Errors, Generated, MetricFacts, Outcome, ParameterKnowledge, Refused, Report,
+    Audit, DataFacts, DefenseKnowledge, Errors, Generated, MetricFacts, Outcome,
+    ParameterKnowledge, Refused, Report,
 };
 use vfl_passive_party::config::Grant;
 use vfl_passive_party::transform::TransformConfig;
@@ -20,16 +22,22 @@ use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::{Refusal, RefusalKind, decode_columns, pb};
 use vfl_shared::service::{Credentials, Role, channel};
-use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_shared::types::{
+    ConfidenceScores, FeatureBlock, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores,
+};
 
-use super::support::{Trained, config, credentials, dataset, spec, split, test_ids, trained, training_ids};
+use super::support::{
+    Trained, config, credentials, dataset, spec, split, test_ids, trained, training_ids,
+};
 
 pub(super) const RECORDS: usize = 100;
 
 /// The values of some columns of the data set for the test records `from` to `to`.
 pub(super) fn values(here: &Trained, columns: &[usize], from: usize, to: usize) -> DMatrix<f64> {
     let positions = &here.dataset.split().test[from..to];
-    DMatrix::from_fn(columns.len(), positions.len(), |i, j| here.dataset.x()[(columns[i], positions[j])])
+    DMatrix::from_fn(columns.len(), positions.len(), |i, j| {
+        here.dataset.x()[(columns[i], positions[j])]
+    })
 }
 
 /// All passive columns, in the order of the parties.
@@ -40,9 +48,16 @@ pub(super) fn passive_columns(here: &Trained) -> Vec<usize> {
 /// What an active party knows that has seen the passive features of the test records `from` to `to`.
 pub(super) fn known(here: &Trained, from: usize, to: usize) -> FeatureTable {
     let columns = passive_columns(here);
-    let specs = (0..columns.len()).map(|i| FeatureSpec::numeric(format!("known {i}"), 0.0, 1.0)).collect();
+    let specs =
+        (0..columns.len()).map(|i| FeatureSpec::numeric(format!("known {i}"), 0.0, 1.0)).collect();
     let block = FeatureBlock::new(values(here, &columns, from, to)).unwrap();
-    FeatureTable::new(FeatureSchema::new(specs, None).unwrap(), test_ids(&here.dataset, from, to), block, None).unwrap()
+    FeatureTable::new(
+        FeatureSchema::new(specs, None).unwrap(),
+        test_ids(&here.dataset, from, to),
+        block,
+        None,
+    )
+    .unwrap()
 }
 
 pub(super) fn plan(here: &Trained, attacks: Vec<AttackConfig>, help: Help) -> Plan {
@@ -55,7 +70,10 @@ pub(super) fn auxiliary(ids: RecordIds) -> Help {
 }
 
 fn colluding(names: &[&str]) -> Help {
-    Help { colluding: names.iter().map(|n| PartyName::new(*n).unwrap()).collect(), ..Help::default() }
+    Help {
+        colluding: names.iter().map(|n| PartyName::new(*n).unwrap()).collect(),
+        ..Help::default()
+    }
 }
 
 fn with_base(method: Method, base: &str) -> AttackConfig {
@@ -67,7 +85,12 @@ pub(super) async fn run(here: &Trained, plan: &Plan) -> Result<Findings, Refusal
 }
 
 fn outcome<'a>(audit: &'a Audit, attack: &str) -> &'a Outcome {
-    &audit.attacks.iter().find(|a| a.name == attack).unwrap_or_else(|| panic!("{attack} is not in {audit:?}")).outcome
+    &audit
+        .attacks
+        .iter()
+        .find(|a| a.name == attack)
+        .unwrap_or_else(|| panic!("{attack} is not in {audit:?}"))
+        .outcome
 }
 
 pub(super) fn errors<'a>(audit: &'a Audit, attack: &str) -> &'a Errors {
@@ -105,7 +128,8 @@ pub(super) fn report(findings: &Findings) -> String {
         classes: 5,
         sha256: "0".repeat(64),
     };
-    let mut report = Report::new("t", "c", 1, Generated::new(serde_json::json!({})), data, deployment);
+    let mut report =
+        Report::new("t", "c", 1, Generated::new(serde_json::json!({})), data, deployment);
     report.audits = findings.audits.clone();
     report.metrics = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
     let json = report.to_json().unwrap();
@@ -140,7 +164,11 @@ async fn known_records_take_the_place_of_the_parameters() {
         assert_eq!(alone.threat_model.parameters, ParameterKnowledge::Hidden);
         assert!(alone.utility.accuracy.is_some() && alone.utility == helped.utility);
         assert_eq!(helped.threat_model.parameters, ParameterKnowledge::Auxiliary { records: each });
-        assert!(helped.remarks.iter().any(|r| r.contains(&format!("given {each} records"))), "{:?}", helped.remarks);
+        assert!(
+            helped.remarks.iter().any(|r| r.contains(&format!("given {each} records"))),
+            "{:?}",
+            helped.remarks
+        );
         let found = errors(helped, "shadow_model");
         if each == 4 {
             assert!(in_white_box < 1e-12 && found.mse < 1e-12, "{in_white_box:e}, {:e}", found.mse);
@@ -158,10 +186,15 @@ async fn known_records_take_the_place_of_the_parameters() {
 
         // Records that the adversary does not know are refused by the name of the file.
         let unknown = test_ids(&black.dataset, RECORDS, RECORDS + each + 1);
-        let refused = run(&black, &plan(&black, attacks.clone(), auxiliary(unknown))).await.unwrap_err();
-        assert!(refused.message.contains("some of the") && refused.message.contains("`known_csv`"), "{refused}");
+        let refused =
+            run(&black, &plan(&black, attacks.clone(), auxiliary(unknown))).await.unwrap_err();
+        assert!(
+            refused.message.contains("some of the") && refused.message.contains("`known_csv`"),
+            "{refused}"
+        );
         let overlap = test_ids(&black.dataset, RECORDS - 1, RECORDS + each - 1);
-        let refused = run(&black, &plan(&black, attacks.clone(), auxiliary(overlap))).await.unwrap_err();
+        let refused =
+            run(&black, &plan(&black, attacks.clone(), auxiliary(overlap))).await.unwrap_err();
         assert_eq!(refused.kind, RefusalKind::InvalidArgument, "{refused}");
 
         // Without a file there is nothing to learn from; the rest of the audit goes on.
@@ -203,7 +236,11 @@ async fn guessed_with_and_without_known_records() -> f64 {
     let helped = Plan { help: auxiliary(ids), ..alone.clone() };
     let undone = async |plan: &Plan| {
         let findings = run(&here, plan).await.unwrap();
-        let knowing = findings.audits.into_iter().find(|a| a.threat_model.defense == DefenseKnowledge::Known).unwrap();
+        let knowing = findings
+            .audits
+            .into_iter()
+            .find(|a| a.threat_model.defense == DefenseKnowledge::Known)
+            .unwrap();
         (errors(&knowing, "undo_transform").mse, knowing.remarks)
     };
     let (guessed, _) = undone(&alone).await;
@@ -228,7 +265,9 @@ fn scores(w: &DMatrix<f64>, b: &DVector<f64>, x: &DMatrix<f64>) -> ReleasedScore
     for mut column in logits.column_iter_mut() {
         column += b;
     }
-    ReleasedScores::Probabilities(ConfidenceScores::softmax(Logits::new(logits).unwrap()).into_matrix())
+    ReleasedScores::Probabilities(
+        ConfidenceScores::softmax(Logits::new(logits).unwrap()).into_matrix(),
+    )
 }
 
 fn rows(x: &DMatrix<f64>, columns: &[usize]) -> DMatrix<f64> {
@@ -240,9 +279,11 @@ fn rows(x: &DMatrix<f64>, columns: &[usize]) -> DMatrix<f64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_colluder_exposes_the_other_party() {
     let here = trained(2, 6, 6).await;
-    let here = here.again(|spec| spec.help.colluding = vec![PartyName::new("passive-2").unwrap()]).await;
+    let here =
+        here.again(|spec| spec.help.colluding = vec![PartyName::new("passive-2").unwrap()]).await;
     let attacks = vec![Method::ClampedHalfStar.into()];
-    let findings = run(&here, &plan(&here, attacks.clone(), colluding(&["passive-2"]))).await.unwrap();
+    let findings =
+        run(&here, &plan(&here, attacks.clone(), colluding(&["passive-2"]))).await.unwrap();
     let [alone, helped] = &findings.audits[..] else { panic!("two audits") };
     assert_eq!(helped.threat_model.target, ["passive-1"]);
     assert_eq!(helped.threat_model.colluding, ["passive-2"]);
@@ -259,10 +300,12 @@ async fn a_colluder_exposes_the_other_party() {
         Party { weights: w.select_columns(&first.columns), role: PartyRole::Target },
         Party { weights: w.select_columns(&second.columns), role: PartyRole::Colluder(lender) },
     ];
-    let coalition = Coalition::new(w.select_columns(here.split.active()), b, own, &parties).unwrap();
+    let coalition =
+        Coalition::new(w.select_columns(here.split.active()), b, own, &parties).unwrap();
     let view = coalition.view(&released, Replacement::default()).unwrap();
     let attack = HalfStar { clamped: true };
-    let estimates = attack.reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(1)).unwrap().estimates;
+    let estimates =
+        attack.reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(1)).unwrap().estimates;
     let truth = rows(&x, &first.columns);
     let off = (estimates - &truth).map(|e| e * e);
     let found = errors(helped, "coalition");
@@ -288,7 +331,10 @@ async fn a_colluder_exposes_the_other_party() {
     }
     assert!(errors(&findings.audits[0], "clamped_half_star").mse > 0.0);
     let refused = run(&here, &plan(&here, Vec::new(), colluding(&["nobody"]))).await.unwrap_err();
-    assert!(refused.message.contains("`nobody`") && refused.message.contains("passive-1, passive-2"), "{refused}");
+    assert!(
+        refused.message.contains("`nobody`") && refused.message.contains("passive-1, passive-2"),
+        "{refused}"
+    );
     here.deployment.stop().await.unwrap();
 }
 
@@ -296,7 +342,8 @@ async fn a_colluder_exposes_the_other_party() {
 #[tokio::test(flavor = "multi_thread")]
 async fn shares_are_lent_to_nobody_else() {
     let here = trained(1, 3, 2).await;
-    let here = here.again(|spec| spec.help.colluding = vec![PartyName::new("passive-1").unwrap()]).await;
+    let here =
+        here.again(|spec| spec.help.colluding = vec![PartyName::new("passive-1").unwrap()]).await;
     let peer = here.deployment.passive_peers().remove(0);
     let request = || pb::LendSharesRequest {
         model_version: here.version.clone(),
@@ -321,7 +368,10 @@ async fn shares_are_lent_to_nobody_else() {
     let other = here.deployment.credentials(Role::ActiveParty, "other").unwrap();
     let status = ask(&other).await.unwrap_err();
     assert_eq!(status.code(), Code::PermissionDenied);
-    assert!(status.message().contains("`other`") && status.message().contains("[collusion]"), "{status}");
+    assert!(
+        status.message().contains("`other`") && status.message().contains("[collusion]"),
+        "{status}"
+    );
     here.deployment.stop().await.unwrap();
 }
 
@@ -332,14 +382,16 @@ async fn binary(parties: usize, each: usize) -> Trained {
     let split = split(&dataset, parties, each);
     let spec = binary_spec(spec(dir.path(), &dataset, &split));
     let deployment = Deployment::start(spec).await.unwrap();
-    let version = deployment.train(&config(6), &training_ids(&dataset), |_| ()).await.unwrap().version.into();
+    let version =
+        deployment.train(&config(6), &training_ids(&dataset), |_| ()).await.unwrap().version.into();
     Trained { dir, dataset, split, deployment, version }
 }
 
 fn binary_spec(mut spec: DeploymentSpec) -> DeploymentSpec {
     for (_, table) in &mut spec.tables.passive {
         let block = FeatureBlock::new(table.block().matrix().map(f64::round)).unwrap();
-        *table = FeatureTable::new(table.normalised_schema(), table.ids().clone(), block, None).unwrap();
+        *table =
+            FeatureTable::new(table.normalised_schema(), table.ids().clone(), block, None).unwrap();
     }
     spec
 }
@@ -368,9 +420,11 @@ async fn what_is_known_of_the_features_reaches_the_attacks() {
         x.row_mut(column).apply(|v| *v = v.round());
     }
     let ReleasedScores::Probabilities(c) = scores(&w, &b, &x) else { unreachable!() };
-    let j = DMatrix::from_fn(b.len() - 1, b.len(), |i, m| f64::from(m == i + 1) - f64::from(m == i));
+    let j =
+        DMatrix::from_fn(b.len() - 1, b.len(), |i, m| f64::from(m == i + 1) - f64::from(m == i));
     let a = &j * w.select_columns(columns);
-    let mut right = &j * (c.map(f64::ln) - w.select_columns(here.split.active()) * rows(&x, here.split.active()));
+    let mut right = &j
+        * (c.map(f64::ln) - w.select_columns(here.split.active()) * rows(&x, here.split.active()));
     for mut column in right.column_iter_mut() {
         column -= &j * &b;
     }
@@ -379,7 +433,10 @@ async fn what_is_known_of_the_features_reaches_the_attacks() {
     let inverse = a.transpose() * (&a * a.transpose()).try_inverse().unwrap();
     let estimates = &half + inverse * (right - &a * &half);
     let truth = rows(&x, columns);
-    near(errors(plain, "half_star").mse, (estimates.map(|v| v.clamp(0.0, 1.0)) - &truth).map(|e| e * e).mean());
+    near(
+        errors(plain, "half_star").mse,
+        (estimates.map(|v| v.clamp(0.0, 1.0)) - &truth).map(|e| e * e).mean(),
+    );
     let wrong = estimates.map(|v| f64::from(v >= 0.5)) - &truth;
     let found = errors(informed, "half_star");
     near(found.mse, wrong.map(|e| e * e).mean());
@@ -392,7 +449,9 @@ async fn what_is_known_of_the_features_reaches_the_attacks() {
     assert_eq!(informed.threat_model.features, ["the public schema", "binary = all"]);
     let phrases = informed.threat_model.phrases();
     assert!(
-        phrases.iter().any(|p| p == "knows of the passive features: the public schema, binary = all"),
+        phrases
+            .iter()
+            .any(|p| p == "knows of the passive features: the public schema, binary = all"),
         "{phrases:?}"
     );
     here.deployment.stop().await.unwrap();
@@ -413,7 +472,8 @@ async fn what_is_known_of_the_features_reaches_a_coalition_too() {
     let findings = run(&here, &plan).await.unwrap();
     let [helped] = &findings.audits[..] else { panic!("one audit") };
     let found = errors(helped, "coalition");
-    let whole = |error: &f64| (error * RECORDS as f64 - (error * RECORDS as f64).round()).abs() < 1e-9;
+    let whole =
+        |error: &f64| (error * RECORDS as f64 - (error * RECORDS as f64).round()).abs() < 1e-9;
     let [a, b, c, between, e] = found.per_feature[..] else { panic!("five features") };
     assert!([a, b, c, e].iter().all(whole), "{found:?}");
     assert!(!whole(&between), "{found:?}");

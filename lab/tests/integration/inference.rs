@@ -11,21 +11,27 @@ use vfl_coordinator::config::Budgets;
 use vfl_coordinator::defense::DefenseConfig;
 use vfl_lab::deployment::Deployment;
 use vfl_shared::rpc::pb::inference::grpc_inference_service_client::GrpcInferenceServiceClient;
-use vfl_shared::rpc::pb::inference::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
+use vfl_shared::rpc::pb::inference::model_infer_request::{
+    InferInputTensor, InferRequestedOutputTensor,
+};
 use vfl_shared::rpc::pb::inference::{
-    InferTensorContents, ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelReadyRequest,
-    ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest, infer_parameter::ParameterChoice,
+    InferTensorContents, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
+    ModelReadyRequest, ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
+    infer_parameter::ParameterChoice,
 };
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, decode_columns, pb};
 use vfl_shared::service::{Credentials, Role, channel};
 use vfl_shared::types::RecordIds;
 
 use super::support::{
-    Trained, active_client, config, coordinator_client, credentials, dataset, deploy, split, test_ids, trained,
-    training_ids,
+    Trained, active_client, config, coordinator_client, credentials, dataset, deploy, split,
+    test_ids, trained, training_ids,
 };
 
-fn client_of(deployment: &Deployment, credentials: &Credentials) -> GrpcInferenceServiceClient<Channel> {
+fn client_of(
+    deployment: &Deployment,
+    credentials: &Credentials,
+) -> GrpcInferenceServiceClient<Channel> {
     GrpcInferenceServiceClient::new(channel(credentials, &deployment.active_peer()).unwrap())
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES)
@@ -56,7 +62,10 @@ pub fn question(ids: &RecordIds, id: &str) -> ModelInferRequest {
     }
 }
 
-pub async fn infer(deployment: &Deployment, question: ModelInferRequest) -> Result<ModelInferResponse, Status> {
+pub async fn infer(
+    deployment: &Deployment,
+    question: ModelInferRequest,
+) -> Result<ModelInferResponse, Status> {
     client(deployment).model_infer(question).await.map(tonic::Response::into_inner)
 }
 
@@ -69,7 +78,8 @@ fn output<'a>(answer: &'a ModelInferResponse, name: &str) -> (&'a [i64], &'a str
 
 fn scores(answer: &ModelInferResponse) -> Vec<f64> {
     let (shape, datatype, bytes) = output(answer, "scores");
-    let scores: Vec<f64> = bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
+    let scores: Vec<f64> =
+        bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect();
     assert_eq!((datatype, shape[0] * shape[1]), ("FP64", scores.len() as i64));
     scores
 }
@@ -97,7 +107,8 @@ fn release(answer: &ModelInferResponse) -> &str {
 fn mixed(here: &Trained) -> RecordIds {
     let (test, trained) = (test_ids(&here.dataset, 0, 3), training_ids(&here.dataset));
     let get = |ids: &RecordIds, at| ids.get(at).unwrap().to_owned();
-    RecordIds::new([get(&test, 0), "nobody".into(), get(&test, 1), get(&trained, 0), get(&test, 2)]).unwrap()
+    RecordIds::new([get(&test, 0), "nobody".into(), get(&test, 1), get(&trained, 0), get(&test, 2)])
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +117,9 @@ async fn scores_are_those_of_predict_to_the_last_bit() {
     let ids = mixed(&here);
     let request = pb::ScoreRequest { ids: Some((&ids).into()), request_id: String::new() };
     let expected = active_client(&here.deployment).predict(request).await.unwrap().into_inner();
-    let Some(pb::release::Kind::Probabilities(matrix)) = expected.release.unwrap().kind else { panic!("no scores") };
+    let Some(pb::release::Kind::Probabilities(matrix)) = expected.release.unwrap().kind else {
+        panic!("no scores")
+    };
     let expected_scores = decode_columns("release", &matrix, 3, None).unwrap();
 
     let answer = infer(&here.deployment, question(&ids, "")).await.unwrap();
@@ -123,7 +136,12 @@ async fn scores_are_those_of_predict_to_the_last_bit() {
             continue;
         }
         let column = released.next().unwrap();
-        assert!(scores.iter().zip(&column).all(|(found, expected)| found.to_bits() == expected.to_bits()));
+        assert!(
+            scores
+                .iter()
+                .zip(&column)
+                .all(|(found, expected)| found.to_bits() == expected.to_bits())
+        );
         assert_eq!(label, here.dataset.class_names()[column.argmax().0]);
     }
 
@@ -133,7 +151,8 @@ async fn scores_are_those_of_predict_to_the_last_bit() {
     let bytes_contents = ids.iter().map(|id| id.to_owned().into()).collect();
     typed.inputs[0].contents = Some(InferTensorContents { bytes_contents, ..Default::default() });
     typed.model_version = here.version.clone();
-    typed.outputs = vec![InferRequestedOutputTensor { name: "scores".into(), ..Default::default() }];
+    typed.outputs =
+        vec![InferRequestedOutputTensor { name: "scores".into(), ..Default::default() }];
     let again = infer(&here.deployment, typed).await.unwrap();
     assert_eq!(again.outputs.len(), 1);
     assert_eq!(output(&again, "scores"), output(&answer, "scores"));
@@ -142,8 +161,10 @@ async fn scores_are_those_of_predict_to_the_last_bit() {
     let asked = ModelMetadataRequest { name: "cloison".into(), version: String::new() };
     let model = client.model_metadata(asked).await.unwrap().into_inner();
     assert_eq!(model.versions, std::slice::from_ref(&here.version));
-    let told: Vec<_> = model.outputs.iter().map(|o| (&o.name, &o.datatype, o.shape.len())).collect();
-    let came: Vec<_> = answer.outputs.iter().map(|o| (&o.name, &o.datatype, o.shape.len())).collect();
+    let told: Vec<_> =
+        model.outputs.iter().map(|o| (&o.name, &o.datatype, o.shape.len())).collect();
+    let came: Vec<_> =
+        answer.outputs.iter().map(|o| (&o.name, &o.datatype, o.shape.len())).collect();
     assert_eq!(told, came, "an answer is what the metadata say");
     let server = client.server_metadata(ServerMetadataRequest {}).await.unwrap().into_inner();
     assert_eq!((&server.name[..], server.extensions.len()), ("cloison", 0));
@@ -155,7 +176,8 @@ async fn a_label_is_released_as_a_label_and_never_as_a_score() {
     let here = trained(1, 2, 1).await;
     let ids = mixed(&here);
     let exact = infer(&here.deployment, question(&ids, "")).await.unwrap();
-    let here = here.again(|spec| spec.defenses = vec![DefenseConfig::ClassLabel { softening: 0.0 }]).await;
+    let here =
+        here.again(|spec| spec.defenses = vec![DefenseConfig::ClassLabel { softening: 0.0 }]).await;
     let answer = infer(&here.deployment, question(&ids, "")).await.unwrap();
     assert_eq!(release(&answer), "labels");
     assert!(scores(&answer).iter().all(|score| score.is_nan()));
@@ -170,13 +192,20 @@ async fn both_protocols_spend_one_budget_and_share_their_request_ids() {
     let ids = test_ids(&here.dataset, 0, 3);
     let queries = async || {
         let request = pb::DescribeLedgerRequest { active_party: String::new() };
-        let ledger = coordinator_client(&here.deployment, Role::Auditor).describe_ledger(request).await.unwrap();
+        let ledger = coordinator_client(&here.deployment, Role::Auditor)
+            .describe_ledger(request)
+            .await
+            .unwrap();
         ledger.into_inner().parties.first().map_or(0, |party| party.queries)
     };
     let first = infer(&here.deployment, question(&ids, "job")).await.unwrap();
     assert_eq!(first.id, "job");
     for _ in 0..3 {
-        assert_eq!(infer(&here.deployment, question(&ids, "job")).await.unwrap(), first, "a retry costs nothing");
+        assert_eq!(
+            infer(&here.deployment, question(&ids, "job")).await.unwrap(),
+            first,
+            "a retry costs nothing"
+        );
     }
     let request = pb::ScoreRequest { ids: Some((&ids).into()), request_id: "job".into() };
     active_client(&here.deployment).predict(request).await.unwrap();
@@ -189,12 +218,21 @@ async fn both_protocols_spend_one_budget_and_share_their_request_ids() {
     for (code, question) in [
         (Code::NotFound, ModelInferRequest { model_name: "other".into(), ..question(&ids, "") }),
         (Code::NotFound, ModelInferRequest { model_name: String::new(), ..question(&ids, "") }),
-        (Code::FailedPrecondition, ModelInferRequest { model_version: "m-1".into(), ..question(&ids, "") }),
-        (Code::InvalidArgument, ModelInferRequest { raw_input_contents: vec![], ..question(&ids, "") }),
+        (
+            Code::FailedPrecondition,
+            ModelInferRequest { model_version: "m-1".into(), ..question(&ids, "") },
+        ),
+        (
+            Code::InvalidArgument,
+            ModelInferRequest { raw_input_contents: vec![], ..question(&ids, "") },
+        ),
         (Code::InvalidArgument, question(&ids, &"x".repeat(101))),
         (
             Code::InvalidArgument,
-            ModelInferRequest { raw_input_contents: vec![Default::default(); 100], ..question(&ids, "") },
+            ModelInferRequest {
+                raw_input_contents: vec![Default::default(); 100],
+                ..question(&ids, "")
+            },
         ),
     ] {
         let refused = infer(&here.deployment, question).await.unwrap_err();
@@ -202,7 +240,10 @@ async fn both_protocols_spend_one_budget_and_share_their_request_ids() {
     }
     assert_eq!(queries().await, 3);
 
-    assert_eq!(texts(&infer(&here.deployment, question(&ids, "")).await.unwrap(), "row_status"), ["ok"; 3]);
+    assert_eq!(
+        texts(&infer(&here.deployment, question(&ids, "")).await.unwrap(), "row_status"),
+        ["ok"; 3]
+    );
     let spent = infer(&here.deployment, question(&ids, "")).await.unwrap();
     assert_eq!(texts(&spent, "row_status"), ["budget_spent"; 3]);
     assert!(scores(&spent).iter().all(|score| score.is_nan()));
@@ -221,7 +262,10 @@ async fn another_active_party_learns_nothing() {
         client.server_ready(ServerReadyRequest {}).await.err(),
         client.server_metadata(ServerMetadataRequest {}).await.err(),
         client.model_ready(ModelReadyRequest { name: name(), version: String::new() }).await.err(),
-        client.model_metadata(ModelMetadataRequest { name: name(), version: String::new() }).await.err(),
+        client
+            .model_metadata(ModelMetadataRequest { name: name(), version: String::new() })
+            .await
+            .err(),
         client.model_infer(question(&test_ids(&here.dataset, 0, 3), "")).await.err(),
     ];
     for refusal in refusals {
@@ -233,7 +277,8 @@ async fn another_active_party_learns_nothing() {
 }
 
 async fn health(deployment: &Deployment, service: &str) -> Result<ServingStatus, Status> {
-    let auditor = channel(&credentials(deployment, Role::Auditor), &deployment.active_peer()).unwrap();
+    let auditor =
+        channel(&credentials(deployment, Role::Auditor), &deployment.active_peer()).unwrap();
     let request = HealthCheckRequest { service: service.into() };
     HealthClient::new(auditor).check(request).await.map(|answer| answer.into_inner().status())
 }
@@ -252,7 +297,10 @@ async fn it_is_ready_once_a_model_is_in_service() {
     assert!(!client.clone().server_ready(ServerReadyRequest {}).await.unwrap().into_inner().ready);
     assert!(!ready("cloison", "").await.unwrap());
     let asked = ModelMetadataRequest { name: "cloison".into(), version: String::new() };
-    assert_eq!(client.clone().model_metadata(asked).await.unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(
+        client.clone().model_metadata(asked).await.unwrap_err().code(),
+        Code::FailedPrecondition
+    );
     assert_eq!(health(&deployment, "").await.unwrap(), ServingStatus::Serving, "the process is up");
     assert_eq!(health(&deployment, SERVICE).await.unwrap(), ServingStatus::NotServing);
 
@@ -285,7 +333,11 @@ macro_rules! listed {
             ask(MessageRequest::FileContainingSymbol("vfl.v1.RecordIds".into())),
         ];
         let mut client = ServerReflectionClient::new($channel);
-        let mut answers = client.server_reflection_info(tokio_stream::iter(questions)).await.unwrap().into_inner();
+        let mut answers = client
+            .server_reflection_info(tokio_stream::iter(questions))
+            .await
+            .unwrap()
+            .into_inner();
         let Some(MessageResponse::ListServicesResponse(services)) =
             answers.message().await.unwrap().unwrap().message_response
         else {
@@ -305,8 +357,11 @@ macro_rules! listed {
 async fn reflection_tells_every_role_what_a_party_serves() {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let deployment = deploy(dir.path(), &dataset, &split(&dataset, 1, 2)).await;
-    let common =
-        ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"];
+    let common = [
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
+    ];
     for (peer, own) in [
         (deployment.coordinator_peer(), &["vfl.v1.Coordinator"][..]),
         (deployment.passive_peers().remove(0), &["vfl.v1.PassiveParty"]),

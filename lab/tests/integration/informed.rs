@@ -8,7 +8,9 @@ use vfl_passive_party::config::Grant;
 use vfl_shared::metrics::{AttributeFigures, mse};
 use vfl_shared::numerics::KernelRidge;
 
-use super::helped::{RECORDS, auxiliary, errors, known, near, passive_columns, plan, report, run, values};
+use super::helped::{
+    RECORDS, auxiliary, errors, known, near, passive_columns, plan, report, run, values,
+};
 use super::support::{Trained, test_ids, trained};
 
 /// Records that the adversary knows.
@@ -31,7 +33,11 @@ pub(super) async fn informed_about(from: usize, grant: Grant) -> Trained {
 }
 
 fn attack<'a>(audit: &'a Audit, name: &str) -> &'a AttackResult {
-    audit.attacks.iter().find(|a| a.name == name).unwrap_or_else(|| panic!("{name} is not in {audit:?}"))
+    audit
+        .attacks
+        .iter()
+        .find(|a| a.name == name)
+        .unwrap_or_else(|| panic!("{name} is not in {audit:?}"))
 }
 
 /// The errors of the controls, computed apart from the joint sample: imputation with all moments, and with the passive ones alone, and a
@@ -39,10 +45,14 @@ fn attack<'a>(audit: &'a Audit, name: &str) -> &'a AttackResult {
 fn imputed(here: &Trained) -> [f64; 3] {
     let passive = passive_columns(here);
     let active: Vec<usize> = here.split.active().to_vec();
-    let (x, y) = (values(here, &passive, RECORDS, RECORDS + KNOWN), values(here, &active, RECORDS, RECORDS + KNOWN));
+    let (x, y) = (
+        values(here, &passive, RECORDS, RECORDS + KNOWN),
+        values(here, &active, RECORDS, RECORDS + KNOWN),
+    );
     let (truth, own) = (values(here, &passive, 0, RECORDS), values(here, &active, 0, RECORDS));
     let prior = Prior::of_records(&x, &y).unwrap();
-    let error = |means: DMatrix<f64>| mse(&means.map(|v| v.clamp(0.0, 1.0)), &truth).unwrap().overall;
+    let error =
+        |means: DMatrix<f64>| mse(&means.map(|v| v.clamp(0.0, 1.0)), &truth).unwrap().overall;
     let (joint, _) = prior.given(&own).unwrap();
     let constant = DMatrix::from_fn(truth.nrows(), RECORDS, |i, _| x.row(i).mean());
     let regression = KernelRidge::fit(&y, &x).unwrap().predict(&own);
@@ -52,14 +62,24 @@ fn imputed(here: &Trained) -> [f64; 3] {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_is_scored_and_attacks_say_what_they_add_to_it() {
     let here = informed(Grant::TrueParameters).await;
-    let mut asked = plan(&here, informed_attacks(), auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + KNOWN)));
+    let mut asked = plan(
+        &here,
+        informed_attacks(),
+        auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + KNOWN)),
+    );
     asked.policies = vec!["none".parse().unwrap(), "rounding (decimals = 1)".parse().unwrap()];
     let findings = run(&here, &asked).await.unwrap();
-    let [plain, rounded] = &findings.audits[..] else { panic!("two audits: {:?}", findings.audits) };
+    let [plain, rounded] = &findings.audits[..] else {
+        panic!("two audits: {:?}", findings.audits)
+    };
     let controls = imputed(&here);
     let names = ["imputation", "imputation (moments = own)", "kernel_imputation"];
-    for (audit, defense) in [(plain, DefenseKnowledge::Unknown), (rounded, DefenseKnowledge::Known)] {
-        assert_eq!((audit.threat_model.known_records, audit.threat_model.defense), (KNOWN, defense));
+    for (audit, defense) in [(plain, DefenseKnowledge::Unknown), (rounded, DefenseKnowledge::Known)]
+    {
+        assert_eq!(
+            (audit.threat_model.known_records, audit.threat_model.defense),
+            (KNOWN, defense)
+        );
         // The same records and no score: the same errors behind every defense.
         names.iter().zip(controls).for_each(|(name, error)| near(errors(audit, name).mse, error));
         let least = controls.into_iter().fold(1.0, f64::min);
@@ -82,9 +102,13 @@ async fn the_control_is_scored_and_attacks_say_what_they_add_to_it() {
             let added = attack.added_risk.as_ref().unwrap();
             assert_eq!(added.control, chosen.control);
             near(added.control_mse, compared);
-            let (value, low, high) = (added.value.unwrap(), added.low.unwrap(), added.high.unwrap());
+            let (value, low, high) =
+                (added.value.unwrap(), added.low.unwrap(), added.high.unwrap());
             assert!((value - (1.0 - mse / compared)).abs() < 0.01, "{name}: {value}");
-            assert!(low < value && value < high && high - low < 1.0, "{name}: {low} {value} {high}");
+            assert!(
+                low < value && value < high && high - low < 1.0,
+                "{name}: {low} {value} {high}"
+            );
             by_attribute(attack, value);
         }
     }
@@ -95,22 +119,37 @@ async fn the_control_is_scored_and_attacks_say_what_they_add_to_it() {
     report(&findings);
     let worst = worst(&[plain], None).unwrap();
     let mean = plain.added_risk().unwrap().2.value.unwrap();
-    assert!(worst.risk.high.unwrap() >= mean, "no less than the mean over features: {:?} {mean}", worst.risk);
+    assert!(
+        worst.risk.high.unwrap() >= mean,
+        "no less than the mean over features: {:?} {mean}",
+        worst.risk
+    );
 }
 
 /// The figures by attribute come beside those of all features: what is removed of single attributes lies around what is removed of all.
 fn by_attribute(attack: &AttackResult, all: f64) {
     // An attribute that does not vary over the records has no figures, and one whose control is exact nothing to remove.
-    let told = attack.attributes.iter().filter_map(|of| Some((&of.figures, of.figures.removed?.value?)));
+    let told =
+        attack.attributes.iter().filter_map(|of| Some((&of.figures, of.figures.removed?.value?)));
     let told: Vec<(&AttributeFigures, f64)> = told.collect();
-    let (least, most) = (told.iter().fold(1.0, |a: f64, b| a.min(b.1)), told.iter().fold(-1e9, |a: f64, b| a.max(b.1)));
+    let (least, most) = (
+        told.iter().fold(1.0, |a: f64, b| a.min(b.1)),
+        told.iter().fold(-1e9, |a: f64, b| a.max(b.1)),
+    );
     assert!(least <= all + 0.01 && all <= most + 0.01, "{}: {least} {all} {most}", attack.name);
     assert!(!told.is_empty(), "{}", attack.name);
     for (figures, removed) in told {
-        let (error, event) = (figures.error.unwrap(), figures.event.as_ref().unwrap_or_else(|| panic!("{figures:?}")));
+        let (error, event) = (
+            figures.error.unwrap(),
+            figures.event.as_ref().unwrap_or_else(|| panic!("{figures:?}")),
+        );
         // Of each figure three digits are told.
         let ratio = error.attack / error.control;
-        assert!((1.0 - removed - ratio).abs() <= 0.02 * ratio + 1e-9, "{}: {removed} {ratio}", figures.attribute);
+        assert!(
+            (1.0 - removed - ratio).abs() <= 0.02 * ratio + 1e-9,
+            "{}: {removed} {ratio}",
+            figures.attribute
+        );
         assert!(event.named == RECORDS as u64 / 10 && event.attack <= event.named as f64);
     }
 }
@@ -124,7 +163,10 @@ async fn without_parameters_the_control_alone_is_told() {
     let [audit] = &findings.audits[..] else { panic!("one audit") };
     near(errors(audit, "imputation").mse, imputed(&here)[0]);
     let refused = &attack(audit, "posterior_mean").outcome;
-    assert!(matches!(refused, Outcome::NotRun { why: Refused::ParametersHidden, .. }), "{refused:?}");
+    assert!(
+        matches!(refused, Outcome::NotRun { why: Refused::ParametersHidden, .. }),
+        "{refused:?}"
+    );
     assert!(audit.strongest().is_none());
     report(&findings);
 }
@@ -139,6 +181,9 @@ async fn scores_are_learnt_from_where_parameters_are_hidden() {
     let [audit] = &findings.audits[..] else { panic!("one audit") };
     near(errors(audit, "kernel_imputation").mse, imputed(&here)[2]);
     let added = attack(audit, "kernel_ridge").added_risk.as_ref().unwrap();
-    assert!(added.low.unwrap() > 0.0, "exact scores tell something to whoever knows no parameters: {added:?}");
+    assert!(
+        added.low.unwrap() > 0.0,
+        "exact scores tell something to whoever knows no parameters: {added:?}"
+    );
     report(&findings);
 }

@@ -7,7 +7,8 @@ use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_lab::report::Outcome;
 use vfl_passive_party::config::Grant;
 use vfl_shared::data::{
-    Dataset, DatasetName, DatasetSpec, FeatureSchema, FeatureSpec, FeatureStore, FeatureTable, VerticalSplit, load,
+    Dataset, DatasetName, DatasetSpec, FeatureSchema, FeatureSpec, FeatureStore, FeatureTable,
+    VerticalSplit, load,
 };
 use vfl_shared::types::PartyName;
 
@@ -26,10 +27,18 @@ fn silent(dataset: &Dataset, mut spec: DeploymentSpec) -> DeploymentSpec {
     for (_, table) in &mut spec.tables.passive {
         let names: Vec<String> = table.schema().features().iter().map(|f| f.name.clone()).collect();
         let of = |name: &String| dataset.features().iter().find(|f| f.name == *name).unwrap();
-        let ranges = names.iter().map(|name| FeatureSpec::numeric(name, of(name).min, of(name).max)).collect();
+        let ranges = names
+            .iter()
+            .map(|name| FeatureSpec::numeric(name, of(name).min, of(name).max))
+            .collect();
         let block = table.fetch(table.ids()).unwrap();
-        *table =
-            FeatureTable::new(FeatureSchema::new(ranges, None).unwrap(), table.ids().clone(), block, None).unwrap();
+        *table = FeatureTable::new(
+            FeatureSchema::new(ranges, None).unwrap(),
+            table.ids().clone(),
+            block,
+            None,
+        )
+        .unwrap();
     }
     spec
 }
@@ -41,7 +50,9 @@ async fn certain(deployment: &Deployment, plan: &Plan) -> u64 {
     let attack = audit.attacks.iter().find(|attack| attack.name == "lattice").unwrap();
     let certain = attack.certain.unwrap_or(0);
     match &attack.outcome {
-        Outcome::Ran { errors, .. } => assert!(certain < RECORDS as u64 || errors.mse < 1e-24, "{errors:?}"),
+        Outcome::Ran { errors, .. } => {
+            assert!(certain < RECORDS as u64 || errors.mse < 1e-24, "{errors:?}")
+        }
         _ => assert_eq!(certain, 0),
     }
     certain
@@ -57,12 +68,17 @@ async fn an_audit_takes_the_grid_from_the_schema_or_finds_it() {
     let ids = test_ids(&dataset, 0, RECORDS);
     let plan = Plan::of(ids, vec!["none".parse().unwrap()], vec![Method::Lattice.into()], 3);
     assert_eq!(certain(&deployment, &plan).await, RECORDS as u64, "the schema names the steps");
-    assert_eq!(certain(&deployment, &Plan { schema: false, ..plan.clone() }).await, 0, "nobody knows a grid");
+    assert_eq!(
+        certain(&deployment, &Plan { schema: false, ..plan.clone() }).await,
+        0,
+        "nobody knows a grid"
+    );
     deployment.stop().await.unwrap();
 
     // Other ranges are other features: a model of its own.
     let dir = tempfile::tempdir().unwrap();
-    let deployment = Deployment::start(silent(&dataset, spec(dir.path(), &dataset, &split))).await.unwrap();
+    let deployment =
+        Deployment::start(silent(&dataset, spec(dir.path(), &dataset, &split))).await.unwrap();
     deployment.train(&config(3), &training_ids(&dataset), |_| ()).await.unwrap();
     assert_eq!(certain(&deployment, &plan).await, RECORDS as u64, "the schema names ranges");
     deployment.stop().await.unwrap();
@@ -79,8 +95,10 @@ async fn hidden_parameters_do_not_hide_few_features_on_a_grid() {
     spec.release.to_active_party = Grant::Nothing;
     let deployment = Deployment::start(spec).await.unwrap();
     deployment.train(&config(3), &training_ids(&dataset), |_| ()).await.unwrap();
-    let policies = ["none", "temperature (temperature = 4.0)", "rounding (decimals = 3)"].map(|p| p.parse().unwrap());
-    let plan = Plan::of(test_ids(&dataset, 0, 600), policies.to_vec(), vec![Method::Lattice.into()], 3);
+    let policies = ["none", "temperature (temperature = 4.0)", "rounding (decimals = 3)"]
+        .map(|p| p.parse().unwrap());
+    let plan =
+        Plan::of(test_ids(&dataset, 0, 600), policies.to_vec(), vec![Method::Lattice.into()], 3);
     let findings = audit::run(&deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
     let decoded = |policy: &str| {
         let audits = findings.audits.iter().filter(|audit| audit.policy.name == policy);
@@ -92,6 +110,9 @@ async fn hidden_parameters_do_not_hide_few_features_on_a_grid() {
         )
     };
     let none = (false, false);
-    assert_eq!((decoded("none"), decoded("temperature"), decoded("rounding")), ((true, true), none, none));
+    assert_eq!(
+        (decoded("none"), decoded("temperature"), decoded("rounding")),
+        ((true, true), none, none)
+    );
     deployment.stop().await.unwrap();
 }

@@ -22,7 +22,9 @@ use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::service::{Role, channel};
 use vfl_shared::types::ModelVersion;
 
-use super::support::{Trained, credentials, dataset, score, spec, split, test_ids, trained, training_ids};
+use super::support::{
+    Trained, credentials, dataset, score, spec, split, test_ids, trained, training_ids,
+};
 
 const RECORDS: usize = 150;
 
@@ -41,9 +43,16 @@ pub(super) fn weights(here: &Trained) -> DMatrix<f64> {
 }
 
 /// One scoring of these estimates at the first passive party, which trusts its auditor, of a named model or of none.
-async fn scored(here: &Trained, named: bool, estimates: &DMatrix<f64>, metrics: &[&str]) -> Result<pb::Scored, Status> {
+async fn scored(
+    here: &Trained,
+    named: bool,
+    estimates: &DMatrix<f64>,
+    metrics: &[&str],
+) -> Result<pb::Scored, Status> {
     let peer = here.deployment.passive_peers().remove(0);
-    let mut client = PassivePartyClient::new(channel(&credentials(&here.deployment, Role::Auditor), &peer).unwrap());
+    let mut client = PassivePartyClient::new(
+        channel(&credentials(&here.deployment, Role::Auditor), &peer).unwrap(),
+    );
     let (asks, outgoing) = mpsc::channel(4);
     let values: Vec<u8> = estimates.as_slice().iter().flat_map(|v| v.to_le_bytes()).collect();
     let (rows, columns) = (estimates.ncols() as u32, estimates.nrows() as u32);
@@ -64,9 +73,12 @@ async fn scored(here: &Trained, named: bool, estimates: &DMatrix<f64>, metrics: 
         (Ask::Score(score), String::new()),
     ] {
         let model_version = if named { version } else { String::new() };
-        asks.send(pb::EvaluateReconstructionRequest { message: Some(message), model_version }).await.unwrap();
+        asks.send(pb::EvaluateReconstructionRequest { message: Some(message), model_version })
+            .await
+            .unwrap();
     }
-    let mut answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await?.into_inner();
+    let mut answers =
+        client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await?.into_inner();
     assert!(matches!(answers.message().await?.unwrap().message, Some(Answer::Opened(_))));
     match answers.message().await?.unwrap().message {
         Some(Answer::Scored(scored)) => Ok(scored),
@@ -93,19 +105,25 @@ fn naive(
         let logit = |k: usize| (0..d).map(|i| w[(k, i)] * map(x[(i, j)])).sum::<f64>();
         (0..w.nrows()).fold(0, |best, k| if logit(k) > logit(best) { k } else { best })
     };
-    let mean = |of: &dyn Fn(usize) -> f64, count: usize| (0..count).map(of).sum::<f64>() / count as f64;
+    let mean =
+        |of: &dyn Fn(usize) -> f64, count: usize| (0..count).map(of).sum::<f64>() / count as f64;
     let pearson = |i: usize| {
         let (e, x) = (mean(&|j| estimates[(i, j)], n), mean(&|j| truth[(i, j)], n));
-        let products = |a: &dyn Fn(usize) -> f64, b: &dyn Fn(usize) -> f64| mean(&|j| a(j) * b(j), n);
+        let products =
+            |a: &dyn Fn(usize) -> f64, b: &dyn Fn(usize) -> f64| mean(&|j| a(j) * b(j), n);
         let (de, dx) = (|j: usize| estimates[(i, j)] - e, |j: usize| truth[(i, j)] - x);
         let spread = (products(&de, &de) * products(&dx, &dx)).sqrt();
         if spread > 0.0 { (products(&de, &dx) / spread).abs() } else { 0.0 }
     };
     let pair = |i: usize, k: usize| mean(&|j| (estimates[(k, j)] - truth[(i, j)]).powi(2), n);
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
-    let matched = orders.iter().map(|order| mean(&|i| pair(i, order[i]), d)).fold(f64::INFINITY, f64::min);
+    let matched =
+        orders.iter().map(|order| mean(&|i| pair(i, order[i]), d)).fold(f64::INFINITY, f64::min);
     BTreeMap::from([
-        ("attack_accuracy", Some(mean(&|j| f64::from(u8::from(class(estimates, j) == class(truth, j))), n))),
+        (
+            "attack_accuracy",
+            Some(mean(&|j| f64::from(u8::from(class(estimates, j) == class(truth, j))), n)),
+        ),
         ("correlation", Some(mean(&pearson, d))),
         ("values_within", Some(mean(&|i| mean(&|j| f64::from(u8::from(near(i, j))), n), d))),
         ("records_within", Some(mean(&|j| f64::from(u8::from((0..d).all(|i| near(i, j)))), n))),
@@ -123,7 +141,10 @@ fn agree(told: &BTreeMap<String, Option<f64>>, naive: &BTreeMap<&'static str, Op
         assert_eq!(told.is_some(), naive.is_some(), "{name}");
         if let (Some(told), Some(naive)) = (told, naive) {
             assert_eq!(*told, three_significant_digits(*told), "{name}: more than three digits");
-            assert!((told - naive).abs() <= 5.001e-3 * naive.abs() + 1e-15, "{name}: {told}, by definition {naive}");
+            assert!(
+                (told - naive).abs() <= 5.001e-3 * naive.abs() + 1e-15,
+                "{name}: {told}, by definition {naive}"
+            );
         }
     }
 }
@@ -154,9 +175,14 @@ async fn every_metric_over_the_sockets_is_its_definition() {
     assert_eq!(refused.code(), Code::FailedPrecondition);
     assert!(refused.message().contains("name the model audited"), "{refused}");
     assert!(scored(&here, false, &truth, &["correlation"]).await.is_ok(), "no class enters");
-    for (names, says) in [(vec!["mse2"], "there is no metric `mse2`"), (vec!["correlation"; 2], "named twice")] {
+    for (names, says) in
+        [(vec!["mse2"], "there is no metric `mse2`"), (vec!["correlation"; 2], "named twice")]
+    {
         let refused = scored(&here, true, &truth, &names).await.unwrap_err();
-        assert!(refused.code() == Code::InvalidArgument && refused.message().contains(says), "{refused}");
+        assert!(
+            refused.code() == Code::InvalidArgument && refused.message().contains(says),
+            "{refused}"
+        );
     }
     here.deployment.stop().await.unwrap();
 }
@@ -170,7 +196,8 @@ async fn attack_accuracy_is_by_the_model_in_service_whatever_it_was_trained_on()
     spec.training_transform = TransformConfig::Complement {};
     let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
     let config = super::support::config(4);
-    let version = deployment.train(&config, &training_ids(&dataset), |_| ()).await.unwrap().version.into();
+    let version =
+        deployment.train(&config, &training_ids(&dataset), |_| ()).await.unwrap().version.into();
     let here = Trained { dir, dataset, split, deployment, version };
     let (truth, w) = (truth(&here), weights(&here));
     let estimates = estimates(&truth);
@@ -214,13 +241,17 @@ fn value(errors: &Errors, name: &str) -> Option<f64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_reports_the_metrics_it_asked_for() {
     let here = trained(2, 2, 6).await;
-    let findings = audit::run(&here.deployment.targets(), &plan(&here, None), |_, _, _| ()).await.unwrap();
+    let findings =
+        audit::run(&here.deployment.targets(), &plan(&here, None), |_, _, _| ()).await.unwrap();
     let names: Vec<&str> = findings.metrics.iter().map(|m| m.name()).collect();
     assert_eq!(names, ["attack_accuracy", "correlation"]);
     let none = &findings.audits[0];
     let exact = ran(none, "least_squares");
     assert!(exact.mse < 1e-12);
-    assert_eq!((value(exact, "attack_accuracy"), value(exact, "correlation")), (Some(1.0), Some(1.0)));
+    assert_eq!(
+        (value(exact, "attack_accuracy"), value(exact, "correlation")),
+        (Some(1.0), Some(1.0))
+    );
     let half = &none.baselines.half;
     assert_eq!(value(half, "correlation"), Some(0.0), "a constant tells nothing");
     assert!(value(half, "attack_accuracy").unwrap() < 1.0);
@@ -237,15 +268,22 @@ async fn an_audit_reports_the_metrics_it_asked_for() {
     }
 
     let all: Vec<&str> = METRICS.iter().map(|m| m.name()).collect();
-    let findings = audit::run(&here.deployment.targets(), &plan(&here, Some(&all)), |_, _, _| ()).await.unwrap();
+    let findings = audit::run(&here.deployment.targets(), &plan(&here, Some(&all)), |_, _, _| ())
+        .await
+        .unwrap();
     let facts: Vec<MetricFacts> = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
     assert_eq!(facts.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), all);
     let exact = ran(&findings.audits[0], "least_squares");
-    assert_eq!((value(exact, "values_within"), value(exact, "records_within")), (Some(1.0), Some(1.0)));
+    assert_eq!(
+        (value(exact, "values_within"), value(exact, "records_within")),
+        (Some(1.0), Some(1.0))
+    );
     assert!(value(exact, "permutation_matched_mse").unwrap() <= exact.mse);
     assert_eq!(value(exact, "conditional_entropy"), None, "no feature is discrete");
 
-    let findings = audit::run(&here.deployment.targets(), &plan(&here, Some(&[])), |_, _, _| ()).await.unwrap();
+    let findings = audit::run(&here.deployment.targets(), &plan(&here, Some(&[])), |_, _, _| ())
+        .await
+        .unwrap();
     assert!(findings.metrics.is_empty() && ran(&findings.audits[0], "half").metrics.is_empty());
     here.deployment.stop().await.unwrap();
 }

@@ -14,7 +14,10 @@ use super::metrics::weights;
 use super::support::{Trained, test_ids, trained};
 
 /// A deployment whose passive parties play.
-async fn playing(parties: usize, change: impl FnOnce(&Trained, &mut vfl_lab::deployment::DeploymentSpec)) -> Trained {
+async fn playing(
+    parties: usize,
+    change: impl FnOnce(&Trained, &mut vfl_lab::deployment::DeploymentSpec),
+) -> Trained {
     let here = trained(parties, 6, 6).await;
     let mut spec = super::support::spec(here.dir.path(), &here.dataset, &here.split);
     change(&here, &mut spec);
@@ -34,8 +37,9 @@ fn expected(here: &Trained) -> (f64, f64) {
     let columns = passive_columns(here);
     let scored: Vec<usize> = here.dataset.split().test[..RECORDS].to_vec();
     let all = here.dataset.x();
-    let of =
-        |positions: &[usize]| DMatrix::from_fn(columns.len(), positions.len(), |i, j| all[(columns[i], positions[j])]);
+    let of = |positions: &[usize]| {
+        DMatrix::from_fn(columns.len(), positions.len(), |i, j| all[(columns[i], positions[j])])
+    };
     let others: Vec<usize> = (0..all.ncols()).filter(|p| !scored.contains(p)).collect();
     let (truth, others) = (of(&scored), of(&others));
     let mean = others.column_mean();
@@ -43,7 +47,8 @@ fn expected(here: &Trained) -> (f64, f64) {
     let covariance = &centred * centred.transpose() / others.ncols() as f64;
     let a = row_differences(&weights(here));
     let means = DMatrix::from_fn(truth.nrows(), truth.ncols(), |i, _| mean[i]);
-    let likeliest = GaussianSystem::new(&a, &covariance).unwrap().likeliest_in_box(&means, &(&a * &truth)).x;
+    let likeliest =
+        GaussianSystem::new(&a, &covariance).unwrap().likeliest_in_box(&means, &(&a * &truth)).x;
     (mse(&likeliest, &truth).unwrap().overall, mse(&means, &truth).unwrap().overall)
 }
 
@@ -74,7 +79,10 @@ async fn it_is_not_played_where_the_owner_does_not_know_what_scores_tell() {
     let half = || vec![Method::Half.into()];
     for here in [
         playing(1, |_, spec| spec.release.to_active_party = Grant::Nothing).await,
-        playing(1, |_, spec| spec.release.to_active_party = Grant::Transformed(TransformConfig::Negate {})).await,
+        playing(1, |_, spec| {
+            spec.release.to_active_party = Grant::Transformed(TransformConfig::Negate {})
+        })
+        .await,
         playing(2, |_, _| ()).await,
     ] {
         let findings = run(&here, &plan(&here, half(), Help::default())).await.unwrap();
@@ -86,13 +94,16 @@ async fn it_is_not_played_where_the_owner_does_not_know_what_scores_tell() {
     asked.policies = vec!["class_label".parse().unwrap()];
     assert!(played(&run(&here, &asked).await.unwrap()).is_empty());
     let silent = here.again(|_| ()).await;
-    assert!(played(&run(&silent, &plan(&silent, half(), Help::default())).await.unwrap()).is_empty());
+    assert!(
+        played(&run(&silent, &plan(&silent, half(), Help::default())).await.unwrap()).is_empty()
+    );
 }
 
 /// Both adversaries stand in one report, each with its own control.
 #[tokio::test(flavor = "multi_thread")]
 async fn known_records_and_moments_are_audited_side_by_side() {
-    let here = playing(1, |here, spec| spec.help.known = Some(known(here, RECORDS, RECORDS + 80))).await;
+    let here =
+        playing(1, |here, spec| spec.help.known = Some(known(here, RECORDS, RECORDS + 80))).await;
     let help = auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80));
     let mut attacks = vec![Method::HalfStar.into()];
     attacks.extend(vfl_lab::audit::informed_attacks());
@@ -102,6 +113,11 @@ async fn known_records_and_moments_are_audited_side_by_side() {
     let (attack, control) = expected(&here);
     near(errors(moments, "gaussian (moments = own)").mse, attack);
     near(errors(moments, "imputation (moments = own)").mse, control);
-    assert!(findings.audits.iter().any(|audit| audit.threat_model.known_records == 80 && audit.added_risk().is_some()));
+    assert!(
+        findings
+            .audits
+            .iter()
+            .any(|audit| audit.threat_model.known_records == 80 && audit.added_risk().is_some())
+    );
     report(&findings);
 }

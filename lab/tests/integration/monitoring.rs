@@ -16,7 +16,8 @@ use vfl_shared::service::{Role, anonymous_channel};
 use vfl_shared::types::{PartyName, RecordIds};
 
 use super::support::{
-    config, coordinator_client, credentials, dataset, free_address, score, spec, split, test_ids, training_ids,
+    config, coordinator_client, credentials, dataset, free_address, score, spec, split, test_ids,
+    training_ids,
 };
 
 const PARTIES: [&str; 3] = ["coordinator", "passive-1", "active"];
@@ -36,10 +37,14 @@ async fn watched() -> Watched {
     let (dataset, metrics) = (dataset(), [free_address(), free_address(), free_address()]);
     let mut spec = spec(dir.path(), &dataset, &split(&dataset, 1, 2));
     for (name, address) in PARTIES.into_iter().zip(metrics) {
-        spec.monitoring.insert(PartyName::new(name).unwrap(), Monitoring { metrics: Some(address), traces: None });
+        spec.monitoring.insert(
+            PartyName::new(name).unwrap(),
+            Monitoring { metrics: Some(address), traces: None },
+        );
     }
     let deployment = Deployment::start_with(spec, |_, settings| {
-        let budgets = Budgets { records: Some(50), queries_per_record: Some(2), ..Budgets::default() };
+        let budgets =
+            Budgets { records: Some(50), queries_per_record: Some(2), ..Budgets::default() };
         settings.ledger.as_mut().unwrap().budgets = budgets;
         Ok(())
     });
@@ -102,7 +107,8 @@ async fn three_parties_count_rows_calls_and_budgets_and_name_no_record() {
     let stranger = RecordIds::new(["nobody-has-this-record"]).unwrap();
     score(&here.deployment, &stranger).await.unwrap();
     let [coordinator, passive, active] = here.metrics;
-    let (coordinator, passive, active) = (read(coordinator).await, read(passive).await, read(active).await);
+    let (coordinator, passive, active) =
+        (read(coordinator).await, read(passive).await, read(active).await);
     assert_values(
         &coordinator,
         &[
@@ -111,7 +117,10 @@ async fn three_parties_count_rows_calls_and_budgets_and_name_no_record() {
             ("cloison_prediction_seconds_count", 3.0),
             ("cloison_calls_total{method=\"Coordinator/Predict\",code=\"OK\"}", 3.0),
             ("cloison_open_calls{method=\"Coordinator/Predict\"}", 0.0),
-            ("cloison_peer_call_seconds_count{peer=\"passive-1\",method=\"PassiveParty/ComputeLogitsStream\"}", 3.0),
+            (
+                "cloison_peer_call_seconds_count{peer=\"passive-1\",method=\"PassiveParty/ComputeLogitsStream\"}",
+                3.0,
+            ),
             ("cloison_budget_refused_rows_total{budget=\"queries_per_record\"}", 10.0),
             ("cloison_budget_refused_rows_total{budget=\"records\"}", 0.0),
             ("cloison_budget_exhausted_records_total", 20.0),
@@ -124,7 +133,10 @@ async fn three_parties_count_rows_calls_and_budgets_and_name_no_record() {
         ],
     );
     assert!(coordinator.contains("cloison_model_info{version=\""), "{coordinator}");
-    assert!(coordinator.contains("cloison_build_info{identity=\"coordinator/coordinator\""), "{coordinator}");
+    assert!(
+        coordinator.contains("cloison_build_info{identity=\"coordinator/coordinator\""),
+        "{coordinator}"
+    );
     // The passive party is not asked for spent records.
     assert_values(
         &passive,
@@ -140,18 +152,27 @@ async fn three_parties_count_rows_calls_and_budgets_and_name_no_record() {
             ("cloison_rows_total{status=\"budget_spent\"}", 10.0),
             ("cloison_rows_total{status=\"not_found\"}", 1.0),
             ("cloison_calls_total{method=\"ActiveParty/Predict\",code=\"OK\"}", 4.0),
-            ("cloison_peer_call_seconds_count{peer=\"coordinator\",method=\"Coordinator/Predict\"}", 3.0),
+            (
+                "cloison_peer_call_seconds_count{peer=\"coordinator\",method=\"Coordinator/Predict\"}",
+                3.0,
+            ),
         ],
     );
     for text in [&coordinator, &passive, &active] {
         let names = here.ids.iter().chain(stranger.iter());
         names.for_each(|id| assert!(!text.contains(id), "{id} is in\n{text}"));
         let ends = value(text, "cloison_certificate_expiry_timestamp_seconds").unwrap();
-        assert!((29.0..31.0).contains(&((ends - vfl_shared::clock::now() as f64) / 86_400.0)), "{ends}");
+        assert!(
+            (29.0..31.0).contains(&((ends - vfl_shared::clock::now() as f64) / 86_400.0)),
+            "{ends}"
+        );
         // Every figure has a text that says what it is.
         for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
             let name = line.split(' ').next().unwrap();
-            assert!(name.starts_with("cloison_") && text.contains(&format!("# HELP {name} ")), "{line}");
+            assert!(
+                name.starts_with("cloison_") && text.contains(&format!("# HELP {name} ")),
+                "{line}"
+            );
         }
     }
     here.deployment.stop().await.unwrap();
@@ -169,12 +190,18 @@ async fn a_request_beyond_a_budget_counts_all_its_rows_and_spends_none() {
         &[
             ("cloison_budget_refused_rows_total{budget=\"records\"}", 20.0),
             ("cloison_budget_records_left{active_party=\"active\"}", 10.0),
-            ("cloison_calls_total{method=\"Coordinator/Predict\",code=\"RESOURCE_EXHAUSTED\"}", 1.0),
+            (
+                "cloison_calls_total{method=\"Coordinator/Predict\",code=\"RESOURCE_EXHAUSTED\"}",
+                1.0,
+            ),
             ("cloison_rows_total{status=\"ok\"}", 40.0),
         ],
     );
     let failed = "method=\"Coordinator/Predict\",code=\"RESOURCE_EXHAUSTED\"}";
-    assert_values(&active, &[(&format!("cloison_peer_call_failures_total{{peer=\"coordinator\",{failed}"), 1.0)]);
+    assert_values(
+        &active,
+        &[(&format!("cloison_peer_call_failures_total{{peer=\"coordinator\",{failed}"), 1.0)],
+    );
     here.deployment.stop().await.unwrap();
 }
 
@@ -182,9 +209,13 @@ async fn a_request_beyond_a_budget_counts_all_its_rows_and_spends_none() {
 async fn refusals_and_a_lost_party_are_counted_by_method_and_code() {
     let mut here = watched().await;
     let predict = || pb::PredictRequest::default();
-    let auditor = coordinator_client(&here.deployment, Role::Auditor).predict(predict()).await.unwrap_err();
+    let auditor =
+        coordinator_client(&here.deployment, Role::Auditor).predict(predict()).await.unwrap_err();
     assert_eq!(auditor.code(), Code::PermissionDenied);
-    let active = coordinator_client(&here.deployment, Role::ActiveParty).predict(predict()).await.unwrap_err();
+    let active = coordinator_client(&here.deployment, Role::ActiveParty)
+        .predict(predict())
+        .await
+        .unwrap_err();
     assert_eq!(active.code(), Code::InvalidArgument);
     let credentials = credentials(&here.deployment, Role::ActiveParty);
     let anonymous = anonymous_channel(&credentials, &here.deployment.coordinator_peer()).unwrap();
@@ -199,8 +230,11 @@ async fn refusals_and_a_lost_party_are_counted_by_method_and_code() {
     here.deployment.stop_passive(0).await;
     assert_eq!(score(&here.deployment, &here.ids).await.unwrap_err().code(), Code::Unavailable);
     let after = read(here.metrics[0]).await;
-    let refused = |code: &str| format!("cloison_calls_total{{method=\"Coordinator/Predict\",code=\"{code}\"}}");
-    let counted = ["PERMISSION_DENIED", "INVALID_ARGUMENT", "UNAUTHENTICATED", "UNAVAILABLE"].map(refused);
+    let refused = |code: &str| {
+        format!("cloison_calls_total{{method=\"Coordinator/Predict\",code=\"{code}\"}}")
+    };
+    let counted =
+        ["PERMISSION_DENIED", "INVALID_ARGUMENT", "UNAUTHENTICATED", "UNAVAILABLE"].map(refused);
     let counted: Vec<(&str, f64)> = counted.iter().map(|series| (series.as_str(), 1.0)).collect();
     assert_values(&after, &counted);
     assert_values(&after, &[(&failed("UNAVAILABLE"), 1.0)]);

@@ -9,8 +9,8 @@ use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::Dataset;
 use vfl_shared::model::contract::{Origin, start_of};
 use vfl_shared::model::{
-    Combiner, ModelConfig, Schedule, ShareStore, StoredShare, SubModelSpec, TrainingConfig, TrainingValues,
-    cross_entropy, heads, kinds,
+    Combiner, ModelConfig, Schedule, ShareStore, StoredShare, SubModelSpec, TrainingConfig,
+    TrainingValues, cross_entropy, heads, kinds,
 };
 use vfl_shared::rpc::RefusalKind;
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
@@ -26,14 +26,22 @@ pub(super) fn mlp(hidden: &[usize], activation: &str) -> ModelConfig {
 
 /// Perceptrons of so many outputs under a top model, all of tanh.
 pub(super) fn embeddings(hidden: &[usize], width: u32, top: &[usize]) -> ModelConfig {
-    let settings =
-        |hidden: &[usize]| serde_json::json!({ "hidden": hidden, "activation": "tanh" }).as_object().unwrap().clone();
+    let settings = |hidden: &[usize]| {
+        serde_json::json!({ "hidden": hidden, "activation": "tanh" }).as_object().unwrap().clone()
+    };
     let model = ModelConfig::new(Combiner::Concat, "mlp", Some(width), settings(hidden)).unwrap();
     model.with_top(settings(top)).unwrap()
 }
 
 pub(super) fn config(model: ModelConfig, epochs: u32) -> TrainingConfig {
-    let values = TrainingValues { epochs, learning_rate: 0.02, patience: 4, seed: 5, model, ..Default::default() };
+    let values = TrainingValues {
+        epochs,
+        learning_rate: 0.02,
+        patience: 4,
+        seed: 5,
+        model,
+        ..Default::default()
+    };
     TrainingConfig::try_from(values).unwrap()
 }
 
@@ -45,7 +53,8 @@ pub(super) async fn trained(parties: usize, each: usize, config: &TrainingConfig
     let mut spec = spec(dir.path(), &dataset, &split);
     spec.release = ReleasePolicy::default();
     let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
-    let version = deployment.train(config, &training_ids(&dataset), |_| ()).await.unwrap().version.into();
+    let version =
+        deployment.train(config, &training_ids(&dataset), |_| ()).await.unwrap().version.into();
     Trained { dir, dataset, split, deployment, version }
 }
 
@@ -68,12 +77,14 @@ impl Plain {
         active: bool,
     ) -> Self {
         let spec = SubModelSpec::new("mlp", k as u32, model.settings().clone()).unwrap();
-        let started = kinds::start(&Origin { spec, features: d, active, start: start_of(5) }).unwrap();
+        let started =
+            kinds::start(&Origin { spec, features: d, active, start: start_of(5) }).unwrap();
         let mut values = started.snapshot().into_iter();
         let (mut layers, mut inputs) = (Vec::new(), d);
         for (at, outputs) in hidden.iter().copied().chain([k]).enumerate() {
             let weights = DMatrix::from_vec(outputs, inputs, values.next().unwrap());
-            let bias = (at < hidden.len() || active).then(|| DVector::from_vec(values.next().unwrap()));
+            let bias =
+                (at < hidden.len() || active).then(|| DVector::from_vec(values.next().unwrap()));
             layers.push((weights, bias));
             inputs = outputs;
         }
@@ -102,7 +113,12 @@ impl Plain {
     }
 
     /// Adds the slopes of one record, of whose outputs the loss has the slope `delta`; gives the slope of its inputs.
-    fn slopes(&self, through: &[DVector<f64>], mut delta: DVector<f64>, into: &mut Self) -> DVector<f64> {
+    fn slopes(
+        &self,
+        through: &[DVector<f64>],
+        mut delta: DVector<f64>,
+        into: &mut Self,
+    ) -> DVector<f64> {
         for at in (0..self.layers.len()).rev() {
             into.layers[at].0 += &delta * through[at].transpose();
             if let Some(bias) = &mut into.layers[at].1 {
@@ -122,7 +138,8 @@ impl Plain {
     }
 
     fn zeros(&self) -> Self {
-        let layers = self.layers.iter().map(|(w, b)| (w * 0.0, b.as_ref().map(|b| b * 0.0))).collect();
+        let layers =
+            self.layers.iter().map(|(w, b)| (w * 0.0, b.as_ref().map(|b| b * 0.0))).collect();
         Self { layers, activation: self.activation }
     }
 
@@ -156,14 +173,17 @@ fn central(config: &TrainingConfig, parties: &mut Vec<Plain>, x: &[DMatrix<f64>]
     let mut schedule = Schedule::new(config, labels.len());
     let logits = |parties: &[Plain], positions: &[u32]| {
         let columns = positions.iter().map(|&p| {
-            let of = |(party, x): (&Plain, &DMatrix<f64>)| party.one(x.column(p as usize).into_owned()).pop().unwrap();
+            let of = |(party, x): (&Plain, &DMatrix<f64>)| {
+                party.one(x.column(p as usize).into_owned()).pop().unwrap()
+            };
             let top = parties.get(x.len());
             let logits = combined(parties.iter().zip(x).map(of).collect(), top.is_some());
             top.map_or(logits.clone(), |top| top.one(logits).pop().unwrap())
         });
         Logits::new(DMatrix::from_columns(&columns.collect::<Vec<_>>())).unwrap()
     };
-    let of = |positions: &[u32]| positions.iter().map(|&p| labels[p as usize]).collect::<Vec<u32>>();
+    let of =
+        |positions: &[u32]| positions.iter().map(|&p| labels[p as usize]).collect::<Vec<u32>>();
     let validation = schedule.validation().to_vec();
     let zeros: Vec<Plain> = parties.iter().map(Plain::zeros).collect();
     let (mut m, mut s, mut t) = (zeros.clone(), zeros.clone(), 0);
@@ -184,18 +204,26 @@ fn central(config: &TrainingConfig, parties: &mut Vec<Plain>, x: &[DMatrix<f64>]
                 let mut from = 0;
                 for at in 0..x.len() {
                     let width = through[at].last().unwrap().len();
-                    let own = below.as_ref().map_or(delta.clone(), |below| below.rows(from, width).into_owned());
+                    let own = below
+                        .as_ref()
+                        .map_or(delta.clone(), |below| below.rows(from, width).into_owned());
                     from += width;
                     parties[at].slopes(&through[at], own, &mut all[at]);
                 }
             }
             for (at, mut slopes) in all.into_iter().enumerate() {
-                let moving = parties[at].all().into_iter().zip(slopes.all()).zip(m[at].all()).zip(s[at].all());
+                let moving = parties[at]
+                    .all()
+                    .into_iter()
+                    .zip(slopes.all())
+                    .zip(m[at].all())
+                    .zip(s[at].all());
                 for ((((value, weight), (slope, _)), (m, _)), (s, _)) in moving {
                     let slope = *slope + if weight { 2.0 * v.l2 * *value } else { 0.0 };
                     *m = 0.9 * *m + 0.1 * slope;
                     *s = 0.999 * *s + 0.001 * slope * slope;
-                    let (mean, spread) = (*m / (1.0 - 0.9f64.powi(t)), *s / (1.0 - 0.999f64.powi(t)));
+                    let (mean, spread) =
+                        (*m / (1.0 - 0.9f64.powi(t)), *s / (1.0 - 0.999f64.powi(t)));
                     *value -= v.learning_rate * mean / (spread.sqrt() + 1e-8);
                 }
             }
@@ -223,15 +251,20 @@ fn rows(dataset: &Dataset, columns: &[usize], positions: &[usize]) -> DMatrix<f6
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_trained_over_sockets_is_the_one_trained_in_one_place() {
-    for (hidden, activation, passive) in [(&[8, 8][..], "sigmoid", 1), (&[6], "tanh", 2), (&[5, 4, 3], "relu", 2)] {
+    for (hidden, activation, passive) in
+        [(&[8, 8][..], "sigmoid", 1), (&[6], "tanh", 2), (&[5, 4, 3], "relu", 2)]
+    {
         let model = mlp(hidden, activation);
         let config = config(model.clone(), 6);
         let here = trained(passive, 3, &config).await;
         let k = here.dataset.class_names().len();
         let train = &here.dataset.split().train;
-        let x: Vec<_> = columns(&here).iter().map(|columns| rows(&here.dataset, columns, train)).collect();
+        let x: Vec<_> =
+            columns(&here).iter().map(|columns| rows(&here.dataset, columns, train)).collect();
         let labels: Vec<u32> = train.iter().map(|&p| here.dataset.labels()[p]).collect();
-        let start = |(at, x): (usize, &DMatrix<f64>)| Plain::start(&model, hidden, activation, x.nrows(), k, at == 0);
+        let start = |(at, x): (usize, &DMatrix<f64>)| {
+            Plain::start(&model, hidden, activation, x.nrows(), k, at == 0)
+        };
         let mut plain: Vec<Plain> = x.iter().enumerate().map(start).collect();
         let first = plain.clone();
         central(&config, &mut plain, &x, &labels);
@@ -241,8 +274,12 @@ async fn a_network_trained_over_sockets_is_the_one_trained_in_one_place() {
         let mut moved = 0.0f64;
         for (at, (party, first)) in plain.iter_mut().zip(&first).enumerate() {
             let name = if at == 0 { "active".to_owned() } else { format!("passive-{at}") };
-            let share = ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap();
-            let stored: Vec<f64> = share.model().tensors().iter().flat_map(|t| t.values.to_vec()).collect();
+            let share = ShareStore::open(&here.deployment.party_dir(&name))
+                .unwrap()
+                .load(&version)
+                .unwrap();
+            let stored: Vec<f64> =
+                share.model().tensors().iter().flat_map(|t| t.values.to_vec()).collect();
             let ours: Vec<f64> = party.all().into_iter().map(|(v, _)| *v).collect();
             assert_eq!(stored.len(), ours.len());
             worst = stored.iter().zip(&ours).fold(worst, |worst, (a, b)| worst.max((a - b).abs()));
@@ -258,15 +295,20 @@ async fn a_network_trained_over_sockets_is_the_one_trained_in_one_place() {
 /// The same with a top model, whose parameters are on the coordinator's disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_top_model_trained_over_sockets_is_the_one_trained_in_one_place() {
-    for (hidden, width, top, passive) in [(&[6][..], 5, &[][..], 1), (&[], 3, &[7], 2), (&[4, 3], 2, &[6, 5], 2)] {
+    for (hidden, width, top, passive) in
+        [(&[6][..], 5, &[][..], 1), (&[], 3, &[7], 2), (&[4, 3], 2, &[6, 5], 2)]
+    {
         let model = embeddings(hidden, width as u32, top);
         let config = config(model.clone(), 6);
         let here = trained(passive, 3, &config).await;
         let k = here.dataset.class_names().len();
         let train = &here.dataset.split().train;
-        let x: Vec<_> = columns(&here).iter().map(|columns| rows(&here.dataset, columns, train)).collect();
+        let x: Vec<_> =
+            columns(&here).iter().map(|columns| rows(&here.dataset, columns, train)).collect();
         let labels: Vec<u32> = train.iter().map(|&p| here.dataset.labels()[p]).collect();
-        let start = |(at, x): (usize, &DMatrix<f64>)| Plain::start(&model, hidden, "tanh", x.nrows(), width, at == 0);
+        let start = |(at, x): (usize, &DMatrix<f64>)| {
+            Plain::start(&model, hidden, "tanh", x.nrows(), width, at == 0)
+        };
         let mut plain: Vec<Plain> = x.iter().enumerate().map(start).collect();
         // First parameters are no part of the comparison: the head is asked for its own.
         let party = model.sub_model(k as u32).unwrap();
@@ -279,7 +321,8 @@ async fn a_top_model_trained_over_sockets_is_the_one_trained_in_one_place() {
             inputs = outputs;
         }
         plain.push(Plain { layers, activation: "tanh" });
-        let before = plain.last().unwrap().clone().all().into_iter().map(|(v, _)| *v).collect::<Vec<_>>();
+        let before =
+            plain.last().unwrap().clone().all().into_iter().map(|(v, _)| *v).collect::<Vec<_>>();
         central(&config, &mut plain, &x, &labels);
 
         let version = here.version.parse_version();
@@ -289,15 +332,20 @@ async fn a_top_model_trained_over_sockets_is_the_one_trained_in_one_place() {
             let stored = match at > passive {
                 false => {
                     let name = if at == 0 { "active".to_owned() } else { format!("passive-{at}") };
-                    ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap()
+                    ShareStore::open(&here.deployment.party_dir(&name))
+                        .unwrap()
+                        .load(&version)
+                        .unwrap()
                 }
                 true => top_model(&here),
             };
-            let stored: Vec<f64> = stored.model().tensors().iter().flat_map(|t| t.values.to_vec()).collect();
+            let stored: Vec<f64> =
+                stored.model().tensors().iter().flat_map(|t| t.values.to_vec()).collect();
             assert_eq!(stored.len(), ours.len());
             worst = stored.iter().zip(&ours).fold(worst, |worst, (a, b)| worst.max((a - b).abs()));
             if at > passive {
-                let moved = ours.iter().zip(&before).fold(0.0f64, |moved, (a, b)| moved.max((a - b).abs()));
+                let moved =
+                    ours.iter().zip(&before).fold(0.0f64, |moved, (a, b)| moved.max((a - b).abs()));
                 assert!(moved > 0.1, "the comparison is of a top model that has learned");
             }
         }
@@ -309,13 +357,17 @@ async fn a_top_model_trained_over_sockets_is_the_one_trained_in_one_place() {
 /// The top model that the coordinator's manifest of the version names.
 pub(super) fn top_model(here: &Trained) -> StoredShare {
     let dir = here.deployment.party_dir("coordinator");
-    ShareStore::open(&dir.join("top")).unwrap().stored(&top_digest(&here.deployment, &here.version)).unwrap()
+    ShareStore::open(&dir.join("top"))
+        .unwrap()
+        .stored(&top_digest(&here.deployment, &here.version))
+        .unwrap()
 }
 
 /// The hash of the top model in the coordinator's manifest of a version.
 pub(super) fn top_digest(deployment: &vfl_lab::deployment::Deployment, version: &str) -> String {
     let path = deployment.party_dir("coordinator").join("models").join(format!("{version}.json"));
-    let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     manifest["top"].as_str().unwrap().to_owned()
 }
 
@@ -329,7 +381,8 @@ async fn a_model_with_a_top_model_is_served_restarted_and_defended() {
     let positions = &here.dataset.split().test[..40];
     let outputs = columns(&here).into_iter().enumerate().map(|(at, columns)| {
         let name = if at == 0 { "active".to_owned() } else { format!("passive-{at}") };
-        let share = ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap();
+        let share =
+            ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap();
         share.model().outputs(&rows(&here.dataset, &columns, positions)).unwrap().into_matrix()
     });
     let outputs: Vec<DMatrix<f64>> = outputs.collect();
@@ -337,11 +390,17 @@ async fn a_model_with_a_top_model_is_served_restarted_and_defended() {
     let logits = top_model(&here).model().outputs(&side_by_side).unwrap().into_matrix();
     let expected = ConfidenceScores::softmax(Logits::new(logits).unwrap()).into_matrix();
 
-    let predict = async |here: &Trained| here.deployment.active_client().unwrap().predict(&ids, k).await.unwrap();
+    let predict = async |here: &Trained| {
+        here.deployment.active_client().unwrap().predict(&ids, k).await.unwrap()
+    };
     let ReleasedScores::Probabilities(before) = predict(&here).await else { panic!("scores") };
     assert!((&before - &expected).amax() < 1e-12);
     let one = here.deployment.active_client().unwrap().predict(&ids.slice(7, 8), k).await.unwrap();
-    assert_eq!(one, ReleasedScores::Probabilities(before.columns(7, 1).into_owned()), "alone as among others");
+    assert_eq!(
+        one,
+        ReleasedScores::Probabilities(before.columns(7, 1).into_owned()),
+        "alone as among others"
+    );
     let undefended = ReleasedScores::Probabilities(before);
     let mut here = here.again(|spec| spec.release = ReleasePolicy::default()).await;
     assert_eq!(predict(&here).await, undefended, "a restart changes no bit");
@@ -376,10 +435,12 @@ fn scores(here: &Trained, from: usize, to: usize) -> DMatrix<f64> {
     let positions = &here.dataset.split().test[from..to];
     let shares = columns(here).into_iter().enumerate().map(|(at, columns)| {
         let name = if at == 0 { "active".to_owned() } else { format!("passive-{at}") };
-        let share = ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap();
+        let share =
+            ShareStore::open(&here.deployment.party_dir(&name)).unwrap().load(&version).unwrap();
         share.model().outputs(&rows(&here.dataset, &columns, positions)).unwrap().matrix().clone()
     });
-    let logits = Logits::new(shares.collect::<Vec<_>>().into_iter().reduce(|a, b| a + b).unwrap()).unwrap();
+    let logits =
+        Logits::new(shares.collect::<Vec<_>>().into_iter().reduce(|a, b| a + b).unwrap()).unwrap();
     ConfidenceScores::softmax(logits).into_matrix()
 }
 
@@ -389,7 +450,9 @@ async fn a_network_is_served_restarted_and_defended() {
     let here = trained(2, 3, &config).await;
     let (ids, k) = (test_ids(&here.dataset, 0, 40), here.dataset.class_names().len());
     let expected = scores(&here, 0, 40);
-    let predict = async |here: &Trained| here.deployment.active_client().unwrap().predict(&ids, k).await.unwrap();
+    let predict = async |here: &Trained| {
+        here.deployment.active_client().unwrap().predict(&ids, k).await.unwrap()
+    };
     let ReleasedScores::Probabilities(before) = predict(&here).await else { panic!("scores") };
     assert!((&before - &expected).amax() < 1e-12);
     let undefended = ReleasedScores::Probabilities(before);
@@ -431,9 +494,18 @@ async fn a_network_is_audited_without_its_parameters() {
     let findings = run(&here, &asked).await.unwrap();
     let outcome = |name: &str| {
         let all = findings.audits.iter().flat_map(|audit| &audit.attacks);
-        all.clone().find(|attack| attack.name == name).unwrap_or_else(|| panic!("{name}")).outcome.clone()
+        all.clone()
+            .find(|attack| attack.name == name)
+            .unwrap_or_else(|| panic!("{name}"))
+            .outcome
+            .clone()
     };
-    assert!(findings.audits.iter().all(|audit| audit.threat_model.parameters != ParameterKnowledge::True));
+    assert!(
+        findings
+            .audits
+            .iter()
+            .all(|audit| audit.threat_model.parameters != ParameterKnowledge::True)
+    );
     assert!(matches!(outcome("half_star"), Outcome::NotRun { why: Refused::ParametersHidden, .. }));
     assert!(matches!(outcome("gaussian"), Outcome::NotRun { why: Refused::ParametersHidden, .. }));
     let informed = findings.audits.iter().find(|audit| audit.added_risk().is_some()).unwrap();
@@ -441,8 +513,14 @@ async fn a_network_is_audited_without_its_parameters() {
     assert_eq!(name, "kernel_ridge");
     assert!(risk.control_mse <= 1.05 * errors(informed, "kernel_imputation").mse, "{risk:?}");
     // It learns from 80 records whatever the model is: not much worse than its control where scores tell it nothing.
-    assert!(found.mse < 1.2 * errors(informed, "kernel_imputation").mse && risk.low < risk.high, "{risk:?}");
-    assert!(!findings.audits.iter().any(|audit| audit.threat_model.moments), "no owner knows A x of a network");
+    assert!(
+        found.mse < 1.2 * errors(informed, "kernel_imputation").mse && risk.low < risk.high,
+        "{risk:?}"
+    );
+    assert!(
+        !findings.audits.iter().any(|audit| audit.threat_model.moments),
+        "no owner knows A x of a network"
+    );
     report(&findings);
 }
 
@@ -468,7 +546,11 @@ async fn a_model_with_a_top_model_is_audited_without_a_sum() {
     let findings = run(&here, &asked).await.unwrap();
     let outcome = |name: &str| {
         let all = findings.audits.iter().flat_map(|audit| &audit.attacks);
-        all.clone().find(|attack| attack.name == name).unwrap_or_else(|| panic!("{name}")).outcome.clone()
+        all.clone()
+            .find(|attack| attack.name == name)
+            .unwrap_or_else(|| panic!("{name}"))
+            .outcome
+            .clone()
     };
     assert!(matches!(outcome("half_star"), Outcome::NotRun { why: Refused::ParametersHidden, .. }));
     let informed = findings.audits.iter().find(|audit| audit.added_risk().is_some()).unwrap();
@@ -479,7 +561,8 @@ async fn a_model_with_a_top_model_is_audited_without_a_sum() {
     report(&findings);
     // Where no informed attack is named, known records serve the attack that fits W_pas: there is none to fit.
     let auxiliary = auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80));
-    let findings = run(&here, &plan(&here, vec![Method::HalfStar.into()], auxiliary.clone())).await.unwrap();
+    let findings =
+        run(&here, &plan(&here, vec![Method::HalfStar.into()], auxiliary.clone())).await.unwrap();
     let shadows: Vec<_> = findings
         .audits
         .iter()
@@ -489,10 +572,19 @@ async fn a_model_with_a_top_model_is_audited_without_a_sum() {
     let refused = |outcome: &Outcome| matches!(outcome, Outcome::NotRun { reason, .. } if reason.contains("fits a linear part of a sum of logits"));
     assert!(!shadows.is_empty() && shadows.iter().all(|a| refused(&a.outcome)), "{shadows:?}");
     // A network in its place has no part of the logits to stand for either.
-    let findings = run(&here, &plan(&here, vec![Method::ShadowNetwork.into()], auxiliary)).await.unwrap();
-    let shadow = findings.audits.iter().flat_map(|audit| &audit.attacks).find(|a| a.name == "shadow_network").unwrap();
+    let findings =
+        run(&here, &plan(&here, vec![Method::ShadowNetwork.into()], auxiliary)).await.unwrap();
+    let shadow = findings
+        .audits
+        .iter()
+        .flat_map(|audit| &audit.attacks)
+        .find(|a| a.name == "shadow_network")
+        .unwrap();
     let Outcome::NotRun { why, reason } = &shadow.outcome else { panic!("{shadow:?}") };
-    assert!(*why == Refused::Missing && reason.contains("fits a network to a part of a sum of logits"), "{reason}");
+    assert!(
+        *why == Refused::Missing && reason.contains("fits a network to a part of a sum of logits"),
+        "{reason}"
+    );
 }
 
 /// Nothing of a network is shown. Known records train another one, which says more of the features than what knows the same records and no
@@ -507,18 +599,23 @@ async fn known_records_take_the_place_of_a_network() {
             spec.help.known = Some(table);
         })
         .await;
-    let shadow =
-        |settings: &[(&str, &str)]| AttackConfig::new(Method::ShadowNetwork, settings.iter().copied()).unwrap();
+    let shadow = |settings: &[(&str, &str)]| {
+        AttackConfig::new(Method::ShadowNetwork, settings.iter().copied()).unwrap()
+    };
     let descent = shadow(&[("shadow", "8"), ("start", "half"), ("steps", "3000")]);
     let posterior = shadow(&[("shadow", "8"), ("base", "posterior_mean")]);
     let linear = shadow(&[("shadow", "linear"), ("base", "half_star")]);
-    let attacks = vec![Method::GradientInversion.into(), descent.clone(), posterior.clone(), linear.clone()];
+    let attacks =
+        vec![Method::GradientInversion.into(), descent.clone(), posterior.clone(), linear.clone()];
     let asked = plan(&here, attacks, auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80)));
     let findings = run(&here, &asked).await.unwrap();
     let alone = &findings.audits[0].attacks[0].outcome;
     assert!(matches!(alone, Outcome::NotRun { why: Refused::ParametersHidden, .. }), "{alone:?}");
     let helped = findings.audits.iter().find(|audit| audit.added_risk().is_some()).unwrap();
-    assert_eq!((helped.threat_model.parameters, helped.threat_model.known_records), (ParameterKnowledge::Hidden, 80));
+    assert_eq!(
+        (helped.threat_model.parameters, helped.threat_model.known_records),
+        (ParameterKnowledge::Hidden, 80)
+    );
     let half = helped.baselines.half.mse;
     for attack in [&descent, &posterior, &linear] {
         let found = errors(helped, &attack.to_string()).mse;
@@ -527,7 +624,11 @@ async fn known_records_take_the_place_of_a_network() {
     }
     let (_, best, risk) = helped.added_risk().unwrap();
     assert!(best.mse < risk.control_mse && risk.low.unwrap() > 0.0, "{risk:?}");
-    assert!(helped.remarks.iter().any(|r| r.contains("a shadow model (8 sigmoid, ")), "{:?}", helped.remarks);
+    assert!(
+        helped.remarks.iter().any(|r| r.contains("a shadow model (8 sigmoid, ")),
+        "{:?}",
+        helped.remarks
+    );
     assert!(report(&findings).contains("shadow_network"));
     here.deployment.stop().await.unwrap();
 }
@@ -545,7 +646,10 @@ async fn a_transform_of_features_refuses_a_network() {
     let deployment = vfl_lab::deployment::Deployment::start(mapped).await.unwrap();
     let refused = deployment.train(&training, &training_ids(&dataset), |_| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::PermissionDenied);
-    assert!(refused.message.contains("takes linear models alone") && refused.message.contains("`mlp`"), "{refused}");
+    assert!(
+        refused.message.contains("takes linear models alone") && refused.message.contains("`mlp`"),
+        "{refused}"
+    );
     deployment.stop().await.unwrap();
 }
 
@@ -556,9 +660,15 @@ async fn a_network_does_not_come_under_a_defense_that_takes_weights() {
     let mut noised = spec(dir.path(), &dataset, &split(&dataset, 1, 3));
     noised.defenses = defense("logit_noise (scheme = 1, alpha = 0.5)");
     let deployment = vfl_lab::deployment::Deployment::start(noised).await.unwrap();
-    let refused = deployment.train(&config(mlp(&[8], "relu"), 1), &training_ids(&dataset), |_| ()).await.unwrap_err();
+    let refused = deployment
+        .train(&config(mlp(&[8], "relu"), 1), &training_ids(&dataset), |_| ())
+        .await
+        .unwrap_err();
     assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
-    assert!(refused.message.contains("`logit_noise") && refused.message.contains("linear model"), "{refused}");
+    assert!(
+        refused.message.contains("`logit_noise") && refused.message.contains("linear model"),
+        "{refused}"
+    );
     deployment.stop().await.unwrap();
 }
 
@@ -567,7 +677,8 @@ async fn a_network_does_not_come_under_a_defense_that_takes_weights() {
 async fn a_top_model_whose_batches_do_not_fit_is_refused() {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let deployment = super::support::deploy(dir.path(), &dataset, &split(&dataset, 1, 3)).await;
-    let wide = embeddings(&[], 1, &[4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096]);
+    let wide =
+        embeddings(&[], 1, &[4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096, 1, 4096]);
     let values = TrainingValues { batch_size: 60_000, ..config(wide, 1).values().clone() };
     let training = TrainingConfig::try_from(values).unwrap();
     let refused = deployment.train(&training, &training_ids(&dataset), |_| ()).await.unwrap_err();
@@ -592,7 +703,10 @@ async fn a_network_takes_consent_and_starts_where_the_active_party_does_not_know
     };
     let default = TrainingPolicy::default();
     assert_eq!(default.combiners, [Combiner::Sum]);
-    assert_eq!((default.kinds.as_slice(), default.start), (&["softmax_regression".to_owned()][..], StartFrom::Private));
+    assert_eq!(
+        (default.kinds.as_slice(), default.start),
+        (&["softmax_regression".to_owned()][..], StartFrom::Private)
+    );
     let dir = tempfile::tempdir().unwrap();
     let deployment = deploy(dir.path(), &["softmax_regression"], StartFrom::Private).await;
     let refused = deployment.train(&training, &ids, |_| ()).await.unwrap_err();
@@ -605,9 +719,13 @@ async fn a_network_takes_consent_and_starts_where_the_active_party_does_not_know
     sums.release = ReleasePolicy::default();
     sums.consent.combiners = default.combiners;
     let deployment = vfl_lab::deployment::Deployment::start(sums).await.unwrap();
-    let refused = deployment.train(&config(embeddings(&[4], 3, &[]), 1), &ids, |_| ()).await.unwrap_err();
+    let refused =
+        deployment.train(&config(embeddings(&[4], 3, &[]), 1), &ids, |_| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::PermissionDenied);
-    assert!(refused.message.contains("`combiners` in [training] does not name `concat`"), "{refused}");
+    assert!(
+        refused.message.contains("`combiners` in [training] does not name `concat`"),
+        "{refused}"
+    );
     deployment.stop().await.unwrap();
 
     for (start, repeats) in [(StartFrom::Private, false), (StartFrom::Seed, true)] {
@@ -616,13 +734,20 @@ async fn a_network_takes_consent_and_starts_where_the_active_party_does_not_know
         let mut models = Vec::new();
         for _ in 0..2 {
             let version = deployment.train(&training, &ids, |_| ()).await.unwrap().version;
-            let share = ShareStore::open(&deployment.party_dir("passive-1")).unwrap().load(&version).unwrap();
+            let share = ShareStore::open(&deployment.party_dir("passive-1"))
+                .unwrap()
+                .load(&version)
+                .unwrap();
             models.push(share.model().snapshot());
         }
         assert_eq!(models[0] == models[1], repeats, "{start:?}");
         // One epoch at this step size moves no weight by as much as two starts differ.
         if !repeats {
-            let far = models[0][0].iter().zip(&models[1][0]).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let far = models[0][0]
+                .iter()
+                .zip(&models[1][0])
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f64::max);
             assert!(far > 0.5, "{far}");
         }
         deployment.stop().await.unwrap();

@@ -16,7 +16,9 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use vfl_coordinator::config::Budgets;
 use vfl_lab::deployment::{Deployment, white_box};
-use vfl_passive_party::config::{AlignmentTable, AuditPolicy, Grant, ReleasePolicy, Settings, TrainingPolicy};
+use vfl_passive_party::config::{
+    AlignmentTable, AuditPolicy, Grant, ReleasePolicy, Settings, TrainingPolicy,
+};
 use vfl_passive_party::consent::Consent;
 use vfl_passive_party::evaluation::accountant::RHO;
 use vfl_passive_party::evaluation::{SetFacts, renew, scorings};
@@ -40,7 +42,8 @@ use vfl_stores::StateConfig;
 
 use super::replicas::Schema;
 use super::support::{
-    Process, Trained, active_client, config, credentials, dataset, spec, split, test_ids, trained, training_ids,
+    Process, Trained, active_client, config, credentials, dataset, spec, split, test_ids, trained,
+    training_ids,
 };
 
 /// The party of several processes.
@@ -74,12 +77,21 @@ async fn site(addresses: &[SocketAddr]) -> Option<Site> {
         ours.ledger.as_mut().unwrap().budgets = Budgets::UNLIMITED;
         Ok(())
     });
-    Some(Site { deployment: deployment.await.unwrap(), dir, dataset, table: Arc::new(table), schema })
+    Some(Site {
+        deployment: deployment.await.unwrap(),
+        dir,
+        dataset,
+        table: Arc::new(table),
+        schema,
+    })
 }
 
 /// The same with two processes under these settings.
 async fn two(change: impl Fn(&mut Settings)) -> Option<(Site, [Process; 2])> {
-    let listeners = [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+    let listeners = [
+        TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        TcpListener::bind("127.0.0.1:0").await.unwrap(),
+    ];
     let addresses = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap());
     let site = site(&addresses).await?;
     let processes = listeners.map(|listener| {
@@ -127,7 +139,9 @@ impl Site {
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
         let stopped = stop.clone().cancelled_owned();
         let task = tokio::spawn(async move {
-            vfl_passive_party::service::run(settings, listener, stopped).await.map_err(|e| e.to_string())
+            vfl_passive_party::service::run(settings, listener, stopped)
+                .await
+                .map_err(|e| e.to_string())
         });
         Process { address, stop, task }
     }
@@ -153,14 +167,25 @@ impl Site {
         trained.unwrap().version.as_str().to_owned()
     }
 
-    async fn shares(&self, address: SocketAddr, version: &str) -> Result<pb::ComputeLogitsResponse, Status> {
+    async fn shares(
+        &self,
+        address: SocketAddr,
+        version: &str,
+    ) -> Result<pb::ComputeLogitsResponse, Status> {
         let ids = test_ids(&self.dataset, 0, 50);
-        let request =
-            pb::ComputeLogitsRequest { model_version: version.into(), ids: Some((&ids).into()), ..Default::default() };
+        let request = pb::ComputeLogitsRequest {
+            model_version: version.into(),
+            ids: Some((&ids).into()),
+            ..Default::default()
+        };
         Ok(self.client(address, Role::Coordinator).compute_logits(request).await?.into_inner())
     }
 
-    async fn released(&self, address: SocketAddr, version: &str) -> Result<pb::ReleaseParametersResponse, Status> {
+    async fn released(
+        &self,
+        address: SocketAddr,
+        version: &str,
+    ) -> Result<pb::ReleaseParametersResponse, Status> {
         let request = pb::ReleaseParametersRequest { model_version: version.into() };
         Ok(self.client(address, Role::ActiveParty).release_parameters(request).await?.into_inner())
     }
@@ -183,17 +208,26 @@ impl Site {
     }
 }
 
-async fn scored(mut client: PassivePartyClient<Channel>, ids: &RecordIds, rho: f64) -> Result<(), Status> {
+async fn scored(
+    mut client: PassivePartyClient<Channel>,
+    ids: &RecordIds,
+    rho: f64,
+) -> Result<(), Status> {
     let (asks, outgoing) = mpsc::channel(4);
-    let ask = |message| pb::EvaluateReconstructionRequest { message: Some(message), ..Default::default() };
+    let ask = |message| pb::EvaluateReconstructionRequest {
+        message: Some(message),
+        ..Default::default()
+    };
     let gone = |_| Status::cancelled("the party has ended the call");
     asks.send(ask(Ask::Ids(ids.into()))).await.map_err(gone)?;
-    let mut answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await?.into_inner();
+    let mut answers =
+        client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await?.into_inner();
     assert!(matches!(answers.message().await?.unwrap().message, Some(Answer::Opened(_))));
     let values: Vec<u8> = (0..WIDTH * ids.len()).flat_map(|_| 0.5f64.to_le_bytes()).collect();
     let rows = pb::Matrix { rows: ids.len() as u32, columns: WIDTH as u32, values: values.into() };
     let estimates = pb::Estimates { rows: Some(rows), more: false, control: false };
-    let score = pb::Score { told: pb::score::Told::All.into(), rho: Some(rho), ..Default::default() };
+    let score =
+        pb::Score { told: pb::score::Told::All.into(), rho: Some(rho), ..Default::default() };
     // A call that has ended says why in its answer.
     let _ = asks.send(ask(Ask::Estimates(estimates))).await;
     let _ = asks.send(ask(Ask::Score(score))).await;
@@ -208,7 +242,10 @@ async fn scored(mut client: PassivePartyClient<Channel>, ids: &RecordIds, rho: f
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_process_trains_all_serve() {
     let map = TransformConfig::RandomOrthonormal {};
-    let Some((site, processes)) = two(|settings| settings.training.transform = map.clone()).await else { return };
+    let Some((site, processes)) = two(|settings| settings.training.transform = map.clone()).await
+    else {
+        return;
+    };
     let version = site.train().await;
     let [one, two] = &processes;
     let there = site.shares(one.address, &version).await.unwrap();
@@ -228,8 +265,9 @@ async fn what_one_process_trains_all_serve() {
         settings.training.transform = TransformConfig::Negate {};
         settings
     };
-    let start =
-        async |settings| Site::start(TcpListener::bind("127.0.0.1:0").await.unwrap(), settings).task.await.unwrap();
+    let start = async |settings| {
+        Site::start(TcpListener::bind("127.0.0.1:0").await.unwrap(), settings).task.await.unwrap()
+    };
     let refused = start(other()).await.unwrap_err();
     assert!(refused.starts_with("[training] is not what"), "{refused}");
     third.end().await;
@@ -248,15 +286,21 @@ async fn what_one_process_trains_all_serve() {
 async fn a_release_is_made_by_one_process() {
     let transform = TransformConfig::RandomOrthonormal {};
     let release = ReleasePolicy { to_active_party: Grant::Transformed(transform), ..white_box() };
-    let Some((site, processes)) = two(|settings| settings.release = release.clone()).await else { return };
+    let Some((site, processes)) = two(|settings| settings.release = release.clone()).await else {
+        return;
+    };
     let (mut shown, mut versions) = (Vec::new(), Vec::new());
     // Each training gives parameters of their own, and so another race.
     for training in 1..=3 {
-        let trained = site.deployment.train(&config(training), &training_ids(&site.dataset), |_| ()).await;
+        let trained =
+            site.deployment.train(&config(training), &training_ids(&site.dataset), |_| ()).await;
         let version = trained.unwrap().version.as_str().to_owned();
         let asked = (0..8).map(|number| site.released(processes[number % 2].address, &version));
         let answers = futures_util::future::try_join_all(asked).await.unwrap();
-        assert!(answers.iter().all(|answer| *answer == answers[0]), "one release of training {training}");
+        assert!(
+            answers.iter().all(|answer| *answer == answers[0]),
+            "one release of training {training}"
+        );
         shown.push(answers.into_iter().next().unwrap());
         versions.push(version);
     }
@@ -288,7 +332,10 @@ async fn a_budget_is_one_budget() {
     }
     let spent = site.spent();
     assert_eq!(spent.noised_answers as usize, answered);
-    assert!((spent.rho_spent - rho * answered as f64).abs() < 1e-9 && spent.rho_spent <= RHO, "{spent:?}");
+    assert!(
+        (spent.rho_spent - rho * answered as f64).abs() < 1e-9 && spent.rho_spent <= RHO,
+        "{spent:?}"
+    );
     // The owner renews it beside the service, and both know.
     renew(site.state(), None, "as a test").unwrap();
     for process in &processes {
@@ -322,7 +369,8 @@ async fn trainings_are_counted_over_all_processes() {
         max_total: 5,
         ..Default::default()
     };
-    let gates = [0, 1].map(|_| Consent::open(&Site::state_at(&schema.url), policy.clone(), WIDTH).unwrap());
+    let gates =
+        [0, 1].map(|_| Consent::open(&Site::state_at(&schema.url), policy.clone(), WIDTH).unwrap());
     let proposal = Proposal {
         active_party: PartyName::new("active").unwrap(),
         config: config(1),
@@ -343,7 +391,10 @@ async fn trainings_are_counted_over_all_processes() {
     gates[0].reach(3, 1).unwrap();
     gates[1].end(3, 1, None);
     let listed = Journal::list(Site::state_at(&schema.url).below("trainings")).unwrap();
-    assert!(listed.len() == 5 && listed[2].steps == 1 && listed[2].ended_at.is_some(), "{listed:?}");
+    assert!(
+        listed.len() == 5 && listed[2].steps == 1 && listed[2].ended_at.is_some(),
+        "{listed:?}"
+    );
     drop(gates);
     schema.remove().await;
 }
@@ -358,10 +409,13 @@ async fn alignments_are_counted_over_all_processes() {
         least_common: 0,
         ..Default::default()
     };
-    let Some((site, processes)) = two(|settings| settings.alignment = table.clone()).await else { return };
+    let Some((site, processes)) = two(|settings| settings.alignment = table.clone()).await else {
+        return;
+    };
     let align = async || {
         let request = pb::AlignJobRequest { passive_party: NAME.into(), ids: None };
-        let mut events = active_client(&site.deployment).align(tokio_stream::once(request)).await?.into_inner();
+        let mut events =
+            active_client(&site.deployment).align(tokio_stream::once(request)).await?.into_inner();
         while let Some(event) = events.message().await? {
             if let Some(Event::Done(summary)) = event.event {
                 return Ok::<_, Status>(Summary::from(summary).run);
@@ -373,7 +427,9 @@ async fn alignments_are_counted_over_all_processes() {
     while ended.len() < 3 {
         match align().await {
             // The last run has ended, and not everybody has noticed.
-            Err(refused) if refused.code() == Code::Aborted => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(refused) if refused.code() == Code::Aborted => {
+                tokio::time::sleep(Duration::from_millis(100)).await
+            }
             run => ended.push(run),
         }
     }
@@ -381,13 +437,17 @@ async fn alignments_are_counted_over_all_processes() {
     assert!(matches!(codes[..], [Ok(_), Ok(_), Err(Code::ResourceExhausted)]), "{ended:?}");
     // A process that took part in none knows of them.
     let own = site.settings(&site.schema.url);
-    let elsewhere = Aligner::open(Side::Passive, &own.credentials, &own.state_dir, table.rules()).unwrap();
+    let elsewhere =
+        Aligner::open(Side::Passive, &own.credentials, &own.state_dir, table.rules()).unwrap();
     let refused = elsewhere.turn(PartyName::new("active").unwrap()).err().unwrap();
     assert_eq!(refused.kind, RefusalKind::ResourceExhausted, "{refused}");
     let listed = runs(site.state()).unwrap();
     assert!(listed.len() == 2 && listed.iter().all(|run| run.ended.is_some()), "{listed:?}");
     let common = site.state().below("alignments").file("2-active.ids", "").read().unwrap().unwrap();
-    assert_eq!(common.iter().filter(|&&b| b == b'\n').count() as u64, listed[1].ended.as_ref().unwrap().common);
+    assert_eq!(
+        common.iter().filter(|&&b| b == b'\n').count() as u64,
+        listed[1].ended.as_ref().unwrap().common
+    );
     for process in processes {
         process.end().await;
     }
@@ -430,14 +490,21 @@ impl Line {
 /// A process that is cut off decides nothing, serves what it holds, and knows what the other did when it is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_is_cut_off_decides_nothing() {
-    let release = ReleasePolicy { to_active_party: Grant::Transformed(TransformConfig::Permute {}), ..white_box() };
-    let listeners = [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+    let release = ReleasePolicy {
+        to_active_party: Grant::Transformed(TransformConfig::Permute {}),
+        ..white_box()
+    };
+    let listeners = [
+        TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        TcpListener::bind("127.0.0.1:0").await.unwrap(),
+    ];
     let addresses = [0, 1].map(|at: usize| listeners[at].local_addr().unwrap());
     let Some(site) = site(&addresses).await else { return };
     let line = Line::to(&site.schema.url).await;
     let mut urls = [line.url.clone(), site.schema.url.clone()].into_iter();
     let processes = listeners.map(|listener| {
-        let settings = Settings { release: release.clone(), ..site.settings(&urls.next().unwrap()) };
+        let settings =
+            Settings { release: release.clone(), ..site.settings(&urls.next().unwrap()) };
         Site::start(listener, settings)
     });
     let [cut, whole] = addresses;
@@ -455,7 +522,10 @@ async fn a_process_that_is_cut_off_decides_nothing() {
         site.shares(cut, "m-0123456789abcdef").await.unwrap_err(),
     ] {
         assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-        assert!(!refused.message().contains("state") && !refused.message().contains("connect"), "{refused}");
+        assert!(
+            !refused.message().contains("state") && !refused.message().contains("connect"),
+            "{refused}"
+        );
     }
     let elsewhere = site.released(whole, &version).await.unwrap();
     for _ in 0..7 {
@@ -482,7 +552,10 @@ async fn processes_serve_under_the_same_rules() {
     let tightened = || Settings { audit: tight, ..site.settings(&site.schema.url) };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let refused = Site::start(listener, tightened()).task.await.unwrap().unwrap_err();
-    assert!(refused.starts_with("[audit] is not") && refused.contains("replace-rules"), "{refused}");
+    assert!(
+        refused.starts_with("[audit] is not") && refused.contains("replace-rules"),
+        "{refused}"
+    );
 
     assert_eq!(tightened().rules().replace(&site.state()).unwrap(), ["[audit]"]);
     let within = |process: Process| tokio::time::timeout(Duration::from_secs(30), process.task);
@@ -505,9 +578,15 @@ async fn a_folder_moves_into_a_database() {
     let table = spec(dir.path(), &dataset, &split).tables.passive.remove(1).1;
     let address = deployment.passive_peers()[1].address.parse().unwrap();
     let mut site = Site { dir, dataset, table: Arc::new(table), deployment, schema };
-    let before = (site.shares(address, &version).await.unwrap(), site.released(address, &version).await.unwrap());
+    let before = (
+        site.shares(address, &version).await.unwrap(),
+        site.released(address, &version).await.unwrap(),
+    );
     let folder = site.deployment.party_dir(NAME);
-    assert!(matches!(adopt(&folder, &site.state()), Err(FolderError::InUse(_))), "its service runs");
+    assert!(
+        matches!(adopt(&folder, &site.state()), Err(FolderError::InUse(_))),
+        "its service runs"
+    );
     site.deployment.stop_passive(1).await;
     let files = adopt(&folder, &site.state()).unwrap();
     assert!(files >= 5, "share, version, release, journal and its ids: {files}");
@@ -517,8 +596,10 @@ async fn a_folder_moves_into_a_database() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let process = Site::start(listener, site.settings(&site.schema.url));
         site.up(process.address).await;
-        let (shares, shown) =
-            (site.shares(process.address, &version).await, site.released(process.address, &version).await);
+        let (shares, shown) = (
+            site.shares(process.address, &version).await,
+            site.released(process.address, &version).await,
+        );
         assert_eq!((shares.unwrap(), shown.unwrap()), before);
         process.end().await;
     }
@@ -547,8 +628,13 @@ fn state_is_in_one_place() {
     assert!(read("", state).unwrap().state_dir.folder().is_none(), "read without the server");
     for (folder, state) in [("", ""), (&*folder, state)] {
         let refused = read(folder, state).unwrap_err();
-        assert!(refused.contains("`state_dir`, or a database in [state], and not both"), "{refused}");
+        assert!(
+            refused.contains("`state_dir`, or a database in [state], and not both"),
+            "{refused}"
+        );
     }
-    let refused = read("", "[state]\nurl = \"postgres://u:hunter2@db.example/x?sslmode=disable\"\n").unwrap_err();
+    let refused =
+        read("", "[state]\nurl = \"postgres://u:hunter2@db.example/x?sslmode=disable\"\n")
+            .unwrap_err();
     assert!(refused.contains("[state]") && !refused.contains("hunter2"), "{refused}");
 }

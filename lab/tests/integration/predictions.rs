@@ -22,7 +22,8 @@ use vfl_shared::service::{Peer, Role};
 use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds};
 
 use super::support::{
-    Trained, active_client, config, coordinator_client, score, spec, test_ids, trained, training_ids,
+    Trained, active_client, config, coordinator_client, score, spec, test_ids, trained,
+    training_ids,
 };
 
 const EPOCHS: u32 = 3;
@@ -63,7 +64,9 @@ fn mixed(here: &Trained, records: usize, unknown: usize) -> RecordIds {
 
 fn probabilities(release: Option<pb::Release>, rows: usize) -> DMatrix<f64> {
     match release.unwrap().kind.unwrap() {
-        Kind::Probabilities(m) | Kind::Numbers(m) => decode_columns("release", &m, rows, None).unwrap(),
+        Kind::Probabilities(m) | Kind::Numbers(m) => {
+            decode_columns("release", &m, rows, None).unwrap()
+        }
         Kind::Labels(_) | Kind::Ciphertexts(_) => panic!("no vectors came"),
     }
 }
@@ -84,8 +87,16 @@ async fn predictions_are_those_of_the_central_model() {
         }
         let all = here.dataset.ids();
         let answer = score(&here.deployment, all).await.unwrap();
-        let trained_on = answer.row_status.iter().filter(|&&s| s == pb::RowStatus::TrainingRecord as i32).count();
-        assert_eq!(trained_on, here.dataset.split().train.len(), "exactly the training records are not served");
+        let trained_on = answer
+            .row_status
+            .iter()
+            .filter(|&&s| s == pb::RowStatus::TrainingRecord as i32)
+            .count();
+        assert_eq!(
+            trained_on,
+            here.dataset.split().train.len(),
+            "exactly the training records are not served"
+        );
         assert!(all.len() > 2 * vfl_shared::rpc::STREAM_CHUNK_RECORDS, "this was a stream");
         check(&here, &central, all, answer);
         here.deployment.stop().await.unwrap();
@@ -129,13 +140,19 @@ async fn defenses_release_what_they_define() {
         let got = probabilities(answer.release, positions.len());
         let step = 10f64.powi(-(decimals as i32));
         for (got, exact) in got.iter().zip(truth.iter()) {
-            assert!((got / step - (got / step).round()).abs() < 1e-6, "a value off the grid of 1e-{decimals}");
+            assert!(
+                (got / step - (got / step).round()).abs() < 1e-6,
+                "a value off the grid of 1e-{decimals}"
+            );
             assert!((got - exact).abs() <= step / 2.0 + 1e-9, "further than half a step");
         }
     }
-    here = here.again(|spec| spec.defenses = vec![DefenseConfig::ClassLabel { softening: 0.0 }]).await;
+    here =
+        here.again(|spec| spec.defenses = vec![DefenseConfig::ClassLabel { softening: 0.0 }]).await;
     let answer = score(&here.deployment, &ids).await.unwrap();
-    let Some(Kind::Labels(released)) = answer.release.unwrap().kind else { panic!("no labels came") };
+    let Some(Kind::Labels(released)) = answer.release.unwrap().kind else {
+        panic!("no labels came")
+    };
     assert_eq!(released.classes as usize, truth.nrows());
     for (column, &label) in truth.column_iter().zip(&released.labels) {
         assert!(column[label as usize] >= column.max() - 1e-9, "a label that is not the arg max");
@@ -145,7 +162,10 @@ async fn defenses_release_what_they_define() {
         assert!(answer.row_status.iter().all(|&s| s != pb::RowStatus::Ok as i32));
         if none.len() == 3 {
             let kind = answer.release.unwrap().kind;
-            assert!(matches!(kind, Some(Kind::Labels(_))), "a release of no rows is of the policy's kind");
+            assert!(
+                matches!(kind, Some(Kind::Labels(_))),
+                "a release of no rows is of the policy's kind"
+            );
         }
     }
     here.deployment.stop().await.unwrap();
@@ -154,7 +174,9 @@ async fn defenses_release_what_they_define() {
 /// One request of the coordinator's `Predict`, with the active party's shares left at 0.
 fn request(here: &Trained, from: usize, to: usize) -> pb::PredictRequest {
     let ids = test_ids(&here.dataset, from, to);
-    let shares = LogitShare::new(DMatrix::zeros(here.dataset.class_names().len(), ids.len())).unwrap().into_wire();
+    let shares = LogitShare::new(DMatrix::zeros(here.dataset.class_names().len(), ids.len()))
+        .unwrap()
+        .into_wire();
     pb::PredictRequest {
         model_version: here.version.clone(),
         ids: Some(ids.into()),
@@ -181,7 +203,10 @@ async fn a_passive_party_that_is_down_is_named_and_serving_resumes() {
     // A stream under way when the party stops: answered before, an error that names it after.
     let (ask, asked) = tokio::sync::mpsc::channel(4);
     ask.send(request(&here, 20, 30)).await.unwrap();
-    let stream = coordinator.predict_stream(tokio_stream::wrappers::ReceiverStream::new(asked)).await.unwrap();
+    let stream = coordinator
+        .predict_stream(tokio_stream::wrappers::ReceiverStream::new(asked))
+        .await
+        .unwrap();
     let mut stream = stream.into_inner();
     assert_eq!(stream.message().await.unwrap().unwrap().row_status, vec![1; 10]);
     here.deployment.stop_passive(1).await;
@@ -223,9 +248,19 @@ async fn another_active_party_is_refused() {
     };
     denied(coordinator.predict(request(&here, 0, 5)).await.unwrap_err());
     let ids = test_ids(&here.dataset, 0, 5);
-    denied(active.predict(pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() }).await.unwrap_err());
+    denied(
+        active
+            .predict(pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() })
+            .await
+            .unwrap_err(),
+    );
     let config = config(1);
-    denied(active.train(pb::TrainJobRequest { config: Some((&config).into()), ids: None }).await.unwrap_err());
+    denied(
+        active
+            .train(pb::TrainJobRequest { config: Some((&config).into()), ids: None })
+            .await
+            .unwrap_err(),
+    );
     let start = pb::TrainingReply { reply: None };
     let mut answers = coordinator.train(tokio_stream::iter([start])).await.unwrap().into_inner();
     denied(answers.message().await.unwrap_err());
@@ -241,9 +276,9 @@ async fn a_crowd_of_predictions_is_answered() {
     let request = request(&here, 0, rows);
     let calls = (0..900).map(|_| {
         let (mut coordinator, request) = (coordinator.clone(), request.clone());
-        tokio::spawn(
-            async move { coordinator.predict(request).await.map(|answer| answer.into_inner().row_status.len()) },
-        )
+        tokio::spawn(async move {
+            coordinator.predict(request).await.map(|answer| answer.into_inner().row_status.len())
+        })
     });
     for call in calls.collect::<Vec<_>>() {
         assert_eq!(call.await.unwrap().unwrap(), rows);
@@ -289,10 +324,15 @@ async fn a_silent_peer_costs_its_timeout() {
         silence(&status, started, TIMEOUT);
     }
     let started = Instant::now();
-    let mut stream = coordinator.predict_stream(tokio_stream::iter([request(&here, 0, 5)])).await.unwrap().into_inner();
+    let mut stream = coordinator
+        .predict_stream(tokio_stream::iter([request(&here, 0, 5)]))
+        .await
+        .unwrap()
+        .into_inner();
     silence(&stream.message().await.unwrap_err(), started, TIMEOUT);
     let started = Instant::now();
-    let refusal = here.deployment.train(&config(1), &training_ids(&here.dataset), |_| ()).await.unwrap_err();
+    let refusal =
+        here.deployment.train(&config(1), &training_ids(&here.dataset), |_| ()).await.unwrap_err();
     assert!(refusal.message.contains("passive-2"), "{refusal}");
     assert!(started.elapsed() < Duration::from_secs(4));
     // The caller's own deadline counts when it is shorter.
@@ -342,7 +382,10 @@ async fn a_model_of_other_ranges_is_not_served() {
         let status = score(&here.deployment, &ids).await.unwrap_err();
         assert_eq!(status.code(), Code::FailedPrecondition, "{party}: {status}");
         let says = if party == "active" { "restore the schema" } else { "its log says more" };
-        assert!(status.message().contains(says) && status.message().contains("model m-"), "{party}: {status}");
+        assert!(
+            status.message().contains(says) && status.message().contains("model m-"),
+            "{party}: {status}"
+        );
     }
     let here = here.again(|_| ()).await;
     assert_eq!(score(&here.deployment, &ids).await.unwrap(), before);
@@ -360,7 +403,9 @@ async fn a_model_of_other_parties_is_not_served() {
             let first: Peer = settings.passive_parties[0].clone();
             match wrong {
                 "fewer" => drop(settings.passive_parties.pop()),
-                _ => settings.passive_parties.push(Peer { name: PartyName::new("passive-3").unwrap(), ..first }),
+                _ => settings
+                    .passive_parties
+                    .push(Peer { name: PartyName::new("passive-3").unwrap(), ..first }),
             }
             Ok(())
         })
@@ -399,11 +444,16 @@ async fn no_request_is_lost_when_another_model_is_put_in_service() {
             tokio::spawn(async move {
                 let mut answers: BTreeMap<String, DMatrix<f64>> = BTreeMap::new();
                 while !stop.load(Ordering::Relaxed) {
-                    let request = pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() };
+                    let request =
+                        pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() };
                     let answer = client.predict(request).await.unwrap().into_inner();
-                    assert!(answer.row_status.iter().all(|status| *status == pb::RowStatus::Ok as i32), "{answer:?}");
+                    assert!(
+                        answer.row_status.iter().all(|status| *status == pb::RowStatus::Ok as i32),
+                        "{answer:?}"
+                    );
                     let scores = probabilities(answer.release, ids.len());
-                    let first = answers.entry(answer.model_version).or_insert_with(|| scores.clone());
+                    let first =
+                        answers.entry(answer.model_version).or_insert_with(|| scores.clone());
                     assert_eq!(*first, scores, "a version answers alike");
                 }
                 answers.len()
@@ -412,7 +462,11 @@ async fn no_request_is_lost_when_another_model_is_put_in_service() {
         .collect();
     let mut versions = BTreeSet::from([here.version.clone()]);
     for epochs in 2..6 {
-        let trained = here.deployment.train(&config(epochs), &training_ids(&here.dataset), |_| ()).await.unwrap();
+        let trained = here
+            .deployment
+            .train(&config(epochs), &training_ids(&here.dataset), |_| ())
+            .await
+            .unwrap();
         versions.insert(trained.version.as_str().to_owned());
     }
     assert_eq!(versions.len(), 5);

@@ -18,7 +18,11 @@ fn privacy(clip: f64, noise: f64, max_epsilon: Option<f64>) -> PrivacyConfig {
 }
 
 /// Two passive parties with so many features each.
-async fn deploy(dir: &std::path::Path, dataset: &Dataset, change: impl FnOnce(&mut DeploymentSpec)) -> Deployment {
+async fn deploy(
+    dir: &std::path::Path,
+    dataset: &Dataset,
+    change: impl FnOnce(&mut DeploymentSpec),
+) -> Deployment {
     let mut spec = spec(dir, dataset, &split(dataset, 2, 3));
     change(&mut spec);
     Deployment::start(spec).await.unwrap()
@@ -29,7 +33,8 @@ async fn described(deployment: &Deployment) -> Vec<Option<PrivacyStatement>> {
     let mut coordinator = coordinator_client(deployment, Role::ActiveParty);
     let model = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
     let parties = model.passive_parties.iter().map(|party| party.privacy);
-    let read = |wire: Option<pb::Privacy>| wire.map(|wire| PrivacyStatement::try_from(&wire).unwrap());
+    let read =
+        |wire: Option<pb::Privacy>| wire.map(|wire| PrivacyStatement::try_from(&wire).unwrap());
     [model.active_privacy].into_iter().chain(parties).map(read).collect()
 }
 
@@ -46,7 +51,8 @@ async fn a_private_training_says_what_it_costs() {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let ids = training_ids(&dataset);
     let passive = privacy(1.0, 4.0, None);
-    let deployment = deploy(dir.path(), &dataset, |spec| spec.consent.privacy = Some(passive)).await;
+    let deployment =
+        deploy(dir.path(), &dataset, |spec| spec.consent.privacy = Some(passive)).await;
     let published = deployment.train(&config(6), &ids, |_| ()).await.unwrap();
     // A record takes part in one update of each epoch.
     let steps = u64::from(published.epochs);
@@ -89,14 +95,27 @@ async fn a_training_beyond_the_largest_epsilon_is_refused() {
     let deployment = deploy(dir.path(), &dataset, |spec| spec.consent.privacy = bounded).await;
     let refused = deployment.train(&config(4), &ids, |_| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
-    for part in ["passive party", "4 epochs would make epsilon", "`max_epsilon`", "at most 3 epochs", "`noise`"] {
+    for part in [
+        "passive party",
+        "4 epochs would make epsilon",
+        "`max_epsilon`",
+        "at most 3 epochs",
+        "`noise`",
+    ] {
         assert!(refused.message.contains(part), "{refused}");
     }
     for party in ["coordinator", "passive-1", "passive-2"] {
-        assert!(Journal::list(&deployment.party_dir(party).join("trainings")).unwrap().is_empty(), "{party}");
+        assert!(
+            Journal::list(&deployment.party_dir(party).join("trainings")).unwrap().is_empty(),
+            "{party}"
+        );
     }
     let published = deployment.train(&config(3), &ids, |_| ()).await.unwrap();
-    assert!(published.privacy.iter().all(|(_, said)| said.epsilon <= most), "{:?}", published.privacy);
+    assert!(
+        published.privacy.iter().all(|(_, said)| said.epsilon <= most),
+        "{:?}",
+        published.privacy
+    );
     deployment.stop().await.unwrap();
 
     let deployment = deploy(dir.path(), &dataset, |spec| spec.active_privacy = bounded).await;
@@ -110,12 +129,26 @@ async fn a_training_beyond_the_largest_epsilon_is_refused() {
 async fn a_kind_that_mixes_records_is_refused() {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let settings = serde_json::json!({ "height": 1, "blocks": 1, "filters": [4] });
-    let model = ModelConfig::new(Combiner::Concat, "residual", Some(4), settings.as_object().unwrap().clone()).unwrap();
-    let training = TrainingConfig::try_from(TrainingValues { epochs: 1, model, ..Default::default() }).unwrap();
-    let deployment = deploy(dir.path(), &dataset, |spec| spec.consent.privacy = Some(privacy(1.0, 4.0, None))).await;
+    let model = ModelConfig::new(
+        Combiner::Concat,
+        "residual",
+        Some(4),
+        settings.as_object().unwrap().clone(),
+    )
+    .unwrap();
+    let training =
+        TrainingConfig::try_from(TrainingValues { epochs: 1, model, ..Default::default() })
+            .unwrap();
+    let deployment =
+        deploy(dir.path(), &dataset, |spec| spec.consent.privacy = Some(privacy(1.0, 4.0, None)))
+            .await;
     let refused = deployment.train(&training, &training_ids(&dataset), |_| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
-    for part in ["passive party", "`residual` cannot be trained under [training.privacy]", "mixes the records"] {
+    for part in [
+        "passive party",
+        "`residual` cannot be trained under [training.privacy]",
+        "mixes the records",
+    ] {
         assert!(refused.message.contains(part), "{refused}");
     }
     deployment.stop().await.unwrap();
@@ -161,7 +194,8 @@ async fn trainings_of_the_same_seed_differ_by_noise_of_the_right_scale() {
     assert_ne!(first.version, second.version);
     let mut differences = Vec::new();
     for party in ["active", "passive-1", "passive-2"] {
-        let [one, other] = [&first, &second].map(|published| gradient(&deployment, party, &published.version));
+        let [one, other] =
+            [&first, &second].map(|published| gradient(&deployment, party, &published.version));
         differences.extend((one - other).iter().copied());
     }
     assert!(differences.len() >= 66, "{}", differences.len());
@@ -170,6 +204,10 @@ async fn trainings_of_the_same_seed_differ_by_noise_of_the_right_scale() {
     let ratio = squares.sqrt() / expected;
     // Four deviations of what is estimated.
     let tolerance = 4.0 / (2.0 * differences.len() as f64).sqrt();
-    assert!((ratio - 1.0).abs() < tolerance, "{ratio} of {expected}, from {} differences", differences.len());
+    assert!(
+        (ratio - 1.0).abs() < tolerance,
+        "{ratio} of {expected}, from {} differences",
+        differences.len()
+    );
     deployment.stop().await.unwrap();
 }

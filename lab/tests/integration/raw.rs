@@ -59,7 +59,8 @@ pub async fn call(
 ) -> (Vec<Bytes>, Result<(), Status>) {
     let mut answers = Vec::new();
     let conversation = async {
-        let mut client = tonic::client::Grpc::new(channel.clone()).max_encoding_message_size(64 << 20);
+        let mut client =
+            tonic::client::Grpc::new(channel.clone()).max_encoding_message_size(64 << 20);
         client.ready().await.map_err(|e| Status::unavailable(format!("{e:?}")))?;
         let request = tonic::Request::new(tokio_stream::iter(messages));
         let path = http::uri::PathAndQuery::from_static(path);

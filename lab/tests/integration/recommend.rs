@@ -14,7 +14,10 @@ use super::support::{Trained, test_ids};
 const BOTH: usize = 220;
 
 fn at_most(max_added_risk: f64) -> Demands {
-    Demands { thresholds: Thresholds::new(Some(max_added_risk), None).unwrap(), max_accuracy_loss: None }
+    Demands {
+        thresholds: Thresholds::new(Some(max_added_risk), None).unwrap(),
+        max_accuracy_loss: None,
+    }
 }
 
 async fn search(here: &Trained, plan: &Plan, demands: Demands) -> Recommendation {
@@ -23,7 +26,11 @@ async fn search(here: &Trained, plan: &Plan, demands: Demands) -> Recommendation
 
 fn of(here: &Trained) -> Plan {
     let known = auxiliary(test_ids(&here.dataset, BOTH, BOTH + KNOWN));
-    Plan { ids: test_ids(&here.dataset, 0, BOTH), policies: Vec::new(), ..plan(here, Vec::new(), known) }
+    Plan {
+        ids: test_ids(&here.dataset, 0, BOTH),
+        policies: Vec::new(),
+        ..plan(here, Vec::new(), known)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,19 +58,31 @@ async fn a_threshold_decides_which_defense_is_recommended() {
             // An audit of the same records behind what is recommended says the same.
             let fresh = plan.ids.slice(BOTH / 2, BOTH);
             let attacks = audit::informed_attacks();
-            let again = Plan { ids: fresh, policies: vec![trial.policy.clone()], attacks, ..plan.clone() };
-            let findings = audit::run(&here.deployment.targets(), &again, |_, _, _| ()).await.unwrap();
-            let audits: Vec<&Audit> =
-                findings.audits.iter().filter(|a| a.policy == audit::facts(&trial.policy)).collect();
+            let again =
+                Plan { ids: fresh, policies: vec![trial.policy.clone()], attacks, ..plan.clone() };
+            let findings =
+                audit::run(&here.deployment.targets(), &again, |_, _, _| ()).await.unwrap();
+            let audits: Vec<&Audit> = findings
+                .audits
+                .iter()
+                .filter(|a| a.policy == audit::facts(&trial.policy))
+                .collect();
             let added = trial.added.as_ref().unwrap();
             let told = worst(&audits, None).unwrap();
-            assert_eq!((told.attack, Some(told.figures.attribute.clone())), (&*added.attack, added.attribute.clone()));
-            assert_eq!((told.risk.value, told.risk.high), (Some(added.value), Some(added.interval.1)));
+            assert_eq!(
+                (told.attack, Some(told.figures.attribute.clone())),
+                (&*added.attack, added.attribute.clone())
+            );
+            assert_eq!(
+                (told.risk.value, told.risk.high),
+                (Some(added.value), Some(added.interval.1))
+            );
             assert!(text.contains("[[defense]]"), "{text}");
         }
         None => assert!(text.contains("None"), "{text}"),
     }
-    let free = recommend::run(&here.deployment.targets(), &plan, Demands::default(), |_, _, _| ()).await;
+    let free =
+        recommend::run(&here.deployment.targets(), &plan, Demands::default(), |_, _, _| ()).await;
     assert!(free.unwrap_err().message.contains("nothing is demanded"));
     here.deployment.stop().await.unwrap();
     // Nothing keeps scores from adding less than nothing: what is tried does not depend on luck alone. Three searches are more scorings
@@ -71,7 +90,9 @@ async fn a_threshold_decides_which_defense_is_recommended() {
     let here = informed_about(BOTH, Grant::TrueParameters).await;
     let plan = of(&here);
     let impossible = search(&here, &plan, at_most(1e-6)).await;
-    let coarsest = |t: &&recommend::Trial| matches!(t.policy.defenses[..], [DefenseConfig::Rounding { decimals: 0 }]);
+    let coarsest = |t: &&recommend::Trial| {
+        matches!(t.policy.defenses[..], [DefenseConfig::Rounding { decimals: 0 }])
+    };
     assert!(impossible.tried.iter().any(|t| coarsest(&t)), "the end of a ladder is asked about");
     here.deployment.stop().await.unwrap();
 }
@@ -81,9 +102,16 @@ async fn a_limit_on_lost_accuracy_is_of_the_same_records() {
     let here = informed_about(BOTH, Grant::TrueParameters).await;
     let plan = of(&here);
     // No accuracy may be lost, and hardly any record may come back.
-    let demands = Demands { thresholds: Thresholds::new(None, Some(0.2)).unwrap(), max_accuracy_loss: Some(0.0) };
+    let demands = Demands {
+        thresholds: Thresholds::new(None, Some(0.2)).unwrap(),
+        max_accuracy_loss: Some(0.0),
+    };
     let careful = search(&here, &plan, demands).await;
-    assert!(careful.tried.iter().all(|t| t.results.len() == 2 && t.results[0].figure.is_some()), "{}", careful.text());
+    assert!(
+        careful.tried.iter().all(|t| t.results.len() == 2 && t.results[0].figure.is_some()),
+        "{}",
+        careful.text()
+    );
     let exposed = careful.tried.iter().find(|t| t.policy.is_none()).unwrap();
     assert!(!exposed.meets(), "exact scores rebuild these features: {}", careful.text());
     // What is lost is lost against exact scores of the same records, in whichever round a policy is tried.
@@ -93,7 +121,11 @@ async fn a_limit_on_lost_accuracy_is_of_the_same_records() {
         assert!((trial.accuracy_loss().unwrap() - lost).abs() < 1e-12, "{}: {lost}", trial.policy);
     }
     let chosen = careful.recommended().expect("labels keep the class and rebuild few records");
-    assert!(chosen.results[0].figure.unwrap() <= 0.2 && chosen.accuracy_loss() == Some(0.0), "{}", careful.text());
+    assert!(
+        chosen.results[0].figure.unwrap() <= 0.2 && chosen.accuracy_loss() == Some(0.0),
+        "{}",
+        careful.text()
+    );
     // The same without the limit costs nothing else; with a limit that nothing meets, nothing is recommended.
     let dear = Demands { thresholds: at_most(1e-6).thresholds, ..demands };
     assert!(search(&here, &plan, dear).await.recommended().is_none());
@@ -105,7 +137,10 @@ async fn a_search_needs_known_records_and_enough_others() {
     let here = informed_about(BOTH, Grant::TrueParameters).await;
     let plan = of(&here);
     let refused = async |plan: &Plan| {
-        recommend::run(&here.deployment.targets(), plan, at_most(0.1), |_, _, _| ()).await.unwrap_err().message
+        recommend::run(&here.deployment.targets(), plan, at_most(0.1), |_, _, _| ())
+            .await
+            .unwrap_err()
+            .message
     };
     let blind = Plan { help: Default::default(), ..plan.clone() };
     assert!(refused(&blind).await.contains("`auxiliary_ids`"));

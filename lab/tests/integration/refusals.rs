@@ -19,15 +19,19 @@ use vfl_shared::types::{PartyName, RecordIds};
 use super::inference::question;
 use super::raw;
 use super::support::{
-    Trained, active_client, config, credentials, dataset, score, server_of, spec, split, test_ids, trained,
-    training_ids,
+    Trained, active_client, config, credentials, dataset, score, server_of, spec, split, test_ids,
+    trained, training_ids,
 };
 
 /// Stands in every matrix: no message may show it.
 const SENTINEL: f64 = 0.123_456_789_012_345;
 
 fn matrix(rows: u32, columns: u32, values: &[f64]) -> pb::Matrix {
-    pb::Matrix { rows, columns, values: values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>().into() }
+    pb::Matrix {
+        rows,
+        columns,
+        values: values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>().into(),
+    }
 }
 
 fn filled(rows: usize, columns: usize) -> pb::Matrix {
@@ -73,7 +77,13 @@ impl Table {
         self.0.push(Case { path, bad, messages, gets: Gets::Code(code, says) });
     }
 
-    fn row<M: Message>(&mut self, path: &'static str, bad: &'static str, message: &M, status: pb::RowStatus) {
+    fn row<M: Message>(
+        &mut self,
+        path: &'static str,
+        bad: &'static str,
+        message: &M,
+        status: pb::RowStatus,
+    ) {
         let messages = vec![message.encode_to_vec().into()];
         self.0.push(Case { path, bad, messages, gets: Gets::Row(status) });
     }
@@ -82,26 +92,40 @@ impl Table {
     async fn check(self, deployment: &Deployment) {
         for Case { path, bad, messages, gets } in self.0 {
             let role = allowed_roles(path).unwrap()[0];
-            let channel = channel(&credentials(deployment, role), &server_of(deployment, path)).unwrap();
+            let channel =
+                channel(&credentials(deployment, role), &server_of(deployment, path)).unwrap();
             let (answers, ended) = raw::call(&channel, path, messages, usize::MAX).await;
             let got = match gets {
                 Gets::Code(code, says) => {
                     // One question of a stream is refused in the place of its answer.
                     let ended = match path {
-                        "/vfl.v1.PassiveParty/ComputeLogitsStream" => ended.and_then(|()| refused(&answers)),
+                        "/vfl.v1.PassiveParty/ComputeLogitsStream" => {
+                            ended.and_then(|()| refused(&answers))
+                        }
                         _ => ended,
                     };
-                    let Err(status) = ended else { panic!("{path}, {bad}: was taken, {} answers", answers.len()) };
+                    let Err(status) = ended else {
+                        panic!("{path}, {bad}: was taken, {} answers", answers.len())
+                    };
                     assert_eq!(status.code(), code, "{path}, {bad}: {status}");
-                    assert!(status.message().contains(says), "{path}, {bad}: {:?} lacks {says:?}", status.message());
-                    assert!(!status.message().contains("0.1234"), "{path}, {bad}: shows a value: {status}");
+                    assert!(
+                        status.message().contains(says),
+                        "{path}, {bad}: {:?} lacks {says:?}",
+                        status.message()
+                    );
+                    assert!(
+                        !status.message().contains("0.1234"),
+                        "{path}, {bad}: shows a value: {status}"
+                    );
                     format!("{code:?}")
                 }
                 Gets::Row(expected) => {
                     ended.unwrap_or_else(|status| panic!("{path}, {bad}: {status}"));
                     let statuses = match path {
                         "/vfl.v1.PassiveParty/ComputeLogits" => {
-                            pb::ComputeLogitsResponse::decode(answers[0].clone()).unwrap().row_status
+                            pb::ComputeLogitsResponse::decode(answers[0].clone())
+                                .unwrap()
+                                .row_status
                         }
                         "/vfl.v1.ActiveParty/Predict" => {
                             pb::ScoreResponse::decode(answers[0].clone()).unwrap().row_status
@@ -170,7 +194,8 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
     let labelled = pb::LabelledRecords { ids: Some(ids.clone()), labels: vec![0, 1, 0, 1] };
     let store = pb::StoreShare { from_checkpoint: false };
     let publish = pb::PublishShare { model_version: "m-1".into(), digest: "0".repeat(64) };
-    let live = pb::inference::ModelReadyRequest { name: "cloison".into(), version: here.version.clone() };
+    let live =
+        pb::inference::ModelReadyRequest { name: "cloison".into(), version: here.version.clone() };
     HashMap::from([
         ("/inference.GRPCInferenceService/ServerLive", vec![Bytes::new()]),
         ("/inference.GRPCInferenceService/ServerReady", vec![Bytes::new()]),
@@ -182,24 +207,41 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
             one(&|| question(&test_ids(&here.dataset, 0, 4), "").encode_to_vec()),
         ),
         ("/vfl.v1.Coordinator/DescribeModel", vec![Bytes::new()]),
-        ("/vfl.v1.Coordinator/Train", all(vec![reply(Reply::Start(good.start(4))), reply(Reply::Labelled(labelled))])),
-        ("/vfl.v1.Coordinator/Align", all(vec![named("passive-1").encode_to_vec(), piece(100).encode_to_vec()])),
-        ("/vfl.v1.PassiveParty/Align", all(vec![named("active").encode_to_vec(), piece(100).encode_to_vec()])),
+        (
+            "/vfl.v1.Coordinator/Train",
+            all(vec![reply(Reply::Start(good.start(4))), reply(Reply::Labelled(labelled))]),
+        ),
+        (
+            "/vfl.v1.Coordinator/Align",
+            all(vec![named("passive-1").encode_to_vec(), piece(100).encode_to_vec()]),
+        ),
+        (
+            "/vfl.v1.PassiveParty/Align",
+            all(vec![named("active").encode_to_vec(), piece(100).encode_to_vec()]),
+        ),
         (
             "/vfl.v1.ActiveParty/Align",
-            one(&|| pb::AlignJobRequest { passive_party: "passive-1".into(), ids: Some(ids.clone()) }.encode_to_vec()),
+            one(&|| {
+                pb::AlignJobRequest { passive_party: "passive-1".into(), ids: Some(ids.clone()) }
+                    .encode_to_vec()
+            }),
         ),
         (
             "/vfl.v1.Coordinator/Publish",
             all(vec![
-                pb::PublishReply { reply: Some(PublishReply::Start(good.publish_start())) }.encode_to_vec(),
-                pb::PublishReply { reply: Some(PublishReply::TrainingIds(ids.clone())) }.encode_to_vec(),
-                pb::PublishReply { reply: Some(PublishReply::Published(pb::SharePublished {})) }.encode_to_vec(),
+                pb::PublishReply { reply: Some(PublishReply::Start(good.publish_start())) }
+                    .encode_to_vec(),
+                pb::PublishReply { reply: Some(PublishReply::TrainingIds(ids.clone())) }
+                    .encode_to_vec(),
+                pb::PublishReply { reply: Some(PublishReply::Published(pb::SharePublished {})) }
+                    .encode_to_vec(),
             ]),
         ),
         (
             "/vfl.v1.Coordinator/ReleaseTopModel",
-            one(&|| pb::ReleaseTopModelRequest { model_version: here.version.clone() }.encode_to_vec()),
+            one(&|| {
+                pb::ReleaseTopModelRequest { model_version: here.version.clone() }.encode_to_vec()
+            }),
         ),
         ("/vfl.v1.Coordinator/Predict", one(&|| good.predict().encode_to_vec())),
         ("/vfl.v1.Coordinator/PredictStream", all(vec![good.predict().encode_to_vec(); 3])),
@@ -210,7 +252,10 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
         ),
         (
             "/vfl.v1.Coordinator/CloseAudit",
-            one(&|| pb::CloseAuditRequest { audit_session: "0".repeat(32), without_summary: false }.encode_to_vec()),
+            one(&|| {
+                pb::CloseAuditRequest { audit_session: "0".repeat(32), without_summary: false }
+                    .encode_to_vec()
+            }),
         ),
         ("/vfl.v1.PassiveParty/DescribeFeatures", vec![Bytes::new()]),
         ("/vfl.v1.PassiveParty/ComputeLogits", one(&|| good.logits().encode_to_vec())),
@@ -220,7 +265,11 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
             all(vec![
                 command(Command::Begin(good.begin(4))),
                 command(Command::Records(ids.clone())),
-                command(Command::Step(pb::TrainingStep { step: 1, batch: vec![0, 3], ..Default::default() })),
+                command(Command::Step(pb::TrainingStep {
+                    step: 1,
+                    batch: vec![0, 3],
+                    ..Default::default()
+                })),
                 command(Command::Step(pb::TrainingStep {
                     step: 2,
                     gradient: Some(filled(2, k)),
@@ -236,7 +285,9 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
         ("/vfl.v1.PassiveParty/PublishStaged", one(&|| good.publish_staged().encode_to_vec())),
         (
             "/vfl.v1.PassiveParty/ReleaseParameters",
-            one(&|| pb::ReleaseParametersRequest { model_version: here.version.clone() }.encode_to_vec()),
+            one(&|| {
+                pb::ReleaseParametersRequest { model_version: here.version.clone() }.encode_to_vec()
+            }),
         ),
         ("/vfl.v1.PassiveParty/LendShares", one(&|| good.lend().encode_to_vec())),
         (
@@ -248,11 +299,16 @@ pub fn good_messages(here: &Trained) -> HashMap<&'static str, Vec<Bytes>> {
         ),
         (
             "/vfl.v1.ActiveParty/Predict",
-            one(&|| pb::ScoreRequest { ids: Some(ids.clone()), ..Default::default() }.encode_to_vec()),
+            one(&|| {
+                pb::ScoreRequest { ids: Some(ids.clone()), ..Default::default() }.encode_to_vec()
+            }),
         ),
         (
             "/vfl.v1.ActiveParty/Train",
-            one(&|| pb::TrainJobRequest { config: Some((&config(1)).into()), ids: Some(ids.clone()) }.encode_to_vec()),
+            one(&|| {
+                pb::TrainJobRequest { config: Some((&config(1)).into()), ids: Some(ids.clone()) }
+                    .encode_to_vec()
+            }),
         ),
         (
             "/vfl.v1.ActiveParty/Publish",
@@ -285,7 +341,13 @@ impl Good {
 
     fn publish_start(&self) -> pb::PublishStart {
         let digest = "0".repeat(64);
-        pb::PublishStart { class_names: self.class_names(), features: 3, digest, training_id_count: 4, sub_model: None }
+        pb::PublishStart {
+            class_names: self.class_names(),
+            features: 3,
+            digest,
+            training_id_count: 4,
+            sub_model: None,
+        }
     }
 
     fn describe_staged(&self) -> pb::DescribeStagedRequest {
@@ -385,14 +447,20 @@ fn ask_ids(ids: &pb::RecordIds) -> pb::EvaluateReconstructionRequest {
 fn ask_estimates(estimates: pb::Matrix) -> pb::EvaluateReconstructionRequest {
     use pb::evaluate_reconstruction_request::Message as Ask;
     let estimates = pb::Estimates { rows: Some(estimates), more: false, control: false };
-    pb::EvaluateReconstructionRequest { message: Some(Ask::Estimates(estimates)), ..Default::default() }
+    pb::EvaluateReconstructionRequest {
+        message: Some(Ask::Estimates(estimates)),
+        ..Default::default()
+    }
 }
 
 /// Estimates of which more are to come, or of a control.
 fn ask_piece(rows: usize, more: bool, control: bool) -> pb::EvaluateReconstructionRequest {
     use pb::evaluate_reconstruction_request::Message as Ask;
     let estimates = pb::Estimates { rows: Some(filled(rows, 2)), more, control };
-    pb::EvaluateReconstructionRequest { message: Some(Ask::Estimates(estimates)), ..Default::default() }
+    pb::EvaluateReconstructionRequest {
+        message: Some(Ask::Estimates(estimates)),
+        ..Default::default()
+    }
 }
 
 fn scoring() -> pb::Score {
@@ -432,24 +500,66 @@ fn alignments(table: &mut Table, good: &Good) {
         table.add(path, "a name and a piece", vec![both], ARGUMENT, "`sealed`");
     }
     let path = "/vfl.v1.Coordinator/Align";
-    table.add(path, "an unknown passive party", vec![named("nobody")], Code::NotFound, "`nobody` is not known here");
-    table.add(path, "begun twice", vec![named("passive-1"), named("passive-1")], ARGUMENT, "not begun twice");
+    table.add(
+        path,
+        "an unknown passive party",
+        vec![named("nobody")],
+        Code::NotFound,
+        "`nobody` is not known here",
+    );
+    table.add(
+        path,
+        "begun twice",
+        vec![named("passive-1"), named("passive-1")],
+        ARGUMENT,
+        "not begun twice",
+    );
     let path = "/vfl.v1.PassiveParty/Align";
     let denied = Code::PermissionDenied;
-    table.add(path, "another active party", vec![named("other")], denied, "aligns with another active party");
+    table.add(
+        path,
+        "another active party",
+        vec![named("other")],
+        denied,
+        "aligns with another active party",
+    );
     let nobody = Code::Unauthenticated;
-    table.add(path, "bytes of no session", vec![named("active"), piece(100)], nobody, "no session of our own");
-    table.add(path, "an end before the session", vec![named("active")], nobody, "no session of our own");
+    table.add(
+        path,
+        "bytes of no session",
+        vec![named("active"), piece(100)],
+        nobody,
+        "no session of our own",
+    );
+    table.add(
+        path,
+        "an end before the session",
+        vec![named("active")],
+        nobody,
+        "no session of our own",
+    );
     let path = "/vfl.v1.ActiveParty/Align";
     let job = |passive: &str, ids| pb::AlignJobRequest { passive_party: passive.into(), ids };
     table.add(path, "no passive party", vec![job("", None)], ARGUMENT, "`passive_party`");
-    table.add(path, "an unknown one", vec![job("nobody", None)], Code::NotFound, "`nobody` is not known here");
+    table.add(
+        path,
+        "an unknown one",
+        vec![job("nobody", None)],
+        Code::NotFound,
+        "`nobody` is not known here",
+    );
     for (bad, ids, says) in bad_ids().into_iter().skip(1) {
         table.add(path, bad, vec![job("passive-1", ids)], ARGUMENT, says);
     }
     let ids = || Some(good.ids.clone());
     table.add(path, "ids twice", vec![job("passive-1", ids()), job("", ids())], ARGUMENT, "twice");
-    table.add(path, "ids not held", vec![job("passive-1", Some(many(3)))], Code::NotFound, "3 of 3 ids to align");
+    table.add(
+        path,
+        "ids not held",
+        vec![job("passive-1", Some(many(3)))],
+        Code::NotFound,
+        "3 of 3 ids to align",
+    );
     let again = vec![job("passive-1", ids()), job("passive-1", None)];
     table.add(path, "a name twice", again, ARGUMENT, "first message alone");
 }
@@ -463,10 +573,22 @@ fn predictions(table: &mut Table, here: &Trained, good: &Good) {
     table.add(path, "a model without a top model", vec![request], STATE, "it has no top model");
     for path in ["/vfl.v1.Coordinator/Predict", "/vfl.v1.Coordinator/PredictStream"] {
         for (bad, model_version, code, says) in bad_versions() {
-            table.add(path, bad, vec![pb::PredictRequest { model_version, ..good.predict() }], code, says);
+            table.add(
+                path,
+                bad,
+                vec![pb::PredictRequest { model_version, ..good.predict() }],
+                code,
+                says,
+            );
         }
         for (bad, ids, says) in bad_ids() {
-            table.add(path, bad, vec![pb::PredictRequest { ids, ..good.predict() }], ARGUMENT, says);
+            table.add(
+                path,
+                bad,
+                vec![pb::PredictRequest { ids, ..good.predict() }],
+                ARGUMENT,
+                says,
+            );
         }
         let k = good.k;
         let shares: Vec<Bad<Option<pb::Matrix>>> = vec![
@@ -483,29 +605,60 @@ fn predictions(table: &mut Table, here: &Trained, good: &Good) {
                 },
                 "bytes, expected 8",
             ),
-            ("shares that claim 2^64 values", Some(matrix(u32::MAX, u32::MAX, &[])), "bytes, expected 8"),
+            (
+                "shares that claim 2^64 values",
+                Some(matrix(u32::MAX, u32::MAX, &[])),
+                "bytes, expected 8",
+            ),
             ("a share that is NaN", Some(spoiled(4, k, f64::NAN)), "not finite, in row 3"),
-            ("a share that is infinite", Some(spoiled(4, k, f64::INFINITY)), "not finite, in row 3"),
+            (
+                "a share that is infinite",
+                Some(spoiled(4, k, f64::INFINITY)),
+                "not finite, in row 3",
+            ),
         ];
         for (bad, logit_shares, says) in shares {
-            table.add(path, bad, vec![pb::PredictRequest { logit_shares, ..good.predict() }], ARGUMENT, says);
+            table.add(
+                path,
+                bad,
+                vec![pb::PredictRequest { logit_shares, ..good.predict() }],
+                ARGUMENT,
+                says,
+            );
         }
-        let none = pb::PredictRequest { ids: Some(many(0)), logit_shares: Some(filled(0, k)), ..good.predict() };
+        let none = pb::PredictRequest {
+            ids: Some(many(0)),
+            logit_shares: Some(filled(0, k)),
+            ..good.predict()
+        };
         table.add(path, "no record", vec![none], ARGUMENT, "1 to 16384 records, 0 came");
-        let crowd =
-            pb::PredictRequest { ids: Some(many(16_385)), logit_shares: Some(filled(16_385, k)), ..good.predict() };
+        let crowd = pb::PredictRequest {
+            ids: Some(many(16_385)),
+            logit_shares: Some(filled(16_385, k)),
+            ..good.predict()
+        };
         table.add(path, "16385 records", vec![crowd], ARGUMENT, "1 to 16384 records, 16385 came");
         let session = pb::PredictRequest { audit_session: "f".repeat(32), ..good.predict() };
         table.add(path, "an unknown audit session", vec![session], Code::NotFound, "audit session");
-        let large = pb::PredictRequest { audit_session: "f".repeat((16 << 20) + 1), ..good.predict() };
+        let large =
+            pb::PredictRequest { audit_session: "f".repeat((16 << 20) + 1), ..good.predict() };
         table.add(path, "a message over 16 MiB", vec![large], Code::OutOfRange, "too large");
         let one = |id: &str| {
             let ids = RecordIds::new([id]).unwrap();
-            pb::PredictRequest { ids: Some(ids.into()), logit_shares: Some(filled(1, k)), ..good.predict() }
+            pb::PredictRequest {
+                ids: Some(ids.into()),
+                logit_shares: Some(filled(1, k)),
+                ..good.predict()
+            }
         };
         let trained_on = training_ids(&here.dataset);
         table.row(path, "a record nobody holds", &one("nobody"), pb::RowStatus::NotFound);
-        table.row(path, "a training record", &one(trained_on.get(0).unwrap()), pb::RowStatus::TrainingRecord);
+        table.row(
+            path,
+            "a training record",
+            &one(trained_on.get(0).unwrap()),
+            pb::RowStatus::TrainingRecord,
+        );
     }
     let path = "/vfl.v1.Coordinator/PredictStream";
     let second = pb::PredictRequest { ids: None, ..good.predict() };
@@ -516,13 +669,25 @@ fn predictions(table: &mut Table, here: &Trained, good: &Good) {
 fn audits(table: &mut Table, here: &Trained, good: &Good) {
     let path = "/vfl.v1.Coordinator/OpenAudit";
     for (bad, model_version, code, says) in bad_versions() {
-        table.add(path, bad, vec![pb::OpenAuditRequest { model_version, ..good.open() }], code, says);
+        table.add(
+            path,
+            bad,
+            vec![pb::OpenAuditRequest { model_version, ..good.open() }],
+            code,
+            says,
+        );
     }
     for (bad, ids, says) in bad_ids() {
         table.add(path, bad, vec![pb::OpenAuditRequest { ids, ..good.open() }], ARGUMENT, says);
     }
     let few = Some((&test_ids(&here.dataset, 0, 99)).into());
-    table.add(path, "99 records", vec![pb::OpenAuditRequest { ids: few, ..good.open() }], ARGUMENT, "99 came");
+    table.add(
+        path,
+        "99 records",
+        vec![pb::OpenAuditRequest { ids: few, ..good.open() }],
+        ARGUMENT,
+        "99 came",
+    );
     let crowd = Some(many(100_001));
     table.add(
         path,
@@ -546,9 +711,21 @@ fn audits(table: &mut Table, here: &Trained, good: &Good) {
         ("a defense of no kind", Some(policy(None)), "`defense` is missing"),
         ("nine defenses", Some(crowd), "`policy` has 9 defenses"),
         ("16 decimals", Some(policy(Some(16))), "`decimals`"),
-        ("an unknown parameter", Some(rounding_with("digits", Some(Whole(2)))), "no parameter `digits`"),
-        ("a parameter given twice", Some(rounding_with("decimals", Some(Whole(2)))), "`decimals` is given twice"),
-        ("a parameter without a value", Some(rounding_with("digits", None)), "`digits` has no value"),
+        (
+            "an unknown parameter",
+            Some(rounding_with("digits", Some(Whole(2)))),
+            "no parameter `digits`",
+        ),
+        (
+            "a parameter given twice",
+            Some(rounding_with("decimals", Some(Whole(2)))),
+            "`decimals` is given twice",
+        ),
+        (
+            "a parameter without a value",
+            Some(rounding_with("digits", None)),
+            "`digits` has no value",
+        ),
     ] {
         table.add(path, bad, vec![pb::OpenAuditRequest { policy, ..good.open() }], ARGUMENT, says);
     }
@@ -588,7 +765,11 @@ fn bad_configs() -> Vec<Bad<Option<pb::TrainingConfig>>> {
         ("a negative penalty", bad(|c| c.l2 = -1.0), "l2"),
         ("an infinite penalty", bad(|c| c.l2 = f64::INFINITY), "l2"),
         ("a validation share of 0.95", bad(|c| c.validation_share = 0.95), "validation_share"),
-        ("a validation share that is NaN", bad(|c| c.validation_share = f64::NAN), "validation_share"),
+        (
+            "a validation share that is NaN",
+            bad(|c| c.validation_share = f64::NAN),
+            "validation_share",
+        ),
         ("patience of 0", bad(|c| c.patience = 0), "patience"),
     ]
 }
@@ -597,10 +778,22 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
     let path = "/vfl.v1.Coordinator/Train";
     let reply = |reply| pb::TrainingReply { reply: Some(reply) };
     let start = |start| vec![reply(Reply::Start(start))];
-    table.add(path, "no reply in the message", vec![pb::TrainingReply { reply: None }], ARGUMENT, "`reply` is missing");
+    table.add(
+        path,
+        "no reply in the message",
+        vec![pb::TrainingReply { reply: None }],
+        ARGUMENT,
+        "`reply` is missing",
+    );
     let early = vec![reply(Reply::Labelled(Default::default()))];
     table.add(path, "records before the start", early, ARGUMENT, "expected start");
-    table.add::<pb::TrainingReply>(path, "a stream without a message", vec![], Code::Unavailable, "went away");
+    table.add::<pb::TrainingReply>(
+        path,
+        "a stream without a message",
+        vec![],
+        Code::Unavailable,
+        "went away",
+    );
     for (bad, config, says) in bad_configs() {
         table.add(path, bad, start(pb::TrainingStart { config, ..good.start(4) }), ARGUMENT, says);
     }
@@ -614,7 +807,13 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
         ("a control character in a class name", vec!["a", "b\n"]),
     ] {
         let class_names = names.into_iter().map(str::to_owned).collect();
-        table.add(path, bad, start(pb::TrainingStart { class_names, ..good.start(4) }), ARGUMENT, "`class_names`");
+        table.add(
+            path,
+            bad,
+            start(pb::TrainingStart { class_names, ..good.start(4) }),
+            ARGUMENT,
+            "`class_names`",
+        );
     }
     let class_names: Vec<String> = (0..2000).map(|i| i.to_string()).collect();
     let wide = pb::TrainingConfig { batch_size: 65_536, ..(&config(1)).into() };
@@ -627,14 +826,23 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
         table.add(path, bad, start(good.start(count)), ARGUMENT, "`record_count`");
     }
     let listed = |ids, labels: Vec<u32>| {
-        vec![reply(Reply::Start(good.start(4))), reply(Reply::Labelled(pb::LabelledRecords { ids, labels }))]
+        vec![
+            reply(Reply::Start(good.start(4))),
+            reply(Reply::Labelled(pb::LabelledRecords { ids, labels })),
+        ]
     };
     for (bad, ids, says) in bad_ids() {
         let labels = vec![0; ids.as_ref().map_or(0, |i| i.len())];
         table.add(path, bad, listed(ids, labels), ARGUMENT, says);
     }
     let ids = || Some(good.ids.clone());
-    table.add(path, "an empty chunk of records", listed(Some(many(0)), vec![]), ARGUMENT, "`ids` has 0 records");
+    table.add(
+        path,
+        "an empty chunk of records",
+        listed(Some(many(0)), vec![]),
+        ARGUMENT,
+        "`ids` has 0 records",
+    );
     table.add(
         path,
         "more records than announced",
@@ -642,9 +850,21 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
         ARGUMENT,
         "5 records, expected 4",
     );
-    table.add(path, "fewer labels than records", listed(ids(), vec![0; 3]), ARGUMENT, "`labels` has 3 entries");
+    table.add(
+        path,
+        "fewer labels than records",
+        listed(ids(), vec![0; 3]),
+        ARGUMENT,
+        "`labels` has 3 entries",
+    );
     let beyond = vec![0, 1, 0, good.k as u32];
-    table.add(path, "a label that is no class", listed(ids(), beyond), ARGUMENT, "`labels` is out of range");
+    table.add(
+        path,
+        "a label that is no class",
+        listed(ids(), beyond),
+        ARGUMENT,
+        "`labels` is out of range",
+    );
     let twice = |text: &str| {
         let ids = Some(pb::RecordIds::new(text, vec![1, 2]));
         reply(Reply::Labelled(pb::LabelledRecords { ids, labels: vec![0, 1] }))
@@ -653,9 +873,21 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
     table.add(path, "an id in two chunks", messages, ARGUMENT, "stands in the batch twice");
     let mut messages = listed(Some(many(4)), vec![0, 1, 0, 1]);
     messages.push(reply(Reply::Ready(pb::TrainingReady { features: 1, sub_model: None })));
-    table.add(path, "records no passive party holds", messages.clone(), Code::NotFound, "passive-1");
+    table.add(
+        path,
+        "records no passive party holds",
+        messages.clone(),
+        Code::NotFound,
+        "passive-1",
+    );
     messages.truncate(1);
-    table.add(path, "a stream that ends before the records", messages, Code::Unavailable, "went away");
+    table.add(
+        path,
+        "a stream that ends before the records",
+        messages,
+        Code::Unavailable,
+        "went away",
+    );
     let mut messages = listed(ids(), vec![0, 1, 0, 1]);
     messages.push(reply(Reply::Shares(Default::default())));
     table.add(path, "shares before ready", messages.clone(), ARGUMENT, "expected ready");
@@ -666,7 +898,12 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
         ("shares of another step", 9, Some(filled(4, good.k)), "expected step 1"),
         ("no shares", 1, None, "`shares` is missing"),
         ("shares of the wrong size", 1, Some(filled(1, good.k)), "`shares` has 1 rows"),
-        ("shares that are NaN", 1, Some(spoiled(4, good.k, f64::NAN)), "`shares` holds a value that is not finite"),
+        (
+            "shares that are NaN",
+            1,
+            Some(spoiled(4, good.k, f64::NAN)),
+            "`shares` holds a value that is not finite",
+        ),
     ] {
         let mut messages = messages.clone();
         messages.push(reply(Reply::Shares(pb::BatchShares { step, shares })));
@@ -677,27 +914,51 @@ fn training_at_the_coordinator(table: &mut Table, good: &Good) {
 fn passive_party(table: &mut Table, good: &Good) {
     for path in ["/vfl.v1.PassiveParty/ComputeLogits", "/vfl.v1.PassiveParty/ComputeLogitsStream"] {
         for (bad, model_version, code, says) in bad_versions() {
-            table.add(path, bad, vec![pb::ComputeLogitsRequest { model_version, ..good.logits() }], code, says);
+            table.add(
+                path,
+                bad,
+                vec![pb::ComputeLogitsRequest { model_version, ..good.logits() }],
+                code,
+                says,
+            );
         }
         for (bad, ids, says) in bad_ids() {
-            table.add(path, bad, vec![pb::ComputeLogitsRequest { ids, ..good.logits() }], ARGUMENT, says);
+            table.add(
+                path,
+                bad,
+                vec![pb::ComputeLogitsRequest { ids, ..good.logits() }],
+                ARGUMENT,
+                says,
+            );
         }
         let none = pb::ComputeLogitsRequest { ids: Some(many(0)), ..good.logits() };
         table.add(path, "no record", vec![none], ARGUMENT, "0 came");
         let crowd = pb::ComputeLogitsRequest { ids: Some(many(16_385)), ..good.logits() };
         table.add(path, "16385 records", vec![crowd], ARGUMENT, "16385 came");
-        let large = pb::ComputeLogitsRequest { model_version: "f".repeat((16 << 20) + 1), ..good.logits() };
+        let large =
+            pb::ComputeLogitsRequest { model_version: "f".repeat((16 << 20) + 1), ..good.logits() };
         table.add(path, "a message over 16 MiB", vec![large], Code::OutOfRange, "too large");
     }
     let unknown = pb::ComputeLogitsRequest { ids: Some(many(1)), ..good.logits() };
-    table.row("/vfl.v1.PassiveParty/ComputeLogits", "a record not held", &unknown, pb::RowStatus::NotFound);
+    table.row(
+        "/vfl.v1.PassiveParty/ComputeLogits",
+        "a record not held",
+        &unknown,
+        pb::RowStatus::NotFound,
+    );
     let path = "/vfl.v1.PassiveParty/ReleaseParameters";
     for (bad, model_version, code, says) in bad_versions() {
         table.add(path, bad, vec![pb::ReleaseParametersRequest { model_version }], code, says);
     }
     let path = "/vfl.v1.PassiveParty/LendShares";
     for (bad, model_version, code, says) in bad_versions() {
-        table.add(path, bad, vec![pb::LendSharesRequest { model_version, ..good.lend() }], code, says);
+        table.add(
+            path,
+            bad,
+            vec![pb::LendSharesRequest { model_version, ..good.lend() }],
+            code,
+            says,
+        );
     }
     for (bad, ids, says) in bad_ids() {
         table.add(path, bad, vec![pb::LendSharesRequest { ids, ..good.lend() }], ARGUMENT, says);
@@ -707,7 +968,13 @@ fn passive_party(table: &mut Table, good: &Good) {
         ("16385 records", 16_385, ARGUMENT, "16385 came"),
         ("records not held", 3, Code::NotFound, "some of the 3 records are not held"),
     ] {
-        table.add(path, bad, vec![pb::LendSharesRequest { ids: Some(many(n)), ..good.lend() }], code, says);
+        table.add(
+            path,
+            bad,
+            vec![pb::LendSharesRequest { ids: Some(many(n)), ..good.lend() }],
+            code,
+            says,
+        );
     }
 }
 
@@ -729,24 +996,43 @@ fn training_at_a_passive_party(table: &mut Table, good: &Good) {
         Code::Unavailable,
         "ended the training",
     );
-    table.add(path, "a step before begin", vec![step(Default::default())], ARGUMENT, "expected begin, got a step");
+    table.add(
+        path,
+        "a step before begin",
+        vec![step(Default::default())],
+        ARGUMENT,
+        "expected begin, got a step",
+    );
     for (bad, config, says) in bad_configs() {
         let begin = pb::TrainingBegin { config, ..good.begin(4) };
         table.add(path, bad, vec![command(Command::Begin(begin))], ARGUMENT, says);
     }
     for (bad, active_party) in [("no active party", ""), ("a malformed active party", "a/b")] {
         let begin = pb::TrainingBegin { active_party: active_party.into(), ..good.begin(4) };
-        let messages = vec![command(Command::Begin(begin)), command(Command::Records(good.ids.clone()))];
+        let messages =
+            vec![command(Command::Begin(begin)), command(Command::Records(good.ids.clone()))];
         table.add(path, bad, messages, ARGUMENT, "`active_party`");
     }
     let begin = pb::TrainingBegin { class_names: vec![], ..good.begin(4) };
-    table.add(path, "no class names", vec![command(Command::Begin(begin))], ARGUMENT, "`class_names`");
+    table.add(
+        path,
+        "no class names",
+        vec![command(Command::Begin(begin))],
+        ARGUMENT,
+        "`class_names`",
+    );
     for (bad, classes) in [("one class", 1), ("65537 classes", 65_537)] {
         let begin = pb::TrainingBegin { classes, ..good.begin(4) };
         table.add(path, bad, vec![command(Command::Begin(begin))], ARGUMENT, "`classes`");
     }
     for (bad, count) in [("no record", 0), ("4294967295 records", u32::MAX)] {
-        table.add(path, bad, vec![command(Command::Begin(good.begin(count)))], ARGUMENT, "`record_count`");
+        table.add(
+            path,
+            bad,
+            vec![command(Command::Begin(good.begin(count)))],
+            ARGUMENT,
+            "`record_count`",
+        );
     }
     let begun = || vec![command(Command::Begin(good.begin(4)))];
     let with = |mut messages: Vec<pb::TrainingCommand>, more: Vec<pb::TrainingCommand>| {
@@ -754,10 +1040,22 @@ fn training_at_a_passive_party(table: &mut Table, good: &Good) {
         messages
     };
     for (bad, ids, says) in bad_ids().into_iter().skip(1) {
-        table.add(path, bad, with(begun(), vec![command(Command::Records(ids.unwrap()))]), ARGUMENT, says);
+        table.add(
+            path,
+            bad,
+            with(begun(), vec![command(Command::Records(ids.unwrap()))]),
+            ARGUMENT,
+            says,
+        );
     }
     let records = |ids: pb::RecordIds| command(Command::Records(ids));
-    table.add(path, "an empty chunk", with(begun(), vec![records(many(0))]), ARGUMENT, "`records` has 0 records");
+    table.add(
+        path,
+        "an empty chunk",
+        with(begun(), vec![records(many(0))]),
+        ARGUMENT,
+        "`records` has 0 records",
+    );
     table.add(
         path,
         "more records than announced",
@@ -783,7 +1081,13 @@ fn training_at_a_passive_party(table: &mut Table, good: &Good) {
     let ready = |more| with(begun(), with(vec![records(good.ids.clone())], more));
     let ask = |batch: Vec<u32>| step(pb::TrainingStep { step: 1, batch, ..Default::default() });
     let gradient = |m| step(pb::TrainingStep { step: 2, gradient: Some(m), ..Default::default() });
-    table.add(path, "a position out of range", ready(vec![ask(vec![0, 4])]), ARGUMENT, "position 4");
+    table.add(
+        path,
+        "a position out of range",
+        ready(vec![ask(vec![0, 4])]),
+        ARGUMENT,
+        "position 4",
+    );
     let most = (0..500_000).collect();
     table.add(
         path,
@@ -811,13 +1115,28 @@ fn training_at_a_passive_party(table: &mut Table, good: &Good) {
     let after = vec![ask(vec![0, 1]), gradient(overflow), ask(vec![0])];
     table.add(path, "a gradient that overflows", ready(after), STATE, "lower the learning rate");
     let store = |from_checkpoint| command(Command::Store(pb::StoreShare { from_checkpoint }));
-    table.add(path, "a checkpoint that was not taken", ready(vec![store(true)]), STATE, "no checkpoint");
+    table.add(
+        path,
+        "a checkpoint that was not taken",
+        ready(vec![store(true)]),
+        STATE,
+        "no checkpoint",
+    );
     let publish = |model_version: &str, digest: &str| {
-        command(Command::Publish(pb::PublishShare { model_version: model_version.into(), digest: digest.into() }))
+        command(Command::Publish(pb::PublishShare {
+            model_version: model_version.into(),
+            digest: digest.into(),
+        }))
     };
     let zeros = "0".repeat(64);
     table.add(path, "publish before store", ready(vec![publish("m-1", &zeros)]), STATE, "`digest`");
-    table.add(path, "publish with no digest", ready(vec![store(false), publish("m-1", "")]), STATE, "`digest`");
+    table.add(
+        path,
+        "publish with no digest",
+        ready(vec![store(false), publish("m-1", "")]),
+        STATE,
+        "`digest`",
+    );
     table.add(
         path,
         "publish with another digest",
@@ -827,28 +1146,64 @@ fn training_at_a_passive_party(table: &mut Table, good: &Good) {
     );
     let named = ready(vec![store(false), publish("../m", &zeros)]);
     table.add(path, "publish under a malformed version", named, ARGUMENT, "`model_version`");
-    table.add(path, "an end before publishing", ready(vec![store(false)]), Code::Unavailable, "ended the training");
+    table.add(
+        path,
+        "an end before publishing",
+        ready(vec![store(false)]),
+        Code::Unavailable,
+        "ended the training",
+    );
 }
 
 fn evaluation(table: &mut Table, here: &Trained, good: &Good) {
     let path = "/vfl.v1.PassiveParty/EvaluateReconstruction";
     let empty = pb::EvaluateReconstructionRequest::default();
-    table.add(path, "a first message without records", vec![empty.clone()], ARGUMENT, "names the records");
-    table.add(path, "estimates before the records", vec![ask_estimates(filled(1, 2))], ARGUMENT, "names the records");
+    table.add(
+        path,
+        "a first message without records",
+        vec![empty.clone()],
+        ARGUMENT,
+        "names the records",
+    );
+    table.add(
+        path,
+        "estimates before the records",
+        vec![ask_estimates(filled(1, 2))],
+        ARGUMENT,
+        "names the records",
+    );
     for (bad, ids, says) in bad_ids().into_iter().skip(1) {
         table.add(path, bad, vec![ask_ids(&ids.unwrap())], ARGUMENT, says);
     }
     table.add(path, "no record", vec![ask_ids(&many(0))], ARGUMENT, "0 came");
     let few = (&test_ids(&here.dataset, 0, 99)).into();
     table.add(path, "99 records", vec![ask_ids(&few)], ARGUMENT, "99 came");
-    table.add(path, "records not held", vec![ask_ids(&many(100))], Code::NotFound, "100 or more of the 100 records");
+    table.add(
+        path,
+        "records not held",
+        vec![ask_ids(&many(100))],
+        Code::NotFound,
+        "100 or more of the 100 records",
+    );
     let open = |more: Vec<pb::EvaluateReconstructionRequest>| {
         let mut messages = vec![ask_ids(&good.set)];
         messages.extend(more);
         messages
     };
-    table.add(path, "a second list of records", open(vec![ask_ids(&good.set)]), ARGUMENT, "fixed by its first message");
-    table.add(path, "a later message without content", open(vec![empty]), ARGUMENT, "`message` is missing");
+    table.add(
+        path,
+        "a second list of records",
+        open(vec![ask_ids(&good.set)]),
+        ARGUMENT,
+        "fixed by its first message",
+    );
+    table.add(
+        path,
+        "a later message without content",
+        open(vec![empty]),
+        ARGUMENT,
+        "`message` is missing",
+    );
     let overlap = (&test_ids(&here.dataset, 109, 209)).into();
     table.add(path, "a set that overlaps a scored one", vec![ask_ids(&overlap)], STATE, "overlaps");
     for (bad, m, says) in [
@@ -870,9 +1225,21 @@ fn evaluation(table: &mut Table, here: &Trained, good: &Good) {
             "`rho` is for noised",
         ),
         ("an unknown wish", vec![one(), ask(pb::Score { told: 9, ..scoring() })], "`told` is 9"),
-        ("an unknown control", vec![one(), ask(pb::Score { control: 9, ..scoring() })], "`control` is 9"),
-        ("a control that did not come", vec![one(), ask(pb::Score { control: given, ..scoring() })], "no control came"),
-        ("a control nobody asked for", vec![one(), ask_piece(100, false, true), ask_score()], "does not ask for"),
+        (
+            "an unknown control",
+            vec![one(), ask(pb::Score { control: 9, ..scoring() })],
+            "`control` is 9",
+        ),
+        (
+            "a control that did not come",
+            vec![one(), ask(pb::Score { control: given, ..scoring() })],
+            "no control came",
+        ),
+        (
+            "a control nobody asked for",
+            vec![one(), ask_piece(100, false, true), ask_score()],
+            "does not ask for",
+        ),
         ("two controls", vec![ask_piece(100, false, true); 2], "one control at most"),
         ("65 candidates", vec![one(); 65], "at most 64 candidates"),
         ("a candidate whose rows stop", vec![ask_piece(40, true, false), ask_score()], "not whole"),
@@ -935,20 +1302,42 @@ fn active_party(table: &mut Table, good: &Good) {
     for (bad, ids, says) in bad_ids().into_iter().skip(1) {
         table.add(path, bad, job(fine(), ids), ARGUMENT, says);
     }
-    table.add(path, "records not held", job(fine(), Some(many(3))), Code::NotFound, "3 of the 3 training records");
+    table.add(
+        path,
+        "records not held",
+        job(fine(), Some(many(3))),
+        Code::NotFound,
+        "3 of the 3 training records",
+    );
     let path = "/vfl.v1.ActiveParty/Reconstruct";
     for (bad, ids, says) in bad_ids() {
-        table.add(path, bad, vec![pb::ReconstructRequest { ids, ..good.reconstruct() }], ARGUMENT, says);
+        table.add(
+            path,
+            bad,
+            vec![pb::ReconstructRequest { ids, ..good.reconstruct() }],
+            ARGUMENT,
+            says,
+        );
     }
     let empty = pb::ReconstructRequest { ids: Some(many(0)), ..good.reconstruct() };
     table.add(path, "no record", vec![empty], ARGUMENT, "no records");
     for (bad, model_version, code, says) in bad_versions() {
-        table.add(path, bad, vec![pb::ReconstructRequest { model_version, ..good.reconstruct() }], code, says);
+        table.add(
+            path,
+            bad,
+            vec![pb::ReconstructRequest { model_version, ..good.reconstruct() }],
+            code,
+            says,
+        );
     }
     let attacks: Vec<Bad<Vec<pb::AttackSpec>>> = vec![
         ("no attack", vec![], "1 to 64 attacks"),
         ("65 attacks", vec![attack("half", "zero_floor", "0.01"); 65], "1 to 64 attacks"),
-        ("25 trainings of a network", vec![attack("generative_regression", "epochs", "100000"); 25], "at most 24"),
+        (
+            "25 trainings of a network",
+            vec![attack("generative_regression", "epochs", "100000"); 25],
+            "at most 24",
+        ),
         (
             "65 settings",
             vec![pb::AttackSpec {
@@ -964,7 +1353,13 @@ fn active_party(table: &mut Table, good: &Good) {
         ("a setting that is NaN", vec![attack("half", "zero_floor", "NaN")], "`zero_floor`"),
     ];
     for (bad, attacks, says) in attacks {
-        table.add(path, bad, vec![pb::ReconstructRequest { attacks, ..good.reconstruct() }], ARGUMENT, says);
+        table.add(
+            path,
+            bad,
+            vec![pb::ReconstructRequest { attacks, ..good.reconstruct() }],
+            ARGUMENT,
+            says,
+        );
     }
     let help: Vec<Bad<pb::ReconstructRequest>> = vec![
         (
@@ -1002,7 +1397,13 @@ fn active_party(table: &mut Table, good: &Good) {
     }
     let live = pb::ReconstructRequest { audit_session: String::new(), ..good.reconstruct() };
     table.add(path, "no audit session", vec![live], ARGUMENT, "`audit_session` is missing");
-    table.add(path, "an unknown audit session", vec![good.reconstruct()], Code::NotFound, "audit session");
+    table.add(
+        path,
+        "an unknown audit session",
+        vec![good.reconstruct()],
+        Code::NotFound,
+        "audit session",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -1044,12 +1445,25 @@ fn publishing(table: &mut Table, good: &Good) {
         change(&mut start);
         message(PublishReply::Start(start))
     };
-    table.add(path, "no reply", vec![pb::PublishReply { reply: None }], ARGUMENT, "`reply` is missing");
-    table.add(path, "no start", vec![message(PublishReply::TrainingIds(many(1)))], ARGUMENT, "expected start");
+    table.add(
+        path,
+        "no reply",
+        vec![pb::PublishReply { reply: None }],
+        ARGUMENT,
+        "`reply` is missing",
+    );
+    table.add(
+        path,
+        "no start",
+        vec![message(PublishReply::TrainingIds(many(1)))],
+        ARGUMENT,
+        "expected start",
+    );
     for (bad, change, says) in [
         (
             "one class",
-            (&|s: &mut pb::PublishStart| s.class_names.truncate(1)) as &dyn Fn(&mut pb::PublishStart),
+            (&|s: &mut pb::PublishStart| s.class_names.truncate(1))
+                as &dyn Fn(&mut pb::PublishStart),
             "class_names",
         ),
         ("a class twice", &|s| s.class_names[1] = s.class_names[0].clone(), "distinct"),
@@ -1061,18 +1475,49 @@ fn publishing(table: &mut Table, good: &Good) {
     }
     let four = start(&|_| ());
     let chunk = |ids| message(PublishReply::TrainingIds(ids));
-    table.add(path, "more ids than said", vec![four.clone(), chunk(many(5))], ARGUMENT, "has 5 records, expected 4");
+    table.add(
+        path,
+        "more ids than said",
+        vec![four.clone(), chunk(many(5))],
+        ARGUMENT,
+        "has 5 records, expected 4",
+    );
     table.add(path, "no ids", vec![four.clone(), chunk(many(0))], ARGUMENT, "has 0 records");
-    table.add(path, "ids twice", vec![four.clone(), chunk(many(2)), chunk(many(2))], ARGUMENT, "twice");
-    table.add(path, "nothing is staged", vec![four, chunk(many(4))], STATE, "no parameters are staged here");
+    table.add(
+        path,
+        "ids twice",
+        vec![four.clone(), chunk(many(2)), chunk(many(2))],
+        ARGUMENT,
+        "twice",
+    );
+    table.add(
+        path,
+        "nothing is staged",
+        vec![four, chunk(many(4))],
+        STATE,
+        "no parameters are staged here",
+    );
     let path = "/vfl.v1.PassiveParty/DescribeStaged";
     let nobody = pb::DescribeStagedRequest { active_party: "a/b".into(), ..good.describe_staged() };
     table.add(path, "a party that is a path", vec![nobody], ARGUMENT, "`active_party`");
-    table.add(path, "nothing is staged", vec![good.describe_staged()], STATE, "no parameters are staged here");
+    table.add(
+        path,
+        "nothing is staged",
+        vec![good.describe_staged()],
+        STATE,
+        "no parameters are staged here",
+    );
     let path = "/vfl.v1.PassiveParty/PublishStaged";
-    let version = pb::PublishStagedRequest { model_version: "../m-1".into(), ..good.publish_staged() };
+    let version =
+        pb::PublishStagedRequest { model_version: "../m-1".into(), ..good.publish_staged() };
     table.add(path, "a version that is a path", vec![version], ARGUMENT, "`model_version`");
-    table.add(path, "nothing is staged", vec![good.publish_staged()], STATE, "no parameters are staged here");
+    table.add(
+        path,
+        "nothing is staged",
+        vec![good.publish_staged()],
+        STATE,
+        "no parameters are staged here",
+    );
     let path = "/vfl.v1.ActiveParty/Publish";
     for (bad, ids, says) in bad_ids().into_iter().filter(|(_, ids, _)| ids.is_some()) {
         table.add(path, bad, vec![pb::PublishJobRequest { training_ids: ids }], ARGUMENT, says);
@@ -1101,24 +1546,72 @@ async fn what_is_not_allowed_or_not_there_yet() {
     })
     .await
     .unwrap();
-    let here = Trained { split: split(&dataset, 1, 2), deployment, version: "m-0000000000000000".into(), dir, dataset };
+    let here = Trained {
+        split: split(&dataset, 1, 2),
+        deployment,
+        version: "m-0000000000000000".into(),
+        dir,
+        dataset,
+    };
     let good = Good::new(&here);
     let mut table = Table::default();
     let start = pb::TrainingReply { reply: Some(Reply::Start(good.start(4))) };
     let denied = Code::PermissionDenied;
-    table.add("/vfl.v1.Coordinator/Train", "training is not allowed", vec![start], denied, "[training]");
+    table.add(
+        "/vfl.v1.Coordinator/Train",
+        "training is not allowed",
+        vec![start],
+        denied,
+        "[training]",
+    );
     let job = pb::TrainJobRequest { config: Some((&config(1)).into()), ids: None };
-    table.add("/vfl.v1.ActiveParty/Train", "training is not allowed", vec![job], denied, "[training]");
+    table.add(
+        "/vfl.v1.ActiveParty/Train",
+        "training is not allowed",
+        vec![job],
+        denied,
+        "[training]",
+    );
     let start = pb::PublishReply { reply: Some(PublishReply::Start(good.publish_start())) };
-    table.add("/vfl.v1.Coordinator/Publish", "publishing is not allowed", vec![start], denied, "[publishing]");
+    table.add(
+        "/vfl.v1.Coordinator/Publish",
+        "publishing is not allowed",
+        vec![start],
+        denied,
+        "[publishing]",
+    );
     let frame = named("active");
-    table.add("/vfl.v1.PassiveParty/Align", "alignment is not allowed", vec![frame], denied, "[alignment]");
+    table.add(
+        "/vfl.v1.PassiveParty/Align",
+        "alignment is not allowed",
+        vec![frame],
+        denied,
+        "[alignment]",
+    );
     let job = pb::AlignJobRequest { passive_party: "passive-1".into(), ids: None };
-    table.add("/vfl.v1.ActiveParty/Align", "alignment is not allowed", vec![job], denied, "[alignment]");
+    table.add(
+        "/vfl.v1.ActiveParty/Align",
+        "alignment is not allowed",
+        vec![job],
+        denied,
+        "[alignment]",
+    );
     let model = "no model is in service";
-    table.add("/vfl.v1.Coordinator/DescribeModel", "no model yet", vec![pb::DescribeModelRequest {}], STATE, model);
+    table.add(
+        "/vfl.v1.Coordinator/DescribeModel",
+        "no model yet",
+        vec![pb::DescribeModelRequest {}],
+        STATE,
+        model,
+    );
     table.add("/vfl.v1.Coordinator/Predict", "no model yet", vec![good.predict()], STATE, model);
-    table.add("/vfl.v1.Coordinator/PredictStream", "no model yet", vec![good.predict()], STATE, model);
+    table.add(
+        "/vfl.v1.Coordinator/PredictStream",
+        "no model yet",
+        vec![good.predict()],
+        STATE,
+        model,
+    );
     table.add(
         "/vfl.v1.Coordinator/OpenAudit",
         "audits are not allowed",
@@ -1126,12 +1619,36 @@ async fn what_is_not_allowed_or_not_there_yet() {
         denied,
         "audits are not allowed",
     );
-    table.add("/vfl.v1.PassiveParty/ComputeLogits", "no model yet", vec![good.logits()], STATE, "not stored here");
+    table.add(
+        "/vfl.v1.PassiveParty/ComputeLogits",
+        "no model yet",
+        vec![good.logits()],
+        STATE,
+        "not stored here",
+    );
     let release = pb::ReleaseParametersRequest { model_version: good.version.clone() };
-    table.add("/vfl.v1.PassiveParty/ReleaseParameters", "nothing is granted", vec![release], denied, "release policy");
+    table.add(
+        "/vfl.v1.PassiveParty/ReleaseParameters",
+        "nothing is granted",
+        vec![release],
+        denied,
+        "release policy",
+    );
     let top = pb::ReleaseTopModelRequest { model_version: good.version.clone() };
-    table.add("/vfl.v1.Coordinator/ReleaseTopModel", "nothing is granted", vec![top], denied, "[release]");
-    table.add("/vfl.v1.PassiveParty/LendShares", "nobody is colluded with", vec![good.lend()], denied, "[collusion]");
+    table.add(
+        "/vfl.v1.Coordinator/ReleaseTopModel",
+        "nothing is granted",
+        vec![top],
+        denied,
+        "[release]",
+    );
+    table.add(
+        "/vfl.v1.PassiveParty/LendShares",
+        "nobody is colluded with",
+        vec![good.lend()],
+        denied,
+        "[collusion]",
+    );
     let ids = Some(good.ids.clone());
     table.add(
         "/vfl.v1.ActiveParty/Predict",
@@ -1140,7 +1657,13 @@ async fn what_is_not_allowed_or_not_there_yet() {
         STATE,
         model,
     );
-    table.add("/vfl.v1.ActiveParty/Reconstruct", "no model yet", vec![good.reconstruct()], STATE, model);
+    table.add(
+        "/vfl.v1.ActiveParty/Reconstruct",
+        "no model yet",
+        vec![good.reconstruct()],
+        STATE,
+        model,
+    );
     table.check(&here.deployment).await;
     here.deployment.stop().await.unwrap();
 
@@ -1201,13 +1724,25 @@ async fn sessions_are_for_one_party_and_their_records() {
     }
     let mut table = Table::default();
     let more = ask(&opened.audit_session, &good.set);
-    table.add(path, "a session with 96 rows left", vec![more], Code::ResourceExhausted, "96 rows left");
+    table.add(
+        path,
+        "a session with 96 rows left",
+        vec![more],
+        Code::ResourceExhausted,
+        "96 rows left",
+    );
     table.check(&here.deployment).await;
     let close = |s: &str| pb::CloseAuditRequest { audit_session: s.into(), without_summary: false };
     let closed = auditor.close_audit(close(&opened.audit_session)).await.unwrap().into_inner();
     assert_eq!(closed.rows, 100 * rounds);
     let mut table = Table::default();
-    table.add(path, "a closed session", vec![ask(&opened.audit_session, &good.set)], Code::NotFound, "audit session");
+    table.add(
+        path,
+        "a closed session",
+        vec![ask(&opened.audit_session, &good.set)],
+        Code::NotFound,
+        "audit session",
+    );
     table.check(&here.deployment).await;
     here.deployment.stop().await.unwrap();
 }
@@ -1224,9 +1759,21 @@ async fn a_second_training_is_aborted() {
     running.message().await.unwrap().unwrap();
     let mut table = Table::default();
     let job = pb::TrainJobRequest { config: Some((&config(1)).into()), ids: None };
-    table.add("/vfl.v1.ActiveParty/Train", "while another one runs", vec![job], Code::Aborted, "another training");
+    table.add(
+        "/vfl.v1.ActiveParty/Train",
+        "while another one runs",
+        vec![job],
+        Code::Aborted,
+        "another training",
+    );
     let start = pb::TrainingReply { reply: Some(Reply::Start(good.start(4))) };
-    table.add("/vfl.v1.Coordinator/Train", "while another one runs", vec![start], Code::Aborted, "another training");
+    table.add(
+        "/vfl.v1.Coordinator/Train",
+        "while another one runs",
+        vec![start],
+        Code::Aborted,
+        "another training",
+    );
     table.check(&here.deployment).await;
     drop(running);
     here.deployment.stop().await.unwrap();

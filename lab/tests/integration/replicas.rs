@@ -49,13 +49,18 @@ pub(super) struct Schema {
 impl Schema {
     pub(super) async fn new() -> Option<Self> {
         let Ok(server) = std::env::var("CLOISON_POSTGRES_URL") else {
-            eprintln!("not run: CLOISON_POSTGRES_URL is not set (scripts/with-postgres.sh sets it)");
+            eprintln!(
+                "not run: CLOISON_POSTGRES_URL is not set (scripts/with-postgres.sh sets it)"
+            );
             return None;
         };
         let server_is_there = SERVER.read().await;
         let name = format!("replicas_test_{:016x}", rand::random_range(0..u64::MAX));
         let mut admin = PgConnection::connect(&server).await.unwrap();
-        sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {name}"))).execute(&mut admin).await.unwrap();
+        sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {name}")))
+            .execute(&mut admin)
+            .await
+            .unwrap();
         let join = if server.contains('?') { '&' } else { '?' };
         let url = format!("{server}{join}options=-c%20search_path%3D{name}");
         Some(Self { url, name, server: Some(server_is_there) })
@@ -75,7 +80,10 @@ impl Schema {
     /// One number.
     async fn number(&self, sql: &str) -> i64 {
         let mut connection = self.connect().await;
-        let number = sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&mut connection).await.unwrap();
+        let number = sqlx::query_scalar(AssertSqlSafe(sql.to_owned()))
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
         connection.close().await.unwrap();
         number
     }
@@ -93,7 +101,8 @@ impl Schema {
     /// Keeps every coordinator from writing, until it is closed.
     async fn hold_writes(&self) -> PgConnection {
         let mut connection = self.connect().await;
-        let lock = "SELECT pg_advisory_lock(hashtext('cloison ledger write'), hashtext(current_schema()))";
+        let lock =
+            "SELECT pg_advisory_lock(hashtext('cloison ledger write'), hashtext(current_schema()))";
         sqlx::query(lock).execute(&mut connection).await.unwrap();
         connection
     }
@@ -184,7 +193,9 @@ impl Shared {
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let task = tokio::spawn(async move {
-            vfl_coordinator::service::run(settings, listener, stopped).await.map_err(|e| e.to_string())
+            vfl_coordinator::service::run(settings, listener, stopped)
+                .await
+                .map_err(|e| e.to_string())
         });
         Second { peer: Peer { address, ..self.deployment.coordinator_peer() }, stop, task }
     }
@@ -216,7 +227,13 @@ impl Second {
     }
 }
 
-fn question(version: &str, ids: &RecordIds, k: usize, name: &str, session: &str) -> pb::PredictRequest {
+fn question(
+    version: &str,
+    ids: &RecordIds,
+    k: usize,
+    name: &str,
+    session: &str,
+) -> pb::PredictRequest {
     let share = DMatrix::from_fn(k, ids.len(), |class, _| 0.25 * class as f64);
     pb::PredictRequest {
         model_version: version.to_owned(),
@@ -238,12 +255,17 @@ async fn two_coordinators_are_one_service() {
     let train = here.deployment.train(&config(2), &training_ids(&here.dataset), |_| ()).await;
     let version = train.unwrap().version.as_str().to_owned();
     let first = here.deployment.coordinator_peer();
-    let (mut one, mut two) = (here.client(&first, Role::ActiveParty), here.client(&second.peer, Role::ActiveParty));
+    let (mut one, mut two) =
+        (here.client(&first, Role::ActiveParty), here.client(&second.peer, Role::ActiveParty));
     let ids = test_ids(&here.dataset, 0, 50);
     let ask = |name: &str| question(&version, &ids, k, name, "");
     // The second one first: it has not heard of the version yet.
     let there = two.predict(ask("a")).await.unwrap().into_inner();
-    assert_eq!(one.predict(ask("b")).await.unwrap().into_inner(), there, "the same noise from both");
+    assert_eq!(
+        one.predict(ask("b")).await.unwrap().into_inner(),
+        there,
+        "the same noise from both"
+    );
     for _ in 0..2 {
         assert_eq!(one.predict(ask("a")).await.unwrap().into_inner(), there);
         assert_eq!(two.predict(ask("b")).await.unwrap().into_inner(), there);
@@ -255,21 +277,34 @@ async fn two_coordinators_are_one_service() {
     assert_eq!(two.predict(ask("c")).await.unwrap().into_inner(), there);
     for client in [&mut one, &mut two] {
         let refused = client.predict(ask("d")).await.unwrap().into_inner();
-        assert!(refused.row_status.iter().all(|s| *s == RowStatus::BudgetSpent as i32), "{refused:?}");
+        assert!(
+            refused.row_status.iter().all(|s| *s == RowStatus::BudgetSpent as i32),
+            "{refused:?}"
+        );
     }
     let trained = training_ids(&here.dataset).slice(0, 3);
     let refused = two.predict(question(&version, &trained, k, "e", "")).await.unwrap().into_inner();
-    assert!(refused.row_status.iter().all(|s| *s == RowStatus::TrainingRecord as i32), "{refused:?}");
+    assert!(
+        refused.row_status.iter().all(|s| *s == RowStatus::TrainingRecord as i32),
+        "{refused:?}"
+    );
 
     // Another training through the first: the second neither serves the old version nor scores the new records.
     let more = training_ids(&here.dataset);
     let more = RecordIds::new(more.iter().chain(test_ids(&here.dataset, 60, 70).iter())).unwrap();
-    let newer = here.deployment.train(&config(1), &more, |_| ()).await.unwrap().version.as_str().to_owned();
-    let old = two.predict(question(&version, &test_ids(&here.dataset, 80, 81), k, "f", "")).await.unwrap_err();
+    let newer =
+        here.deployment.train(&config(1), &more, |_| ()).await.unwrap().version.as_str().to_owned();
+    let old = two
+        .predict(question(&version, &test_ids(&here.dataset, 80, 81), k, "f", ""))
+        .await
+        .unwrap_err();
     assert_eq!(old.code(), Code::FailedPrecondition, "{}", old.message());
     let now_trained = question(&newer, &test_ids(&here.dataset, 60, 70), k, "g", "");
     let refused = two.predict(now_trained).await.unwrap().into_inner();
-    assert!(refused.row_status.iter().all(|s| *s == RowStatus::TrainingRecord as i32), "{refused:?}");
+    assert!(
+        refused.row_status.iter().all(|s| *s == RowStatus::TrainingRecord as i32),
+        "{refused:?}"
+    );
 
     // After a restart with an empty state directory it is there again.
     second.end().await;
@@ -290,7 +325,8 @@ async fn a_training_is_one_for_all_and_its_records_are_known_at_once() {
     let second = here.second("second").await;
     let k = here.dataset.class_names().len();
     let ids = training_ids(&here.dataset);
-    let version = here.deployment.train(&config(1), &ids, |_| ()).await.unwrap().version.as_str().to_owned();
+    let version =
+        here.deployment.train(&config(1), &ids, |_| ()).await.unwrap().version.as_str().to_owned();
     let mut two = here.client(&second.peer, Role::ActiveParty);
     let new = test_ids(&here.dataset, 0, 5);
     let served = two.predict(question(&version, &new, k, "a", "")).await.unwrap().into_inner();
@@ -305,7 +341,10 @@ async fn a_training_is_one_for_all_and_its_records_are_known_at_once() {
     let asked = async {
         begun.recv().await.unwrap();
         let refused = two.predict(question(&version, &new, k, "b", "")).await.unwrap().into_inner();
-        assert!(refused.row_status.iter().all(|s| *s == RowStatus::TrainingRecord as i32), "{refused:?}");
+        assert!(
+            refused.row_status.iter().all(|s| *s == RowStatus::TrainingRecord as i32),
+            "{refused:?}"
+        );
         let never = tokio_stream::pending::<pb::TrainingReply>();
         let refused = match two.train(never).await {
             Err(status) => status,
@@ -339,20 +378,27 @@ async fn a_session_is_served_by_all() {
     let first = here.deployment.coordinator_peer();
     let mut auditors = [&first, &second.peer].map(|peer| here.client(peer, Role::Auditor));
     let mut actives = [&first, &second.peer].map(|peer| here.client(peer, Role::ActiveParty));
-    let opened = auditors[0].open_audit(open("gaussian_noise (sigma = 0.05)")).await.unwrap().into_inner();
+    let opened =
+        auditors[0].open_audit(open("gaussian_noise (sigma = 0.05)")).await.unwrap().into_inner();
     assert_eq!(opened.row_budget, 300 * 100);
     let (half, rest) = (ids.slice(0, 50), ids.slice(50, 100));
     let session = opened.audit_session.as_str();
-    let one = actives[0].predict(question(&version, &half, k, "", session)).await.unwrap().into_inner();
-    let two = actives[1].predict(question(&version, &half, k, "", session)).await.unwrap().into_inner();
+    let one =
+        actives[0].predict(question(&version, &half, k, "", session)).await.unwrap().into_inner();
+    let two =
+        actives[1].predict(question(&version, &half, k, "", session)).await.unwrap().into_inner();
     assert_eq!(one, two);
     // Another share is refused, whoever is asked.
     let mut changed = question(&version, &half, k, "", session);
-    changed.logit_shares = Some(LogitShare::new(DMatrix::from_element(k, 50, 7.0)).unwrap().into_wire());
+    changed.logit_shares =
+        Some(LogitShare::new(DMatrix::from_element(k, 50, 7.0)).unwrap().into_wire());
     let refused = actives[1].predict(changed).await.unwrap().into_inner();
     assert!(refused.row_status.iter().all(|s| *s == RowStatus::ShareChanged as i32), "{refused:?}");
     actives[1].predict(question(&version, &rest, k, "", session)).await.unwrap();
-    let close = |name: &str| pb::CloseAuditRequest { audit_session: name.to_owned(), without_summary: false };
+    let close = |name: &str| pb::CloseAuditRequest {
+        audit_session: name.to_owned(),
+        without_summary: false,
+    };
     let closed = auditors[1].close_audit(close(session)).await.unwrap().into_inner();
     assert_eq!((closed.rows, closed.records), (150, 100));
     assert!(closed.withheld.is_empty(), "{closed:?}");
@@ -381,11 +427,15 @@ async fn another_configuration_does_not_start() {
         ("defense", "`[defense]` is class_label here and none", |s| {
             s.defenses = "class_label".parse::<Policy>().unwrap().defenses;
         }),
-        ("training", "`[serving] training_records` is true here and false", |s| s.serving.training_records = true),
+        ("training", "`[serving] training_records` is true here and false", |s| {
+            s.serving.training_records = true
+        }),
         ("secret", "begun with the noise secret of fingerprint", |s| {
             std::fs::write(s.state_dir.join("noise.secret"), "6b".repeat(32)).unwrap();
         }),
-        ("alone", "coordinators with `shared = true`", |s| s.ledger.as_mut().unwrap().shared = false),
+        ("alone", "coordinators with `shared = true`", |s| {
+            s.ledger.as_mut().unwrap().shared = false
+        }),
     ];
     for (name, says, change) in cases {
         let mut settings = here.of(name);
@@ -396,7 +446,10 @@ async fn another_configuration_does_not_start() {
     }
     let second = here.second("second").await;
     let mut client = here.client(&second.peer, Role::ActiveParty);
-    assert_eq!(client.describe_model(pb::DescribeModelRequest {}).await.unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(
+        client.describe_model(pb::DescribeModelRequest {}).await.unwrap_err().code(),
+        Code::FailedPrecondition
+    );
     let error = here.second("second").await.refused("a state_dir in use").await;
     assert!(error.contains("a state_dir each"), "{error}");
     second.end().await;
@@ -410,10 +463,13 @@ async fn a_call_goes_to_one_that_answers() {
     let dataset = dataset();
     let deployment = super::support::deploy(dir.path(), &dataset, &split(&dataset, 1, 2)).await;
     let there = deployment.passive_peers().remove(0);
-    let credentials: Credentials = deployment.credentials(Role::Coordinator, "coordinator").unwrap();
+    let credentials: Credentials =
+        deployment.credentials(Role::Coordinator, "coordinator").unwrap();
     let nobody = free_address();
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    for (first, second) in [(nobody.to_string(), there.address.clone()), (there.address.clone(), nobody.to_string())] {
+    for (first, second) in
+        [(nobody.to_string(), there.address.clone()), (there.address.clone(), nobody.to_string())]
+    {
         let peer = Peer { address: format!("{first}, {second}"), ..there.clone() };
         // Wherever it begins.
         for _ in 0..4 {

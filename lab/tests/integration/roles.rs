@@ -8,8 +8,8 @@ use tonic::transport::Channel;
 use vfl_lab::certs::{self, Authority};
 use vfl_shared::rpc::{RefusalKind, pb};
 use vfl_shared::service::{
-    ACCESS_TABLE, Credentials, Peer, PeerIdentity, Role, TlsPem, anonymous_channel, channel, channel_expecting,
-    check_health,
+    ACCESS_TABLE, Credentials, Peer, PeerIdentity, Role, TlsPem, anonymous_channel, channel,
+    channel_expecting, check_health,
 };
 use vfl_shared::types::PartyName;
 
@@ -23,7 +23,9 @@ async fn ask(channel: &Channel, path: &'static str) -> Result<(), tonic::Status>
 
 /// `/package.Service/Method` of every RPC in the project's proto files.
 fn declared() -> Vec<String> {
-    let of = |dir| std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto").join(dir)).unwrap();
+    let of = |dir| {
+        std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto").join(dir)).unwrap()
+    };
     let mut found = Vec::new();
     for entry in of("vfl/v1").chain(of("inference")) {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
@@ -34,7 +36,10 @@ fn declared() -> Vec<String> {
             } else if let Some(rest) = line.strip_prefix("service ") {
                 service = rest.trim_end_matches('{').trim().into();
             } else if let Some(rest) = line.strip_prefix("rpc ") {
-                found.push(format!("/{package}.{service}/{}", rest.split('(').next().unwrap().trim()));
+                found.push(format!(
+                    "/{package}.{service}/{}",
+                    rest.split('(').next().unwrap().trim()
+                ));
             }
         }
     }
@@ -45,8 +50,11 @@ fn declared() -> Vec<String> {
 /// An RPC that is declared and not in the table would be served to nobody; one in the table twice, or not declared, is a slip.
 #[test]
 fn the_table_names_every_declared_rpc_once() {
-    let mut named: Vec<String> =
-        ACCESS_TABLE.iter().map(|(p, _)| (*p).to_owned()).filter(|p| !p.starts_with("/grpc.")).collect();
+    let mut named: Vec<String> = ACCESS_TABLE
+        .iter()
+        .map(|(p, _)| (*p).to_owned())
+        .filter(|p| !p.starts_with("/grpc."))
+        .collect();
     named.sort();
     assert_eq!(named, declared());
     assert!(named.len() >= 15, "the proto files were read");
@@ -62,7 +70,11 @@ async fn every_cell_of_the_table_is_kept() {
         .collect();
     let mut table = String::new();
     for &(path, allowed) in ACCESS_TABLE {
-        let servers = if path.starts_with("/grpc.") { everywhere.clone() } else { vec![server_of(&deployment, path)] };
+        let servers = if path.starts_with("/grpc.") {
+            everywhere.clone()
+        } else {
+            vec![server_of(&deployment, path)]
+        };
         for server in servers {
             table.push_str(&format!("{path:48} at {:14}", server.role));
             for role in Role::ALL {
@@ -73,16 +85,23 @@ async fn every_cell_of_the_table_is_kept() {
                         Code::Unauthenticated => panic!("{path}, {role}: {status}"),
                         // A policy may refuse too; the table's own words are these.
                         Code::PermissionDenied => status.message().contains(" is for the "),
-                        Code::Unavailable | Code::DataLoss | Code::Unimplemented => panic!("{path}, {role}: {status}"),
+                        Code::Unavailable | Code::DataLoss | Code::Unimplemented => {
+                            panic!("{path}, {role}: {status}")
+                        }
                         _ => false,
                     },
                 };
                 assert_eq!(!refused_by_table, allowed.contains(&role), "{path} called by {role}");
                 table.push_str(if refused_by_table { " denied " } else { " allowed" });
             }
-            let nobody = anonymous_channel(&credentials(&deployment, Role::Auditor), &server).unwrap();
+            let nobody =
+                anonymous_channel(&credentials(&deployment, Role::Auditor), &server).unwrap();
             let status = ask(&nobody, path).await.unwrap_err();
-            assert_eq!(status.code(), Code::Unauthenticated, "{path} without a certificate: {status}");
+            assert_eq!(
+                status.code(),
+                Code::Unauthenticated,
+                "{path} without a certificate: {status}"
+            );
             assert!(status.message().contains("no certificate"), "{status}");
             table.push_str(" none: unauthenticated\n");
         }
@@ -103,14 +122,17 @@ async fn a_call_that_is_not_in_the_table_is_served_to_nobody() {
         "/inference.GRPCInferenceService/ModelStreamInfer",
     ];
     for role in Role::ALL {
-        let channel = channel(&credentials(&deployment, role), &deployment.coordinator_peer()).unwrap();
+        let channel =
+            channel(&credentials(&deployment, role), &deployment.coordinator_peer()).unwrap();
         for path in paths {
             let status = ask(&channel, path).await.unwrap_err();
             assert_eq!(status.code(), Code::PermissionDenied, "{path}, {role}: {status}");
         }
     }
     // What another party serves is not served here, whoever asks.
-    let channel = channel(&credentials(&deployment, Role::Coordinator), &deployment.coordinator_peer()).unwrap();
+    let channel =
+        channel(&credentials(&deployment, Role::Coordinator), &deployment.coordinator_peer())
+            .unwrap();
     let status = ask(&channel, "/vfl.v1.PassiveParty/ComputeLogits").await.unwrap_err();
     assert_eq!(status.code(), Code::Unimplemented, "{status}");
     deployment.stop().await.unwrap();
@@ -137,7 +159,8 @@ async fn a_server_that_is_somebody_else_is_not_spoken_to() {
     }
     let stranger = Authority::new("cloison.demo", 1).unwrap();
     let pem = stranger.issue(Role::Auditor, &PartyName::new("auditor").unwrap()).unwrap();
-    let refusal = check_health(&Credentials::new(&pem).unwrap(), &right, patience).await.unwrap_err();
+    let refusal =
+        check_health(&Credentials::new(&pem).unwrap(), &right, patience).await.unwrap_err();
     assert_eq!(refusal.kind, RefusalKind::Unavailable, "a server of another authority: {refusal}");
     deployment.stop().await.unwrap();
 }
@@ -148,14 +171,26 @@ async fn a_certificate_of_another_authority_gets_nothing() {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let deployment = deploy(dir.path(), &dataset, &split(&dataset, 1, 2)).await;
     let ours = credentials(&deployment, Role::ActiveParty);
-    let pem = Authority::new("cloison.demo", 1).unwrap().issue(Role::ActiveParty, ours.identity().name()).unwrap();
+    let pem = Authority::new("cloison.demo", 1)
+        .unwrap()
+        .issue(Role::ActiveParty, ours.identity().name())
+        .unwrap();
     let forged = Credentials::new(&pem).unwrap().trusting_as(&ours);
     assert_eq!(forged.identity(), ours.identity(), "only the signature differs");
     let path = "/vfl.v1.Coordinator/DescribeModel";
-    let served = ask(&channel(&ours, &deployment.coordinator_peer()).unwrap(), path).await.unwrap_err();
-    assert_eq!(served.code(), Code::FailedPrecondition, "the true one reaches the service: {served}");
-    let refused = ask(&channel(&forged, &deployment.coordinator_peer()).unwrap(), path).await.unwrap_err();
-    let at_the_door = matches!(refused.code(), Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal);
+    let served =
+        ask(&channel(&ours, &deployment.coordinator_peer()).unwrap(), path).await.unwrap_err();
+    assert_eq!(
+        served.code(),
+        Code::FailedPrecondition,
+        "the true one reaches the service: {served}"
+    );
+    let refused =
+        ask(&channel(&forged, &deployment.coordinator_peer()).unwrap(), path).await.unwrap_err();
+    let at_the_door = matches!(
+        refused.code(),
+        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal
+    );
     assert!(at_the_door && !refused.message().contains("model"), "{refused}");
     deployment.stop().await.unwrap();
 }
@@ -165,17 +200,23 @@ async fn a_certificate_of_another_authority_gets_nothing() {
 async fn another_trust_domain_is_nobody_here() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    certs::write(dir.path(), "ours.example", 1, &["coordinator/c".into(), "active-party/a".into()]).unwrap();
+    certs::write(dir.path(), "ours.example", 1, &["coordinator/c".into(), "active-party/a".into()])
+        .unwrap();
     certs::write(dir.path(), "theirs.example", 1, &["active-party/b".into()]).unwrap();
     let read = |name: &str| {
-        let pem = TlsPem::read(&at("ca.pem"), &at(&format!("{name}.pem")), &at(&format!("{name}.key"))).unwrap();
+        let pem =
+            TlsPem::read(&at("ca.pem"), &at(&format!("{name}.pem")), &at(&format!("{name}.key")))
+                .unwrap();
         Credentials::new(&pem).unwrap()
     };
     let server = read("c");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let name = PartyName::new("c").unwrap();
-    let peer =
-        Peer { role: Role::Coordinator, name: name.clone(), address: listener.local_addr().unwrap().to_string() };
+    let peer = Peer {
+        role: Role::Coordinator,
+        name: name.clone(),
+        address: listener.local_addr().unwrap().to_string(),
+    };
     let stop = tokio_util::sync::CancellationToken::new();
     let settings = vfl_coordinator::config::Settings {
         credentials: server,
@@ -193,7 +234,11 @@ async fn another_trust_domain_is_nobody_here() {
         release: Default::default(),
         audit: Default::default(),
     };
-    let running = tokio::spawn(vfl_coordinator::service::run(settings, listener, stop.clone().cancelled_owned()));
+    let running = tokio::spawn(vfl_coordinator::service::run(
+        settings,
+        listener,
+        stop.clone().cancelled_owned(),
+    ));
     let expected = PeerIdentity::new("ours.example", Role::Coordinator, name).unwrap();
     for (caller, code) in [("a", Code::FailedPrecondition), ("b", Code::Unauthenticated)] {
         let channel = channel_expecting(&read(caller), &peer, expected.clone()).unwrap();
@@ -204,7 +249,8 @@ async fn another_trust_domain_is_nobody_here() {
         }
     }
     // By itself such a client does not even speak to the server.
-    let mut client = pb::coordinator_client::CoordinatorClient::new(channel(&read("b"), &peer).unwrap());
+    let mut client =
+        pb::coordinator_client::CoordinatorClient::new(channel(&read("b"), &peer).unwrap());
     assert!(client.describe_model(pb::DescribeModelRequest {}).await.is_err());
     stop.cancel();
     running.await.unwrap().unwrap();

@@ -15,7 +15,9 @@ use vfl_shared::monitoring::Monitor;
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_shared::rpc::{MAX_REASON_BYTES, Refusal, RefusalKind, pb, stream_answer};
 use vfl_shared::service::{Credentials, Limits, Peer, Role, serve};
-use vfl_shared::types::{LogitShare, ModelVersion, PartyName, RecordIds, RowStatus, ShareAnswer, ShareRequest};
+use vfl_shared::types::{
+    LogitShare, ModelVersion, PartyName, RecordIds, RowStatus, ShareAnswer, ShareRequest,
+};
 
 /// What it answers depends on the record that it is asked for.
 #[derive(Clone)]
@@ -42,7 +44,8 @@ impl Scripted {
     ) -> Vec<Result<pb::ComputeLogitsResponse, Status>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let share = LogitShare::new(DMatrix::from_column_slice(2, 1, &[0.5, -0.5])).unwrap();
-        let good = stream_answer(request.question, Ok(ShareAnswer { status: vec![RowStatus::Ok], share }));
+        let good =
+            stream_answer(request.question, Ok(ShareAnswer { status: vec![RowStatus::Ok], share }));
         let refused = |code: u32, message: &str| pb::ComputeLogitsResponse {
             question: request.question,
             refused: Some(pb::ShareRefusal { code, message: message.into() }),
@@ -53,15 +56,23 @@ impl Scripted {
             "unknown code" => vec![Ok(refused(99, "x"))],
             "no code" => vec![Ok(refused(0, "x"))],
             "long text" => vec![Ok(refused(9, &"a\n".repeat(5000)))],
-            "both" => vec![Ok(pb::ComputeLogitsResponse { row_status: vec![1], ..refused(9, "x") })],
-            "another number" => vec![Ok(pb::ComputeLogitsResponse { question: request.question + 1000, ..good })],
+            "both" => {
+                vec![Ok(pb::ComputeLogitsResponse { row_status: vec![1], ..refused(9, "x") })]
+            }
+            "another number" => {
+                vec![Ok(pb::ComputeLogitsResponse { question: request.question + 1000, ..good })]
+            }
             "twice" => vec![Ok(good.clone()), Ok(good)],
             "kept open" if first => {
                 self.open.add_permits(1);
                 vec![]
             }
-            "ends the stream" if first => vec![Err(Status::resource_exhausted("this stream is too long"))],
-            "always ends the stream" => vec![Err(Status::resource_exhausted("this stream is too long"))],
+            "ends the stream" if first => {
+                vec![Err(Status::resource_exhausted("this stream is too long"))]
+            }
+            "always ends the stream" => {
+                vec![Err(Status::resource_exhausted("this stream is too long"))]
+            }
             _ => vec![Ok(good)],
         }
     }
@@ -95,7 +106,10 @@ impl PassiveParty for Scripted {
     ) -> Result<Response<Self::ComputeLogitsStreamStream>, Status> {
         let (script, stream) = (self.clone(), self.streams.fetch_add(1, Ordering::SeqCst) + 1);
         let answers = request.into_inner().map(move |message| {
-            let answers = message.map_or_else(|status| vec![Err(status)], |message| script.answers(stream, &message));
+            let answers = message.map_or_else(
+                |status| vec![Err(status)],
+                |message| script.answers(stream, &message),
+            );
             futures_util::stream::iter(answers)
         });
         Ok(Response::new(Box::pin(futures_util::StreamExt::flatten(answers))))
@@ -103,13 +117,19 @@ impl PassiveParty for Scripted {
 
     type TrainStream = Responses<pb::TrainingReply>;
 
-    async fn train(&self, _: Request<Streaming<pb::TrainingCommand>>) -> Result<Response<Self::TrainStream>, Status> {
+    async fn train(
+        &self,
+        _: Request<Streaming<pb::TrainingCommand>>,
+    ) -> Result<Response<Self::TrainStream>, Status> {
         not_here()
     }
 
     type AlignStream = Responses<pb::AlignmentFrame>;
 
-    async fn align(&self, _: Request<Streaming<pb::AlignmentFrame>>) -> Result<Response<Self::AlignStream>, Status> {
+    async fn align(
+        &self,
+        _: Request<Streaming<pb::AlignmentFrame>>,
+    ) -> Result<Response<Self::AlignStream>, Status> {
         not_here()
     }
 
@@ -127,7 +147,10 @@ impl PassiveParty for Scripted {
         not_here()
     }
 
-    async fn lend_shares(&self, _: Request<pb::LendSharesRequest>) -> Result<Response<pb::LendSharesResponse>, Status> {
+    async fn lend_shares(
+        &self,
+        _: Request<pb::LendSharesRequest>,
+    ) -> Result<Response<pb::LendSharesResponse>, Status> {
         not_here()
     }
 
@@ -151,16 +174,27 @@ impl PassiveParty for Scripted {
 /// The coordinator's client of such a party.
 async fn client(script: &Scripted) -> Arc<Client> {
     let authority = Authority::new("cloison.demo", 1).unwrap();
-    let issue =
-        |role, name: &str| Credentials::new(&authority.issue(role, &PartyName::new(name).unwrap()).unwrap()).unwrap();
-    let (passive, coordinator) = (issue(Role::PassiveParty, "passive-1"), issue(Role::Coordinator, "coordinator"));
+    let issue = |role, name: &str| {
+        Credentials::new(&authority.issue(role, &PartyName::new(name).unwrap()).unwrap()).unwrap()
+    };
+    let (passive, coordinator) =
+        (issue(Role::PassiveParty, "passive-1"), issue(Role::Coordinator, "coordinator"));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let routes = tonic::service::Routes::new(PassivePartyServer::new(script.clone()));
     tokio::spawn(async move {
-        serve(listener, &passive, &Limits::default(), &Monitor::default(), |_| routes, std::future::pending()).await
+        serve(
+            listener,
+            &passive,
+            &Limits::default(),
+            &Monitor::default(),
+            |_| routes,
+            std::future::pending(),
+        )
+        .await
     });
-    let peer = Peer { role: Role::PassiveParty, name: PartyName::new("passive-1").unwrap(), address };
+    let peer =
+        Peer { role: Role::PassiveParty, name: PartyName::new("passive-1").unwrap(), address };
     Arc::new(Client::new(&coordinator, peer, Duration::from_secs(60)).unwrap())
 }
 
@@ -183,7 +217,10 @@ async fn answers_that_are_none_are_the_partys_fault_and_cost_one_question() {
         let refused = ask(&client, record).await.unwrap_err();
         assert_eq!(refused.kind, kind, "{record}: {refused}");
         assert!(refused.message.contains(says), "{record}: {refused}");
-        assert!(refused.message.len() < MAX_REASON_BYTES + 100 && !refused.message.contains('\n'), "{refused}");
+        assert!(
+            refused.message.len() < MAX_REASON_BYTES + 100 && !refused.message.contains('\n'),
+            "{refused}"
+        );
         ask(&client, "good").await.unwrap();
     }
     assert_eq!(script.streams.load(Ordering::SeqCst), 1, "none of these ends the stream");
@@ -203,7 +240,12 @@ async fn questions_under_way_are_asked_again_once_when_the_stream_ends() {
     let client = client(&script).await;
     let (of, script_of) = (client.clone(), script.clone());
     let kept = tokio::spawn(async move { ask(&of, "kept open").await });
-    drop(tokio::time::timeout(Duration::from_secs(60), script_of.open.acquire()).await.unwrap().unwrap());
+    drop(
+        tokio::time::timeout(Duration::from_secs(60), script_of.open.acquire())
+            .await
+            .unwrap()
+            .unwrap(),
+    );
     ask(&client, "ends the stream").await.unwrap();
     kept.await.unwrap().unwrap();
     assert_eq!(script.streams.load(Ordering::SeqCst), 2);
@@ -211,7 +253,9 @@ async fn questions_under_way_are_asked_again_once_when_the_stream_ends() {
     let refused = ask(&client, "always ends the stream").await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Unavailable, "{refused}");
     assert!(
-        refused.message.contains("passive party `passive-1` ended the stream: this stream is too long"),
+        refused
+            .message
+            .contains("passive party `passive-1` ended the stream: this stream is too long"),
         "{refused}"
     );
     assert_eq!(script.asked.load(Ordering::SeqCst), 6, "once more, and no more");

@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 use tonic::Code;
-use vfl_active_party::attack::{self, AdversaryView, AttackConfig, KnownModel, KnownNetwork, Method, Replacement};
+use vfl_active_party::attack::{
+    self, AdversaryView, AttackConfig, KnownModel, KnownNetwork, Method, Replacement,
+};
 use vfl_coordinator::config::TopGrant;
 use vfl_lab::deployment::{Deployment, white_box};
 use vfl_lab::report::{Outcome, ParameterKnowledge, Refused};
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::release::releases;
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::model::{Combiner, ModelConfig, ShareStore, ShownModel, StoredShare, SubModel, heads};
+use vfl_shared::model::{
+    Combiner, ModelConfig, ShareStore, ShownModel, StoredShare, SubModel, heads,
+};
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb};
 use vfl_shared::service::{Role, channel};
@@ -52,13 +56,19 @@ fn in_one_place(here: &Trained, model: &ModelConfig, attack: &AttackConfig) -> f
         truth.push(x);
     }
     let top = spec.top().map(|_| top_model(here));
-    let stored = top.as_ref().map(|top| vfl_shared::model::Parameters::of(top.model(), top.model().snapshot()));
-    let logits = heads::restore(&spec, k as u32, stored.as_ref()).unwrap().combine(outputs).unwrap();
+    let stored = top
+        .as_ref()
+        .map(|top| vfl_shared::model::Parameters::of(top.model(), top.model().snapshot()));
+    let logits =
+        heads::restore(&spec, k as u32, stored.as_ref()).unwrap().combine(outputs).unwrap();
     let released = ReleasedScores::Probabilities(ConfidenceScores::softmax(logits).into_matrix());
 
     let restored = |share: &StoredShare| -> Arc<dyn SubModel> {
         let shown = ShownModel::of(share.model(), &share.feature_names).unwrap();
-        ShownModel::from_wire(&shown.to_wire(), share.model().spec(), share.model().features()).unwrap().1.into()
+        ShownModel::from_wire(&shown.to_wire(), share.model().spec(), share.model().features())
+            .unwrap()
+            .1
+            .into()
     };
     let parts = shares.iter().map(&restored).collect();
     let network = match &top {
@@ -66,12 +76,23 @@ fn in_one_place(here: &Trained, model: &ModelConfig, attack: &AttackConfig) -> f
         Some(top) => KnownNetwork::under_top(parts, restored(top)).unwrap(),
     };
     let (own, d) = (own.into_matrix(), y.nrows());
-    let below = DMatrix::from_fn(d + own.nrows(), RECORDS, |i, j| if i < d { y[(i, j)] } else { own[(i - d, j)] });
-    let w_act = DMatrix::from_fn(k, below.nrows(), |i, j| if top.is_none() && j == d + i { 1.0 } else { 0.0 });
+    let below =
+        DMatrix::from_fn(
+            d + own.nrows(),
+            RECORDS,
+            |i, j| if i < d { y[(i, j)] } else { own[(i - d, j)] },
+        );
+    let w_act =
+        DMatrix::from_fn(
+            k,
+            below.nrows(),
+            |i, j| if top.is_none() && j == d + i { 1.0 } else { 0.0 },
+        );
     let known = KnownModel::of_network(w_act, DVector::zeros(k), network).unwrap();
     let below = FeatureBlock::new(below).unwrap();
     let view = AdversaryView::new(&known, &below, &released, Replacement::default()).unwrap();
-    let found = attack::run(&*attack.method().build(attack.settings()), &view, 1).unwrap().estimates;
+    let found =
+        attack::run(&*attack.method().build(attack.settings()), &view, 1).unwrap().estimates;
     let mut from = 0;
     let mut squares = 0.0;
     for x in &truth {
@@ -88,8 +109,10 @@ async fn what_is_shown_is_attacked_as_in_one_place() {
     for model in [mlp(&[8, 8], "sigmoid"), embeddings(&[8], 6, &[9])] {
         let here = trained(2, 1, &config(model.clone(), 20)).await;
         let gradient_inversion =
-            AttackConfig::new(Method::GradientInversion, [("steps", "4000"), ("start", "half")]).unwrap();
-        let generative = AttackConfig::new(Method::GenerativeRegression, [("epochs", "20")]).unwrap();
+            AttackConfig::new(Method::GradientInversion, [("steps", "4000"), ("start", "half")])
+                .unwrap();
+        let generative =
+            AttackConfig::new(Method::GenerativeRegression, [("epochs", "20")]).unwrap();
         let asked = |here: &Trained| {
             plan(
                 here,
@@ -126,7 +149,10 @@ async fn what_is_shown_is_attacked_as_in_one_place() {
         let guess = errors(audit, "half").mse;
         // It is trained on what it attacks, in an order and with noise of its own.
         let learnt = errors(audit, &generative.to_string()).mse;
-        assert!((learnt - in_one_place(&here, &model, &generative)).abs() < 0.3 * guess, "{learnt}");
+        assert!(
+            (learnt - in_one_place(&here, &model, &generative)).abs() < 0.3 * guess,
+            "{learnt}"
+        );
         assert!(expected < 0.3 * guess, "{model:?}: {expected}, {guess}");
         let Outcome::NotRun { why, reason } =
             &audit.attacks.iter().find(|attack| attack.name == "half_star").unwrap().outcome
@@ -140,7 +166,10 @@ async fn what_is_shown_is_attacked_as_in_one_place() {
         for party in here.split.passive() {
             let shown = releases(&here.deployment.party_dir(party.name.as_str())).unwrap();
             assert_eq!(shown.len(), 1);
-            assert_eq!((shown[0].role.as_str(), &shown[0].transform), ("active-party", &TransformConfig::None {}));
+            assert_eq!(
+                (shown[0].role.as_str(), &shown[0].transform),
+                ("active-party", &TransformConfig::None {})
+            );
         }
         here.deployment.stop().await.unwrap();
     }
@@ -158,7 +187,10 @@ async fn sub_model(
     client.release_parameters(request).await.map(tonic::Response::into_inner)
 }
 
-async fn top_of(deployment: &Deployment, version: &str) -> Result<pb::ReleaseTopModelResponse, tonic::Status> {
+async fn top_of(
+    deployment: &Deployment,
+    version: &str,
+) -> Result<pb::ReleaseTopModelResponse, tonic::Status> {
     let request = pb::ReleaseTopModelRequest { model_version: version.to_owned() };
     let mut client = coordinator_client(deployment, Role::ActiveParty);
     client.release_top_model(request).await.map(tonic::Response::into_inner)
@@ -174,7 +206,10 @@ async fn a_network_is_shown_as_it_is_or_not_at_all() {
     let nothing = sub_model(&here.deployment, Role::ActiveParty, &here.version).await.unwrap_err();
     assert_eq!(nothing.code(), Code::PermissionDenied);
     let nothing = top_of(&here.deployment, &here.version).await.unwrap_err();
-    assert!(nothing.code() == Code::PermissionDenied && nothing.message().contains("[release]"), "{nothing}");
+    assert!(
+        nothing.code() == Code::PermissionDenied && nothing.message().contains("[release]"),
+        "{nothing}"
+    );
 
     let here = here.again(|spec| spec.release = white_box()).await;
     let answer = sub_model(&here.deployment, Role::ActiveParty, &here.version).await.unwrap();
@@ -195,11 +230,17 @@ async fn a_network_is_shown_as_it_is_or_not_at_all() {
         Ok(())
     });
     let here = Trained { deployment: hidden.await.unwrap(), ..here };
-    let findings = run(&here, &plan(&here, vec![Method::GradientInversion.into()], Default::default())).await.unwrap();
+    let findings =
+        run(&here, &plan(&here, vec![Method::GradientInversion.into()], Default::default()))
+            .await
+            .unwrap();
     assert_eq!(findings.parameters(), ParameterKnowledge::Hidden);
     assert!(findings.shown[0].granted, "the passive party shows its part all the same");
     let outcome = &findings.audits[0].attacks[0].outcome;
-    assert!(matches!(outcome, Outcome::NotRun { why: Refused::ParametersHidden, .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, Outcome::NotRun { why: Refused::ParametersHidden, .. }),
+        "{outcome:?}"
+    );
 
     let here = here
         .again(|spec| {

@@ -86,13 +86,19 @@ async fn a_look_up_that_hangs_holds_up_nobody_else() {
     assert!(!hangs.is_finished(), "the others were answered before the store's time was up");
     let late = hangs.await.unwrap().unwrap_err();
     assert_eq!(late.code(), Code::Unavailable, "{late}");
-    assert!(late.message().contains("the feature store of this passive party does not answer"), "{late}");
+    assert!(
+        late.message().contains("the feature store of this passive party does not answer"),
+        "{late}"
+    );
     assert!(!late.message().contains(here.id(0)), "{late}");
     // Nor do more look-ups that hang than run side by side: they end with their time, and the stream is as before.
     here.service.hold(here.id(1));
     let bad: Vec<_> = (0..10).map(|at| here.asked(at % 2)).collect();
     for hangs in join_all(bad).await {
-        assert!(matches!(hangs.unwrap().unwrap_err().code(), Code::Unavailable | Code::DeadlineExceeded));
+        assert!(matches!(
+            hangs.unwrap().unwrap_err().code(),
+            Code::Unavailable | Code::DeadlineExceeded
+        ));
     }
     here.service.release(here.id(0));
     here.service.release(here.id(1));
@@ -119,7 +125,8 @@ async fn a_look_up_that_fails_is_the_answer_to_its_own_question() {
     }
     assert!(!slow.is_finished());
     here.service.release(here.id(1));
-    let answered = tokio::time::timeout(Duration::from_secs(60), slow).await.unwrap().unwrap().unwrap();
+    let answered =
+        tokio::time::timeout(Duration::from_secs(60), slow).await.unwrap().unwrap().unwrap();
     assert_eq!(answered, expected[0]);
     here.stop().await;
 }

@@ -23,7 +23,10 @@ async fn sqlite(dir: &std::path::Path, name: &PartyName, table: &FeatureTable) -
     table.write_csv(&mut std::fs::File::create(&csv).unwrap()).unwrap();
     let config = SqliteConfig::new(dir.join(format!("{name}.sqlite")));
     let schema = table.normalised_schema();
-    assert_eq!(load_sqlite(&config, &schema, &csv, false).await.unwrap() as usize, table.ids().len());
+    assert_eq!(
+        load_sqlite(&config, &schema, &csv, false).await.unwrap() as usize,
+        table.ids().len()
+    );
     Features::Remote(Arc::new(SqliteStore::new(config, schema).unwrap()))
 }
 
@@ -32,7 +35,8 @@ fn parquet(dir: &std::path::Path, name: &PartyName, table: &FeatureTable) -> Fea
     let schema = table.normalised_schema();
     let quoted = |column: &str, kind: &str| {
         let kind = if kind == "DOUBLE" { PhysicalType::DOUBLE } else { PhysicalType::BYTE_ARRAY };
-        let column = Type::primitive_type_builder(column, kind).with_repetition(Repetition::REQUIRED);
+        let column =
+            Type::primitive_type_builder(column, kind).with_repetition(Repetition::REQUIRED);
         Arc::new(column.build().unwrap())
     };
     let label = schema.label().map(|label| quoted(&label.column, "TEXT"));
@@ -55,13 +59,21 @@ fn parquet(dir: &std::path::Path, name: &PartyName, table: &FeatureTable) -> Fea
         let mut at = 0;
         while let Some(mut column) = group.next_column().unwrap() {
             if (1..=d).contains(&at) {
-                let values: Vec<f64> =
-                    table.block().matrix().row(at - 1).columns(from, to - from).iter().copied().collect();
+                let values: Vec<f64> = table
+                    .block()
+                    .matrix()
+                    .row(at - 1)
+                    .columns(from, to - from)
+                    .iter()
+                    .copied()
+                    .collect();
                 column.typed::<DoubleType>().write_batch(&values, None, None).unwrap();
             } else {
                 let text = |row: usize| match (at, table.labels(), schema.label()) {
                     (0, ..) => ByteArray::from(table.ids().get(row).unwrap()),
-                    (_, Some(labels), Some(label)) => ByteArray::from(label.classes[labels[row] as usize].as_str()),
+                    (_, Some(labels), Some(label)) => {
+                        ByteArray::from(label.classes[labels[row] as usize].as_str())
+                    }
                     _ => panic!("no such column"),
                 };
                 let values: Vec<ByteArray> = (from..to).map(text).collect();
@@ -89,7 +101,8 @@ async fn train_and_score(
 #[tokio::test(flavor = "multi_thread")]
 async fn features_in_any_store_give_the_same_bits() {
     let mlp = serde_json::json!({ "hidden": [5] });
-    let mlp = ModelConfig::new(Combiner::Sum, "mlp", None, mlp.as_object().unwrap().clone()).unwrap();
+    let mlp =
+        ModelConfig::new(Combiner::Sum, "mlp", None, mlp.as_object().unwrap().clone()).unwrap();
     let all_together = features_in_any_store_give_the_same_bits_of(ModelConfig::default(), 0).await;
     let in_blocks = features_in_any_store_give_the_same_bits_of(ModelConfig::default(), 640).await;
     assert_ne!(all_together, in_blocks, "another order gives another model");
@@ -97,14 +110,24 @@ async fn features_in_any_store_give_the_same_bits() {
 }
 
 /// Gives the digests of the parameters.
-async fn features_in_any_store_give_the_same_bits_of(model: ModelConfig, shuffle_block: u32) -> Vec<String> {
+async fn features_in_any_store_give_the_same_bits_of(
+    model: ModelConfig,
+    shuffle_block: u32,
+) -> Vec<String> {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let split = split(&dataset, 2, 3);
-    let values =
-        TrainingValues { epochs: 3, validation_share: 0.2, seed: 7, model, shuffle_block, ..Default::default() };
+    let values = TrainingValues {
+        epochs: 3,
+        validation_share: 0.2,
+        seed: 7,
+        model,
+        shuffle_block,
+        ..Default::default()
+    };
     let config = TrainingConfig::try_from(values).unwrap();
     let test = &dataset.split().test;
-    let mut asked: Vec<String> = dataset.ids().select(&test[..test.len().min(90)]).iter().map(str::to_owned).collect();
+    let mut asked: Vec<String> =
+        dataset.ids().select(&test[..test.len().min(90)]).iter().map(str::to_owned).collect();
     asked.insert(3, "nobody".into());
     let asked = RecordIds::new(&asked).unwrap();
 
@@ -126,14 +149,24 @@ async fn features_in_any_store_give_the_same_bits_of(model: ModelConfig, shuffle
             let active = PartyName::new("active").unwrap();
             stores.insert(active.clone(), parquet(&home, &active, &spec.tables.active));
             let passive = spec.tables.passive.iter();
-            stores.extend(passive.map(|(party, table)| (party.clone(), parquet(&home, party, table))));
+            stores.extend(
+                passive.map(|(party, table)| (party.clone(), parquet(&home, party, table))),
+            );
         }
-        let place = |party: &PartyName, table: FeatureTable| Ok(stores.remove(party).unwrap_or_else(|| table.into()));
+        let place = |party: &PartyName, table: FeatureTable| {
+            Ok(stores.remove(party).unwrap_or_else(|| table.into()))
+        };
         let deployment = Deployment::start_from(spec, |_, _| Ok(()), place).await.unwrap();
         let (version, answer) = train_and_score(&deployment, &config, &asked).await;
         let version = ModelVersion::new(version).unwrap();
         let digests: Vec<String> = ["active", "passive-1", "passive-2"]
-            .map(|party| ShareStore::open(&deployment.party_dir(party)).unwrap().load(&version).unwrap().digest)
+            .map(|party| {
+                ShareStore::open(&deployment.party_dir(party))
+                    .unwrap()
+                    .load(&version)
+                    .unwrap()
+                    .digest
+            })
             .into();
         deployment.stop().await.unwrap();
         found.push((digests, answer.row_status, answer.release));
@@ -156,7 +189,8 @@ async fn records_that_a_store_does_not_hold_stop_a_training() {
     let (party, table) = &spec.tables.passive[0];
     // All records but the first of the training.
     let ids = training_ids(&dataset);
-    let kept: Vec<usize> = (0..table.ids().len()).filter(|&at| table.ids().get(at) != ids.get(0)).collect();
+    let kept: Vec<usize> =
+        (0..table.ids().len()).filter(|&at| table.ids().get(at) != ids.get(0)).collect();
     let fewer = FeatureTable::new(
         table.normalised_schema(),
         table.ids().select(&kept),

@@ -8,10 +8,14 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use vfl_coordinator::config::Budgets;
-use vfl_lab::deployment::{AlignmentRuns, Deployment, DeploymentSpec, active_name, consent, white_box};
+use vfl_lab::deployment::{
+    AlignmentRuns, Deployment, DeploymentSpec, active_name, consent, white_box,
+};
 use vfl_passive_party::config::TrainingPolicy;
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition};
+use vfl_shared::data::{
+    self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition,
+};
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
@@ -53,8 +57,14 @@ pub fn split(dataset: &Dataset, parties: usize, each: usize) -> VerticalSplit {
 }
 
 pub fn config(epochs: u32) -> TrainingConfig {
-    TrainingConfig::try_from(TrainingValues { epochs, learning_rate: 0.02, patience: 4, seed: 5, ..Default::default() })
-        .unwrap()
+    TrainingConfig::try_from(TrainingValues {
+        epochs,
+        learning_rate: 0.02,
+        patience: 4,
+        seed: 5,
+        ..Default::default()
+    })
+    .unwrap()
 }
 
 pub fn training_ids(dataset: &Dataset) -> RecordIds {
@@ -107,7 +117,12 @@ pub async fn trained(parties: usize, each: usize, epochs: u32) -> Trained {
     let dataset = dataset();
     let split = split(&dataset, parties, each);
     let deployment = deploy(dir.path(), &dataset, &split).await;
-    let version = deployment.train(&config(epochs), &training_ids(&dataset), |_| ()).await.unwrap().version.into();
+    let version = deployment
+        .train(&config(epochs), &training_ids(&dataset), |_| ())
+        .await
+        .unwrap()
+        .version
+        .into();
     Trained { dir, dataset, split, deployment, version }
 }
 
@@ -121,7 +136,11 @@ impl Trained {
     }
 
     /// The same, with budgets of the live service.
-    pub async fn with_budgets(self, budgets: Budgets, change: impl FnOnce(&mut DeploymentSpec)) -> Self {
+    pub async fn with_budgets(
+        self,
+        budgets: Budgets,
+        change: impl FnOnce(&mut DeploymentSpec),
+    ) -> Self {
         self.deployment.stop().await.unwrap();
         let mut spec = spec(self.dir.path(), &self.dataset, &self.split);
         change(&mut spec);
@@ -137,7 +156,9 @@ impl Trained {
 pub fn server_of(deployment: &Deployment, path: &str) -> Peer {
     match path {
         p if p.starts_with("/vfl.v1.PassiveParty/") => deployment.passive_peers().remove(0),
-        p if p.starts_with("/vfl.v1.ActiveParty/") || p.starts_with("/inference.") => deployment.active_peer(),
+        p if p.starts_with("/vfl.v1.ActiveParty/") || p.starts_with("/inference.") => {
+            deployment.active_peer()
+        }
         _ => deployment.coordinator_peer(),
     }
 }
@@ -153,20 +174,27 @@ pub fn credentials(deployment: &Deployment, role: Role) -> Credentials {
 }
 
 pub fn coordinator_client(deployment: &Deployment, role: Role) -> CoordinatorClient<Channel> {
-    CoordinatorClient::new(channel(&credentials(deployment, role), &deployment.coordinator_peer()).unwrap())
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+    CoordinatorClient::new(
+        channel(&credentials(deployment, role), &deployment.coordinator_peer()).unwrap(),
+    )
+    .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
 /// A client of the active party that takes bare messages.
 pub fn active_client(deployment: &Deployment) -> ActivePartyClient<Channel> {
-    ActivePartyClient::new(channel(&deployment.active_credentials, &deployment.active_peer()).unwrap())
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+    ActivePartyClient::new(
+        channel(&deployment.active_credentials, &deployment.active_peer()).unwrap(),
+    )
+    .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
 /// Asks the active party for scores.
-pub async fn score(deployment: &Deployment, ids: &RecordIds) -> Result<pb::ScoreResponse, tonic::Status> {
+pub async fn score(
+    deployment: &Deployment,
+    ids: &RecordIds,
+) -> Result<pb::ScoreResponse, tonic::Status> {
     let request = pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() };
     Ok(active_client(deployment).predict(request).await?.into_inner())
 }

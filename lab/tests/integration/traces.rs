@@ -8,8 +8,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
-use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -37,9 +41,11 @@ use super::support::{active_client, config, credentials, dataset, free_address, 
 
 const PARTIES: [&str; 4] = ["active", "coordinator", "passive-1", "passive-2"];
 /// What a span may say beside its name and times.
-const ATTRIBUTES: [&str; 4] = ["rpc.grpc.status_code", "cloison.rows", "cloison.model_version", "cloison.peer"];
+const ATTRIBUTES: [&str; 4] =
+    ["rpc.grpc.status_code", "cloison.rows", "cloison.model_version", "cloison.peer"];
 /// What a party may say of itself.
-const RESOURCE: [&str; 5] = ["service.name", "service.instance.id", "service.version", "cloison.role", "cloison.party"];
+const RESOURCE: [&str; 5] =
+    ["service.name", "service.instance.id", "service.version", "cloison.role", "cloison.party"];
 
 /// What a collector was sent.
 #[derive(Clone, Default)]
@@ -69,7 +75,10 @@ struct Kept<S> {
 
 impl<S> tower::Service<http::Request<Body>> for Kept<S>
 where
-    S: tower::Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
+    S: tower::Service<http::Request<Body>, Response = http::Response<Body>>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send,
 {
     type Response = S::Response;
@@ -128,7 +137,8 @@ impl Collector {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, collected) = (listener.local_addr().unwrap(), Collected::default());
-        let (service, bytes) = (TraceServiceServer::new(collected.clone()), collected.bytes.clone());
+        let (service, bytes) =
+            (TraceServiceServer::new(collected.clone()), collected.bytes.clone());
         let layer = tower::layer::layer_fn(move |inner| Kept { inner, bytes: bytes.clone() });
         let server = tonic::transport::Server::builder().layer(layer).add_service(service);
         let served = server.serve_with_incoming(TcpListenerStream::new(listener));
@@ -144,7 +154,10 @@ impl Collector {
             let keys: Vec<&str> = resource.attributes.iter().map(|a| a.key.as_str()).collect();
             assert_eq!(keys, RESOURCE);
             let party = text(&resource.attributes[4]);
-            assert_eq!(text(&resource.attributes[0]), format!("cloison-{}", text(&resource.attributes[3])));
+            assert_eq!(
+                text(&resource.attributes[0]),
+                format!("cloison-{}", text(&resource.attributes[3]))
+            );
             let spans = of_party.scope_spans.iter().flat_map(|scope| scope.spans.clone());
             sent.extend(spans.map(|span| Sent { party: party.clone(), span }));
         }
@@ -153,7 +166,10 @@ impl Collector {
 
     fn assert_lacks(&self, what: &str) {
         let bytes = self.collected.bytes.lock().unwrap();
-        assert!(!bytes.windows(what.len()).any(|part| part == what.as_bytes()), "{what} is in what was exported");
+        assert!(
+            !bytes.windows(what.len()).any(|part| part == what.as_bytes()),
+            "{what} is in what was exported"
+        );
     }
 }
 
@@ -183,11 +199,18 @@ impl Traced {
             let monitoring = Monitoring { metrics: Some(metrics[party]), traces };
             spec.monitoring.insert(PartyName::new(party).unwrap(), monitoring);
         }
-        let place: HashMap<String, usize> = dataset.ids().iter().enumerate().map(|(at, id)| (id.into(), at)).collect();
+        let place: HashMap<String, usize> =
+            dataset.ids().iter().enumerate().map(|(at, id)| (id.into(), at)).collect();
         let renamed = |_: &PartyName, table: FeatureTable| {
             let records: Vec<usize> = table.ids().iter().map(|id| place[id]).collect();
             let (schema, labels) = (table.schema().clone(), table.labels().map(<[u32]>::to_vec));
-            Ok(FeatureTable::new(schema, customers(&dataset, &records), table.block().clone(), labels)?.into())
+            Ok(FeatureTable::new(
+                schema,
+                customers(&dataset, &records),
+                table.block().clone(),
+                labels,
+            )?
+            .into())
         };
         let deployment = Deployment::start_from(spec, |_, _| Ok(()), renamed).await.unwrap();
         for address in metrics.values() {
@@ -210,7 +233,8 @@ impl Traced {
 
     /// Asks for scores, with these headers.
     async fn score(&self, ids: &RecordIds, headers: &[(&'static str, &str)]) -> pb::ScoreResponse {
-        let mut request = Request::new(pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() });
+        let mut request =
+            Request::new(pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() });
         set(request.metadata_mut(), headers);
         active_client(&self.deployment).predict(request).await.unwrap().into_inner()
     }
@@ -234,7 +258,8 @@ fn traces(sent: &[Sent]) -> BTreeSet<Vec<u8>> {
 
 /// The span above each span, as names: of spans of one trace whose names differ within a party.
 fn tree(sent: &[Sent]) -> BTreeMap<(&str, &str), Option<(&str, &str)>> {
-    let by_id: HashMap<&[u8], &Sent> = sent.iter().map(|sent| (&sent.span.span_id[..], sent)).collect();
+    let by_id: HashMap<&[u8], &Sent> =
+        sent.iter().map(|sent| (&sent.span.span_id[..], sent)).collect();
     assert_eq!(by_id.len(), sent.len(), "every span has an id of its own");
     let above = |sent: &Sent| by_id.get(&sent.span.parent_span_id[..]).map(|above| above.is());
     sent.iter().map(|sent| (sent.is(), above(sent))).collect()
@@ -272,19 +297,28 @@ async fn one_prediction_is_one_trace_of_all_parties_and_names_no_record() {
     ]);
     assert_eq!(tree(&sent), expected);
     assert_eq!(sent.len(), expected.len());
-    let by_id: HashMap<&[u8], &Sent> = sent.iter().map(|sent| (&sent.span.span_id[..], sent)).collect();
+    let by_id: HashMap<&[u8], &Sent> =
+        sent.iter().map(|sent| (&sent.span.span_id[..], sent)).collect();
     for one in &sent {
         let span = &one.span;
         assert!(span.start_time_unix_nano <= span.end_time_unix_nano, "{span:?}");
         if let Some(above) = by_id.get(&span.parent_span_id[..]) {
             // Each party sets its clock once a request: between two of them the clock of the machine may have been moved.
             let slack = if above.party == one.party { 0 } else { 50_000_000 };
-            assert!(above.span.start_time_unix_nano <= span.start_time_unix_nano + slack, "{one:?} in {above:?}");
-            assert!(span.end_time_unix_nano <= above.span.end_time_unix_nano + slack, "{one:?} in {above:?}");
+            assert!(
+                above.span.start_time_unix_nano <= span.start_time_unix_nano + slack,
+                "{one:?} in {above:?}"
+            );
+            assert!(
+                span.end_time_unix_nano <= above.span.end_time_unix_nano + slack,
+                "{one:?} in {above:?}"
+            );
         }
         let kind = match one.is() {
             (_, "Predict" | "compute shares") => SpanKind::Server,
-            (_, "describe model" | "coordinator call" | "ask passive-1" | "ask passive-2") => SpanKind::Client,
+            (_, "describe model" | "coordinator call" | "ask passive-1" | "ask passive-2") => {
+                SpanKind::Client
+            }
             _ => SpanKind::Internal,
         };
         assert_eq!(span.kind, kind as i32, "{one:?}");
@@ -293,7 +327,11 @@ async fn one_prediction_is_one_trace_of_all_parties_and_names_no_record() {
         assert!(span.events.is_empty() && span.links.is_empty() && span.trace_state.is_empty());
         let rows = match one.is() {
             ("active", "Predict") => Some(6),
-            (_, "Predict" | "coordinator call" | "compute shares" | "ask passive-1" | "ask passive-2") => Some(5),
+            (
+                _,
+                "Predict" | "coordinator call" | "compute shares" | "ask passive-1"
+                | "ask passive-2",
+            ) => Some(5),
             _ => None,
         };
         assert_eq!(one.attribute("cloison.rows"), rows.map(Value::IntValue), "{one:?}");
@@ -306,7 +344,9 @@ async fn one_prediction_is_one_trace_of_all_parties_and_names_no_record() {
         collector.assert_lacks(secret);
     }
     held.iter().for_each(|id| collector.assert_lacks(id));
-    let Some(pb::release::Kind::Probabilities(scores)) = answer.release.unwrap().kind else { panic!("no scores") };
+    let Some(pb::release::Kind::Probabilities(scores)) = answer.release.unwrap().kind else {
+        panic!("no scores")
+    };
     let bytes = collector.collected.bytes.lock().unwrap();
     for score in scores.values.as_chunks::<8>().0 {
         assert!(!bytes.windows(8).any(|part| part == score), "a score is in what was exported");
@@ -318,12 +358,19 @@ async fn a_clients_trace_is_continued_and_a_malformed_one_is_as_none() {
     let collector = Collector::start().await;
     let here = Traced::all(&collector).await;
     let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let told = [("traceparent", good), ("tracestate", "vendor=customer-4711"), ("baggage", "id=customer-4711")];
+    let told = [
+        ("traceparent", good),
+        ("tracestate", "vendor=customer-4711"),
+        ("baggage", "id=customer-4711"),
+    ];
     here.score(&here.ids(0, 3), &told).await;
     // A client that has no trace kept has none kept here.
     here.score(&here.ids(0, 3), &[("traceparent", &good.replace("-01", "-00"))]).await;
-    let bad =
-        ["00-customer-4711", "00-00000000000000000000000000000000-b7ad6b7169203331-01", &good.replace("00-0", "7f-0")];
+    let bad = [
+        "00-customer-4711",
+        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+        &good.replace("00-0", "7f-0"),
+    ];
     for header in bad {
         here.score(&here.ids(0, 3), &[("traceparent", header)]).await;
     }
@@ -337,24 +384,31 @@ async fn a_clients_trace_is_continued_and_a_malformed_one_is_as_none() {
         pb::ComputeLogitsRequest { model_version, ids, question: 0, trace_context }
     };
     let mut client = PassivePartyClient::new(channel);
-    let asked = [ask(vec![0; 25]), ask(vec![1; 24]), ask(b"customer-4711".to_vec()), ask(vec![7; 100_000])];
-    let answers = client.compute_logits_stream(tokio_stream::iter(asked)).await.unwrap().into_inner();
+    let asked =
+        [ask(vec![0; 25]), ask(vec![1; 24]), ask(b"customer-4711".to_vec()), ask(vec![7; 100_000])];
+    let answers =
+        client.compute_logits_stream(tokio_stream::iter(asked)).await.unwrap().into_inner();
     let answers: Vec<_> = tokio_stream::StreamExt::collect(answers).await;
     assert!(answers.len() == 4 && answers.iter().all(Result::is_ok));
     // A version of a caller's making is refused, and stands nowhere.
-    let made_up = pb::ComputeLogitsRequest { model_version: "customer-4711".into(), ..ask(Vec::new()) };
+    let made_up =
+        pb::ComputeLogitsRequest { model_version: "customer-4711".into(), ..ask(Vec::new()) };
     assert_eq!(client.compute_logits(made_up).await.unwrap_err().code(), Code::FailedPrecondition);
     here.deployment.stop().await.unwrap();
     let sent = collector.spans();
-    let of = |trace: &str| sent.iter().filter(|s| vfl_shared::hex(&s.span.trace_id) == trace).cloned().collect();
+    let of = |trace: &str| {
+        sent.iter().filter(|s| vfl_shared::hex(&s.span.trace_id) == trace).cloned().collect()
+    };
     let continued: Vec<Sent> = of("0af7651916cd43dd8448eb211c80319c");
     assert_eq!(continued.len(), 14);
     let root = continued.iter().find(|sent| sent.is() == ("active", "Predict")).unwrap();
     assert_eq!(vfl_shared::hex(&root.span.parent_span_id), "b7ad6b7169203331");
     // That trace, three malformed headers and one that comes twice, the inference, and what came without a trace at passive-1.
     assert_eq!(traces(&sent).len(), 1 + bad.len() + 1 + 1 + 5);
-    let refused: Vec<&Sent> =
-        sent.iter().filter(|s| s.span.status.as_ref().unwrap().code == StatusCode::Error as i32).collect();
+    let refused: Vec<&Sent> = sent
+        .iter()
+        .filter(|s| s.span.status.as_ref().unwrap().code == StatusCode::Error as i32)
+        .collect();
     let [refused] = refused[..] else { panic!("{refused:?}") };
     assert_eq!(refused.is(), ("passive-1", "compute shares"));
     let code = Value::IntValue(Code::FailedPrecondition as i64);
@@ -377,7 +431,8 @@ async fn a_large_request_is_one_trace_with_a_span_for_each_message() {
     };
     let chunks = here.dataset.records().div_ceil(1024);
     let [call] = &ids("active", "coordinator call")[..] else { panic!("one call") };
-    let predictions: Vec<&Sent> = sent.iter().filter(|s| s.is() == ("coordinator", "Predict")).collect();
+    let predictions: Vec<&Sent> =
+        sent.iter().filter(|s| s.is() == ("coordinator", "Predict")).collect();
     assert_eq!(predictions.len(), chunks);
     assert!(predictions.iter().all(|s| s.span.parent_span_id == *call));
     // Each question over the standing stream is below the very message that it is asked for.
@@ -396,7 +451,8 @@ async fn a_large_request_is_one_trace_with_a_span_for_each_message() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_party_that_does_not_trace_sends_nothing_on() {
     let collector = Collector::start().await;
-    let here = Traced::start(|party| (party == "passive-1").then(|| table(collector.address))).await;
+    let here =
+        Traced::start(|party| (party == "passive-1").then(|| table(collector.address))).await;
     here.score(&here.ids(0, 2), &[]).await;
     // Not even what it was given.
     let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -407,7 +463,10 @@ async fn a_party_that_does_not_trace_sends_nothing_on() {
     assert_eq!(traces(&sent).len(), 2, "both begin at the only party that traces");
     let roots = sent.iter().filter(|s| s.is().1 == "compute shares");
     assert!(roots.clone().count() == 2 && roots.clone().all(|s| s.span.parent_span_id.is_empty()));
-    assert!(sent.iter().all(|s| s.party == "passive-1" && vfl_shared::hex(&s.span.trace_id) != given[3..35]));
+    assert!(
+        sent.iter()
+            .all(|s| s.party == "passive-1" && vfl_shared::hex(&s.span.trace_id) != given[3..35])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -425,7 +484,8 @@ async fn a_share_of_none_traces_only_what_a_caller_traces_and_no_more_than_the_r
     for n in 1..=3 {
         here.score(&here.ids(0, 2), &[("traceparent", &traced(n))]).await;
     }
-    let limited = value(&read(here.metrics["coordinator"]).await, "cloison_trace_requests_limited_total");
+    let limited =
+        value(&read(here.metrics["coordinator"]).await, "cloison_trace_requests_limited_total");
     here.deployment.stop().await.unwrap();
     let sent = collector.spans();
     assert_eq!(traces(&sent).len(), 3, "the first request is not traced, at any party");
@@ -452,7 +512,8 @@ async fn a_collector_that_is_silent_or_gone_fails_no_prediction() {
             sockets.push(silent.accept().await.unwrap());
         }
     }));
-    let here = Traced::start(|party| Some(table(if party == "active" { address } else { gone }))).await;
+    let here =
+        Traced::start(|party| Some(table(if party == "active" { address } else { gone }))).await;
     for _ in 0..9 {
         assert_eq!(here.score(&here.ids(0, 2), &[]).await.row_status, [1, 1]);
     }
@@ -464,7 +525,10 @@ async fn a_collector_that_is_silent_or_gone_fails_no_prediction() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for party in PARTIES {
-        assert_eq!(value(&read(here.metrics[party]).await, "cloison_trace_spans_exported_total"), Some(0.0));
+        assert_eq!(
+            value(&read(here.metrics[party]).await, "cloison_trace_spans_exported_total"),
+            Some(0.0)
+        );
     }
     assert_eq!(here.score(&here.ids(2, 3), &[]).await.row_status, [1]);
     // Nor does it hold up the end.

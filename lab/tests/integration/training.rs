@@ -1,8 +1,10 @@
-use vfl_shared::data::{self, DatasetName, DatasetSpec, FeatureStore, SyntheticFields, SyntheticParameters, partition};
+use vfl_shared::data::{
+    self, DatasetName, DatasetSpec, FeatureStore, SyntheticFields, SyntheticParameters, partition,
+};
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{
-    Combiner, HeadLearner, ModelConfig, ModelSpec, PartyLearner, Schedule, ShareStore, TrainingConfig, TrainingValues,
-    cross_entropy, heads, train_central,
+    Combiner, HeadLearner, ModelConfig, ModelSpec, PartyLearner, Schedule, ShareStore,
+    TrainingConfig, TrainingValues, cross_entropy, heads, train_central,
 };
 use vfl_shared::rpc::{RefusalKind, pb};
 use vfl_shared::service::Role;
@@ -10,7 +12,9 @@ use vfl_shared::training::journal::Journal;
 use vfl_shared::types::FeatureBlock;
 
 use super::networks::{embeddings, top_digest};
-use super::support::{active_client, config, coordinator_client, dataset, deploy, split, training_ids};
+use super::support::{
+    active_client, config, coordinator_client, dataset, deploy, split, training_ids,
+};
 
 /// Training over the sockets gives what training with all features in one place gives, to 1e-9, with 1 and 3 passive parties.
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +35,9 @@ async fn distributed_training_is_central_training() {
         assert_eq!((published.epochs, published.best_epoch), (central.epochs, central.best_epoch));
         assert!(epochs > 0 && epochs <= published.epochs);
         let version = published.version;
-        let load = |name: &str| ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap();
+        let load = |name: &str| {
+            ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap()
+        };
         let mut worst = 0.0f64;
         let active = load("active").linear().unwrap().clone();
         let mut compare = |weights: &nalgebra::DMatrix<f64>, columns: &[usize]| {
@@ -63,7 +69,13 @@ async fn sockets_change_no_bit_of_a_model() {
 async fn sockets_change_no_bit_of(model: ModelConfig) {
     let dataset = dataset();
     let split = split(&dataset, 2, 3);
-    let values = TrainingValues { epochs: 3, validation_share: 0.0, seed: 11, model, ..TrainingValues::default() };
+    let values = TrainingValues {
+        epochs: 3,
+        validation_share: 0.0,
+        seed: 11,
+        model,
+        ..TrainingValues::default()
+    };
     let config = TrainingConfig::try_from(values).unwrap();
     let (ids, k) = (training_ids(&dataset), dataset.class_names().len());
     let dir = tempfile::tempdir().unwrap();
@@ -71,8 +83,9 @@ async fn sockets_change_no_bit_of(model: ModelConfig) {
     let published = deployment.train(&config, &ids, |_| ()).await.unwrap();
     let version = published.version;
 
-    let columns: Vec<&[usize]> =
-        std::iter::once(split.active()).chain(split.passive().iter().map(|p| &p.columns[..])).collect();
+    let columns: Vec<&[usize]> = std::iter::once(split.active())
+        .chain(split.passive().iter().map(|p| &p.columns[..]))
+        .collect();
     let x = dataset.x().select_columns(&dataset.split().train);
     let labels: Vec<u32> = dataset.split().train.iter().map(|&p| dataset.labels()[p]).collect();
     let mut parties: Vec<PartyLearner> = columns
@@ -84,12 +97,14 @@ async fn sockets_change_no_bit_of(model: ModelConfig) {
         })
         .collect();
     let specs = parties.iter().map(|party| party.spec().clone()).collect::<Vec<_>>();
-    let model = config.values().model.model(k as u32, specs[0].clone(), specs[1..].to_vec()).unwrap();
+    let model =
+        config.values().model.model(k as u32, specs[0].clone(), specs[1..].to_vec()).unwrap();
     let mut head = HeadLearner::new(&config, heads::start(&model, k as u32, start_of(11)).unwrap());
     let mut schedule = Schedule::new(&config, ids.len());
     for _ in 0..3 {
         for batch in schedule.next_epoch() {
-            let shares = parties.iter_mut().map(|party| party.shares(&batch, false).unwrap()).collect();
+            let shares =
+                parties.iter_mut().map(|party| party.shares(&batch, false).unwrap()).collect();
             let y: Vec<u32> = batch.iter().map(|&p| labels[p as usize]).collect();
             let (_, gradient, _) = cross_entropy(head.logits(shares, false).unwrap(), &y);
             for (party, gradient) in parties.iter_mut().zip(head.update(gradient).unwrap()) {
@@ -98,15 +113,20 @@ async fn sockets_change_no_bit_of(model: ModelConfig) {
         }
     }
     let store = ShareStore::open(&dir.path().join("here")).unwrap();
-    for ((party, columns), name) in parties.iter().zip(columns).zip(["active", "passive-1", "passive-2"]) {
-        let names: Vec<String> = columns.iter().map(|&c| dataset.features()[c].name.clone()).collect();
+    for ((party, columns), name) in
+        parties.iter().zip(columns).zip(["active", "passive-1", "passive-2"])
+    {
+        let names: Vec<String> =
+            columns.iter().map(|&c| dataset.features()[c].name.clone()).collect();
         let here = store.put(party.parameters(false).unwrap(), &names).unwrap();
-        let there = ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap().digest;
+        let there =
+            ShareStore::open(&deployment.party_dir(name)).unwrap().load(&version).unwrap().digest;
         assert_eq!(here, there, "{name}");
     }
     if let Some(top) = head.parameters(false).unwrap() {
         let there = ShareStore::open(&deployment.party_dir("coordinator").join("top")).unwrap();
-        let values = there.stored(&top_digest(&deployment, version.as_str())).unwrap().model().snapshot();
+        let values =
+            there.stored(&top_digest(&deployment, version.as_str())).unwrap().model().snapshot();
         assert_eq!(values, top.blocks.into_iter().map(|block| block.values).collect::<Vec<_>>());
     }
     deployment.stop().await.unwrap();
@@ -132,14 +152,27 @@ async fn a_model_that_cannot_be_trained_is_refused_by_name() {
             "combiner `concat` does not take `softmax_regression`",
         ),
         (pb::ModelConfig { combiner: 9, ..plain.clone() }, "`combiner` is out of range"),
-        (pb::ModelConfig { kind: "forest".into(), ..plain.clone() }, "this version knows `softmax_regression`, `mlp`"),
         (
-            pb::ModelConfig { kind: "mlp".into(), settings: r#"{"hidden":[0]}"#.into(), ..plain.clone() },
+            pb::ModelConfig { kind: "forest".into(), ..plain.clone() },
+            "this version knows `softmax_regression`, `mlp`",
+        ),
+        (
+            pb::ModelConfig {
+                kind: "mlp".into(),
+                settings: r#"{"hidden":[0]}"#.into(),
+                ..plain.clone()
+            },
             "`hidden` is a list of at most 16 widths",
         ),
-        (pb::ModelConfig { settings: r#"{"hidden":[8]}"#.into(), ..plain.clone() }, "`hidden` is unknown"),
+        (
+            pb::ModelConfig { settings: r#"{"hidden":[8]}"#.into(), ..plain.clone() },
+            "`hidden` is unknown",
+        ),
         (pb::ModelConfig { width: Some(0), ..plain.clone() }, "`width` is 0"),
-        (pb::ModelConfig { top: Some("{}".into()), ..plain.clone() }, "combiner `sum` has no top model"),
+        (
+            pb::ModelConfig { top: Some("{}".into()), ..plain.clone() },
+            "combiner `sum` has no top model",
+        ),
         (pb::ModelConfig { width: Some(u32::MAX), ..plain.clone() }, "`width` is 4294967295"),
         (pb::ModelConfig { width: Some(k + 1), ..plain.clone() }, "one output per class"),
     ] {
@@ -154,13 +187,20 @@ async fn a_model_that_cannot_be_trained_is_refused_by_name() {
         assert!(refused.message().contains(says), "{refused}");
     }
     for party in ["coordinator", "passive-1"] {
-        assert!(Journal::list(&deployment.party_dir(party).join("trainings")).unwrap().is_empty(), "{party}");
+        assert!(
+            Journal::list(&deployment.party_dir(party).join("trainings")).unwrap().is_empty(),
+            "{party}"
+        );
     }
     // What is the default may be said.
-    let config = pb::TrainingConfig { model: Some(pb::ModelConfig { width: Some(k), ..plain }), ..(&config(1)).into() };
+    let config = pb::TrainingConfig {
+        model: Some(pb::ModelConfig { width: Some(k), ..plain }),
+        ..(&config(1)).into()
+    };
     deployment.train(&TrainingConfig::try_from(&config).unwrap(), &ids, |_| ()).await.unwrap();
     let mut coordinator = coordinator_client(&deployment, Role::ActiveParty);
-    let described = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
+    let described =
+        coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
     let model = ModelSpec::try_from(&described.model.unwrap()).unwrap();
     assert_eq!(model, ModelSpec::softmax_regression(k, 2).unwrap());
     deployment.stop().await.unwrap();
@@ -195,8 +235,12 @@ async fn a_training_with_nothing_left_to_learn_ends_with_its_best_parameters() {
     assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
     assert!(refused.message.contains("hardly a residual left"), "{refused}");
     let mut accuracy = None;
-    let published = deployment.train(&values(0.1), &ids, |p| accuracy = p.validation_accuracy).await.unwrap();
-    assert!(published.epochs < epochs && (1..published.epochs).contains(&published.best_epoch), "{published:?}");
+    let published =
+        deployment.train(&values(0.1), &ids, |p| accuracy = p.validation_accuracy).await.unwrap();
+    assert!(
+        published.epochs < epochs && (1..published.epochs).contains(&published.best_epoch),
+        "{published:?}"
+    );
     assert_eq!(accuracy, Some(1.0));
     deployment.stop().await.unwrap();
 }
@@ -218,7 +262,10 @@ async fn a_party_lost_in_training_is_named_and_the_old_model_stays() {
     let long = TrainingConfig::try_from(long).unwrap();
     let refusal = {
         let mut client = active_client(&deployment);
-        let request = vfl_shared::rpc::pb::TrainJobRequest { config: Some((&long).into()), ids: Some((&ids).into()) };
+        let request = vfl_shared::rpc::pb::TrainJobRequest {
+            config: Some((&long).into()),
+            ids: Some((&ids).into()),
+        };
         let watch = tokio::spawn(async move {
             let mut events = client.train(request).await.unwrap().into_inner();
             loop {
@@ -238,12 +285,17 @@ async fn a_party_lost_in_training_is_named_and_the_old_model_stays() {
 
     deployment.restart_passive(1).await.unwrap();
     let model = vfl_shared::rpc::pb::DescribeModelRequest {};
-    let channel = vfl_shared::service::channel(&deployment.active_credentials, &deployment.coordinator_peer()).unwrap();
+    let channel = vfl_shared::service::channel(
+        &deployment.active_credentials,
+        &deployment.coordinator_peer(),
+    )
+    .unwrap();
     let mut coordinator = vfl_shared::rpc::pb::coordinator_client::CoordinatorClient::new(channel);
     let described = coordinator.describe_model(model).await.unwrap().into_inner();
     assert_eq!(described.model_version, first.version.as_str(), "the old model is in service");
     let test = dataset.ids().select(&dataset.split().test[..50]);
-    let request = vfl_shared::rpc::pb::ScoreRequest { ids: Some((&test).into()), ..Default::default() };
+    let request =
+        vfl_shared::rpc::pb::ScoreRequest { ids: Some((&test).into()), ..Default::default() };
     let scored = active_client(&deployment).predict(request).await.unwrap().into_inner();
     assert_eq!(scored.row_status, vec![1; 50]);
     deployment.train(&config(3), &ids, |_| ()).await.expect("training can be started again");

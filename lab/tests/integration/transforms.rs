@@ -23,7 +23,8 @@ use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::{ModelVersion, ReleasedScores};
 
 use super::support::{
-    Trained, config, coordinator_client, credentials, dataset, score, spec, split, test_ids, trained, training_ids,
+    Trained, config, coordinator_client, credentials, dataset, score, spec, split, test_ids,
+    trained, training_ids,
 };
 
 const NONE: TransformConfig = TransformConfig::None {};
@@ -32,14 +33,24 @@ fn shown(transform: TransformConfig) -> impl FnOnce(&mut DeploymentSpec) {
     move |spec| spec.release.to_active_party = Grant::Transformed(transform)
 }
 
-fn passive_client(deployment: &Deployment, peer: &Peer, role: Role) -> PassivePartyClient<tonic::transport::Channel> {
+fn passive_client(
+    deployment: &Deployment,
+    peer: &Peer,
+    role: Role,
+) -> PassivePartyClient<tonic::transport::Channel> {
     PassivePartyClient::new(channel(&credentials(deployment, role), peer).unwrap())
 }
 
-async fn released(here: &Trained, role: Role) -> Result<pb::ReleaseParametersResponse, tonic::Status> {
+async fn released(
+    here: &Trained,
+    role: Role,
+) -> Result<pb::ReleaseParametersResponse, tonic::Status> {
     let peer = here.deployment.passive_peers().remove(0);
     let request = pb::ReleaseParametersRequest { model_version: here.version.clone() };
-    Ok(passive_client(&here.deployment, &peer, role).release_parameters(request).await?.into_inner())
+    Ok(passive_client(&here.deployment, &peer, role)
+        .release_parameters(request)
+        .await?
+        .into_inner())
 }
 
 /// The share of the first passive party, from its own disk.
@@ -85,7 +96,11 @@ async fn a_complement_release_is_of_the_complement_and_moves_no_prediction() {
     let to_coordinator = released(&here, Role::Coordinator).await.unwrap();
     assert_eq!((to_coordinator.kind(), weights(&to_coordinator)), (Kind::True, w));
     for role in [Role::Auditor, Role::PassiveParty] {
-        assert_eq!(released(&here, role).await.unwrap_err().code(), Code::PermissionDenied, "{role}");
+        assert_eq!(
+            released(&here, role).await.unwrap_err().code(),
+            Code::PermissionDenied,
+            "{role}"
+        );
     }
     // Noise at the logits needs the true A, and gets it.
     let mut auditor = coordinator_client(&here.deployment, Role::Auditor);
@@ -110,7 +125,11 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
     let calls = (0..12).map(|_| {
         let (mut client, model_version) = (client.clone(), here.version.clone());
         tokio::spawn(async move {
-            client.release_parameters(pb::ReleaseParametersRequest { model_version }).await.unwrap().into_inner()
+            client
+                .release_parameters(pb::ReleaseParametersRequest { model_version })
+                .await
+                .unwrap()
+                .into_inner()
         })
     });
     let mut answers = Vec::new();
@@ -120,9 +139,16 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
     let first = answers.remove(0);
     assert!(answers.iter().all(|a| *a == first), "one release for all callers");
     let of = (of_weights(&first), first.interpretability);
-    assert_eq!(of, (Some(TransformConfig::RandomOrthonormal {}), None), "g would be an equation on the secret");
+    assert_eq!(
+        of,
+        (Some(TransformConfig::RandomOrthonormal {}), None),
+        "g would be an equation on the secret"
+    );
     let w = true_weights(&here);
-    assert!((weights(&first).norm() - w.norm()).abs() < 1e-9 * w.norm(), "an orthonormal matrix keeps the norm");
+    assert!(
+        (weights(&first).norm() - w.norm()).abs() < 1e-9 * w.norm(),
+        "an orthonormal matrix keeps the norm"
+    );
     assert!((weights(&first) - &w).norm() > 1e-3 * w.norm(), "and is not the identity");
     let dir = here.deployment.party_dir("passive-1");
     let file = dir.join("releases").join(format!("{}-active-party.json", share(&here).digest));
@@ -163,7 +189,8 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
     assert_names_nothing(&refused);
     assert!(!dir.join("evaluations.json").exists());
     here = here.again(shown(TransformConfig::Complement {})).await;
-    let next = here.deployment.train(&config(3), &training_ids(&here.dataset), |_| ()).await.unwrap();
+    let next =
+        here.deployment.train(&config(3), &training_ids(&here.dataset), |_| ()).await.unwrap();
     let old = std::mem::replace(&mut here.version, next.version.into());
     let next = released(&here, Role::ActiveParty).await.unwrap();
     assert_eq!(of_weights(&next), Some(TransformConfig::Complement {}));
@@ -178,7 +205,10 @@ async fn a_release_is_made_once_and_another_one_is_refused() {
     bytes[digit] += 1;
     std::fs::write(&file, &bytes).unwrap();
     let refused = released(&here, Role::ActiveParty).await.unwrap_err();
-    assert!(refused.code() == Code::Internal && refused.message().contains("log says"), "{refused}");
+    assert!(
+        refused.code() == Code::Internal && refused.message().contains("log says"),
+        "{refused}"
+    );
     assert_names_nothing(&refused);
     for hidden in ["json", dir.to_str().unwrap()] {
         assert!(!refused.message().contains(hidden), "{refused}");
@@ -246,7 +276,10 @@ async fn a_model_is_served_under_the_map_it_was_trained_under_or_not_at_all() {
     let refused = score(&here.deployment, &ids).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     assert!(refused.message().contains("other settings"), "{refused}");
-    assert!(!refused.message().contains("map") && !refused.message().contains("orthonormal"), "{refused}");
+    assert!(
+        !refused.message().contains("map") && !refused.message().contains("orthonormal"),
+        "{refused}"
+    );
     let refused = released(&here, Role::ActiveParty).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     std::fs::write(&map, &content).unwrap();
@@ -266,7 +299,8 @@ async fn opened(here: &Trained) -> Result<pb::ShownParameters, tonic::Status> {
         model_version: here.version.clone(),
     };
     let mut client = passive_client(&here.deployment, &peer, Role::Auditor);
-    let mut answers = client.evaluate_reconstruction(tokio_stream::iter([first])).await.unwrap().into_inner();
+    let mut answers =
+        client.evaluate_reconstruction(tokio_stream::iter([first])).await.unwrap().into_inner();
     match answers.message().await?.unwrap().message {
         Some(Answer::Opened(opened)) => Ok(opened.shown.unwrap()),
         other => panic!("{other:?}"),
@@ -278,8 +312,10 @@ async fn opened(here: &Trained) -> Result<pb::ShownParameters, tonic::Status> {
 async fn undisclosed_says_nothing_to_the_active_party_and_all_to_the_auditor() {
     let here = trained(1, 3, 2).await;
     let w = true_weights(&here);
-    let told =
-        |answer: &pb::ReleaseParametersResponse| pb::ReleaseParametersResponse { weights: None, ..answer.clone() };
+    let told = |answer: &pb::ReleaseParametersResponse| pb::ReleaseParametersResponse {
+        weights: None,
+        ..answer.clone()
+    };
     let mut here = here
         .again(|spec| {
             spec.release.to_active_party = Grant::Transformed(TransformConfig::Complement {});
@@ -310,7 +346,10 @@ async fn undisclosed_says_nothing_to_the_active_party_and_all_to_the_auditor() {
     assert!(described(&here).await.to_string().starts_with("true parameters"));
 
     here = here.again(|spec| spec.release.to_active_party = Grant::Nothing).await;
-    assert_eq!(released(&here, Role::ActiveParty).await.unwrap_err().code(), Code::PermissionDenied);
+    assert_eq!(
+        released(&here, Role::ActiveParty).await.unwrap_err().code(),
+        Code::PermissionDenied
+    );
     assert_eq!(described(&here).await.to_string(), "nothing");
     here.deployment.stop().await.unwrap();
 }
@@ -345,12 +384,17 @@ fn errors(audit: &Audit, attack: &str) -> Errors {
 fn centred(here: &Trained, records: usize) -> DMatrix<f64> {
     let columns = &here.split.passive()[0].columns;
     let positions = &here.dataset.split().test[..records];
-    DMatrix::from_fn(columns.len(), records, |i, j| here.dataset.x()[(columns[i], positions[j])] - 0.5)
+    DMatrix::from_fn(columns.len(), records, |i, j| {
+        here.dataset.x()[(columns[i], positions[j])] - 0.5
+    })
 }
 
 /// Up to the rounding of the scorer to three significant digits.
 fn agrees(reported: f64, exact: f64) {
-    assert!((reported - exact).abs() <= 5.001e-3 * exact, "reported {reported}, closed form {exact}");
+    assert!(
+        (reported - exact).abs() <= 5.001e-3 * exact,
+        "reported {reported}, closed form {exact}"
+    );
 }
 
 /// The error of half_star on a complement release is that on the true one plus (4/d) Tr(P K_½) (R section VIII-D).
@@ -374,7 +418,11 @@ async fn a_complement_release_adds_what_the_closed_form_says() {
         agrees(errors(found, attack.as_str()).mse, closed);
         assert!(findings.shown[0].to_string().starts_with("transformed: complement, g = "));
         // Whoever is told of it turns it back, and is where the true parameters would have led.
-        let aware = findings.audits.iter().find(|a| a.threat_model.defense == DefenseKnowledge::Known).unwrap();
+        let aware = findings
+            .audits
+            .iter()
+            .find(|a| a.threat_model.defense == DefenseKnowledge::Known)
+            .unwrap();
         let undone = errors(aware, "undo_transform").mse;
         if d < 4 {
             assert!(undone < 1e-12, "{undone:e}");
@@ -382,13 +430,20 @@ async fn a_complement_release_adds_what_the_closed_form_says() {
             // Clipped, which can only bring estimates nearer.
             assert!(undone <= base * 1.005 && undone > 0.5 * base, "{undone} against {base}");
         }
-        assert!(aware.remarks.iter().any(|r| r.contains("undone as told") && r.contains("passive-1: complement")));
+        assert!(
+            aware
+                .remarks
+                .iter()
+                .any(|r| r.contains("undone as told") && r.contains("passive-1: complement"))
+        );
         here.deployment.stop().await.unwrap();
     }
 }
 
 fn scores(answer: &pb::ScoreResponse, classes: usize) -> DMatrix<f64> {
-    match ReleasedScores::from_wire(answer.release.as_ref(), answer.row_status.len(), classes).unwrap() {
+    match ReleasedScores::from_wire(answer.release.as_ref(), answer.row_status.len(), classes)
+        .unwrap()
+    {
         ReleasedScores::Probabilities(scores) => scores,
         other => panic!("{other:?}"),
     }
@@ -397,9 +452,11 @@ fn scores(answer: &pb::ScoreResponse, classes: usize) -> DMatrix<f64> {
 async fn trained_on(transform: TransformConfig) -> Trained {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let split = split(&dataset, 1, 3);
-    let spec = DeploymentSpec { training_transform: transform, ..spec(dir.path(), &dataset, &split) };
+    let spec =
+        DeploymentSpec { training_transform: transform, ..spec(dir.path(), &dataset, &split) };
     let deployment = Deployment::start(spec).await.unwrap();
-    let version = deployment.train(&config(4), &training_ids(&dataset), |_| ()).await.unwrap().version.into();
+    let version =
+        deployment.train(&config(4), &training_ids(&dataset), |_| ()).await.unwrap().version.into();
     Trained { dir, dataset, split, deployment, version }
 }
 
@@ -414,7 +471,9 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
     assert!(!plain.deployment.party_dir("passive-1").join("feature_map.json").exists());
     plain.deployment.stop().await.unwrap();
 
-    for transform in [TransformConfig::Permute {}, TransformConfig::Negate {}, TransformConfig::Complement {}] {
+    for transform in
+        [TransformConfig::Permute {}, TransformConfig::Negate {}, TransformConfig::Complement {}]
+    {
         let name = transform.name();
         let here = trained_on(transform.clone()).await;
         let answer = score(&here.deployment, &ids).await.unwrap();
@@ -423,7 +482,9 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
         match transform {
             // Adam takes other steps from another origin.
             TransformConfig::Complement {} => assert!(variation < 0.05, "{name}: {variation}"),
-            _ => assert!((&got - &expected).amax() < 1e-9, "{name}: {:e}", (&got - &expected).amax()),
+            _ => {
+                assert!((&got - &expected).amax() < 1e-9, "{name}: {:e}", (&got - &expected).amax())
+            }
         }
         let here = here.again(|spec| spec.training_transform = transform.clone()).await;
         assert_eq!(score(&here.deployment, &ids).await.unwrap(), answer, "{name}: the map is kept");
@@ -436,7 +497,10 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
         assert_eq!(told.as_ref(), Some(&transform));
         let findings = audit(&here, 150, &[Method::LeastSquares], false).await;
         assert_eq!(findings.parameters(), ParameterKnowledge::Transformed);
-        assert_eq!(findings.shown[0].to_string(), format!("trained on transformed features: {name}"));
+        assert_eq!(
+            findings.shown[0].to_string(),
+            format!("trained on transformed features: {name}")
+        );
         // Three features of k − 1 ≥ 3: what comes back is H x + t itself.
         let u = centred(&here, 150);
         let wrong = match transform {
@@ -446,7 +510,10 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
             _ => None,
         };
         if let Some(wrong) = wrong {
-            agrees(errors(&findings.audits[0], "least_squares").mse, wrong.norm_squared() / wrong.len() as f64);
+            agrees(
+                errors(&findings.audits[0], "least_squares").mse,
+                wrong.norm_squared() / wrong.len() as f64,
+            );
         }
 
         // Another map in the same directory is refused before anything is served.
@@ -456,7 +523,12 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
             limits: Default::default(),
             monitoring: Default::default(),
             state_dir: (&here.deployment.party_dir("passive-1")).into(),
-            features: spec(here.dir.path(), &here.dataset, &here.split).tables.passive.remove(0).1.into(),
+            features: spec(here.dir.path(), &here.dataset, &here.split)
+                .tables
+                .passive
+                .remove(0)
+                .1
+                .into(),
             release: vfl_lab::deployment::white_box(),
             training: TrainingPolicy { transform: other, ..Default::default() },
             audit: AuditPolicy::default(),
@@ -465,7 +537,9 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
         };
         here.deployment.stop().await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let refused = vfl_passive_party::service::run(settings, listener, std::future::pending()).await.unwrap_err();
+        let refused = vfl_passive_party::service::run(settings, listener, std::future::pending())
+            .await
+            .unwrap_err();
         for says in [name, "selective", "state_dir"] {
             assert!(refused.to_string().contains(says), "{refused}");
         }
@@ -477,7 +551,10 @@ fn reconstruct(here: &Trained, attacks: &[(&str, &[(&str, &str)])]) -> pb::Recon
         name: (*name).into(),
         settings: settings
             .iter()
-            .map(|(key, value)| pb::attack_spec::Setting { key: (*key).into(), value: (*value).into() })
+            .map(|(key, value)| pb::attack_spec::Setting {
+                key: (*key).into(),
+                value: (*value).into(),
+            })
             .collect(),
     };
     pb::ReconstructRequest {
@@ -495,20 +572,30 @@ fn reconstruct(here: &Trained, attacks: &[(&str, &[(&str, &str)])]) -> pb::Recon
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agnostic_attack_alone_runs_without_a_session() {
     let here = trained(1, 3, 4).await;
-    let auditor = channel(&credentials(&here.deployment, Role::Auditor), &here.deployment.active_peer()).unwrap();
-    let mut active = pb::active_party_client::ActivePartyClient::new(auditor).max_decoding_message_size(16 << 20);
+    let auditor =
+        channel(&credentials(&here.deployment, Role::Auditor), &here.deployment.active_peer())
+            .unwrap();
+    let mut active = pb::active_party_client::ActivePartyClient::new(auditor)
+        .max_decoding_message_size(16 << 20);
     type Asked<'a> = &'a [(&'a str, &'a [(&'a str, &'a str)])];
-    let refused: [Asked; 3] =
-        [&[("half_star", &[])], &[("agnostic", &[("observed", "10")])], &[("agnostic", &[]), ("half", &[])]];
+    let refused: [Asked; 3] = [
+        &[("half_star", &[])],
+        &[("agnostic", &[("observed", "10")])],
+        &[("agnostic", &[]), ("half", &[])],
+    ];
     for attacks in refused {
         let status = active.reconstruct(reconstruct(&here, attacks)).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().contains("`audit_session` is missing"), "{status}");
     }
     let too_many: [(&str, &[(&str, &str)]); 1] = [("agnostic", &[("observed", "101")])];
-    let request = pb::ReconstructRequest { audit_session: "0".repeat(32), ..reconstruct(&here, &too_many) };
+    let request =
+        pb::ReconstructRequest { audit_session: "0".repeat(32), ..reconstruct(&here, &too_many) };
     let status = active.reconstruct(request).await.unwrap_err();
-    assert!(status.code() == Code::InvalidArgument && status.message().contains("`observed`"), "{status}");
+    assert!(
+        status.code() == Code::InvalidArgument && status.message().contains("`observed`"),
+        "{status}"
+    );
 
     let ledger = || async {
         let mut auditor = coordinator_client(&here.deployment, Role::Auditor);
@@ -516,7 +603,8 @@ async fn the_agnostic_attack_alone_runs_without_a_session() {
         auditor.describe_ledger(request).await.unwrap().into_inner()
     };
     let before = ledger().await;
-    let mut events = active.reconstruct(reconstruct(&here, &[("agnostic", &[])])).await.unwrap().into_inner();
+    let mut events =
+        active.reconstruct(reconstruct(&here, &[("agnostic", &[])])).await.unwrap().into_inner();
     let (mut results, mut scored) = (Vec::new(), false);
     while let Some(event) = events.message().await.unwrap() {
         match event.event {
@@ -527,7 +615,11 @@ async fn the_agnostic_attack_alone_runs_without_a_session() {
     }
     assert!(!scored, "no score was asked for");
     assert_eq!(results.len(), 1);
-    assert!(results[0].refusal.is_empty() && results[0].blocks.len() == 1, "{:?}", results[0].refusal);
+    assert!(
+        results[0].refusal.is_empty() && results[0].blocks.len() == 1,
+        "{:?}",
+        results[0].refusal
+    );
     let estimated = results[0].estimated_scores.as_ref().unwrap();
     assert!(estimated.labelled > 0 && estimated.seen == 0, "{estimated:?}");
     assert_eq!(ledger().await, before);
@@ -540,7 +632,8 @@ async fn an_audit_attacks_records_without_a_score() {
     let here = trained(1, 3, 4).await;
     // Everybody may know how the model was trained, and the active party attacks accordingly: else it would say so.
     let mut coordinator = coordinator_client(&here.deployment, Role::Auditor);
-    let described = coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
+    let described =
+        coordinator.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
     let told = described.training.unwrap().config.unwrap();
     assert_eq!(TrainingConfig::try_from(&told).unwrap(), config(4));
     let attacks = vec![Method::LeastSquares.into(), Method::Agnostic.into()];
@@ -550,16 +643,30 @@ async fn an_audit_attacks_records_without_a_score() {
     };
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
     let names: Vec<String> = findings.audits.iter().map(|a| a.policy.label()).collect();
-    assert_eq!(names, ["none", "nothing", "nothing (observed = 100)", "nothing (records = \"training\")"]);
-    let seen: Vec<&Observations> = findings.audits.iter().map(|a| &a.threat_model.observations).collect();
+    assert_eq!(
+        names,
+        ["none", "nothing", "nothing (observed = 100)", "nothing (records = \"training\")"]
+    );
+    let seen: Vec<&Observations> =
+        findings.audits.iter().map(|a| &a.threat_model.observations).collect();
     let some = Observations::ScoresOfSome { records: 100 };
-    assert_eq!(seen, [&Observations::OneScorePerRecord, &Observations::NoScore, &some, &Observations::NoScore]);
-    assert!(errors(&findings.audits[0], "least_squares").mse < 1e-12, "asked about, everything comes back");
+    assert_eq!(
+        seen,
+        [&Observations::OneScorePerRecord, &Observations::NoScore, &some, &Observations::NoScore]
+    );
+    assert!(
+        errors(&findings.audits[0], "least_squares").mse < 1e-12,
+        "asked about, everything comes back"
+    );
     for audit in &findings.audits[1..] {
         let mse = errors(audit, "agnostic").mse;
         assert!(mse > 1e-6 && mse < 1.0, "{}: {mse}", audit.policy.label());
         assert_eq!(audit.utility.accuracy, None);
-        assert!(audit.remarks.iter().all(|remark| !remark.contains("is not known")), "{:?}", audit.remarks);
+        assert!(
+            audit.remarks.iter().all(|remark| !remark.contains("is not known")),
+            "{:?}",
+            audit.remarks
+        );
     }
     assert_eq!(findings.audits[3].records, 150);
     here.deployment.stop().await.unwrap();

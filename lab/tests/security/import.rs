@@ -13,14 +13,17 @@ use vfl_coordinator::defense::DefenseConfig;
 use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, VerticalSplit};
-use vfl_shared::model::{ImportError, Imported, Importing, ParameterFile, Staging, import_parameters, train_central};
+use vfl_shared::model::{
+    ImportError, Imported, Importing, ParameterFile, Staging, import_parameters, train_central,
+};
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::{self, RowStatus, publish_command::Command, publish_reply::Reply};
 use vfl_shared::service::{Role, channel};
 use vfl_shared::types::{PartyName, RecordIds, ReleasedScores};
 
 use super::support::{
-    active_client, config, coordinator_client, dataset, deploy, score, spec, split, test_ids, training_ids,
+    active_client, config, coordinator_client, dataset, deploy, score, spec, split, test_ids,
+    training_ids,
 };
 
 mod networks;
@@ -53,7 +56,10 @@ impl Here {
         Self::with(|_| (), no_training).await
     }
 
-    async fn with(change: impl FnOnce(&mut DeploymentSpec), adjust: impl FnOnce(&mut CoordinatorSettings)) -> Self {
+    async fn with(
+        change: impl FnOnce(&mut DeploymentSpec),
+        adjust: impl FnOnce(&mut CoordinatorSettings),
+    ) -> Self {
         let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
         let split = split(&dataset, 2, 2);
         let mut spec = spec(dir.path(), &dataset, &split);
@@ -83,7 +89,12 @@ impl Here {
     }
 
     /// What `import-parameters` does at a party, for an active party.
-    fn import(&self, party: &str, file: &ParameterFile, active: &str) -> Result<Imported, ImportError> {
+    fn import(
+        &self,
+        party: &str,
+        file: &ParameterFile,
+        active: &str,
+    ) -> Result<Imported, ImportError> {
         let path = self.dir.path().join(format!("{party}.parameters.json"));
         std::fs::write(&path, file.to_json()).unwrap();
         let classes = (party == "active").then(|| self.dataset.class_names());
@@ -129,12 +140,16 @@ impl Here {
         let status = self.publish(None).await.unwrap_err();
         assert_eq!(status.code(), code, "{status}");
         assert!(says.iter().all(|words| status.message().contains(words)), "{says:?}: {status}");
-        assert!(!status.message().contains(self.dir.path().to_str().unwrap()), "no path leaves a party: {status}");
+        assert!(
+            !status.message().contains(self.dir.path().to_str().unwrap()),
+            "no path leaves a party: {status}"
+        );
     }
 }
 
 fn probabilities(answer: &pb::ScoreResponse, rows: usize) -> DMatrix<f64> {
-    let released = ReleasedScores::from_wire(answer.release.as_ref(), rows, answer.class_names.len()).unwrap();
+    let released =
+        ReleasedScores::from_wire(answer.release.as_ref(), rows, answer.class_names.len()).unwrap();
     match released {
         ReleasedScores::Probabilities(scores) => scores,
         other => panic!("no scores: {other:?}"),
@@ -148,7 +163,10 @@ fn closed_form(dataset: &Dataset, whole: &ParameterFile, positions: &[usize]) ->
     let mut scores = DMatrix::zeros(bias.len(), positions.len());
     for (j, x) in x.column_iter().enumerate() {
         let z: Vec<f64> = (0..bias.len())
-            .map(|i| bias[i] + whole.weights().row(i).iter().zip(x.iter()).map(|(w, x)| w * x).sum::<f64>())
+            .map(|i| {
+                bias[i]
+                    + whole.weights().row(i).iter().zip(x.iter()).map(|(w, x)| w * x).sum::<f64>()
+            })
             .collect();
         let max = z.iter().copied().fold(f64::MIN, f64::max);
         let sum: f64 = z.iter().map(|z| (z - max).exp()).sum();
@@ -184,7 +202,10 @@ async fn a_model_from_elsewhere_is_served_without_any_training() {
     let turned = here.part(&here.whole, "passive-2").with_features(&names).unwrap();
     assert!(here.import("passive-2", &turned, "active").unwrap().reordered);
     let nothing = describe.describe_model(pb::DescribeModelRequest {}).await.unwrap_err();
-    assert!(nothing.message().contains("no model is in service"), "staging publishes nothing: {nothing}");
+    assert!(
+        nothing.message().contains("no model is in service"),
+        "staging publishes nothing: {nothing}"
+    );
 
     let published = here.publish(Some(&ids)).await.unwrap();
     assert!(published.imported, "{published:?}");
@@ -227,7 +248,11 @@ async fn a_model_from_elsewhere_is_served_without_any_training() {
 async fn what_does_not_fit_is_named_and_changes_nothing() {
     let here = Here::new().await;
     let state = Code::FailedPrecondition;
-    here.refused(state, &["no parameters are staged here for active party `active`", "import-parameters"]).await;
+    here.refused(
+        state,
+        &["no parameters are staged here for active party `active`", "import-parameters"],
+    )
+    .await;
     here.import("active", &here.part(&here.whole, "active"), "active").unwrap();
     here.import("passive-1", &here.part(&here.whole, "passive-1"), "active").unwrap();
     here.refused(state, &["passive party `passive-2`", "no parameters are staged here"]).await;
@@ -239,8 +264,11 @@ async fn what_does_not_fit_is_named_and_changes_nothing() {
     // Other parameters of the active party alone would be another model under the same passive share.
     let new = changed(&here.whole);
     here.import("active", &here.part(&new, "active"), "active").unwrap();
-    here.refused(state, &["passive party `passive-", "published as", &first, "one staging is good for one model"])
-        .await;
+    here.refused(
+        state,
+        &["passive party `passive-", "published as", &first, "one staging is good for one model"],
+    )
+    .await;
     for party in ["passive-1", "passive-2"] {
         here.import(party, &here.part(&new, party), "rival").unwrap();
     }
@@ -263,10 +291,13 @@ async fn what_does_not_fit_is_named_and_changes_nothing() {
     let mut names = here.names("passive-2");
     names[0] = "another".into();
     let own = here.part(&new, "passive-2");
-    let other = ParameterFile::new(own.class_names().to_vec(), names.clone(), own.weights().clone(), None).unwrap();
+    let other =
+        ParameterFile::new(own.class_names().to_vec(), names.clone(), own.weights().clone(), None)
+            .unwrap();
     std::fs::write(&path, other.to_json()).unwrap();
     let party_dir = here.deployment.party_dir("passive-2");
-    let (path, state_dir, active_party) = (&*path, &(&party_dir).into(), &PartyName::new("active").unwrap());
+    let (path, state_dir, active_party) =
+        (&*path, &(&party_dir).into(), &PartyName::new("active").unwrap());
     import_parameters(Importing {
         path,
         state_dir,
@@ -327,9 +358,17 @@ async fn a_wrong_file_is_refused_before_it_is_staged() {
     assert!(text.contains(&first));
     let class = &here.dataset.class_names()[1];
     for (from, to, says) in [
-        (first.as_str(), "NaN", format!("`weights`, row 2 (class `{class}`), feature `{}`", names[1])),
+        (
+            first.as_str(),
+            "NaN",
+            format!("`weights`, row 2 (class `{class}`), feature `{}`", names[1]),
+        ),
         (first.as_str(), "1e7", "normalised to [0, 1]".to_owned()),
-        (names[0].as_str(), "elsewhere", format!("`{}` missing, `elsewhere` unknown here", names[0])),
+        (
+            names[0].as_str(),
+            "elsewhere",
+            format!("`{}` missing, `elsewhere` unknown here", names[0]),
+        ),
         ("\"schema\":1", "\"schema\":7", "`schema` is 7".to_owned()),
     ] {
         let said = import(text.replacen(from, to, 1).as_bytes());
@@ -479,7 +518,10 @@ async fn another_active_party_publishes_nothing() {
     let first = here.publish(None).await.unwrap().model_version;
     here.import_all(&changed(&here.whole));
     let mut rival = ByHand::open(&here, "rival", &digest).await;
-    denied(rival.version().await.unwrap_err(), "is active party `active`'s; only it may publish another");
+    denied(
+        rival.version().await.unwrap_err(),
+        "is active party `active`'s; only it may publish another",
+    );
     assert_eq!(here.served().await.0, first);
     // Its own service is for its own clients.
     let credentials = here.deployment.credentials(Role::ActiveParty, "rival").unwrap();
@@ -497,9 +539,14 @@ async fn the_coordinator_refuses_what_it_does_not_allow_or_cannot_serve() {
     here.refused(Code::PermissionDenied, &["`allowed = true` in [publishing]"]).await;
     here.deployment.stop().await.unwrap();
 
-    let here = Here::with(|spec| spec.defenses = vec![DefenseConfig::Ranking {}], no_training).await;
+    let here =
+        Here::with(|spec| spec.defenses = vec![DefenseConfig::Ranking {}], no_training).await;
     here.import_all(&here.whole);
-    here.refused(Code::FailedPrecondition, &["[defense] is `ranking`", "imported parameters have none"]).await;
+    here.refused(
+        Code::FailedPrecondition,
+        &["[defense] is `ranking`", "imported parameters have none"],
+    )
+    .await;
     here.deployment.stop().await.unwrap();
 
     // An audit of such a defense says what is missing.
@@ -512,7 +559,8 @@ async fn the_coordinator_refuses_what_it_does_not_allow_or_cannot_serve() {
         ids: Some((&test_ids(&here.dataset, 0, 100)).into()),
         active_party: "active".into(),
     };
-    let status = coordinator_client(&here.deployment, Role::Auditor).open_audit(open).await.unwrap_err();
+    let status =
+        coordinator_client(&here.deployment, Role::Auditor).open_audit(open).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
     assert!(status.message().contains("imported, not trained here"), "{status}");
     here.deployment.stop().await.unwrap();
@@ -522,10 +570,19 @@ async fn the_coordinator_refuses_what_it_does_not_allow_or_cannot_serve() {
 /// unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn parameters_are_not_published_under_a_feature_map() {
-    let here = Here::with(|spec| spec.training_transform = TransformConfig::Complement {}, no_training).await;
+    let here =
+        Here::with(|spec| spec.training_transform = TransformConfig::Complement {}, no_training)
+            .await;
     here.import_all(&here.whole);
-    here.refused(Code::FailedPrecondition, &["passive-", "settings do not go with imported parameters"]).await;
+    here.refused(
+        Code::FailedPrecondition,
+        &["passive-", "settings do not go with imported parameters"],
+    )
+    .await;
     let status = here.publish(None).await.unwrap_err();
-    assert!(!status.message().contains("complement") && !status.message().contains("map"), "{status}");
+    assert!(
+        !status.message().contains("complement") && !status.message().contains("map"),
+        "{status}"
+    );
     here.deployment.stop().await.unwrap();
 }

@@ -11,7 +11,9 @@ use vfl_lab::deployment::Deployment;
 use vfl_lab::labels::{Received, Step, gradient_direction, gradient_sign, observe};
 use vfl_passive_party::config::ReleasePolicy;
 use vfl_passive_party::logits::LogitServer;
-use vfl_shared::model::{Combiner, ModelConfig, Schedule, Settings, ShareStore, TrainingConfig, TrainingValues};
+use vfl_shared::model::{
+    Combiner, ModelConfig, Schedule, Settings, ShareStore, TrainingConfig, TrainingValues,
+};
 use vfl_shared::monitoring::Monitor;
 use vfl_shared::rpc::decode_columns;
 use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
@@ -40,7 +42,8 @@ impl Notes {
             }
             Command::Step(step) => {
                 if let Some(gradient) = &step.gradient {
-                    let gradient = decode_columns("gradient", gradient, gradient.rows as usize, None).unwrap();
+                    let gradient =
+                        decode_columns("gradient", gradient, gradient.rows as usize, None).unwrap();
                     self.steps.push(Step { positions: self.pending.take().unwrap(), gradient });
                 }
                 if !step.batch.is_empty() && !step.evaluation {
@@ -122,7 +125,10 @@ impl PassiveParty for Curious {
 
     type AlignStream = Responses<pb::AlignmentFrame>;
 
-    async fn align(&self, _: Request<Streaming<pb::AlignmentFrame>>) -> Result<Response<Self::AlignStream>, Status> {
+    async fn align(
+        &self,
+        _: Request<Streaming<pb::AlignmentFrame>>,
+    ) -> Result<Response<Self::AlignStream>, Status> {
         not_here()
     }
 
@@ -140,7 +146,10 @@ impl PassiveParty for Curious {
         not_here()
     }
 
-    async fn lend_shares(&self, _: Request<pb::LendSharesRequest>) -> Result<Response<pb::LendSharesResponse>, Status> {
+    async fn lend_shares(
+        &self,
+        _: Request<pb::LendSharesRequest>,
+    ) -> Result<Response<pb::LendSharesResponse>, Status> {
         not_here()
     }
 
@@ -173,16 +182,21 @@ async fn train_beside_a_curious_party(model: ModelConfig) -> (Received, Vec<u32>
     spec.release = ReleasePolicy::default();
     let (name, table) = spec.tables.passive.pop().unwrap();
     let store = ShareStore::open(&dir.path().join("curious")).unwrap();
-    let curious = Curious { logits: Arc::new(LogitServer::new(Arc::new(table), store)), notes: notes.clone() };
+    let curious = Curious {
+        logits: Arc::new(LogitServer::new(Arc::new(table), store)),
+        notes: notes.clone(),
+    };
     let stop = tokio_util::sync::CancellationToken::new();
     let stopped = stop.clone().cancelled_owned();
     let deployment = Deployment::start_with(spec, |authority, settings| {
-        let credentials = Credentials::new(&authority.issue(Role::PassiveParty, &PartyName::new(name.as_str())?)?)?;
+        let credentials = Credentials::new(
+            &authority.issue(Role::PassiveParty, &PartyName::new(name.as_str())?)?,
+        )?;
         let routes = tonic::service::Routes::new(PassivePartyServer::new(curious));
         let monitor = Monitor::new("passive-party", name.as_str());
-        tokio::spawn(
-            async move { serve(listener, &credentials, &Limits::default(), &monitor, |_| routes, stopped).await },
-        );
+        tokio::spawn(async move {
+            serve(listener, &credentials, &Limits::default(), &monitor, |_| routes, stopped).await
+        });
         settings.passive_parties.push(Peer { role: Role::PassiveParty, name, address });
         Ok(())
     })
@@ -197,18 +211,25 @@ async fn train_beside_a_curious_party(model: ModelConfig) -> (Received, Vec<u32>
 
     let records = &dataset.split().train;
     let labels: Vec<u32> = records.iter().map(|&r| dataset.labels()[r]).collect();
-    let block =
-        |columns: &[usize]| FeatureBlock::new(dataset.x().select_rows(columns).select_columns(records)).unwrap();
+    let block = |columns: &[usize]| {
+        FeatureBlock::new(dataset.x().select_rows(columns).select_columns(records)).unwrap()
+    };
     let blocks = [block(split.active()), block(&split.passive()[0].columns)];
-    let computed = observe(&config, dataset.class_names().len(), &blocks, &labels, None, &[]).unwrap().received;
+    let computed = observe(&config, dataset.class_names().len(), &blocks, &labels, None, &[])
+        .unwrap()
+        .received;
     let notes = std::mem::take(&mut *notes.lock().unwrap());
-    assert!(notes.ids.iter().map(String::as_str).eq(ids.iter()), "a passive party has the ids of its batches");
+    assert!(
+        notes.ids.iter().map(String::as_str).eq(ids.iter()),
+        "a passive party has the ids of its batches"
+    );
     assert_eq!(notes.steps.len(), computed.steps.len());
     for (received, computed) in notes.steps.iter().zip(&computed.steps) {
         assert_eq!(received.positions, computed.positions);
         assert!((&received.gradient - &computed.gradient).amax() < 1e-12);
     }
-    let trained = Schedule::new(&config, ids.len()).training().iter().map(|&p| p as usize).collect();
+    let trained =
+        Schedule::new(&config, ids.len()).training().iter().map(|&p| p as usize).collect();
     (Received { steps: notes.steps, ..computed }, labels, trained)
 }
 
@@ -234,7 +255,8 @@ async fn under_sum_an_honest_passive_party_reads_every_label() {
 /// Under a top model one known label of each class gives most of the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_top_model_a_label_of_each_class_gives_the_others() {
-    let settings: Settings = serde_json::json!({ "hidden": [8], "activation": "tanh" }).as_object().unwrap().clone();
+    let settings: Settings =
+        serde_json::json!({ "hidden": [8], "activation": "tanh" }).as_object().unwrap().clone();
     let model = ModelConfig::new(Combiner::Concat, "mlp", Some(6), settings).unwrap();
     let (received, labels, trained) = train_beside_a_curious_party(model).await;
     let classes = 1 + labels.iter().copied().max().unwrap();

@@ -21,10 +21,11 @@ struct Stopped {
 
 /// What a coordinator on this state says; `None` if it starts.
 async fn complaint(here: &Stopped, begin_new: bool) -> Option<String> {
-    let deployment = Deployment::start_with(spec(here.dir.path(), &here.dataset, &here.split), |_, settings| {
-        settings.ledger.as_mut().unwrap().begin_new = begin_new;
-        Ok(())
-    });
+    let deployment =
+        Deployment::start_with(spec(here.dir.path(), &here.dataset, &here.split), |_, settings| {
+            settings.ledger.as_mut().unwrap().begin_new = begin_new;
+            Ok(())
+        });
     deployment.await.unwrap().stop().await.err().map(|e| format!("{e:#}"))
 }
 
@@ -105,13 +106,16 @@ async fn without_tls(listener: TcpListener) -> Vec<u8> {
 async fn a_database_elsewhere_gets_no_password_in_plaintext() {
     for (host, verified) in [("0.0.0.0", true), ("127.0.0.1", false)] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("postgres://u:hunter2@{host}:{}/d", listener.local_addr().unwrap().port());
+        let url =
+            format!("postgres://u:hunter2@{host}:{}/d", listener.local_addr().unwrap().port());
         let server = tokio::spawn(without_tls(listener));
         let error = match verified {
             true => Ledger::open(&LedgerConfig::new(url), "5f3a").await.unwrap_err().to_string(),
             // The server above does get a password, where it is on this machine.
             false => {
-                let asked = tokio::time::timeout(std::time::Duration::from_secs(3), summary(&url, None)).await;
+                let asked =
+                    tokio::time::timeout(std::time::Duration::from_secs(3), summary(&url, None))
+                        .await;
                 asked.map_or_else(|_| "no answer".into(), |error| error.unwrap_err().to_string())
             }
         };

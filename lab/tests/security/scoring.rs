@@ -55,7 +55,11 @@ fn noised(
     let candidates = [Scorable::new(estimates, truth).unwrap()];
     let scoring = Scoring { by_feature, ..Scoring::of(&candidates, None, Told::All) };
     let told = scoring.noised(rho, rng).unwrap().errors.remove(0).1;
-    if by_feature { (told.by_feature, told.sigma_by_feature.unwrap()) } else { (vec![told.mse], told.sigma.unwrap()) }
+    if by_feature {
+        (told.by_feature, told.sigma_by_feature.unwrap())
+    } else {
+        (vec![told.mse], told.sigma.unwrap())
+    }
 }
 
 /// Entry of the Hadamard matrix.
@@ -64,7 +68,11 @@ fn hadamard(row: usize, column: usize) -> f64 {
 }
 
 /// Reads every feature of 100 records from errors of centre ± c × Hadamard rows: 129 answers. E(c h) − E(0) = c² + (2c / n) Σ h (m − x).
-fn read_by_hadamard(centre: &DMatrix<f64>, c: f64, ask: impl Fn(&DMatrix<f64>) -> Vec<f64>) -> DMatrix<f64> {
+fn read_by_hadamard(
+    centre: &DMatrix<f64>,
+    c: f64,
+    ask: impl Fn(&DMatrix<f64>) -> Vec<f64>,
+) -> DMatrix<f64> {
     let (d, n) = centre.shape();
     // Column 0 has no −1: there the rounding of the first answer would add up.
     let rows = (n + 1).next_power_of_two();
@@ -123,7 +131,10 @@ impl Tally {
         let all = (self.all / self.values as f64).sqrt();
         println!("{what}: named {named:.3}, all {all:.3} of the standard deviation");
         assert!(self.runs >= RUNS && named >= 0.9 && all >= 0.9, "{what}: {named} {all}");
-        assert!(named < 1.15 && all < 1.05, "{what}: a reader must not do worse than the mean: {named} {all}");
+        assert!(
+            named < 1.15 && all < 1.05,
+            "{what}: a reader must not do worse than the mean: {named} {all}"
+        );
     }
 }
 
@@ -142,8 +153,8 @@ impl LinearReader {
     fn new(designs: DMatrix<f64>, variance: f64, sigma: f64) -> Self {
         let (q, m) = designs.shape();
         let scale = 2.0 / m as f64;
-        let kernel =
-            variance * scale * scale * &designs * designs.transpose() + DMatrix::identity(q, q) * (2.0 * sigma * sigma);
+        let kernel = variance * scale * scale * &designs * designs.transpose()
+            + DMatrix::identity(q, q) * (2.0 * sigma * sigma);
         Self { designs, inverse: kernel.try_inverse().unwrap() * scale, variance }
     }
 
@@ -182,14 +193,22 @@ fn run(
     (differences, sigma)
 }
 
-fn attack(what: &str, kind: Kind, (d, n): (usize, usize), designs: &DMatrix<f64>, by_feature: bool, seed: u64) {
+fn attack(
+    what: &str,
+    kind: Kind,
+    (d, n): (usize, usize),
+    designs: &DMatrix<f64>,
+    by_feature: bool,
+    seed: u64,
+) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let mut tally = Tally::default();
     let mut reader: Option<LinearReader> = None;
     for _ in 0..RUNS {
         let truth = kind.draw(d, n, &mut rng);
         let (differences, sigma) = run(designs, &truth, by_feature, &mut rng);
-        let reader = reader.get_or_insert_with(|| LinearReader::new(designs.clone(), kind.variance(), sigma));
+        let reader = reader
+            .get_or_insert_with(|| LinearReader::new(designs.clone(), kind.variance(), sigma));
         let read = if by_feature {
             let rows: Vec<_> = differences.iter().map(|z| reader.read(z).transpose()).collect();
             DMatrix::from_rows(&rows)
@@ -212,10 +231,24 @@ fn random_rows(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
 
 #[test]
 fn hadamard_rows_read_nothing_from_noise() {
-    attack("Hadamard rows by feature", Kind::Continuous, (12, 100), &hadamard_rows(128, 100), true, 10);
+    attack(
+        "Hadamard rows by feature",
+        Kind::Continuous,
+        (12, 100),
+        &hadamard_rows(128, 100),
+        true,
+        10,
+    );
     attack("Hadamard rows by feature", Kind::Binary, (3, 100), &hadamard_rows(128, 100), true, 11);
     attack("Hadamard rows by feature", Kind::Binary, (2, 1000), &hadamard_rows(32, 1000), true, 12);
-    attack("Hadamard rows by feature", Kind::Continuous, (1, 10_000), &hadamard_rows(16, 10_000), true, 13);
+    attack(
+        "Hadamard rows by feature",
+        Kind::Continuous,
+        (1, 10_000),
+        &hadamard_rows(16, 10_000),
+        true,
+        13,
+    );
 }
 
 #[test]
@@ -228,7 +261,9 @@ fn random_designs_read_nothing_from_noise() {
 /// All of the budget on one value, and everything else known to the reader: the most that can be had.
 #[test]
 fn one_value_at_a_time_with_all_others_known() {
-    for (kind, n, seed) in [(Kind::Binary, 100, 30), (Kind::Continuous, 100, 31), (Kind::Binary, 10_000, 32)] {
+    for (kind, n, seed) in
+        [(Kind::Binary, 100, 30), (Kind::Continuous, 100, 31), (Kind::Binary, 10_000, 32)]
+    {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let mut tally = Tally::default();
         for _ in 0..RUNS {
@@ -315,8 +350,11 @@ fn a_rounding_boundary_reads_one_value_an_answer_and_noise_has_none() {
     for _ in 0..RUNS {
         let truth = Kind::Binary.draw(1, n, &mut rng);
         let rho = RHO / (steps + 3) as f64;
-        let mut ask = |e: &DMatrix<f64>| three_significant_digits(noised(e.clone(), &truth, false, rho, &mut rng).0[0]);
-        let found = walk(&mut ask, n, steps).map_or_else(|| DMatrix::from_element(1, n, 0.5), |b| b.estimates);
+        let mut ask = |e: &DMatrix<f64>| {
+            three_significant_digits(noised(e.clone(), &truth, false, rho, &mut rng).0[0])
+        };
+        let found = walk(&mut ask, n, steps)
+            .map_or_else(|| DMatrix::from_element(1, n, 0.5), |b| b.estimates);
         let mut estimates = found;
         estimates[(0, 7)] = 1.0;
         pairs.push((ask(&estimates), truth[(0, 7)]));
@@ -324,7 +362,8 @@ fn a_rounding_boundary_reads_one_value_an_answer_and_noise_has_none() {
     let mean = |of: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / RUNS as f64;
     let (a, x) = (mean(&|p| p.0), mean(&|p| p.1));
     let covariance = mean(&|p| (p.0 - a) * (p.1 - x));
-    let explained = covariance.powi(2) / (mean(&|p| (p.0 - a).powi(2)) * mean(&|p| (p.1 - x).powi(2)));
+    let explained =
+        covariance.powi(2) / (mean(&|p| (p.0 - a).powi(2)) * mean(&|p| (p.1 - x).powi(2)));
     let left = (1.0 - explained).sqrt();
     println!("with noise: the answer at the boundary leaves {left:.3} of the standard deviation");
     assert!(left >= 0.9, "{left}");
@@ -341,7 +380,8 @@ fn several_sets_have_a_budget_each_and_say_nothing_of_each_other() {
         for _ in 0..8 {
             let truth = Kind::Binary.draw(1, 100, &mut rng);
             let (differences, sigma) = run(&designs, &truth, true, &mut rng);
-            let reader = reader.get_or_insert_with(|| LinearReader::new(designs.clone(), 0.25, sigma));
+            let reader =
+                reader.get_or_insert_with(|| LinearReader::new(designs.clone(), 0.25, sigma));
             let read = DMatrix::from_rows(&[reader.read(&differences[0]).transpose()]);
             tally.add(&read, &truth, 0.25);
         }

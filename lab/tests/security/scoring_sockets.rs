@@ -63,7 +63,11 @@ async fn with_policy(
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     };
     let stop = CancellationToken::new();
-    tokio::spawn(vfl_passive_party::service::run(settings, listener, stop.clone().cancelled_owned()));
+    tokio::spawn(vfl_passive_party::service::run(
+        settings,
+        listener,
+        stop.clone().cancelled_owned(),
+    ));
     (table, stop)
 }
 
@@ -79,19 +83,33 @@ impl Call {
         let auditor = channel(&credentials(&here.deployment, Role::Auditor), &peer).unwrap();
         let (asks, outgoing) = mpsc::channel(4);
         let message = Some(Ask::Ids(ids.into()));
-        asks.send(pb::EvaluateReconstructionRequest { message, ..Default::default() }).await.unwrap();
+        asks.send(pb::EvaluateReconstructionRequest { message, ..Default::default() })
+            .await
+            .unwrap();
         let mut client = PassivePartyClient::new(auditor);
-        let mut answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await?.into_inner();
-        let Some(Answer::Opened(opened)) = answers.message().await?.unwrap().message else { panic!("not opened") };
+        let mut answers =
+            client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await?.into_inner();
+        let Some(Answer::Opened(opened)) = answers.message().await?.unwrap().message else {
+            panic!("not opened")
+        };
         Ok(Self { asks, answers, opened })
     }
 
     async fn send(&self, message: Ask) {
-        let _ =
-            self.asks.send(pb::EvaluateReconstructionRequest { message: Some(message), ..Default::default() }).await;
+        let _ = self
+            .asks
+            .send(pb::EvaluateReconstructionRequest {
+                message: Some(message),
+                ..Default::default()
+            })
+            .await;
     }
 
-    async fn score(&mut self, estimates: &DMatrix<f64>, rho: Option<f64>) -> Result<pb::Scored, Status> {
+    async fn score(
+        &mut self,
+        estimates: &DMatrix<f64>,
+        rho: Option<f64>,
+    ) -> Result<pb::Scored, Status> {
         self.score_by(estimates, rho, &[]).await
     }
 
@@ -105,7 +123,9 @@ impl Call {
         let (rows, columns) = (estimates.ncols() as u32, estimates.nrows() as u32);
         // In two messages, as estimates that are too large for one come.
         let cut = 40 * estimates.nrows() * 8;
-        for (values, rows, more) in [(values[..cut].to_vec(), 40, true), (values[cut..].to_vec(), rows - 40, false)] {
+        for (values, rows, more) in
+            [(values[..cut].to_vec(), 40, true), (values[cut..].to_vec(), rows - 40, false)]
+        {
             let rows = Some(pb::Matrix { rows, columns, values: values.into() });
             self.send(Ask::Estimates(pb::Estimates { rows, more, control: false })).await;
         }
@@ -135,15 +155,20 @@ async fn a_reader_over_sockets_spends_the_budget_and_reads_nothing() {
     let mut call = Call::open(&here, &ids).await.unwrap();
     assert_eq!(call.opened.mode(), pb::ScoringMode::Noised);
     assert_eq!((call.opened.rho_total, call.opened.rho_left), (Some(RHO), Some(RHO)));
-    assert!(call.opened.half.is_none() && call.opened.column_mean.is_none(), "a function of the truth is not free");
+    assert!(
+        call.opened.half.is_none() && call.opened.column_mean.is_none(),
+        "a function of the truth is not free"
+    );
 
     let (n, answers) = (100, 129);
     let truth = table.fetch(&ids).unwrap();
     let truth = truth.matrix();
-    let sign = |row: usize, i: usize| if (row & i).count_ones().is_multiple_of(2) { 0.5 } else { -0.5 };
+    let sign =
+        |row: usize, i: usize| if (row & i).count_ones().is_multiple_of(2) { 0.5 } else { -0.5 };
     let mut told = Vec::new();
     for row in 0..answers {
-        let estimates = DMatrix::from_fn(4, n, |_, i| if row == 0 { 0.5 } else { 0.5 + sign(row - 1, i) });
+        let estimates =
+            DMatrix::from_fn(4, n, |_, i| if row == 0 { 0.5 } else { 0.5 + sign(row - 1, i) });
         let scored = call.score(&estimates, Some(RHO / answers as f64)).await.unwrap();
         let error = scored.errors[0].error.clone().unwrap();
         assert!(error.sigma.unwrap() > 0.0 && scored.rho_left.unwrap() >= 0.0);
@@ -160,7 +185,9 @@ async fn a_reader_over_sockets_spends_the_budget_and_reads_nothing() {
         for i in 0..n {
             let sum: f64 = (1..answers)
                 .map(|row| {
-                    2.0 * sign(row - 1, i) * (told[row].mse_by_feature[f] - told[0].mse_by_feature[f] - 0.25) * n as f64
+                    2.0 * sign(row - 1, i)
+                        * (told[row].mse_by_feature[f] - told[0].mse_by_feature[f] - 0.25)
+                        * n as f64
                 })
                 .sum();
             // x = ½ − sum / 128 with noise of variance `noise` / 128, weighed against the prior.
@@ -206,7 +233,9 @@ async fn an_audit_fits_the_budget_and_says_its_noise() {
         metrics: None,
         help: Default::default(),
         policies: ["none", "class_label"].map(|p| p.parse().unwrap()).into(),
-        attacks: [Method::Half, Method::LeastSquares, Method::HalfStar, Method::Rcc2].map(Into::into).to_vec(),
+        attacks: [Method::Half, Method::LeastSquares, Method::HalfStar, Method::Rcc2]
+            .map(Into::into)
+            .to_vec(),
         features: Default::default(),
         schema: true,
         seed: 11,
@@ -214,16 +243,24 @@ async fn an_audit_fits_the_budget_and_says_its_noise() {
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
     let [scoring] = &findings.scoring[..] else { panic!("{:?}", findings.scoring) };
     assert_eq!(scoring.mode, ScoringMode::Noised);
-    assert!(scoring.rho_spent.unwrap() <= RHO && scoring.rho_left.unwrap() < RHO / 2.0, "{scoring:?}");
+    assert!(
+        scoring.rho_spent.unwrap() <= RHO && scoring.rho_left.unwrap() < RHO / 2.0,
+        "{scoring:?}"
+    );
     for audit in &findings.audits {
-        assert!(audit.baselines.half.sigma.is_some() && audit.baselines.column_mean.sigma.is_some());
+        assert!(
+            audit.baselines.half.sigma.is_some() && audit.baselines.column_mean.sigma.is_some()
+        );
         let ran = audit.attacks.iter().filter(|a| matches!(a.outcome, Outcome::Ran { .. }));
         let ran: Vec<_> = ran.collect();
         assert!(ran.len() <= 1, "the best alone");
         for attack in ran {
             let Outcome::Ran { errors, .. } = &attack.outcome else { continue };
             // 1 / (n √(2ρ)) at most, for the 8 parts of this plan.
-            assert!(errors.sigma.unwrap() <= 1.02 / (300.0 * (2.0 * RHO / 8.0).sqrt()), "{errors:?}");
+            assert!(
+                errors.sigma.unwrap() <= 1.02 / (300.0 * (2.0 * RHO / 8.0).sqrt()),
+                "{errors:?}"
+            );
             assert_eq!(errors.per_feature_sigma.len(), 2);
         }
     }
@@ -239,7 +276,11 @@ async fn an_audit_fits_the_budget_and_says_its_noise() {
     let spent = Plan { rho: Some(1e-5), ..plan };
     let small = audit::run(&here.deployment.targets(), &spent, |_, _, _| ()).await.unwrap_err();
     assert_eq!(small.kind, RefusalKind::ResourceExhausted);
-    assert!(small.message.contains("may spend rho = 0.000010") && small.message.contains("scorings renew"), "{small}");
+    assert!(
+        small.message.contains("may spend rho = 0.000010")
+            && small.message.contains("scorings renew"),
+        "{small}"
+    );
     stop.cancel();
 }
 
@@ -257,7 +298,8 @@ async fn metrics_with_noise_are_paid_for_or_refused() {
         let refused = call.score_by(truth, Some(0.001), &[metric.name()]).await.unwrap_err();
         assert_eq!(refused.code(), Code::FailedPrecondition, "{}", metric.name());
         assert!(
-            refused.message().contains("mode = \"noised\"") && refused.message().contains(metric.name()),
+            refused.message().contains("mode = \"noised\"")
+                && refused.message().contains(metric.name()),
             "{refused}"
         );
     }
@@ -311,14 +353,23 @@ async fn an_audit_with_noise_buys_metrics_from_the_budget() {
         schema: true,
         seed: 11,
     };
-    let refused = Plan { metrics: Some(metrics_named(["values_within", "correlation"]).unwrap()), ..plan.clone() };
+    let refused = Plan {
+        metrics: Some(metrics_named(["values_within", "correlation"]).unwrap()),
+        ..plan.clone()
+    };
     let refused = audit::run(&here.deployment.targets(), &refused, |_, _, _| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
-    assert!(refused.message.contains("`correlation`") && refused.message.contains("noised"), "{refused}");
+    assert!(
+        refused.message.contains("`correlation`") && refused.message.contains("noised"),
+        "{refused}"
+    );
 
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
     let spent = findings.scoring[0].rho_spent.unwrap();
-    assert!((spent - RHO / 2.0).abs() < 1e-9, "{spent}: refusals cost nothing, and the audit all that it may");
+    assert!(
+        (spent - RHO / 2.0).abs() < 1e-9,
+        "{spent}: refusals cost nothing, and the audit all that it may"
+    );
     let none = &findings.audits[0];
     let (_, errors) = none.strongest().unwrap();
     // Two features, five classes: exact, up to the noise. Parts: choice, error, two metrics; two guesses, two metrics of one.
@@ -328,11 +379,16 @@ async fn an_audit_with_noise_buys_metrics_from_the_budget() {
         assert!((figure.value.unwrap() - exact).abs() < 5.0 * figure.sigma.unwrap(), "{figure:?}");
     }
     assert_eq!((errors.metrics.len(), none.baselines.half.metrics.len()), (2, 2));
-    assert!(none.baselines.column_mean.metrics.is_empty(), "it depends on the truth: no bound holds for it");
+    assert!(
+        none.baselines.column_mean.metrics.is_empty(),
+        "it depends on the truth: no bound holds for it"
+    );
 
     let silent = Plan { metrics: None, rho: None, ..plan };
     let findings = audit::run(&here.deployment.targets(), &silent, |_, _, _| ()).await.unwrap();
-    assert!(findings.metrics.is_empty() && findings.audits[0].strongest().unwrap().1.metrics.is_empty());
+    assert!(
+        findings.metrics.is_empty() && findings.audits[0].strongest().unwrap().1.metrics.is_empty()
+    );
     stop.cancel();
 }
 
@@ -343,16 +399,22 @@ async fn an_audit_with_a_control_fits_the_budget() {
     let columns = &here.split.passive()[0].columns;
     let most = here.dataset.split().test.len() - 100;
     let positions = &here.dataset.split().test[most..];
-    let x = DMatrix::from_fn(columns.len(), 100, |i, j| here.dataset.x()[(columns[i], positions[j])]);
+    let x =
+        DMatrix::from_fn(columns.len(), 100, |i, j| here.dataset.x()[(columns[i], positions[j])]);
     let known = test_ids(&here.dataset, most, most + 100);
-    let names = (0..columns.len()).map(|i| FeatureSpec::numeric(format!("known {i}"), 0.0, 1.0)).collect();
+    let names =
+        (0..columns.len()).map(|i| FeatureSpec::numeric(format!("known {i}"), 0.0, 1.0)).collect();
     let schema = FeatureSchema::new(names, None).unwrap();
-    let table = FeatureTable::new(schema, known.clone(), FeatureBlock::new(x).unwrap(), None).unwrap();
+    let table =
+        FeatureTable::new(schema, known.clone(), FeatureBlock::new(x).unwrap(), None).unwrap();
     let mut here = here.again(|spec| spec.help.known = Some(table)).await;
     let (_, stop) = with_defaults(&mut here, vfl_lab::deployment::white_box()).await;
     let help = audit::Help { auxiliary_ids: Some(known), ..Default::default() };
     let ids = test_ids(&here.dataset, 0, most);
-    let plan = Plan { help, ..Plan::of(ids, vec!["none".parse().unwrap()], audit::informed_attacks(), 11) };
+    let plan = Plan {
+        help,
+        ..Plan::of(ids, vec!["none".parse().unwrap()], audit::informed_attacks(), 11)
+    };
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
     let scoring = &findings.scoring[0];
     assert!(scoring.rho_spent.unwrap() <= RHO, "{scoring:?}");
@@ -384,8 +446,10 @@ async fn what_the_owner_plays_is_told_with_noise_and_paid_for() {
     let leave = AuditPolicy { allowed: true, moments: true, ..Default::default() };
     let (_, stop) = with_policy(&mut here, vfl_lab::deployment::white_box(), leave).await;
     let ids = test_ids(&here.dataset, 0, 300);
-    let plan =
-        Plan { rho: Some(RHO / 2.0), ..Plan::of(ids, vec!["none".parse().unwrap()], vec![Method::HalfStar.into()], 1) };
+    let plan = Plan {
+        rho: Some(RHO / 2.0),
+        ..Plan::of(ids, vec!["none".parse().unwrap()], vec![Method::HalfStar.into()], 1)
+    };
     let findings = audit::run(&here.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
     let scoring = &findings.scoring[0];
     assert!((scoring.rho_spent.unwrap() - RHO / 2.0).abs() < 1e-9, "{scoring:?}");

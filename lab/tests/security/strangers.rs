@@ -22,7 +22,8 @@ use vfl_shared::config::{Limits, TlsFiles};
 use vfl_shared::rpc::pb;
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::service::{
-    Credentials, Peer, Role, anonymous_channel, anonymous_connection, channel, check_health, raise_descriptor_limit,
+    Credentials, Peer, Role, anonymous_channel, anonymous_connection, channel, check_health,
+    raise_descriptor_limit,
 };
 use vfl_shared::types::PartyName;
 
@@ -35,7 +36,8 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// `cloison`, for real processes. `CLOISON_UNDER_TEST` names another build: the attacks must succeed against one from before
 /// the limits.
 fn program() -> PathBuf {
-    std::env::var_os("CLOISON_UNDER_TEST").map_or_else(|| env!("CARGO_BIN_EXE_cloison").into(), PathBuf::from)
+    std::env::var_os("CLOISON_UNDER_TEST")
+        .map_or_else(|| env!("CARGO_BIN_EXE_cloison").into(), PathBuf::from)
 }
 
 async fn in_time<T>(what: &str, call: impl Future<Output = Result<T, Status>>) -> T {
@@ -59,7 +61,8 @@ async fn post(channel: &Channel, path: &'static str, body: Bytes) -> Status {
     match Status::from_header_map(response.headers()) {
         Some(status) => status,
         None => {
-            let trailers = response.into_body().collect().await.unwrap().trailers().cloned().unwrap();
+            let trailers =
+                response.into_body().collect().await.unwrap().trailers().cloned().unwrap();
             Status::from_header_map(&trailers).unwrap()
         }
     }
@@ -93,13 +96,19 @@ async fn a_flood_of_strangers_locks_nobody_out_of_a_process_with_200_descriptors
         let answer = in_time("a prediction", standing.predict(request)).await.into_inner();
         assert_eq!(answer.row_status, [pb::RowStatus::Ok as i32]);
         let mut fresh = CoordinatorClient::new(channel(&active, &peer).unwrap());
-        in_time("a call on a new connection", fresh.describe_model(pb::DescribeModelRequest {})).await;
+        in_time("a call on a new connection", fresh.describe_model(pb::DescribeModelRequest {}))
+            .await;
         calls += 1;
     }
     stop.cancel();
     let (silent, idle) = (silent.await.unwrap().unwrap(), idle.await.unwrap());
-    println!("{silent} silent and {idle} idle TLS connections beside {calls} calls on as many new connections");
-    assert!(silent > 1000 && idle >= 181 && calls > 20, "the flood came: {silent}, {idle}, {calls}");
+    println!(
+        "{silent} silent and {idle} idle TLS connections beside {calls} calls on as many new connections"
+    );
+    assert!(
+        silent > 1000 && idle >= 181 && calls > 20,
+        "the flood came: {silent}, {idle}, {calls}"
+    );
     let grown = bench.memory().unwrap().saturating_sub(quiet);
     assert!(grown < 64 << 20, "the coordinator grew by {} MiB", grown >> 20);
 }
@@ -137,7 +146,10 @@ async fn predictions_go_through_the_whole_deployment_while_every_door_is_flooded
     }
     stop.cancel();
     let opened: Vec<usize> = floods.join_all().await;
-    assert!(calls >= 5 && opened.iter().all(|&n| n >= 100), "{calls} calls, {opened:?} connections");
+    assert!(
+        calls >= 5 && opened.iter().all(|&n| n >= 100),
+        "{calls} calls, {opened:?} connections"
+    );
     here.deployment.stop().await.unwrap();
 }
 
@@ -145,16 +157,21 @@ async fn predictions_go_through_the_whole_deployment_while_every_door_is_flooded
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_gets_one_answer_or_five_seconds() {
     let here = trained(1, 2, 1).await;
-    let (auditor, peer) = (credentials(&here.deployment, Role::Auditor), here.deployment.coordinator_peer());
+    let (auditor, peer) =
+        (credentials(&here.deployment, Role::Auditor), here.deployment.coordinator_peer());
     let patience = Duration::from_secs(10);
 
     let mut silent = TcpStream::connect(&peer.address).await.unwrap();
     let mut idle = anonymous_connection(&auditor, &peer).await.unwrap();
     let began = Instant::now();
     let (mut sink, mut other) = ([0; 64], Vec::new());
-    let dropped = tokio::time::timeout(patience, silent.read(&mut sink)).await.expect("a silent connection stays");
+    let dropped = tokio::time::timeout(patience, silent.read(&mut sink))
+        .await
+        .expect("a silent connection stays");
     assert!(matches!(dropped, Ok(0) | Err(_)));
-    let _ = tokio::time::timeout(patience, idle.read_to_end(&mut other)).await.expect("an idle stranger stays");
+    let _ = tokio::time::timeout(patience, idle.read_to_end(&mut other))
+        .await
+        .expect("an idle stranger stays");
     assert!(began.elapsed() >= Duration::from_secs(2), "it has time to ask");
 
     // The answer, and then no second one: the connection goes.
@@ -182,16 +199,21 @@ async fn a_stranger_gets_one_answer_or_five_seconds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_messages_hold_little_memory_and_not_for_long() {
     let bench = Bench::start(&program(), None).await.unwrap();
-    let (peer, active, auditor) =
-        (bench.coordinator().unwrap(), bench.credentials("active").unwrap(), bench.credentials("auditor").unwrap());
+    let (peer, active, auditor) = (
+        bench.coordinator().unwrap(),
+        bench.credentials("active").unwrap(),
+        bench.credentials("auditor").unwrap(),
+    );
     let mut standing = CoordinatorClient::new(channel(&active, &peer).unwrap());
     in_time("a prediction", standing.predict(bench.request(0, 1))).await;
     let before = bench.memory().unwrap();
 
     let stop = CancellationToken::new();
     let needless = flood::half_sent(&auditor, &peer, DESCRIBE, 40, stop.clone());
-    let codes =
-        tokio::time::timeout(Duration::from_secs(20), needless).await.expect("a needless message is refused").unwrap();
+    let codes = tokio::time::timeout(Duration::from_secs(20), needless)
+        .await
+        .expect("a needless message is refused")
+        .unwrap();
     assert_eq!(codes, [Code::OutOfRange; 40]);
 
     // A call that takes 16 MiB: its caller may hold a quarter of the budget of 256 MiB, and the others go on.
@@ -205,7 +227,8 @@ async fn unfinished_messages_hold_little_memory_and_not_for_long() {
         }
         stop.cancel();
     };
-    let large = flood::half_sent(&auditor, &peer, "/vfl.v1.Coordinator/OpenAudit", 40, stop.clone());
+    let large =
+        flood::half_sent(&auditor, &peer, "/vfl.v1.Coordinator/OpenAudit", 40, stop.clone());
     let (codes, ()) = tokio::join!(large, calling);
     let codes = codes.unwrap();
     assert!(codes.len() >= 30 && codes.iter().all(|c| *c == Code::ResourceExhausted), "{codes:?}");
@@ -221,7 +244,10 @@ async fn unread_answers_hold_little_memory() {
     let bench = Bench::start(&program(), None).await.unwrap();
     let (peer, active) = (bench.coordinator().unwrap(), bench.credentials("active").unwrap());
     let request = bench.request(0, 16_000);
-    let answer = CoordinatorClient::new(channel(&active, &peer).unwrap()).predict(request.clone()).await.unwrap();
+    let answer = CoordinatorClient::new(channel(&active, &peer).unwrap())
+        .predict(request.clone())
+        .await
+        .unwrap();
     let answer = answer.into_inner().encoded_len();
     let before = bench.memory().unwrap();
     let body = framed(&request.encode_to_vec(), request.encoded_len());
@@ -248,8 +274,16 @@ async fn unread_answers_hold_little_memory() {
         }
     }
     let grown = bench.memory().unwrap().saturating_sub(before);
-    println!("{} answers of {answer} bytes unread, {refused} refused, {} MiB more", unread.len(), grown >> 20);
-    assert!(unread.len() >= most / answer / 2 && unread.len() <= most / answer + 1, "{} unread", unread.len());
+    println!(
+        "{} answers of {answer} bytes unread, {refused} refused, {} MiB more",
+        unread.len(),
+        grown >> 20
+    );
+    assert!(
+        unread.len() >= most / answer / 2 && unread.len() <= most / answer + 1,
+        "{} unread",
+        unread.len()
+    );
     assert!(grown < 200 << 20, "the coordinator grew by {} MiB", grown >> 20);
     // Whoever gives them up may ask again.
     drop(unread);
@@ -278,7 +312,11 @@ async fn what_is_no_message_is_the_callers_fault() {
         ("a message cut short", framed(&[1, 2], 9), Code::InvalidArgument),
         ("no message", Bytes::new(), Code::InvalidArgument),
         ("half a header", Bytes::from_static(&[0, 0]), Code::InvalidArgument),
-        ("a message marked as compressed", Bytes::from_static(&[1, 0, 0, 0, 0]), Code::InvalidArgument),
+        (
+            "a message marked as compressed",
+            Bytes::from_static(&[1, 0, 0, 0, 0]),
+            Code::InvalidArgument,
+        ),
         ("two messages", [framed(&[], 0), framed(&[], 0)].concat().into(), Code::InvalidArgument),
         ("a message too large for this call", framed(&[0; 100], (64 << 10) + 1), Code::OutOfRange),
     ];
@@ -319,10 +357,11 @@ async fn a_connection_dropped_before_the_server_spoke_is_tried_again() {
     let server = files.serve(Limits::default()).await;
     let active = files.credentials("a");
     for drops in [0, 1, 4] {
-        let once = CoordinatorClient::new(channel(&active, &flaky(&server.peer, drops).await).unwrap())
-            .describe_model(pb::DescribeModelRequest {})
-            .await
-            .unwrap_err();
+        let once =
+            CoordinatorClient::new(channel(&active, &flaky(&server.peer, drops).await).unwrap())
+                .describe_model(pb::DescribeModelRequest {})
+                .await
+                .unwrap_err();
         assert_eq!(once.code(), Code::FailedPrecondition, "no model yet, {drops} dropped: {once}");
     }
     let never = channel(&active, &flaky(&server.peer, usize::MAX).await).unwrap();
@@ -343,12 +382,18 @@ async fn one_peer_is_held_to_its_number_of_connections() {
     let mut held = Vec::new();
     for _ in 0..3 {
         let channel = channel(&active, &server.peer).unwrap();
-        assert_eq!(post(&channel, DESCRIBE, framed(&[], 0)).await.code(), Code::FailedPrecondition, "no model yet");
+        assert_eq!(
+            post(&channel, DESCRIBE, framed(&[], 0)).await.code(),
+            Code::FailedPrecondition,
+            "no model yet"
+        );
         held.push(channel);
     }
     let fourth = post(&channel(&active, &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
     assert_eq!(fourth.code(), Code::ResourceExhausted, "{fourth}");
-    let other = post(&channel(&files.credentials("b"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
+    let other =
+        post(&channel(&files.credentials("b"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0))
+            .await;
     assert_eq!(other.code(), Code::FailedPrecondition, "the room of another peer is its own");
     server.stop().await;
 }
@@ -419,15 +464,24 @@ impl Files {
             audit: Default::default(),
         };
         let stop = CancellationToken::new();
-        let task = tokio::spawn(vfl_coordinator::service::run(settings, listener, stop.clone().cancelled_owned()));
+        let task = tokio::spawn(vfl_coordinator::service::run(
+            settings,
+            listener,
+            stop.clone().cancelled_owned(),
+        ));
         Server { peer, stop, task }
     }
 
     /// A health watch: a call that stays open.
-    async fn watch(&self, name: &str, server: &Server) -> tonic::Streaming<tonic_health::pb::HealthCheckResponse> {
+    async fn watch(
+        &self,
+        name: &str,
+        server: &Server,
+    ) -> tonic::Streaming<tonic_health::pb::HealthCheckResponse> {
         let channel = channel(&self.credentials(name), &server.peer).unwrap();
         let request = tonic_health::pb::HealthCheckRequest { service: String::new() };
-        let watching = tonic_health::pb::health_client::HealthClient::new(channel).watch(request).await;
+        let watching =
+            tonic_health::pb::health_client::HealthClient::new(channel).watch(request).await;
         let mut watching = watching.unwrap().into_inner();
         watching.message().await.unwrap().expect("the service serves");
         watching
@@ -445,11 +499,16 @@ async fn a_denied_certificate_is_cut_off_while_others_go_on() {
     let server = files.serve(Limits::default()).await;
     let (mut lost, mut kept) = (files.watch("a", &server).await, files.watch("b", &server).await);
     assert!(open(&mut lost).await);
-    std::fs::write(files.at("denied"), format!("# lost laptop\n{}  # a\n", files.serial("a"))).unwrap();
+    std::fs::write(files.at("denied"), format!("# lost laptop\n{}  # a\n", files.serial("a")))
+        .unwrap();
     // Nobody tells the server: it looks at its files.
-    let ended = tokio::time::timeout(Duration::from_secs(20), lost.message()).await.expect("a denied peer is cut off");
+    let ended = tokio::time::timeout(Duration::from_secs(20), lost.message())
+        .await
+        .expect("a denied peer is cut off");
     assert!(!matches!(ended, Ok(Some(_))), "{ended:?}");
-    let refused = post(&channel(&files.credentials("a"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
+    let refused =
+        post(&channel(&files.credentials("a"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0))
+            .await;
     assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
     assert!(refused.message().contains("deny list"), "{refused}");
     assert!(open(&mut kept).await, "who is not on the list keeps its streams");
@@ -457,12 +516,19 @@ async fn a_denied_certificate_is_cut_off_while_others_go_on() {
     // A list that cannot be read leaves the old one in force; one without the certificate gives it back.
     std::fs::write(files.at("denied"), "this is no serial number\n").unwrap();
     tokio::time::sleep(Duration::from_secs(4)).await;
-    let still = post(&channel(&files.credentials("a"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
+    let still =
+        post(&channel(&files.credentials("a"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0))
+            .await;
     assert_eq!(still.code(), Code::Unauthenticated, "{still}");
     std::fs::write(files.at("denied"), "").unwrap();
     let until = Instant::now() + Duration::from_secs(20);
     loop {
-        let again = post(&channel(&files.credentials("a"), &server.peer).unwrap(), DESCRIBE, framed(&[], 0)).await;
+        let again = post(
+            &channel(&files.credentials("a"), &server.peer).unwrap(),
+            DESCRIBE,
+            framed(&[], 0),
+        )
+        .await;
         if again.code() == Code::FailedPrecondition {
             break;
         }
@@ -509,7 +575,8 @@ async fn certificates_are_renewed_without_dropping_a_stream() {
     assert_ne!(old, new);
     // A client that denies the old certificate gets through once the new one is shown.
     std::fs::write(files.at("old"), &old).unwrap();
-    let picky = Credentials::read(&TlsFiles { deny_list: Some(files.at("old")), ..files.tls("a") }).unwrap();
+    let picky = Credentials::read(&TlsFiles { deny_list: Some(files.at("old")), ..files.tls("a") })
+        .unwrap();
     let until = Instant::now() + Duration::from_secs(20);
     while check_health(&picky, &server.peer, DEADLINE).await.is_err() {
         assert!(Instant::now() < until, "the new certificate is not shown");
@@ -552,7 +619,8 @@ async fn a_stop_ends_a_stream_of_predictions_with_an_error() {
     let (peer, active) = (bench.coordinator().unwrap(), bench.credentials("active").unwrap());
     let mut client = CoordinatorClient::new(channel(&active, &peer).unwrap());
     let (questions, outgoing) = tokio::sync::mpsc::channel(4);
-    let mut answers = client.predict_stream(ReceiverStream::new(outgoing)).await.unwrap().into_inner();
+    let mut answers =
+        client.predict_stream(ReceiverStream::new(outgoing)).await.unwrap().into_inner();
     for i in 0..3 {
         questions.send(bench.request(i * 100, (i + 1) * 100)).await.unwrap();
         assert_eq!(answers.message().await.unwrap().unwrap().row_status.len(), 100);
@@ -571,7 +639,8 @@ async fn a_hangup_does_not_end_a_service_or_its_streams() {
     let (peer, active) = (bench.coordinator().unwrap(), bench.credentials("active").unwrap());
     let mut client = CoordinatorClient::new(channel(&active, &peer).unwrap());
     let (questions, outgoing) = tokio::sync::mpsc::channel(4);
-    let mut answers = client.predict_stream(ReceiverStream::new(outgoing)).await.unwrap().into_inner();
+    let mut answers =
+        client.predict_stream(ReceiverStream::new(outgoing)).await.unwrap().into_inner();
     for i in 0..5 {
         questions.send(bench.request(i * 10, (i + 1) * 10)).await.unwrap();
         assert_eq!(answers.message().await.unwrap().unwrap().row_status.len(), 10);

@@ -16,7 +16,8 @@ struct Told {
 impl Told {
     fn nothing(&self) -> bool {
         let closed = &self.closed;
-        let figures = [self.accuracy, closed.kl_divergence, closed.total_variation, closed.arg_max_kept];
+        let figures =
+            [self.accuracy, closed.kl_divergence, closed.total_variation, closed.arg_max_kept];
         figures == [None; 4] && !closed.withheld.is_empty()
     }
 }
@@ -111,7 +112,8 @@ async fn parties_that_allow_no_audit_tell_an_auditor_nothing() {
             ids: Some(ids.into()),
             active_party: "active".into(),
         };
-        let opened = coordinator_client(&here.deployment, Role::Auditor).open_audit(open).await.map(drop);
+        let opened =
+            coordinator_client(&here.deployment, Role::Auditor).open_audit(open).await.map(drop);
         let reconstruct = pb::ReconstructRequest {
             model_version: here.version.clone(),
             ids: Some(ids.into()),
@@ -128,10 +130,15 @@ async fn parties_that_allow_no_audit_tell_an_auditor_nothing() {
         let to_passive = channel(&auditor, &passive).unwrap();
         let mut holder = pb::passive_party_client::PassivePartyClient::new(to_passive);
         let scored = holder.evaluate_reconstruction(tokio_stream::once(first)).await.map(drop);
-        for (who, answer) in [("coordinator", opened), ("active", reconstructed), ("passive", scored)] {
+        for (who, answer) in
+            [("coordinator", opened), ("active", reconstructed), ("passive", scored)]
+        {
             let refused = answer.unwrap_err();
             assert_eq!(refused.code(), tonic::Code::PermissionDenied, "{who}: {refused}");
-            assert!(refused.message().starts_with("audits are not allowed here"), "{who}: {refused}");
+            assert!(
+                refused.message().starts_with("audits are not allowed here"),
+                "{who}: {refused}"
+            );
         }
     }
     here.deployment.stop().await.unwrap();

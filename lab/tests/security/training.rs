@@ -16,7 +16,9 @@ use vfl_shared::service::Role;
 use vfl_shared::training::journal::Journal;
 use vfl_shared::types::{LogitShare, PartyName, RecordIds};
 
-use super::support::{Trained, coordinator_client, dataset, score, spec, split, trained, training_ids};
+use super::support::{
+    Trained, coordinator_client, dataset, score, spec, split, trained, training_ids,
+};
 
 /// Training as the attacker conducts it.
 struct Conduct {
@@ -46,7 +48,11 @@ impl Conduct {
         labels: &[u32],
     ) -> Result<Self, Status> {
         let (replies, outgoing) = mpsc::channel(16);
-        let start = pb::TrainingStart { config: Some(config.into()), class_names, record_count: ids.len() as u32 };
+        let start = pb::TrainingStart {
+            config: Some(config.into()),
+            class_names,
+            record_count: ids.len() as u32,
+        };
         let labelled = pb::LabelledRecords { ids: Some(ids.into()), labels: labels.to_vec() };
         for reply in [Reply::Start(start), Reply::Labelled(labelled)] {
             replies.send(pb::TrainingReply { reply: Some(reply) }).await.unwrap();
@@ -69,7 +75,11 @@ impl Conduct {
 
     async fn next(&mut self) -> Result<Command, Status> {
         loop {
-            let message = self.commands.message().await?.ok_or_else(|| Status::unavailable("the stream has ended"))?;
+            let message = self
+                .commands
+                .message()
+                .await?
+                .ok_or_else(|| Status::unavailable("the stream has ended"))?;
             match message.command.unwrap() {
                 Command::Progress(_) => {}
                 command => return Ok(command),
@@ -81,7 +91,8 @@ impl Conduct {
     async fn step(&mut self) -> Result<(Vec<u32>, Option<DMatrix<f64>>), Status> {
         let Command::Step(step) = self.next().await? else { panic!("expected a step") };
         self.step = step.step;
-        let gradient = step.gradient.map(|g| decode_columns("gradient", &g, g.rows as usize, None).unwrap());
+        let gradient =
+            step.gradient.map(|g| decode_columns("gradient", &g, g.rows as usize, None).unwrap());
         Ok((step.batch, gradient))
     }
 
@@ -149,7 +160,9 @@ async fn read_by_saturation(
     let (_, gradient) = conduct.step().await?;
     let batch_labels: Vec<u32> = second.iter().map(|&p| labels[p as usize]).collect();
     let logs = log_scores(&gradient.unwrap(), &batch_labels);
-    let differences = |m: &DMatrix<f64>| DMatrix::from_fn(m.nrows() - 1, m.ncols(), |i, j| m[(i, j)] - m[(i + 1, j)]);
+    let differences = |m: &DMatrix<f64>| {
+        DMatrix::from_fn(m.nrows() - 1, m.ncols(), |i, j| m[(i, j)] - m[(i + 1, j)])
+    };
     let inverse = PseudoInverse::new(&differences(&weights)).unwrap().matrix;
     let found = inverse * differences(&logs);
     let mut estimates = DMatrix::zeros(d, n - known.ncols());
@@ -168,7 +181,8 @@ async fn deployed(consent: impl FnOnce(&mut TrainingPolicy)) -> Trained {
 
 fn passive_features(here: &Trained, ids: &RecordIds) -> DMatrix<f64> {
     let columns = &here.split.passive()[0].columns;
-    let positions: Vec<usize> = ids.iter().map(|id| here.dataset.ids().iter().position(|i| i == id).unwrap()).collect();
+    let positions: Vec<usize> =
+        ids.iter().map(|id| here.dataset.ids().iter().position(|i| i == id).unwrap()).collect();
     here.dataset.x().select_columns(&positions).select_rows(columns)
 }
 
@@ -179,8 +193,12 @@ async fn saturated_shares_do_not_read_features() {
     let all = here.dataset.ids();
     let (few, many) = (all.slice(0, 312), all.slice(0, 1200));
     let known = passive_features(&here, &all.slice(0, 12));
-    let attack = async |ids: &RecordIds, classes| read_by_saturation(&here.deployment, ids, &known, classes).await;
-    for (ids, classes, says) in [(&few, k, "min_records"), (&many, 13, "max_classes"), (&few, 13, "max_classes")] {
+    let attack = async |ids: &RecordIds, classes| {
+        read_by_saturation(&here.deployment, ids, &known, classes).await
+    };
+    for (ids, classes, says) in
+        [(&few, k, "min_records"), (&many, 13, "max_classes"), (&few, 13, "max_classes")]
+    {
         let refused = attack(ids, classes).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
         assert!(refused.message().contains(says), "{}", refused.message());
@@ -205,7 +223,8 @@ async fn a_step_in_which_most_residuals_are_gone_is_not_taken() {
         validation_share: 0.0,
         ..Default::default()
     };
-    let mut conduct = Conduct::open(&here.deployment, &config(values), k, &ids, &labels).await.unwrap();
+    let mut conduct =
+        Conduct::open(&here.deployment, &config(values), k, &ids, &labels).await.unwrap();
     // The largest shares that pass: four features of the attacker's word, learning rate 0.1.
     let ended = loop {
         let (batch, _) = match conduct.step().await {
@@ -236,7 +255,8 @@ async fn an_aborted_training_leaves_a_trace_and_its_records_are_not_served() {
     assert_eq!(before.row_status, vec![RowStatus::Ok as i32; 3]);
     let labels = vec![0; ids.len()];
     let values = TrainingValues { validation_share: 0.0, ..Default::default() };
-    let mut conduct = Conduct::open(&here.deployment, &config(values), k, &ids, &labels).await.unwrap();
+    let mut conduct =
+        Conduct::open(&here.deployment, &config(values), k, &ids, &labels).await.unwrap();
     for _ in 0..3 {
         let (batch, _) = conduct.step().await.unwrap();
         conduct.share(DMatrix::zeros(k, batch.len())).await;
@@ -258,7 +278,11 @@ async fn an_aborted_training_leaves_a_trace_and_its_records_are_not_served() {
         let trainings = Journal::list(&here.deployment.party_dir(party).join("trainings")).unwrap();
         let last = trainings.last().unwrap();
         assert_eq!(trainings.len(), 2, "{party}");
-        assert_eq!((last.active_party.as_str(), last.records, &last.published), ("active", 400, &None), "{party}");
+        assert_eq!(
+            (last.active_party.as_str(), last.records, &last.published),
+            ("active", 400, &None),
+            "{party}"
+        );
         assert!(last.steps >= 3, "{party}: {}", last.steps);
     }
     here.deployment.stop().await.unwrap();
@@ -281,7 +305,10 @@ async fn a_training_is_refused_before_a_record_is_named() {
             let mut commands = client.train(ReceiverStream::new(outgoing)).await?.into_inner();
             commands.message().await
         };
-        let refused = tokio::time::timeout(std::time::Duration::from_secs(10), answered).await.unwrap().unwrap_err();
+        let refused = tokio::time::timeout(std::time::Duration::from_secs(10), answered)
+            .await
+            .unwrap()
+            .unwrap_err();
         assert!(refused.message().contains(says), "{refused}");
         here.deployment.stop().await.unwrap();
     }
@@ -308,7 +335,8 @@ async fn each_rule_of_the_passive_party_is_named() {
         here = here.again(|spec| rule(&mut spec.consent)).await;
         let refused = here.deployment.train(&config, &ids, |_| ()).await.unwrap_err();
         assert!(refused.message.contains(says), "{says}: {refused}");
-        let trainings = Journal::list(&here.deployment.party_dir("passive-1").join("trainings")).unwrap();
+        let trainings =
+            Journal::list(&here.deployment.party_dir("passive-1").join("trainings")).unwrap();
         assert_eq!(trainings.len(), 1, "{says}");
     }
     here.deployment.stop().await.unwrap();
@@ -320,7 +348,11 @@ async fn a_validation_set_has_a_minimum() {
     let here = trained(1, 4, 1).await;
     let ids = training_ids(&here.dataset);
     let config = |share: f64| {
-        config(TrainingValues { epochs: 2, validation_share: share, ..super::support::config(2).values().clone() })
+        config(TrainingValues {
+            epochs: 2,
+            validation_share: share,
+            ..super::support::config(2).values().clone()
+        })
     };
     let share = 63.0 / ids.len() as f64;
     let refused = here.deployment.train(&config(share), &ids, |_| ()).await.unwrap_err();
@@ -364,7 +396,10 @@ async fn the_service_belongs_to_the_active_party_that_the_configuration_names() 
     })
     .await
     .unwrap();
-    let refused = deployment.train(&super::support::config(1), &training_ids(&dataset), |_| ()).await.unwrap_err();
+    let refused = deployment
+        .train(&super::support::config(1), &training_ids(&dataset), |_| ())
+        .await
+        .unwrap_err();
     assert!(refused.message.contains("somebody-else"), "{refused}");
     deployment.stop().await.unwrap();
 }
@@ -373,8 +408,9 @@ async fn the_service_belongs_to_the_active_party_that_the_configuration_names() 
 #[test]
 fn the_attack_is_sound() {
     let (d, k) = (4, 13);
-    let features =
-        |seed: usize, i: usize, j: usize| ((seed * 7919 + i * 104_729 + j * 1_299_709) % 1000) as f64 / 1000.0;
+    let features = |seed: usize, i: usize, j: usize| {
+        ((seed * 7919 + i * 104_729 + j * 1_299_709) % 1000) as f64 / 1000.0
+    };
     let known = DMatrix::from_fn(d, 12, |i, j| features(1, i, j));
     let x = DVector::from_fn(d, |i, _| features(2, i, 3));
     let mut slope = DMatrix::zeros(k, d);
@@ -388,7 +424,9 @@ fn the_attack_is_sound() {
         let sum = z.sum();
         z / sum
     };
-    let differences = |m: &DMatrix<f64>| DMatrix::from_fn(m.nrows() - 1, m.ncols(), |i, j| m[(i, j)] - m[(i + 1, j)]);
+    let differences = |m: &DMatrix<f64>| {
+        DMatrix::from_fn(m.nrows() - 1, m.ncols(), |i, j| m[(i, j)] - m[(i + 1, j)])
+    };
     let mut gradient = DMatrix::from_column_slice(k, 1, scores.as_slice());
     gradient[(5, 0)] -= 1.0;
     let logs = log_scores(&gradient, &[5]);

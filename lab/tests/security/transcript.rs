@@ -40,16 +40,21 @@ async fn train_and_keep(
     let mut transcript = Transcript::new(config, classes, labels.to_vec(), own.matrix().clone());
     let mut pending = None;
     loop {
-        let message = commands.message().await.unwrap().expect("the coordinator ended the training");
+        let message =
+            commands.message().await.unwrap().expect("the coordinator ended the training");
         match message.command.unwrap() {
             Command::Begin(_) => {
-                let ready = pb::TrainingReady { features: learner.features() as u32, sub_model: None };
+                let ready =
+                    pb::TrainingReady { features: learner.features() as u32, sub_model: None };
                 replies.send(say(Reply::Ready(ready))).await.unwrap();
             }
             Command::Step(step) => {
                 if let Some(gradient) = &step.gradient {
-                    let gradient = decode_columns("gradient", gradient, gradient.rows as usize, Some(classes)).unwrap();
-                    let (batch, share): (Vec<u32>, nalgebra::DMatrix<f64>) = pending.take().unwrap();
+                    let gradient =
+                        decode_columns("gradient", gradient, gradient.rows as usize, Some(classes))
+                            .unwrap();
+                    let (batch, share): (Vec<u32>, nalgebra::DMatrix<f64>) =
+                        pending.take().unwrap();
                     transcript.push(&batch, &share, &gradient);
                     learner.update(&gradient).unwrap();
                 }
@@ -61,7 +66,10 @@ async fn train_and_keep(
                 }
                 if !step.batch.is_empty() {
                     let share = learner.shares(&step.batch, step.evaluation).unwrap();
-                    let answer = pb::BatchShares { step: step.step, shares: Some(share.clone().into_wire()) };
+                    let answer = pb::BatchShares {
+                        step: step.step,
+                        shares: Some(share.clone().into_wire()),
+                    };
                     if !step.evaluation {
                         pending = Some((step.batch, share.matrix().clone()));
                     }
@@ -92,7 +100,8 @@ async fn an_honest_transcript_gives_the_passive_features() {
     let own = FeatureBlock::new(rows(split.active())).unwrap();
     let truth = rows(&split.passive()[0].columns);
 
-    let received = train_and_keep(&deployment, &config, dataset.class_names(), &ids, &labels, &own).await;
+    let received =
+        train_and_keep(&deployment, &config, dataset.class_names(), &ids, &labels, &own).await;
     deployment.stop().await.unwrap();
 
     let block = FeatureBlock::new(truth.clone()).unwrap();
@@ -102,9 +111,13 @@ async fn an_honest_transcript_gives_the_passive_features() {
         assert_eq!(a.positions, b.positions);
         assert!((&a.passive - &b.passive).amax() < 1e-12);
     }
-    assert!(received.steps.last().unwrap().passive.amax() > 0.5, "the comparison is of a model that has learned");
+    assert!(
+        received.steps.last().unwrap().passive.amax() > 0.5,
+        "the comparison is of a model that has learned"
+    );
 
-    let trained: Vec<usize> = Schedule::new(&config, ids.len()).training().iter().map(|&p| p as usize).collect();
+    let trained: Vec<usize> =
+        Schedule::new(&config, ids.len()).training().iter().map(|&p| p as usize).collect();
     let (known, others) = trained.split_at(8);
     let told = truth.select_columns(known);
     let estimates = reconstruct(&received, received.first(6), known, &told, 150);

@@ -17,7 +17,9 @@ use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_shared::data::Dataset;
 use vfl_shared::model::{ShareStore, TrainingConfig, TrainingValues};
 use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::{self, RowStatus, release::Kind, training_command::Command, training_reply::Reply};
+use vfl_shared::rpc::pb::{
+    self, RowStatus, release::Kind, training_command::Command, training_reply::Reply,
+};
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, decode_columns};
 use vfl_shared::service::Role;
 use vfl_shared::training::Participant;
@@ -48,7 +50,8 @@ impl Attack {
         let dir = tempfile::tempdir().unwrap();
         let dataset = dataset();
         let defenses: Vec<DefenseConfig> = defense.parse::<Policy>().unwrap().defenses;
-        let spec = DeploymentSpec { defenses, ..spec(dir.path(), &dataset, &split(&dataset, 1, 2)) };
+        let spec =
+            DeploymentSpec { defenses, ..spec(dir.path(), &dataset, &split(&dataset, 1, 2)) };
         let deployment = Deployment::start(spec).await.unwrap();
         Self { dir, dataset, deployment }
     }
@@ -56,7 +59,9 @@ impl Attack {
     fn honest(&self) -> Choice {
         let train = &self.dataset.split().train;
         Choice {
-            class_names: (0..self.dataset.class_names().len()).map(|k| format!("class {k}")).collect(),
+            class_names: (0..self.dataset.class_names().len())
+                .map(|k| format!("class {k}"))
+                .collect(),
             config: TrainingValues { epochs: 1, batch_size: 1024, ..config(1).values().clone() },
             labels: train.iter().map(|&p| self.dataset.labels()[p]).collect(),
             feature_name: "y".into(),
@@ -70,7 +75,11 @@ impl Attack {
         let config = TrainingConfig::try_from(choice.config.clone()).unwrap();
         let (replies, receiver) = tokio::sync::mpsc::channel(64);
         let class_names = choice.class_names.clone();
-        let start = pb::TrainingStart { config: Some((&config).into()), class_names, record_count: ids.len() as u32 };
+        let start = pb::TrainingStart {
+            config: Some((&config).into()),
+            class_names,
+            record_count: ids.len() as u32,
+        };
         let reply = |reply| Ok(pb::TrainingReply { reply: Some(reply) });
         replies.send(reply(Reply::Start(start))).await.unwrap();
         for from in (0..ids.len()).step_by(LIST_CHUNK_RECORDS) {
@@ -82,8 +91,9 @@ impl Attack {
         let mut client = coordinator_client(&self.deployment, Role::ActiveParty);
         let evaluated = Arc::new(AtomicBool::new(false));
         let (shift, asked) = (choice.calibration_shift, evaluated.clone());
-        let outgoing =
-            ReceiverStream::new(receiver).filter_map(Result::<_, tonic::Status>::ok).map(move |mut reply| {
+        let outgoing = ReceiverStream::new(receiver)
+            .filter_map(Result::<_, tonic::Status>::ok)
+            .map(move |mut reply| {
                 if let Some(Reply::Shares(batch)) = &mut reply.reply
                     && asked.load(Ordering::SeqCst)
                 {
@@ -117,7 +127,12 @@ impl Attack {
     }
 
     /// Asks the live service, with the same share for every record.
-    async fn ask(&self, version: &ModelVersion, ids: &RecordIds, share: &[f64]) -> (Vec<RowStatus>, Kind) {
+    async fn ask(
+        &self,
+        version: &ModelVersion,
+        ids: &RecordIds,
+        share: &[f64],
+    ) -> (Vec<RowStatus>, Kind) {
         let shares = DMatrix::from_fn(share.len(), ids.len(), |k, _| share[k]);
         let request = pb::PredictRequest {
             model_version: version.as_str().into(),
@@ -125,14 +140,20 @@ impl Attack {
             logit_shares: Some(LogitShare::new(shares).unwrap().into_wire()),
             ..Default::default()
         };
-        let answer = coordinator_client(&self.deployment, Role::ActiveParty).predict(request).await.unwrap();
+        let answer =
+            coordinator_client(&self.deployment, Role::ActiveParty).predict(request).await.unwrap();
         let answer = answer.into_inner();
         let status = answer.row_status.iter().map(|s| RowStatus::try_from(*s).unwrap()).collect();
         (status, answer.release.unwrap().kind.unwrap())
     }
 
     /// The label of one record, or why there is none.
-    async fn label(&self, version: &ModelVersion, record: &RecordIds, share: &[f64]) -> Result<u32, RowStatus> {
+    async fn label(
+        &self,
+        version: &ModelVersion,
+        record: &RecordIds,
+        share: &[f64],
+    ) -> Result<u32, RowStatus> {
         match self.ask(version, record, share).await {
             (status, Kind::Labels(labels)) if status == [RowStatus::Ok] => Ok(labels.labels[0]),
             (status, _) => Err(status[0]),
@@ -244,12 +265,20 @@ async fn trainings_that_differ_a_little_answer_twice() {
     let version = last.unwrap();
     let share = bisection.share(k);
     assert_eq!(attack.label(&version, &record, &share).await, Err(RowStatus::ModelBudgetSpent));
-    let manifest = read_manifest(&attack.dir.path().join("coordinator"), &version).unwrap().unwrap();
+    let manifest =
+        read_manifest(&attack.dir.path().join("coordinator"), &version).unwrap().unwrap();
     let now = std::time::SystemTime::now();
-    assert!(ledger::approve(&attack.ledger(), &version, &manifest.passive_fingerprint(), now).await.unwrap());
+    assert!(
+        ledger::approve(&attack.ledger(), &version, &manifest.passive_fingerprint(), now)
+            .await
+            .unwrap()
+    );
     let label = attack.label(&version, &record, &share).await.unwrap();
     bisection.learn(label);
-    assert_eq!(attack.label(&version, &record, &bisection.share(k)).await, Err(RowStatus::ShareChanged));
+    assert_eq!(
+        attack.label(&version, &record, &bisection.share(k)).await,
+        Err(RowStatus::ShareChanged)
+    );
     // A record that was not asked about before has its two models still.
     let fresh = test_ids(&attack.dataset, 1, 2);
     assert!(attack.label(&version, &fresh, &share).await.is_ok());
@@ -275,7 +304,11 @@ async fn noise_and_codebooks_do_not_change_with_names() {
             choice.calibration_shift = 0.1 * f64::from(round);
             let version = attack.train(&choice).await;
             assert_ne!(version, first);
-            assert_eq!(attack.ask(&version, &records, &share).await.1, released, "{defense}, round {round}");
+            assert_eq!(
+                attack.ask(&version, &records, &share).await.1,
+                released,
+                "{defense}, round {round}"
+            );
         }
         // Other passive parameters are another model, with noise of its own.
         let mut choice = honest.clone();

@@ -1,4 +1,4 @@
-//! What can be said before any training: bounds for every rank that A may come to have.
+//! Error bounds before any training, for every rank that A may have.
 
 use serde::Serialize;
 use vfl_shared::types::FeatureBlock;
@@ -6,7 +6,7 @@ use vfl_shared::types::FeatureBlock;
 use super::{AssessError, spectrum};
 use crate::moments::Moments;
 
-/// Errors of the attacks before there are parameters (R remark 4), per feature.
+/// The errors of the attacks before there are parameters (R remark 4), per feature.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BeforeTraining {
     /// Number of classes k.
@@ -21,35 +21,40 @@ pub struct BeforeTraining {
     pub mse_zero: f64,
     /// `informed_control`: (1/d) Tr S, S the covariance.
     pub mse_informed_control: f64,
-    /// Bounds for each rank of A = J W_pas, from 0 to min(k − 1, d). Training nearly always gives the last.
+    /// The bounds for each rank of A = J W_pas, from 0 to min(k − 1, d). Training nearly always
+    /// gives the last rank.
     pub by_rank: Vec<RankBounds>,
 }
 
-/// R (50), (51) for one rank, and the same for an adversary that knows means and covariances.
+/// The bounds R (50), (51) for one rank, and those for an adversary that knows means and
+/// covariances.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RankBounds {
-    /// Rank of A.
+    /// The rank of A.
     pub rank: usize,
     /// d − rank.
     pub nul: usize,
     /// Least error of `least_squares`: (1/d) times the sum of the d − rank least eigenvalues of K₀.
     pub lb_ls: f64,
-    /// Greatest error of `least_squares`: the d − rank greatest.
+    /// Greatest error of `least_squares`: the d − rank greatest eigenvalues in place of the least.
     pub ub_ls: f64,
     /// As `lb_ls` for `half_star` and K_½.
     pub lb_half_star: f64,
     /// As `ub_ls` for `half_star` and K_½.
     pub ub_half_star: f64,
-    /// As `lb_ls` for the best affine estimate of an adversary that knows means and covariances, and S.
+    /// As `lb_ls` for the best affine estimate of an adversary that knows means and covariances,
+    /// and S.
     pub lb_informed_linear: f64,
     /// As `ub_ls` for that estimate and S.
     pub ub_informed_linear: f64,
 }
 
-/// Bounds for the errors on a model of `classes` classes and features with the moments of `x` (d × n), whatever its parameters.
+/// Bounds the errors on a model of `classes` classes, for any parameters and features with the
+/// moments of `x` (d × n).
 ///
 /// # Errors
-/// [`AssessError`] for fewer than two classes, no feature, no record, and values that are not finite or too large.
+/// [`AssessError`] for fewer than two classes, no feature, no record, and values that are not
+/// finite or too large.
 pub fn before_training(classes: usize, x: &FeatureBlock) -> Result<BeforeTraining, AssessError> {
     let (d, n) = x.matrix().shape();
     if classes < 2 {
@@ -61,7 +66,8 @@ pub fn before_training(classes: usize, x: &FeatureBlock) -> Result<BeforeTrainin
     if n == 0 {
         return Err(AssessError::NoRecord);
     }
-    let moments = Moments::of(x.matrix()).ok_or(AssessError::Overflow { what: "the moments of the records" })?;
+    let moments = Moments::of(x.matrix())
+        .ok_or(AssessError::Overflow { what: "the moments of the records" })?;
     let (zero, half) = (spectrum(&moments.about_zero)?, spectrum(&moments.about_half)?);
     let mean = spectrum(&moments.about_mean)?;
     let per_feature = |values: &[f64]| values.iter().sum::<f64>().max(0.0) / d as f64;
@@ -77,9 +83,18 @@ pub fn before_training(classes: usize, x: &FeatureBlock) -> Result<BeforeTrainin
             ub_informed_linear: per_feature(&mean[..d - rank]),
         })
         .collect();
-    let [mse_half, mse_zero, mse_informed_control] = [&half, &zero, &mean].map(|values| per_feature(values));
+    let [mse_half, mse_zero, mse_informed_control] =
+        [&half, &zero, &mean].map(|values| per_feature(values));
     if ![mse_half, mse_zero, mse_informed_control].iter().all(|v| v.is_finite()) {
         return Err(AssessError::Overflow { what: "the sums of squares" });
     }
-    Ok(BeforeTraining { classes, features: d, records: n, mse_half, mse_zero, mse_informed_control, by_rank })
+    Ok(BeforeTraining {
+        classes,
+        features: d,
+        records: n,
+        mse_half,
+        mse_zero,
+        mse_informed_control,
+        by_rank,
+    })
 }

@@ -1,4 +1,5 @@
-//! Releases that a passive party may choose from, with what each costs an adversary that takes it for the true parameters.
+//! The releases that a passive party may choose from, with the error of an adversary that takes
+//! each for the true parameters.
 
 use nalgebra::DMatrix;
 use rand::SeedableRng;
@@ -11,33 +12,35 @@ use super::{AssessError, AttackErrors, moments_of, of_moments};
 use crate::moments::Moments;
 use crate::transform::{TransformConfig, natural_distance, rewrite};
 
-/// One release.
+/// A release that the passive party may choose.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Candidate {
-    /// The transform's name, as in a config.
+    /// The name of the transform, as in a config.
     pub transform: &'static str,
-    /// Its ε, where it has one.
+    /// The ε of the transform, if it has one.
     pub epsilon: Option<f64>,
-    /// Distance from the true parameters, V (33).
+    /// The distance from the true parameters, V (33).
     pub g: f64,
-    /// Share of log odds ratios whose sign turns round.
+    /// The share of log odds ratios whose sign changes.
     pub sign_flips: f64,
-    /// Mean squared error per feature if the adversary takes this release for the true parameters.
+    /// The mean squared errors per feature if the adversary takes this release for the true
+    /// parameters.
     #[serde(flatten)]
     pub errors: AttackErrors,
-    /// The same if the true parameters are released.
+    /// The errors if the true parameters are released.
     pub before: AttackErrors,
 }
 
-/// The distances offered, in units of [`natural_distance`].
+/// The distances of the candidates, in units of [`natural_distance`].
 const SHARES: [f64; 3] = [0.05, 0.2, 0.5];
 
-/// Candidates for `w_pas` (k × d) and features with the moments of `x` (d × n), nearest to the true parameters first:
-/// `none`, `negate`, `complement`, `least_squares_optimal`, `random_orthonormal`, and at three distances ε `stiefel`
-/// (d > 1), `single_feature` (d = 1) and `binary` (k = 2). `seed` is for those that draw. The second value says why a candidate is
-/// missing, if one is.
+/// Returns candidates for `w_pas` (k × d) and features with the moments of `x` (d × n), nearest to
+/// the true parameters first: `none`, `negate`, `complement`, `least_squares_optimal`,
+/// `random_orthonormal`, and at three distances ε `stiefel` (d > 1), `single_feature` (d = 1) and
+/// `binary` (k = 2). `seed` is for the transforms that draw random numbers. The second value says
+/// why a candidate is missing, if one is.
 ///
-/// The errors are those of an adversary that does not know that anything was transformed.
+/// The errors are those of an adversary that does not know of the transforms.
 ///
 /// # Errors
 /// [`AssessError`] as [`assess`](super::assess).
@@ -85,10 +88,11 @@ fn candidate(
     moments: &Moments,
     seed: u64,
 ) -> Result<Candidate, String> {
-    let rewritten =
-        rewrite(config, w_pas, Some(x), &mut ChaCha20Rng::seed_from_u64(seed)).map_err(|e| e.to_string())?;
+    let rewritten = rewrite(config, w_pas, Some(x), &mut ChaCha20Rng::seed_from_u64(seed))
+        .map_err(|e| e.to_string())?;
     let distance = Interpretability::of(w_pas, &rewritten.weights).map_err(|e| e.to_string())?;
-    let errors = |weights, shift| of_moments(w_pas, weights, shift, moments).map_err(|e| e.to_string());
+    let errors =
+        |weights, shift| of_moments(w_pas, weights, shift, moments).map_err(|e| e.to_string());
     Ok(Candidate {
         transform: config.name(),
         epsilon: config.epsilon(),

@@ -1,9 +1,10 @@
-//! What the release of the true parameters costs: the error of the attacks on exact scores, in closed form (R theorem 2),
-//! before any score is released.
+//! The cost of releasing the true parameters: the error of the attacks on exact scores, in closed
+//! form (R theorem 2), before any score is released.
 //!
-//! The adversary that knows W_pas and exact scores solves A x = b' with A = J W_pas. What it finds depends on A alone and
-//! not on the active party's parameters or features, so that the passive party can foretell the error from its own side
-//! (R remark 3). With P = A⁺A, K_z = E[(X − z)(X − z)ᵀ] over the given records, d features:
+//! The adversary that knows W_pas and exact scores solves A x = b' with A = J W_pas. The solution
+//! depends on A alone and not on the active party's parameters or features, so that the passive
+//! party can compute the error from its own side (R remark 3). With P = A⁺A, K_z = E[(X − z)(X −
+//! z)ᵀ] over the given records, d features:
 //!
 //! | attack | x̂ | MSE per feature |
 //! |---|---|---|
@@ -12,10 +13,10 @@
 //! | `half` | ½ | (1/d) Tr K_½ |
 //! | `zero` | 0 | (1/d) Tr K₀ |
 //!
-//! An adversary that knows the mean and the covariance of the features too is in `informed.rs`.
+//! `informed.rs` has the adversary that knows the mean and the covariance of the features too.
 //!
-//! The expectations are means over the records that are given: the closed forms hold for these very records to rounding,
-//! and for others as far as their moments are the same.
+//! The expectations are means over the given records. The closed forms hold for these records up to
+//! rounding, and for others as far as their moments are the same.
 
 mod before;
 mod bits;
@@ -45,43 +46,47 @@ pub use told::ToldFeatures;
 
 use informed::Informed;
 
-/// Why nothing can be said.
+/// Errors from assessing a release.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AssessError {
     /// Fewer than two classes.
-    #[error("the passive weights have {got} rows, a model has at least 2 classes (binary is k = 2)")]
+    #[error(
+        "the passive weights have {got} rows, a model has at least 2 classes (binary is k = 2)"
+    )]
     TooFewClasses {
         /// Rows of W_pas.
         got: usize,
     },
-    /// Nothing to attack.
+    /// No feature to attack.
     #[error("the passive weights have no column, so there is no feature to attack")]
     NoFeature,
-    /// Nothing to take moments over.
+    /// No record to take moments over.
     #[error("there is no record to take moments over")]
     NoRecord,
-    /// Records that are not the weights'.
+    /// Records with another number of features than the weights.
     #[error("the records have {got} features, the passive weights have {expected} columns")]
     Features {
         /// Columns of W_pas.
         expected: usize,
-        /// What came.
+        /// Features of the records.
         got: usize,
     },
-    /// Released parameters that are not those of W_pas.
+    /// Released parameters of another shape than W_pas.
     #[error("the released parameters are {} × {}, the passive weights {} × {}", got.0, got.1, expected.0, expected.1)]
     Released {
         /// Shape of W_pas.
         expected: (usize, usize),
-        /// What came.
+        /// Shape of the released parameters.
         got: (usize, usize),
     },
     /// Moments of score errors for another number of classes.
-    #[error("the moments of the score errors have {got} rows, A has {expected} (one less than classes)")]
+    #[error(
+        "the moments of the score errors have {got} rows, A has {expected} (one less than classes)"
+    )]
     Scores {
         /// Rows of A.
         expected: usize,
-        /// What came.
+        /// Rows of the moments.
         got: usize,
     },
     /// NaN or infinity in W_pas.
@@ -90,28 +95,29 @@ pub enum AssessError {
     /// Products of finite numbers that are not finite.
     #[error("{what} overflow: the values are too large, features are expected in [0, 1]")]
     Overflow {
-        /// What overflows.
+        /// The quantity that overflows.
         what: &'static str,
     },
-    /// Bits that are no number of bits.
+    /// A number of bits that is negative or not finite.
     #[error("bits must be finite and at least 0")]
     Bits,
     /// An iteration that did not converge.
     #[error("the decomposition of {what} did not converge")]
     NoConvergence {
-        /// What was decomposed.
+        /// The matrix that was decomposed.
         what: &'static str,
     },
     /// Parameters that are no sub-model.
     #[error("{0}")]
     Model(String),
-    /// A mean that is not defined; shapes are checked before, so that this cannot happen.
+    /// A mean that is not defined. Shapes are checked before, so that this cannot happen.
     #[error(transparent)]
     Metric(#[from] MetricError),
 }
 
-/// Errors of the attacks if the true parameters are released, over n given records. All errors are per feature (R (7)), in
-/// squared units of the features. Fields are named as in the output of `passive-party assess`.
+/// The errors of the attacks if the true parameters are released, over n given records. All errors
+/// are per feature (R (7)), in squared units of the features. Fields are named as in the output of
+/// `passive-party assess`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Assessment {
     /// Number of classes k.
@@ -122,7 +128,7 @@ pub struct Assessment {
     pub records: usize,
     /// Rank of A = J W_pas: of d unknowns, this many combinations are known exactly.
     pub rank: usize,
-    /// d − rank; 0: the features themselves come back.
+    /// d − rank; if 0, the features themselves are recovered.
     pub nul: usize,
     /// `least_squares`: (1/d) Tr((I − P) K₀), R (50).
     pub mse_ls: f64,
@@ -132,34 +138,36 @@ pub struct Assessment {
     pub mse_half: f64,
     /// `zero`: (1/d) Tr K₀.
     pub mse_zero: f64,
-    /// (1/d) Tr((I − P) K_μ), R (52): at most the error of `least_squares` and of `half_star`, and of A⁺b' + (I − P) z
-    /// for any fixed z. It is the error for z = μ, the means of the features.
+    /// (1/d) Tr((I − P) K_μ), R (52): at most the error of `least_squares` and of `half_star`, and
+    /// of A⁺b' + (I − P) z for any fixed z. It is the error for z = μ, the means of the features.
     pub lb_mu: f64,
-    /// Least error of `least_squares` for any A of this rank: (1/d) times the sum of the d − rank least eigenvalues of
-    /// K₀, R (50). Known before training (R remark 4).
+    /// Least error of `least_squares` for any A of this rank: (1/d) times the sum of the d − rank
+    /// least eigenvalues of K₀, R (50). Known before training (R remark 4).
     pub lb_ls: f64,
-    /// Greatest error of `least_squares` for any A of this rank: the d − rank greatest eigenvalues of K₀ in place of the
-    /// least, R (50).
+    /// Greatest error of `least_squares` for any A of this rank: the d − rank greatest eigenvalues
+    /// of K₀ in place of the least, R (50).
     pub ub_ls: f64,
     /// As `lb_ls` for `half_star` and K_½, R (51).
     pub lb_half_star: f64,
     /// As `ub_ls` for `half_star` and K_½, R (51).
     pub ub_half_star: f64,
-    /// `informed_control`: (1/d) Tr S, S = K_μ the covariance: the error of an adversary that knows means and covariances of the
-    /// features and no score.
+    /// `informed_control`: (1/d) Tr S, S = K_μ the covariance: the error of an adversary that knows
+    /// means and covariances of the features and no score.
     pub mse_informed_control: f64,
-    /// `informed_linear`: (1/d) Tr(S − T), T = S Aᵀ (A S Aᵀ)⁺ A S: the least error of an affine estimate from exact scores by an
-    /// adversary that knows means and covariances. If the features are Gaussian, the least error of any estimate.
+    /// `informed_linear`: (1/d) Tr(S − T), T = S Aᵀ (A S Aᵀ)⁺ A S: the least error of an affine
+    /// estimate from exact scores by an adversary that knows means and covariances. If the features
+    /// are Gaussian, the least error of any estimate.
     pub mse_informed_linear: f64,
-    /// 1 − `mse_informed_linear` / `mse_informed_control`. Left out where no feature varies.
+    /// 1 − `mse_informed_linear` / `mse_informed_control`. Left out if no feature varies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub informed_added_risk: Option<f64>,
-    /// Least `mse_informed_linear` for any A of this rank: (1/d) times the sum of the d − rank least eigenvalues of S.
+    /// Least `mse_informed_linear` for any A of this rank: (1/d) times the sum of the d − rank
+    /// least eigenvalues of S.
     pub lb_informed_linear: f64,
-    /// The greatest: the d − rank greatest eigenvalues.
+    /// Greatest `mse_informed_linear` for any A of this rank: the d − rank greatest eigenvalues.
     pub ub_informed_linear: f64,
-    /// How much the errors of `least_squares` and of `half_star` grow each if the model is trained on 1 − x in place of
-    /// x: (4/d) Tr(P K_½), R section VIII-D.
+    /// The increase of the errors of `least_squares` and of `half_star`, each, if the model is
+    /// trained on 1 − x in place of x: (4/d) Tr(P K_½), R section VIII-D.
     pub negate_mse_increase: f64,
     /// The error of `least_squares` after the best orthonormal transform, x → H* x before training:
     /// (1/d) [Tr((I + P) K₀) + 2 ‖P K₀‖_*], R theorem 3 with the factor 1/d that R (81) lacks.
@@ -185,14 +193,15 @@ pub struct Empirical {
     pub informed_linear: f64,
 }
 
-/// What the release of `w_pas` (k × d) gives away of features that have the moments of `x` (d × n).
+/// Computes how much the release of `w_pas` (k × d) reveals of features with the moments of `x` (d
+/// × n).
 ///
-/// Exact scores and the active party's part of the model are taken as known to the adversary. Cost: O(n d² + d³). Errors
-/// that rounding would make negative are 0.
+/// The adversary is taken to know exact scores and the active party's part of the model. Cost: O(n
+/// d² + d³). Errors that rounding would make negative are 0.
 ///
 /// # Errors
-/// [`AssessError`] for fewer than two classes, no feature, no record, blocks that do not fit together, and values that are
-/// not finite or so large that their squares are not.
+/// [`AssessError`] for fewer than two classes, no feature, no record, blocks that do not fit
+/// together, and values that are not finite or so large that their squares are not.
 pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, AssessError> {
     let (k, d) = w_pas.shape();
     let moments = moments_of(w_pas, x)?;
@@ -207,7 +216,8 @@ pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, Asse
     // Tr(Q K) = Σ Q ∘ K for symmetric matrices: d² products in place of d³.
     let error = |k: &DMatrix<f64>| per_feature(complement.dot(k));
     let (about_zero, about_half) = (spectrum(&moments.about_zero)?, spectrum(&moments.about_half)?);
-    let (informed, about_mean) = (Informed::of(&system.a, &moments.about_mean), spectrum(&moments.about_mean)?);
+    let (informed, about_mean) =
+        (Informed::of(&system.a, &moments.about_mean), spectrum(&moments.about_mean)?);
     let informed = informed.map_err(|e| unsolved(&e))?;
     let mse_informed_linear = informed.linear_mse();
     let pk = &p * &moments.about_zero;
@@ -233,7 +243,9 @@ pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, Asse
         lb_informed_linear: per_feature(about_mean[rank..].iter().sum()),
         ub_informed_linear: per_feature(about_mean[..nul].iter().sum()),
         negate_mse_increase: per_feature(4.0 * p.dot(&moments.about_half)),
-        least_squares_optimal_mse: per_feature(moments.about_zero.trace() + pk.trace() + 2.0 * nuclear),
+        least_squares_optimal_mse: per_feature(
+            moments.about_zero.trace() + pk.trace() + 2.0 * nuclear,
+        ),
         empirical,
     };
     if assessment.errors().iter().all(|v| v.is_finite()) {
@@ -244,9 +256,10 @@ pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, Asse
 }
 
 impl Assessment {
-    /// All numbers that could overflow.
+    /// Returns all numbers that could overflow.
     fn errors(&self) -> [f64; 21] {
-        let Empirical { least_squares, half_star, half, zero, informed_control, informed_linear } = self.empirical;
+        let Empirical { least_squares, half_star, half, zero, informed_control, informed_linear } =
+            self.empirical;
         [
             self.mse_ls,
             self.mse_half_star,
@@ -273,7 +286,7 @@ impl Assessment {
     }
 }
 
-/// The moments of records that go with parameters that can be assessed.
+/// Checks the parameters and the records, and returns the moments of the records.
 fn moments_of(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Moments, AssessError> {
     let (k, d) = w_pas.shape();
     if k < 2 {
@@ -294,15 +307,17 @@ fn moments_of(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Moments, AssessE
     Moments::of(x.matrix()).ok_or(AssessError::Overflow { what: "the moments of the records" })
 }
 
-/// What a decomposition of A that failed means here.
+/// Converts the error of a failed decomposition of A.
 fn unsolved(error: &DecompositionError) -> AssessError {
     match error {
-        DecompositionError::NotFinite => AssessError::Overflow { what: "differences of passive weights" },
+        DecompositionError::NotFinite => {
+            AssessError::Overflow { what: "differences of passive weights" }
+        }
         DecompositionError::NoConvergence => AssessError::NoConvergence { what: "A = J W_pas" },
     }
 }
 
-/// The estimates that the adversary makes from b' = A x, and their errors.
+/// Computes the adversary's estimates from b' = A x, and returns their errors.
 fn attack(system: &System, moments: &Moments, x: &DMatrix<f64>) -> Result<Empirical, AssessError> {
     let (a, inverse, d) = (&system.a, &system.inverse.matrix, x.nrows());
     let mut estimates = inverse * (a * x);
@@ -320,19 +335,21 @@ fn attack(system: &System, moments: &Moments, x: &DMatrix<f64>) -> Result<Empiri
         half: half_error(x)?.overall,
         zero: mse(&estimates, x)?.overall,
         informed_control: column_mean_error(x)?.overall,
-        informed_linear: mse(&informed::estimates(a, moments, x).map_err(|e| unsolved(&e))?, x)?.overall,
+        informed_linear: mse(&informed::estimates(a, moments, x).map_err(|e| unsolved(&e))?, x)?
+            .overall,
     })
 }
 
-/// Eigenvalues of a matrix of second moments, greatest first.
+/// Returns the eigenvalues of a matrix of second moments, greatest first.
 fn spectrum(k: &DMatrix<f64>) -> Result<Vec<f64>, AssessError> {
-    let (values, _) = symmetric_eigen(k).map_err(|_| AssessError::NoConvergence { what: "the moments" })?;
+    let (values, _) =
+        symmetric_eigen(k).map_err(|_| AssessError::NoConvergence { what: "the moments" })?;
     let mut values: Vec<f64> = values.iter().copied().collect();
     values.sort_unstable_by(|a, b| b.total_cmp(a));
     Ok(values)
 }
 
-/// Singular values of a square matrix.
+/// Returns the singular values of a square matrix.
 fn singular_values(m: &DMatrix<f64>) -> Result<Vec<f64>, AssessError> {
     let svd = SquareSvd::of(m).map_err(|_| AssessError::NoConvergence { what: "A⁺A K₀" })?;
     Ok(svd.s.iter().copied().collect())

@@ -1,21 +1,24 @@
-//! Closed forms for an adversary that takes released parameters for the true ones, or estimated scores for exact ones.
+//! Closed forms for an adversary that takes released parameters for the true ones, or estimated
+//! scores for exact ones.
 //!
-//! It reads W_n with the bias b + s, has exact scores z, and solves A_n x̂ = J (z − W_act y − b − s) = A x − J s, with
-//! A = J W_pas and A_n = J W_n:
+//! It reads W_n with the bias b + s, has exact scores z, and solves A_n x̂ = J (z − W_act y − b −
+//! s) = A x − J s, with A = J W_pas and A_n = J W_n:
 //!
 //! ```text
 //! least_squares   x̂ = A_n⁺ (A x − J s)
 //! half_star       x̂ = A_n⁺ (A x − J s) + ½ (I − A_n⁺A_n) 1
 //! ```
 //!
-//! The error x̂ − x = F u + v is affine in u = x − ½ 1, with F = A_n⁺A − I and v the error at x = ½ 1. So for any W_n
+//! The error x̂ − x = F u + v is affine in u = x − ½ 1, with F = A_n⁺A − I and v the error at x =
+//! ½ 1. So for any W_n
 //!
 //! ```text
 //! MSE = (1/d) [Tr(F K_½ Fᵀ) + 2 vᵀF (μ − ½ 1) + ‖v‖²]
 //! ```
 //!
-//! V (38), (47), (49), (53), R (50), (51) and the increase (4/d) Tr(P K_½) of R section VIII-D are this for W_n = W_pas
-//! R, one feature, two classes, W_n = W_pas, and W_n = −W_pas with s = W_pas 1.
+//! V (38), (47), (49), (53), R (50), (51) and the increase (4/d) Tr(P K_½) of R section VIII-D are
+//! this for W_n = W_pas R, one feature, two classes, W_n = W_pas, and W_n = −W_pas with s = W_pas
+//! 1.
 
 use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
@@ -26,20 +29,22 @@ use super::{AssessError, moments_of, unsolved};
 use crate::linear::System;
 use crate::moments::Moments;
 
-/// Mean squared errors per feature (R (7)) of two attacks.
+/// The mean squared errors per feature (R (7)) of two attacks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AttackErrors {
-    /// `least_squares`.
+    /// The error of `least_squares`.
     pub least_squares: f64,
-    /// `half_star`.
+    /// The error of `half_star`.
     pub half_star: f64,
 }
 
-/// Errors of an adversary with exact scores that takes `released` (k × d) and `bias_shift` (k) for the true parameters,
-/// over records with the moments of `x` (d × n). For `released` = `w_pas` and no shift they are R (50), (51).
+/// Returns the errors of an adversary with exact scores that takes `released` (k × d) and
+/// `bias_shift` (k) for the true parameters, over records with the moments of `x` (d × n). For
+/// `released` = `w_pas` and no shift they are R (50), (51).
 ///
 /// # Errors
-/// [`AssessError`] for shapes that do not fit, no feature or record, and values that are not finite or too large.
+/// [`AssessError`] for shapes that do not fit, no feature or record, and values that are not finite
+/// or too large.
 pub fn release_errors(
     w_pas: &DMatrix<f64>,
     released: &DMatrix<f64>,
@@ -50,7 +55,7 @@ pub fn release_errors(
     of_moments(w_pas, released, bias_shift, &moments)
 }
 
-/// [`release_errors`] from moments that are there already.
+/// Computes [`release_errors`] from given moments.
 pub(crate) fn of_moments(
     w_pas: &DMatrix<f64>,
     released: &DMatrix<f64>,
@@ -67,7 +72,7 @@ pub(crate) fn of_moments(
     }
     let system = System::of(released).map_err(|e| unsolved(&e))?;
     let shift = DMatrix::from_column_slice(k, 1, bias_shift.as_slice());
-    // In units of A_n's scale, as its inverse is.
+    // In units of A_n's scale, like its inverse.
     let known = |m: &DMatrix<f64>| &system.inverse.matrix * (row_differences(m) / system.scale);
     let (mut f, shifted) = (known(w_pas), known(&shift).column(0).into_owned());
     let half = DVector::from_element(d, 0.5);
@@ -83,7 +88,7 @@ pub(crate) fn of_moments(
     Ok(AttackErrors { least_squares: error(&at_half)?, half_star: error(&(&at_half + kept))? })
 }
 
-/// A sum of squares over d, 0 where rounding made it negative.
+/// Divides a sum of squares by d. Returns 0 if rounding made it negative.
 fn per_feature(sum: f64, d: usize) -> Result<f64, AssessError> {
     if sum.is_finite() {
         Ok(sum.max(0.0) / d as f64)
@@ -92,26 +97,31 @@ fn per_feature(sum: f64, d: usize) -> Result<f64, AssessError> {
     }
 }
 
-/// Errors of an adversary that knows W_pas and has estimates ĉ of the scores (the agnostic attack of V), per feature.
+/// The errors of an adversary that knows W_pas and has estimates ĉ of the scores (the agnostic
+/// attack of V), per feature.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AgnosticErrors {
-    /// What exact scores would leave: (1/d) Tr((I − A⁺A) K_½), the first term of V (21); 0 where A has full column rank.
+    /// The error that exact scores would leave: (1/d) Tr((I − A⁺A) K_½), the first term of V (21);
+    /// 0 if A has full column rank.
     pub exact_scores: f64,
-    /// What the estimates of the scores add: (1/d) Tr(A⁺ᵀA⁺ K_{c′,ĉ′}), the second term of V (21); V (13) where A has
-    /// full column rank.
+    /// The error that the estimates of the scores add: (1/d) Tr(A⁺ᵀA⁺ K_{c′,ĉ′}), the second term
+    /// of V (21); V (13) if A has full column rank.
     pub estimated_scores: f64,
-    /// V (21): their sum, the error of `half_star`; where A has full column rank that of `least_squares` too (V (13)).
+    /// V (21): their sum, the error of `half_star`; if A has full column rank, that of
+    /// `least_squares` too (V (13)).
     pub total: f64,
 }
 
-/// V (13) and (21). `a` is A = J W_pas (k − 1 × d), `about_half` K_½ (d × d), `score_error` the second moments
-/// K_{c′,ĉ′} = E[(ĉ′ − c′)(ĉ′ − c′)ᵀ] of the error of the estimated log-ratios c′ = J ln c, (k − 1) × (k − 1), in squared
-/// nats.
+/// Computes V (13) and (21). `a` is A = J W_pas (k − 1 × d), `about_half` K_½ (d × d),
+/// `score_error` the second moments K_{c′,ĉ′} = E[(ĉ′ − c′)(ĉ′ − c′)ᵀ] of the error of the
+/// estimated log-ratios c′ = J ln c, (k − 1) × (k − 1), in squared nats.
 ///
-/// Holds whatever the error has to do with the features: A⁺ᵀ(I − A⁺A) = 0 takes the cross term away.
+/// The result holds for any dependence of the error on the features: A⁺ᵀ(I − A⁺A) = 0 removes the
+/// cross term.
 ///
 /// # Errors
-/// [`AssessError`] for no feature, shapes that do not fit together, and values that are not finite or too large.
+/// [`AssessError`] for no feature, shapes that do not fit together, and values that are not finite
+/// or too large.
 pub fn agnostic_errors(
     a: &DMatrix<f64>,
     about_half: &DMatrix<f64>,

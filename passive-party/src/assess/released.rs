@@ -1,22 +1,22 @@
-//! The bits that each policy releases of a record, beside those of the record itself.
+//! The bits of a record that each of the usual policies releases.
 
 use serde::Serialize;
 use vfl_shared::policy::{DefenseConfig, Leakage, Policy};
 
-/// The bits of a policy, for a number of classes.
+/// The bits that a policy releases, for a number of classes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReleasedBits {
     /// The policy as a text.
     pub policy: String,
-    /// The bits that it tells of a record at most; none where no finite bound holds.
+    /// The most bits of a record that it releases; `None` without a finite bound.
     pub bits: Option<f64>,
-    /// Why none holds.
+    /// The reason why there is no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The bits of the usual policies on a model of `classes` classes, those without a bound first,
-/// then from many bits to few.
+/// Returns the bits of the usual policies on a model of `classes` classes: policies without a bound
+/// first, then from many bits to few.
 #[must_use]
 pub fn released_bits(classes: usize) -> Vec<ReleasedBits> {
     let mut policies: Vec<Policy> = vec![
@@ -26,12 +26,15 @@ pub fn released_bits(classes: usize) -> Vec<ReleasedBits> {
         DefenseConfig::ClassLabel { softening: 0.0 }.into(),
     ];
     policies.extend((0..=4).map(|decimals| DefenseConfig::Rounding { decimals }.into()));
-    policies.extend([0.01, 0.1, 0.3, 1.0].map(|sigma| DefenseConfig::GaussianNoise { sigma }.into()));
-    policies.extend([1.0, 2.0, 4.0].map(|epsilon| DefenseConfig::RandomizedLabel { epsilon }.into()));
+    policies
+        .extend([0.01, 0.1, 0.3, 1.0].map(|sigma| DefenseConfig::GaussianNoise { sigma }.into()));
+    policies
+        .extend([1.0, 2.0, 4.0].map(|epsilon| DefenseConfig::RandomizedLabel { epsilon }.into()));
     let sizes = [16, 64, 256].into_iter().filter(|size| *size as usize >= classes);
     policies.extend(sizes.map(|size| DefenseConfig::Codebook { size }.into()));
-    let mut all: Vec<ReleasedBits> = policies.iter().map(|policy| ReleasedBits::of(policy, classes)).collect();
-    // A policy without a bound tells more than any with one.
+    let mut all: Vec<ReleasedBits> =
+        policies.iter().map(|policy| ReleasedBits::of(policy, classes)).collect();
+    // A policy without a bound releases more than any with one.
     all.sort_by(|a, b| b.bits.unwrap_or(f64::INFINITY).total_cmp(&a.bits.unwrap_or(f64::INFINITY)));
     all
 }

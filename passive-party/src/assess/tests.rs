@@ -49,18 +49,40 @@ fn golden_vectors_of_theorem_2() {
         assert_eq!(case.expected.len(), 11);
         for (name, want) in &case.expected {
             let (got, want) = (got[name].as_f64().unwrap(), want.as_f64().unwrap());
-            assert!((got - want).abs() <= 1e-9, "{}, d = {}: {name} is {got}, not {want}", case.model, case.d);
+            assert!(
+                (got - want).abs() <= 1e-9,
+                "{}, d = {}: {name} is {got}, not {want}",
+                case.model,
+                case.d
+            );
         }
-        assert!((found.negate_mse_increase - case.negated).abs() <= 1e-9, "{}, d = {}", case.model, case.d);
+        assert!(
+            (found.negate_mse_increase - case.negated).abs() <= 1e-9,
+            "{}, d = {}",
+            case.model,
+            case.d
+        );
         let best = case.pps_theorem3.max_mse_per_feature;
-        assert!((found.least_squares_optimal_mse - best).abs() <= 1e-9, "{}, d = {}", case.model, case.d);
+        assert!(
+            (found.least_squares_optimal_mse - best).abs() <= 1e-9,
+            "{}, d = {}",
+            case.model,
+            case.d
+        );
     }
 }
 
 /// k × d weights and d × n features. Weights in [−2, 2); of 0 and 1; the same for two classes and for pairs of features;
 /// with every third feature without any; the same for all classes (A = 0). Features in [0, 1], a third of them at each end
 /// if `saturated`.
-fn world(k: usize, d: usize, n: usize, weights: u8, saturated: bool, seed: u64) -> (DMatrix<f64>, DMatrix<f64>) {
+fn world(
+    k: usize,
+    d: usize,
+    n: usize,
+    weights: u8,
+    saturated: bool,
+    seed: u64,
+) -> (DMatrix<f64>, DMatrix<f64>) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let dense = DMatrix::from_fn(k, d, |_, _| 4.0 * rng.random::<f64>() - 2.0);
     let w = match weights {
@@ -185,16 +207,26 @@ fn one_record_has_moments_and_no_spread() {
 
 #[test]
 fn what_cannot_be_assessed_is_refused() {
-    let refuse = |w: DMatrix<f64>, x: DMatrix<f64>| assess(&w, &FeatureBlock::new(x).unwrap()).unwrap_err();
+    let refuse =
+        |w: DMatrix<f64>, x: DMatrix<f64>| assess(&w, &FeatureBlock::new(x).unwrap()).unwrap_err();
     let (w, x) = world(3, 2, 4, 0, false, 1);
     assert_eq!(refuse(DMatrix::zeros(1, 2), x.clone()), AssessError::TooFewClasses { got: 1 });
     assert_eq!(refuse(DMatrix::zeros(3, 0), x.clone()), AssessError::NoFeature);
-    assert_eq!(refuse(w.clone(), DMatrix::zeros(3, 4)), AssessError::Features { expected: 2, got: 3 });
+    assert_eq!(
+        refuse(w.clone(), DMatrix::zeros(3, 4)),
+        AssessError::Features { expected: 2, got: 3 }
+    );
     assert_eq!(refuse(w.clone(), DMatrix::zeros(2, 0)), AssessError::NoRecord);
     assert_eq!(refuse(w.map(|_| f64::NAN), x.clone()), AssessError::Weight);
     let opposite = DMatrix::from_fn(3, 2, |i, _| if i == 1 { 1e308 } else { -1e308 });
     assert!(matches!(refuse(opposite, x), AssessError::Overflow { .. }));
     for huge in [1e154, 1e200, f64::MAX] {
-        assert!(matches!(refuse(w.clone(), DMatrix::from_element(2, 4, huge)), AssessError::Overflow { .. }), "{huge}");
+        assert!(
+            matches!(
+                refuse(w.clone(), DMatrix::from_element(2, 4, huge)),
+                AssessError::Overflow { .. }
+            ),
+            "{huge}"
+        );
     }
 }

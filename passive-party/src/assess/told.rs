@@ -31,7 +31,11 @@ impl ToldFeatures {
     ///
     /// # Errors
     /// [`AssessError`] for a table without records, parameters that do not fit it, and numbers that overflow.
-    pub fn measure(parameters: &Parameters, classes: usize, table: &FeatureTable) -> Result<Self, AssessError> {
+    pub fn measure(
+        parameters: &Parameters,
+        classes: usize,
+        table: &FeatureTable,
+    ) -> Result<Self, AssessError> {
         let block = table.block().matrix();
         if block.ncols() == 0 {
             return Err(AssessError::NoRecord);
@@ -53,14 +57,23 @@ impl ToldFeatures {
             false => outputs.matrix().clone(),
         };
         let seen = centred(&outputs);
-        let basis = row_space(&seen).map_err(|_| AssessError::NoConvergence { what: "the outputs" })?;
+        let basis =
+            row_space(&seen).map_err(|_| AssessError::NoConvergence { what: "the outputs" })?;
         let x = centred(x);
         let explained = &x * &basis;
         let share = |row: usize| {
             let variance = x.row(row).norm_squared();
-            if variance > 0.0 { (explained.row(row).norm_squared() / variance).clamp(0.0, 1.0) } else { 0.0 }
+            if variance > 0.0 {
+                (explained.row(row).norm_squared() / variance).clamp(0.0, 1.0)
+            } else {
+                0.0
+            }
         };
-        Ok(Self { records: x.ncols(), outputs: outputs.nrows(), shares: (0..x.nrows()).map(share).collect() })
+        Ok(Self {
+            records: x.ncols(),
+            outputs: outputs.nrows(),
+            shares: (0..x.nrows()).map(share).collect(),
+        })
     }
 
     /// Returns the feature that is told most, with its share; `None` without features.
@@ -76,8 +89,10 @@ impl ToldFeatures {
         order.sort_by(|&a, &b| self.shares[b].total_cmp(&self.shares[a]));
         let mean = self.shares.iter().sum::<f64>() / self.shares.len().max(1) as f64;
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-        let told =
-            order.iter().take(3).filter_map(|&at| Some(format!("{} of {}", percent(self.shares[at]), names.get(at)?)));
+        let told = order
+            .iter()
+            .take(3)
+            .filter_map(|&at| Some(format!("{} of {}", percent(self.shares[at]), names.get(at)?)));
         let told = told.collect::<Vec<_>>().join(", ");
         let mut out = String::new();
         // Writing to a string cannot fail.
@@ -87,7 +102,11 @@ impl ToldFeatures {
             percent(mean),
             self.records
         );
-        let _ = writeln!(out, "a label of it tells up to {:.1} bits of a record", (classes.max(1) as f64).log2());
+        let _ = writeln!(
+            out,
+            "a label of it tells up to {:.1} bits of a record",
+            (classes.max(1) as f64).log2()
+        );
         out
     }
 }
@@ -107,7 +126,9 @@ mod tests {
     use vfl_shared::types::FeatureBlock;
 
     fn records(n: usize) -> DMatrix<f64> {
-        DMatrix::from_fn(3, n, |f, r| ((r * (7 + 4 * f) + f * 13 + r * r * (f + 1)) % 101) as f64 / 100.0)
+        DMatrix::from_fn(3, n, |f, r| {
+            ((r * (7 + 4 * f) + f * 13 + r * r * (f + 1)) % 101) as f64 / 100.0
+        })
     }
 
     fn model(weights: DMatrix<f64>) -> Parameters {
@@ -124,10 +145,12 @@ mod tests {
             DMatrix::from_fn(4, 3, |i, j| ((i * 5 + j * 3) % 7) as f64 - 3.0),
         ] {
             let classes = w.nrows();
-            let told = ToldFeatures::of(&*kinds::restore(&model(w.clone())).unwrap(), classes, &x).unwrap();
+            let told = ToldFeatures::of(&*kinds::restore(&model(w.clone())).unwrap(), classes, &x)
+                .unwrap();
             let closed = assess(&w, &FeatureBlock::new(x.clone()).unwrap()).unwrap();
             let variances: Vec<f64> = (0..3).map(|f| x.row(f).variance()).collect();
-            let left: f64 = told.shares.iter().zip(&variances).map(|(share, v)| (1.0 - share) * v).sum();
+            let left: f64 =
+                told.shares.iter().zip(&variances).map(|(share, v)| (1.0 - share) * v).sum();
             assert!((left / 3.0 - closed.mse_informed_linear).abs() < 1e-12, "{left} {closed:?}");
         }
         let single = DMatrix::from_row_slice(2, 3, &[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]);

@@ -1,4 +1,4 @@
-//! `assess`: what the release of parameters gives away, without any service.
+//! `assess`: computes how much the release of parameters reveals, without any service.
 
 mod plot;
 
@@ -13,11 +13,11 @@ use vfl_shared::data::{RecordBits, read_schema};
 
 use super::case::{self, BY_WEIGHTS, number};
 use crate::assess::{
-    Assessment, BeforeTraining, BitsBound, Candidate, ReleasedBits, assess, before_training, bits_bounds, candidates,
-    released_bits,
+    Assessment, BeforeTraining, BitsBound, Candidate, ReleasedBits, assess, before_training,
+    bits_bounds, candidates, released_bits,
 };
 
-/// `passive-party assess`
+/// The arguments of `passive-party assess`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -63,8 +63,9 @@ pub struct AssessArgs {
     /// Seed of the candidates that draw random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Bits that all answers about a record tell at most, at least 0; the least error of an informed adversary is given for each
-    /// [default: `bits` of the case; else 1, log2 k (`class_label`), 5, log2 k! (`ranking`) and 10].
+    /// The most bits that all answers about a record reveal, at least 0; the least error of an
+    /// informed adversary is given for each [default: `bits` of the case; else 1, log2 k
+    /// (`class_label`), 5, log2 k! (`ranking`) and 10].
     #[arg(long, value_name = "B,B,...", value_delimiter = ',', conflicts_with = "before_training")]
     bits: Vec<f64>,
     /// The schema of the features (features.toml): count the bits of one record by it.
@@ -75,7 +76,7 @@ pub struct AssessArgs {
     before_training: Option<usize>,
 }
 
-/// A case file.
+/// A case file of kind `assess`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -94,7 +95,7 @@ struct Case {
     _expected: IgnoredAny,
 }
 
-/// What is found of trained parameters.
+/// The assessment of trained parameters.
 #[derive(Debug, Serialize)]
 struct Trained {
     #[serde(flatten)]
@@ -121,7 +122,7 @@ impl BitsTable {
     }
 }
 
-/// What is found without parameters.
+/// The bounds for a model without parameters.
 #[derive(Debug, Serialize)]
 struct Untrained {
     #[serde(flatten)]
@@ -143,15 +144,19 @@ impl AssessArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let text = case_file::read(&self.case)?;
         let refused = |reason: String| case_file::refused(&self.case, &reason);
-        let mut found = assessed(&text, self.before_training, self.seed, &self.bits).map_err(refused)?;
+        let mut found =
+            assessed(&text, self.before_training, self.seed, &self.bits).map_err(refused)?;
         if let Some(path) = &self.schema {
             found.table_of_bits().record_bits = Some(record_bits(path)?);
         }
         if let Some(path) = &self.plot {
             let Found::Trained(found) = &found else {
-                return Err(refused("there is nothing to plot without `w_pas`; leave --plot out".into()));
+                return Err(refused(
+                    "there is nothing to plot without `w_pas`; leave --plot out".into(),
+                ));
             };
-            let svg = plot::svg(&found.candidates, found.assessment.mse_half).map_err(CliError::Failed)?;
+            let svg = plot::svg(&found.candidates, found.assessment.mse_half)
+                .map_err(CliError::Failed)?;
             case_file::write(path, svg.as_bytes())?;
         }
         let content = match (&self.out, self.json) {
@@ -162,7 +167,7 @@ impl AssessArgs {
     }
 }
 
-/// The bits of a record under a schema file.
+/// Returns the bits of a record under a schema file.
 fn record_bits(path: &std::path::Path) -> Result<RecordBits, CliError> {
     read_schema(path).map(|schema| RecordBits::of(&schema)).map_err(CliError::input)
 }
@@ -175,7 +180,7 @@ impl Found {
         }
     }
 
-    /// For a reader.
+    /// Returns the tables for a reader.
     fn table(&self) -> String {
         match self {
             Self::Trained(found) => table(found),
@@ -184,20 +189,25 @@ impl Found {
     }
 }
 
-/// What `passive-party assess` says of the text of a case file: as JSON, and for a reader. `before` is the number of classes of a model
-/// that is not trained yet.
+/// Returns the output of `passive-party assess` for the text of a case file: as JSON, and for a
+/// reader. `before` is the number of classes of a model that is not trained yet.
 ///
 /// # Errors
-/// What is wrong with the case; no feature and no parameter stands in it.
-pub fn assess_case(text: &str, before: Option<usize>, seed: u64) -> Result<(Vec<u8>, String), String> {
+/// A message that says what is wrong with the case. It contains no feature and no parameter.
+pub fn assess_case(
+    text: &str,
+    before: Option<usize>,
+    seed: u64,
+) -> Result<(Vec<u8>, String), String> {
     let found = assessed(text, before, seed, &[])?;
     Ok((json(&found).map_err(|e| e.to_string())?, found.table()))
 }
 
-/// The most numbers of bits that are asked for at once.
+/// The most numbers of bits in one call.
 const MAX_BITS: usize = 64;
 
-/// What a reader may want to know of k classes: one bit, `class_label`, `codebook (size = 32)`, `ranking`, ten bits. In order.
+/// Returns the usual numbers of bits for k classes: one bit, `class_label`, `codebook (size = 32)`,
+/// `ranking`, ten bits. They are in rising order.
 fn usual_bits(classes: usize) -> Vec<f64> {
     let of_label = (classes as f64).log2();
     let of_ranking = (2..=classes).map(|rank| (rank as f64).log2()).sum();
@@ -207,7 +217,7 @@ fn usual_bits(classes: usize) -> Vec<f64> {
     bits
 }
 
-/// Assesses the text of a case file. `bits` go before those of the case.
+/// Assesses the text of a case file. `bits` take the place of those of the case.
 fn assessed(text: &str, before: Option<usize>, seed: u64, bits: &[f64]) -> Result<Found, String> {
     let case: Case = case_file::parse(text, "assess")?;
     let rows = case.w_pas.as_ref().map(Vec::len);
@@ -226,25 +236,39 @@ fn assessed(text: &str, before: Option<usize>, seed: u64, bits: &[f64]) -> Resul
             (bits, _) => bits.to_vec(),
         };
         if bits.len() > MAX_BITS {
-            return Err(format!("{} numbers of bits; at most {MAX_BITS} can be asked for", bits.len()));
+            return Err(format!(
+                "{} numbers of bits; at most {MAX_BITS} can be asked for",
+                bits.len()
+            ));
         }
         let informed_bits = bits_bounds(&w_pas, &x_pas, &bits).map_err(|e| e.to_string())?;
-        let (candidates, mut notes) = candidates(&w_pas, &x_pas, seed).map_err(|e| e.to_string())?;
+        let (candidates, mut notes) =
+            candidates(&w_pas, &x_pas, seed).map_err(|e| e.to_string())?;
         notes.extend(case::outside(&x_pas));
         let told = BitsTable::new(w_pas.nrows());
-        return Ok(Found::Trained(Box::new(Trained { assessment, informed_bits, candidates, told, notes })));
+        return Ok(Found::Trained(Box::new(Trained {
+            assessment,
+            informed_bits,
+            candidates,
+            told,
+            notes,
+        })));
     }
     if !bits.is_empty() {
         return Err("--bits needs `w_pas`, which says what the scores tell".into());
     }
-    let classes = before
-        .or(case.classes)
-        .ok_or("the case has no `w_pas`; give `classes` or --before-training for what can be said without")?;
+    let classes = before.or(case.classes).ok_or(
+        "the case has no `w_pas`; give `classes` or --before-training for what can be said without",
+    )?;
     let d = case.x_pas.first().map_or(0, Vec::len);
     let x_pas = case::records(&case.x_pas, d, "the first row of `x_pas` has")?;
     let bounds = before_training(classes, &x_pas).map_err(|e| e.to_string())?;
     let told = BitsTable::new(classes);
-    Ok(Found::Untrained(Untrained { bounds, told, notes: case::outside(&x_pas).into_iter().collect() }))
+    Ok(Found::Untrained(Untrained {
+        bounds,
+        told,
+        notes: case::outside(&x_pas).into_iter().collect(),
+    }))
 }
 
 fn json(found: &Found) -> Result<Vec<u8>, serde_json::Error> {
@@ -253,13 +277,19 @@ fn json(found: &Found) -> Result<Vec<u8>, serde_json::Error> {
     Ok(content)
 }
 
-/// The numbers for a reader: closed forms beside what attacking the records gave, then the bounds.
+/// Writes the numbers for a reader: closed forms beside the errors of attacks on the records, then
+/// the bounds.
 fn table(found: &Trained) -> String {
     let (a, mut out) = (&found.assessment, String::new());
     let Assessment { classes, features, records, rank, nul, .. } = a;
     let lines = [
         ("least_squares", a.mse_ls, a.empirical.least_squares, Some((a.lb_ls, a.ub_ls))),
-        ("half_star", a.mse_half_star, a.empirical.half_star, Some((a.lb_half_star, a.ub_half_star))),
+        (
+            "half_star",
+            a.mse_half_star,
+            a.empirical.half_star,
+            Some((a.lb_half_star, a.ub_half_star)),
+        ),
         ("half", a.mse_half, a.empirical.half, None),
         ("zero", a.mse_zero, a.empirical.zero, None),
         (
@@ -290,8 +320,14 @@ Classes {classes}, passive features {features}, records {records}. A = J W_pas h
     }
     let explained = [
         (a.lb_mu, "any A⁺b' + (I − A⁺A) z with a fixed z errs by at least this (R 52)"),
-        (a.negate_mse_increase, "more error of least_squares and of half_star if trained on 1 − x (R VIII-D)"),
-        (a.least_squares_optimal_mse, "error of least_squares after the best orthonormal transform (R theorem 3)"),
+        (
+            a.negate_mse_increase,
+            "more error of least_squares and of half_star if trained on 1 − x (R VIII-D)",
+        ),
+        (
+            a.least_squares_optimal_mse,
+            "error of least_squares after the best orthonormal transform (R theorem 3)",
+        ),
     ];
     out.push('\n');
     for (value, what) in explained {
@@ -312,12 +348,13 @@ Classes {classes}, passive features {features}, records {records}. A = J W_pas h
     out
 }
 
-/// What the adversary that knows the moments gains by the scores: by exact ones, and by so many bits.
+/// Writes how much the adversary that knows the moments gains by exact scores, and by so many bits.
 fn informed_tables(out: &mut String, a: &Assessment, bounds: &[BitsBound]) {
     out.push_str("\nThe informed adversary knows the means and covariances of the features.");
     if let Some(risk) = a.informed_added_risk {
         // Writing to a string cannot fail.
-        let _ = write!(out, " Exact scores take {:.1} % of its error away (added risk).", 100.0 * risk);
+        let _ =
+            write!(out, " Exact scores take {:.1} % of its error away (added risk).", 100.0 * risk);
     }
     out.push('\n');
     if bounds.is_empty() {
@@ -340,9 +377,11 @@ attack errs less is proved for Gaussian features that do not depend on the activ
     );
 }
 
-/// The candidates, nearest to the true parameters first.
+/// Writes the candidates, nearest to the true parameters first.
 fn candidates_table(out: &mut String, candidates: &[Candidate]) {
-    out.push_str("\nCandidates: errors of an adversary that takes the release for the true parameters\n\n");
+    out.push_str(
+        "\nCandidates: errors of an adversary that takes the release for the true parameters\n\n",
+    );
     let _ = writeln!(
         out,
         "{:<30} {:>12} {:>13} {:>12} {:>12} {:>12}",
@@ -363,14 +402,17 @@ fn candidates_table(out: &mut String, candidates: &[Candidate]) {
     out.push_str("\ng is V (33), the mean squared change of a weight. `passive-party transform` makes each of them.\n");
 }
 
-/// The bits of policies, and of a record where the schema is known.
+/// Writes the bits of policies, and of a record if the schema is known.
 fn released_table(out: &mut String, told: &BitsTable) {
     out.push_str("\nBits of one record that policies tell at most, whatever the model, the adversary and what it knows besides\n");
     // Writing to a string cannot fail.
     if let Some(RecordBits { bits, unlimited }) = told.record_bits {
         let _ = write!(out, "A record of this schema has {bits:.1} bits");
         if unlimited > 0 {
-            let _ = write!(out, ", and those of {unlimited} numeric features without a known grid: any number");
+            let _ = write!(
+                out,
+                ", and those of {unlimited} numeric features without a known grid: any number"
+            );
         }
         out.push_str(".\n");
     }
@@ -389,10 +431,17 @@ grid may be rebuilt exactly (docs/lattice.md). Noise is keyed by record; answers
     );
 }
 
-/// The bounds for a reader.
+/// Writes the bounds for a reader.
 fn bounds_table(found: &Untrained) -> String {
-    let BeforeTraining { classes, features, records, mse_half, mse_zero, mse_informed_control, by_rank } =
-        &found.bounds;
+    let BeforeTraining {
+        classes,
+        features,
+        records,
+        mse_half,
+        mse_zero,
+        mse_informed_control,
+        by_rank,
+    } = &found.bounds;
     let mut out = format!(
         "\
 Mean squared error per feature before any training, if the true parameters will be released and scores are exact.
@@ -416,12 +465,23 @@ Classes {classes}, passive features {features}, records {records}.
         "at most"
     );
     for b in by_rank {
-        let bounds = [b.lb_ls, b.ub_ls, b.lb_half_star, b.ub_half_star, b.lb_informed_linear, b.ub_informed_linear];
+        let bounds = [
+            b.lb_ls,
+            b.ub_ls,
+            b.lb_half_star,
+            b.ub_half_star,
+            b.lb_informed_linear,
+            b.ub_informed_linear,
+        ];
         let bounds = bounds.map(number).join(" ");
         let _ = writeln!(out, "{:>5} {:>8} {bounds}", b.rank, b.nul);
     }
     let _ = writeln!(out, "\n{} half\n{} zero", number(*mse_half), number(*mse_zero));
-    let _ = writeln!(out, "{} informed_control: knows means and covariances, no score", number(*mse_informed_control));
+    let _ = writeln!(
+        out,
+        "{} informed_control: knows means and covariances, no score",
+        number(*mse_informed_control)
+    );
     out.push_str("\nBounds: R (50), (51), and the same for the best affine estimate that uses the covariances. Training nearly always gives the greatest rank.\n");
     released_table(&mut out, &found.told);
     for note in &found.notes {

@@ -9,7 +9,7 @@ use crate::assess::ToldFeatures;
 use crate::config::Settings;
 use crate::transform::TransformConfig;
 
-/// `passive-party import-parameters`
+/// The arguments of `passive-party import-parameters`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -43,7 +43,8 @@ singles one out: behind labels too, a model of one feature tells that feature. `
 pub struct ImportArgs {
     #[command(flatten)]
     staging: StagingArgs,
-    /// The most classes of the model: with k classes even a label tells up to log2(k) bits of a record.
+    /// The most classes of the model: with k classes even a label reveals up to log2(k) bits of a
+    /// record.
     #[arg(long, value_name = "K", default_value_t = 16)]
     max_classes: usize,
     /// Refuse parameters whose exact scores tell more of the variance of some feature than this share, from 0 to 1. It is measured on the
@@ -73,8 +74,10 @@ fn admit(
             None => Ok(()),
         };
     };
-    let told = ToldFeatures::measure(parameters, classes.len(), table).map_err(|e| e.to_string())?;
-    let names: Vec<String> = features.schema().features().iter().map(|feature| feature.name.clone()).collect();
+    let told =
+        ToldFeatures::measure(parameters, classes.len(), table).map_err(|e| e.to_string())?;
+    let names: Vec<String> =
+        features.schema().features().iter().map(|feature| feature.name.clone()).collect();
     eprint!("{}", told.lines(&names, classes.len()));
     match (most, told.worst()) {
         (Some(most), Some((worst, share))) if share > most => Err(format!(

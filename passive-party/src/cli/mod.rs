@@ -9,8 +9,8 @@ mod transform;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use vfl_shared::cli::{
-    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ReplaceRulesArgs, ServeArgs,
-    TrainingsArgs, known_classes,
+    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs,
+    ReplaceRulesArgs, ServeArgs, TrainingsArgs, known_classes,
 };
 use vfl_shared::config::ConfigFile;
 use vfl_stores::cli::{LoadArgs, SchemaArgs};
@@ -65,21 +65,26 @@ enum Command {
     LoadFeatures(LoadArgs),
     /// Check a config file and everything it names; with --health, ask the running service too.
     Check(CheckArgs),
-    /// Stage parameters that were trained elsewhere, for an active party to have them published without any training.
+    /// Stage parameters that were trained elsewhere, for an active party to have them published
+    /// without any training.
     ImportParameters(ImportArgs),
-    /// Write this party's parameters of a model to a file: safetensors as PyTorch reads them, or JSON.
+    /// Write this party's parameters of a model to a file: safetensors as PyTorch reads them, or
+    /// JSON.
     ExportParameters(ExportArgs),
-    /// Foretell what an adversary rebuilds if the true parameters are released, without any service.
+    /// Predict the reconstruction error if the true parameters are released, without any service.
     Assess(AssessArgs),
-    /// Rewrite parameters for release, so that whoever takes them for the true ones reconstructs something else.
+    /// Rewrite parameters for release, so that an adversary who takes them for the true ones
+    /// reconstructs something else.
     Transform(TransformArgs),
-    /// List the parameters that were released: model, role, transform, distance from the true ones, when.
+    /// List the parameters that were released: model, role, transform, distance from the true ones,
+    /// when.
     Releases(ReleasesArgs),
-    /// List the alignments that began here, whether or not anything came of them.
+    /// List the alignments that began here, including those that failed.
     Alignments(AlignmentsArgs),
-    /// List the trainings that this party took part in, whether or not a model came of them.
+    /// List the trainings that this party took part in, including those without a model.
     Trainings(TrainingsArgs),
-    /// List the sets of records that auditors had scored, with what is spent and left; `renew` allows a budget once more.
+    /// List the sets of records that auditors had scored, with what is spent and left; `renew`
+    /// allows a budget once more.
     Scorings(ScoringsArgs),
     /// Take the state of a folder into the database of [state], for several processes to share.
     AdoptState(AdoptArgs),
@@ -92,7 +97,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Carries the command out.
+    /// Runs the command.
     ///
     /// # Errors
     /// [`CliError`] with the exit code.
@@ -103,13 +108,13 @@ impl Cli {
             Command::Serve(args) => args.serve(crate::service::run).await,
             Command::Schema(args) => args.run(),
             Command::LoadFeatures(args) => {
-                args.run(|path| ConfigFile::<ConfigValues>::read(path).map(|file| file.values.data)).await
+                args.run(|path| ConfigFile::<ConfigValues>::read(path).map(|file| file.values.data))
+                    .await
             }
             Command::Check(args) => args.run::<Settings>().await,
             Command::ImportParameters(args) => args.run(),
-            Command::ExportParameters(args) => {
-                args.run::<Settings>(|settings, version| known_classes(&settings.state_dir, version))
-            }
+            Command::ExportParameters(args) => args
+                .run::<Settings>(|settings, version| known_classes(&settings.state_dir, version)),
             Command::Assess(args) => args.run(),
             Command::Transform(args) => args.run(),
             Command::Releases(args) => args.run(),

@@ -1,4 +1,4 @@
-//! `releases`: what this party's state directory says was released.
+//! `releases`: lists the releases in this party's state directory.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use vfl_shared::cli::CliError;
 use crate::config::Settings;
 use crate::release::{release_table, releases};
 
-/// `passive-party releases`
+/// The arguments of `passive-party releases`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -28,7 +28,8 @@ pub struct ReleasesArgs {
 
 impl ReleasesArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
-        let (_, settings) = Settings::read(&self.config).map_err(|e| CliError::Input(e.to_string()))?;
+        let (_, settings) =
+            Settings::read(&self.config).map_err(|e| CliError::Input(e.to_string()))?;
         let found = releases(&settings.state_dir).map_err(CliError::failed)?;
         let content = if self.json {
             let mut json = serde_json::to_string(&found).map_err(CliError::failed)?;

@@ -1,4 +1,4 @@
-//! `scorings`: what this party's state directory says was scored, and renewing a spent budget.
+//! `scorings`: lists the scorings in this party's state directory, and renews a spent budget.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::config::Settings;
 use crate::evaluation::accountant::least_error;
 use crate::evaluation::{EvaluationError, begin_anew, renew, scoring_table, scorings};
 
-/// `passive-party scorings`
+/// The arguments of `passive-party scorings`.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -37,13 +37,14 @@ pub struct ScoringsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Allow the budget once more. Rho adds up: two budgets of 0.0869 promise what one of 0.1738 does.
+    /// Allow the budget once more. Rho adds up: two budgets of 0.0869 promise what one of 0.1738
+    /// does.
     Renew(RenewArgs),
     /// Close the sets that were told of without noise: a trusted auditor may open their records again, in whatever sets.
     BeginAnew(BeginAnewArgs),
 }
 
-/// `passive-party scorings renew`
+/// The arguments of `passive-party scorings renew`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -55,10 +56,10 @@ struct RenewArgs {
     /// The config file, which names the state directory.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Why; it is kept.
+    /// The reason, which is recorded.
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// One set alone: the beginning of its hash.
+    /// Renew one set only: the beginning of its hash.
     #[arg(long, value_name = "HASH")]
     set: Option<String>,
 }
@@ -89,7 +90,8 @@ impl ScoringsArgs {
             (Some(Command::BeginAnew(args)), _) => args.run()?,
             (None, Some(config)) => {
                 let settings = read(&config)?;
-                let found = scorings(&settings.state_dir, &settings.audit).map_err(CliError::failed)?;
+                let found =
+                    scorings(&settings.state_dir, &settings.audit).map_err(CliError::failed)?;
                 match self.json {
                     true => serde_json::to_string(&found).map_err(CliError::failed)? + "\n",
                     false => scoring_table(&found),
@@ -128,10 +130,12 @@ impl BeginAnewArgs {
 impl RenewArgs {
     fn run(self) -> Result<String, CliError> {
         let settings = read(&self.config)?;
-        let renewed = renew(&settings.state_dir, self.set.as_deref(), &self.reason).map_err(refused)?;
+        let renewed =
+            renew(&settings.state_dir, self.set.as_deref(), &self.reason).map_err(refused)?;
         let facts = scorings(&settings.state_dir, &settings.audit).map_err(CliError::failed)?;
         let of = |set: &str| renewed.set.as_ref().is_none_or(|s| s == set);
-        let most = facts.sets.iter().filter(|s| of(&s.set)).map(|s| s.rho_total).fold(0.0, f64::max);
+        let most =
+            facts.sets.iter().filter(|s| of(&s.set)).map(|s| s.rho_total).fold(0.0, f64::max);
         let promise = match most > 0.0 {
             true => format!(
                 "Rho adds up: once all is spent ({most:.3}), an estimate of a record's feature keeps an error of at least {:.2} standard \

@@ -21,7 +21,7 @@ use super::case::{self, BY_WEIGHTS, number};
 use crate::assess::{AttackErrors, release_errors};
 use crate::transform::{Rewritten, TransformConfig, natural_distance, rewrite};
 
-/// `passive-party transform`
+/// The arguments of `passive-party transform`.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct TransformArgs {
@@ -31,18 +31,19 @@ pub struct TransformArgs {
     /// The transform (see below). Default: the one that the case names.
     #[arg(long, value_name = "NAME")]
     transform: Option<String>,
-    /// A setting, key=value, lists as 0,2,3 (see below); may be given more than once. Goes over the case's settings.
+    /// A setting, key=value, lists as 0,2,3 (see below); may be given more than once. Overrides the
+    /// case's settings.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Seed of what is secret in a transform and of searches: whoever knows it undoes the transform. Default: drawn from the
-    /// operating system and told to nobody.
+    /// Seed of the secrets of a transform and of searches: anyone who knows it can undo the
+    /// transform. Default: drawn from the operating system and never shown.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Where the rewritten parameters go (JSON), without the summary; `-` for standard output, with the summary on standard
-    /// error.
+    /// The output file for the rewritten parameters (JSON), without the summary; `-` for standard
+    /// output, with the summary on standard error.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Print the summary as JSON: g, errors and objective, which are not to be handed on.
+    /// Print the summary as JSON: g, errors and objective, which must not be handed on.
     #[arg(long)]
     json: bool,
 }
@@ -70,7 +71,7 @@ Transforms and their settings:{}",
     )
 }
 
-/// A case file.
+/// A case file of kind `transform`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -91,10 +92,10 @@ struct Case {
     _expected: IgnoredAny,
 }
 
-/// The output file: what is released and nothing else, since the file may be handed on.
+/// The output file: the release and nothing else, since the file may be handed on.
 #[derive(Debug, Serialize)]
 struct Output {
-    /// Of this structure.
+    /// The version of this structure.
     schema: u32,
     transform: &'static str,
     w_n: Vec<Vec<f64>>,
@@ -103,12 +104,13 @@ struct Output {
     summary: Summary,
 }
 
-/// What this party alone should know of a release: holds no parameter, and statistics of the true ones.
+/// The summary of a release for this party alone. It holds no parameter, but statistics of the true
+/// ones.
 #[derive(Debug, Serialize)]
 struct Summary {
     #[serde(skip)]
     shape: (usize, usize),
-    /// ε as set; a secret ε' is not told.
+    /// The configured ε; a secret ε' is not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     epsilon: Option<f64>,
     g: f64,
@@ -142,8 +144,9 @@ struct Effort {
 impl TransformArgs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let text = case_file::read(&self.case)?;
-        let (content, summary) = transform_case(&text, self.transform.as_deref(), &self.set, self.seed, self.json)
-            .map_err(|reason| case_file::refused(&self.case, &reason))?;
+        let (content, summary) =
+            transform_case(&text, self.transform.as_deref(), &self.set, self.seed, self.json)
+                .map_err(|reason| case_file::refused(&self.case, &reason))?;
         case_file::write(&self.out, &content)?;
         if self.out.as_os_str() == "-" {
             std::io::stderr().write_all(summary.as_bytes()).map_err(CliError::failed)
@@ -153,11 +156,13 @@ impl TransformArgs {
     }
 }
 
-/// What `passive-party transform` makes of the text of a case file: the content of the output file, and the summary, as JSON or for a
-/// reader. Without a seed what is secret in the transform is drawn from the operating system.
+/// Returns the output of `passive-party transform` for the text of a case file: the content of the
+/// output file, and the summary, as JSON or for a reader. Without a seed, the secrets of the
+/// transform are drawn from the operating system.
 ///
 /// # Errors
-/// What is wrong with the case, or why the transform cannot be made; no feature and no parameter stands in it.
+/// A message that says what is wrong with the case, or why the transform cannot be made. It
+/// contains no feature and no parameter.
 pub fn transform_case(
     text: &str,
     name: Option<&str>,
@@ -184,15 +189,23 @@ pub fn transform_case(
 }
 
 /// Transforms the text of a case file.
-fn transformed(text: &str, name: Option<&str>, set: &[String], seed: Option<u64>) -> Result<Output, String> {
+fn transformed(
+    text: &str,
+    name: Option<&str>,
+    set: &[String],
+    seed: Option<u64>,
+) -> Result<Output, String> {
     let mut rng = match seed {
         Some(seed) => ChaCha20Rng::seed_from_u64(seed),
         None => ChaCha20Rng::from_rng(&mut rand::rng()),
     };
     let case: Case = case_file::parse(text, "transform")?;
     let w_pas = case::weights(&case.w_pas)?;
-    let x = case.x_pas.as_deref().map(|x| case::records(x, w_pas.ncols(), BY_WEIGHTS)).transpose()?;
-    let named = name.or(case.transform.as_deref()).ok_or("the case names no `transform`; name one with --transform")?;
+    let x =
+        case.x_pas.as_deref().map(|x| case::records(x, w_pas.ncols(), BY_WEIGHTS)).transpose()?;
+    let named = name
+        .or(case.transform.as_deref())
+        .ok_or("the case names no `transform`; name one with --transform")?;
     let own = case.transform.as_deref() == Some(named) || case.transform.is_none();
     let given = settings::Given { settings: case.settings, case: case.case, own, set };
     let config = settings::config(named, given, natural_distance(&w_pas))?;
@@ -239,7 +252,7 @@ fn summarise(
     })
 }
 
-/// The summary for a reader: no parameter is in it.
+/// Writes the summary for a reader. It contains no parameter.
 fn table(transform: &str, summary: &Summary) -> String {
     let (k, d) = summary.shape;
     let mut out = format!("{transform}: classes {k}, passive features {d}\n\n");

@@ -1,4 +1,4 @@
-//! `[alignment]`: with whom this party finds out which records both hold.
+//! `[alignment]`: finding the records that this party and an active party both hold.
 
 use std::path::PathBuf;
 
@@ -7,26 +7,32 @@ use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules};
 use vfl_shared::data::Features;
 use vfl_shared::types::PartyName;
 
-/// `[alignment]`: with whom this party finds out which records both hold.
+/// The `[alignment]` table: finding the records that this party and an active party both hold.
 ///
-/// Each run tells the other party which ids of a list of its own choice are held here, so nothing is allowed by default.
+/// Each run tells the other party which ids of a list of its own choice are held here, so nothing
+/// is allowed by default.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlignmentTable {
-    /// Whether this party aligns at all. Default false.
+    /// True if this party aligns. Default false.
     pub allowed: bool,
-    /// The active party it aligns with, by the name in its certificate. No default: needed where alignment is allowed.
+    /// The active party it aligns with, by the name in its certificate. No default: needed if
+    /// alignment is allowed.
     pub active_party: Option<PartyName>,
-    /// Runs over the life of the state directory. One that was cut off counts once anything depends on this party's ids. Default 1.
+    /// The number of runs over the life of the state directory. A run that was cut off counts if it
+    /// sent anything that depends on this party's ids. Default 1.
     pub max_runs: u32,
-    /// The most ids of either party. Default 10 000 000.
+    /// The largest number of ids of either party. Default 10 000 000.
     pub max_records: u64,
-    /// With fewer ids in common, the active party is not told which they are, and the run counts. Default 100.
+    /// The least number of common ids. With fewer, the active party is not told which they are, and
+    /// the run counts. Default 100.
     pub least_common: u64,
-    /// A file for the ids in common, one a line, beside the one in the state directory (`alignments/`). Default none.
+    /// A second file for the ids in common, one a line, beside the one in the state directory
+    /// (`alignments/`). Default none.
     pub out: Option<PathBuf>,
-    /// A file with the ids of the only records that are aligned, one a line. Default all records; needed where the features are behind an
-    /// HTTP feature service, which cannot list them. It is read when a run begins.
+    /// A file with the only ids that may be aligned, one a line. Default all records; needed if the
+    /// features are behind an HTTP feature service, which cannot list them. The file is read when a
+    /// run begins.
     pub ids: Option<PathBuf>,
 }
 
@@ -45,7 +51,7 @@ impl Default for AlignmentTable {
 }
 
 impl AlignmentTable {
-    /// The rules of a run.
+    /// Returns the rules of a run.
     #[must_use]
     pub fn rules(&self) -> Rules {
         Rules {
@@ -56,19 +62,22 @@ impl AlignmentTable {
         }
     }
 
-    /// The ids that are aligned, of these features.
+    /// Returns the ids to align, of the records with these features.
     #[must_use]
     pub fn own_ids(&self, features: &Features) -> OwnIds {
         OwnIds::new(features.clone(), self.ids.clone())
     }
 
-    /// Checks the table, for a party of these features.
+    /// Checks the table, for a party with these features.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// A message that says what is wrong and how to mend it.
     pub fn check(&self, features: &Features) -> Result<(), String> {
         if self.allowed && self.active_party.is_none() {
-            return Err("`allowed = true` needs `active_party`, the name of the one active party it is for".into());
+            return Err(
+                "`allowed = true` needs `active_party`, the name of the one active party it is for"
+                    .into(),
+            );
         }
         let own = self.own_ids(features);
         if self.allowed && !own.known() {

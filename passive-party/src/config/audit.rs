@@ -1,22 +1,24 @@
-//! `[audit]`: what the auditor may have scored, and with what noise.
+//! `[audit]`: the scorings that the auditor may have, and their noise.
 
 use serde::{Deserialize, Serialize};
 
 use crate::evaluation::accountant::{LEAST_RHO, RHO};
 
-/// How scorings are answered.
+/// The mode of the answers to scorings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditMode {
-    /// With Gaussian noise, under a budget of zero-concentrated differential privacy for each record.
+    /// With Gaussian noise, under a budget of zero-concentrated differential privacy for each
+    /// record.
     #[default]
     Noised,
-    /// Without noise, to three significant digits. Whoever asks some hundred times reads the records: only for an auditor who may.
+    /// Without noise, to three significant digits. An auditor who asks some hundred times can read
+    /// the records: only for one who may.
     Trusted,
 }
 
 impl AuditMode {
-    /// As in the config file.
+    /// Returns the name in the config file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -26,29 +28,33 @@ impl AuditMode {
     }
 }
 
-/// `[audit]`. What is counted here is counted over the life of the state directory; `passive-party scorings renew` allows as much again.
+/// The `[audit]` table. All counts are over the life of the state directory; `passive-party
+/// scorings renew` allows as much again.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuditPolicy {
-    /// Whether the auditor may have reconstructions scored. Default false.
+    /// True if the auditor may have reconstructions scored. Default false.
     pub allowed: bool,
-    /// Whether answers carry noise. Default noised.
+    /// The mode of the answers. Default noised.
     pub mode: AuditMode,
-    /// Whether this party plays, for the auditor, an adversary that knows the means and covariances of its features: these
-    /// are not sent, but figures that depend on them are told, and noise hides single records of the scored set alone. Default false.
+    /// True if this party simulates, for the auditor, an adversary that knows the means and
+    /// covariances of its features. These are not sent, but figures that depend on them are
+    /// reported, and noise hides only single records of the scored set. Default false.
     pub moments: bool,
-    /// Noised: what all answers about a record may cost, in ρ of zCDP; above 0 and at most 0.0869. Default 0.0869, which leaves every
-    /// feature of a record at least 0.9 of its standard deviation.
+    /// Noised: the most that all answers about a record may cost, in ρ of zCDP; above 0 and at most
+    /// 0.0869. Default 0.0869, which leaves every feature of a record at least 0.9 of its standard
+    /// deviation.
     pub rho: f64,
-    /// Noised: what a scoring spends that does not say. Default 0.005.
+    /// Noised: the cost of a scoring that does not name one. Default 0.005.
     pub rho_per_scoring: f64,
-    /// Trusted: candidates of one set of records that are scored. Default 256.
+    /// Trusted: the most candidates that are scored on one set of records. Default 256.
     pub max_scorings: u32,
-    /// Trusted: candidates of all sets together. Default 1024.
+    /// Trusted: the most candidates on all sets together. Default 1024.
     pub max_total_scorings: u32,
-    /// Trusted: sets of records. Default 8.
+    /// Trusted: the most sets of records. Default 8.
     pub max_sets: u32,
-    /// Either: openings that are refused because of their records, each of which tells something of who is held here. Default 20.
+    /// In both modes: the most openings that are refused because of their records. Each of them
+    /// reveals something about the records that are held here. Default 20.
     pub max_refused_openings: u32,
 }
 
@@ -72,7 +78,7 @@ impl AuditPolicy {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// A message that says what is wrong and how to mend it.
     pub fn check(&self) -> Result<(), String> {
         if !(LEAST_RHO..=RHO).contains(&self.rho) {
             return Err(format!(
@@ -81,7 +87,10 @@ impl AuditPolicy {
             ));
         }
         if !(LEAST_RHO..=self.rho).contains(&self.rho_per_scoring) {
-            return Err(format!("`rho_per_scoring` is {}, it must be from {LEAST_RHO} to `rho`", self.rho_per_scoring));
+            return Err(format!(
+                "`rho_per_scoring` is {}, it must be from {LEAST_RHO} to `rho`",
+                self.rho_per_scoring
+            ));
         }
         Ok(())
     }

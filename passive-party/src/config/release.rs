@@ -1,28 +1,28 @@
-//! `[release]`: what this party shows of its parameters, and to whom.
+//! `[release]`: the parameters that this party shows, and to whom.
 
 use serde::Deserialize;
 
 use crate::training_map;
 use crate::transform::{FeatureMap, TransformConfig, TransformError, check_search};
 
-/// What a party is told of the parameters: `"nothing"`, `"true_parameters"`, or
-/// `{ transformed = { name = "stiefel", epsilon = 0.1 } }`.
+/// The parameters that a role gets: `"nothing"`, `"true_parameters"`, or `{ transformed = { name =
+/// "stiefel", epsilon = 0.1 } }`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grant {
-    /// Nothing: to that role the party is a black box.
+    /// Nothing: for that role the party is a black box.
     #[default]
     Nothing,
     /// The true parameters: a white box.
     TrueParameters,
-    /// Parameters rewritten by a transform, once for each share (R remark 6, V section V-B). Predictions still come from
-    /// the true ones.
+    /// Parameters rewritten by a transform, once for each share (R remark 6, V section V-B).
+    /// Predictions still come from the true ones.
     Transformed(TransformConfig),
 }
 
 impl Grant {
-    /// How what is released is made from the true parameters: [`TransformConfig::None`] where it is these, `None` where nothing
-    /// is released.
+    /// Returns the transform from the true parameters to the release: [`TransformConfig::None`] for
+    /// the true ones, `None` if nothing is released.
     #[must_use]
     pub fn transform(&self) -> Option<TransformConfig> {
         match self {
@@ -33,18 +33,19 @@ impl Grant {
     }
 }
 
-/// `[release]`.
+/// The `[release]` table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReleasePolicy {
-    /// What the active party is told. Default nothing.
+    /// The grant to the active party. Default nothing.
     pub to_active_party: Grant,
-    /// What the coordinator is told, which needs the true parameters to place noise at the logits (`logit_noise`) and sees all
-    /// scores anyway: nothing, or the true ones. Default nothing.
+    /// The grant to the coordinator: nothing, or the true parameters, which it needs to place noise
+    /// at the logits (`logit_noise`). It sees all scores anyway. Default nothing.
     pub to_coordinator: Grant,
-    /// Whether the active party is told which transform its parameters went through, and how far from the true ones they are
-    /// where that gives away nothing secret. If not, it is told that they may be transformed, whatever they are (V remark 10),
-    /// and gets no bias shift, which would tell it. Default true.
+    /// True if the active party is told the transform of its parameters, and their distance from
+    /// the true ones if that reveals no secret. If false, it is told that they may be transformed,
+    /// whatever they are (V remark 10), and gets no bias shift, which would reveal the transform.
+    /// Default true.
     pub disclosed: bool,
 }
 
@@ -54,10 +55,11 @@ impl Default for ReleasePolicy {
     }
 }
 
-/// Checks what can be known of a policy before there is a model, for a party of `features` features.
+/// Checks what can be known of a policy before there is a model, for a party with `features`
+/// features.
 ///
 /// # Errors
-/// What is wrong and how to mend it.
+/// A message that says what is wrong and how to mend it.
 pub fn check_release(policy: &ReleasePolicy, features: usize) -> Result<(), String> {
     if let Grant::Transformed(config) = &policy.to_coordinator {
         return Err(format!(
@@ -67,11 +69,14 @@ pub fn check_release(policy: &ReleasePolicy, features: usize) -> Result<(), Stri
         ));
     }
     let Grant::Transformed(config) = &policy.to_active_party else { return Ok(()) };
-    let refuse = |reason: &str| Err(format!("`to_active_party`: transform `{}`: {reason}", config.name()));
+    let refuse =
+        |reason: &str| Err(format!("`to_active_party`: transform `{}`: {reason}", config.name()));
     let at_least_0 = |v: f64| v.is_finite() && v >= 0.0;
     match config {
         TransformConfig::SingleFeature { .. } if features != 1 => {
-            return refuse(&format!("is for a party of one feature, this one holds {features}; take stiefel"));
+            return refuse(&format!(
+                "is for a party of one feature, this one holds {features}; take stiefel"
+            ));
         }
         TransformConfig::Stiefel { epsilon, .. }
         | TransformConfig::SingleFeature { epsilon, .. }
@@ -85,7 +90,7 @@ pub fn check_release(policy: &ReleasePolicy, features: usize) -> Result<(), Stri
         }
         _ => {}
     }
-    // A map of the features makes the same demands of them.
+    // A map of the features has the same requirements.
     match FeatureMap::new(config, features, &mut training_map::trial()) {
         Ok(_) | Err(TransformError::NotOfFeatures { .. }) => Ok(()),
         Err(error) => Err(format!("`to_active_party`: {error}")),
@@ -104,7 +109,9 @@ mod tests {
     fn grants_read_as_documented() {
         assert_eq!(policy(""), ReleasePolicy::default());
         assert!(policy("").disclosed);
-        let shown = policy("to_active_party = { transformed = { name = \"complement\" } }\ndisclosed = false");
+        let shown = policy(
+            "to_active_party = { transformed = { name = \"complement\" } }\ndisclosed = false",
+        );
         assert_eq!(shown.to_active_party, Grant::Transformed(TransformConfig::Complement {}));
         assert!(!shown.disclosed);
         let table = policy("[to_active_party.transformed]\nname = \"stiefel\"\nepsilon = 0.1");
@@ -127,14 +134,26 @@ mod tests {
             (3, "to_active_party", "name = \"stiefel\", epsilon = -0.1", "`epsilon`"),
             (3, "to_active_party", "name = \"stiefel\", epsilon = nan", "`epsilon`"),
             (3, "to_active_party", "name = \"stiefel\", epsilon = 0.1, starts = 0", "`starts`"),
-            (3, "to_active_party", "name = \"stiefel\", epsilon = 0.1, starts = 100000", "1 to 1000"),
-            (3, "to_active_party", "name = \"stiefel\", epsilon = 0.1, penalty = -1.0", "`penalty`"),
+            (
+                3,
+                "to_active_party",
+                "name = \"stiefel\", epsilon = 0.1, starts = 100000",
+                "1 to 1000",
+            ),
+            (
+                3,
+                "to_active_party",
+                "name = \"stiefel\", epsilon = 0.1, penalty = -1.0",
+                "`penalty`",
+            ),
         ] {
             let policy = policy(&format!("{key} = {}", transformed(grant)));
             let refused = check_release(&policy, features).unwrap_err();
             assert!(refused.contains(says) && refused.contains(key), "{grant}: {refused}");
         }
-        for (features, grant) in [(1, "name = \"single_feature\", epsilon = 0.1"), (3, "name = \"complement\"")] {
+        for (features, grant) in
+            [(1, "name = \"single_feature\", epsilon = 0.1"), (3, "name = \"complement\"")]
+        {
             let policy = policy(&format!("to_active_party = {}", transformed(grant)));
             assert_eq!(check_release(&policy, features), Ok(()), "{grant}");
         }

@@ -1,4 +1,4 @@
-//! `[training]`: what trainings this party takes part in, and on what.
+//! `[training]`: the rules for trainings, and the transform of this party's features.
 
 use serde::Deserialize;
 use vfl_shared::model::privacy::PrivacyConfig;
@@ -7,33 +7,37 @@ use vfl_shared::types::PartyName;
 
 use crate::transform::TransformConfig;
 
-/// `[training]`: what trainings this party takes part in, and on what.
+/// The `[training]` table: the rules for trainings, and the transform of this party's features.
 ///
-/// A training shows the active party the scores of its records at every step, whatever the defense (SECURITY.md), so nothing is
-/// allowed by default.
+/// A training shows the active party the scores of its records at every step, whatever the defense
+/// (SECURITY.md), so nothing is allowed by default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingPolicy {
-    /// What is done to this party's features before a model is trained on them, and before every prediction (R section VII-A):
-    /// a map that needs no trained parameters, made once for the life of the state directory. Default none.
+    /// The map of this party's features before a model is trained on them, and before every
+    /// prediction (R section VII-A). It needs no trained parameters and is made once for the life
+    /// of the state directory. Default none.
     pub transform: TransformConfig,
-    /// Whether this party takes part in trainings at all. Default false.
+    /// True if this party takes part in trainings. Default false.
     pub allowed: bool,
-    /// The active party it trains for, by the name in its certificate. No default: needed where training is allowed.
+    /// The active party it trains for, by the name in its certificate. No default: needed if
+    /// training is allowed.
     pub active_party: Option<PartyName>,
-    /// Kinds of sub-models it trains. Default: softmax regression alone. What a training of another kind shows the active party is not
-    /// measured.
+    /// The kinds of sub-models it trains. Default: softmax regression alone. There is no measure of
+    /// what a training of another kind reveals to the active party.
     pub kinds: Vec<String>,
-    /// How the coordinator may combine the outputs. Default: `sum` alone. Under `concat` the coordinator sees an embedding of each
-    /// record in place of a logit share, mostly with more numbers.
+    /// The combiners that the coordinator may use. Default: `sum` alone. Under `concat` the
+    /// coordinator sees an embedding of each record in place of a logit share, mostly with more
+    /// numbers.
     pub combiners: Vec<Combiner>,
-    /// The most numbers of an embedding, under `concat`. Default 64.
+    /// The largest width of an embedding, under `concat`. Default 64.
     pub max_width: u32,
-    /// What first parameters are drawn from, where a kind draws them. Default `"private"`.
+    /// The source of the first parameters, for kinds that draw them. Default `"private"`.
     pub start: StartFrom,
     /// The classes, in the order of the model. Default: any, up to `max_classes`.
     pub class_names: Vec<String>,
-    /// The most classes of a model. With more classes than features a single step shows a record exactly. Default 2.
+    /// The most classes of a model. With more classes than features, a single step shows a record
+    /// exactly. Default 2.
     pub max_classes: u32,
     /// The fewest records of a training. Default 1000.
     pub min_records: u32,
@@ -45,23 +49,28 @@ pub struct TrainingPolicy {
     pub max_epochs: u32,
     /// The largest weight of the penalty. Default 0.1.
     pub max_l2: f64,
-    /// Trainings in a day, those among them that were refused because of records that are not held here. Default 4.
+    /// The most trainings in a day, with those that were refused because of records that are not
+    /// held here. Default 4.
     pub max_per_day: u32,
-    /// Trainings over the life of the state directory, whether or not a model came of them. Default 20.
+    /// The most trainings over the life of the state directory, with and without a model. Default
+    /// 20.
     pub max_total: u32,
-    /// Differential privacy of this party's parameters: see [`privacy`](vfl_shared::model::privacy). Default none.
+    /// Differential privacy of this party's parameters: see
+    /// [`privacy`](vfl_shared::model::privacy). Default none.
     pub privacy: Option<PrivacyConfig>,
 }
 
-/// What first parameters are drawn from.
+/// The source of the first parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartFrom {
-    /// Random bytes of this party's own, new for each training. From a known start the first step would show the active party
-    /// k − 1 equations of a record's features, in every training others.
+    /// Random bytes of this party's own, new for each training. From a known start, the first step
+    /// would show the active party k − 1 equations of a record's features, and other ones in every
+    /// training.
     #[default]
     Private,
-    /// The seed of the training, which the active party chooses: the same seed gives the same model.
+    /// The seed of the training, which the active party chooses: the same seed gives the same
+    /// model.
     Seed,
 }
 
@@ -92,10 +101,13 @@ impl Default for TrainingPolicy {
 /// Checks the rules for trainings.
 ///
 /// # Errors
-/// What is wrong and how to mend it.
+/// A message that says what is wrong and how to mend it.
 pub fn check_training(policy: &TrainingPolicy) -> Result<(), String> {
     if policy.allowed && policy.active_party.is_none() {
-        return Err("`allowed = true` needs `active_party`, the name of the one active party it is for".into());
+        return Err(
+            "`allowed = true` needs `active_party`, the name of the one active party it is for"
+                .into(),
+        );
     }
     for kind in &policy.kinds {
         kinds::find(kind).map_err(|e| format!("`kinds` in [training]: {e}"))?;
@@ -103,7 +115,9 @@ pub fn check_training(policy: &TrainingPolicy) -> Result<(), String> {
     if policy.class_names.len() == 1 {
         return Err("`class_names` lists all classes of the model, at least two".into());
     }
-    for (name, value) in [("max_learning_rate", policy.max_learning_rate), ("max_l2", policy.max_l2)] {
+    for (name, value) in
+        [("max_learning_rate", policy.max_learning_rate), ("max_l2", policy.max_l2)]
+    {
         if !(value.is_finite() && value >= 0.0) {
             return Err(format!("`{name}` must be finite and at least 0"));
         }

@@ -1,4 +1,4 @@
-//! A scoring as it is asked for, and what is left after its answer.
+//! A request for a scoring, and the budget that is left after its answer.
 
 use vfl_shared::metrics::Metric;
 
@@ -7,55 +7,58 @@ use super::scoring::{Scorable, Told};
 /// The most candidates of one scoring.
 pub const MAX_CANDIDATES: usize = 64;
 
-/// What a scoring compares with.
+/// The estimates that a scoring compares with.
 #[derive(Debug, Clone)]
 pub enum Control {
-    /// Nothing.
+    /// No estimates.
     None,
-    /// ½ everywhere.
+    /// The value ½ everywhere.
     Half,
     /// Each feature's mean over the records.
     ColumnMean,
-    /// Estimates of the auditor's.
+    /// Estimates that the auditor sends.
     Given(Scorable),
     /// Each feature's mean over the records here that are not scored.
     Moments,
 }
 
-/// A scoring as it is asked for.
+/// A request for a scoring.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The candidates.
+    /// The candidates to score.
     pub candidates: Vec<Scorable>,
-    /// Whether an adversary that knows the moments is played: its likeliest point and its mean are candidates after the others.
+    /// True if an adversary that knows the moments is simulated: its likeliest point and its mean
+    /// are candidates after the others.
     pub moments: bool,
-    /// The control.
+    /// The control of the scoring.
     pub control: Control,
-    /// Whose errors are wanted.
+    /// The choice of candidates whose errors are reported.
     pub told: Told,
-    /// Whether by feature too.
+    /// True if errors by feature are reported too.
     pub by_feature: bool,
-    /// Whether figures by attribute are told too, of the candidates whose errors are; it takes `by_feature` and a control.
+    /// True if figures by attribute are reported too, for the candidates whose errors are. It needs
+    /// `by_feature` and a control.
     pub by_attribute: bool,
-    /// What else is wanted of the candidates whose errors are told, and in trusted mode of the control.
+    /// The further metrics of the candidates whose errors are reported, and in trusted mode of the
+    /// control.
     pub metrics: Vec<&'static dyn Metric>,
-    /// What may be spent; in trusted mode nothing.
+    /// The ρ to spend, by default `rho_per_scoring`; none in trusted mode.
     pub rho: Option<f64>,
 }
 
-/// What is left after an answer.
+/// The budget that is left after an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Left {
     /// In noised mode.
     Noised {
-        /// What this answer has cost.
+        /// The ρ that this answer has cost.
         spent: f64,
-        /// What the set has left.
+        /// The ρ that the set has left.
         left: f64,
     },
-    /// In trusted mode: candidates.
+    /// In trusted mode, in candidates.
     Trusted {
-        /// How many.
+        /// The number of candidates that may still be scored.
         scorings: u32,
     },
 }

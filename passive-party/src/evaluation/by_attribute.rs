@@ -1,15 +1,15 @@
-//! Figures by attribute of the schema, without noise or read off errors that carry it.
+//! Figures by attribute of the schema, without noise or derived from errors that carry it.
 
 use nalgebra::DMatrix;
 use vfl_shared::metrics::{Attribute, AttributeFigures};
 use vfl_shared::numerics::two_sided_normal;
 
-/// The attributes that figures are told of, and their truth.
+/// The attributes that have figures, and their truth.
 #[derive(Clone, Copy)]
 pub struct ByAttribute<'a> {
-    /// The attributes.
+    /// The attributes of the schema.
     pub attributes: &'a [Attribute],
-    /// The truth, d × n.
+    /// The true features, d × n.
     pub truth: &'a DMatrix<f64>,
 }
 
@@ -21,18 +21,32 @@ impl std::fmt::Debug for ByAttribute<'_> {
 }
 
 impl ByAttribute<'_> {
-    /// All figures of an attack's estimates beside those of its control (both d × n), to three significant digits.
-    pub(super) fn exact(&self, attack: &DMatrix<f64>, control: &DMatrix<f64>) -> Vec<AttributeFigures> {
+    /// Returns all figures of an attack's estimates beside those of its control (both d × n), to
+    /// three significant digits.
+    pub(super) fn exact(
+        &self,
+        attack: &DMatrix<f64>,
+        control: &DMatrix<f64>,
+    ) -> Vec<AttributeFigures> {
         let of = |attribute| AttributeFigures::of(attribute, self.truth, attack, control).rounded();
         self.attributes.iter().map(of).collect()
     }
 
-    /// The share of the control's error that an attack removes, from errors by feature that carry noise: it costs nothing beside them.
-    /// The intervals hold together, over all attributes, in 95 of 100 scorings (Bonferroni).
+    /// Returns the share of the control's error that an attack removes, from errors by feature that
+    /// carry noise: it costs nothing beside them. The intervals hold together, over all attributes,
+    /// in 95 of 100 scorings (Bonferroni).
     ///
-    /// Nothing else is told with noise: no bound is known on what one record changes in the other figures.
-    pub(super) fn noised(&self, attack: (&[f64], f64), control: (&[f64], f64)) -> Vec<AttributeFigures> {
+    /// Nothing else is reported with noise: no bound is known on the change of the other figures by
+    /// one record.
+    pub(super) fn noised(
+        &self,
+        attack: (&[f64], f64),
+        control: (&[f64], f64),
+    ) -> Vec<AttributeFigures> {
         let z = two_sided_normal(0.05 / self.attributes.len().max(1) as f64);
-        self.attributes.iter().map(|of| AttributeFigures::of_noised(of, attack, control, z)).collect()
+        self.attributes
+            .iter()
+            .map(|of| AttributeFigures::of_noised(of, attack, control, z))
+            .collect()
     }
 }

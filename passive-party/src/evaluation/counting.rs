@@ -1,4 +1,4 @@
-//! The record of all scorings, which is changed on disk before anything is told.
+//! The record of all scorings, which is changed on disk before any answer leaves.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use super::record::{self, EvaluationError, Kept, Record};
 use super::scoring::MAX_KEPT;
 use crate::config::AuditPolicy;
 
-/// Memory of scorings that are open: so many pieces of so many bytes, 256 MiB in all.
+/// The memory of open scorings: the number of pieces and the bytes of each, 256 MiB in all.
 const PIECES: u32 = 4096;
 const PIECE: usize = 64 << 10;
 
@@ -21,7 +21,7 @@ pub struct Evaluations {
     file: StateFile,
     policy: AuditPolicy,
     kept: Mutex<Kept>,
-    /// Memory for scorings that are open, in pieces of [`PIECE`].
+    /// The free memory for open scorings, in pieces of [`PIECE`].
     room: Arc<Semaphore>,
 }
 
@@ -42,21 +42,29 @@ impl Evaluations {
         Ok(Self { file, policy, kept, room: Arc::new(Semaphore::new(PIECES as usize)) })
     }
 
-    /// How scorings are answered.
+    /// Returns the rules for the answers to scorings.
     #[must_use]
     pub fn policy(&self) -> &AuditPolicy {
         &self.policy
     }
 
-    /// Takes memory for a scoring of so many records and features, for as long as it is open. The first one always gets it.
+    /// Reserves memory for a scoring of so many records and features, while it is open. The first
+    /// scoring always gets it.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if those that are open leave too little.
-    pub(super) fn room(&self, records: usize, features: usize) -> Result<OwnedSemaphorePermit, Refusal> {
-        // Ids, the truth, estimates on their way, and those of candidates that are kept.
+    /// RESOURCE_EXHAUSTED if the open scorings leave too little.
+    pub(super) fn room(
+        &self,
+        records: usize,
+        features: usize,
+    ) -> Result<OwnedSemaphorePermit, Refusal> {
+        // Ids, the truth, estimates in transit, and those of candidates that are kept.
         let block = records.saturating_mul(features);
-        let numbers = block.saturating_mul(2).saturating_add(block.saturating_mul(MAX_CANDIDATES).min(MAX_KEPT));
-        let bytes = records.saturating_mul(128).saturating_add(numbers.saturating_mul(size_of::<f64>()));
+        let numbers = block
+            .saturating_mul(2)
+            .saturating_add(block.saturating_mul(MAX_CANDIDATES).min(MAX_KEPT));
+        let bytes =
+            records.saturating_mul(128).saturating_add(numbers.saturating_mul(size_of::<f64>()));
         let pieces = u32::try_from(bytes / PIECE + 1).unwrap_or(PIECES).min(PIECES);
         self.room.clone().try_acquire_many_owned(pieces).map_err(|_| {
             exhausted(format!(
@@ -67,12 +75,12 @@ impl Evaluations {
         })
     }
 
-    /// The record as it was last read or written here.
+    /// Returns the record as it was last read or written here.
     pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The record as it is now, whoever wrote it.
+    /// Returns the current record, whichever process wrote it.
     pub(super) fn newest(&self) -> Result<MutexGuard<'_, Kept>, Refusal> {
         let mut kept = self.kept();
         kept.refresh(&self.file).map_err(|error| self.uncounted(&error))?;
@@ -81,12 +89,14 @@ impl Evaluations {
 
     fn uncounted(&self, error: &StateFileError) -> Refusal {
         tracing::error!(path = %self.file.path().display(), %error, "a scoring cannot be counted on disk");
-        let message = "cannot count the scoring on disk, so it is not done; the passive party's log says why";
+        let message =
+            "cannot count the scoring on disk, so it is not done; the passive party's log says why";
         Refusal::own_state(error.away(), message)
     }
 
-    /// Changes the record, on disk first: if the disk does not take it, nothing has changed and nothing may be told. `None`: another
-    /// process has changed it since it was read, so that all has to be decided again.
+    /// Changes the record, on disk first: if the disk does not take it, nothing has changed and
+    /// nothing may be answered. Returns `None` if another process has changed the record since it
+    /// was read, so that all has to be decided again.
     pub(super) fn change_kept<T>(
         &self,
         kept: &mut Kept,
@@ -98,8 +108,12 @@ impl Evaluations {
         Ok(replaced.then_some(done))
     }
 
-    /// The same of the newest record, as often as it takes: of several processes one gets on each time.
-    pub(super) fn change<T>(&self, mut change: impl FnMut(&mut Record) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    /// Changes the newest record, with as many tries as it takes: of several processes, one
+    /// succeeds each time.
+    pub(super) fn change<T>(
+        &self,
+        mut change: impl FnMut(&mut Record) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         loop {
             let mut kept = self.newest()?;
             if let Some(done) = self.change_kept(&mut kept, &mut change)? {
@@ -109,7 +123,7 @@ impl Evaluations {
     }
 }
 
-/// Refuses what has no budget left.
+/// Returns the refusal for a spent budget.
 pub(super) fn exhausted(message: String) -> Refusal {
     Refusal::new(RefusalKind::ResourceExhausted, message)
 }

@@ -1,56 +1,58 @@
-//! What an attack achieves over its control: 1 − error / control, with an interval.
+//! The gain of an attack over its control: 1 − error / control, with an interval.
 
 use vfl_shared::metrics::{Removed, ShareRemoved};
 use vfl_shared::numerics::three_significant_digits;
 
-/// 1 − error / control, with its interval.
+/// The gain 1 − error / control, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
-    /// The figure, where the control is above 0.
+    /// The gain, if the control is above 0.
     pub value: Option<f64>,
-    /// The interval's ends, where it is bounded.
+    /// The ends of the interval, if it is bounded.
     pub interval: Option<(f64, f64)>,
-    /// The same of two halves of the records, where there is no noise.
+    /// The gains on two halves of the records, if there is no noise.
     pub halves: Option<Halves>,
 }
 
-/// The figure on two halves of the records. Whoever chooses the best of several attacks by one half reads off the other what the
-/// choice has not flattered.
+/// The gains on two halves of the records. If the best of several attacks is chosen by one half,
+/// the other half has a gain that the choice has not flattered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Halves {
-    /// On the records in even places, from 0.
+    /// The gain on the records in even places, from 0.
     pub first: f64,
-    /// On the others.
+    /// The gain on the other records.
     pub second: f64,
 }
 
 /// The fewest records of a half.
 const LEAST_HALF: usize = 50;
 
-/// Of a normal distribution, 95 % lie within as many standard deviations.
+/// The number of standard deviations within which 95 % of a normal distribution lie.
 const Z95: f64 = 1.959_963_984_540_054;
 
 impl Gain {
-    /// From two errors with the standard deviations of their noise: the interval that the noise leaves, by [`fieller`](vfl_shared::metrics::fieller)
-    /// at 95 %. It says
-    /// nothing of other records. A ratio below 0 is impossible and is cut off.
+    /// Computes the gain from two errors with the standard deviations of their noise, and the
+    /// interval that the noise leaves, by [`fieller`](vfl_shared::metrics::fieller) at 95 %. The
+    /// interval says nothing about other records. A ratio below 0 is impossible and is cut off.
     #[must_use]
     pub fn of(error: (f64, f64), control: (f64, f64)) -> Self {
         let removed = Removed::of_noised(error, control, Z95);
         Self { value: removed.value, interval: removed.low.zip(removed.high), halves: None }
     }
 
-    /// From two errors without noise, as they are told, and the errors of each record: the interval that holds the figure of all
-    /// records like these in 95 of 100 samples of so many, to three significant digits of the ratio.
+    /// Computes the gain from two errors without noise, as they are reported, and the errors of
+    /// each record. The interval holds the figure of all records like these in 95 of 100 samples of
+    /// so many, to three significant digits of the ratio.
     ///
-    /// By the delta method: the ratio r of two means over n records has the variance Σ (e_i − r c_i)² / (n (n − 1) c²). From 100 records
-    /// on there are the figures of both halves as well.
+    /// By the delta method: the ratio r of two means over n records has the variance Σ (e_i − r
+    /// c_i)² / (n (n − 1) c²). From 100 records on, there are the gains on both halves as well.
     #[must_use]
     pub fn of_records(error: f64, control: f64, errors: &[f64], controls: &[f64]) -> Self {
         if control <= 0.0 {
             return Self { value: None, interval: None, halves: None };
         }
-        let Some((value, interval)) = delta(errors.iter().copied(), controls.iter().copied()) else {
+        let Some((value, interval)) = delta(errors.iter().copied(), controls.iter().copied())
+        else {
             let value = Some(1.0 - three_significant_digits(error / control));
             return Self { value, interval: None, halves: None };
         };
@@ -66,8 +68,8 @@ impl Gain {
     }
 }
 
-/// 1 − ratio of two means over the same records, with its interval; `None` for fewer than two records, another number of either, or
-/// a mean of 0.
+/// Returns 1 − the ratio of two means over the same records, with its interval; `None` for fewer
+/// than two records, for different numbers of records, or for a mean of 0.
 fn delta(
     errors: impl ExactSizeIterator<Item = f64> + Clone,
     controls: impl ExactSizeIterator<Item = f64> + Clone,
@@ -84,7 +86,8 @@ mod tests {
 
     use super::*;
 
-    /// Errors of attack and control that depend on each other, with heavy tails as squared errors have them.
+    /// Errors of attack and control that depend on each other, with heavy tails as squared errors
+    /// have them.
     #[test]
     fn the_interval_over_records_covers_as_often_as_it_says() {
         let mut rng = ChaCha20Rng::seed_from_u64(6);
@@ -122,8 +125,8 @@ mod tests {
         assert_eq!(exact, bare(Some(1.0), Some((1.0, 1.0))));
     }
 
-    /// Of many attacks that are all worthless, the best of one half is chosen: on that half it looks like a gain, on the other it does
-    /// not. (`cloison` puts both ways together: `lab/src/report/added.rs`.)
+    /// If the best of many worthless attacks is chosen by one half, it seems to gain on that half,
+    /// and does not on the other. (`cloison` puts both ways together: `lab/src/report/added.rs`.)
     #[test]
     fn the_second_half_is_not_flattered_by_the_choice() {
         let mut rng = ChaCha20Rng::seed_from_u64(8);
@@ -135,7 +138,10 @@ mod tests {
                 let errors: Vec<f64> = (0..200).map(|_| rng.random::<f64>()).collect();
                 Gain::of_records(0.5, 0.5, &errors, &controls).halves.unwrap()
             };
-            let best = std::iter::repeat_with(attack).take(20).max_by(|a, b| a.first.total_cmp(&b.first)).unwrap();
+            let best = std::iter::repeat_with(attack)
+                .take(20)
+                .max_by(|a, b| a.first.total_cmp(&b.first))
+                .unwrap();
             chosen += best.first / f64::from(runs);
             told += best.second / f64::from(runs);
         }

@@ -1,4 +1,4 @@
-//! What a state directory says of scorings, for the owner.
+//! The owner's list of scorings, from a state directory.
 
 use std::fmt::Write as _;
 
@@ -10,59 +10,63 @@ use crate::config::{AuditMode, AuditPolicy};
 use vfl_shared::clock::utc;
 use vfl_shared::state_dir::StateDir;
 
-/// One set of records.
+/// The scorings of one set of records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetFacts {
-    /// Hash of its ids.
+    /// The hash of its ids.
     pub set: String,
-    /// How many records it has.
+    /// The number of its records.
     pub records: usize,
-    /// Whether anything was told of it without noise: no budget protects it then.
+    /// True if anything about it was reported without noise. Then no budget protects it.
     pub told_exactly: bool,
-    /// Candidates scored without noise.
+    /// The number of candidates scored without noise.
     pub scorings: u32,
-    /// How many more may be, in trusted mode.
+    /// The number of candidates that may still be scored, in trusted mode.
     pub scorings_left: u32,
-    /// Answers with noise.
+    /// The number of answers with noise.
     pub noised_answers: u32,
-    /// ρ of all answers, its budget, and what is left of that.
+    /// The ρ of all answers.
     pub rho_spent: f64,
-    /// See `rho_spent`.
+    /// The budget of ρ.
     pub rho_total: f64,
-    /// See `rho_spent`.
+    /// The ρ that is left.
     pub rho_left: f64,
-    /// Root mean squared error that any estimate of a record's feature keeps, at least, once all of `rho_total` is spent, in standard
-    /// deviations; absent where it was told of without noise.
+    /// A lower bound on the root mean squared error of any estimate of a record's feature, once all
+    /// of `rho_total` is spent, in standard deviations; absent if the set was scored without noise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_error: Option<f64>,
-    /// How often it was renewed.
+    /// The number of its renewals.
     pub renewals: u32,
     /// The owner has closed it: its records may be opened in other sets by trusted auditors.
     pub closed: bool,
 }
 
-/// All of it.
+/// All scorings in a state directory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScoringFacts {
-    /// How scorings are answered now.
+    /// The current mode of answers.
     pub mode: AuditMode,
-    /// The sets, in the order they were opened.
+    /// The sets, in the order of their opening.
     pub sets: Vec<SetFacts>,
-    /// How many more sets may be opened in trusted mode.
+    /// The number of sets that may still be opened in trusted mode.
     pub trusted_sets_left: u32,
-    /// Openings refused because of their records.
+    /// The number of openings refused because of their records.
     pub refused_openings: u32,
-    /// How many more may be, before no new set is opened.
+    /// The number of further refusals after which no new set is opened.
     pub refusals_left: u32,
-    /// What the owner renewed, oldest first.
+    /// The owner's renewals, oldest first.
     pub renewals: Vec<Renewal>,
 }
 
-/// Reads the record of a state directory. It may be in use: what is read is what was durable a moment ago.
+/// Reads the record of a state directory. It may be in use: the result is what was durable a moment
+/// ago.
 ///
 /// # Errors
 /// [`EvaluationError`] if it cannot be read or is damaged.
-pub fn scorings(state_dir: impl Into<StateDir>, policy: &AuditPolicy) -> Result<ScoringFacts, EvaluationError> {
+pub fn scorings(
+    state_dir: impl Into<StateDir>,
+    policy: &AuditPolicy,
+) -> Result<ScoringFacts, EvaluationError> {
     let record = Record::read(&file(&state_dir.into()))?.record;
     let sets = record.sets.iter().map(|s| {
         let budget = s.budget(policy);
@@ -91,7 +95,7 @@ pub fn scorings(state_dir: impl Into<StateDir>, policy: &AuditPolicy) -> Result<
     })
 }
 
-/// For people.
+/// Returns the scorings as a table for people.
 #[must_use]
 pub fn scoring_table(facts: &ScoringFacts) -> String {
     let mut out = String::new();
@@ -108,13 +112,23 @@ pub fn scoring_table(facts: &ScoringFacts) -> String {
     }
     for s in &facts.sets {
         let keeps = s.least_error.map_or_else(
-            || if s.closed { "nothing: closed" } else { "nothing: it was told of without noise" }.to_owned(),
+            || {
+                if s.closed { "nothing: closed" } else { "nothing: it was told of without noise" }
+                    .to_owned()
+            },
             |e| format!("{e:.3} of a feature's standard deviation"),
         );
         let _ = writeln!(
             out,
             "{:<16.16} {:>8} {:>8} {:>9} {:>9.5} {:>9.5} {:>9.5} {:>9}  {keeps}",
-            s.set, s.records, s.scorings, s.noised_answers, s.rho_spent, s.rho_left, s.rho_total, s.renewals
+            s.set,
+            s.records,
+            s.scorings,
+            s.noised_answers,
+            s.rho_spent,
+            s.rho_left,
+            s.rho_total,
+            s.renewals
         );
     }
     let _ = writeln!(

@@ -1,16 +1,19 @@
 //! Scores reconstructions against the truth, which stays here.
 //!
-//! What scorings tell of a record is bounded: a set has at least [`MIN_RECORDS`] records, and two sets are equal or disjoint (two that
-//! differ by one record would tell of that record). Then
+//! Scorings reveal a bounded amount about a record: a set has at least [`MIN_RECORDS`] records, and
+//! two sets are equal or disjoint (two that differ by one record would tell of that record). Then
 //!
-//! - by default (`noised`) every figure that depends on the truth carries noise, and all answers about a record cost at most ρ of
-//!   zero-concentrated differential privacy over the life of the state directory ([`accountant`], [`sensitivity`], [`noise`]).
-//!   To ask again costs again: no answer is kept.
-//! - for an auditor who is trusted by name (`trusted`), figures are exact to three significant digits, and their number is bounded for each
-//!   set and in all. Rounding does not hide single values from whoever chooses the estimates: some hundred answers read them.
+//! - by default (`noised`) every figure that depends on the truth carries noise, and all answers
+//!   about a record cost at most ρ of zero-concentrated differential privacy over the life of the
+//!   state directory ([`accountant`], [`sensitivity`], [`noise`]). To ask again costs again: no
+//!   answer is kept.
+//! - for an auditor who is trusted by name (`trusted`), figures are exact to three significant
+//!   digits, and their number is bounded for each set and in all. Rounding does not hide single
+//!   values from an auditor who chooses the estimates: some hundred answers reveal them.
 //!
-//! What an answer costs is on disk before it leaves; if the disk does not take it, nothing is answered. Where several processes share the
-//! state, each decides on the newest record, and again if another one was faster.
+//! The cost of an answer is on disk before the answer leaves; if the disk does not take it, nothing
+//! is answered. If several processes share the state, each decides on the newest record, and again
+//! if another one was faster.
 
 pub mod accountant;
 mod asked;

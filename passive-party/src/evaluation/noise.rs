@@ -1,30 +1,35 @@
-//! Exact sampling of the noise: integers only, so that no rounding of floating-point numbers gives away what was added to.
+//! Exact sampling of the noise. It uses integers only, so that no rounding of floating-point
+//! numbers reveals the value under the noise.
 //!
-//! Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020): Bernoulli(exp(−γ)) is section 5.1, the
-//! discrete Gaussian algorithm 3. How long a draw takes depends on the draw; nothing here hides that from somebody who times
-//! the process itself.
+//! Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020):
+//! Bernoulli(exp(−γ)) is section 5.1, the discrete Gaussian algorithm 3. The time of a draw depends
+//! on the draw; nothing here hides it from somebody who times the process itself.
 
 use rand::rngs::SysRng;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_shared::rpc::Refusal;
 
-/// Standard deviation of the noise in grid steps: a number told is a multiple of its σ / 65 536.
+/// The standard deviation of the noise in grid steps: a reported number is a multiple of its σ / 65
+/// 536.
 ///
-/// Large enough that moving a figure to the grid costs next to nothing (see [`Grid`](super::sensitivity::Grid)), small enough
-/// that a step stays some 10⁶ times above the round-off of a sum of squares.
+/// Large enough that moving a figure to the grid costs next to nothing (see
+/// [`Grid`](super::sensitivity::Grid)), small enough that a step stays some 10⁶ times above the
+/// round-off of a sum of squares.
 pub const STEPS: u64 = 1 << 16;
 
-/// A generator seeded by the operating system, one for each answer. A requester has no part in it.
+/// Creates a generator seeded by the operating system, one for each answer. A requester has no part
+/// in it.
 ///
 /// # Errors
 /// INTERNAL if the operating system gives no random bytes.
 pub fn generator() -> Result<ChaCha20Rng, Refusal> {
-    ChaCha20Rng::try_from_rng(&mut SysRng)
-        .map_err(|_| Refusal::internal("the operating system gives no random numbers, so nothing is scored"))
+    ChaCha20Rng::try_from_rng(&mut SysRng).map_err(|_| {
+        Refusal::internal("the operating system gives no random numbers, so nothing is scored")
+    })
 }
 
-/// A uniform integer in [0, bound); `bound` is at least 1.
+/// Draws a uniform integer in [0, bound); `bound` is at least 1.
 fn below(bound: u128, rng: &mut impl Rng) -> u128 {
     let bits = 128 - (bound.max(1) - 1).leading_zeros();
     if bits == 0 {
@@ -39,7 +44,7 @@ fn below(bound: u128, rng: &mut impl Rng) -> u128 {
     }
 }
 
-/// True with probability exp(−numerator / denominator), of which the ratio is at most 1.
+/// Returns true with probability exp(−numerator / denominator). The ratio must be at most 1.
 fn exp_of_at_most_1(numerator: u128, denominator: u128, rng: &mut impl Rng) -> bool {
     let mut k: u128 = 1;
     while below(denominator.saturating_mul(k), rng) < numerator {
@@ -48,7 +53,7 @@ fn exp_of_at_most_1(numerator: u128, denominator: u128, rng: &mut impl Rng) -> b
     k % 2 == 1
 }
 
-/// True with probability exp(−numerator / denominator).
+/// Returns true with probability exp(−numerator / denominator).
 fn exp_of(numerator: u128, denominator: u128, rng: &mut impl Rng) -> bool {
     for _ in 0..numerator / denominator {
         if !exp_of_at_most_1(1, 1, rng) {
@@ -58,7 +63,7 @@ fn exp_of(numerator: u128, denominator: u128, rng: &mut impl Rng) -> bool {
     exp_of_at_most_1(numerator % denominator, denominator, rng)
 }
 
-/// P(y) ∝ exp(−|y| / t).
+/// Draws an integer y with P(y) ∝ exp(−|y| / t).
 fn discrete_laplace(t: u128, rng: &mut impl Rng) -> i64 {
     loop {
         let low = below(t, rng);
@@ -77,7 +82,7 @@ fn discrete_laplace(t: u128, rng: &mut impl Rng) -> i64 {
     }
 }
 
-/// An integer y with P(y) ∝ exp(−y² / 2 S²), S = [`STEPS`].
+/// Draws an integer y with P(y) ∝ exp(−y² / 2 S²), S = [`STEPS`].
 pub fn discrete_gaussian(rng: &mut impl Rng) -> i64 {
     let s = u128::from(STEPS);
     let t = s + 1;
@@ -90,8 +95,9 @@ pub fn discrete_gaussian(rng: &mut impl Rng) -> i64 {
     }
 }
 
-/// An index c with P(c) ∝ exp(−steps\[c\] / S), S = [`STEPS`], by rejection. One of the steps must be 0, so that a draw ends after
-/// as many tries as there are candidates, on average at most. No candidate: 0.
+/// Draws an index c with P(c) ∝ exp(−steps\[c\] / S), S = [`STEPS`], by rejection. One of the steps
+/// must be 0: then a draw takes on average at most as many tries as there are candidates. Returns 0
+/// if there is no candidate.
 pub fn exponential_choice(steps: &[u64], rng: &mut impl Rng) -> usize {
     if steps.is_empty() {
         return 0;
@@ -112,12 +118,14 @@ mod tests {
         ChaCha20Rng::seed_from_u64(seed)
     }
 
-    /// Mean, variance and tails against the normal distribution, which the discrete one equals to 1e-9 at this width. False
-    /// failures: below 1e-5 (five standard errors of each figure; the seed is fixed).
+    /// Mean, variance and tails against the normal distribution, which the discrete one equals to
+    /// 1e-9 at this width. False failures: below 1e-5 (five standard errors of each figure; the
+    /// seed is fixed).
     #[test]
     fn the_discrete_gaussian_has_its_moments_and_tails() {
         let (mut rng, n) = (seeded(1), 40_000);
-        let draws: Vec<f64> = (0..n).map(|_| discrete_gaussian(&mut rng) as f64 / STEPS as f64).collect();
+        let draws: Vec<f64> =
+            (0..n).map(|_| discrete_gaussian(&mut rng) as f64 / STEPS as f64).collect();
         let mean = draws.iter().sum::<f64>() / f64::from(n);
         let variance = draws.iter().map(|x| x * x).sum::<f64>() / f64::from(n);
         let fourth = draws.iter().map(|x| x.powi(4)).sum::<f64>() / f64::from(n);
@@ -141,11 +149,14 @@ mod tests {
         for (count, odds_of) in counts.iter().zip(&odds) {
             let p = odds_of / odds.iter().sum::<f64>();
             let error = (p * (1.0 - p) / f64::from(n)).sqrt();
-            assert!((f64::from(*count) / f64::from(n) - p).abs() < 5.0 * error, "{counts:?} against {odds:?}");
+            assert!(
+                (f64::from(*count) / f64::from(n) - p).abs() < 5.0 * error,
+                "{counts:?} against {odds:?}"
+            );
         }
     }
 
-    /// Far behind is never chosen, and the draw ends.
+    /// A candidate far behind is never chosen, and the draw ends.
     #[test]
     fn a_candidate_far_behind_is_not_chosen() {
         let mut rng = seeded(3);

@@ -1,4 +1,5 @@
-//! A set of records that is opened for scoring: it scores what is asked for, and pays for it first.
+//! A set of records that is open for scoring. It counts the cost of a scoring first, then answers
+//! it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +18,7 @@ use super::scoring::{ErrorTold, Measures, Scorable, Scored, Scoring, ScoringErro
 use crate::config::{AuditMode, AuditPolicy};
 use crate::logits::LogitServer;
 
-/// A set of records opened for scoring: the truth, and which set it is.
+/// A set of records that is open for scoring: the truth, and the name of the set.
 pub struct Evaluation {
     evaluations: Arc<Evaluations>,
     set: String,
@@ -25,11 +26,11 @@ pub struct Evaluation {
     truth: FeatureBlock,
     /// The attributes of the schema.
     attributes: Vec<Attribute>,
-    /// The model audited, whose share at this party classifies records; `None`: none was named.
+    /// The audited model, whose share at this party classifies records; `None` if none was named.
     model: Option<(Arc<LogitServer>, ModelVersion)>,
-    /// Whether the active party is shown the true parameters of that model.
+    /// True if the active party is shown the true parameters of that model.
     true_parameters: bool,
-    /// What came of playing the adversary that knows the moments, once it was asked for.
+    /// The simulated adversary that knows the moments, once it was asked for.
     played: Mutex<Option<Arc<Played>>>,
 }
 
@@ -40,7 +41,7 @@ impl std::fmt::Debug for Evaluation {
 }
 
 impl Evaluation {
-    /// Of a set that is counted as opened, for no model yet.
+    /// Creates the evaluation of a set that is counted as opened, for no model yet.
     pub(super) fn new(
         evaluations: Arc<Evaluations>,
         set: String,
@@ -53,14 +54,21 @@ impl Evaluation {
         Self { evaluations, set, ids, truth, attributes, model, true_parameters, played }
     }
 
-    /// The same for an audit of this model, whose share at this party classifies records for metrics that need classes. `true_parameters`
-    /// says whether the active party is shown its parameters as they are, for features as they are.
+    /// Names the audited model, whose share at this party classifies records for metrics that need
+    /// classes. `true_parameters` says if the active party is shown its parameters unchanged, for
+    /// unchanged features.
     #[must_use]
-    pub(crate) fn of_model(self, logits: Arc<LogitServer>, version: ModelVersion, true_parameters: bool) -> Self {
+    pub(crate) fn of_model(
+        self,
+        logits: Arc<LogitServer>,
+        version: ModelVersion,
+        true_parameters: bool,
+    ) -> Self {
         Self { model: Some((logits, version)), true_parameters, ..self }
     }
 
-    /// Whether this party plays the adversary that knows its moments: by the owner's leave, and where A x is what exact scores tell.
+    /// Returns true if this party simulates the adversary that knows its moments: the owner allows
+    /// it, exact scores determine A x, and enough other records are in memory.
     #[must_use]
     pub fn plays(&self) -> bool {
         let linear = |(logits, version): &(Arc<LogitServer>, ModelVersion)| {
@@ -70,7 +78,7 @@ impl Evaluation {
         self.policy().moments && self.true_parameters && self.model.as_ref().is_some_and(linear)
     }
 
-    /// The adversary that knows the moments, played.
+    /// Returns the simulated adversary that knows the moments. It is computed once.
     fn played(&self) -> Result<Arc<Played>, Refusal> {
         if !self.policy().moments {
             let message = "this passive party plays no adversary that knows its moments (`moments` in [audit])";
@@ -91,15 +99,14 @@ impl Evaluation {
         let share = logits.share(version)?;
         let weights = share.linear()?.weights();
         let Some(table) = logits.features.memory() else {
-            let message =
-                "moments are those of all records at once, and the features of this passive party are not in memory";
+            let message = "moments are those of all records at once, and the features of this passive party are not in memory";
             return Err(Refusal::precondition(message));
         };
         let done = Arc::new(Played::new(weights, table, &self.ids, self.truth.matrix())?);
         Ok(played.insert(done).clone())
     }
 
-    /// The class of each of some records (d × n features in [0, 1]) by this party's share of the model audited.
+    /// Classifies records (d × n features in [0, 1]) by this party's share of the audited model.
     fn classify(&self, x: &DMatrix<f64>) -> Result<Vec<u32>, MetricError> {
         let no_classes = |reason: String| MetricError::NoClasses { reason };
         let Some((logits, version)) = &self.model else {
@@ -108,13 +115,14 @@ impl Evaluation {
         logits.classes(version, x.clone()).map_err(|refusal| no_classes(refusal.message))
     }
 
-    /// How scorings are answered.
+    /// Returns the rules for the answers to scorings.
     #[must_use]
     pub fn policy(&self) -> &AuditPolicy {
         self.evaluations.policy()
     }
 
-    /// Budget of ρ of this set: all of it, and what is left, as far as this process knows.
+    /// Returns the budget of ρ of this set: all of it, and the part that is left, as far as this
+    /// process knows.
     #[must_use]
     pub fn rho(&self) -> (f64, f64) {
         let kept = self.evaluations.kept();
@@ -122,24 +130,26 @@ impl Evaluation {
         budget.map_or((0.0, 0.0), |b| (b.total(), b.left()))
     }
 
-    /// How many candidates of this set can be scored in trusted mode, as far as this process knows.
+    /// Returns how many candidates of this set can still be scored in trusted mode, as far as this
+    /// process knows.
     #[must_use]
     pub fn scorings_left(&self) -> u32 {
         let record = &self.evaluations.kept().record;
         record.find(&self.set).map_or(0, |s| record.scorings_left(s, self.policy()))
     }
 
-    /// Number of features and of records.
+    /// Returns the number of features and of records.
     #[must_use]
     pub fn shape(&self) -> (usize, usize) {
         self.truth.matrix().shape()
     }
 
-    /// Errors of the two estimates anyone can make, ½ everywhere and each feature's mean over these records: in trusted mode only,
-    /// where an opening tells them. In noised mode they are asked for as a control and cost what a control costs.
+    /// Returns the errors of the two estimates anyone can make, ½ everywhere and each feature's
+    /// mean over these records: in trusted mode only, where an opening reports them. In noised mode
+    /// they are asked for as a control and cost as much as a control.
     ///
     /// # Errors
-    /// INTERNAL, which a set of records excludes.
+    /// INTERNAL, which cannot happen for a set of records.
     pub fn baselines(&self) -> Result<Option<(ErrorTold, ErrorTold)>, Refusal> {
         if self.policy().mode == AuditMode::Noised {
             return Ok(None);
@@ -148,29 +158,35 @@ impl Evaluation {
             let one = [scorable];
             let scoring = Scoring { by_feature: true, ..Scoring::of(&one, None, Told::All) };
             let mut scored = scoring.exact().map_err(asked_wrongly)?;
-            scored.errors.pop().map(|(_, error, _)| error).ok_or_else(|| Refusal::internal("no baseline was scored"))
+            scored
+                .errors
+                .pop()
+                .map(|(_, error, _)| error)
+                .ok_or_else(|| Refusal::internal("no baseline was scored"))
         };
         let truth = self.truth.matrix();
         let half = told(Scorable::half(truth).map_err(internal)?)?;
         Ok(Some((half, told(Scorable::column_mean(truth).map_err(internal)?)?)))
     }
 
-    /// Reduces estimates (d × n) to what a scoring needs. Nothing is told by this alone.
+    /// Reduces estimates (d × n) to the data that a scoring needs. This alone reveals nothing.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when the shape is not [`Evaluation::shape`].
+    /// INVALID_ARGUMENT if the shape is not [`Evaluation::shape`].
     pub fn scorable(&self, estimates: DMatrix<f64>) -> Result<Scorable, Refusal> {
         Scorable::new(estimates, self.truth.matrix()).map_err(|e| Refusal::invalid(e.to_string()))
     }
 
-    /// Answers a scoring, having counted on disk what it costs.
+    /// Answers a scoring, after its cost is counted on disk.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT when it asks for nothing, or for more than its ρ can tell, or names ρ in trusted mode; FAILED_PRECONDITION when a
-    /// metric is not told in this mode, or needs a model that was not named, or an adversary that knows the moments cannot be played;
-    /// PERMISSION_DENIED when it may not; RESOURCE_EXHAUSTED when the set has not as much left, or
-    /// more candidates came than can be kept for metrics; INTERNAL when the disk does not take the count or there is no randomness, UNAVAILABLE
-    /// while the database that holds the state is away.
+    /// INVALID_ARGUMENT if it asks for nothing, or for more than its ρ allows, or names ρ in
+    /// trusted mode; FAILED_PRECONDITION if a metric is not reported in this mode, or needs a model
+    /// that was not named, or if an adversary that knows the moments cannot be simulated;
+    /// PERMISSION_DENIED if it may not be; RESOURCE_EXHAUSTED if the set has too little left, or if
+    /// more candidates came than can be kept for metrics; INTERNAL if the disk does not take the
+    /// count or there is no randomness, UNAVAILABLE while the database that holds the state is
+    /// away.
     pub fn score(&self, asked: &Asked) -> Result<(Scored, Left), Refusal> {
         let truth = self.truth.matrix();
         let plays = asked.moments || matches!(asked.control, Control::Moments);
@@ -193,8 +209,14 @@ impl Evaluation {
         let classify = |x: &DMatrix<f64>| self.classify(x);
         let measures = Measures { wanted: &asked.metrics, truth, classify: &classify };
         let measures = Some(measures).filter(|m| !m.wanted.is_empty());
-        let attributes = asked.by_attribute.then_some(ByAttribute { attributes: &self.attributes, truth });
-        let scoring = Scoring { by_feature, measures, attributes, ..Scoring::of(&candidates, control.as_ref(), told) };
+        let attributes =
+            asked.by_attribute.then_some(ByAttribute { attributes: &self.attributes, truth });
+        let scoring = Scoring {
+            by_feature,
+            measures,
+            attributes,
+            ..Scoring::of(&candidates, control.as_ref(), told)
+        };
         match self.policy().mode {
             AuditMode::Noised => {
                 let rho = asked.rho.unwrap_or(self.policy().rho_per_scoring);
@@ -205,11 +227,16 @@ impl Evaluation {
                 // Before the budget: without randomness nothing is spent.
                 let mut rng = noise::generator()?;
                 let left = self.spend(rho)?;
-                Ok((scoring.noised(rho, &mut rng).map_err(asked_wrongly)?, Left::Noised { spent: rho, left }))
+                Ok((
+                    scoring.noised(rho, &mut rng).map_err(asked_wrongly)?,
+                    Left::Noised { spent: rho, left },
+                ))
             }
             AuditMode::Trusted => {
                 if asked.rho.is_some() {
-                    return Err(Refusal::invalid("`rho` is for noised answers; here they are exact: leave it out"));
+                    return Err(Refusal::invalid(
+                        "`rho` is for noised answers; here they are exact: leave it out",
+                    ));
                 }
                 let scored = scoring.exact().map_err(asked_wrongly)?;
                 let given = usize::from(matches!(asked.control, Control::Given(_)));
@@ -219,12 +246,13 @@ impl Evaluation {
         }
     }
 
-    /// Refuses what would be refused for its cost anyway, before there is work for it.
+    /// Refuses a scoring that would be refused for its cost anyway, before any work on it.
     fn affordable(&self, asked: &Asked) -> Result<(), Refusal> {
         drop(self.evaluations.newest()?);
         match self.policy().mode {
             AuditMode::Noised => {
-                let (rho, (_, left)) = (asked.rho.unwrap_or(self.policy().rho_per_scoring), self.rho());
+                let (rho, (_, left)) =
+                    (asked.rho.unwrap_or(self.policy().rho_per_scoring), self.rho());
                 if rho > 0.0 && rho <= left {
                     return Ok(());
                 }
@@ -242,7 +270,7 @@ impl Evaluation {
         }
     }
 
-    /// Takes ρ from the budget, durably, and says what is left.
+    /// Spends ρ of the budget, durably, and returns the ρ that is left.
     fn spend(&self, rho: f64) -> Result<f64, Refusal> {
         let (evaluations, policy) = (&self.evaluations, self.policy());
         evaluations.change(|record| {
@@ -262,7 +290,7 @@ impl Evaluation {
         })
     }
 
-    /// Counts candidates scored without noise, durably, and says how many are left.
+    /// Counts candidates scored without noise, durably, and returns how many are left.
     fn count(&self, candidates: usize) -> Result<u32, Refusal> {
         let (evaluations, policy) = (&self.evaluations, self.policy());
         let wanted = u32::try_from(candidates).unwrap_or(u32::MAX);
@@ -293,7 +321,9 @@ fn internal(error: MetricError) -> Refusal {
 
 fn asked_wrongly(error: ScoringError) -> Refusal {
     match error {
-        ScoringError::Unbounded { .. } | ScoringError::Played | ScoringError::Metric(MetricError::NoClasses { .. }) => {
+        ScoringError::Unbounded { .. }
+        | ScoringError::Played
+        | ScoringError::Metric(MetricError::NoClasses { .. }) => {
             Refusal::precondition(error.to_string())
         }
         ScoringError::NotKept => exhausted(error.to_string()),

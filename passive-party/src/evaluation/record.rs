@@ -1,4 +1,4 @@
-//! The record of scorings on disk: which sets, what they have cost, what was refused and what the owner renewed.
+//! The record of scorings on disk: the sets, their cost, the refusals and the owner's renewals.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,10 +13,10 @@ use vfl_shared::state_table::Revision;
 use super::accountant::Budget;
 use crate::config::AuditPolicy;
 
-/// What to do about a damaged file.
+/// The advice for a damaged file.
 const FIX: &str = "it counts what auditors were told: restore it from a backup";
 
-/// Why the record of scorings cannot be used.
+/// Errors from using the record of scorings.
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluationError {
     /// The file of the record, or the lock of the state directory.
@@ -28,17 +28,17 @@ pub enum EvaluationError {
     /// No set, or several, of that name.
     #[error("{count} sets begin with `{prefix}`; `passive-party scorings` lists them")]
     NoSuchSet {
-        /// What was given.
+        /// The given beginning of the name.
         prefix: String,
-        /// How many match.
+        /// The number of sets that match.
         count: usize,
     },
-    /// Nothing to begin anew.
+    /// No set to close.
     #[error(
         "no set was told of without noise since the last time, so that there is nothing to close; in noised mode use `renew`"
     )]
     NothingToClose,
-    /// Nothing to go by later.
+    /// An empty reason for a renewal.
     #[error("the reason is empty; say why the budget is renewed, it is kept with the renewal")]
     NoReason,
 }
@@ -47,21 +47,22 @@ pub enum EvaluationError {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScoredSet {
-    /// Hash of the sorted ids.
+    /// The hash of the sorted ids.
     pub(super) set: String,
     pub(super) ids: Vec<String>,
-    /// Candidates scored in trusted mode.
+    /// The number of candidates scored in trusted mode.
     pub(super) scorings: u32,
-    /// Whether anything was told without noise. Records of before noise say nothing here: they were.
+    /// True if anything was reported without noise. Older records lack this field: none of their
+    /// answers had noise.
     #[serde(default = "yes")]
     pub(super) exact: bool,
-    /// What noised answers have cost.
+    /// The ρ that noised answers have cost.
     #[serde(default)]
     pub(super) rho_spent: f64,
-    /// Noised answers.
+    /// The number of noised answers.
     #[serde(default)]
     pub(super) answers: u32,
-    /// How often the owner has renewed it.
+    /// The number of the owner's renewals.
     #[serde(default)]
     pub(super) renewals: u32,
     /// The owner has closed it: trusted auditors may open its records in other sets.
@@ -77,15 +78,15 @@ fn yes() -> bool {
     true
 }
 
-/// A budget allowed once more, by the owner.
+/// A renewal of a budget by the owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Renewal {
-    /// Seconds since 1970.
+    /// The time of the renewal, in seconds since 1970.
     pub renewed_at_s: u64,
-    /// Why, in the owner's words.
+    /// The reason, in the owner's words.
     pub reason: String,
-    /// The one set it was for; absent if it was for all that were known.
+    /// The one set that was renewed; absent if all known ones were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
     /// Sets that were closed in place of a renewal; 0 for a renewal.
@@ -101,19 +102,19 @@ fn is_zero(value: &usize) -> bool {
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
     pub(super) sets: Vec<ScoredSet>,
-    /// Openings refused because of their records.
+    /// The number of openings refused because of their records.
     #[serde(default)]
     pub(super) refused_openings: u32,
     #[serde(default)]
     pub(super) renewals: Vec<Renewal>,
 }
 
-/// Where a state directory keeps it.
+/// Returns the file of the record in a state directory.
 pub(super) fn file(dir: &StateDir) -> StateFile {
     dir.file("evaluations.json", FIX)
 }
 
-/// The name of a set: a hash of its ids, whatever their order.
+/// Returns the name of a set: a hash of its sorted ids.
 pub(super) fn set_name(sorted: &[&str]) -> String {
     let mut hash = Sha256::new();
     for id in sorted {
@@ -124,23 +125,32 @@ pub(super) fn set_name(sorted: &[&str]) -> String {
 }
 
 impl ScoredSet {
-    /// A set that nothing was told of.
+    /// Creates a set of which nothing was reported yet.
     pub(super) fn new(set: String, ids: Vec<String>) -> Self {
-        Self { set, ids, scorings: 0, exact: false, rho_spent: 0.0, answers: 0, renewals: 0, closed: false }
+        Self {
+            set,
+            ids,
+            scorings: 0,
+            exact: false,
+            rho_spent: 0.0,
+            answers: 0,
+            renewals: 0,
+            closed: false,
+        }
     }
 
-    /// Its budget of ρ: the policy's, once more for each renewal.
+    /// Returns its budget of ρ: the policy's, once more for each renewal.
     pub(super) fn budget(&self, policy: &AuditPolicy) -> Budget {
         Budget::new(policy.rho * f64::from(1 + self.renewals), self.rho_spent)
     }
 
-    /// How many candidates may be scored in trusted mode.
+    /// Returns the most candidates that may be scored in trusted mode.
     pub(super) fn max_scorings(&self, policy: &AuditPolicy) -> u32 {
         policy.max_scorings.saturating_mul(1 + self.renewals)
     }
 }
 
-/// The record as it was last read or written, and which content that was.
+/// The record as it was last read or written, and the revision of that content.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) record: Record,
@@ -149,14 +159,15 @@ pub(super) struct Kept {
 
 impl Kept {
     fn of(file: &StateFile, (seen, content): Newer) -> Result<Self, StateFileError> {
-        let record: Record = content.map(|content| file.parse(&content)).transpose()?.unwrap_or_default();
+        let record: Record =
+            content.map(|content| file.parse(&content)).transpose()?.unwrap_or_default();
         match record.sets.iter().find(|s| !(s.rho_spent.is_finite() && s.rho_spent >= 0.0)) {
             Some(bad) => Err(file.damaged(format!("`rho_spent` is {}", bad.rho_spent))),
             None => Ok(Self { record, seen }),
         }
     }
 
-    /// Reads it again if another process has changed it.
+    /// Reads the record again if another process has changed it.
     pub(super) fn refresh(&mut self, file: &StateFile) -> Result<(), StateFileError> {
         if let Some(newer) = file.read_newer(Some(self.seen))? {
             *self = Self::of(file, newer)?;
@@ -164,8 +175,13 @@ impl Kept {
         Ok(())
     }
 
-    /// Puts another record in its place, durably; false: another process has changed it meanwhile, and nothing was done.
-    pub(super) fn replace(&mut self, file: &StateFile, record: Record) -> Result<bool, StateFileError> {
+    /// Replaces the record, durably. Returns false if another process has changed it meanwhile, and
+    /// nothing was done.
+    pub(super) fn replace(
+        &mut self,
+        file: &StateFile,
+        record: Record,
+    ) -> Result<bool, StateFileError> {
         let Some(seen) = file.swap(self.seen, &file.json(&record)?)? else { return Ok(false) };
         *self = Self { record, seen };
         Ok(true)
@@ -173,7 +189,7 @@ impl Kept {
 }
 
 impl Record {
-    /// Reads it; a directory without one has an empty record.
+    /// Reads the record. A directory without one has an empty record.
     pub(super) fn read(file: &StateFile) -> Result<Kept, StateFileError> {
         Kept::of(file, file.read_newer(None)?.unwrap_or_default())
     }
@@ -191,28 +207,31 @@ impl Record {
         self.sets.iter_mut().find(|s| s.set == set && !s.closed)
     }
 
-    /// How often the owner has renewed what is counted over all sets.
+    /// Returns the number of renewals that were for all sets.
     fn general(&self) -> u32 {
-        u32::try_from(self.renewals.iter().filter(|r| r.set.is_none() && r.closed_sets == 0).count())
-            .unwrap_or(u32::MAX - 1)
+        u32::try_from(
+            self.renewals.iter().filter(|r| r.set.is_none() && r.closed_sets == 0).count(),
+        )
+        .unwrap_or(u32::MAX - 1)
     }
 
     fn allowed(&self, limit: u32) -> u32 {
         limit.saturating_mul(1 + self.general())
     }
 
-    /// How many more openings may be refused.
+    /// Returns how many more openings may be refused.
     pub(super) fn refusals_left(&self, policy: &AuditPolicy) -> u32 {
         self.allowed(policy.max_refused_openings).saturating_sub(self.refused_openings)
     }
 
-    /// How many more sets may be opened in trusted mode.
+    /// Returns how many more sets may be opened in trusted mode.
     pub(super) fn sets_left(&self, policy: &AuditPolicy) -> u32 {
         let exact = self.open_sets().filter(|s| s.exact).count();
         self.allowed(policy.max_sets).saturating_sub(u32::try_from(exact).unwrap_or(u32::MAX))
     }
 
-    /// How many more candidates of a set may be scored in trusted mode: by its own limit and that of all sets.
+    /// Returns how many more candidates of a set may be scored in trusted mode: by its own limit
+    /// and that of all sets.
     pub(super) fn scorings_left(&self, set: &ScoredSet, policy: &AuditPolicy) -> u32 {
         let all = self.open_sets().fold(0u32, |sum, s| sum.saturating_add(s.scorings));
         let of_all = self.allowed(policy.max_total_scorings).saturating_sub(all);
@@ -220,15 +239,21 @@ impl Record {
     }
 }
 
-/// Allows the budget once more: of all sets known and of what is counted over all, or of one set alone, named by the beginning of its
-/// hash. Recorded durably, with the time and the reason.
+/// Renews a budget: that of all known sets and of the counts over all, or that of one set alone,
+/// named by the beginning of its hash. The renewal is recorded durably, with the time and the
+/// reason.
 ///
-/// ρ adds up: after k renewals the promise for the records of a set is that of (1 + k) ρ, which
-/// [`least_error`](super::accountant::least_error) puts into words. Nothing that was told is forgotten.
+/// ρ adds up: after k renewals the promise for the records of a set is that of (1 + k) ρ, see
+/// [`least_error`](super::accountant::least_error). Earlier answers stay known.
 ///
 /// # Errors
-/// [`EvaluationError`], among them [`EvaluationError::InUse`] while a service runs on the directory.
-pub fn renew(state_dir: impl Into<StateDir>, set: Option<&str>, reason: &str) -> Result<Renewal, EvaluationError> {
+/// [`EvaluationError`], among them [`EvaluationError::InUse`] while a service runs on the
+/// directory.
+pub fn renew(
+    state_dir: impl Into<StateDir>,
+    set: Option<&str>,
+    reason: &str,
+) -> Result<Renewal, EvaluationError> {
     change(&state_dir.into(), reason, |record, reason| record.renew(set, reason))
 }
 
@@ -237,7 +262,10 @@ pub fn renew(state_dir: impl Into<StateDir>, set: Option<&str>, reason: &str) ->
 ///
 /// # Errors
 /// As [`renew`]; [`EvaluationError::NothingToClose`].
-pub fn begin_anew(state_dir: impl Into<StateDir>, reason: &str) -> Result<Renewal, EvaluationError> {
+pub fn begin_anew(
+    state_dir: impl Into<StateDir>,
+    reason: &str,
+) -> Result<Renewal, EvaluationError> {
     change(&state_dir.into(), reason, Record::close_sets)
 }
 
@@ -251,7 +279,8 @@ fn change(
     if reason.is_empty() {
         return Err(EvaluationError::NoReason);
     }
-    // A service on a folder keeps the record in memory; those that share a table look there each time.
+    // A service on a folder keeps the record in memory; services that share a table read it each
+    // time.
     let held = match state_dir.folder().map(|folder| folder.join("lock")) {
         None => None,
         Some(lock) => match files::lock(&lock) {
@@ -284,11 +313,21 @@ impl Record {
         if let Some(prefix) = set
             && (renewed.len() != 1 || prefix.is_empty())
         {
-            return Err(EvaluationError::NoSuchSet { prefix: prefix.to_owned(), count: renewed.len() });
+            return Err(EvaluationError::NoSuchSet {
+                prefix: prefix.to_owned(),
+                count: renewed.len(),
+            });
         }
-        renewed.iter_mut().for_each(|s| s.renewals = s.renewals.saturating_add(1).min(u32::MAX - 1));
+        renewed
+            .iter_mut()
+            .for_each(|s| s.renewals = s.renewals.saturating_add(1).min(u32::MAX - 1));
         let set = set.and_then(|_| renewed.first().map(|s| s.set.clone()));
-        Ok(record.noted(Renewal { renewed_at_s: seconds_now(), reason: reason.to_owned(), set, closed_sets: 0 }))
+        Ok(record.noted(Renewal {
+            renewed_at_s: seconds_now(),
+            reason: reason.to_owned(),
+            set,
+            closed_sets: 0,
+        }))
     }
 
     fn close_sets(&mut self, reason: &str) -> Result<Renewal, EvaluationError> {
@@ -297,7 +336,12 @@ impl Record {
         if closed_sets == 0 {
             return Err(EvaluationError::NothingToClose);
         }
-        Ok(self.noted(Renewal { renewed_at_s: seconds_now(), reason: reason.to_owned(), set: None, closed_sets }))
+        Ok(self.noted(Renewal {
+            renewed_at_s: seconds_now(),
+            reason: reason.to_owned(),
+            set: None,
+            closed_sets,
+        }))
     }
 
     fn noted(&mut self, renewal: Renewal) -> Renewal {

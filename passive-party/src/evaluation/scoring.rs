@@ -1,10 +1,13 @@
-//! One scoring: candidates reduced to their errors, and what is told of them, with noise or without.
+//! One scoring: candidates reduced to their errors, and the figures reported of them, with noise or
+//! without.
 //!
-//! A noised scoring has *parts*: the choice of the best candidate, unless it is read off all errors, which are told; each error told;
-//! the control's error. Its ρ is divided equally among them. An error that is told feature by feature is one part too: the
-//! features get noise as one vector, and the overall error is their mean. Its σ is then about that of an overall error told alone,
-//! so that errors by feature cost nothing beside it. Each metric told of a candidate is a part of its own, and only metrics with a bound
-//! are told. A control's metrics are told without noise only: the column mean depends on the truth, so that no bound holds for it.
+//! A noised scoring has *parts*: the choice of the best candidate, unless all errors are reported
+//! and give the choice; each reported error; the control's error. Its ρ is divided equally among
+//! them. An error that is reported feature by feature is one part too: the features get noise as
+//! one vector, and the overall error is their mean. Its σ is then about that of an overall error
+//! reported alone, so that errors by feature cost nothing more. Each metric of a candidate is a
+//! part of its own, and only metrics with a bound are reported. A control's metrics are reported
+//! without noise only: the column mean depends on the truth, so that no bound holds for it.
 
 mod error;
 
@@ -13,7 +16,8 @@ use std::sync::Arc;
 use nalgebra::DMatrix;
 use rand::Rng;
 use vfl_shared::metrics::{
-    AttributeFigures, Classify, Metric, MetricError, Reconstruction, SquaredError, column_mean_error, half_error, mse,
+    AttributeFigures, Classify, Metric, MetricError, Reconstruction, SquaredError,
+    column_mean_error, half_error, mse,
 };
 use vfl_shared::numerics::three_significant_digits;
 
@@ -24,17 +28,19 @@ use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
 pub use error::{MAX_KEPT, ScoringError};
 
-/// Estimates, reduced to what a scoring needs of them. The errors are private; nothing leaves but through [`Scoring`].
+/// Estimates, reduced to the data that a scoring needs. The errors are private and leave only
+/// through [`Scoring`].
 #[derive(Clone)]
 pub struct Scorable {
     errors: SquaredError,
-    /// Of each record, the mean over its features.
+    /// The mean squared error of each record, over its features.
     by_record: Arc<[f64]>,
     sensitivity: Sensitivity,
     clipped: u64,
-    /// Clipped; for the metrics that a scoring may ask for. `None` if there was no room to keep them.
+    /// The clipped estimates, for the metrics that a scoring may ask for. `None` if there was no
+    /// room to keep them.
     estimates: Option<Arc<DMatrix<f64>>>,
-    /// Whether the estimates of a record depend on its truth.
+    /// True if the estimates of a record depend on its truth.
     played: bool,
 }
 
@@ -45,8 +51,9 @@ impl std::fmt::Debug for Scorable {
 }
 
 impl Scorable {
-    /// Scores estimates (d × n) against the truth, having clipped them to [0, 1]: outside, one record could move an error by more than
-    /// 1/n, and whoever attacks knows the box and would clip them too.
+    /// Computes the errors of estimates (d × n) against the truth. The estimates are clipped to [0,
+    /// 1]: outside, one record could move an error by more than 1/n, and an adversary knows the box
+    /// and would clip them too.
     ///
     /// # Errors
     /// [`MetricError`] if the shapes differ or there is nothing to score.
@@ -55,27 +62,41 @@ impl Scorable {
         for value in estimates.iter_mut() {
             if !(0.0..=1.0).contains(value) {
                 clipped += 1;
-                // What is not a number is refused where messages are read; here it must not slip through `clamp`.
+                // NaN is refused where messages are read; here it must not slip through `clamp`.
                 *value = if value.is_nan() { 0.5 } else { value.clamp(0.0, 1.0) };
             }
         }
         let errors = mse(&estimates, truth)?;
         let sensitivity = Sensitivity::of_estimates(&estimates);
         let by_record = by_record(truth, |i, record| estimates[(i, record)]);
-        Ok(Self { errors, by_record, sensitivity, clipped, estimates: Some(Arc::new(estimates)), played: false })
+        Ok(Self {
+            errors,
+            by_record,
+            sensitivity,
+            clipped,
+            estimates: Some(Arc::new(estimates)),
+            played: false,
+        })
     }
 
-    /// Scores estimates (d × n) that the owner of the truth made itself: each record's from that record and from records that are not
-    /// scored.
+    /// Computes the errors of estimates (d × n) that the owner of the truth made: each record's
+    /// from that record and from records that are not scored.
     ///
     /// # Errors
     /// As [`Scorable::new`].
-    pub(super) fn played(estimates: DMatrix<f64>, truth: &DMatrix<f64>) -> Result<Self, MetricError> {
+    pub(super) fn played(
+        estimates: DMatrix<f64>,
+        truth: &DMatrix<f64>,
+    ) -> Result<Self, MetricError> {
         let (d, n) = truth.shape();
-        Ok(Self { sensitivity: Sensitivity::of_played(d, n), played: true, ..Self::new(estimates, truth)? })
+        Ok(Self {
+            sensitivity: Sensitivity::of_played(d, n),
+            played: true,
+            ..Self::new(estimates, truth)?
+        })
     }
 
-    /// ½ everywhere.
+    /// Computes the errors of the estimate ½ everywhere.
     ///
     /// # Errors
     /// As [`Scorable::new`].
@@ -84,10 +105,17 @@ impl Scorable {
         let estimates = Some(Arc::new(DMatrix::from_element(d, n, 0.5)));
         let errors = half_error(truth)?;
         let by_record = by_record(truth, |_, _| 0.5);
-        Ok(Self { errors, by_record, sensitivity: Sensitivity::of_half(d, n), clipped: 0, estimates, played: false })
+        Ok(Self {
+            errors,
+            by_record,
+            sensitivity: Sensitivity::of_half(d, n),
+            clipped: 0,
+            estimates,
+            played: false,
+        })
     }
 
-    /// Each feature's mean over these records.
+    /// Computes the errors of each feature's mean over these records.
     ///
     /// # Errors
     /// As [`Scorable::new`].
@@ -107,25 +135,25 @@ impl Scorable {
         })
     }
 
-    /// The same without the estimates: no metric can be told of it.
+    /// Drops the estimates, after which no metric can be measured.
     #[must_use]
     pub fn without_estimates(self) -> Self {
         Self { estimates: None, ..self }
     }
 
-    /// How many values of estimates it keeps.
+    /// Returns the number of estimated values that are kept.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.estimates.as_ref().map_or(0, |estimates| estimates.len())
     }
 
-    /// How many values were clipped.
+    /// Returns the number of clipped values.
     #[must_use]
     pub fn clipped(&self) -> u64 {
         self.clipped
     }
 
-    /// The errors of all records but one.
+    /// Returns the errors of all records but one.
     #[cfg(test)]
     pub(super) fn others(&self, but: usize) -> Vec<f64> {
         self.by_record.iter().enumerate().filter(|(at, _)| *at != but).map(|(_, e)| *e).collect()
@@ -156,12 +184,14 @@ impl Scorable {
     }
 
     fn exact_metrics(&self, measures: &Measures<'_>) -> Result<Vec<MetricTold>, ScoringError> {
-        let values = self.measured(measures, |metric, of| Ok(metric.measure(of)?.map(three_significant_digits)))?;
+        let values = self.measured(measures, |metric, of| {
+            Ok(metric.measure(of)?.map(three_significant_digits))
+        })?;
         let told = measures.wanted.iter().zip(values);
         Ok(told.map(|(metric, value)| MetricTold { metric: *metric, value, sigma: None }).collect())
     }
 
-    /// Each metric costs `rho`.
+    /// Returns the metrics with noise. Each of them costs `rho`.
     fn noised_metrics(
         &self,
         measures: &Measures<'_>,
@@ -172,7 +202,7 @@ impl Scorable {
             let unbounded = ScoringError::Unbounded { metric: metric.name() };
             let bound = metric.sensitivity(of.estimates).filter(|b| b.is_finite() && *b > 0.0);
             let value = metric.measure(of)?.filter(|v| v.is_finite());
-            // A metric with a bound is always defined; whether it is must not depend on the truth.
+            // A metric with a bound is always defined; being defined must not depend on the truth.
             let (bound, value) = bound.zip(value).ok_or(unbounded)?;
             Ok((Grid::new(bound, 1, rho).ok_or(ScoringError::TooSmall { rho })?, value))
         })?;
@@ -184,14 +214,25 @@ impl Scorable {
         Ok(told.collect())
     }
 
-    fn noised(&self, by_feature: bool, rho: f64, rng: &mut impl Rng) -> Result<ErrorTold, ScoringError> {
+    fn noised(
+        &self,
+        by_feature: bool,
+        rho: f64,
+        rng: &mut impl Rng,
+    ) -> Result<ErrorTold, ScoringError> {
         let d = self.errors.by_feature.len();
         let small = || ScoringError::TooSmall { rho };
         if !by_feature {
             let grid = Grid::new(self.sensitivity.overall, 1, rho).ok_or_else(small)?;
             let mse = grid.noised(self.errors.overall, rng);
             let sigma = Some(grid.sigma());
-            return Ok(ErrorTold { mse, by_feature: Vec::new(), sigma, sigma_by_feature: None, metrics: Vec::new() });
+            return Ok(ErrorTold {
+                mse,
+                by_feature: Vec::new(),
+                sigma,
+                sigma_by_feature: None,
+                metrics: Vec::new(),
+            });
         }
         let grid = Grid::new(self.sensitivity.by_feature, d, rho).ok_or_else(small)?;
         let told: Vec<f64> = self.errors.by_feature.iter().map(|&e| grid.noised(e, rng)).collect();
@@ -205,7 +246,7 @@ impl Scorable {
     }
 }
 
-/// The mean squared error of each record, over its features.
+/// Returns the mean squared error of each record, over its features.
 fn by_record(truth: &DMatrix<f64>, estimate: impl Fn(usize, usize) -> f64) -> Arc<[f64]> {
     let d = truth.nrows().max(1) as f64;
     let of = |(record, x): (usize, nalgebra::DVectorView<'_, f64>)| {
@@ -214,61 +255,61 @@ fn by_record(truth: &DMatrix<f64>, estimate: impl Fn(usize, usize) -> f64) -> Ar
     truth.column_iter().enumerate().map(of).collect()
 }
 
-/// Whose errors are told.
+/// The choice of candidates whose errors are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
-    /// Nobody's.
+    /// No candidate's error.
     Nobody,
-    /// The best candidate's.
+    /// The best candidate's error.
     Best,
-    /// Every candidate's.
+    /// Every candidate's error.
     All,
 }
 
-/// An error as it is told.
+/// An error as it is reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorTold {
-    /// Over all features.
+    /// The error over all features.
     pub mse: f64,
-    /// By feature, if that was asked for.
+    /// The errors by feature, if they were asked for.
     pub by_feature: Vec<f64>,
-    /// Standard deviation of the noise in `mse`.
+    /// The standard deviation of the noise in `mse`.
     pub sigma: Option<f64>,
-    /// Of the noise in each entry of `by_feature`.
+    /// The standard deviation of the noise in each entry of `by_feature`.
     pub sigma_by_feature: Option<f64>,
     /// The metrics that were asked for, in that order.
     pub metrics: Vec<MetricTold>,
 }
 
 impl ErrorTold {
-    /// The overall error with the deviation of its noise.
+    /// Returns the overall error with the deviation of its noise.
     fn noised(&self) -> (f64, f64) {
         (self.mse, self.sigma.unwrap_or(0.0))
     }
 
-    /// The errors by feature with the deviation of the noise in each.
+    /// Returns the errors by feature with the deviation of the noise in each.
     fn features(&self) -> (&[f64], f64) {
         (&self.by_feature, self.sigma_by_feature.unwrap_or(0.0))
     }
 }
 
-/// A figure of a metric as it is told.
+/// A metric as it is reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricTold {
-    /// The metric.
+    /// The metric that was measured.
     pub metric: &'static dyn Metric,
-    /// The figure; `None` where it is not defined for these records.
+    /// The figure; `None` if it is not defined for these records.
     pub value: Option<f64>,
-    /// Standard deviation of the noise in it.
+    /// The standard deviation of the noise in it.
     pub sigma: Option<f64>,
 }
 
-/// What a scoring tells beside the errors.
+/// The metrics that a scoring reports beside the errors.
 #[derive(Clone, Copy)]
 pub struct Measures<'a> {
-    /// The metrics.
+    /// The metrics that were asked for.
     pub wanted: &'a [&'static dyn Metric],
-    /// The truth, d × n.
+    /// The true features, d × n.
     pub truth: &'a DMatrix<f64>,
     /// The classifier, for metrics that need one.
     pub classify: Classify<'a>,
@@ -281,38 +322,39 @@ impl std::fmt::Debug for Measures<'_> {
     }
 }
 
-/// One scoring.
+/// A scoring of candidates.
 #[derive(Debug, Clone, Copy)]
 pub struct Scoring<'a> {
-    /// The candidates.
+    /// The candidates to score.
     pub candidates: &'a [Scorable],
-    /// What they are compared with.
+    /// The control that they are compared with.
     pub control: Option<&'a Scorable>,
-    /// Whose errors are told.
+    /// The choice of candidates whose errors are reported.
     pub told: Told,
-    /// Whether by feature too.
+    /// True if errors by feature are reported too.
     pub by_feature: bool,
-    /// What else is told of each candidate whose error is.
+    /// The metrics of each candidate whose error is reported.
     pub measures: Option<Measures<'a>>,
-    /// The attributes that figures are told of, of each candidate whose error is; it takes errors by feature and a control.
+    /// The attributes that have figures, for each candidate whose error is reported. They need
+    /// errors by feature and a control.
     pub attributes: Option<ByAttribute<'a>>,
 }
 
-/// What is told.
+/// The answer to a scoring.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
-    /// The best candidate.
+    /// The position of the best candidate.
     pub best: Option<usize>,
-    /// The errors asked for, by candidate.
+    /// The reported errors by candidate, with the gain over the control.
     pub errors: Vec<(usize, ErrorTold, Option<Gain>)>,
-    /// The control's.
+    /// The control's error.
     pub control: Option<ErrorTold>,
-    /// For each of `errors` its figures by attribute, if they were asked for.
+    /// The figures by attribute for each of `errors`, if they were asked for.
     pub attributes: Vec<Vec<AttributeFigures>>,
 }
 
 impl<'a> Scoring<'a> {
-    /// A scoring of overall errors alone.
+    /// Creates a scoring of overall errors alone.
     #[must_use]
     pub fn of(candidates: &'a [Scorable], control: Option<&'a Scorable>, told: Told) -> Self {
         Self { candidates, control, told, by_feature: false, measures: None, attributes: None }
@@ -320,15 +362,16 @@ impl<'a> Scoring<'a> {
 }
 
 impl Scoring<'_> {
-    /// Whether the best candidate takes a part of its own.
+    /// Returns true if the choice of the best candidate is a part of its own.
     fn chooses(&self) -> bool {
         self.told != Told::All && self.candidates.len() > 1
     }
 
-    /// How many parts the budget of this scoring is divided into.
+    /// Returns the number of parts that the budget of this scoring is divided into.
     ///
     /// # Errors
-    /// [`ScoringError::Nothing`] if there are none.
+    /// [`ScoringError::Nothing`] if there are none, [`ScoringError::Attributes`] if attributes lack
+    /// errors by feature or a control.
     pub fn parts(&self) -> Result<usize, ScoringError> {
         if self.attributes.is_some() && !(self.by_feature && self.control.is_some()) {
             return Err(ScoringError::Attributes);
@@ -339,14 +382,17 @@ impl Scoring<'_> {
             Told::All => self.candidates.len(),
         };
         let metrics = self.measures.map_or(0, |measures| measures.wanted.len());
-        let parts = errors * (1 + metrics) + usize::from(self.chooses()) + usize::from(self.control.is_some());
+        let parts = errors * (1 + metrics)
+            + usize::from(self.chooses())
+            + usize::from(self.control.is_some());
         if parts == 0 { Err(ScoringError::Nothing) } else { Ok(parts) }
     }
 
-    /// Checks that a ρ suffices for the figures, so that nothing is charged for an answer that cannot be given.
+    /// Checks that a ρ suffices for the figures, so that nothing is charged for an answer that
+    /// cannot be given.
     ///
     /// # Errors
-    /// [`ScoringError`].
+    /// [`ScoringError`] with the reason.
     pub fn check(&self, rho: f64) -> Result<(), ScoringError> {
         if let Some(measures) = &self.measures {
             if let Some(unbounded) = measures.wanted.iter().find(|metric| !metric.bounded()) {
@@ -355,32 +401,48 @@ impl Scoring<'_> {
             if !measures.wanted.is_empty() && self.candidates.iter().any(|c| c.played) {
                 return Err(ScoringError::Played);
             }
-            if !measures.wanted.is_empty() && self.candidates.iter().any(|c| c.estimates.is_none()) {
+            if !measures.wanted.is_empty() && self.candidates.iter().any(|c| c.estimates.is_none())
+            {
                 return Err(ScoringError::NotKept);
             }
         }
         let part = rho / self.parts()? as f64;
-        let d = self.candidates.iter().chain(self.control).map(|c| c.errors.by_feature.len()).max().unwrap_or(0);
+        let d = self
+            .candidates
+            .iter()
+            .chain(self.control)
+            .map(|c| c.errors.by_feature.len())
+            .max()
+            .unwrap_or(0);
         let coordinates = if self.by_feature { d } else { 1 };
-        let fits = Grid::new(1.0, coordinates, part).is_some() && Grid::of_choice(1.0, part).is_some();
+        let fits =
+            Grid::new(1.0, coordinates, part).is_some() && Grid::of_choice(1.0, part).is_some();
         if part >= LEAST_RHO && fits { Ok(()) } else { Err(ScoringError::TooSmall { rho: part }) }
     }
 
-    /// The answer without noise, to three significant digits.
+    /// Returns the answer without noise, to three significant digits.
     ///
     /// # Errors
-    /// [`ScoringError::Nothing`].
+    /// [`ScoringError`] if nothing is asked for, or a metric cannot be measured.
     pub fn exact(&self) -> Result<Scored, ScoringError> {
         self.parts()?;
-        let overall = |at: usize| self.candidates.get(at).map_or(f64::INFINITY, |c| c.errors.overall);
+        let overall =
+            |at: usize| self.candidates.get(at).map_or(f64::INFINITY, |c| c.errors.overall);
         let best = (0..self.candidates.len()).min_by(|a, b| overall(*a).total_cmp(&overall(*b)));
         let exact = |scorable: &Scorable| -> Result<ErrorTold, ScoringError> {
-            let metrics = self.measures.map(|measures| scorable.exact_metrics(&measures)).transpose()?;
-            Ok(ErrorTold { metrics: metrics.unwrap_or_default(), ..scorable.exact(self.by_feature) })
+            let metrics =
+                self.measures.map(|measures| scorable.exact_metrics(&measures)).transpose()?;
+            Ok(ErrorTold {
+                metrics: metrics.unwrap_or_default(),
+                ..scorable.exact(self.by_feature)
+            })
         };
         let told = self.told_of(best).map(|(at, candidate)| Ok((at, exact(candidate)?)));
         let told = told.collect::<Result<Vec<_>, ScoringError>>()?;
-        let control = self.control.map(|control| Ok::<_, ScoringError>((control, exact(control)?))).transpose()?;
+        let control = self
+            .control
+            .map(|control| Ok::<_, ScoringError>((control, exact(control)?)))
+            .transpose()?;
         let gain = |at: usize, error: &ErrorTold| {
             let (control, told) = control.as_ref()?;
             let records = self.candidates.get(at).map_or(&[][..], |c| &c.by_record);
@@ -391,21 +453,29 @@ impl Scoring<'_> {
             let gain = gain(at, &error);
             (at, error, gain)
         });
-        Ok(Scored { best, errors: errors.collect(), control: control.map(|(_, told)| told), attributes })
+        Ok(Scored {
+            best,
+            errors: errors.collect(),
+            control: control.map(|(_, told)| told),
+            attributes,
+        })
     }
 
-    /// Figures by attribute without noise of these candidates, if they are asked for.
-    fn exact_attributes(&self, told: impl Iterator<Item = usize>) -> Result<Vec<Vec<AttributeFigures>>, ScoringError> {
+    /// Returns the figures by attribute without noise for these candidates, if they were asked for.
+    fn exact_attributes(
+        &self,
+        told: impl Iterator<Item = usize>,
+    ) -> Result<Vec<Vec<AttributeFigures>>, ScoringError> {
         let Some((by, control)) = self.attributes.zip(self.control) else { return Ok(Vec::new()) };
         let control = control.estimates.as_deref().ok_or(ScoringError::NotKept)?;
         let estimates = |at: usize| self.candidates.get(at).and_then(|c| c.estimates.as_deref());
         told.map(|at| Ok(by.exact(estimates(at).ok_or(ScoringError::NotKept)?, control))).collect()
     }
 
-    /// The answer with noise that makes it ρ-zCDP, whatever the candidates.
+    /// Returns the answer with noise that makes it ρ-zCDP, whatever the candidates.
     ///
     /// # Errors
-    /// [`ScoringError`].
+    /// [`ScoringError`] with the reason.
     pub fn noised(&self, rho: f64, rng: &mut impl Rng) -> Result<Scored, ScoringError> {
         self.check(rho)?;
         let part = rho / self.parts()? as f64;
@@ -423,7 +493,7 @@ impl Scoring<'_> {
             told.push((at, error));
         }
         if self.told == Told::All {
-            // Read off what is told anyway, it costs nothing.
+            // This follows from the reported errors and costs nothing.
             best = told.iter().min_by(|a, b| a.1.mse.total_cmp(&b.1.mse)).map(|(at, _)| *at);
         }
         let control = self.control.map(|c| c.noised(self.by_feature, part, rng)).transpose()?;
@@ -440,13 +510,15 @@ impl Scoring<'_> {
         Ok(Scored { best, errors: errors.collect(), control, attributes })
     }
 
-    /// The best candidate by the exponential mechanism. One record moves the difference of two errors by the sum of the two largest
-    /// bounds at most.
+    /// Chooses the best candidate by the exponential mechanism. One record moves the difference of
+    /// two errors by at most the sum of the two largest bounds.
     fn choose(&self, rho: f64, rng: &mut impl Rng) -> Result<usize, ScoringError> {
         let mut bounds: Vec<f64> = self.candidates.iter().map(|c| c.sensitivity.overall).collect();
         bounds.sort_by(|a, b| b.total_cmp(a));
-        let grid = Grid::of_choice(bounds.iter().take(2).sum(), rho).ok_or(ScoringError::TooSmall { rho })?;
-        let steps: Vec<i64> = self.candidates.iter().map(|c| grid.steps(c.errors.overall)).collect();
+        let grid = Grid::of_choice(bounds.iter().take(2).sum(), rho)
+            .ok_or(ScoringError::TooSmall { rho })?;
+        let steps: Vec<i64> =
+            self.candidates.iter().map(|c| grid.steps(c.errors.overall)).collect();
         let least = steps.iter().copied().min().unwrap_or(0);
         let excess: Vec<u64> = steps.iter().map(|s| s.abs_diff(least)).collect();
         Ok(exponential_choice(&excess, rng))

@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(6 * 3600);
 /// Answers one call, to its end.
 ///
 /// # Errors
-/// The status to end it with.
+/// The status that ends the call.
 pub(crate) async fn evaluate(
     logits: &Arc<LogitServer>,
     evaluations: &Arc<Evaluations>,
@@ -35,7 +35,9 @@ pub(crate) async fn evaluate(
     let answer = |message| pb::EvaluateReconstructionResponse { message: Some(message) };
     let gone = |_| Status::cancelled("the auditor has gone away");
     let first = asks.message().await?;
-    let Some(pb::EvaluateReconstructionRequest { message: Some(Ask::Ids(ids)), model_version }) = first else {
+    let Some(pb::EvaluateReconstructionRequest { message: Some(Ask::Ids(ids)), model_version }) =
+        first
+    else {
         return Err(Refusal::invalid("the first message of a scoring names the records").into());
     };
     let ids = RecordIds::try_from(ids)?;
@@ -43,14 +45,15 @@ pub(crate) async fn evaluate(
         "" => None,
         _ => Some(WireError::model_version(model_version)?),
     };
-    // What may be refused comes before the set is counted.
+    // Possible refusals come before the set is counted.
     let _room = evaluations.room(ids.len(), logits.features.schema().len())?;
     let shown = disclosure.described(logits, version.as_ref()).await?;
-    // Counting on disk waits for the disk: not on the threads that answer predictions.
+    // Counting waits for the disk, so it does not run on the threads that answer predictions.
     let (held, counted) = (logits.clone(), evaluations.clone());
     let mut evaluation = off_thread("scoring", move || counted.start(&held.features, &ids)).await?;
     if let Some(version) = version {
-        let true_parameters = shown.granted && !shown.transformed() && !shown.trained_on_transformed();
+        let true_parameters =
+            shown.granted && !shown.transformed() && !shown.trained_on_transformed();
         evaluation = evaluation.of_model(logits.clone(), version, true_parameters);
     }
     let evaluation = Arc::new(evaluation);
@@ -58,12 +61,19 @@ pub(crate) async fn evaluate(
     answers.send(Ok(answer(Answer::Opened(opened)))).await.map_err(gone)?;
 
     let mut gathered = Gathered::default();
-    let late =
-        |_| Refusal::new(RefusalKind::DeadlineExceeded, format!("nothing was asked for {} h", IDLE.as_secs() / 3600));
+    let late = |_| {
+        Refusal::new(
+            RefusalKind::DeadlineExceeded,
+            format!("nothing was asked for {} h", IDLE.as_secs() / 3600),
+        )
+    };
     while let Some(message) = tokio::time::timeout(IDLE, asks.message()).await.map_err(late)?? {
         match require("message", message.message)? {
             Ask::Ids(_) => {
-                return Err(Refusal::invalid("the records of a scoring are fixed by its first message").into());
+                return Err(Refusal::invalid(
+                    "the records of a scoring are fixed by its first message",
+                )
+                .into());
             }
             Ask::Estimates(estimates) => gathered = gathered.with(&evaluation, estimates).await?,
             Ask::Score(score) => {
@@ -71,39 +81,51 @@ pub(crate) async fn evaluate(
                 let scored = evaluation.clone();
                 let clipped = asked.candidates.iter().map(Scorable::clipped).collect();
                 let (scored, left) = off_thread("scoring", move || scored.score(&asked)).await?;
-                answers.send(Ok(answer(Answer::Scored(wire::scored(scored, left, clipped))))).await.map_err(gone)?;
+                answers
+                    .send(Ok(answer(Answer::Scored(wire::scored(scored, left, clipped)))))
+                    .await
+                    .map_err(gone)?;
             }
         }
     }
     Ok(())
 }
 
-/// What came since the last scoring: estimates reduced as soon as they are whole, and the rows of those that are not.
+/// The estimates since the last scoring: those that are complete in reduced form, and the rows of
+/// one that is not.
 #[derive(Default)]
 struct Gathered {
     candidates: Vec<Scorable>,
     control: Option<Scorable>,
-    /// Rows so far, and whether they are the control's.
+    /// The rows so far, and true if they are the control's.
     begun: Option<(Vec<f64>, bool)>,
 }
 
 impl Gathered {
-    async fn with(mut self, evaluation: &Arc<Evaluation>, message: pb::Estimates) -> Result<Self, Refusal> {
+    async fn with(
+        mut self,
+        evaluation: &Arc<Evaluation>,
+        message: pb::Estimates,
+    ) -> Result<Self, Refusal> {
         let (d, n) = evaluation.shape();
         let (mut values, control) = self.begun.take().unwrap_or((Vec::new(), message.control));
         if control != message.control {
-            return Err(Refusal::invalid("rows of a candidate and of the control are mixed; end one before the other"));
+            return Err(Refusal::invalid(
+                "rows of a candidate and of the control are mixed; end one before the other",
+            ));
         }
         if control && self.control.is_some() {
             return Err(Refusal::invalid("a scoring has one control at most"));
         }
         if !control && self.candidates.len() >= MAX_CANDIDATES {
-            return Err(Refusal::invalid(format!("a scoring takes at most {MAX_CANDIDATES} candidates")));
+            return Err(Refusal::invalid(format!(
+                "a scoring takes at most {MAX_CANDIDATES} candidates"
+            )));
         }
         let rows = require("rows", message.rows)?;
         let left = n - values.len() / d.max(1);
         let expected = match rows.rows as usize {
-            // At least one row must be left for the next message, and one come with each.
+            // Each message must bring at least one row, and leave at least one for the next.
             some if message.more && (1..left).contains(&some) => some,
             _ => left,
         };
@@ -119,7 +141,9 @@ impl Gathered {
             return Ok(self);
         }
         let evaluation = evaluation.clone();
-        let mut scorable = off_thread("scoring", move || evaluation.scorable(DMatrix::from_vec(d, n, values))).await?;
+        let mut scorable =
+            off_thread("scoring", move || evaluation.scorable(DMatrix::from_vec(d, n, values)))
+                .await?;
         let kept: usize = self.candidates.iter().chain(&self.control).map(Scorable::kept).sum();
         if kept > 0 && kept.saturating_add(scorable.kept()) > MAX_KEPT {
             scorable = scorable.without_estimates();
@@ -132,10 +156,12 @@ impl Gathered {
         Ok(self)
     }
 
-    /// The scoring that ends with this message.
+    /// Returns the scoring that ends with this message.
     fn asked(self, score: &pb::Score) -> Result<Asked, Refusal> {
         if self.begun.is_some() {
-            return Err(Refusal::invalid("the last estimates are not whole: `more` was set and no further rows came"));
+            return Err(Refusal::invalid(
+                "the last estimates are not whole: `more` was set and no further rows came",
+            ));
         }
         wire::asked(score, self.candidates, self.control)
     }

@@ -76,7 +76,10 @@ fn rho_is_spent_to_the_last_and_stays_spent_after_a_restart() {
         let (scored, left) = score(&set, RHO / 4.0).unwrap();
         assert!(scored.errors[0].1.sigma.unwrap() > 0.0);
         let Left::Noised { spent, left } = left else { panic!("{left:?}") };
-        assert!((spent - RHO / 4.0).abs() < 1e-12 && (left - RHO * f64::from(4 - round) / 4.0).abs() < 1e-12);
+        assert!(
+            (spent - RHO / 4.0).abs() < 1e-12
+                && (left - RHO * f64::from(4 - round) / 4.0).abs() < 1e-12
+        );
     }
     drop(evaluations);
     let evaluations = open(dir.path(), policy(AuditMode::Noised));
@@ -89,7 +92,10 @@ fn rho_is_spent_to_the_last_and_stays_spent_after_a_restart() {
     score(&again, RHO / 4.0).unwrap();
     assert_eq!(again.rho().1, 0.0);
     let refused = again.score(&asked(&again, None)).unwrap_err();
-    assert!(refused.message.contains("0.005") && refused.message.contains("0.000000 is left"), "{refused}");
+    assert!(
+        refused.message.contains("0.005") && refused.message.contains("0.000000 is left"),
+        "{refused}"
+    );
     // Another set has its own budget.
     score(&evaluations.start(&table, &ids(100, 200)).unwrap(), RHO).unwrap();
 }
@@ -110,7 +116,8 @@ fn what_is_no_price_is_refused_and_costs_nothing() {
 #[test]
 fn the_budget_holds_under_many_requests_at_once() {
     let (dir, table) = (tempfile::tempdir().unwrap(), table());
-    let set = Arc::new(open(dir.path(), policy(AuditMode::Noised)).start(&table, &ids(0, 100)).unwrap());
+    let set =
+        Arc::new(open(dir.path(), policy(AuditMode::Noised)).start(&table, &ids(0, 100)).unwrap());
     let threads: Vec<_> = (0..8)
         .map(|_| {
             let set = set.clone();
@@ -141,9 +148,16 @@ fn without_a_disk_there_is_no_answer() {
             assert_eq!(refused.kind, RefusalKind::Internal);
             assert!(refused.message.contains("cannot count the scoring on disk"), "{refused}");
         }
-        assert_eq!(evaluations.start(&table, &ids(100, 200)).unwrap_err().kind, RefusalKind::Internal);
+        assert_eq!(
+            evaluations.start(&table, &ids(100, 200)).unwrap_err().kind,
+            RefusalKind::Internal
+        );
         let missing = evaluations.start(&table, &ids(450, 550)).unwrap_err();
-        assert_eq!(missing.kind, RefusalKind::Internal, "not a word on membership that is not counted: {missing}");
+        assert_eq!(
+            missing.kind,
+            RefusalKind::Internal,
+            "not a word on membership that is not counted: {missing}"
+        );
         std::fs::remove_dir_all(&file).unwrap();
         std::fs::write(&file, before).unwrap();
         let (_, left) = set.score(&asked(&set, rho)).unwrap();
@@ -153,7 +167,10 @@ fn without_a_disk_there_is_no_answer() {
         }
         // What was answered is what the disk says.
         let told = scorings(&dir, &policy(mode)).unwrap().sets.remove(0);
-        assert_eq!((told.noised_answers, told.scorings), if mode == AuditMode::Noised { (1, 0) } else { (0, 1) });
+        assert_eq!(
+            (told.noised_answers, told.scorings),
+            if mode == AuditMode::Noised { (1, 0) } else { (0, 1) }
+        );
     }
 }
 
@@ -165,7 +182,10 @@ fn sets_are_equal_or_disjoint() {
     let overlap = evaluations.start(&table, &ids(99, 250)).unwrap_err();
     assert_eq!(overlap.kind, RefusalKind::FailedPrecondition);
     assert!(overlap.message.contains("overlaps"), "{overlap}");
-    assert_eq!(evaluations.start(&table, &ids(0, 99)).unwrap_err().kind, RefusalKind::InvalidArgument);
+    assert_eq!(
+        evaluations.start(&table, &ids(0, 99)).unwrap_err().kind,
+        RefusalKind::InvalidArgument
+    );
     evaluations.start(&table, &ids(100, 250)).unwrap();
     evaluations.start(&table, &ids(0, 100)).unwrap();
 }
@@ -179,16 +199,26 @@ fn membership_is_asked_a_bounded_number_of_times() {
     evaluations.start(&table, &ids(0, 100)).unwrap();
     let one = evaluations.start(&table, &ids(401, 501)).unwrap_err();
     assert_eq!(one.kind, RefusalKind::NotFound);
-    assert!(one.message.starts_with("some of the 100 records are not held here (2 more"), "not how many: {one}");
+    assert!(
+        one.message.starts_with("some of the 100 records are not held here (2 more"),
+        "not how many: {one}"
+    );
     let many = evaluations.start(&table, &ids(450, 650)).unwrap_err();
     assert!(many.message.starts_with("100 or more of the 200 records"), "{many}");
     drop(evaluations);
     // A restart changes nothing. An overlap tells of records too, and counts.
     let evaluations = open(dir.path(), few);
-    assert_eq!(evaluations.start(&table, &ids(50, 150)).unwrap_err().kind, RefusalKind::FailedPrecondition);
+    assert_eq!(
+        evaluations.start(&table, &ids(50, 150)).unwrap_err().kind,
+        RefusalKind::FailedPrecondition
+    );
     for (from, to) in [(401, 501), (200, 300), (50, 150), (5000, 5200)] {
         let refused = evaluations.start(&table, &ids(from, to)).unwrap_err();
-        assert_eq!(refused.kind, RefusalKind::ResourceExhausted, "held, not held or scored: the same answer");
+        assert_eq!(
+            refused.kind,
+            RefusalKind::ResourceExhausted,
+            "held, not held or scored: the same answer"
+        );
         assert!(refused.message.contains("passive-party scorings renew"), "{refused}");
     }
     evaluations.start(&table, &ids(0, 100)).unwrap();
@@ -200,13 +230,21 @@ fn membership_is_asked_a_bounded_number_of_times() {
 #[test]
 fn trusted_answers_are_bounded_by_set_in_sets_and_in_all() {
     let (dir, table) = (tempfile::tempdir().unwrap(), table());
-    let few = AuditPolicy { max_scorings: 3, max_total_scorings: 5, max_sets: 2, ..policy(AuditMode::Trusted) };
+    let few = AuditPolicy {
+        max_scorings: 3,
+        max_total_scorings: 5,
+        max_sets: 2,
+        ..policy(AuditMode::Trusted)
+    };
     let evaluations = open(dir.path(), few);
     let first = evaluations.start(&table, &ids(0, 100)).unwrap();
     let (half, mean) = first.baselines().unwrap().unwrap();
     assert!(mean.mse <= half.mse && half.sigma.is_none());
     let one = asked(&first, None);
-    assert_eq!(first.score(&asked(&first, Some(0.01))).unwrap_err().kind, RefusalKind::InvalidArgument);
+    assert_eq!(
+        first.score(&asked(&first, Some(0.01))).unwrap_err().kind,
+        RefusalKind::InvalidArgument
+    );
     let two = Asked { candidates: vec![one.candidates[0].clone(); 2], ..one.clone() };
     let (scored, left) = first.score(&two).unwrap();
     assert_eq!((scored.errors.len(), left), (2, Left::Trusted { scorings: 1 }));
@@ -222,7 +260,11 @@ fn trusted_answers_are_bounded_by_set_in_sets_and_in_all() {
     assert_eq!(second.score(&one).unwrap_err().kind, RefusalKind::ResourceExhausted);
     for (from, to) in [(200, 300), (450, 550)] {
         let refused = evaluations.start(&table, &ids(from, to)).unwrap_err();
-        assert_eq!(refused.kind, RefusalKind::ResourceExhausted, "no third set, and not a word on its records");
+        assert_eq!(
+            refused.kind,
+            RefusalKind::ResourceExhausted,
+            "no third set, and not a word on its records"
+        );
     }
 }
 
@@ -252,16 +294,24 @@ fn an_old_record_counts_as_exact_and_a_damaged_one_is_refused() {
     let all: Vec<String> = (0..100).map(|i| format!("r{i}")).collect();
     let mut sorted: Vec<&str> = all.iter().map(String::as_str).collect();
     sorted.sort_unstable();
-    let old = serde_json::json!({"sets": [{"set": set_name(&sorted), "ids": sorted, "scorings": 7}]});
+    let old =
+        serde_json::json!({"sets": [{"set": set_name(&sorted), "ids": sorted, "scorings": 7}]});
     std::fs::write(path(dir.path()), old.to_string()).unwrap();
     assert!(open(dir.path(), policy(AuditMode::Noised)).start(&table, &ids(0, 100)).is_err());
     let trusted = open(dir.path(), policy(AuditMode::Trusted)).start(&table, &ids(0, 100)).unwrap();
     assert_eq!(trusted.scorings_left(), 249);
-    for damaged in ["", "{\"sets\":3}", &old.to_string().replace("\"scorings\":7", "\"scorings\":7,\"rho_spent\":-1.0")]
-    {
+    for damaged in [
+        "",
+        "{\"sets\":3}",
+        &old.to_string().replace("\"scorings\":7", "\"scorings\":7,\"rho_spent\":-1.0"),
+    ] {
         std::fs::write(path(dir.path()), damaged).unwrap();
-        let refused = Evaluations::open(dir.path(), policy(AuditMode::Noised)).unwrap_err().to_string();
-        assert!(refused.contains("is damaged") && refused.contains("restore it from a backup"), "{refused}");
+        let refused =
+            Evaluations::open(dir.path(), policy(AuditMode::Noised)).unwrap_err().to_string();
+        assert!(
+            refused.contains("is damaged") && refused.contains("restore it from a backup"),
+            "{refused}"
+        );
     }
 }
 
@@ -284,19 +334,29 @@ fn a_trusted_auditor_begins_anew_where_the_owner_says_so() {
         anew.start(&table, &ids(from, from + 100)).unwrap();
     }
     // The limit counts from here, and so does the rule on overlaps.
-    assert_eq!(anew.start(&table, &ids(200, 300)).unwrap_err().kind, RefusalKind::ResourceExhausted);
+    assert_eq!(
+        anew.start(&table, &ids(200, 300)).unwrap_err().kind,
+        RefusalKind::ResourceExhausted
+    );
     drop(anew);
-    let refused = open(dir.path(), AuditPolicy { max_sets: 9, ..halves }).start(&table, &ids(50, 150)).unwrap_err();
+    let refused = open(dir.path(), AuditPolicy { max_sets: 9, ..halves })
+        .start(&table, &ids(50, 150))
+        .unwrap_err();
     assert!(refused.message.contains("overlaps"), "{refused}");
     begin_anew(dir.path(), "once more").unwrap();
     for from in [0, 50] {
-        let refused = open(dir.path(), policy(AuditMode::Noised)).start(&table, &ids(from, from + 100)).unwrap_err();
+        let refused = open(dir.path(), policy(AuditMode::Noised))
+            .start(&table, &ids(from, from + 100))
+            .unwrap_err();
         assert!(refused.message.contains("without noise before"), "{refused}");
     }
     let facts = scorings(dir.path(), &limited).unwrap();
     assert_eq!((facts.sets.len(), facts.trusted_sets_left), (3, 1));
     let text = scoring_table(&facts);
-    assert!(text.contains("1 sets closed: recommend on") && text.contains("nothing: closed"), "{text}");
+    assert!(
+        text.contains("1 sets closed: recommend on") && text.contains("nothing: closed"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -315,20 +375,31 @@ fn a_renewal_adds_a_budget_and_is_recorded() {
     assert_eq!((first.rho_left, first.noised_answers, first.told_exactly), (0.0, 1, false));
     for (prefix, count) in [("", 2), ("x", 0)] {
         let refused = renew(dir.path(), Some(prefix), "yearly").unwrap_err();
-        assert!(matches!(refused, EvaluationError::NoSuchSet { count: c, .. } if c == count), "{refused}");
+        assert!(
+            matches!(refused, EvaluationError::NoSuchSet { count: c, .. } if c == count),
+            "{refused}"
+        );
     }
     let renewal = renew(dir.path(), Some(&first.set[..20]), "a new model").unwrap();
     assert_eq!(renewal.set.as_deref(), Some(first.set.as_str()));
     renew(dir.path(), None, "yearly").unwrap();
     let facts = scorings(dir.path(), &policy(AuditMode::Noised)).unwrap();
     let totals: Vec<f64> = facts.sets.iter().map(|s| s.rho_total).collect();
-    assert!((totals[0] - 3.0 * RHO).abs() < 1e-12 && (totals[1] - 2.0 * RHO).abs() < 1e-12, "{totals:?}");
+    assert!(
+        (totals[0] - 3.0 * RHO).abs() < 1e-12 && (totals[1] - 2.0 * RHO).abs() < 1e-12,
+        "{totals:?}"
+    );
     // Rho adds up, and the promise shrinks with it.
     assert!(facts.sets[0].least_error.unwrap() < facts.sets[1].least_error.unwrap());
-    assert!((facts.sets[1].least_error.unwrap() - accountant::least_error(2.0 * RHO)).abs() < 1e-12);
+    assert!(
+        (facts.sets[1].least_error.unwrap() - accountant::least_error(2.0 * RHO)).abs() < 1e-12
+    );
     assert_eq!(facts.renewals.len(), 2);
     let text = scoring_table(&facts);
-    assert!(text.contains("a new model") && text.contains("all sets: yearly") && text.contains("UTC"), "{text}");
+    assert!(
+        text.contains("a new model") && text.contains("all sets: yearly") && text.contains("UTC"),
+        "{text}"
+    );
     let set = open(dir.path(), policy(AuditMode::Noised)).start(&table, &ids(0, 100)).unwrap();
     score(&set, 2.0 * RHO).unwrap();
     assert_eq!(score(&set, RHO / 100.0).unwrap_err().kind, RefusalKind::ResourceExhausted);

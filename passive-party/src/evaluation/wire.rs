@@ -1,4 +1,4 @@
-//! Scorings on the wire, to domain types and back.
+//! Converts messages to scorings, and answers to messages.
 
 use vfl_shared::metrics::metrics_named;
 use vfl_shared::rpc::{Refusal, pb};
@@ -8,10 +8,16 @@ use super::scoring::{ErrorTold, Gain, Halves, MetricTold, Scorable, Scored, Told
 use super::{Asked, Control, Evaluation, Left};
 use crate::config::AuditMode;
 
-/// What a scoring asks for of the candidates, and of the control, that came before it.
-pub(super) fn asked(score: &pb::Score, candidates: Vec<Scorable>, given: Option<Scorable>) -> Result<Asked, Refusal> {
+/// Reads a request for a scoring of the candidates, and of the control, that came before it.
+pub(super) fn asked(
+    score: &pb::Score,
+    candidates: Vec<Scorable>,
+    given: Option<Scorable>,
+) -> Result<Asked, Refusal> {
     use pb::score as wire;
-    let unknown = |field: &str, value: i32| Refusal::invalid(format!("`{field}` is {value}, which says nothing"));
+    let unknown = |field: &str, value: i32| {
+        Refusal::invalid(format!("`{field}` is {value}, which says nothing"))
+    };
     let told = match wire::Told::try_from(score.told) {
         Ok(wire::Told::Unspecified) => Told::Nobody,
         Ok(wire::Told::Best) => Told::Best,
@@ -20,8 +26,12 @@ pub(super) fn asked(score: &pb::Score, candidates: Vec<Scorable>, given: Option<
     };
     let control = match (wire::Control::try_from(score.control), given) {
         (Ok(wire::Control::Given), Some(given)) => Control::Given(given),
-        (Ok(wire::Control::Given), None) => return Err(Refusal::invalid("no control came: mark its estimates")),
-        (Ok(_), Some(_)) => return Err(Refusal::invalid("a control came that the scoring does not ask for")),
+        (Ok(wire::Control::Given), None) => {
+            return Err(Refusal::invalid("no control came: mark its estimates"));
+        }
+        (Ok(_), Some(_)) => {
+            return Err(Refusal::invalid("a control came that the scoring does not ask for"));
+        }
         (Ok(wire::Control::Unspecified), None) => Control::None,
         (Ok(wire::Control::Half), None) => Control::Half,
         (Ok(wire::Control::ColumnMean), None) => Control::ColumnMean,
@@ -34,7 +44,7 @@ pub(super) fn asked(score: &pb::Score, candidates: Vec<Scorable>, given: Option<
     Ok(Asked { candidates, moments, control, told, by_feature, by_attribute, metrics, rho })
 }
 
-/// The answer to an opening.
+/// Builds the answer to an opening.
 pub(super) fn opened(
     evaluation: &Evaluation,
     shown: &ShownParameters,
@@ -42,7 +52,12 @@ pub(super) fn opened(
 ) -> Result<pb::EvaluationOpened, Refusal> {
     let policy = evaluation.policy();
     let moments = evaluation.plays();
-    let opened = pb::EvaluationOpened { shown: Some(shown.into()), feature_names, moments, ..Default::default() };
+    let opened = pb::EvaluationOpened {
+        shown: Some(shown.into()),
+        feature_names,
+        moments,
+        ..Default::default()
+    };
     Ok(match policy.mode {
         AuditMode::Noised => {
             let (total, left) = evaluation.rho();
@@ -78,7 +93,7 @@ fn error(told: ErrorTold) -> pb::ReconstructionError {
     pb::ReconstructionError { mse, mse_by_feature: by_feature, sigma, sigma_by_feature, metrics }
 }
 
-/// The answer to a scoring; `clipped` has the number of clipped values of each candidate.
+/// Builds the answer to a scoring; `clipped` has the number of clipped values of each candidate.
 pub(super) fn scored(scored: Scored, left: Left, clipped: Vec<u64>) -> pb::Scored {
     let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let halves = |h: Halves| pb::Halves { first: h.first, second: h.second };
@@ -89,11 +104,13 @@ pub(super) fn scored(scored: Scored, left: Left, clipped: Vec<u64>) -> pb::Score
         halves: g.halves.map(halves),
     };
     let by_attribute = scored.attributes.into_iter().map(Some).chain(std::iter::repeat(None));
-    let errors = scored.errors.into_iter().zip(by_attribute).map(|((at, e, g), told)| pb::scored::Candidate {
-        candidate: index(at),
-        error: Some(error(e)),
-        gain: g.map(gain),
-        attributes: told.into_iter().flatten().map(pb::AttributeFigures::from).collect(),
+    let errors = scored.errors.into_iter().zip(by_attribute).map(|((at, e, g), told)| {
+        pb::scored::Candidate {
+            candidate: index(at),
+            error: Some(error(e)),
+            gain: g.map(gain),
+            attributes: told.into_iter().flatten().map(pb::AttributeFigures::from).collect(),
+        }
     });
     let (rho_spent, rho_left, scorings_left) = match left {
         Left::Noised { spent, left } => (Some(spent), Some(left), 0),

@@ -32,12 +32,14 @@ fn party(models: &[(&str, DMatrix<f64>)]) -> Party {
     let d = models[0].1.ncols();
     let specs: Vec<_> = (0..d).map(|j| FeatureSpec::numeric(format!("f{j}"), 0.0, 1.0)).collect();
     let names: Vec<String> = specs.iter().map(|f| f.name.clone()).collect();
-    let x = FeatureBlock::new(DMatrix::from_fn(d, 4, |i, j| 0.1 + 0.2 * ((i + 2 * j) % 4) as f64)).unwrap();
+    let x = FeatureBlock::new(DMatrix::from_fn(d, 4, |i, j| 0.1 + 0.2 * ((i + 2 * j) % 4) as f64))
+        .unwrap();
     let ids = RecordIds::new(["a", "b", "c", "d"]).unwrap();
     let table = FeatureTable::new(FeatureSchema::new(specs, None).unwrap(), ids, x, None).unwrap();
     let store = ShareStore::open(dir.path()).unwrap();
     for (version, weights) in models {
-        let digest = store.put(&LinearParameters::new(weights.clone(), None).unwrap(), &names).unwrap();
+        let digest =
+            store.put(&LinearParameters::new(weights.clone(), None).unwrap(), &names).unwrap();
         store.bind(&ModelVersion::new(*version).unwrap(), &digest).unwrap();
     }
     let logits = Arc::new(LogitServer::new(Arc::new(table), store));
@@ -47,7 +49,11 @@ fn party(models: &[(&str, DMatrix<f64>)]) -> Party {
 }
 
 impl Party {
-    async fn shown(&self, version: &str, transform: &TransformConfig) -> Result<Arc<Release>, Refusal> {
+    async fn shown(
+        &self,
+        version: &str,
+        transform: &TransformConfig,
+    ) -> Result<Arc<Release>, Refusal> {
         let version = ModelVersion::new(version).unwrap();
         self.releases.shown(&self.logits, &version, Role::ActiveParty, transform).await
     }
@@ -67,9 +73,15 @@ async fn no_refusal_and_no_log_tells_a_bound_or_a_path() {
         TransformConfig::Binary { epsilon: 1.0, randomised: false },
     ] {
         let error = rewrite(&transform, &weights, party.logits.block(), &mut secret()).unwrap_err();
-        assert!(error.to_string().contains("3.24"), "the command for whoever holds the parameters: {error}");
+        assert!(
+            error.to_string().contains("3.24"),
+            "the command for whoever holds the parameters: {error}"
+        );
         let logged = NoRelease::from(error).to_string();
-        assert!(logged.contains(transform.name()) && logged.contains("`epsilon` is 1,"), "{logged}");
+        assert!(
+            logged.contains(transform.name()) && logged.contains("`epsilon` is 1,"),
+            "{logged}"
+        );
         assert!(!logged.contains("3.24"), "{logged}");
         let refused = party.shown("m-1", &transform).await.unwrap_err();
         assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
@@ -83,7 +95,11 @@ async fn no_refusal_and_no_log_tells_a_bound_or_a_path() {
     assert_eq!(party.files(), 0);
     // A file that cannot be read: the log alone knows where it is.
     let share = party.logits.share(&ModelVersion::new("m-1").unwrap()).unwrap();
-    std::fs::write(dir(party.dir.path()).path().join(format!("{}-active-party.json", share.digest)), "{}").unwrap();
+    std::fs::write(
+        dir(party.dir.path()).path().join(format!("{}-active-party.json", share.digest)),
+        "{}",
+    )
+    .unwrap();
     let refused = party.shown("m-1", &TransformConfig::Negate {}).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::Internal);
     for hidden in [party.dir.path().to_str().unwrap(), "negate", "json"] {

@@ -1,8 +1,9 @@
-//! The greatest value of a fraction of two quadratics over a ball, globally: what V (50) and (54) come down to.
+//! The greatest value of a fraction of two quadratics over a ball, found globally: V (50) and (54)
+//! reduce to it.
 
 use nalgebra::DVector;
 
-/// c + 2 lᵀy + Σ q_i y_i².
+/// The quadratic c + 2 lᵀy + Σ q_i y_i².
 pub(super) struct Quadratic {
     pub(super) constant: f64,
     pub(super) linear: DVector<f64>,
@@ -16,30 +17,39 @@ impl Quadratic {
     }
 }
 
-/// Where a search over the ball came to.
+/// The result of a search over the ball.
 pub(super) struct Maximum {
     /// The maximiser.
     pub(super) y: DVector<f64>,
-    /// The fraction there.
+    /// The value of the fraction there.
     pub(super) value: f64,
-    /// Problems with a fixed value that were solved on the way.
+    /// The number of problems with a fixed value that were solved on the way.
     pub(super) steps: u64,
 }
 
-/// The maximum of `above` / `below` over ‖y‖ ≤ `radius`, where `below` is positive in the whole ball.
+/// Finds the maximum of `above` / `below` over ‖y‖ ≤ `radius`. `below` must be positive in the
+/// whole ball.
 ///
-/// Dinkelbach: with t the value so far, the maximiser of `above` − t `below` gives the next; at the maximum that
-/// difference is 0 and nowhere positive, which proves it. Each is a quadratic over a ball, which need not be concave and
-/// whose global maximum is known all the same (Moré and Sorensen). t rises at every step, and the rate is better than
-/// linear.
+/// Dinkelbach's method: with t the value so far, the maximiser of `above` − t `below` gives the
+/// next. At the maximum that difference is 0 and nowhere positive, which proves it. Each step
+/// maximises a quadratic over a ball, which need not be concave and whose global maximum is known
+/// all the same (Moré and Sorensen). t rises at every step, and the rate is better than linear.
 pub(super) fn maximise(above: &Quadratic, below: &Quadratic, radius: f64) -> Maximum {
-    let mut best = Maximum { y: DVector::zeros(above.linear.len()), value: above.constant / below.constant, steps: 0 };
+    let mut best = Maximum {
+        y: DVector::zeros(above.linear.len()),
+        value: above.constant / below.constant,
+        steps: 0,
+    };
     while best.steps < 200 {
         best.steps += 1;
         let t = best.value;
-        let y = ball_maximum(&(&above.squares - &below.squares * t), &(&above.linear - &below.linear * t), radius);
+        let y = ball_maximum(
+            &(&above.squares - &below.squares * t),
+            &(&above.linear - &below.linear * t),
+            radius,
+        );
         let value = above.at(&y) / below.at(&y);
-        // A value that is not a number ends the search too.
+        // NaN ends the search too.
         if value.partial_cmp(&t) != Some(std::cmp::Ordering::Greater) {
             break;
         }
@@ -52,9 +62,10 @@ pub(super) fn maximise(above: &Quadratic, below: &Quadratic, radius: f64) -> Max
     best
 }
 
-/// The maximiser of 2 lᵀy + Σ q_i y_i² over ‖y‖ ≤ `radius`: y_i = l_i / (μ − q_i) with the μ ≥ max(0, max q) for which
-/// ‖y‖ = radius, or μ = 0 if that is inside. Where l has no part along the greatest q, μ may stop at it, and what is
-/// missing to the radius goes in that direction (either sign is a maximum).
+/// Returns the maximiser of 2 lᵀy + Σ q_i y_i² over ‖y‖ ≤ `radius`: y_i = l_i / (μ − q_i) with the
+/// μ ≥ max(0, max q) for which ‖y‖ = radius, or μ = 0 if that is inside. If l has no part along the
+/// greatest q, μ may stop at it, and the rest of the radius goes in that direction (either sign is
+/// a maximum).
 fn ball_maximum(squares: &DVector<f64>, linear: &DVector<f64>, radius: f64) -> DVector<f64> {
     let n = linear.len();
     if n == 0 || radius <= 0.0 {
@@ -64,7 +75,9 @@ fn ball_maximum(squares: &DVector<f64>, linear: &DVector<f64>, radius: f64) -> D
     let floor = squares[top].max(0.0);
     // μ = floor + s: the differences are exact where μ and q nearly meet.
     let gaps = squares.map(|q| floor - q);
-    let at = |s: f64| DVector::from_fn(n, |i, _| if linear[i] == 0.0 { 0.0 } else { linear[i] / (s + gaps[i]) });
+    let at = |s: f64| {
+        DVector::from_fn(n, |i, _| if linear[i] == 0.0 { 0.0 } else { linear[i] / (s + gaps[i]) })
+    };
     let mut y = at(0.0);
     if y.norm() <= radius {
         // The interior maximum of a concave function, or the hard case.
@@ -102,7 +115,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against points drawn in the ball and on its sphere, and against steps uphill from the best of them.
+        /// Compares with points drawn in the ball and on its sphere, and with steps uphill from the
+        /// best of them.
         #[test]
         fn no_point_of_the_ball_is_better(n in 1usize..5, radius in 0.01f64..2.0, zeros in 0u8..3, seed in any::<u64>()) {
             let mut rng = ChaCha20Rng::seed_from_u64(seed);

@@ -6,12 +6,15 @@ use super::{Rewritten, Search, TransformError};
 use crate::linear::{SquareSvd, System};
 use crate::moments::Moments;
 
-/// W_n = W_pas R with R = Hᵀ = −U Vᵀ, where P K₀ = U S Vᵀ and P = A⁺A.
+/// Returns W_n = W_pas R with R = Hᵀ = −U Vᵀ, where P K₀ = U S Vᵀ and P = A⁺A.
 ///
-/// The adversary that reads A R finds (A R)⁺ A x = Rᵀ P x. Its error (1/d) [Tr((I + P) K₀) − 2 Tr(R K₀ P)] is greatest there:
-/// (1/d) [Tr((I + P) K₀) + 2 ‖P K₀‖_*] (R (81), V (28), with the 1/d and the K₀ that they lack). `search.objective` is that
-/// error.
-pub(super) fn rewrite(w_pas: &DMatrix<f64>, moments: &Moments) -> Result<Rewritten, TransformError> {
+/// An adversary that reads A R finds (A R)⁺ A x = Rᵀ P x. Its error (1/d) [Tr((I + P) K₀) − 2 Tr(R
+/// K₀ P)] is greatest for this R: (1/d) [Tr((I + P) K₀) + 2 ‖P K₀‖_*] (R (81), V (28), with the 1/d
+/// and the K₀ that they lack). `search.objective` is that error.
+pub(super) fn rewrite(
+    w_pas: &DMatrix<f64>,
+    moments: &Moments,
+) -> Result<Rewritten, TransformError> {
     let (k, d) = w_pas.shape();
     let pk = System::of(w_pas)?.projector() * &moments.about_zero;
     let SquareSvd { u, s, v } = SquareSvd::of(&pk)?;

@@ -9,7 +9,8 @@ use vfl_shared::types::FeatureBlock;
 use super::orthonormal::orthonormal;
 use super::{TransformConfig, TransformError};
 
-/// x → H x + t with an orthonormal H (d × d) and t (d). A secret of the passive party: whoever has it undoes it.
+/// The map x → H x + t with an orthonormal H (d × d) and t (d). It is a secret of the passive
+/// party: anyone who has it can undo it.
 #[derive(Clone, PartialEq)]
 pub struct FeatureMap {
     matrix: DMatrix<f64>,
@@ -24,7 +25,8 @@ impl std::fmt::Debug for FeatureMap {
 }
 
 impl FeatureMap {
-    /// The map of a transform that needs no trained parameters, for `d` features; `rng` makes what is secret in it.
+    /// Creates the map of a transform that needs no trained parameters, for `d` features; `rng`
+    /// draws its secrets.
     ///
     /// | transform | H | t |
     /// |---|---|---|
@@ -38,9 +40,14 @@ impl FeatureMap {
     /// All but `negate` and `random_orthonormal` keep features in [0, 1].
     ///
     /// # Errors
-    /// [`TransformError::NotOfFeatures`] for the others; [`TransformError::Setting`] for a position in `selective` that is not
-    /// below `d` or stands there twice; [`TransformError::Input`] for d = 0.
-    pub fn new(config: &TransformConfig, d: usize, rng: &mut dyn Rng) -> Result<Self, TransformError> {
+    /// [`TransformError::NotOfFeatures`] for the other transforms; [`TransformError::Setting`] for
+    /// a position in `selective` that is not below `d` or stands there twice;
+    /// [`TransformError::Input`] for d = 0.
+    pub fn new(
+        config: &TransformConfig,
+        d: usize,
+        rng: &mut dyn Rng,
+    ) -> Result<Self, TransformError> {
         if d == 0 {
             return Err(TransformError::Input("there is no feature to transform".into()));
         }
@@ -53,12 +60,18 @@ impl FeatureMap {
             TransformConfig::Selective { features } => {
                 let (mut matrix, mut shift) = (identity, still);
                 for &at in features {
-                    let refuse = |reason| Err(TransformError::Setting { transform: config.name(), reason });
+                    let refuse =
+                        |reason| Err(TransformError::Setting { transform: config.name(), reason });
                     if at >= d {
-                        return refuse(format!("`features` names position {at}, expected 0 to {}", d - 1));
+                        return refuse(format!(
+                            "`features` names position {at}, expected 0 to {}",
+                            d - 1
+                        ));
                     }
                     if shift[at] != 0.0 {
-                        return refuse(format!("`features` names position {at} twice; name each once"));
+                        return refuse(format!(
+                            "`features` names position {at} twice; name each once"
+                        ));
                     }
                     matrix[(at, at)] = -1.0;
                     shift[at] = 1.0;
@@ -76,30 +89,36 @@ impl FeatureMap {
             TransformConfig::LeastSquaresOptimal {}
             | TransformConfig::Stiefel { .. }
             | TransformConfig::SingleFeature { .. }
-            | TransformConfig::Binary { .. } => return Err(TransformError::NotOfFeatures { transform: config.name() }),
+            | TransformConfig::Binary { .. } => {
+                return Err(TransformError::NotOfFeatures { transform: config.name() });
+            }
         };
         Ok(Self { matrix, shift })
     }
 
-    /// H, d × d.
+    /// Returns the matrix H, d × d.
     #[must_use]
     pub fn matrix(&self) -> &DMatrix<f64> {
         &self.matrix
     }
 
-    /// t, d.
+    /// Returns the shift t, d values.
     #[must_use]
     pub fn shift(&self) -> &DVector<f64> {
         &self.shift
     }
 
-    /// H x + t of every record.
+    /// Returns H x + t of every record.
     ///
     /// # Errors
     /// [`TransformError::Input`] for another number of features.
     pub fn apply(&self, x: &FeatureBlock) -> Result<FeatureBlock, TransformError> {
         if x.features() != self.shift.len() {
-            let message = format!("the records have {} features, the map is for {}", x.features(), self.shift.len());
+            let message = format!(
+                "the records have {} features, the map is for {}",
+                x.features(),
+                self.shift.len()
+            );
             return Err(TransformError::Input(message));
         }
         let mut mapped = &self.matrix * x.matrix();
@@ -109,17 +128,21 @@ impl FeatureMap {
         FeatureBlock::new(mapped).map_err(|e| TransformError::Input(e.to_string()))
     }
 
-    /// A hash that tells this map from every other one. As secret as the map where there are few of its kind.
+    /// Returns a hash that differs from that of every other map. It is as secret as the map if
+    /// there are few of its kind.
     #[must_use]
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
         // Adding 0 makes a negative zero a positive one.
         hash.update((self.shift.len() as u64).to_le_bytes());
-        self.matrix.iter().chain(self.shift.iter()).for_each(|v| hash.update((v + 0.0).to_le_bytes()));
+        self.matrix
+            .iter()
+            .chain(self.shift.iter())
+            .for_each(|v| hash.update((v + 0.0).to_le_bytes()));
         hex(hash.finalize())
     }
 
-    /// A map put together again from H (d × d) and t (d), as a party has them on its disk.
+    /// Restores a map from H (d × d) and t (d), as a party has them on its disk.
     ///
     /// # Errors
     /// [`TransformError::Input`] if H is not d × d or a value is not finite.

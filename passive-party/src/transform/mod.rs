@@ -1,10 +1,11 @@
-//! Transforms of the passive parameters: what a passive party may show in place of W_pas, so that scores stay exact and
-//! whoever takes the shown parameters for the true ones reconstructs something else (R section VII-A, V section V).
+//! Transforms of the passive parameters. A passive party may show transformed parameters in place
+//! of W_pas: scores stay exact, and an adversary that takes the shown parameters for the true ones
+//! reconstructs something else (R section VII-A, V section V).
 //!
-//! Two routes lead there. [`rewrite`] changes parameters that are trained already: predictions still come from the true
-//! ones, and W_n = W_pas R is released (R remark 6, V section V-B). [`FeatureMap`] changes the features before training,
-//! x → H x + t: then the model itself is another one, W_n = W_pas Hᵀ, and its parameters are released as they are (R
-//! section VII-A).
+//! There are two ways. [`rewrite`] changes parameters that are trained already: predictions still
+//! come from the true ones, and W_n = W_pas R is released (R remark 6, V section V-B).
+//! [`FeatureMap`] changes the features before training, x → H x + t: then the model itself is
+//! another one, W_n = W_pas Hᵀ, and its parameters are released as they are (R section VII-A).
 
 mod binary;
 mod distance;
@@ -30,8 +31,8 @@ pub use rewritten::{Rewritten, Search};
 pub(crate) use stiefel::check as check_search;
 pub use vfl_shared::transform::{StiefelCase, TransformConfig};
 
-/// Rewrites `w_pas` (k × d) for release. `x` holds the records (d × n) whose moments a fitted transform uses; `rng` makes
-/// what is secret in it.
+/// Rewrites `w_pas` (k × d) for release. `x` holds the records (d × n) whose moments a fitted
+/// transform uses; `rng` draws the secrets of the transform.
 ///
 /// | transform | W_n | needs records |
 /// |---|---|---|
@@ -41,20 +42,23 @@ pub use vfl_shared::transform::{StiefelCase, TransformConfig};
 /// | `single_feature` | the maximum of V (50) within distance ε, any k | no |
 /// | `binary` | the maximum of V (54) within distance ε | yes |
 ///
-/// **Distance ε.** `single_feature` and `binary` depend on J W_n alone (a shift common to all classes changes no
-/// estimate), so that the search is over J W_n, in a ball; what is left of ε goes into the common shift, and g = ε
-/// exactly. They refuse an ε within which J W_n = 0 could be reached: the error would have no bound there, and the
-/// release would say nothing. `stiefel` aims at ε by a penalty and meets it about. With `randomised` the distance is
-/// drawn uniformly from [0, ε]; whether ε is allowed is decided before. ε = 0 gives W_pas itself.
+/// **Distance ε.** `single_feature` and `binary` depend on J W_n alone (a shift common to all
+/// classes changes no estimate), so that the search is over J W_n, in a ball. The rest of ε goes
+/// into the common shift, and g = ε exactly. They refuse an ε within which J W_n = 0 could be
+/// reached: the error would have no bound there, and the release would say nothing. `stiefel` aims
+/// at ε by a penalty and meets it approximately. With `randomised` the distance is drawn uniformly
+/// from [0, ε]; whether ε is allowed is decided before the draw. ε = 0 gives W_pas itself.
 ///
-/// **`stiefel`, defaults.** `case`: `i` for d ≥ k, else `ii`. `penalty`: λ = 100 (1/d) Tr K₀ / ε², the error of `zero`
-/// over ε²; a relative miss of g by 1 % then costs 1 % of that error, and what comes out has g within a few per cent of
-/// ε as a rule, in case ii within a fifth at worst, whatever the scale of the weights. `starts`: 32. Half of the starts have determinant −1, since a descent never
-/// leaves its component; in each half the first is near the identity, the others are uniform. The point taken is the one
-/// with the least objective, the first of equals: it depends on the generator and not on the number of threads.
+/// **`stiefel`, defaults.** `case`: `i` for d ≥ k, else `ii`. `penalty`: λ = 100 (1/d) Tr K₀ / ε²,
+/// the error of `zero` over ε². A relative miss of g by 1 % then costs 1 % of that error, and the
+/// result has g within a few per cent of ε as a rule, in case ii within a fifth at worst, whatever
+/// the scale of the weights. `starts`: 32. Half of the starts have determinant −1, since a descent
+/// never leaves its component; in each half the first is near the identity, the others are uniform.
+/// The chosen point is the one with the least objective, the first of equals: it depends on the
+/// generator and not on the number of threads.
 ///
 /// # Errors
-/// [`TransformError`] naming the setting, or the input that is missing or misshapen.
+/// [`TransformError`] that names the setting, or the input that is missing or misshapen.
 pub fn rewrite(
     config: &TransformConfig,
     w_pas: &DMatrix<f64>,
@@ -63,8 +67,9 @@ pub fn rewrite(
 ) -> Result<Rewritten, TransformError> {
     let (k, d) = w_pas.shape();
     if k < 2 || d == 0 {
-        let message =
-            format!("the passive weights are {k} × {d}, expected at least 2 classes (binary is k = 2) and 1 feature");
+        let message = format!(
+            "the passive weights are {k} × {d}, expected at least 2 classes (binary is k = 2) and 1 feature"
+        );
         return Err(TransformError::Input(message));
     }
     if !w_pas.iter().all(|w| w.is_finite()) {
@@ -84,7 +89,9 @@ pub fn rewrite(
             let bias_shift = -(&weights * map.shift());
             Rewritten { weights, bias_shift, matrix: Some(map.matrix().transpose()), search: None }
         }
-        TransformConfig::LeastSquaresOptimal {} => least_squares::rewrite(w_pas, &moments(transform, d, x)?)?,
+        TransformConfig::LeastSquaresOptimal {} => {
+            least_squares::rewrite(w_pas, &moments(transform, d, x)?)?
+        }
         TransformConfig::Stiefel { epsilon: level, randomised, case, penalty, starts } => {
             let settings = stiefel::Settings::new(w_pas, *case, *penalty, *starts)?;
             let distance = epsilon(*level, *randomised)?;
@@ -103,33 +110,47 @@ pub fn rewrite(
             binary::rewrite(w_pas, &moments, distance.draw(rng))?
         }
     };
-    // Negated zeros would tell which columns were negated where nothing else does.
+    // Negated zeros would reveal which columns were negated if nothing else does.
     rewritten.weights.apply(|w| *w += 0.0);
     rewritten.bias_shift.apply(|b| *b += 0.0);
     if rewritten.weights.iter().chain(&rewritten.bias_shift).all(|v| v.is_finite()) {
         Ok(rewritten)
     } else {
-        Err(TransformError::Input("the passive weights are too large: what is rewritten overflows".into()))
+        Err(TransformError::Input(
+            "the passive weights are too large: what is rewritten overflows".into(),
+        ))
     }
 }
 
-/// The mean squared weight after the mean over the classes is taken away: (1/(dk)) Σ (w_il − w̄_l)², the unit to measure
-/// an ε in. `single_feature` and `binary` refuse this distance and all beyond.
+/// Returns the mean squared weight after the mean over the classes is subtracted: (1/(dk)) Σ (w_il
+/// − w̄_l)², the unit of ε. `single_feature` and `binary` refuse this distance and all beyond.
 #[must_use]
 pub fn natural_distance(w_pas: &DMatrix<f64>) -> f64 {
     let squares: f64 = w_pas.column_iter().map(|w| w.add_scalar(-w.mean()).norm_squared()).sum();
     if w_pas.is_empty() { 0.0 } else { squares / w_pas.len() as f64 }
 }
 
-/// The moments of the records that a transform is fitted to.
-fn moments(transform: &'static str, d: usize, x: Option<&FeatureBlock>) -> Result<Moments, TransformError> {
-    let x = x.map(FeatureBlock::matrix).filter(|x| x.ncols() > 0).ok_or(TransformError::NeedsRecords { transform })?;
+/// Returns the moments of the records that a transform is fitted to.
+fn moments(
+    transform: &'static str,
+    d: usize,
+    x: Option<&FeatureBlock>,
+) -> Result<Moments, TransformError> {
+    let x = x
+        .map(FeatureBlock::matrix)
+        .filter(|x| x.ncols() > 0)
+        .ok_or(TransformError::NeedsRecords { transform })?;
     if x.nrows() != d {
-        let message = format!("the records have {} features, the passive weights have {d} columns", x.nrows());
+        let message = format!(
+            "the records have {} features, the passive weights have {d} columns",
+            x.nrows()
+        );
         return Err(TransformError::Input(message));
     }
     Moments::of(x).ok_or_else(|| {
-        TransformError::Input("the moments of the records overflow: features are expected in [0, 1]".into())
+        TransformError::Input(
+            "the moments of the records overflow: features are expected in [0, 1]".into(),
+        )
     })
 }
 

@@ -122,11 +122,12 @@ fn every_order_is_drawn() {
 fn bad_settings_and_inputs_are_refused() {
     let (w, x) = model(3, 2, 6, 1);
     let x = FeatureBlock::new(x).unwrap();
-    let refuse = |config: &TransformConfig, w: &DMatrix<f64>, x: Option<&FeatureBlock>, said: &str| {
-        let error = rewrite(config, w, x, &mut ChaCha20Rng::seed_from_u64(1)).unwrap_err();
-        assert!(error.to_string().contains(said), "{error} does not say {said}");
-        error
-    };
+    let refuse =
+        |config: &TransformConfig, w: &DMatrix<f64>, x: Option<&FeatureBlock>, said: &str| {
+            let error = rewrite(config, w, x, &mut ChaCha20Rng::seed_from_u64(1)).unwrap_err();
+            assert!(error.to_string().contains(said), "{error} does not say {said}");
+            error
+        };
     for (features, said) in [(vec![2], "position 2, expected 0 to 1"), (vec![1, 1], "twice")] {
         let error = refuse(&TransformConfig::Selective { features }, &w, None, said);
         assert!(matches!(error, TransformError::Setting { transform: "selective", .. }));
@@ -134,21 +135,36 @@ fn bad_settings_and_inputs_are_refused() {
     let fitted = TransformConfig::LeastSquaresOptimal {};
     assert!(matches!(refuse(&fitted, &w, None, "records"), TransformError::NeedsRecords { .. }));
     let none = FeatureBlock::new(DMatrix::zeros(2, 0)).unwrap();
-    assert!(matches!(refuse(&fitted, &w, Some(&none), "records"), TransformError::NeedsRecords { .. }));
+    assert!(matches!(
+        refuse(&fitted, &w, Some(&none), "records"),
+        TransformError::NeedsRecords { .. }
+    ));
     refuse(&fitted, &model(3, 4, 1, 1).0, Some(&x), "2 features");
     let huge = FeatureBlock::new(DMatrix::from_element(2, 3, 1e200)).unwrap();
     refuse(&fitted, &w, Some(&huge), "overflow");
     refuse(&TransformConfig::None {}, &DMatrix::zeros(1, 2), None, "1 × 2");
     refuse(&TransformConfig::None {}, &DMatrix::zeros(2, 0), None, "2 × 0");
     refuse(&TransformConfig::None {}, &w.map(|_| f64::NAN), None, "finite");
-    refuse(&TransformConfig::Complement {}, &DMatrix::from_element(2, 2, f64::MAX), None, "overflow");
-    refuse(&TransformConfig::SingleFeature { epsilon: 0.1, randomised: false }, &w, None, "1 feature");
+    refuse(
+        &TransformConfig::Complement {},
+        &DMatrix::from_element(2, 2, f64::MAX),
+        None,
+        "overflow",
+    );
+    refuse(
+        &TransformConfig::SingleFeature { epsilon: 0.1, randomised: false },
+        &w,
+        None,
+        "1 feature",
+    );
     refuse(&TransformConfig::Binary { epsilon: 0.1, randomised: false }, &w, Some(&x), "2 classes");
     for config in [fitted, TransformConfig::SingleFeature { epsilon: 0.1, randomised: false }] {
         let error = FeatureMap::new(&config, 2, &mut ChaCha20Rng::seed_from_u64(1)).unwrap_err();
         assert!(matches!(error, TransformError::NotOfFeatures { .. }));
     }
-    assert!(FeatureMap::new(&TransformConfig::None {}, 0, &mut ChaCha20Rng::seed_from_u64(1)).is_err());
+    assert!(
+        FeatureMap::new(&TransformConfig::None {}, 0, &mut ChaCha20Rng::seed_from_u64(1)).is_err()
+    );
 }
 
 /// g of V (33).
@@ -183,7 +199,10 @@ fn golden_single_features() {
         if case.get("valid").and_then(Value::as_bool) == Some(false) {
             let Err(TransformError::Setting { reason, .. }) = found else { panic!("{case}") };
             // errata V5: 4 ε < (w₁ − w₂)² for two classes.
-            assert!(w.len() != 2 || reason.contains(&format!("{:.6e}", (w[0] - w[1]).powi(2) / 4.0)), "{reason}");
+            assert!(
+                w.len() != 2 || reason.contains(&format!("{:.6e}", (w[0] - w[1]).powi(2) / 4.0)),
+                "{reason}"
+            );
             refused += 1;
             continue;
         }
@@ -200,8 +219,13 @@ fn golden_single_features() {
         assert!((got / sigma2 - found.search.unwrap().objective).abs() <= 1e-9 * got.max(1e-3));
         assert!((distance(&w, &found.weights) / epsilon - 1.0).abs() < 1e-9);
         if let Some(cap) = case.get("eps_cap") {
-            let config = TransformConfig::SingleFeature { epsilon: 1.001 * cap.as_f64().unwrap(), randomised: false };
-            let error = rewrite(&config, &w, None, &mut ChaCha20Rng::seed_from_u64(1)).unwrap_err().to_string();
+            let config = TransformConfig::SingleFeature {
+                epsilon: 1.001 * cap.as_f64().unwrap(),
+                randomised: false,
+            };
+            let error = rewrite(&config, &w, None, &mut ChaCha20Rng::seed_from_u64(1))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(&format!("{:.6e}", cap.as_f64().unwrap())), "{error}");
         }
     }
@@ -217,7 +241,8 @@ fn golden_binaries() {
         let block = FeatureBlock::new(x.clone()).unwrap();
         let config = TransformConfig::Binary { epsilon, randomised: false };
         let found = rewrite(&config, &w, Some(&block), &mut ChaCha20Rng::seed_from_u64(1)).unwrap();
-        let (got, best) = (half_star(&w, &found.weights, &x), case["best_known_mse"].as_f64().unwrap());
+        let (got, best) =
+            (half_star(&w, &found.weights, &x), case["best_known_mse"].as_f64().unwrap());
         assert!((got / best - 1.0).abs() < 1e-6, "{got} against {best}");
         assert!((got - found.search.unwrap().objective).abs() < 1e-9);
         assert!((distance(&w, &found.weights) / epsilon - 1.0).abs() < 1e-9);
@@ -290,16 +315,31 @@ fn equal_classes_have_nothing_to_hide() {
     let w = DMatrix::from_element(3, 1, 0.7);
     let single = |epsilon| TransformConfig::SingleFeature { epsilon, randomised: false };
     assert_eq!(rewrite(&single(0.0), &w, None, &mut rng).unwrap().weights, w);
-    assert!(matches!(rewrite(&single(0.1), &w, None, &mut rng), Err(TransformError::TooFar { .. })));
+    assert!(matches!(
+        rewrite(&single(0.1), &w, None, &mut rng),
+        Err(TransformError::TooFar { .. })
+    ));
     let x = FeatureBlock::new(DMatrix::from_element(4, 3, 0.2)).unwrap();
     let w = DMatrix::from_element(2, 4, 0.7);
     assert_eq!(
-        rewrite(&TransformConfig::Binary { epsilon: 0.0, randomised: false }, &w, Some(&x), &mut rng).unwrap().weights,
+        rewrite(
+            &TransformConfig::Binary { epsilon: 0.0, randomised: false },
+            &w,
+            Some(&x),
+            &mut rng
+        )
+        .unwrap()
+        .weights,
         w
     );
     for w in [DMatrix::zeros(3, 4), DMatrix::from_element(3, 4, 1.0)] {
-        let stiefel =
-            TransformConfig::Stiefel { epsilon: 0.1, randomised: false, case: None, penalty: None, starts: Some(2) };
+        let stiefel = TransformConfig::Stiefel {
+            epsilon: 0.1,
+            randomised: false,
+            case: None,
+            penalty: None,
+            starts: Some(2),
+        };
         let found = rewrite(&stiefel, &w, Some(&x), &mut rng).unwrap();
         assert!(found.weights.iter().all(|v| v.is_finite()));
     }

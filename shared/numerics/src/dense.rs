@@ -1,6 +1,7 @@
-//! Kernels for matrices of a few dozen rows: row-major slices, no allocation, sums in a fixed order.
+//! Kernels for matrices of a few dozen rows: row-major slices, no allocation, sums in a fixed
+//! order.
 
-/// Σ a_i b_i, in four running sums so that the loop vectorises.
+/// Returns Σ a_i b_i, in four running sums so that the loop vectorises.
 #[inline]
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let n = a.len().min(b.len());
@@ -16,7 +17,7 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
-/// y += s x
+/// Adds s x to y.
 #[inline]
 pub(crate) fn axpy(y: &mut [f64], s: f64, x: &[f64]) {
     for (y, x) in y.iter_mut().zip(x) {
@@ -24,13 +25,13 @@ pub(crate) fn axpy(y: &mut [f64], s: f64, x: &[f64]) {
     }
 }
 
-/// Largest magnitude.
+/// Returns the largest magnitude.
 pub(crate) fn amax(v: &[f64]) -> f64 {
     v.iter().fold(0.0, |m, v| v.abs().max(m))
 }
 
-/// Replaces the lower triangle of a symmetric n × n matrix by its Cholesky factor L. False if the matrix is not positive
-/// definite; the triangle is then half done.
+/// Replaces the lower triangle of a symmetric n × n matrix by its Cholesky factor L. Returns false
+/// if the matrix is not positive definite; the triangle is then only partly replaced.
 #[inline]
 pub(crate) fn cholesky(a: &mut [f64], n: usize) -> bool {
     for i in 0..n {
@@ -49,7 +50,7 @@ pub(crate) fn cholesky(a: &mut [f64], n: usize) -> bool {
     true
 }
 
-/// x ← (L Lᵀ)⁻¹ x
+/// Computes x ← (L Lᵀ)⁻¹ x.
 #[inline]
 pub(crate) fn solve(l: &[f64], n: usize, x: &mut [f64]) {
     for i in 0..n {
@@ -64,7 +65,7 @@ pub(crate) fn solve(l: &[f64], n: usize, x: &mut [f64]) {
     }
 }
 
-/// X ← L⁻¹ X for an n × d matrix X.
+/// Computes X ← L⁻¹ X for an n × d matrix X.
 #[inline]
 pub(crate) fn forward(l: &[f64], n: usize, x: &mut [f64], d: usize) {
     for i in 0..n {
@@ -78,9 +79,17 @@ pub(crate) fn forward(l: &[f64], n: usize, x: &mut [f64], d: usize) {
     }
 }
 
-/// out ← rows diag(w) rowsᵀ (n × n, both triangles) for an n × d matrix, by way of `scaled` (d entries).
+/// Computes out ← rows diag(w) rowsᵀ (n × n, both triangles) for an n × d matrix. `scaled` (d
+/// entries) is working space.
 #[inline]
-pub(crate) fn weighted_gram(rows: &[f64], n: usize, d: usize, w: &[f64], scaled: &mut [f64], out: &mut [f64]) {
+pub(crate) fn weighted_gram(
+    rows: &[f64],
+    n: usize,
+    d: usize,
+    w: &[f64],
+    scaled: &mut [f64],
+    out: &mut [f64],
+) {
     for a in 0..n {
         for ((s, r), w) in scaled.iter_mut().zip(&rows[a * d..][..d]).zip(w) {
             *s = r * w;
@@ -93,8 +102,9 @@ pub(crate) fn weighted_gram(rows: &[f64], n: usize, d: usize, w: &[f64], scaled:
     }
 }
 
-/// The least eigenvalue of a symmetric n × n matrix, from below, to `tolerance` of the spread of its eigenvalues: Householder
-/// reduction to a tridiagonal matrix, then bisection by Sturm's count. Destroys `a`; `work` has 3 n entries.
+/// Returns the least eigenvalue of a symmetric n × n matrix, from below, to `tolerance` of the
+/// spread of its eigenvalues: Householder reduction to a tridiagonal matrix, then bisection by
+/// Sturm's count. Destroys `a`; `work` has 3 n entries.
 pub(crate) fn least_eigenvalue(a: &mut [f64], n: usize, tolerance: f64, work: &mut [f64]) -> f64 {
     let (diagonal, work) = work.split_at_mut(n);
     let (beyond, reflector) = work.split_at_mut(n);
@@ -123,7 +133,7 @@ pub(crate) fn least_eigenvalue(a: &mut [f64], n: usize, tolerance: f64, work: &m
     low
 }
 
-/// Whether a tridiagonal matrix has an eigenvalue below `x`.
+/// Returns true if a tridiagonal matrix has an eigenvalue below `x`.
 fn any_below(diagonal: &[f64], beyond: &[f64], x: f64) -> bool {
     let mut pivot = 1.0;
     for (i, d) in diagonal.iter().enumerate() {
@@ -136,7 +146,8 @@ fn any_below(diagonal: &[f64], beyond: &[f64], x: f64) -> bool {
     false
 }
 
-/// Householder reduction: `diagonal` (n) and `beyond` (n − 1 entries used) of a similar tridiagonal matrix.
+/// Computes `diagonal` (n) and `beyond` (n − 1 entries used) of a similar tridiagonal matrix by
+/// Householder reduction.
 fn tridiagonal(a: &mut [f64], n: usize, diagonal: &mut [f64], beyond: &mut [f64], p: &mut [f64]) {
     for k in 0..n {
         diagonal[k] = a[k * n + k];
@@ -199,10 +210,12 @@ mod tests {
             let mut x: Vec<f64> = (0..n).map(|i| i as f64 - 1.0).collect();
             let b = x.clone();
             solve(&l, n, &mut x);
-            let residual = &want * DMatrix::from_column_slice(n, 1, &x) - DMatrix::from_column_slice(n, 1, &b);
+            let residual =
+                &want * DMatrix::from_column_slice(n, 1, &x) - DMatrix::from_column_slice(n, 1, &b);
             assert!(residual.amax() < 1e-8 * amax(&x).max(1.0));
 
-            let shifted: Vec<f64> = gram.iter().enumerate().map(|(i, v)| v - f64::from(i % (n + 1) == 0)).collect();
+            let shifted: Vec<f64> =
+                gram.iter().enumerate().map(|(i, v)| v - f64::from(i % (n + 1) == 0)).collect();
             let want = (want - DMatrix::identity(n, n)).symmetric_eigen().eigenvalues.min();
             let got = least_eigenvalue(&mut shifted.clone(), n, 1e-12, &mut vec![0.0; 3 * n]);
             assert!((got - want).abs() < 1e-10, "{n}: {got} against {want}");

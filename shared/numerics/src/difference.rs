@@ -1,10 +1,11 @@
 //! The difference matrix J: (k − 1) × k with −1 on the diagonal and +1 right of it (R section II).
 //!
-//! J takes away what softmax cannot see, the common shift of all classes: J ln c = J z.
+//! J removes the common shift of all classes, to which softmax is invariant: J ln c = J z.
 
 use nalgebra::DMatrix;
 
-/// J M: row i of the result is row i + 1 of M less row i. J itself is never formed. Empty below two rows.
+/// Returns J M: row i of the result is row i + 1 of M less row i. J itself is never formed. The
+/// result is empty if M has fewer than two rows.
 ///
 /// # Example
 ///

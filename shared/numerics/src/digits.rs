@@ -1,7 +1,7 @@
-//! Rounding for what leaves a party.
+//! Rounding of values that leave a party.
 
-/// Rounds to three significant digits: what a scorer or an audit lets out, so that two answers cannot be subtracted to
-/// learn of one record. Non-finite values and 0 are kept.
+/// Rounds to three significant digits. Scorers and audits publish rounded values, so that two
+/// answers cannot be subtracted to learn about one record. Non-finite values and 0 are kept.
 ///
 /// # Example
 ///
@@ -13,7 +13,7 @@ pub fn three_significant_digits(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
-    // Through text: the nearest double of a three-digit decimal, whatever the magnitude.
+    // Text gives the nearest double of a three-digit decimal at any magnitude.
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 

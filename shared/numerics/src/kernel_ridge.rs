@@ -1,4 +1,4 @@
-//! Kernel ridge regression that chooses its kernel and its penalty by what it gets wrong of records left out.
+//! Kernel ridge regression that chooses its kernel and its penalty by the leave-one-out error.
 
 use faer::{Mat, Side};
 use nalgebra::{DMatrix, DVector};
@@ -6,11 +6,13 @@ use rayon::prelude::*;
 
 use crate::pseudo_inverse::DecompositionError;
 
-/// A regression of several outputs on the same inputs: linear, with all products of two inputs, or smooth (Gaussian kernel).
+/// A regression of several outputs on the same inputs: linear, with all products of two inputs, or
+/// smooth (Gaussian kernel).
 ///
-/// Each output f minimises Σ (o_i − c − f(z_i))² + λ ‖f‖² over a constant c, which is not penalised, and the functions f of a kernel, on
-/// inputs z of mean 0 and variance 1. Kernel and λ are those of the least leave-one-out error, which follows from one decomposition
-/// for each kernel: (o_i − f(z_i)) / (1 − S_ii) with the smoothing matrix S.
+/// Each output f minimises Σ (o_i − c − f(z_i))² + λ ‖f‖² over a constant c, which is not
+/// penalised, and the functions f of a kernel, on inputs z of mean 0 and variance 1. Kernel and λ
+/// are those of the least leave-one-out error, which follows from one decomposition for each
+/// kernel: (o_i − f(z_i)) / (1 − S_ii) with the smoothing matrix S.
 ///
 /// # Example
 ///
@@ -34,7 +36,7 @@ pub struct KernelRidge {
     scale: DVector<f64>,
     /// Inputs of the records, p × n, of mean 0 and variance 1.
     known: DMatrix<f64>,
-    /// One for each output.
+    /// One fit for each output.
     fits: Vec<Fit>,
     left_out: Vec<f64>,
 }
@@ -42,7 +44,7 @@ pub struct KernelRidge {
 /// The function of one output.
 #[derive(Clone, PartialEq)]
 struct Fit {
-    /// `None`: the constant alone.
+    /// `None` if only the constant is used.
     kernel: Option<Kernel>,
     constant: f64,
     /// One weight for each record.
@@ -61,10 +63,16 @@ enum Kernel {
 }
 
 impl Kernel {
-    const ALL: [Self; 5] =
-        [Self::Linear, Self::Products, Self::Gaussian(0.5), Self::Gaussian(1.0), Self::Gaussian(2.0)];
+    const ALL: [Self; 5] = [
+        Self::Linear,
+        Self::Products,
+        Self::Gaussian(0.5),
+        Self::Gaussian(1.0),
+        Self::Gaussian(2.0),
+    ];
 
-    /// Of vectors with this inner product, and squared distance, each over p.
+    /// Evaluates the kernel at vectors with this inner product and squared distance, each divided
+    /// by p.
     fn at(self, product: f64, distance: f64) -> f64 {
         match self {
             Self::Linear => product,
@@ -74,12 +82,14 @@ impl Kernel {
     }
 }
 
-/// Penalties that are tried, as shares of the mean eigenvalue of the centred kernel: half decades from 1e-8 to 1e3.
+/// Returns the penalties that are tried, as shares of the mean eigenvalue of the centred kernel:
+/// half decades from 1e-8 to 1e3.
 fn penalties() -> impl Iterator<Item = f64> {
     (-16..=6).map(|half| 10f64.powf(0.5 * f64::from(half)))
 }
 
-/// 1 − S_ii at or below this is a record that determines its own value: its error when left out is not known.
+/// A record with 1 − S_ii at or below this determines its own value: its leave-one-out error is
+/// unknown.
 const DETERMINED: f64 = 1e-10;
 
 impl std::fmt::Debug for KernelRidge {
@@ -95,11 +105,13 @@ impl std::fmt::Debug for KernelRidge {
 }
 
 impl KernelRidge {
-    /// Fits every row of `outputs` (d × n) to `inputs` (p × n). Cost: O(n³ + n² d) for each of five kernels and 23 penalties: for n up
-    /// to a thousand or so. An output of fewer than three records, or without any input that varies, is fitted by its mean.
+    /// Fits every row of `outputs` (d × n) to `inputs` (p × n). It takes O(n³ + n² d) for each of
+    /// five kernels and 23 penalties, which suits n up to about a thousand. An output of fewer than
+    /// three records, or without any input that varies, is fitted by its mean.
     ///
     /// # Errors
-    /// [`DecompositionError`] for values that are not finite, or an iteration that does not converge.
+    /// [`DecompositionError`] for values that are not finite, or an iteration that does not
+    /// converge.
     ///
     /// # Panics
     /// If inputs and outputs differ in records.
@@ -114,8 +126,12 @@ impl KernelRidge {
         let scale = DVector::from_fn(p, |i, _| {
             let row = inputs.row(i);
             let variance = row.iter().map(|v| (v - mean[i]).powi(2)).sum::<f64>() / count;
-            // Round-off of a constant is no variation.
-            if row.iter().all(|v| *v == row[0]) || variance <= 0.0 { 0.0 } else { variance.sqrt().recip() }
+            // Round-off of a constant does not count as variation.
+            if row.iter().all(|v| *v == row[0]) || variance <= 0.0 {
+                0.0
+            } else {
+                variance.sqrt().recip()
+            }
         });
         if scale.iter().any(|v| !v.is_finite()) {
             return Err(DecompositionError::NotFinite);
@@ -126,7 +142,8 @@ impl KernelRidge {
             let constant = row.sum() / count;
             let about = row.iter().map(|o| (o - constant).powi(2)).sum::<f64>() / count;
             // The mean of the others, for each record.
-            let left_out = if n > 1 { about * (count / (count - 1.0)).powi(2) } else { f64::INFINITY };
+            let left_out =
+                if n > 1 { about * (count / (count - 1.0)).powi(2) } else { f64::INFINITY };
             fitted.fits.push(Fit { kernel: None, constant, weights: DVector::zeros(n) });
             fitted.left_out.push(left_out);
         }
@@ -147,14 +164,14 @@ impl KernelRidge {
         Ok(fitted)
     }
 
-    /// Mean squared error of each output when each record is left out in turn: of the kernel and penalty that were chosen by it, and so a
-    /// little less than that of new records.
+    /// Returns the leave-one-out mean squared error of each output. Kernel and penalty were chosen
+    /// by it, so it is a little less than the error of new records.
     #[must_use]
     pub fn left_out(&self) -> &[f64] {
         &self.left_out
     }
 
-    /// The outputs (d × m) at these inputs (p × m).
+    /// Predicts the outputs (d × m) at these inputs (p × m).
     ///
     /// # Panics
     /// If there is another number of inputs than was fitted.
@@ -179,26 +196,35 @@ impl KernelRidge {
 
     fn block(&self, inputs: &DMatrix<f64>) -> DMatrix<f64> {
         let here = standard(inputs, &self.mean, &self.scale);
-        let mut outputs = DMatrix::from_fn(self.fits.len(), inputs.ncols(), |i, _| self.fits[i].constant);
+        let mut outputs =
+            DMatrix::from_fn(self.fits.len(), inputs.ncols(), |i, _| self.fits[i].constant);
         for kernel in Kernel::ALL {
             let mut of: Option<DMatrix<f64>> = None;
-            for (at, fit) in self.fits.iter().enumerate().filter(|(_, fit)| fit.kernel == Some(kernel)) {
-                let values = of.get_or_insert_with(|| self.kernel(kernel, &here)).tr_mul(&fit.weights);
-                outputs.row_mut(at).iter_mut().zip(values.iter()).for_each(|(to, value)| *to += value);
+            for (at, fit) in
+                self.fits.iter().enumerate().filter(|(_, fit)| fit.kernel == Some(kernel))
+            {
+                let values =
+                    of.get_or_insert_with(|| self.kernel(kernel, &here)).tr_mul(&fit.weights);
+                outputs
+                    .row_mut(at)
+                    .iter_mut()
+                    .zip(values.iter())
+                    .for_each(|(to, value)| *to += value);
             }
         }
         outputs
     }
 
-    /// How many inputs vary.
+    /// Returns the number of inputs that vary.
     fn varying(&self) -> usize {
         self.scale.iter().filter(|s| **s > 0.0).count()
     }
 
-    /// The kernel of the records (rows) with these ones (columns), n × m.
+    /// Returns the kernel of the records (rows) with `here` (columns), n × m.
     fn kernel(&self, kernel: Kernel, here: &DMatrix<f64>) -> DMatrix<f64> {
         let p = self.varying().max(1) as f64;
-        let length = |m: &DMatrix<f64>| m.column_iter().map(|z| z.norm_squared() / p).collect::<Vec<_>>();
+        let length =
+            |m: &DMatrix<f64>| m.column_iter().map(|z| z.norm_squared() / p).collect::<Vec<_>>();
         let (known, new) = (length(&self.known), length(here));
         let mut values = self.known.tr_mul(here);
         for (j, mut column) in values.column_iter_mut().enumerate() {
@@ -210,7 +236,8 @@ impl KernelRidge {
         values
     }
 
-    /// For each output, weights, constant and leave-one-out error of the best penalty with this kernel; `None` where the kernel is flat.
+    /// Returns, for each output, weights, constant and leave-one-out error of the best penalty with
+    /// this kernel; `None` where the kernel is flat.
     #[allow(clippy::type_complexity, reason = "a triple for each output")]
     fn with(
         &self,
@@ -233,7 +260,8 @@ impl KernelRidge {
         about.column_iter_mut().zip(&constants).for_each(|(mut c, mean)| c.add_scalar_mut(-mean));
         let along = vectors.tr_mul(&about);
         for penalty in penalties().map(|share| share * typical) {
-            let shrink = DVector::from_iterator(n - 1, lengths.iter().map(|l| (l + penalty).recip()));
+            let shrink =
+                DVector::from_iterator(n - 1, lengths.iter().map(|l| (l + penalty).recip()));
             // 1 − S_ii over the penalty.
             let own = &squares * &shrink;
             if own.iter().any(|g| g * penalty <= DETERMINED) {
@@ -243,9 +271,14 @@ impl KernelRidge {
             weights.column_iter_mut().for_each(|mut c| c.component_mul_assign(&shrink));
             let weights = &vectors * weights;
             for (at, column) in weights.column_iter().enumerate() {
-                let error = column.iter().zip(&own).map(|(w, g)| (w / g).powi(2)).sum::<f64>() / count;
-                if best[at].as_ref().is_none_or(|(_, _, least): &(DVector<f64>, f64, f64)| error < *least) {
-                    // The weights sum to 0, so that of the centring only the records' own means are left.
+                let error =
+                    column.iter().zip(&own).map(|(w, g)| (w / g).powi(2)).sum::<f64>() / count;
+                if best[at]
+                    .as_ref()
+                    .is_none_or(|(_, _, least): &(DVector<f64>, f64, f64)| error < *least)
+                {
+                    // The weights sum to 0, so that only the records' own means remain of the
+                    // centring.
                     let constant = constants[at] - column.dot(&means);
                     best[at] = Some((column.into_owned(), constant, error));
                 }
@@ -255,13 +288,15 @@ impl KernelRidge {
     }
 }
 
-/// Eigenvalues (n − 1, none below 0) and eigenvectors (n × (n − 1)) of a kernel once constants are taken out.
+/// Returns the eigenvalues (n − 1, none below 0) and eigenvectors (n × (n − 1)) of a kernel without
+/// its constant part.
 ///
-/// The decomposition is of the kernel in a basis of what is orthogonal to the constants. With these among the eigenvectors, 1 − S_ii
-/// would be a small difference of large numbers for a small penalty.
+/// The kernel is decomposed in a basis orthogonal to the constants. With the constants among the
+/// eigenvectors, 1 − S_ii would be a small difference of large numbers for a small penalty.
 fn centred_eigen(kernel: &DMatrix<f64>) -> Result<(Vec<f64>, DMatrix<f64>), DecompositionError> {
     let n = kernel.nrows();
-    // The reflection I − 2 v vᵀ / vᵀv takes the constants to the first axis; its other columns are the basis.
+    // The reflection I − 2 v vᵀ / vᵀv takes the constants to the first axis; its other columns are
+    // the basis.
     let mut v = DVector::from_element(n, (n as f64).sqrt().recip());
     v[0] += 1.0;
     let twice = 2.0 / v.norm_squared();
@@ -272,9 +307,11 @@ fn centred_eigen(kernel: &DMatrix<f64>) -> Result<(Vec<f64>, DMatrix<f64>), Deco
             + twice * twice * along * v[i] * v[j]
     };
     let inner = Mat::from_fn(n - 1, n - 1, |i, j| reflected(i + 1, j + 1));
-    let eigen = inner.self_adjoint_eigen(Side::Lower).map_err(|_| DecompositionError::NoConvergence)?;
+    let eigen =
+        inner.self_adjoint_eigen(Side::Lower).map_err(|_| DecompositionError::NoConvergence)?;
     let lengths = eigen.S().column_vector().iter().map(|l| l.max(0.0)).collect();
-    let mut vectors = DMatrix::from_fn(n, n - 1, |i, j| if i == 0 { 0.0 } else { eigen.U()[(i - 1, j)] });
+    let mut vectors =
+        DMatrix::from_fn(n, n - 1, |i, j| if i == 0 { 0.0 } else { eigen.U()[(i - 1, j)] });
     for mut vector in vectors.column_iter_mut() {
         let by = twice * v.dot(&vector);
         vector.axpy(-by, &v, 1.0);
@@ -282,7 +319,7 @@ fn centred_eigen(kernel: &DMatrix<f64>) -> Result<(Vec<f64>, DMatrix<f64>), Deco
     Ok((lengths, vectors))
 }
 
-/// Records of a block in [`KernelRidge::predict`].
+/// The number of records in a block of [`KernelRidge::predict`].
 const BLOCK: usize = 512;
 
 fn standard(inputs: &DMatrix<f64>, mean: &DVector<f64>, scale: &DVector<f64>) -> DMatrix<f64> {
@@ -306,7 +343,8 @@ mod tests {
         DMatrix::from_fn(p, n, |_, _| rng.random::<f64>())
     }
 
-    /// Fitted naively: the constant is a column of ones beside the kernel's own features, and is not penalised.
+    /// Fitted naively: the constant is a column of ones beside the kernel's own features, and is
+    /// not penalised.
     fn naive(kernel: &DMatrix<f64>, outputs: &DVector<f64>, penalty: f64) -> (DVector<f64>, f64) {
         let n = outputs.len();
         // (K + λ) w + c 1 = o, Σ w = 0.
@@ -320,7 +358,8 @@ mod tests {
         (solved.rows(0, n).into_owned(), solved[n])
     }
 
-    /// Fit and leave-one-out error of every kernel against systems solved one by one, each record left out and fitted again.
+    /// Fit and leave-one-out error of every kernel against systems solved one by one, each record
+    /// left out and fitted again.
     #[test]
     fn the_shortcut_is_what_leaving_out_gives() {
         let (p, n) = (3, 14);
@@ -332,8 +371,9 @@ mod tests {
         let plain = KernelRidge { mean, scale, known, fits: Vec::new(), left_out: Vec::new() };
         for kernel in Kernel::ALL {
             let values = plain.kernel(kernel, &plain.known);
-            let centred =
-                |i: usize, j: usize| values[(i, j)] - values.row(i).mean() - values.row(j).mean() + values.mean();
+            let centred = |i: usize, j: usize| {
+                values[(i, j)] - values.row(i).mean() - values.row(j).mean() + values.mean()
+            };
             let typical = (0..n).map(|i| centred(i, i)).sum::<f64>() / n as f64;
             let found = plain.with(kernel, &outputs).unwrap();
             for (row, found) in outputs.row_iter().zip(found) {
@@ -347,7 +387,11 @@ mod tests {
                             &row.select_rows(&others),
                             penalty,
                         );
-                        let there = c + others.iter().zip(w.iter()).map(|(i, w)| w * values[(*i, out)]).sum::<f64>();
+                        let there = c + others
+                            .iter()
+                            .zip(w.iter())
+                            .map(|(i, w)| w * values[(*i, out)])
+                            .sum::<f64>();
                         (row[out] - there).powi(2)
                     });
                     error.sum::<f64>() / n as f64
@@ -356,7 +400,11 @@ mod tests {
                     .map(|share| share * typical)
                     .min_by(|a, b| naively(*a).total_cmp(&naively(*b)))
                     .unwrap();
-                assert!((naively(best) / error - 1.0).abs() < 1e-5, "{kernel:?}: {} {error}", naively(best));
+                assert!(
+                    (naively(best) / error - 1.0).abs() < 1e-5,
+                    "{kernel:?}: {} {error}",
+                    naively(best)
+                );
                 let (w, c) = naive(&values, &row, best);
                 assert!((&w - &weights).amax() < 1e-5 * w.amax().max(1.0), "{kernel:?}");
                 assert!((c - constant).abs() < 1e-5, "{kernel:?}: {c} {constant}");
@@ -364,7 +412,8 @@ mod tests {
         }
     }
 
-    /// What only products, or only a smooth function, can say is found, and new records are about as wrong as those left out.
+    /// A relation of products alone, or of a smooth function alone, is found, and the error of new
+    /// records is about that of the records left out.
     #[test]
     fn each_kernel_is_chosen_where_it_fits() {
         let (inputs, new) = (records(3, 150, 2), records(3, 2000, 3));
@@ -383,7 +432,10 @@ mod tests {
             let mse = errors.row(i).norm_squared() / 2000.0;
             assert!(mse < limit, "output {i}: {mse}");
             // Those left out have noise of variance 0.02² / 12 = 3.3e-5 as well.
-            assert!((0.5..2.0).contains(&(fitted.left_out()[i] / (mse + 0.02f64.powi(2) / 12.0))), "output {i}");
+            assert!(
+                (0.5..2.0).contains(&(fitted.left_out()[i] / (mse + 0.02f64.powi(2) / 12.0))),
+                "output {i}"
+            );
         }
         assert_eq!(fitted.fits[1].kernel, Some(Kernel::Products));
         assert!(matches!(fitted.fits[2].kernel, Some(Kernel::Gaussian(_))));

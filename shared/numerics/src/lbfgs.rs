@@ -1,24 +1,26 @@
-//! Minimisation of a smooth function of many variables by the limited-memory BFGS method (Nocedal and Wright, *Numerical
-//! Optimization*, algorithms 7.4 and 7.5), with a line search for the strong Wolfe conditions.
+//! Minimisation of a smooth function of many variables by the limited-memory BFGS method (Nocedal
+//! and Wright, *Numerical Optimization*, algorithms 7.4 and 7.5), with a line search for the strong
+//! Wolfe conditions.
 
 use std::collections::VecDeque;
 
 use crate::dense::{axpy, dot};
 
-/// Sufficient decrease and curvature of a step, the usual ones for quasi-Newton directions.
+/// The constants of sufficient decrease and of curvature: the usual ones for quasi-Newton
+/// directions.
 const DECREASE: f64 = 1e-4;
 const CURVATURE: f64 = 0.9;
 
-/// Evaluations in one line search at most.
+/// The maximum number of evaluations in one line search.
 const TRIALS: u32 = 50;
 
-/// Steps without a lower value or a smaller gradient after which there is only round-off left.
+/// After this many steps without a lower value or a smaller gradient, only round-off is left.
 const IDLE: u32 = 30;
 
-/// Rises of the value that are round-off, relative to it.
+/// Increases of the value up to this share of it are round-off.
 const ROUND_OFF: f64 = 1e-15;
 
-/// The method and when it stops.
+/// The limited-memory BFGS method with its stopping rules.
 ///
 /// # Example
 ///
@@ -37,45 +39,49 @@ const ROUND_OFF: f64 = 1e-15;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lbfgs {
-    /// Pairs of steps and gradient changes remembered, at least 1.
+    /// The number of pairs of steps and gradient changes that are kept, at least 1.
     pub memory: usize,
-    /// Steps at most.
+    /// The maximum number of steps.
     pub max_iterations: u32,
-    /// Stops when no entry of the gradient is larger than this.
+    /// The method stops when no entry of the gradient is larger than this.
     pub gradient_tolerance: f64,
 }
 
 impl Default for Lbfgs {
-    /// 20 pairs, 5000 steps, 1e-9.
+    /// Uses 20 pairs, 5000 steps and a tolerance of 1e-9.
     fn default() -> Self {
         Self { memory: 20, max_iterations: 5000, gradient_tolerance: 1e-9 }
     }
 }
 
-/// Where a minimisation ended.
+/// The result of a minimisation.
 #[derive(Clone, PartialEq)]
 pub struct Minimum {
-    /// The point.
+    /// The point found.
     pub x: Vec<f64>,
-    /// The function there.
+    /// The function's value there.
     pub value: f64,
-    /// Largest magnitude of an entry of the gradient there.
+    /// The largest magnitude of an entry of the gradient there.
     pub gradient_norm: f64,
-    /// Steps taken.
+    /// The number of steps taken.
     pub iterations: u32,
-    /// Whether the gradient is within the tolerance. If not, the steps were used up, or round-off allows no descent.
+    /// True if the gradient is within the tolerance. If not, the steps were used up, or round-off
+    /// allows no descent.
     pub converged: bool,
 }
 
-/// Shows how it ended, not where.
+/// Shows the outcome without the point.
 impl std::fmt::Debug for Minimum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { value, gradient_norm, iterations, converged, .. } = self;
-        write!(f, "Minimum({value:e}, gradient {gradient_norm:e}, {iterations} steps, converged: {converged})")
+        write!(
+            f,
+            "Minimum({value:e}, gradient {gradient_norm:e}, {iterations} steps, converged: {converged})"
+        )
     }
 }
 
-/// A point on the line, in steps of the direction.
+/// A point on the line search, `t` steps along the direction.
 #[derive(Clone, Copy)]
 struct Trial {
     t: f64,
@@ -86,13 +92,14 @@ struct Trial {
 struct Pair {
     step: Vec<f64>,
     change: Vec<f64>,
-    /// 1 / (step · change)
+    /// 1 / (step · change).
     inverse: f64,
 }
 
 impl Lbfgs {
-    /// Minimises from `start`. `f` gives the value at a point and writes the gradient to its second argument, which has as many
-    /// entries; where it is not finite, the line search turns back.
+    /// Minimises from `start`. `f` returns the value at a point and writes the gradient to its
+    /// second argument, which has as many entries; where it is not finite, the line search turns
+    /// back.
     pub fn minimise(&self, start: &[f64], f: &mut dyn FnMut(&[f64], &mut [f64]) -> f64) -> Minimum {
         let n = start.len();
         let mut x = start.to_vec();
@@ -102,7 +109,10 @@ impl Lbfgs {
         let (mut next, mut next_gradient) = (x.clone(), gradient.clone());
         let mut iterations = 0;
         let (mut least, mut idle) = (largest(&gradient), 0);
-        while idle < IDLE && iterations < self.max_iterations && largest(&gradient) > self.gradient_tolerance {
+        while idle < IDLE
+            && iterations < self.max_iterations
+            && largest(&gradient) > self.gradient_tolerance
+        {
             let mut direction = towards(&pairs, &gradient);
             let mut slope = dot(&direction, &gradient);
             if slope.is_nan() || slope >= 0.0 {
@@ -110,7 +120,11 @@ impl Lbfgs {
                 direction = gradient.iter().map(|g| -g).collect();
                 slope = -dot(&gradient, &gradient);
             }
-            let first = if pairs.is_empty() { 1f64.min(1.0 / dot(&gradient, &gradient).sqrt()) } else { 1.0 };
+            let first = if pairs.is_empty() {
+                1f64.min(1.0 / dot(&gradient, &gradient).sqrt())
+            } else {
+                1.0
+            };
             let mut at = |t: f64| {
                 next.copy_from_slice(&x);
                 axpy(&mut next, t, &direction);
@@ -121,13 +135,15 @@ impl Lbfgs {
                 if pairs.is_empty() {
                     break;
                 }
-                // Curvature remembered from far away may point nowhere: once more, straight down.
+                // Curvature pairs from far away may give a useless direction: try again with
+                // steepest descent.
                 pairs.clear();
                 continue;
             };
             iterations += 1;
             let step: Vec<f64> = next.iter().zip(&x).map(|(a, b)| a - b).collect();
-            let change: Vec<f64> = next_gradient.iter().zip(&gradient).map(|(a, b)| a - b).collect();
+            let change: Vec<f64> =
+                next_gradient.iter().zip(&gradient).map(|(a, b)| a - b).collect();
             let along = dot(&step, &change);
             if along > f64::EPSILON * dot(&change, &change) {
                 if pairs.len() >= self.memory.max(1) {
@@ -138,7 +154,11 @@ impl Lbfgs {
             std::mem::swap(&mut x, &mut next);
             std::mem::swap(&mut gradient, &mut next_gradient);
             let at = largest(&gradient);
-            idle = if reached.value < value - ROUND_OFF * value.abs() || at < least { 0 } else { idle + 1 };
+            idle = if reached.value < value - ROUND_OFF * value.abs() || at < least {
+                0
+            } else {
+                idle + 1
+            };
             least = least.min(at);
             value = reached.value;
         }
@@ -148,12 +168,12 @@ impl Lbfgs {
     }
 }
 
-/// Largest magnitude; NaN if there is one, which `f64::max` would pass over.
+/// Returns the largest magnitude, or NaN if there is one, which `f64::max` would ignore.
 fn largest(v: &[f64]) -> f64 {
     v.iter().fold(0.0, |m: f64, g| if m.is_nan() || g.abs() <= m { m } else { g.abs() })
 }
 
-/// −H g by the two-loop recursion.
+/// Returns −H g by the two-loop recursion.
 fn towards(pairs: &VecDeque<Pair>, gradient: &[f64]) -> Vec<f64> {
     let mut q: Vec<f64> = gradient.iter().map(|g| -g).collect();
     let mut weights = Vec::with_capacity(pairs.len());
@@ -173,16 +193,17 @@ fn towards(pairs: &VecDeque<Pair>, gradient: &[f64]) -> Vec<f64> {
     q
 }
 
-/// A step that meets the strong Wolfe conditions; the best found with a lower value if the trials are used up. The last point
-/// that `at` was asked about is the one given.
+/// Returns a step that meets the strong Wolfe conditions, or the best step with a lower value if
+/// the trials are used up. The last point that `at` evaluated is the one returned.
 fn search(from: Trial, first: f64, at: &mut dyn FnMut(f64) -> Trial) -> Option<Trial> {
     let slack = ROUND_OFF * from.value.abs();
-    // `low` goes down enough and still falls steeply; `high` has gone too far.
+    // `low` decreases the value enough and still falls steeply; `high` has gone too far.
     let (mut low, mut high): (Trial, Option<Trial>) = (from, None);
     let mut t = first;
     for _ in 0..TRIALS {
         let trial = at(t);
-        let falls = trial.value <= from.value + DECREASE * t * from.slope + slack && trial.slope.is_finite();
+        let falls = trial.value <= from.value + DECREASE * t * from.slope + slack
+            && trial.slope.is_finite();
         if falls && trial.slope.abs() <= -CURVATURE * from.slope {
             return Some(trial);
         }
@@ -198,9 +219,9 @@ fn search(from: Trial, first: f64, at: &mut dyn FnMut(f64) -> Trial) -> Option<T
                 if width <= f64::EPSILON * high.t {
                     break;
                 }
-                cubic(low, high)
-                    .filter(|c| c.is_finite())
-                    .map_or(low.t + 0.5 * width, |c| c.clamp(low.t + 0.1 * width, high.t - 0.1 * width))
+                cubic(low, high).filter(|c| c.is_finite()).map_or(low.t + 0.5 * width, |c| {
+                    c.clamp(low.t + 0.1 * width, high.t - 0.1 * width)
+                })
             }
         };
         if !t.is_finite() {
@@ -210,7 +231,7 @@ fn search(from: Trial, first: f64, at: &mut dyn FnMut(f64) -> Trial) -> Option<T
     (low.t > 0.0).then(|| at(low.t))
 }
 
-/// Where the cubic through two points with their slopes has its minimum.
+/// Returns the minimum of the cubic through two points with their slopes.
 fn cubic(a: Trial, b: Trial) -> Option<f64> {
     if !(b.value.is_finite() && b.slope.is_finite()) {
         return None;
@@ -240,11 +261,17 @@ mod tests {
             value
         });
         assert!(found.converged, "{found:?}");
-        let off = found.x.iter().enumerate().map(|(i, x)| (x - 1.0 / (i + 1) as f64).abs()).fold(0.0, f64::max);
+        let off = found
+            .x
+            .iter()
+            .enumerate()
+            .map(|(i, x)| (x - 1.0 / (i + 1) as f64).abs())
+            .fold(0.0, f64::max);
         assert!(off < 1e-9, "{off:e}");
     }
 
-    /// Rosenbrock's function in 10 variables: one minimum at (1, …, 1) from this start, at the end of a bent valley.
+    /// Rosenbrock's function in 10 variables: one minimum at (1, …, 1) from this start, at the end
+    /// of a bent valley.
     #[test]
     fn a_bent_valley_is_followed_to_its_end() {
         let start: Vec<f64> = (0..10).map(|i| if i % 2 == 0 { -1.2 } else { 1.0 }).collect();
@@ -263,7 +290,8 @@ mod tests {
         assert!(found.x.iter().all(|x| (x - 1.0).abs() < 1e-7), "{:?}", found.x);
     }
 
-    /// x − ln x has its minimum at 1 and is infinite at 0; from 1e-3 the first step goes far beyond.
+    /// x − ln x has its minimum at 1 and is infinite at 0; from 1e-3 the first step goes far
+    /// beyond.
     #[test]
     fn a_wall_turns_the_line_search_back() {
         let found = Lbfgs::default().minimise(&[1e-3], &mut |x, g| {

@@ -1,7 +1,7 @@
-//! Points that stand for all solutions of A x = b in the unit box, and what they are computed with.
+//! Estimates of x from A x = b in the unit box, and the numerical methods behind them.
 //!
-//! An under-determined system A x = b (A is m × d) has many solutions in [0, 1]^d. This crate answers which of them to name,
-//! for thousands of right sides b of one A:
+//! An under-determined system A x = b (A is m × d) has many solutions in [0, 1]^d. This crate
+//! computes points that represent all of them, for thousands of right sides b of one A:
 //!
 //! | estimate | definition | call |
 //! |---|---|---|
@@ -10,33 +10,43 @@
 //! | RCC1 | a semidefinite relaxation of the Chebyshev centre | [`BoxSystem::relaxed_chebyshev`] |
 //! | CLS | constrained least squares: the point of the box with the smallest ‖A x − b‖ | [`BoxSystem::least_squares`] |
 //!
-//! The decomposition of A is computed once. A right side that has a solution in the box then costs 0.3 to 1 µs for RCC2 and
-//! CLS and 34 to 185 µs for RCC1 (m = 5, d = 18 and 30). That is 470 to 1750 times less than with a general interior point
-//! solver which is built for each right side. A right side without a solution in the box costs 14 to 16 µs for CLS, 18 to 42
-//! times less. `docs/benchmarks.md` in the repository has the table and the command, `docs/rcc1.md` the mathematics.
+//! The decomposition of A is computed once. A right side that has a solution in the box then costs
+//! 0.3 to 1 µs for RCC2 and CLS and 34 to 185 µs for RCC1 (m = 5, d = 18 and 30). That is 470 to
+//! 1750 times less than with a general interior point solver which is built for each right side. A
+//! right side without a solution in the box costs 14 to 16 µs for CLS, 18 to 42 times less.
+//! `docs/benchmarks.md` in the repository has the table and the command, `docs/rcc1.md` the
+//! mathematics.
 //!
 //! The crate also has
 //!
-//! - [`GaussianSystem`]: the same points for somebody who knows the mean and the covariance of x: conditional mean, likeliest
-//!   point in the box, mean of the posterior; [`ConfinedGaussian`]: the mean between any linear bounds;
-//!   [`SampleMoments`]: mean and covariance of a sample, shrunk where it is small;
-//! - [`KernelRidge`]: regression, linear or not, that chooses kernel and penalty by leaving records out;
-//! - [`WaterFilling`]: the least error that a number of bits leaves of a Gaussian vector;
+//! - [`GaussianSystem`]: the same points for an adversary who knows the mean and the covariance of
+//!   x: conditional mean, likeliest point in the box, mean of the posterior; [`ConfinedGaussian`]:
+//!   the mean between any linear bounds; [`SampleMoments`]: mean and covariance of a sample, shrunk
+//!   where it is small;
+//! - [`KernelRidge`]: regression, linear or not, that chooses kernel and penalty by leaving records
+//!   out;
+//! - [`WaterFilling`]: the least error of a Gaussian vector described by a number of bits;
 //! - [`GridLattice`]: the points of a grid that satisfy equations known to many digits, by lattice
 //!   reduction, and [`Matching`]: the same for choices out of lists;
-//! - [`rounded_simplex_bits`], [`gaussian_simplex_bits`]: the bits that a release of confidence scores tells at most;
+//! - [`rounded_simplex_bits`], [`gaussian_simplex_bits`]: the maximal leakage of released
+//!   confidence scores, in bits;
 //! - [`Polytope`]: nearest point, analytic centre and mean of {x : lower ≤ x ≤ upper, l ≤ B x ≤ u};
 //! - [`PseudoInverse`]: A⁺, rank and condition number with a relative cut-off;
-//! - [`GaussianSampling`]: what a training with noise (DP-SGD) spends of (ε, δ), and the noise for a wanted ε;
+//! - [`GaussianSampling`]: the (ε, δ) that a training with noise (DP-SGD) spends, and the noise for
+//!   a wanted ε;
 //! - [`LinearSvm`]: linear support vector machines, with the duality gap;
-//! - [`Lbfgs`]: minimisation of a smooth function by limited-memory BFGS with a strong Wolfe line search;
-//! - [`softmax_columns`], [`arg_max`], [`row_differences`], [`two_sided_normal`] and [`three_significant_digits`].
+//! - [`Lbfgs`]: minimisation of a smooth function by limited-memory BFGS with a strong Wolfe line
+//!   search;
+//! - [`softmax_columns`], [`arg_max`], [`row_differences`], [`two_sided_normal`] and
+//!   [`three_significant_digits`].
 //!
-//! It is for anybody who has such a system. It knows nothing of parties, models or messages, and depends on linear algebra,
-//! threads and random numbers only. Matrices are `nalgebra`'s, in double precision, with one right side per column.
+//! The crate knows nothing of parties, models or messages, and depends on linear algebra, threads
+//! and random numbers only. Matrices are `nalgebra`'s, in double precision, with one right side per
+//! column.
 //!
-//! "R" is B. Rassouli, M. Varasteh, D. Gündüz, *Privacy Against Inference Attacks in Vertical Federated Learning*,
-//! arXiv:2207.11788; "R (16)" is its equation 16. Half*, RCC1 and RCC2 are its names.
+//! "R" is B. Rassouli, M. Varasteh, D. Gündüz, *Privacy Against Inference Attacks in Vertical
+//! Federated Learning*, arXiv:2207.11788; "R (16)" is its equation 16. The names Half*, RCC1 and
+//! RCC2 come from R.
 //!
 //! # Example
 //!
@@ -85,12 +95,15 @@ pub use accountant::{AccountantError, GaussianSampling, Spent, classic_epsilon, 
 pub use box_system::{BoxOutcome, BoxSolution, BoxSystem};
 pub use difference::row_differences;
 pub use digits::three_significant_digits;
-pub use gaussian::{ConfinedGaussian, ConfinedMean, FactoredCovariance, GaussianError, GaussianSystem};
+pub use gaussian::{
+    ConfinedGaussian, ConfinedMean, FactoredCovariance, GaussianError, GaussianSystem,
+};
 pub use kernel_ridge::KernelRidge;
 pub use lattice::{GridLattice, GridPoint, LatticeError, Listing, Match, Matching, MatchingError};
 pub use lbfgs::{Lbfgs, Minimum};
 pub use leakage::{
-    RoundedSimplex, gaussian_simplex_bits, permutation_bits, randomized_response_bits, rounded_simplex_bits,
+    RoundedSimplex, gaussian_simplex_bits, permutation_bits, randomized_response_bits,
+    rounded_simplex_bits,
 };
 pub use linear_svm::{LinearSvm, SvmError, SvmSettings};
 pub use moments::SampleMoments;

@@ -1,5 +1,6 @@
-//! Linear support vector machines by dual coordinate descent (C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. Keerthi, S. Sundararajan, *A Dual
-//! Coordinate Descent Method for Large-scale Linear SVM*, ICML 2008, algorithm 1).
+//! Linear support vector machines by dual coordinate descent (C.-J. Hsieh, K.-W. Chang, C.-J. Lin,
+//! S. Keerthi, S. Sundararajan, *A Dual Coordinate Descent Method for Large-scale Linear SVM*, ICML
+//! 2008, algorithm 1).
 
 use std::fmt;
 
@@ -9,71 +10,73 @@ use rand::seq::SliceRandom;
 
 use crate::softmax::arg_max;
 
-/// What a fit is asked for.
+/// The settings of a fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SvmSettings {
-    /// C, above 0: what the hinge losses weigh beside ½ ‖w‖².
+    /// C, above 0: the weight of the hinge losses relative to ½ ‖w‖².
     pub cost: f64,
-    /// A class is done when its duality gap is at most this share of its objective.
+    /// A class is finished when its duality gap is at most this share of its objective.
     pub tolerance: f64,
-    /// Passes over the records at most.
+    /// The maximum number of passes over the records.
     pub most_passes: u32,
 }
 
 impl Default for SvmSettings {
-    /// C = 1, a gap of 10⁻⁶, 5000 passes.
+    /// Uses C = 1, a gap of 10⁻⁶ and 5000 passes.
     fn default() -> Self {
         Self { cost: 1.0, tolerance: 1e-6, most_passes: 5000 }
     }
 }
 
-/// Why there is no fit.
+/// Errors from fitting a support vector machine.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SvmError {
-    /// Other numbers of labels than of records.
+    /// The numbers of labels and of records differ.
     #[error("there are {labels} labels of {records} records, expected one of each")]
     Labels {
-        /// Labels.
+        /// The number of labels.
         labels: usize,
-        /// Records.
+        /// The number of records.
         records: usize,
     },
     /// Fewer than two classes.
     #[error("a classifier needs at least 2 classes, got {got}")]
     Classes {
-        /// What came.
+        /// The number of classes that was given.
         got: usize,
     },
-    /// A label that is no class.
+    /// A label is not a class.
     #[error("the label of record {record} is no class: expected 0 to {}", .classes - 1)]
     Label {
-        /// Its position, from 0.
+        /// The position of the record, from 0.
         record: usize,
-        /// Number of classes.
+        /// The number of classes.
         classes: usize,
     },
-    /// A value that is NaN or infinite.
+    /// A value is NaN or infinite.
     #[error("record {record} holds a value that is not finite")]
     NotFinite {
-        /// Its position, from 0.
+        /// The position of the record, from 0.
         record: usize,
     },
-    /// A cost or a tolerance out of range.
+    /// A cost or a tolerance is out of range.
     #[error("`{what}` is {got}, expected a finite number above 0")]
     Setting {
-        /// Which.
+        /// The name of the setting.
         what: &'static str,
-        /// What came.
+        /// The value that was given.
         got: f64,
     },
 }
 
 /// One linear classifier for each class against all others.
 ///
-/// That of class m minimises ½ ‖w‖² + C Σ_i max(0, 1 − y_i wᵀx_i), y_i = 1 for records of class m and −1 for others, and x_i with a 1
-/// below it: the bias is the last entry of w and penalised with it, as in liblinear. The class of a record is the one of the largest
-/// wᵀx. The dual, min ½ ‖Σ α_i y_i x_i‖² − Σ α_i over 0 ≤ α_i ≤ C, is descended one α_i at a time, exactly, in a new random order
-/// for each pass. Objective and dual enclose the least objective, and their distance is the gap.
+/// The classifier of class m minimises ½ ‖w‖² + C Σ_i max(0, 1 − y_i wᵀx_i), y_i = 1 for records of
+/// class m and −1 for others, and x_i with a 1 below it: the bias is the last entry of w and
+/// penalised with it, as in liblinear. A record belongs to the class with the largest wᵀx. The
+/// dual, min ½ ‖Σ α_i y_i x_i‖² − Σ α_i over 0 ≤ α_i ≤ C, is minimised exactly over one α_i at a
+/// time, in a new random order for each pass. The objective and the dual enclose the minimum, and
+/// their distance is the gap.
 ///
 /// # Example
 ///
@@ -101,7 +104,7 @@ pub struct LinearSvm {
     converged: bool,
 }
 
-/// Shows sizes only: weights tell of the records.
+/// Shows sizes only: weights reveal information about the records.
 impl fmt::Debug for LinearSvm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (k, d) = self.weights.shape();
@@ -119,11 +122,12 @@ struct OneClass {
 }
 
 impl LinearSvm {
-    /// Fits `classes` (k) classifiers to records `x` (d × n) with their labels, below k. `rng` gives the order of the
-    /// records in each pass.
+    /// Fits `classes` (k) classifiers to records `x` (d × n) with their labels, below k. `rng`
+    /// gives the order of the records in each pass.
     ///
     /// # Errors
-    /// [`SvmError`] for labels that are not the records' or no classes, values that are not finite, or settings out of range.
+    /// [`SvmError`] for labels that do not match the records or the classes, values that are not
+    /// finite, or settings out of range.
     pub fn fit(
         x: &DMatrix<f64>,
         labels: &[u32],
@@ -153,7 +157,8 @@ impl LinearSvm {
         }
         let mut fits = Vec::with_capacity(classes);
         for class in 0..classes {
-            let signs: Vec<f64> = labels.iter().map(|l| if *l as usize == class { 1.0 } else { -1.0 }).collect();
+            let signs: Vec<f64> =
+                labels.iter().map(|l| if *l as usize == class { 1.0 } else { -1.0 }).collect();
             fits.push(one_class(&with_one, &squares, &signs, settings, rng));
         }
         let gap = fits.iter().map(|fit| fit.gap).fold(0.0, f64::max);
@@ -166,7 +171,7 @@ impl LinearSvm {
         })
     }
 
-    /// wᵀx of each class (k × n) at records `x` (d × n).
+    /// Returns wᵀx of each class (k × n) at records `x` (d × n).
     ///
     /// # Panics
     /// If `x` has another number of features.
@@ -177,7 +182,7 @@ impl LinearSvm {
         found
     }
 
-    /// The class of each record of `x` (d × n); of equal decisions the lowest one.
+    /// Returns the class of each record of `x` (d × n); of equal decisions the lowest one.
     ///
     /// # Panics
     /// If `x` has another number of features.
@@ -186,38 +191,40 @@ impl LinearSvm {
         self.decisions(x).column_iter().map(|column| arg_max(column.as_slice()) as u32).collect()
     }
 
-    /// Weights, k × d.
+    /// Returns the weights, k × d.
     #[must_use]
     pub fn weights(&self) -> &DMatrix<f64> {
         &self.weights
     }
 
-    /// Biases, k.
+    /// Returns the biases, k entries.
     #[must_use]
     pub fn bias(&self) -> &DVector<f64> {
         &self.bias
     }
 
-    /// The objective of each class's classifier.
+    /// Returns the objective of each class's classifier.
     #[must_use]
     pub fn objectives(&self) -> &[f64] {
         &self.objectives
     }
 
-    /// The largest duality gap, as a share of the objective: no classifier's objective is farther above the least one.
+    /// Returns the largest duality gap, as a share of the objective: no classifier's objective is
+    /// farther above the least one.
     #[must_use]
     pub fn gap(&self) -> f64 {
         self.gap
     }
 
-    /// Whether the gap is within the tolerance.
+    /// Returns true if the gap is within the tolerance.
     #[must_use]
     pub fn converged(&self) -> bool {
         self.converged
     }
 }
 
-/// `x` has a 1 in its last row, `squares` are ‖x_i‖², `signs` the y_i.
+/// Fits the classifier of one class. `x` has a 1 in its last row, `squares` are ‖x_i‖², `signs` the
+/// y_i.
 fn one_class(
     x: &DMatrix<f64>,
     squares: &[f64],
@@ -231,10 +238,11 @@ fn one_class(
     let mut order: Vec<usize> = (0..signs.len()).collect();
     let mut passes = 0;
     loop {
-        let losses: f64 = x.column_iter().zip(signs).map(|(x, y)| (1.0 - y * x.dot(&w)).max(0.0)).sum();
+        let losses: f64 =
+            x.column_iter().zip(signs).map(|(x, y)| (1.0 - y * x.dot(&w)).max(0.0)).sum();
         let half = 0.5 * w.norm_squared();
         let objective = half + cost * losses;
-        // Least objective ≥ dual = Σ α − ½ ‖w‖².
+        // Minimum ≥ dual = Σ α − ½ ‖w‖².
         let gap = objective - (alphas.iter().sum::<f64>() - half);
         let gap = (gap / objective.max(f64::MIN_POSITIVE)).max(0.0);
         if gap <= settings.tolerance || passes == settings.most_passes {
@@ -243,7 +251,7 @@ fn one_class(
         order.shuffle(&mut rng);
         for &i in &order {
             let (x, y, alpha) = (x.column(i), signs[i], alphas[i]);
-            // ‖x‖² is at least 1, by the last row.
+            // ‖x‖² is at least 1, because of the last row.
             let next = (alpha - (y * x.dot(&w) - 1.0) / squares[i]).clamp(0.0, cost);
             w.axpy((next - alpha) * y, &x, 1.0);
             alphas[i] = next;
@@ -265,27 +273,44 @@ mod tests {
     }
 
     /// ½ ‖w‖² + C Σ hinge of a class, written out.
-    fn objective(x: &DMatrix<f64>, labels: &[u32], class: usize, w: &[f64], bias: f64, cost: f64) -> f64 {
+    fn objective(
+        x: &DMatrix<f64>,
+        labels: &[u32],
+        class: usize,
+        w: &[f64],
+        bias: f64,
+        cost: f64,
+    ) -> f64 {
         let mut sum = 0.5 * (bias * bias + w.iter().map(|w| w * w).sum::<f64>());
         for (record, label) in labels.iter().enumerate() {
             let y = if *label as usize == class { 1.0 } else { -1.0 };
-            let decision: f64 = bias + w.iter().enumerate().map(|(i, w)| w * x[(i, record)]).sum::<f64>();
+            let decision: f64 =
+                bias + w.iter().enumerate().map(|(i, w)| w * x[(i, record)]).sum::<f64>();
             sum += cost * (1.0 - y * decision).max(0.0);
         }
         sum
     }
 
-    /// −a and a of two classes: with a cost of at least 1 / (2a²) the margin is kept, w = 1/a and the objective 1/(2a²); with less every
-    /// α is at its bound, w = 2aC. The bias is 0.
+    /// −a and a of two classes: with a cost of at least 1 / (2a²) the margin is kept, w = 1/a and
+    /// the objective 1/(2a²); with less every α is at its bound, w = 2aC. The bias is 0.
     #[test]
     fn two_points_have_a_closed_form() {
         for (a, cost) in [(1.0, 3.0), (0.5, 2.5), (0.5, 0.4), (2.0, 0.01)] {
             let x = DMatrix::from_row_slice(1, 2, &[-a, a]);
-            let svm = fit(&x, &[0, 1], 2, SvmSettings { cost, tolerance: 1e-12, ..SvmSettings::default() });
+            let svm = fit(
+                &x,
+                &[0, 1],
+                2,
+                SvmSettings { cost, tolerance: 1e-12, ..SvmSettings::default() },
+            );
             let w = f64::min(1.0 / a, 2.0 * a * cost);
             let least = 0.5 * w * w + 2.0 * cost * (1.0 - w * a).max(0.0);
             assert!(svm.converged() && svm.gap() <= 1e-12);
-            assert!((svm.weights()[(1, 0)] - w).abs() < 1e-5 && (svm.weights()[(0, 0)] + w).abs() < 1e-5, "{a} {cost}");
+            assert!(
+                (svm.weights()[(1, 0)] - w).abs() < 1e-5
+                    && (svm.weights()[(0, 0)] + w).abs() < 1e-5,
+                "{a} {cost}"
+            );
             assert!(svm.bias().amax() < 1e-5);
             assert!((svm.objectives()[1] - least).abs() < 1e-10 * least.max(1.0));
         }
@@ -295,7 +320,8 @@ mod tests {
     fn bad_input_is_refused() {
         let x = DMatrix::from_row_slice(1, 2, &[0.0, 1.0]);
         let refused = |x: &DMatrix<f64>, labels: &[u32], classes, settings: SvmSettings| {
-            LinearSvm::fit(x, labels, classes, &settings, &mut ChaCha20Rng::seed_from_u64(1)).unwrap_err()
+            LinearSvm::fit(x, labels, classes, &settings, &mut ChaCha20Rng::seed_from_u64(1))
+                .unwrap_err()
         };
         let plain = SvmSettings::default();
         assert_eq!(refused(&x, &[0, 1], 1, plain), SvmError::Classes { got: 1 });
@@ -307,14 +333,20 @@ mod tests {
         assert_eq!(refused(&x, &[0, 1], 2, free), SvmError::Setting { what: "cost", got: 0.0 });
         // One pass is not enough, and says so.
         let hasty = SvmSettings { most_passes: 1, tolerance: 1e-12, ..plain };
-        let svm = fit(&DMatrix::from_fn(2, 40, |i, j| ((i + 2) * j % 7) as f64), &[0, 1].repeat(20), 2, hasty);
+        let svm = fit(
+            &DMatrix::from_fn(2, 40, |i, j| ((i + 2) * j % 7) as f64),
+            &[0, 1].repeat(20),
+            2,
+            hasty,
+        );
         assert!(!svm.converged() && svm.gap() > 1e-12);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// The gap is a promise: no point has an objective below (1 − gap) of the one found. Points all around are tried, and zero.
+        /// The gap is a promise: no point has an objective below (1 − gap) of the one found. Points
+        /// all around are tried, and zero.
         #[test]
         fn nothing_is_better_by_more_than_the_gap(seed in any::<u64>(), d in 1usize..5, k in 2usize..4, cost in 0.01f64..20.0) {
             let mut rng = ChaCha20Rng::seed_from_u64(seed);

@@ -1,12 +1,12 @@
-//! Mean and covariance of a sample, shrunk where it is small.
+//! The mean and covariance of a sample, with shrinkage for small samples.
 
 use nalgebra::{DMatrix, DVector};
 
-/// Mean and covariance of a sample of vectors.
+/// The mean and covariance of a sample of vectors.
 ///
 /// # Example
 ///
-/// Twelve records of three features tell variances better than correlations, which are shrunk:
+/// Twelve records of three features determine variances better than correlations, which are shrunk:
 ///
 /// ```
 /// use nalgebra::DMatrix;
@@ -19,11 +19,11 @@ use nalgebra::{DMatrix, DVector};
 /// ```
 #[derive(Clone, PartialEq)]
 pub struct SampleMoments {
-    /// d entries.
+    /// The mean, d entries.
     pub mean: DVector<f64>,
-    /// d × d.
+    /// The covariance, d × d.
     pub covariance: DMatrix<f64>,
-    /// The share of each correlation that was taken away, 0 to 1.
+    /// The share by which each correlation was reduced, 0 to 1.
     pub shrinkage: f64,
 }
 
@@ -34,19 +34,24 @@ impl std::fmt::Debug for SampleMoments {
 }
 
 impl SampleMoments {
-    /// Of the columns of `records` (d × n). Variances are those of the sample (over n − 1). Correlations are multiplied by
-    /// 1 − λ with the λ that has the least expected squared error (Schäfer and Strimmer, 2005, table 1, target D): near 0 for
-    /// many records, 1 for two.
+    /// Computes the moments of the columns of `records` (d × n). Variances are those of the sample
+    /// (over n − 1). Correlations are multiplied by 1 − λ with the λ that has the least expected
+    /// squared error (Schäfer and Strimmer, 2005, table 1, target D): near 0 for many records, 1
+    /// for two.
     #[must_use]
     pub fn shrunk(records: &DMatrix<f64>) -> Self {
         let (d, n) = records.shape();
         if n == 0 {
-            return Self { mean: DVector::zeros(d), covariance: DMatrix::zeros(d, d), shrinkage: 1.0 };
+            return Self {
+                mean: DVector::zeros(d),
+                covariance: DMatrix::zeros(d, d),
+                shrinkage: 1.0,
+            };
         }
         let count = n as f64;
         let mut mean = records.column_mean();
         for (mean, row) in mean.iter_mut().zip(records.row_iter()) {
-            // To the bit, so that a constant feature has no variance from round-off.
+            // Exact equality, so that a constant feature has no variance from round-off.
             if row.iter().all(|v| *v == row[0]) {
                 *mean = row[0];
             }
@@ -79,7 +84,9 @@ impl SampleMoments {
             }
         }
         let shrinkage = if size > 0.0 { (spread / size).clamp(0.0, 1.0) } else { 1.0 };
-        let covariance = DMatrix::from_fn(d, d, |i, j| sample[(i, j)] * if i == j { 1.0 } else { 1.0 - shrinkage });
+        let covariance = DMatrix::from_fn(d, d, |i, j| {
+            sample[(i, j)] * if i == j { 1.0 } else { 1.0 - shrinkage }
+        });
         Self { mean, covariance, shrinkage }
     }
 }
@@ -97,7 +104,10 @@ mod tests {
         let covariance = DMatrix::from_fn(d, d, |i, j| 0.7f64.powi(i.abs_diff(j) as i32));
         let factor = covariance.clone().cholesky().unwrap().l();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        (covariance, factor * DMatrix::from_fn(d, n, |_, _| -> f64 { StandardNormal.sample(&mut rng) }))
+        (
+            covariance,
+            factor * DMatrix::from_fn(d, n, |_, _| -> f64 { StandardNormal.sample(&mut rng) }),
+        )
     }
 
     #[test]
@@ -108,11 +118,15 @@ mod tests {
             let moments = SampleMoments::shrunk(&records);
             assert!((0.1..=1.0).contains(&moments.shrinkage), "{}", moments.shrinkage);
             let sample = DMatrix::from_fn(10, 10, |i, j| {
-                moments.covariance[(i, j)] / if i == j { 1.0 } else { (1.0 - moments.shrinkage).max(1e-9) }
+                moments.covariance[(i, j)]
+                    / if i == j { 1.0 } else { (1.0 - moments.shrinkage).max(1e-9) }
             });
             plain += (sample - &truth).norm_squared();
             shrunk += (&moments.covariance - &truth).norm_squared();
-            assert!(moments.covariance.clone().cholesky().is_some(), "12 records of 10 features, positive definite");
+            assert!(
+                moments.covariance.clone().cholesky().is_some(),
+                "12 records of 10 features, positive definite"
+            );
         }
         assert!(shrunk < 0.85 * plain, "{shrunk} against {plain}");
         let (truth, records) = drawn(20_000, 1);

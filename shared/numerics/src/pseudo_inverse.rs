@@ -3,17 +3,19 @@
 use faer::Mat;
 use nalgebra::DMatrix;
 
-/// Singular values at or below this share of the largest one count as zero. Round-off leaves values of about 1e-16 of the
-/// largest; to invert those invents directions, so the cut-off stands well above.
+/// Singular values at or below this share of the largest one count as zero. Round-off leaves values
+/// of about 1e-16 of the largest. Inverting them would invent directions, so the cut-off is well
+/// above.
 pub const RANK_TOLERANCE: f64 = 1e-10;
 
-/// Up to so many products A⁺ = V S⁺ Uᵀ is formed entry by entry; beyond, as a product of matrices.
+/// Up to this many products, A⁺ = V S⁺ Uᵀ is computed entry by entry; above, as a product of
+/// matrices.
 const FEW_PRODUCTS: usize = 1 << 20;
 
-/// Why a matrix could not be decomposed.
+/// Errors from decomposing a matrix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecompositionError {
-    /// NaN or infinity in the matrix.
+    /// The matrix contains NaN or infinity.
     #[error("the matrix holds a value that is not finite")]
     NotFinite,
     /// The iteration did not converge.
@@ -21,7 +23,7 @@ pub enum DecompositionError {
     NoConvergence,
 }
 
-/// The Moore–Penrose inverse A⁺ of an m × d matrix and what its singular values say.
+/// The Moore–Penrose inverse A⁺ of an m × d matrix, with its rank and singular values.
 ///
 /// # Example
 ///
@@ -48,10 +50,12 @@ pub struct PseudoInverse {
 }
 
 impl PseudoInverse {
-    /// Decomposes `a`. Uses faer: nalgebra's `svd` is silently wrong on some rank-deficient matrices.
+    /// Decomposes `a`. Uses faer: nalgebra's `svd` is silently wrong on some rank-deficient
+    /// matrices.
     ///
     /// # Errors
-    /// [`DecompositionError`] for values that are not finite or an iteration that does not converge.
+    /// [`DecompositionError`] for values that are not finite or an iteration that does not
+    /// converge.
     pub fn new(a: &DMatrix<f64>) -> Result<Self, DecompositionError> {
         if a.iter().any(|v| !v.is_finite()) {
             return Err(DecompositionError::NotFinite);
@@ -60,7 +64,9 @@ impl PseudoInverse {
         if m == 0 || d == 0 {
             return Ok(Self { matrix: DMatrix::zeros(d, m), rank: 0, singular_values: Vec::new() });
         }
-        let svd = Mat::from_fn(m, d, |i, j| a[(i, j)]).thin_svd().map_err(|_| DecompositionError::NoConvergence)?;
+        let svd = Mat::from_fn(m, d, |i, j| a[(i, j)])
+            .thin_svd()
+            .map_err(|_| DecompositionError::NoConvergence)?;
         let (u, v) = (svd.U(), svd.V());
         let singular_values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
         let cut = RANK_TOLERANCE * singular_values[0];
@@ -75,15 +81,24 @@ impl PseudoInverse {
         Ok(Self { matrix, rank, singular_values })
     }
 
-    /// σ₁ / σ_rank: how much an error in the right side may grow, relative to it. 1 for the zero matrix.
+    /// Returns σ₁ / σ_rank: the largest relative growth of an error in the right side. 1 for the
+    /// zero matrix.
     #[must_use]
     pub fn condition_number(&self) -> f64 {
-        if self.rank == 0 { 1.0 } else { self.singular_values[0] / self.singular_values[self.rank - 1] }
+        if self.rank == 0 {
+            1.0
+        } else {
+            self.singular_values[0] / self.singular_values[self.rank - 1]
+        }
     }
 }
 
-/// The matrix of these sums over l below `terms`.
-fn entrywise((rows, columns): (usize, usize), terms: usize, term: impl Fn(usize, usize, usize) -> f64) -> DMatrix<f64> {
+/// Returns the matrix of the sums of `term` over l below `terms`.
+fn entrywise(
+    (rows, columns): (usize, usize),
+    terms: usize,
+    term: impl Fn(usize, usize, usize) -> f64,
+) -> DMatrix<f64> {
     DMatrix::from_fn(rows, columns, |i, j| (0..terms).map(|l| term(i, j, l)).sum::<f64>())
 }
 
@@ -92,17 +107,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Of a size at which matrices are multiplied, and of less than full rank.
+    /// Matrices so large that they are multiplied, and of less than full rank.
     #[test]
     fn large_matrices_are_inverted_like_small_ones() {
         let (m, d, rank) = (110, 130, 90);
-        let scattered = |i: usize, j: usize| ((1000 * i + j) as f64 * 12.9898).sin().mul_add(43758.5453, 0.5).fract();
-        let a = DMatrix::from_fn(m, rank, scattered) * DMatrix::from_fn(rank, d, |i, j| scattered(i + 500, j));
+        let scattered = |i: usize, j: usize| {
+            ((1000 * i + j) as f64 * 12.9898).sin().mul_add(43758.5453, 0.5).fract()
+        };
+        let a = DMatrix::from_fn(m, rank, scattered)
+            * DMatrix::from_fn(rank, d, |i, j| scattered(i + 500, j));
         let found = PseudoInverse::new(&a).unwrap();
         assert_eq!(found.rank, rank);
         assert!(rank * m * d > FEW_PRODUCTS);
         let (scale, p) = (found.singular_values[0], &found.matrix);
-        let close = |x: DMatrix<f64>, y: &DMatrix<f64>, of: f64| assert!((x - y).amax() < 1e-10 * of, "{of}");
+        let close = |x: DMatrix<f64>, y: &DMatrix<f64>, of: f64| {
+            assert!((x - y).amax() < 1e-10 * of, "{of}")
+        };
         close(&a * p * &a, &a, scale);
         close(p * &a * p, p, p.amax());
         close((&a * p).transpose(), &(&a * p), 1.0);
@@ -117,12 +137,16 @@ mod tests {
         let p = PseudoInverse::new(&a).unwrap();
         assert_eq!(p.rank, 1);
         assert!((p.singular_values[0] - 14f64.sqrt()).abs() < 1e-12);
-        assert_eq!(PseudoInverse::new(&DMatrix::from_element(2, 2, f64::NAN)), Err(DecompositionError::NotFinite));
+        assert_eq!(
+            PseudoInverse::new(&DMatrix::from_element(2, 2, f64::NAN)),
+            Err(DecompositionError::NotFinite)
+        );
         assert_eq!(PseudoInverse::new(&DMatrix::zeros(3, 2)).unwrap().rank, 0);
     }
 
     proptest! {
-        /// The four Penrose conditions define A⁺; entries of 0 and 1 and repeated rows make rank loss common.
+        /// The four Penrose conditions define A⁺; entries of 0 and 1 and repeated rows make rank
+        /// loss common.
         #[test]
         fn penrose_conditions(m in 1usize..6, d in 1usize..9, bits in any::<u64>(), repeat in any::<bool>()) {
             let a = DMatrix::from_fn(m, d, |i, j| {

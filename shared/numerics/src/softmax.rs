@@ -1,8 +1,8 @@
-//! The link function and the arg max.
+//! The softmax link function and the arg max.
 
 use nalgebra::DMatrix;
 
-/// Position of the largest entry; the lowest index wins ties. 0 for an empty slice.
+/// Returns the position of the largest entry; the lowest index wins ties. 0 for an empty slice.
 #[must_use]
 pub fn arg_max(values: &[f64]) -> usize {
     let mut best = 0;
@@ -14,8 +14,8 @@ pub fn arg_max(values: &[f64]) -> usize {
     best
 }
 
-/// Replaces every column z by softmax(z). Each column's own maximum is taken out first: one maximum for the whole matrix
-/// would flatten the columns that lie far below it.
+/// Replaces every column z by softmax(z). Each column's own maximum is subtracted first: one
+/// maximum for the whole matrix would flatten the columns that lie far below it.
 ///
 /// # Example
 ///

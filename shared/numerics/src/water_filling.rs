@@ -1,16 +1,19 @@
-//! The least mean squared error that so many bits leave of a Gaussian vector: reverse water-filling.
+//! The least mean squared error of a Gaussian vector that is described by a number of bits: reverse
+//! water-filling.
 
-/// How many bits are best spent on independent Gaussian components, and what error is left.
+/// The best allocation of a number of bits to independent Gaussian components, and the error that
+/// remains.
 ///
-/// For variances λ₁ … λ_m and a level θ, component i is told with the error min(λ_i, θ). That takes
-/// Σ max(0, ½ log2(λ_i / θ)) bits and leaves Σ min(λ_i, θ). No estimate from a message with as much mutual information has a
-/// smaller mean squared error (Cover and Thomas, *Elements of Information Theory*, 2nd edition, theorem 10.3.3). For a vector with
-/// covariance T the λ_i are the eigenvalues of T.
+/// For variances λ₁ … λ_m and a level θ, component i is described with the error min(λ_i, θ). That
+/// takes Σ max(0, ½ log2(λ_i / θ)) bits and leaves Σ min(λ_i, θ). No estimate from a message with
+/// as much mutual information has a smaller mean squared error (Cover and Thomas, *Elements of
+/// Information Theory*, 2nd edition, theorem 10.3.3). For a vector with covariance T the λ_i are
+/// the eigenvalues of T.
 ///
 /// # Example
 ///
-/// Two bits on variances 16, 1 and 1: both go to the first component, whose standard deviation they divide by four.
-/// Three bits more go to all three alike.
+/// Two bits on variances 16, 1 and 1: both go to the first component, whose standard deviation they
+/// divide by four. Three bits more go to all three alike.
 ///
 /// ```
 /// use vfl_numerics::WaterFilling;
@@ -22,19 +25,21 @@
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WaterFilling {
-    /// θ: the greatest error of a component. The greatest variance for no bits, 0 for infinitely many.
+    /// θ: the greatest error of a component. For no bits it is the greatest variance, for
+    /// infinitely many it is 0.
     pub level: f64,
     /// Σ min(λ_i, θ), the sum of the errors of all components, in the unit of the variances.
     pub error: f64,
 }
 
 impl WaterFilling {
-    /// For `variances` in any order and that many `bits` in all, which may be infinite. `None` if a variance is negative or not
-    /// finite, or `bits` is negative or no number.
+    /// Computes the allocation for `variances` in any order and `bits` in total, which may be
+    /// infinite. `None` if a variance is negative or not finite, or `bits` is negative or NaN.
     ///
-    /// It is exact but for rounding. With the variances sorted, the first j components are told between the levels λ_j and λ_{j+1}.
-    /// Lowering the level from one to the other takes ½ j log2(λ_j / λ_{j+1}) bits. Where the bits end in such a segment,
-    /// θ = λ_j 2^(−2 rest / j) with the bits that are left at its start.
+    /// The result is exact up to rounding. With the variances sorted, the first j components are
+    /// described between the levels λ_j and λ_{j+1}. Lowering the level from one to the other takes
+    /// ½ j log2(λ_j / λ_{j+1}) bits. Where the bits end in such a segment, θ = λ_j 2^(−2 rest / j)
+    /// with the bits that remain at its start.
     #[must_use]
     pub fn new(variances: &[f64], bits: f64) -> Option<Self> {
         if !variances.iter().all(|v| v.is_finite() && *v >= 0.0) || bits.is_nan() || bits < 0.0 {
@@ -45,11 +50,16 @@ impl WaterFilling {
         let (mut rest, mut told) = (bits, 0.0);
         for (at, &variance) in sorted.iter().enumerate() {
             told += 1.0;
-            // The last segment goes down to 0 and takes any number of bits.
-            let segment = sorted.get(at + 1).map_or(f64::INFINITY, |next| 0.5 * told * (variance.log2() - next.log2()));
+            // The last segment extends down to 0 and takes any number of bits.
+            let segment = sorted
+                .get(at + 1)
+                .map_or(f64::INFINITY, |next| 0.5 * told * (variance.log2() - next.log2()));
             if rest < segment || at + 1 == sorted.len() {
                 let level = variance * (-2.0 * rest / told).exp2();
-                return Some(Self { level, error: told * level + sorted[at + 1..].iter().rev().sum::<f64>() });
+                return Some(Self {
+                    level,
+                    error: told * level + sorted[at + 1..].iter().rev().sum::<f64>(),
+                });
             }
             rest -= segment;
         }
@@ -69,7 +79,7 @@ mod tests {
         variances.iter().map(|v| (0.5 * (v / level).log2()).max(0.0)).sum()
     }
 
-    /// The level by bisection of its logarithm on the definition.
+    /// Returns the level by bisection of its logarithm on the definition.
     fn bisected(variances: &[f64], bits: f64) -> f64 {
         let greatest = variances.iter().copied().fold(0.0, f64::max);
         let (mut low, mut high) = (-300.0, greatest.log2());
@@ -158,9 +168,13 @@ mod tests {
         }
         // One component: the variance over 4 for each bit.
         assert_eq!(fill(&[8.0], 1.5).error, 1.0);
-        for (variances, bits) in
-            [(&[-1e-9][..], 1.0), (&[f64::NAN], 1.0), (&[f64::INFINITY], 1.0), (&[1.0], -1e-9), (&[1.0], f64::NAN)]
-        {
+        for (variances, bits) in [
+            (&[-1e-9][..], 1.0),
+            (&[f64::NAN], 1.0),
+            (&[f64::INFINITY], 1.0),
+            (&[1.0], -1e-9),
+            (&[1.0], f64::NAN),
+        ] {
             assert_eq!(WaterFilling::new(variances, bits), None, "{variances:?} {bits}");
         }
     }

@@ -1,4 +1,4 @@
-//! Where a PostgreSQL database is, and how it is spoken to: never in plaintext with a server elsewhere.
+//! Connection options of PostgreSQL databases. Connections to other machines always use TLS.
 //!
 //! The coordinator's ledger and the parties' feature stores share these rules.
 
@@ -8,12 +8,13 @@ use std::str::FromStr;
 
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
-/// A URL that is refused. The message never quotes it.
+/// Errors from reading a URL. The message never quotes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UrlError(pub &'static str);
 
-/// The parameters of a URL. The library logs the others with their values, which may be a password that is misspelt.
+/// The parameters that a URL may have. The library logs others with their values, which may be a
+/// misspelt parameter's password.
 const PARAMETERS: [&str; 18] = [
     "sslmode",
     "ssl-mode",
@@ -35,20 +36,26 @@ const PARAMETERS: [&str; 18] = [
     "options",
 ];
 
-/// Reads `postgres://…`. Without an `sslmode`, the server's certificate and host name are verified, unless the server is on
-/// this machine. `application` is what the server lists the connection as, unless the URL names something.
+/// Reads `postgres://…`. Without an `sslmode`, the server's certificate and host name are verified,
+/// unless the server is on this machine. `application` is the name under which the server lists the
+/// connection, unless the URL has one.
 ///
 /// # Errors
-/// [`UrlError`].
+/// [`UrlError`] if the URL is malformed or allows plaintext with another machine.
 pub fn options(url: &str, application: &str) -> Result<PgConnectOptions, UrlError> {
-    let malformed = UrlError("the part after `postgres://` is malformed; expected USER:PASSWORD@HOST:PORT/DATABASE");
+    let malformed = UrlError(
+        "the part after `postgres://` is malformed; expected USER:PASSWORD@HOST:PORT/DATABASE",
+    );
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    let keys = || query.split('&').filter(|p| !p.is_empty()).map(|p| p.split('=').next().unwrap_or(p));
-    let known = |key: &str| PARAMETERS.contains(&key) || key.starts_with("options[") || key.starts_with("options%5B");
+    let keys =
+        || query.split('&').filter(|p| !p.is_empty()).map(|p| p.split('=').next().unwrap_or(p));
+    let known = |key: &str| {
+        PARAMETERS.contains(&key) || key.starts_with("options[") || key.starts_with("options%5B")
+    };
     if !keys().all(known) {
         return Err(UrlError("a parameter after `?` is not one that PostgreSQL connections take"));
     }
-    // The parser's own message may quote the URL, password and all.
+    // The parser's own message may quote the URL with its password.
     let options = PgConnectOptions::from_str(url).map_err(|_| malformed)?;
     let options = match options.get_application_name() {
         None => options.application_name(application),
@@ -57,7 +64,8 @@ pub fn options(url: &str, application: &str) -> Result<PgConnectOptions, UrlErro
     if is_here(&options) || matches!(options.get_ssl_mode(), PgSslMode::VerifyFull) {
         return Ok(options);
     }
-    let asked = keys().any(|key| matches!(key, "sslmode" | "ssl-mode")) || std::env::var_os("PGSSLMODE").is_some();
+    let asked = keys().any(|key| matches!(key, "sslmode" | "ssl-mode"))
+        || std::env::var_os("PGSSLMODE").is_some();
     if asked {
         return Err(UrlError(
             "a database on another machine takes `sslmode=verify-full` (with `sslrootcert=FILE` for an authority of your own): \
@@ -67,16 +75,22 @@ pub fn options(url: &str, application: &str) -> Result<PgConnectOptions, UrlErro
     Ok(options.ssl_mode(PgSslMode::VerifyFull))
 }
 
-/// Reads the URL of a config table, which stands in it or is the only line of a file.
+/// Reads the URL of a config table, which is either in the table or the only line of a file.
 ///
 /// # Errors
-/// What is wrong, naming the key; the URL is never quoted.
-pub fn named(url: Option<&str>, url_file: Option<&Path>, application: &str) -> Result<PgConnectOptions, String> {
+/// A message that names the key and never quotes the URL.
+pub fn named(
+    url: Option<&str>,
+    url_file: Option<&Path>,
+    application: &str,
+) -> Result<PgConnectOptions, String> {
     let url = match (url, url_file) {
         (Some(url), None) => url.to_owned(),
         (None, Some(file)) => {
             let read = std::fs::read_to_string(file);
-            read.map_err(|e| format!("cannot read `url_file` {}: {e}", file.display()))?.trim().to_owned()
+            read.map_err(|e| format!("cannot read `url_file` {}: {e}", file.display()))?
+                .trim()
+                .to_owned()
         }
         _ => return Err("name `url`, or `url_file`, and not both".into()),
     };
@@ -86,7 +100,7 @@ pub fn named(url: Option<&str>, url_file: Option<&Path>, application: &str) -> R
     options(&url, application).map_err(|e| e.to_string())
 }
 
-/// Whether the server is on this machine: a Unix socket or a loopback address.
+/// Returns true if the server is on this machine: a Unix socket or a loopback address.
 fn is_here(options: &PgConnectOptions) -> bool {
     let host = options.get_host();
     let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
@@ -109,19 +123,28 @@ mod tests {
     fn a_server_elsewhere_is_verified() {
         // PGSSLMODE would change what is expected here.
         assert!(std::env::var_os("PGSSLMODE").is_none());
-        for elsewhere in ["db.example", "10.0.0.7", "[2001:db8::1]", "127.0.0.1.example", "0.0.0.0"] {
+        for elsewhere in ["db.example", "10.0.0.7", "[2001:db8::1]", "127.0.0.1.example", "0.0.0.0"]
+        {
             let url = format!("postgres://u:hunter2@{elsewhere}/ledger");
             assert!(matches!(mode(&url), Ok(PgSslMode::VerifyFull)), "{url}");
-            assert!(matches!(mode(&format!("{url}?sslmode=verify-full")), Ok(PgSslMode::VerifyFull)));
+            assert!(matches!(
+                mode(&format!("{url}?sslmode=verify-full")),
+                Ok(PgSslMode::VerifyFull)
+            ));
             for less in ["disable", "allow", "prefer", "require", "verify-ca", "PREFER"] {
                 for key in ["sslmode", "ssl-mode"] {
                     let error = mode(&format!("{url}?{key}={less}")).unwrap_err().to_string();
-                    assert!(error.contains("verify-full") && !error.contains("hunter2"), "{less}: {error}");
+                    assert!(
+                        error.contains("verify-full") && !error.contains("hunter2"),
+                        "{less}: {error}"
+                    );
                 }
             }
         }
-        // What counts is where the connection goes, not what stands before the `/`.
-        assert!(mode("postgres://u:hunter2@127.0.0.1/ledger?host=db.example&sslmode=prefer").is_err());
+        // The destination of the connection counts, not the text before the `/`.
+        assert!(
+            mode("postgres://u:hunter2@127.0.0.1/ledger?host=db.example&sslmode=prefer").is_err()
+        );
         let moved = mode("postgres://u:hunter2@127.0.0.1/ledger?hostaddr=10.0.0.7");
         assert!(matches!(moved, Ok(PgSslMode::VerifyFull)));
     }
@@ -133,7 +156,10 @@ mod tests {
             assert!(matches!(mode(&url), Ok(PgSslMode::Prefer)), "{url}");
             assert!(matches!(mode(&format!("{url}?sslmode=disable")), Ok(PgSslMode::Disable)));
         }
-        assert!(matches!(mode("postgres://u@h/ledger?host=/run/postgresql"), Ok(PgSslMode::Prefer)));
+        assert!(matches!(
+            mode("postgres://u@h/ledger?host=/run/postgresql"),
+            Ok(PgSslMode::Prefer)
+        ));
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! The group of an alignment: ristretto255 (RFC 9496), ids hashed into it (RFC 9380), and points multiplied by a secret scalar.
+//! The group of an alignment: ristretto255 (RFC 9496), with ids hashed into it (RFC 9380) and
+//! points multiplied by a secret scalar.
 //!
-//! With the domain of RFC 9497 the two operations are that document's `Blind` and `BlindEvaluate`, and its test vectors hold.
+//! With the domain of RFC 9497 the two operations are that document's `Blind` and `BlindEvaluate`,
+//! and its test vectors hold.
 
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
@@ -17,46 +19,48 @@ use crate::types::RecordIds;
 /// Bytes of an encoded point.
 pub(super) const POINT_BYTES: usize = 32;
 
-/// A point as it is sent. Equal points have equal bytes.
+/// A point in its wire encoding. Equal points have equal bytes.
 pub(super) type Encoded = [u8; POINT_BYTES];
 
 /// The domain of ids of an alignment (RFC 9380, section 3.1).
 const DOMAIN: &[u8] = b"CLOISON-ALIGNMENT-V1-with-ristretto255_XMD:SHA-512_R255MAP_RO_";
 
-/// The block of SHA-512, in bytes.
+/// The block size of SHA-512, in bytes.
 const HASH_BLOCK: usize = 128;
 
-/// Points of one task of a thread: enough that what `double_and_compress_batch` shares among them counts.
+/// The points of one task of a thread: enough for `double_and_compress_batch` to share its
+/// inversions among many points.
 const TASK_POINTS: usize = 256;
 
-/// Why 32 bytes are not a point that a party may send.
+/// Errors from reading a point that the other party sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PointError {
-    /// No element has this encoding, or it is not the canonical one.
+    /// The bytes are not the canonical encoding of an element.
     #[error("is not the canonical encoding of an element of ristretto255")]
     NotAnElement,
-    /// The neutral element, which every scalar leaves as it is.
+    /// The neutral element, which every scalar leaves unchanged.
     #[error("is the identity")]
     Identity,
 }
 
-/// Reads a point. The group has prime order, so that the identity is the only element to be refused.
+/// Reads a point. The group has prime order, so that the identity is the only element to reject.
 pub(super) fn decode(bytes: &Encoded) -> Result<RistrettoPoint, PointError> {
     let point = CompressedRistretto(*bytes).decompress().ok_or(PointError::NotAnElement)?;
     if point.is_identity() { Err(PointError::Identity) } else { Ok(point) }
 }
 
-/// `hash_to_ristretto255` (RFC 9380, appendix B) with `expand_message_xmd` over SHA-512, for one domain and one prefix of the
-/// messages.
+/// `hash_to_ristretto255` (RFC 9380, appendix B) with `expand_message_xmd` over SHA-512, for one
+/// domain and one prefix of the messages.
 pub(super) struct GroupHash {
-    /// SHA-512 after the block of zeros and the prefix.
+    /// The state of SHA-512 after the block of zeros and the prefix.
     begun: Sha512,
     /// The domain and its length.
     domain: Vec<u8>,
 }
 
 impl GroupHash {
-    /// The hash of ids in one session. `session` has a fixed length, so that prefix and id cannot be confused.
+    /// Creates the hash of ids in one session. `session` has a fixed length, so that prefix and id
+    /// cannot be confused.
     pub(super) fn of_session(session: &[u8; 32]) -> Self {
         Self::new(DOMAIN, session)
     }
@@ -68,19 +72,29 @@ impl GroupHash {
         Self { begun, domain }
     }
 
-    /// The point of a message: the prefix and `text`.
+    /// Returns the point of a message: the prefix and `text`.
     pub(super) fn point(&self, text: &[u8]) -> RistrettoPoint {
-        // 64 bytes are wanted: one block of output.
-        let first =
-            self.begun.clone().chain_update(text).chain_update([0u8, 64, 0]).chain_update(&self.domain).finalize();
-        let uniform = Sha512::new().chain_update(first).chain_update([1u8]).chain_update(&self.domain).finalize();
+        // 64 bytes are needed: one block of output.
+        let first = self
+            .begun
+            .clone()
+            .chain_update(text)
+            .chain_update([0u8, 64, 0])
+            .chain_update(&self.domain)
+            .finalize();
+        let uniform = Sha512::new()
+            .chain_update(first)
+            .chain_update([1u8])
+            .chain_update(&self.domain)
+            .finalize();
         RistrettoPoint::from_uniform_bytes(&uniform.into())
     }
 }
 
-/// A secret scalar. It leaves memory when it is dropped.
+/// A secret scalar, which is zeroized when it is dropped.
 pub(super) struct Secret {
-    /// Half of it: results are doubled when they are encoded, which shares the inversions of many points.
+    /// Half of the scalar: results are doubled when they are encoded, which shares the inversions
+    /// of many points.
     half: Scalar,
 }
 
@@ -91,7 +105,7 @@ impl Drop for Secret {
 }
 
 impl Secret {
-    /// A uniform scalar other than 0, from the operating system.
+    /// Draws a uniform scalar other than 0 from the operating system.
     ///
     /// # Errors
     /// INTERNAL if the operating system gives no random numbers.
@@ -100,7 +114,9 @@ impl Secret {
         let mut scalar = Scalar::ZERO;
         while scalar == Scalar::ZERO {
             SysRng.try_fill_bytes(&mut bytes).map_err(|_| {
-                Refusal::internal("the operating system gives no random numbers, so no alignment begins")
+                Refusal::internal(
+                    "the operating system gives no random numbers, so no alignment begins",
+                )
             })?;
             scalar = Scalar::from_bytes_mod_order_wide(&bytes);
         }
@@ -114,43 +130,64 @@ impl Secret {
         Self { half: scalar * Scalar::from(2u8).invert() }
     }
 
-    /// The scalar's multiples of points, encoded.
+    /// Multiplies points by the scalar and encodes the products.
     fn multiples(&self, points: impl Iterator<Item = RistrettoPoint>) -> Vec<Encoded> {
         let halves: Vec<RistrettoPoint> = points.map(|point| point * self.half).collect();
-        RistrettoPoint::double_and_compress_batch(&halves).into_iter().map(|point| point.to_bytes()).collect()
+        RistrettoPoint::double_and_compress_batch(&halves)
+            .into_iter()
+            .map(|point| point.to_bytes())
+            .collect()
     }
 
-    /// Blinds the ids at positions `from..to`: hashed into the group, then multiplied. All cores.
-    pub(super) fn blind(&self, hash: &GroupHash, ids: &RecordIds, from: usize, to: usize) -> Vec<Encoded> {
+    /// Blinds the ids at positions `from..to`: hashes them into the group and multiplies them by
+    /// the secret. Uses all cores.
+    pub(super) fn blind(
+        &self,
+        hash: &GroupHash,
+        ids: &RecordIds,
+        from: usize,
+        to: usize,
+    ) -> Vec<Encoded> {
         let positions: Vec<usize> = (from..to.min(ids.len())).collect();
         let task = |some: &[usize]| {
-            self.multiples(some.iter().filter_map(|&at| ids.get(at)).map(|id| hash.point(id.as_bytes())))
+            self.multiples(
+                some.iter().filter_map(|&at| ids.get(at)).map(|id| hash.point(id.as_bytes())),
+            )
         };
         positions.par_chunks(TASK_POINTS).flat_map_iter(task).collect()
     }
 
-    /// Multiplies points that came from the other party. All cores.
+    /// Multiplies points that came from the other party. Uses all cores.
     ///
     /// # Errors
-    /// The position of the first one that is not a point, and why.
+    /// The position of the first invalid point, and the reason.
     pub(super) fn evaluate(&self, points: &[Encoded]) -> Result<Vec<Encoded>, (usize, PointError)> {
-        let task = |(number, some): (usize, &[Encoded])| -> Result<Vec<Encoded>, (usize, PointError)> {
-            let read =
-                some.iter().enumerate().map(|(at, bytes)| decode(bytes).map_err(|e| (number * TASK_POINTS + at, e)));
-            Ok(self.multiples(read.collect::<Result<Vec<_>, _>>()?.into_iter()))
-        };
-        let parts: Vec<Result<Vec<Encoded>, _>> = points.par_chunks(TASK_POINTS).enumerate().map(task).collect();
+        let task =
+            |(number, some): (usize, &[Encoded])| -> Result<Vec<Encoded>, (usize, PointError)> {
+                let read = some
+                    .iter()
+                    .enumerate()
+                    .map(|(at, bytes)| decode(bytes).map_err(|e| (number * TASK_POINTS + at, e)));
+                Ok(self.multiples(read.collect::<Result<Vec<_>, _>>()?.into_iter()))
+            };
+        let parts: Vec<Result<Vec<Encoded>, _>> =
+            points.par_chunks(TASK_POINTS).enumerate().map(task).collect();
         Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 }
 
-/// Checks points that came from the other party without doing anything with them. All cores.
+/// Checks points that came from the other party. Uses all cores.
 ///
 /// # Errors
-/// The position of the first one that is not a point, and why.
+/// The position of the first invalid point, and the reason.
 pub(super) fn check(points: &[Encoded]) -> Result<(), (usize, PointError)> {
     let wrong = |(at, bytes): (usize, &Encoded)| decode(bytes).err().map(|error| (at, error));
-    points.par_iter().with_min_len(TASK_POINTS).enumerate().find_map_first(wrong).map_or(Ok(()), Err)
+    points
+        .par_iter()
+        .with_min_len(TASK_POINTS)
+        .enumerate()
+        .find_map_first(wrong)
+        .map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
@@ -168,12 +205,14 @@ mod tests {
         Option::from(Scalar::from_canonical_bytes(bytes(hex))).unwrap()
     }
 
-    /// RFC 9497, appendix A.1.1: ristretto255-SHA512, mode OPRF. `Finalize` is written out here: an alignment has no use for it, and
-    /// the output depends on every step before it.
+    /// RFC 9497, appendix A.1.1: ristretto255-SHA512, mode OPRF. `Finalize` is written out here: an
+    /// alignment has no use for it, and the output depends on every step before it.
     #[test]
     fn the_test_vectors_of_rfc_9497_hold() {
         let hash = GroupHash::new(b"HashToGroup-OPRFV1-\x00-ristretto255-SHA512", b"");
-        let key = Secret::new(&scalar("5ebcea5ee37023ccb9fc2d2019f9d7737be85591ae8652ffa9ef0f4d37063b0e"));
+        let key = Secret::new(&scalar(
+            "5ebcea5ee37023ccb9fc2d2019f9d7737be85591ae8652ffa9ef0f4d37063b0e",
+        ));
         let blind = scalar("64d37aed22a27f5191de1c1d69fadb899d8862b58eb4220029e036ec4c1f6706");
         for (input, blinded, evaluated, output) in [
             (
@@ -207,8 +246,8 @@ mod tests {
         }
     }
 
-    /// RFC 9496, appendix A.3: encodings that must be refused. Field elements that are not reduced, negative ones, and some that belong
-    /// to no point.
+    /// RFC 9496, appendix A.3: encodings that must be refused. Field elements that are not reduced,
+    /// negative ones, and some that belong to no point.
     #[test]
     fn bad_encodings_are_refused() {
         for bad in [
@@ -229,7 +268,8 @@ mod tests {
         assert_eq!(decode(&[0; 32]), Err(PointError::Identity));
         // Its place among others is told.
         let secret = Secret::draw().unwrap();
-        let mut points = vec![GroupHash::of_session(&[7; 32]).point(b"a").compress().to_bytes(); 700];
+        let mut points =
+            vec![GroupHash::of_session(&[7; 32]).point(b"a").compress().to_bytes(); 700];
         assert_eq!(check(&points), Ok(()));
         points[600] = [0; 32];
         assert_eq!(check(&points), Err((600, PointError::Identity)));
@@ -237,7 +277,8 @@ mod tests {
     }
 
     proptest! {
-        /// Two secrets give the same point in either order, and the session, the id and the secret all change what is sent.
+        /// Two secrets give the same point in either order, and the session, the id and the secret
+        /// all change what is sent.
         #[test]
         fn blinding_commutes(texts in proptest::collection::hash_set("\\PC{1,20}", 1..300), session in any::<[u8; 32]>()) {
             let Ok(ids) = RecordIds::new(&texts) else { return Ok(()) };

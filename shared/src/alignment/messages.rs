@@ -1,4 +1,4 @@
-//! What two aligning parties say to each other inside their session: a kind, a length and the content.
+//! The messages of two aligning parties inside their session: a kind, a length and the content.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use tokio::time::Instant;
 use super::group::{Encoded, POINT_BYTES};
 use crate::rpc::{Refusal, RefusalKind};
 
-/// The most points of one message.
+/// The maximum number of points in one message.
 pub(super) const MESSAGE_POINTS: usize = 8192;
 
-/// How often a party that works says that it is still there.
+/// The interval at which a working party tells the other that it is still there.
 pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
-/// One message. docs/alignment.md has their order.
+/// A message. docs/alignment.md has their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Message {
-    /// How many ids the sender holds.
+    /// The number of ids that the sender holds.
     Hello(u64),
     /// The sender is still listing or blinding its ids.
     Working,
@@ -25,15 +25,16 @@ pub(super) enum Message {
     Ready,
     /// Blinded ids, in ascending order of their bytes.
     Points(Vec<Encoded>),
-    /// The receiver's blinded ids multiplied by the sender's secret, in the order in which they came.
+    /// The receiver's blinded ids multiplied by the sender's secret, in the order in which they
+    /// were received.
     Answers(Vec<Encoded>),
-    /// The sender has the result: how many ids are common.
+    /// The sender has the result: the number of common ids.
     Done(u64),
-    /// The sender goes no further, and why.
+    /// The sender aborts, with the reason.
     Refused(Refusal),
 }
 
-/// Kinds of refusal by their number on the wire.
+/// The kinds of refusal; the position is the number on the wire.
 const REASONS: [RefusalKind; 6] = [
     RefusalKind::InvalidArgument,
     RefusalKind::FailedPrecondition,
@@ -44,7 +45,7 @@ const REASONS: [RefusalKind; 6] = [
 ];
 
 impl Message {
-    /// The message in words.
+    /// Names the message, for errors.
     pub(super) fn words(&self) -> &'static str {
         match self {
             Self::Hello(_) => "a greeting",
@@ -66,7 +67,10 @@ impl Message {
             Self::Answers(points) => (5, points.concat()),
             Self::Done(count) => (6, count.to_be_bytes().to_vec()),
             Self::Refused(refusal) => {
-                let number = REASONS.iter().position(|kind| *kind == refusal.kind).unwrap_or(REASONS.len() - 1);
+                let number = REASONS
+                    .iter()
+                    .position(|kind| *kind == refusal.kind)
+                    .unwrap_or(REASONS.len() - 1);
                 (7, [&[number as u8], refusal.reason().as_bytes()].concat())
             }
         };
@@ -79,14 +83,19 @@ impl Message {
 
     fn decode(kind: u8, content: &[u8]) -> Result<Self, String> {
         let count = || {
-            let bytes = content.try_into().map_err(|_| format!("a number has {} bytes, expected 8", content.len()))?;
+            let bytes = content
+                .try_into()
+                .map_err(|_| format!("a number has {} bytes, expected 8", content.len()))?;
             Ok::<_, String>(u64::from_be_bytes(bytes))
         };
         let points = || {
             let (points, rest) = content.as_chunks::<POINT_BYTES>();
             match (points.len(), rest) {
                 (1.., []) => Ok(points.to_vec()),
-                _ => Err(format!("points have {} bytes, expected a multiple of {POINT_BYTES}", content.len())),
+                _ => Err(format!(
+                    "points have {} bytes, expected a multiple of {POINT_BYTES}",
+                    content.len()
+                )),
             }
         };
         match kind {
@@ -98,8 +107,10 @@ impl Message {
             6 => Ok(Self::Done(count()?)),
             7 => {
                 let (number, reason) = content.split_first().ok_or("a refusal is empty")?;
-                let kind = REASONS.get(usize::from(*number)).ok_or("a refusal has an unknown kind")?;
-                let reason = std::str::from_utf8(reason).map_err(|_| "the reason of a refusal is not UTF-8")?;
+                let kind =
+                    REASONS.get(usize::from(*number)).ok_or("a refusal has an unknown kind")?;
+                let reason = std::str::from_utf8(reason)
+                    .map_err(|_| "the reason of a refusal is not UTF-8")?;
                 Ok(Self::Refused(Refusal::said(*kind, reason)))
             }
             2 | 3 => Err("a message that has no content has some".into()),
@@ -108,18 +119,18 @@ impl Message {
     }
 }
 
-/// How long a run may take in all: a party that says again and again that it is there is not waited for without end. Some twenty
-/// times as long as ten million ids take on two cores.
+/// The time limit of a whole run, so that a party that keeps sending signs of life is not waited
+/// for forever. It is some twenty times as long as ten million ids take on two cores.
 pub const LONGEST: Duration = Duration::from_secs(4 * 3600);
 
 /// One end of the parties' session.
 pub(super) struct Conversation<S> {
     stream: S,
-    /// The other party, in words.
+    /// The other party's name, for messages.
     peer: String,
-    /// How long it may say nothing, or take nothing.
+    /// The time for which it may be silent, or take nothing.
     patience: Duration,
-    /// When the run is given up.
+    /// The time at which the run is given up.
     ends: Instant,
 }
 
@@ -128,25 +139,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         Self { stream, peer, patience, ends: Instant::now() + LONGEST }
     }
 
-    /// What it sent is not what it should be.
+    /// Returns the refusal of invalid input from the other party.
     pub(super) fn wrong(&self, what: impl std::fmt::Display) -> Refusal {
         Refusal::invalid(format!("alignment: {}: {what}", self.peer))
     }
 
-    /// When something that begins now is given up.
+    /// Returns the deadline of an operation that begins now.
     fn within(&self, patience: Duration) -> Instant {
         self.ends.min(Instant::now() + patience)
     }
 
-    /// What is there already is not taken any more either: a party may never let it run out.
+    /// Checks the time limit of the run. After it, even input that has already arrived is not read:
+    /// a party may never let it run out.
     fn in_time(&self) -> Result<(), Refusal> {
         if Instant::now() < self.ends { Ok(()) } else { Err(self.silent()) }
     }
 
     fn silent(&self) -> Refusal {
         let message = match Instant::now() >= self.ends {
-            true => format!("alignment: the run with {} has not ended in {} h", self.peer, LONGEST.as_secs() / 3600),
-            false => format!("alignment: {} was silent for {} s", self.peer, self.patience.as_secs()),
+            true => format!(
+                "alignment: the run with {} has not ended in {} h",
+                self.peer,
+                LONGEST.as_secs() / 3600
+            ),
+            false => {
+                format!("alignment: {} was silent for {} s", self.peer, self.patience.as_secs())
+            }
         };
         Refusal::new(RefusalKind::DeadlineExceeded, message)
     }
@@ -158,7 +176,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     /// Sends a message.
     ///
     /// # Errors
-    /// UNAVAILABLE if the other party has gone, DEADLINE_EXCEEDED if it takes nothing, or if the run takes too long.
+    /// UNAVAILABLE if the other party is gone, DEADLINE_EXCEEDED if it takes nothing, or if the run
+    /// takes too long.
     pub(super) async fn send(&mut self, message: &Message) -> Result<(), Refusal> {
         self.in_time()?;
         let (bytes, until) = (message.encode(), self.within(self.patience));
@@ -173,10 +192,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         }
     }
 
-    /// The next message. A refusal of the other party is an error here.
+    /// Receives the next message. A refusal of the other party is returned as an error.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for bytes that are no message, what the other party refused, and as [`Self::send`].
+    /// INVALID_ARGUMENT for bytes that are no message, the refusal of the other party, and the
+    /// errors of [`Self::send`].
     pub(super) async fn receive(&mut self) -> Result<Message, Refusal> {
         self.in_time()?;
         let until = self.within(self.patience);
@@ -194,9 +214,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             Ok::<_, std::io::Error>(Message::decode(kind, &content))
         };
         match tokio::time::timeout_at(until, read).await {
-            Ok(Ok(Ok(Message::Refused(refusal)))) => {
-                Err(Refusal::new(refusal.kind, format!("{} refused: {}", self.peer, refusal.message)))
-            }
+            Ok(Ok(Ok(Message::Refused(refusal)))) => Err(Refusal::new(
+                refusal.kind,
+                format!("{} refused: {}", self.peer, refusal.message),
+            )),
             Ok(Ok(Ok(message))) => Ok(message),
             Ok(Ok(Err(what))) => Err(self.wrong(what)),
             Ok(Err(_)) => Err(self.gone()),
@@ -204,11 +225,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         }
     }
 
-    /// Waits for work of this party's own, and says meanwhile that it is still there.
+    /// Waits for this party's own work, and sends signs of life meanwhile.
     ///
     /// # Errors
-    /// As [`Self::send`].
-    pub(super) async fn while_working<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Refusal> {
+    /// The errors of [`Self::send`].
+    pub(super) async fn while_working<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Refusal> {
         let mut work = std::pin::pin!(work);
         loop {
             match tokio::time::timeout_at(self.within(SIGN_OF_LIFE), work.as_mut()).await {
@@ -219,12 +243,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         }
     }
 
-    /// Tells the other party why this one goes no further, if it still listens.
+    /// Sends the other party the reason why this one aborts, if it still listens.
     pub(super) async fn refuse(&mut self, refusal: &Refusal) {
         let _ = self.send(&Message::Refused(refusal.clone())).await;
     }
 
-    /// Ends the session in good order.
+    /// Shuts the session down cleanly.
     pub(super) async fn close(mut self) {
         let _ = tokio::time::timeout_at(self.within(self.patience), self.stream.shutdown()).await;
     }
@@ -258,9 +282,12 @@ mod tests {
         ] {
             assert_eq!(read(&message.encode()).unwrap(), message);
         }
-        let refused = read(&Message::Refused(Refusal::precondition("é".repeat(900))).encode()).unwrap_err();
+        let refused =
+            read(&Message::Refused(Refusal::precondition("é".repeat(900))).encode()).unwrap_err();
         assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
-        assert!(refused.message.starts_with("the peer refused: éé") && refused.message.len() < 1050);
+        assert!(
+            refused.message.starts_with("the peer refused: éé") && refused.message.len() < 1050
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -283,7 +310,9 @@ mod tests {
 
     #[test]
     fn malformed_messages_are_refused() {
-        let framed = |kind: u8, content: &[u8]| [&[kind][..], &(content.len() as u32).to_be_bytes(), content].concat();
+        let framed = |kind: u8, content: &[u8]| {
+            [&[kind][..], &(content.len() as u32).to_be_bytes(), content].concat()
+        };
         for (bytes, says) in [
             (framed(9, b""), "unknown kind 9"),
             (framed(0, b""), "unknown kind 0"),

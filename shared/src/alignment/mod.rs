@@ -1,8 +1,11 @@
-//! Alignment: two parties find out which record ids both of them hold, and tell each other nothing else but how many they hold.
+//! Alignment: two parties find the record ids that both hold. Each learns no other id, only how
+//! many the other holds.
 //!
-//! A private set intersection by Diffie-Hellman over ristretto255 (J section 6.1.1 takes alignment for granted; section 2 names such
-//! protocols). docs/alignment.md has the protocol and what each party learns; `protocol` has the steps, `group` the arithmetic, and
-//! `tunnel` the way through the coordinator, which carries a TLS session of the two parties that it cannot read.
+//! The protocol is a private set intersection by Diffie-Hellman over ristretto255 (J section 6.1.1
+//! presupposes alignment; section 2 names such protocols). docs/alignment.md has the protocol and
+//! the information that each party learns. `protocol` has the steps, `group` the arithmetic, and
+//! `tunnel` the path through the coordinator, which carries a TLS session of the two parties that
+//! it cannot read.
 
 mod group;
 mod messages;
@@ -25,106 +28,112 @@ pub use party::{Aligner, Frames, Out, Turn};
 pub use runs::{Ended, RunEntry, common_ids, runs};
 pub use wire::MAX_PIECE_BYTES;
 
-/// Which of the two parties.
+/// The role of a party in an alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// It asks for the alignment, and answers first.
+    /// The party that requests the alignment, and answers first.
     Active,
-    /// It consents, and has the result first.
+    /// The party that consents, and has the result first.
     Passive,
 }
 
-/// What a party's operator allows.
+/// The limits that a party's operator sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// Runs with one other party over the life of the state directory. Each tells whether the ids of a list are held, and the other
-    /// party chooses the list.
+    /// The maximum number of runs with one other party over the life of the state directory. Each
+    /// run tells whether the ids of a list are held, and the other party chooses the list.
     pub max_runs: u32,
-    /// The most ids of either party.
+    /// The maximum number of ids of either party.
     pub max_records: u64,
-    /// The passive party's: with fewer ids in common, the active party is not told which.
+    /// A rule of the passive party: with fewer ids in common than this, the active party does not
+    /// learn them.
     pub least_common: u64,
-    /// Where the ids in common are written too, beside the state directory. The run stands if they cannot be.
+    /// A file to which the common ids are also written, besides the state directory. The run is
+    /// valid even if the file cannot be written.
     pub out: Option<PathBuf>,
 }
 
-/// The most ids of a party unless its operator sets another number.
+/// The default maximum number of ids of a party.
 pub const MAX_RECORDS: u64 = 10_000_000;
 
 impl Rules {
-    /// Checks the numbers.
+    /// Checks that the numbers are in range.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// A message that says what is wrong and how to fix it.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=u64::from(u32::MAX)).contains(&self.max_records) {
-            return Err(format!("`max_records` is {}, it must be from 1 to {}", self.max_records, u32::MAX));
+            return Err(format!(
+                "`max_records` is {}, it must be from 1 to {}",
+                self.max_records,
+                u32::MAX
+            ));
         }
         Ok(())
     }
 }
 
-/// How many ids the two parties have.
+/// The numbers of ids that the two parties hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// This party.
+    /// The number of this party's ids.
     pub own: u64,
-    /// The other one.
+    /// The number of the other party's ids.
     pub theirs: u64,
 }
 
-/// What a party has of an alignment.
+/// The result of an alignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Common {
-    /// The ids that both hold, sorted by their bytes.
+    /// The ids that both parties hold, sorted by their bytes.
     pub ids: RecordIds,
-    /// How many each party holds.
+    /// The number of ids that each party holds.
     pub sizes: Sizes,
 }
 
-/// What is under way.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// For a reader.
+    /// The name of the stage, for display.
     pub stage: &'static str,
-    /// Ids that are done in this stage.
+    /// The number of ids done in this stage.
     pub done: u64,
-    /// All of them.
+    /// The number of ids of this stage.
     pub total: u64,
 }
 
 /// A run that both parties have completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completed {
-    /// The result.
+    /// The common ids.
     pub common: Common,
-    /// The figures of it.
+    /// The figures of the run.
     pub summary: Summary,
 }
 
-/// Figures of a completed run.
+/// The figures of a completed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// How many ids each party holds.
+    /// The number of ids that each party holds.
     pub sizes: Sizes,
-    /// How many are common.
+    /// The number of common ids.
     pub common: u64,
-    /// How long it took.
+    /// The duration of the run in milliseconds.
     pub milliseconds: u64,
-    /// Bytes of the parties' session that this party sent.
+    /// The bytes of the parties' session that this party sent.
     pub sent_bytes: u64,
-    /// Bytes that it received.
+    /// The bytes that this party received.
     pub received_bytes: u64,
     /// The number of the run at this party, from 1.
     pub run: u32,
-    /// Runs that are left with this other party.
+    /// The number of runs left with this other party.
     pub runs_left: u32,
 }
 
-/// What travels between a party and the coordinator.
+/// A message between a party and the coordinator.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// Whom the receiver aligns with, or is to call.
+    /// The party with which the receiver aligns, or which it is to call.
     Start(PartyName),
     /// A piece of the parties' session.
     Sealed(bytes::Bytes),

@@ -1,4 +1,4 @@
-//! Which of its ids a party aligns: all that it holds, or those of a file that it holds.
+//! The ids that a party aligns: all that it holds, or only those listed in a file.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use crate::heavy::heavy;
 use crate::rpc::Refusal;
 use crate::types::RecordIds;
 
-/// Why a party has no ids to align.
+/// Errors from listing the ids that a party aligns.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnIdsError {
-    /// The store of its features.
+    /// The feature store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The file.
+    /// The id file cannot be read.
     #[error("`ids` in [alignment]: {0}")]
     File(#[from] IdFileError),
-    /// None of them has features here.
+    /// None of the ids in the file has features here.
     #[error("`ids` in [alignment]: none of the ids in {} is held here", .0.display())]
     NoneHeld(PathBuf),
 }
 
 impl OwnIdsError {
-    /// The refusal that the party's own operator is answered with.
+    /// Returns the refusal for the party's own operator.
     #[must_use]
     pub fn refusal(&self) -> Refusal {
         match self {
@@ -31,7 +31,7 @@ impl OwnIdsError {
         }
     }
 
-    /// The refusal that the other party is answered with: the log says what is wrong.
+    /// Returns the refusal for the other party. The details go to the log only.
     #[must_use]
     pub fn told(&self, who: &str) -> Refusal {
         match self {
@@ -51,45 +51,50 @@ pub struct OwnIds {
 }
 
 impl OwnIds {
-    /// Those of `features`, or of them only those in a file.
+    /// Creates the selection of all ids of `features`, or only those in a file.
     #[must_use]
     pub fn new(features: Features, file: Option<PathBuf>) -> Self {
         Self { features, file }
     }
 
-    /// Whether the file can be read, if there is one.
+    /// Checks that the file, if there is one, can be read.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message that says what is wrong with the file.
     pub fn check(&self) -> Result<(), String> {
-        self.file.as_deref().map_or(Ok(()), |file| read_ids(file).map(drop)).map_err(|e| format!("`ids`: {e}"))
+        self.file
+            .as_deref()
+            .map_or(Ok(()), |file| read_ids(file).map(drop))
+            .map_err(|e| format!("`ids`: {e}"))
     }
 
-    /// Whether there are any without a list of somebody's.
+    /// Returns true if the ids are known without a list from another party: a file names them, or
+    /// the store can list them.
     #[must_use]
     pub fn known(&self) -> bool {
         self.file.is_some() || self.features.lists()
     }
 
-    /// The store they are of.
+    /// Returns the feature store.
     #[must_use]
     pub fn features(&self) -> &Features {
         &self.features
     }
 
-    /// The ids of the file, if there is one: no others are aligned.
+    /// Reads the ids of the file, if there is one: no others are aligned.
     ///
     /// # Errors
-    /// [`OwnIdsError::File`].
+    /// [`OwnIdsError::File`] if the file cannot be read.
     pub fn only(&self) -> Result<Option<IdSet>, OwnIdsError> {
-        let read = self.file.as_deref().map(|file| heavy(u64::MAX, || read_ids(file).map(IdSet::new)));
+        let read =
+            self.file.as_deref().map(|file| heavy(u64::MAX, || read_ids(file).map(IdSet::new)));
         Ok(read.transpose()?)
     }
 
-    /// All of them. Ids of the file that are not held are left out.
+    /// Returns all ids to align. Ids of the file that are not held are left out.
     ///
     /// # Errors
-    /// [`OwnIdsError`].
+    /// [`OwnIdsError`] if the file or the store fails, or no id of the file is held.
     pub async fn all(&self) -> Result<RecordIds, OwnIdsError> {
         let Some(file) = &self.file else { return Ok(self.features.ids().await?) };
         let listed = heavy(u64::MAX, || read_ids(file))?;

@@ -17,9 +17,10 @@ use crate::types::{PartyName, RecordIds};
 
 pub use super::tunnel::{Frames, Out};
 
-/// How long the other party may say or take nothing. While it blinds its ids, it says every few seconds that it is there.
+/// The time for which the other party may be silent or take nothing. While it blinds its ids, it
+/// sends a sign of life every few seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the parties may take to open their session.
+/// The time that the parties have to open their session.
 const HANDSHAKE: Duration = Duration::from_secs(20);
 
 /// Runs alignments for one party.
@@ -32,7 +33,7 @@ pub struct Aligner {
 }
 
 impl Aligner {
-    /// A party with its rules, and the record in its state directory.
+    /// Opens the aligner of a party, with its rules and the record in its state directory.
     ///
     /// # Errors
     /// [`StateFileError`] if there is a record that cannot be read.
@@ -43,7 +44,13 @@ impl Aligner {
         rules: Rules,
     ) -> Result<Self, StateFileError> {
         let busy = tokio::sync::Mutex::default();
-        Ok(Self { side, credentials: credentials.clone(), rules, runs: Runs::open(side, state_dir)?, busy })
+        Ok(Self {
+            side,
+            credentials: credentials.clone(),
+            rules,
+            runs: Runs::open(side, state_dir)?,
+            busy,
+        })
     }
 
     /// Takes this party's turn for one run with `peer`.
@@ -52,14 +59,17 @@ impl Aligner {
     /// RESOURCE_EXHAUSTED if no run is left, ABORTED while another one is under way.
     pub fn turn(&self, peer: PartyName) -> Result<Turn<'_>, Refusal> {
         let busy = self.busy.try_lock().map_err(|_| {
-            Refusal::new(RefusalKind::Aborted, "another alignment is under way; try again when it has ended")
+            Refusal::new(
+                RefusalKind::Aborted,
+                "another alignment is under way; try again when it has ended",
+            )
         })?;
         self.runs.left(&peer, &self.rules)?;
         Ok(Turn { aligner: self, peer, _busy: busy })
     }
 }
 
-/// One run that may begin.
+/// The permission for one run.
 pub struct Turn<'a> {
     aligner: &'a Aligner,
     peer: PartyName,
@@ -67,10 +77,11 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Aligns `ids` with the peer, whose frames come and go through the coordinator. `tell` hears how far it is.
+    /// Aligns `ids` with the peer, whose frames pass through the coordinator. `tell` receives the
+    /// progress.
     ///
     /// # Errors
-    /// [`Refusal`]: whatever keeps the two parties from the end. No file of ids is left then.
+    /// [`Refusal`] if the run cannot be completed. No file of ids is left then.
     pub async fn run(
         self,
         ids: &RecordIds,
@@ -81,11 +92,12 @@ impl Turn<'_> {
         self.run_listing(std::future::ready(Ok(ids)), frames, out, tell).await
     }
 
-    /// The same with ids that are listed once the parties' session is open: however long that takes, the other party hears meanwhile that
-    /// this one is there. If they cannot be listed, it is told the refusal.
+    /// Like [`Self::run`], with ids that are listed once the parties' session is open. However long
+    /// that takes, the other party receives signs of life meanwhile. If the ids cannot be listed,
+    /// it receives the refusal.
     ///
     /// # Errors
-    /// As [`Self::run`], and that of `ids`.
+    /// As [`Self::run`], and the refusal from `ids`.
     pub async fn run_listing<I: Borrow<RecordIds> + Send + Sync>(
         self,
         ids: impl Future<Output = Result<I, Refusal>> + Send,
@@ -100,13 +112,22 @@ impl Turn<'_> {
             Side::Passive => (Role::ActiveParty, End::Server),
         };
         let domain = aligner.credentials.identity().trust_domain();
-        let identity = PeerIdentity::new(domain, role, peer.clone()).map_err(|e| Refusal::internal(e.to_string()))?;
+        let identity = PeerIdentity::new(domain, role, peer.clone())
+            .map_err(|e| Refusal::internal(e.to_string()))?;
         let (carried, mut tunnel) = Tunnel::open(frames, out);
         let begun = Mutex::default();
         let ended = async {
-            let sealed = tokio::time::timeout(HANDSHAKE, seal(&aligner.credentials, &identity, end, carried)).await;
+            let sealed = tokio::time::timeout(
+                HANDSHAKE,
+                seal(&aligner.credentials, &identity, end, carried),
+            )
+            .await;
             let (stream, session) = sealed.map_err(|_| {
-                let message = format!("{} did not open a session in {} s", identity.words(), HANDSHAKE.as_secs());
+                let message = format!(
+                    "{} did not open a session in {} s",
+                    identity.words(),
+                    HANDSHAKE.as_secs()
+                );
                 Refusal::new(RefusalKind::DeadlineExceeded, message)
             })??;
             let mut conversation = Conversation::new(stream, identity.words(), PATIENCE);
@@ -126,7 +147,7 @@ impl Turn<'_> {
         let ended = ended.await;
         tunnel.finish().await;
         let common = ended.map_err(|refusal| match (refusal.kind, tunnel.why()) {
-            // The stream ended: whoever carries it may have said why.
+            // The stream ended: its carrier may have given the reason.
             (RefusalKind::Unavailable | RefusalKind::Unauthenticated, Some(why)) => why,
             _ => refusal,
         })?;
@@ -146,12 +167,12 @@ impl Turn<'_> {
     }
 }
 
-/// A run's entry in the record.
+/// The entry of a run in the record.
 struct Entry<'a> {
     aligner: &'a Aligner,
     peer: &'a PartyName,
     ids: &'a RecordIds,
-    /// Its number and the runs left after it; 0 before it counts.
+    /// The number of the run and the runs left after it; 0 before it counts.
     begun: &'a Mutex<(u32, u32)>,
 }
 

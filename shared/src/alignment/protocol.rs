@@ -1,8 +1,9 @@
-//! The protocol of an alignment between two parties, over a session of their own. docs/alignment.md says why it tells no more than it
-//! should.
+//! The protocol of an alignment between two parties, over a session of their own. docs/alignment.md
+//! shows that it reveals no more than it should.
 //!
-//! Each party hashes its ids into the group and multiplies them by a secret of this run. It sends the products sorted. The other party
-//! multiplies them by its own secret and sends them back in that order. An id is common if both have made the same point of it.
+//! Each party hashes its ids into the group and multiplies them by a secret of this run. It sends
+//! the products sorted. The other party multiplies them by its own secret and sends them back in
+//! that order. An id is common if both parties obtain the same point for it.
 
 use rayon::prelude::*;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -15,21 +16,21 @@ use crate::heavy::heavy;
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::RecordIds;
 
-/// What a party does about a run beside the arithmetic. Methods may wait for the disk.
+/// Storage of a run's state, separate from the arithmetic. Methods may wait for the disk.
 pub(super) trait Keeper: Sync {
-    /// Writes down, durably, that a run counts. Nothing that depends on this party's ids and a secret that the other party can remove
-    /// has left it yet.
+    /// Records durably that a run counts. Until then, nothing has left this party that depends on
+    /// its ids and on a secret that the other party can remove.
     fn begin(&self, sizes: Sizes) -> Result<(), Refusal>;
 
-    /// Keeps the result of a run that both parties have completed.
+    /// Stores the result of a run that both parties have completed.
     fn keep(&self, common: &Common) -> Result<(), Refusal>;
 }
 
-/// One party's part in one run.
+/// The part of one party in one run.
 pub(super) struct Run<'a, S> {
     pub(super) side: Side,
     pub(super) ids: &'a RecordIds,
-    /// What the run is bound to: the secret of the parties' session.
+    /// The secret of the parties' session, to which the run is bound.
     pub(super) session: [u8; 32],
     pub(super) rules: &'a Rules,
     pub(super) conversation: Conversation<S>,
@@ -37,26 +38,30 @@ pub(super) struct Run<'a, S> {
     pub(super) tell: &'a mut (dyn FnMut(Progress) + Send),
 }
 
-/// This party's blinded ids as they are sent.
+/// The blinded ids of this party in the order in which they are sent.
 struct Blinded {
     secret: Secret,
-    /// Ascending.
+    /// The blinded ids, ascending.
     points: Vec<Encoded>,
     /// `order[j]` is the position of the id that `points[j]` came from.
     order: Vec<u32>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
-    /// Runs to the end. The other party is told of an error that it did not cause itself by going away.
+    /// Runs the protocol to its end. The other party is told of every error except its own
+    /// disconnection.
     ///
     /// # Errors
-    /// [`Refusal`]: nothing is kept then. A run that was begun counts all the same.
+    /// [`Refusal`] if the run fails; no result is stored then. A run that was begun counts all the
+    /// same.
     pub(super) async fn complete(mut self) -> Result<Common, Refusal> {
         let ended = self.steps().await;
         match &ended {
             Ok(_) => self.conversation.close().await,
-            // A refusal of the other party goes back to it as well, which no longer listens.
-            Err(refusal) if refusal.kind != RefusalKind::Unavailable => self.conversation.refuse(refusal).await,
+            // A refusal of the other party goes back to it as well; it no longer listens.
+            Err(refusal) if refusal.kind != RefusalKind::Unavailable => {
+                self.conversation.refuse(refusal).await
+            }
             Err(_) => {}
         }
         ended
@@ -83,7 +88,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
                 let evaluated = self.receive_points(&blinded.secret, theirs).await?;
                 self.send_points(&blinded.points, Message::Points).await?;
                 let answers = self.receive_answers(blinded.points.len()).await?;
-                // From here on even a refusal tells something of the two sets.
+                // From here on even a refusal reveals something of the two sets.
                 self.begin(sizes)?;
                 let common = self.compare(&blinded, evaluated.clone(), &answers, sizes)?;
                 if (common.ids.len() as u64) < self.rules.least_common {
@@ -95,7 +100,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
                 }
                 self.send_points(&evaluated, Message::Answers).await?;
                 self.agree(&common).await?;
-                // Before the last word: who has heard it takes both results for kept.
+                // The result is stored before the last message: the party that receives it takes
+                // both results as stored.
                 self.keep(&common)?;
                 self.conversation.send(&Message::Done(common.ids.len() as u64)).await?;
                 Ok(common)
@@ -103,19 +109,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
         }
     }
 
-    /// Exchanges how many ids each party holds.
+    /// Exchanges the numbers of ids. Returns the other party's.
     async fn greet(&mut self) -> Result<u64, Refusal> {
         let own = self.ids.len() as u64;
         let most = self.rules.max_records;
         if own > most {
-            let message =
-                format!("this party has {own} ids to align, at most {most} are allowed (`max_records` in [alignment])");
+            let message = format!(
+                "this party has {own} ids to align, at most {most} are allowed (`max_records` in [alignment])"
+            );
             return Err(Refusal::precondition(message));
         }
         self.conversation.send(&Message::Hello(own)).await?;
         loop {
             match self.conversation.receive().await? {
-                // It lists its ids.
+                // The other party is listing its ids.
                 Message::Working => {}
                 Message::Hello(theirs) if theirs <= most => return Ok(theirs),
                 Message::Hello(theirs) => {
@@ -129,8 +136,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
         }
     }
 
-    /// Blinds this party's ids, and waits until the other one has done so: whoever is first would otherwise wait for the other to take
-    /// its points.
+    /// Blinds this party's ids, and waits until the other one has done so. Otherwise the faster
+    /// party would wait for the other to take its points.
     async fn blind(&mut self) -> Result<Blinded, Refusal> {
         let (secret, hash) = (Secret::draw()?, GroupHash::of_session(&self.session));
         let n = self.ids.len();
@@ -138,13 +145,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
         let mut said = Instant::now();
         while points.len() < n {
             let (from, ids) = (points.len(), self.ids);
-            points.extend(heavy(u64::MAX, || secret.blind(&hash, ids, from, from + MESSAGE_POINTS)));
-            (self.tell)(Progress { stage: "blinding ids", done: points.len() as u64, total: n as u64 });
+            points
+                .extend(heavy(u64::MAX, || secret.blind(&hash, ids, from, from + MESSAGE_POINTS)));
+            (self.tell)(Progress {
+                stage: "blinding ids",
+                done: points.len() as u64,
+                total: n as u64,
+            });
             if said.elapsed() >= SIGN_OF_LIFE {
                 self.conversation.send(&Message::Working).await?;
                 said = Instant::now();
             }
-            // A cancelled run ends here, and not when all is blinded.
+            // A cancelled run ends here, without blinding the rest.
             tokio::task::yield_now().await;
         }
         let (points, order) = heavy(u64::MAX, || sorted(&points));
@@ -158,15 +170,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
         }
     }
 
-    async fn send_points(&mut self, points: &[Encoded], message: fn(Vec<Encoded>) -> Message) -> Result<(), Refusal> {
+    async fn send_points(
+        &mut self,
+        points: &[Encoded],
+        message: fn(Vec<Encoded>) -> Message,
+    ) -> Result<(), Refusal> {
         for chunk in points.chunks(MESSAGE_POINTS) {
             self.conversation.send(&message(chunk.to_vec())).await?;
         }
         Ok(())
     }
 
-    /// Takes the other party's points and multiplies each by this party's secret. The products stay here for now.
-    async fn receive_points(&mut self, secret: &Secret, announced: u64) -> Result<Vec<Encoded>, Refusal> {
+    /// Receives the other party's points and multiplies each by this party's secret. The products
+    /// are not sent yet.
+    async fn receive_points(
+        &mut self,
+        secret: &Secret,
+        announced: u64,
+    ) -> Result<Vec<Encoded>, Refusal> {
         let mut evaluated: Vec<Encoded> = Vec::new();
         let mut last: Option<Encoded> = None;
         while (evaluated.len() as u64) < announced {
@@ -176,21 +197,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
             };
             let before = evaluated.len();
             if (before + points.len()) as u64 > announced {
-                return Err(self.conversation.wrong(format!("it announced {announced} points and sent more")));
+                return Err(self
+                    .conversation
+                    .wrong(format!("it announced {announced} points and sent more")));
             }
-            // Strictly ascending: none stands there twice, and their order tells nothing.
+            // Strictly ascending order: no point appears twice, and the order carries no
+            // information.
             let mut previous = last;
             for (at, point) in points.iter().enumerate() {
                 if previous.is_some_and(|previous| previous >= *point) {
-                    let message =
-                        format!("point {} is not above the one before it: points come sorted, each once", before + at);
+                    let message = format!(
+                        "point {} is not above the one before it: points come sorted, each once",
+                        before + at
+                    );
                     return Err(self.conversation.wrong(message));
                 }
                 previous = Some(*point);
             }
             last = previous;
-            let products =
-                heavy(u64::MAX, || secret.evaluate(&points)).map_err(|e| self.no_point("point", before, e))?;
+            let products = heavy(u64::MAX, || secret.evaluate(&points))
+                .map_err(|e| self.no_point("point", before, e))?;
             evaluated.extend(products);
             let (done, total) = (evaluated.len() as u64, announced);
             (self.tell)(Progress { stage: "multiplying the other party's points", done, total });
@@ -198,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
         Ok(evaluated)
     }
 
-    /// Takes this party's points as the other one has multiplied them.
+    /// Receives this party's points as multiplied by the other one.
     async fn receive_answers(&mut self, asked: usize) -> Result<Vec<Encoded>, Refusal> {
         let mut answers: Vec<Encoded> = Vec::new();
         while answers.len() < asked {
@@ -208,16 +234,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
             };
             let before = answers.len();
             if before + points.len() > asked {
-                return Err(self.conversation.wrong(format!("it was asked {asked} points and sent more answers")));
+                return Err(self
+                    .conversation
+                    .wrong(format!("it was asked {asked} points and sent more answers")));
             }
             heavy(u64::MAX, || check(&points)).map_err(|e| self.no_point("answer", before, e))?;
             answers.extend(points);
-            (self.tell)(Progress { stage: "taking answers", done: answers.len() as u64, total: asked as u64 });
+            (self.tell)(Progress {
+                stage: "taking answers",
+                done: answers.len() as u64,
+                total: asked as u64,
+            });
         }
         Ok(answers)
     }
 
-    /// The ids whose answer is among the points that this party has made of the other one's.
+    /// Returns the ids whose answer is among the other party's points multiplied by this party's
+    /// secret.
     fn compare(
         &self,
         blinded: &Blinded,
@@ -239,7 +272,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
                     positions.push(blinded.order[*place as usize] as usize);
                 }
             }
-            // In an order that both parties can make, and that does not tell the order in which this one keeps its records.
+            // Sorted by id: an order that both parties can compute, and that does not reveal the
+            // order in which this one stores its records.
             positions.sort_unstable_by(|a, b| self.ids.get(*a).cmp(&self.ids.get(*b)));
             Ok(self.ids.select(&positions))
         })
@@ -247,13 +281,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
         Ok(Common { ids, sizes })
     }
 
-    /// Waits for the other party's last word, which must be of the same number.
+    /// Waits for the other party's last message, which must have the same number of common ids.
     async fn agree(&mut self, common: &Common) -> Result<(), Refusal> {
         match self.conversation.receive().await? {
             Message::Done(theirs) if theirs == common.ids.len() as u64 => Ok(()),
-            Message::Done(_) => {
-                Err(self.conversation.wrong("the two parties do not find the same number of records in common"))
-            }
+            Message::Done(_) => Err(self
+                .conversation
+                .wrong("the two parties do not find the same number of records in common")),
             other => Err(self.unexpected("done", &other)),
         }
     }
@@ -279,7 +313,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
     }
 }
 
-/// The points in ascending order, and where each one stood.
+/// Sorts the points. Returns them with their original positions.
 fn sorted(points: &[Encoded]) -> (Vec<Encoded>, Vec<u32>) {
     let mut order: Vec<u32> = (0..points.len() as u32).collect();
     order.par_sort_unstable_by_key(|at| points[*at as usize]);

@@ -1,4 +1,5 @@
-//! The record of a party's alignments on disk: with whom, on how many ids, and what came of each. It is what the limit on runs counts.
+//! The record of a party's alignments on disk: peer, numbers of ids and outcome of each. The limit
+//! on runs is counted from it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,29 +17,29 @@ use crate::state_file::{StateFile, StateFileError};
 use crate::state_table::Revision;
 use crate::types::{PartyName, RecordIds};
 
-/// What to do about a damaged record.
+/// The advice for a damaged record.
 const FIX: &str = "it counts alignments: restore it from a backup";
 
-/// The form of the file.
+/// The schema version of the file.
 const SCHEMA: u32 = 1;
 
-/// One run that counts.
+/// A run that counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunEntry {
-    /// From 1.
+    /// The number of the run, from 1.
     pub number: u32,
-    /// The other party.
+    /// The name of the other party.
     pub peer: PartyName,
-    /// Unix seconds.
+    /// The start of the run in Unix seconds.
     pub begun_at: i64,
-    /// Ids of this party.
+    /// The number of ids of this party.
     pub own: u64,
-    /// Ids of the other party.
+    /// The number of ids of the other party.
     pub theirs: u64,
     /// SHA-256 of this party's sorted ids: the same for the same set.
     pub set: String,
-    /// What came of it; absent: it was cut off, refused, or is under way.
+    /// The outcome. Absent if the run was interrupted, was refused, or is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
@@ -47,11 +48,12 @@ pub struct RunEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ended {
-    /// Unix seconds.
+    /// The end of the run in Unix seconds.
     pub at: i64,
-    /// Ids in common.
+    /// The number of common ids.
     pub common: u64,
-    /// Why they are not where `[alignment] out` says, if they are not. The party has them in its state directory all the same.
+    /// The error from writing the file that `[alignment] out` names, if it failed. The party has
+    /// the ids in its state directory all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_failed: Option<String>,
 }
@@ -65,10 +67,11 @@ struct Record {
 
 /// The runs of a state directory.
 pub(super) struct Runs {
-    /// Whose they are.
+    /// The role of the party whose runs they are.
     side: Side,
     dir: StateDir,
-    /// One change of the file at a time, by this process; of several, that of the one that was faster.
+    /// Serialises the changes of this process to the file. Of several processes, the faster one
+    /// changes it.
     turn: Mutex<()>,
 }
 
@@ -80,7 +83,7 @@ fn file(dir: &StateDir) -> StateFile {
     dir.file("runs.json", FIX)
 }
 
-/// The record, and which content that is.
+/// Reads the record and its revision.
 fn read(dir: &StateDir) -> Result<(Revision, Record), StateFileError> {
     let file = file(dir);
     let (revision, content) = file.read_newer(None)?.unwrap_or_default();
@@ -88,10 +91,10 @@ fn read(dir: &StateDir) -> Result<(Revision, Record), StateFileError> {
     Ok((revision, record.map_or(Record { schema: SCHEMA, runs: Vec::new() }, |(_, record)| record)))
 }
 
-/// The runs that a state directory records, in their order.
+/// Returns the runs that a state directory records, in their order.
 ///
 /// # Errors
-/// [`StateFileError`].
+/// [`StateFileError`] if the record cannot be read.
 pub fn runs(state_dir: impl Into<StateDir>) -> Result<Vec<RunEntry>, StateFileError> {
     Ok(read(&dir(state_dir))?.1.runs)
 }
@@ -102,40 +105,48 @@ pub fn common_ids(state_dir: impl Into<StateDir>) -> Vec<String> {
     // A record that cannot be read is told of where it is used.
     let runs = runs(state_dir).unwrap_or_default();
     let mut newest = BTreeMap::new();
-    newest.extend(runs.iter().filter_map(|run| Some((run.peer.as_str(), (run, run.ended.as_ref()?)))));
+    newest.extend(
+        runs.iter().filter_map(|run| Some((run.peer.as_str(), (run, run.ended.as_ref()?)))),
+    );
     let line = |(peer, (run, ended)): (&str, (&RunEntry, &Ended))| {
-        let (own, common, at) = (run.own, ended.common, utc(u64::try_from(ended.at).unwrap_or_default()));
+        let (own, common, at) =
+            (run.own, ended.common, utc(u64::try_from(ended.at).unwrap_or_default()));
         let few = match 2 * common < own.min(run.theirs) {
             true => "; compare the forms of the ids with the other party's `check`",
             false => "",
         };
-        format!("aligned with `{peer}` on {at} UTC: {common} of the {own} ids here are in common{few}")
+        format!(
+            "aligned with `{peer}` on {at} UTC: {common} of the {own} ids here are in common{few}"
+        )
     };
     newest.into_iter().map(line).collect()
 }
 
 impl Runs {
-    /// The record of a state directory, which may be none yet.
+    /// Opens the record of a state directory, which may not exist yet.
     ///
     /// # Errors
-    /// [`StateFileError`] if there is one that cannot be read.
+    /// [`StateFileError`] if the record exists and cannot be read.
     pub(super) fn open(side: Side, state_dir: impl Into<StateDir>) -> Result<Self, StateFileError> {
         let runs = Self { side, dir: dir(state_dir), turn: Mutex::default() };
         read(&runs.dir)?;
         Ok(runs)
     }
 
-    /// How many runs are left with another party.
+    /// Returns the number of runs left with another party.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED if none is.
+    /// RESOURCE_EXHAUSTED if none is left.
     pub(super) fn left(&self, peer: &PartyName, rules: &Rules) -> Result<u32, Refusal> {
         let (_, record) = read(&self.dir).map_err(|e| self.unreadable(&e))?;
         left(&record, peer, rules)
     }
 
-    /// Changes the newest record, and again if another process was faster.
-    fn change<T>(&self, mut change: impl FnMut(&mut Record) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    /// Changes the newest record, and retries if another process was faster.
+    fn change<T>(
+        &self,
+        mut change: impl FnMut(&mut Record) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let file = file(&self.dir);
         loop {
@@ -148,10 +159,10 @@ impl Runs {
         }
     }
 
-    /// Writes down that a run counts; gives its number and how many are left after it.
+    /// Records that a run counts. Returns its number and the runs left after it.
     ///
     /// # Errors
-    /// As [`Self::left`]; INTERNAL if it cannot be written.
+    /// As [`Self::left`]; INTERNAL if the record cannot be written.
     pub(super) fn begin(
         &self,
         peer: &PartyName,
@@ -165,15 +176,24 @@ impl Runs {
             let left = left(record, peer, rules)? - 1;
             let number = record.runs.last().map_or(0, |run| run.number) + 1;
             let (peer, set) = (peer.clone(), set.clone());
-            record.runs.push(RunEntry { number, peer, begun_at: now(), own, theirs, set, ended: None });
+            record.runs.push(RunEntry {
+                number,
+                peer,
+                begun_at: now(),
+                own,
+                theirs,
+                set,
+                ended: None,
+            });
             Ok((number, left))
         })?;
         tracing::info!(%peer, number, own, theirs, left, "an alignment is written down: it counts from here on");
         Ok((number, left))
     }
 
-    /// Keeps the result of a run: the ids in a file of the state directory, which only its owner may read, then the entry, then the file that
-    /// the operator wants beside it. Both parties have the result by then: what becomes of that last file is the operator's affair alone.
+    /// Stores the result of a run: first the ids in a file of the state directory that only its
+    /// owner may read, then the entry, then the file that the operator configured. Both parties
+    /// have the result by then, so a failure of that last file concerns the operator alone.
     ///
     /// # Errors
     /// INTERNAL if a file of the state directory cannot be written.
@@ -181,9 +201,12 @@ impl Runs {
         let text: String = common.ids.iter().flat_map(|id| [id, "\n"]).collect();
         let own = self.change(|record| {
             let Some(run) = record.runs.iter_mut().find(|run| run.number == number) else {
-                return Err(Refusal::internal("the record of alignments has lost a run; restore it from a backup"));
+                return Err(Refusal::internal(
+                    "the record of alignments has lost a run; restore it from a backup",
+                ));
             };
-            run.ended = Some(Ended { at: now(), common: common.ids.len() as u64, out_failed: None });
+            run.ended =
+                Some(Ended { at: now(), common: common.ids.len() as u64, out_failed: None });
             let own = self.dir.file(&format!("{number}-{}.ids", run.peer), FIX);
             own.write(text.as_bytes()).map_err(|e| self.unwritten(&e))?;
             Ok(own)
@@ -196,7 +219,7 @@ impl Runs {
             "the ids in common are not where `out` in [alignment] says: {failed}; the run stands, copy them from {}",
             own.path().display()
         );
-        // The log has it, and the run stands without.
+        // The error is in the log, and the run is valid without this entry.
         let _ = self.change(|record| {
             let run = record.runs.iter_mut().find(|run| run.number == number);
             if let Some(ended) = run.and_then(|run| run.ended.as_mut()) {
@@ -207,7 +230,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Whose log says why. The other party is told no more.
+    /// Names the party whose log has the reason. The other party learns no more.
     fn whose(&self) -> &'static str {
         match self.side {
             Side::Active => "the active party's",
@@ -218,7 +241,9 @@ impl Runs {
     fn unreadable(&self, error: &StateFileError) -> Refusal {
         tracing::error!(%error, "the record of alignments cannot be read");
         let whose = self.whose();
-        let reason = format!("{whose} record of alignments cannot be read, so none begins; {whose} log says why");
+        let reason = format!(
+            "{whose} record of alignments cannot be read, so none begins; {whose} log says why"
+        );
         Refusal::own_state(error.away(), reason)
     }
 
@@ -243,7 +268,7 @@ fn left(record: &Record, peer: &PartyName, rules: &Rules) -> Result<u32, Refusal
     Err(Refusal::new(RefusalKind::ResourceExhausted, message))
 }
 
-/// A name of a set of ids, whatever their order.
+/// Returns the name of a set of ids, independent of their order.
 fn set_name(ids: &RecordIds) -> String {
     let mut sorted: Vec<&str> = ids.iter().collect();
     sorted.sort_unstable();
@@ -277,7 +302,10 @@ mod tests {
         // A run that was cut off counts, also after a restart.
         assert_eq!(open().left(&name("a"), &rules(2)).unwrap(), 1);
         let spent = open().begin(&name("b"), sizes, &ids, &rules(1)).unwrap_err();
-        assert!(spent.kind == RefusalKind::ResourceExhausted && spent.message.contains("max_runs = 1"), "{spent}");
+        assert!(
+            spent.kind == RefusalKind::ResourceExhausted && spent.message.contains("max_runs = 1"),
+            "{spent}"
+        );
         assert!(open().left(&name("c"), &rules(0)).is_err());
         let listed = runs(dir.path()).unwrap();
         assert_eq!(listed.iter().map(|run| run.peer.as_str()).collect::<Vec<_>>(), ["a", "b"]);
@@ -296,7 +324,8 @@ mod tests {
         runs_of.keep(number, &Common { ids, sizes }, &rules).unwrap();
         let [line] = common_ids(dir.path()).try_into().unwrap();
         assert!(
-            line.starts_with("aligned with `p` on ") && line.ends_with("2 of the 2 ids here are in common"),
+            line.starts_with("aligned with `p` on ")
+                && line.ends_with("2 of the 2 ids here are in common"),
             "{line}"
         );
         for path in ["alignments/1-p.ids", "out/common.ids"] {
@@ -323,16 +352,22 @@ mod tests {
         let runs_of = Runs::open(Side::Passive, dir.path()).unwrap();
         let (number, _) = runs_of.begin(&name("p"), sizes, &ids, &rules).unwrap();
         runs_of.keep(number, &Common { ids, sizes }, &rules).unwrap();
-        assert_eq!(std::fs::read_to_string(dir.path().join("alignments/1-p.ids")).unwrap(), "a\nb\n");
+        assert_eq!(
+            std::fs::read_to_string(dir.path().join("alignments/1-p.ids")).unwrap(),
+            "a\nb\n"
+        );
         let ended = runs(dir.path()).unwrap()[0].ended.clone().unwrap();
         assert_eq!(ended.common, 2);
         assert!(ended.out_failed.unwrap().contains("taken/common.ids"));
     }
 
-    /// What cannot be kept in the state directory is a refusal that says whose log has the reason, and no path.
+    /// A failure to store the result in the state directory is a refusal that names the party whose
+    /// log has the reason, and no path.
     #[test]
     fn a_result_that_cannot_be_kept_names_the_party() {
-        for (side, whose) in [(Side::Active, "the active party's log"), (Side::Passive, "the passive party's log")] {
+        for (side, whose) in
+            [(Side::Active, "the active party's log"), (Side::Passive, "the passive party's log")]
+        {
             let dir = tempfile::tempdir().unwrap();
             let (ids, sizes) = (RecordIds::new(["a"]).unwrap(), Sizes { own: 1, theirs: 1 });
             let runs_of = Runs::open(side, dir.path()).unwrap();
@@ -348,8 +383,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let runs_of = Runs::open(Side::Passive, dir.path()).unwrap();
         std::fs::create_dir(dir.path().join("alignments")).unwrap();
-        std::fs::write(dir.path().join("alignments/runs.json"), "{\"schema\": 1, \"runs\": [").unwrap();
-        assert!(matches!(Runs::open(Side::Passive, dir.path()), Err(StateFileError::Damaged { .. })));
+        std::fs::write(dir.path().join("alignments/runs.json"), "{\"schema\": 1, \"runs\": [")
+            .unwrap();
+        assert!(matches!(
+            Runs::open(Side::Passive, dir.path()),
+            Err(StateFileError::Damaged { .. })
+        ));
         let refused = runs_of.left(&name("a"), &rules(5)).unwrap_err();
         assert!(!refused.message.contains("runs.json"), "{refused}");
         assert!(refused.message.contains("the passive party's log says why"), "{refused}");

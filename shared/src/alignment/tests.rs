@@ -54,11 +54,17 @@ async fn run(
 ) -> Result<Common, Refusal> {
     let peer = if side == Side::Active { "passive party `p`" } else { "active party `a`" };
     let conversation = Conversation::new(stream, peer.into(), PATIENCE);
-    Run { side, ids, session, rules, conversation, keeper: notes, tell: &mut |_| () }.complete().await
+    Run { side, ids, session, rules, conversation, keeper: notes, tell: &mut |_| () }
+        .complete()
+        .await
 }
 
 /// Both parties to the end.
-async fn both(a: &RecordIds, p: &RecordIds, rules: &Rules) -> [(Result<Common, Refusal>, Notes); 2] {
+async fn both(
+    a: &RecordIds,
+    p: &RecordIds,
+    rules: &Rules,
+) -> [(Result<Common, Refusal>, Notes); 2] {
     let (left, right) = tokio::io::duplex(1 << 16);
     let (notes_a, notes_p) = (Notes::default(), Notes::default());
     let (active, passive) = tokio::join!(
@@ -113,7 +119,13 @@ fn the_longest_ids_and_several_messages_are_aligned() {
     let long = |i: usize| format!("{i:0>128}");
     let (a, p) = (ids((0..9000).map(long)), ids((4500..18_000).map(long)));
     for (common, _) in block_on(both(&a, &p, &rules())) {
-        assert!(common.unwrap().ids.iter().eq((4500..9000).map(long).collect::<Vec<_>>().iter().map(String::as_str)));
+        assert!(
+            common.unwrap().ids.iter().eq((4500..9000)
+                .map(long)
+                .collect::<Vec<_>>()
+                .iter()
+                .map(String::as_str))
+        );
     }
 }
 
@@ -134,13 +146,21 @@ fn points_of_another_session_match_nothing() {
 #[test]
 fn too_few_in_common_is_told_without_the_number_and_counts() {
     let (a, p) = (ids(["a", "b", "c"]), ids(["b", "c", "d"]));
-    let [(active, notes_a), (passive, notes_p)] = block_on(both(&a, &p, &Rules { least_common: 3, ..rules() }));
+    let [(active, notes_a), (passive, notes_p)] =
+        block_on(both(&a, &p, &Rules { least_common: 3, ..rules() }));
     let refused = active.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
-    assert!(refused.message.contains("fewer than 3 records in common") && !refused.message.contains('2'), "{refused}");
+    assert!(
+        refused.message.contains("fewer than 3 records in common")
+            && !refused.message.contains('2'),
+        "{refused}"
+    );
     assert!(passive.is_err());
     for notes in [notes_a, notes_p] {
-        assert!(notes.begun.into_inner().unwrap().is_some() && notes.kept.into_inner().unwrap().is_none());
+        assert!(
+            notes.begun.into_inner().unwrap().is_some()
+                && notes.kept.into_inner().unwrap().is_none()
+        );
     }
 }
 
@@ -149,7 +169,10 @@ fn sets_above_the_limit_are_refused_before_any_point() {
     let (small, large) = (ids(["a"]), ids((0..20).map(|i| format!("r{i}"))));
     let limited = Rules { max_records: 10, ..rules() };
     let [(active, notes), _] = block_on(both(&small, &large, &limited));
-    assert!(active.unwrap_err().message.contains("`max_records`") && notes.begun.into_inner().unwrap().is_none());
+    assert!(
+        active.unwrap_err().message.contains("`max_records`")
+            && notes.begun.into_inner().unwrap().is_none()
+    );
 }
 
 /// A party of our own writing at the other end, which may say what it likes.
@@ -164,7 +187,8 @@ fn against<T>(
 ) -> (Result<Common, Refusal>, bool, T) {
     let (near, far) = tokio::io::duplex(1 << 22);
     let notes = Notes { refuses, ..Notes::default() };
-    let (rules, mut far) = (rules(), Conversation::new(far, "the party under test".into(), PATIENCE));
+    let (rules, mut far) =
+        (rules(), Conversation::new(far, "the party under test".into(), PATIENCE));
     let (ended, gave) = block_on(async {
         tokio::join!(run(side, own, near, &notes, &rules, [1; 32]), async {
             let gave = peer(&mut far).await;
@@ -173,7 +197,10 @@ fn against<T>(
         })
     });
     let begun = notes.begun.into_inner().unwrap().is_some();
-    assert!(ended.is_ok() == notes.kept.into_inner().unwrap().is_some(), "a result is kept of a whole run alone");
+    assert!(
+        ended.is_ok() == notes.kept.into_inner().unwrap().is_some(),
+        "a result is kept of a whole run alone"
+    );
     (ended, begun, gave)
 }
 
@@ -325,7 +352,10 @@ fn no_answer_leaves_before_the_run_is_written_down() {
             far.receive().await
         });
         assert_eq!(ended.unwrap_err().message, "no run is left");
-        assert!(!begun && after.unwrap_err().message.ends_with("refused: no run is left"), "{side:?}");
+        assert!(
+            !begun && after.unwrap_err().message.ends_with("refused: no run is left"),
+            "{side:?}"
+        );
     }
 }
 
@@ -358,7 +388,8 @@ fn runs_of_the_same_ids_cannot_be_linked() {
 async fn a_silent_party_is_given_up() {
     let (near, _far) = tokio::io::duplex(1 << 16);
     let notes = Notes::default();
-    let refused = run(Side::Active, &ids(["a"]), near, &notes, &rules(), [1; 32]).await.unwrap_err();
+    let refused =
+        run(Side::Active, &ids(["a"]), near, &notes, &rules(), [1; 32]).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::DeadlineExceeded);
     assert!(refused.message.contains("passive party `p` was silent for 20 s"), "{refused}");
 }
@@ -370,24 +401,25 @@ async fn a_party_that_only_says_that_it_is_there_is_given_up_too() {
         let (near, mut far) = tokio::io::duplex(1 << 16);
         let (notes, began) = (Notes::default(), tokio::time::Instant::now());
         let (own, rules) = (ids(["a"]), rules());
-        let (ended, ()) = tokio::join!(run(Side::Passive, &own, near, &notes, &rules, [1; 32]), async move {
-            if greets {
-                far.write_all(&Message::Hello(1).encode()).await.unwrap();
-            }
-            // Without a pause: as much as the other takes, and now and then the time moves on. It goes on for an hour longer.
-            let mut sent = 0u64;
-            while began.elapsed() < LONGEST + Duration::from_secs(3600) {
-                if far.write_all(&Message::Working.encode()).await.is_err() {
-                    break;
+        let (ended, ()) =
+            tokio::join!(run(Side::Passive, &own, near, &notes, &rules, [1; 32]), async move {
+                if greets {
+                    far.write_all(&Message::Hello(1).encode()).await.unwrap();
                 }
-                sent += 1;
-                match pause {
-                    0 if !sent.is_multiple_of(50) => {}
-                    0 => tokio::time::advance(Duration::from_secs(10)).await,
-                    seconds => tokio::time::sleep(Duration::from_secs(seconds)).await,
+                // Without a pause: as much as the other takes, and now and then the time moves on. It goes on for an hour longer.
+                let mut sent = 0u64;
+                while began.elapsed() < LONGEST + Duration::from_secs(3600) {
+                    if far.write_all(&Message::Working.encode()).await.is_err() {
+                        break;
+                    }
+                    sent += 1;
+                    match pause {
+                        0 if !sent.is_multiple_of(50) => {}
+                        0 => tokio::time::advance(Duration::from_secs(10)).await,
+                        seconds => tokio::time::sleep(Duration::from_secs(seconds)).await,
+                    }
                 }
-            }
-        });
+            });
         let refused = ended.unwrap_err();
         assert_eq!(refused.kind, RefusalKind::DeadlineExceeded);
         assert!(refused.message.contains("has not ended in 4 h"), "{refused}");
@@ -424,12 +456,14 @@ fn a_cheat_passes_least_common_in_a_share_of_runs() {
                 let theirs = greet(&mut far, LEAST as u64).await;
                 let hash = GroupHash::of_session(&[1; 32]);
                 let secrets: Vec<Secret> = (0..LEAST).map(|_| Secret::draw().unwrap()).collect();
-                let mut points: Vec<Encoded> = secrets.iter().flat_map(|s| s.blind(&hash, &known, 0, 1)).collect();
+                let mut points: Vec<Encoded> =
+                    secrets.iter().flat_map(|s| s.blind(&hash, &known, 0, 1)).collect();
                 points.sort_unstable();
                 far.send(&Message::Points(points)).await.unwrap();
                 let theirs = take_points(&mut far, theirs).await;
                 // Sorted, and blinded: the first is any of them.
-                let answers = secrets.iter().flat_map(|s| s.evaluate(&theirs[..1]).unwrap()).collect();
+                let answers =
+                    secrets.iter().flat_map(|s| s.evaluate(&theirs[..1]).unwrap()).collect();
                 far.send(&Message::Answers(answers)).await.unwrap();
                 far.receive().await
             })

@@ -1,4 +1,5 @@
-//! Bytes of a session through frames: what is written at one end comes out as frames, and frames come in as bytes to read.
+//! A byte stream through frames: bytes written at one end leave as frames, and incoming frames
+//! become bytes to read.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,17 +16,17 @@ use super::Frame;
 use super::wire::MAX_PIECE_BYTES;
 use crate::rpc::Refusal;
 
-/// Bytes that wait in either direction before the writer has to wait.
+/// The bytes that may be buffered in either direction before the writer has to wait.
 const BUFFER: usize = 4 * MAX_PIECE_BYTES;
-/// How long what is left to be sent may take at the end.
+/// The time limit for sending the remaining bytes at the end.
 const LAST: Duration = Duration::from_secs(10);
 
 /// Frames from the coordinator.
 pub type Frames = Pin<Box<dyn Stream<Item = Result<Frame, Refusal>> + Send>>;
-/// Frames to it.
+/// Frames to the coordinator.
 pub type Out = mpsc::Sender<Result<Frame, Refusal>>;
 
-/// The two pumps behind a stream. They end when it is dropped.
+/// The two tasks that pump frames behind a stream. They end when it is dropped.
 pub(super) struct Tunnel {
     upstream: JoinHandle<()>,
     downstream: JoinHandle<()>,
@@ -36,7 +37,7 @@ pub(super) struct Tunnel {
 struct Shared {
     sent: AtomicU64,
     received: AtomicU64,
-    /// Why the frames ended, if they ended with a reason.
+    /// The reason why the frames ended, if one was given.
     why: Mutex<Option<Refusal>>,
 }
 
@@ -48,7 +49,7 @@ impl Drop for Tunnel {
 }
 
 impl Tunnel {
-    /// Opens a stream of bytes over frames in both directions.
+    /// Opens a byte stream over frames in both directions.
     pub(super) fn open(frames: Frames, out: Out) -> (DuplexStream, Self) {
         let (near, far) = tokio::io::duplex(BUFFER);
         let (read, write) = tokio::io::split(far);
@@ -58,17 +59,17 @@ impl Tunnel {
         (near, Self { upstream, downstream, shared })
     }
 
-    /// Bytes sent and received.
+    /// Returns the numbers of bytes sent and received.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.shared.sent.load(Ordering::Relaxed), self.shared.received.load(Ordering::Relaxed))
     }
 
-    /// Why the frames ended, if whoever carries them said so.
+    /// Returns the reason why the frames ended, if their carrier gave one.
     pub(super) fn why(&self) -> Option<Refusal> {
         self.shared.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has what was written sent. The stream must be dropped.
+    /// Waits until the written bytes are sent. The stream must have been dropped.
     pub(super) async fn finish(&mut self) {
         let _ = tokio::time::timeout(LAST, &mut self.upstream).await;
     }
@@ -93,12 +94,14 @@ async fn pump_in(mut frames: Frames, mut write: WriteHalf<DuplexStream>, shared:
                     return;
                 }
             }
-            Some(Ok(Frame::Start(_))) => break Some(Refusal::invalid("an alignment has begun; it is not begun twice")),
+            Some(Ok(Frame::Start(_))) => {
+                break Some(Refusal::invalid("an alignment has begun; it is not begun twice"));
+            }
             Some(Err(refusal)) => break Some(refusal),
             None => break None,
         }
     };
     *shared.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
-    // The reader finds the end, and asks why.
+    // The reader reaches the end, and asks for the reason.
     let _ = write.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! Frames and figures of alignments as messages.
+//! Conversions of alignment frames and figures from and to messages.
 
 use super::{Frame, Progress, Sizes, Summary};
 use crate::rpc::{WireError, pb};
@@ -13,11 +13,14 @@ impl TryFrom<pb::AlignmentFrame> for Frame {
         let pb::AlignmentFrame { party, sealed } = frame;
         match (party.is_empty(), sealed.len()) {
             (true, 1..=MAX_PIECE_BYTES) => Ok(Self::Sealed(sealed)),
-            (true, _) => Err(WireError::Range { field: "sealed", reason: "a piece has 1 to 65536 bytes" }),
-            (false, 0) => Ok(Self::Start(WireError::party_name("party", party)?)),
-            (false, _) => {
-                Err(WireError::Content { field: "sealed", reason: "the frame with a name has no piece".into() })
+            (true, _) => {
+                Err(WireError::Range { field: "sealed", reason: "a piece has 1 to 65536 bytes" })
             }
+            (false, 0) => Ok(Self::Start(WireError::party_name("party", party)?)),
+            (false, _) => Err(WireError::Content {
+                field: "sealed",
+                reason: "the frame with a name has no piece".into(),
+            }),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `adopt-state`: takes the state of a folder into the database of `[state]`, alike for the two parties that may share one.
+//! The command `adopt-state`: copies the state of a folder into the database of `[state]`, for the
+//! two parties that may share one.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -24,10 +25,10 @@ pub struct AdoptArgs {
 }
 
 impl AdoptArgs {
-    /// Copies the files, and says how many.
+    /// Copies the files, and prints how many.
     ///
     /// # Errors
-    /// [`CliError`]: what is wrong with the config, or why the state cannot be taken.
+    /// [`CliError`] if the config is invalid, or the state cannot be copied.
     pub fn run<S: PartySettings>(&self) -> Result<(), CliError> {
         let (_, settings) = S::read(&self.config).map_err(CliError::input)?;
         let files = adopt(&self.from, &settings.state_dir()).map_err(|e| match e {

@@ -1,4 +1,5 @@
-//! `alignments`: what a state directory records of alignments, alike for the two parties that align.
+//! The command `alignments`: prints the alignments that a state directory records, for the two
+//! parties that align.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -22,7 +23,7 @@ impl AlignmentsArgs {
     /// Prints the runs that count. The service may be running.
     ///
     /// # Errors
-    /// [`CliError`]: what is wrong with the config, or why the record cannot be read.
+    /// [`CliError`] if the config is invalid, or the record cannot be read.
     pub fn run<S: PartySettings>(&self) -> Result<(), CliError> {
         let (_, settings) = S::read(&self.config).map_err(CliError::input)?;
         let found = runs(settings.state_dir()).map_err(CliError::failed)?;
@@ -34,7 +35,7 @@ impl AlignmentsArgs {
     }
 }
 
-/// One line a run.
+/// Returns a table with one line for each run.
 fn table(runs: &[RunEntry]) -> String {
     if runs.is_empty() {
         return "No alignment has begun.\n".into();

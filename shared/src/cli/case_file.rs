@@ -1,4 +1,5 @@
-//! Case files: JSON that an offline command reads, and what it writes. Errors name the file and never a value of it.
+//! Case files: the JSON input of offline commands, and their output. Errors name the file and never
+//! a value of it.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,10 +11,10 @@ use super::CliError;
 use crate::files::write_atomic;
 use crate::json::json_error;
 
-/// The schema of all case files.
+/// The schema version of all case files.
 const SCHEMA: u64 = 1;
 
-/// The text of a case file.
+/// Reads the text of a case file.
 ///
 /// # Errors
 /// [`CliError::Input`] naming the file.
@@ -22,17 +23,17 @@ pub fn read(path: &Path) -> Result<String, CliError> {
         .map_err(|e| CliError::Input(format!("cannot read the case file {}: {e}", path.display())))
 }
 
-/// Says which case file a reason is about.
+/// Returns the error of an invalid case file, with its name.
 #[must_use]
 pub fn refused(path: &Path, reason: &str) -> CliError {
     CliError::Input(format!("case file {}: {reason}", path.display()))
 }
 
-/// Reads the text of a case file of one kind. Schema and kind are looked at first, so that a file of another kind is not blamed
-/// for the fields that it has.
+/// Parses the text of a case file of one kind. Schema and kind are checked first, so that a file of
+/// another kind is not rejected for its fields.
 ///
 /// # Errors
-/// What is wrong with the text; no value stands in it.
+/// A message that says what is wrong with the text and quotes no value of it.
 pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
     #[derive(Deserialize)]
     struct Head {
@@ -42,7 +43,10 @@ pub fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, String> {
     let head: Head = serde_json::from_str(text).map_err(|e| json_error(&e))?;
     if head.schema != SCHEMA || head.kind != kind {
         let found: String = head.kind.chars().take(80).collect();
-        return Err(format!("expected schema {SCHEMA} and kind {kind:?}, got {} and {found:?}", head.schema));
+        return Err(format!(
+            "expected schema {SCHEMA} and kind {kind:?}, got {} and {found:?}",
+            head.schema
+        ));
     }
     serde_json::from_str(text).map_err(|e| json_error(&e))
 }
@@ -55,7 +59,8 @@ pub fn write(out: &Path, content: &[u8]) -> Result<(), CliError> {
     if out.as_os_str() == "-" {
         return std::io::stdout().write_all(content).map_err(CliError::failed);
     }
-    write_atomic(out, content, true).map_err(|e| CliError::Failed(format!("cannot write {}: {e}", out.display())))
+    write_atomic(out, content, true)
+        .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", out.display())))
 }
 
 #[cfg(test)]
@@ -74,11 +79,16 @@ mod tests {
     #[test]
     fn kind_and_schema_come_before_the_fields() {
         let error = |text: &str| parse::<Case>(text, "assess").unwrap_err();
-        assert!(parse::<Case>("{\"schema\": 1, \"kind\": \"assess\", \"x_pas\": [0.5]}", "assess").is_ok());
+        assert!(
+            parse::<Case>("{\"schema\": 1, \"kind\": \"assess\", \"x_pas\": [0.5]}", "assess")
+                .is_ok()
+        );
         let other = error("{\"schema\": 1, \"kind\": \"attack\", \"w_act\": []}");
         assert_eq!(other, "expected schema 1 and kind \"assess\", got 1 and \"attack\"");
         assert!(error("{\"schema\": 2, \"kind\": \"assess\"}").contains("got 2"));
-        assert!(error("{\"schema\": 1, \"kind\": \"assess\", \"y\": 1}").contains("unknown field `y`"));
+        assert!(
+            error("{\"schema\": 1, \"kind\": \"assess\", \"y\": 1}").contains("unknown field `y`")
+        );
         let value = error("{\"schema\": 1, \"kind\": \"assess\", \"x_pas\": \"s3cret\"}");
         assert!(!value.contains("s3cret"), "{value}");
     }

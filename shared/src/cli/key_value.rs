@@ -1,6 +1,7 @@
-//! Settings on the command line, `key=value`.
+//! Command-line settings of the form `key=value`.
 
-/// Key and value, without blanks around them; what follows the first `=` is the value.
+/// Splits a text into key and value, without blanks around them. The value is everything after the
+/// first `=`.
 ///
 /// ```
 /// use vfl_shared::cli::key_value;
@@ -10,11 +11,14 @@
 /// ```
 ///
 /// # Errors
-/// Quotes the beginning of a text without `=`, or without anything before it.
+/// A message that quotes the beginning of a text without `=`, or without a key before it.
 pub fn key_value(text: &str) -> Result<(&str, &str), String> {
     match text.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
         Some((key, value)) if !key.is_empty() => Ok((key, value)),
-        _ => Err(format!("`{}` is not of the form key=value", text.chars().take(80).collect::<String>())),
+        _ => Err(format!(
+            "`{}` is not of the form key=value",
+            text.chars().take(80).collect::<String>()
+        )),
     }
 }
 

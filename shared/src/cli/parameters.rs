@@ -1,28 +1,42 @@
-//! Commands about parameters that are alike for the parties: what is staged taken back, stored parameters written to a file.
+//! Commands on parameters that are alike for the parties: withdrawing staged parameters and
+//! exporting stored ones.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::{CliError, PartySettings};
 use crate::files::write_atomic;
-use crate::model::{ImportError, Imported, NetworkFile, ParameterFile, ShareStore, Staging, StoredShare};
+use crate::model::{
+    ImportError, Imported, NetworkFile, ParameterFile, ShareStore, Staging, StoredShare,
+};
 use crate::state_dir::StateDir;
 use crate::training::journal::Journal;
 use crate::types::{ModelVersion, PartyName};
 
-/// The options of `import-parameters` of who consents by it: for an active party that is named, until it is taken back.
+/// The options of `import-parameters` for a party that consents by staging parameters for a named
+/// active party.
 #[derive(Debug, clap::Args)]
 pub struct StagingArgs {
     /// The config file (TOML).
     #[arg(long, value_name = "FILE", env = "CLOISON_CONFIG")]
     config: PathBuf,
     /// The parameters, in the form that is described below.
-    #[arg(long, value_name = "FILE", required_unless_present = "withdraw", conflicts_with = "withdraw")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "withdraw",
+        conflicts_with = "withdraw"
+    )]
     parameters: Option<PathBuf>,
     /// The active party that may have them published: the name in its certificate.
-    #[arg(long, value_name = "NAME", required_unless_present = "withdraw", conflicts_with = "withdraw")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "withdraw",
+        conflicts_with = "withdraw"
+    )]
     active_party: Option<PartyName>,
-    /// Take back what is staged.
+    /// Withdraw the staged parameters.
     #[arg(long)]
     withdraw: bool,
     /// Print JSON in place of the lines.
@@ -31,10 +45,11 @@ pub struct StagingArgs {
 }
 
 impl StagingArgs {
-    /// Has `import` stage the file for the active party, or takes back what is staged; says what was done.
+    /// Stages the file for the active party by calling `import`, or withdraws the staged
+    /// parameters. Prints what was done.
     ///
     /// # Errors
-    /// [`CliError`]: what is wrong with the config, or with the file as `import` says.
+    /// [`CliError`] if the config is invalid, and the errors of `import`.
     pub fn run<S: PartySettings>(
         self,
         import: impl FnOnce(&S, &Path, &PartyName) -> Result<Imported, CliError>,
@@ -78,16 +93,18 @@ pub struct ExportArgs {
     /// The version of the model.
     #[arg(long, value_name = "VERSION")]
     model: ModelVersion,
-    /// Where to write them: FILE.safetensors or FILE.json.
+    /// The file to write: FILE.safetensors or FILE.json.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
 
 impl ExportArgs {
-    /// Writes what is stored of the version in the state directory. `classes` gives the names of the classes, if they are known.
+    /// Writes the parameters of the version that the state directory stores. `classes` returns the
+    /// names of the classes, if they are known.
     ///
     /// # Errors
-    /// [`CliError`]: what is wrong with the config, a version that is not stored, or a file that cannot be written.
+    /// [`CliError`] if the config is invalid, the version is not stored, or the file cannot be
+    /// written.
     pub fn run<S: PartySettings>(
         &self,
         classes: impl FnOnce(&S, &ModelVersion) -> Vec<String>,
@@ -99,7 +116,7 @@ impl ExportArgs {
         })
     }
 
-    /// The same of a share that is found otherwise, with the names of the classes.
+    /// Like [`ExportArgs::run`], with a share from `find` and the names of the classes.
     ///
     /// # Errors
     /// As [`ExportArgs::run`].
@@ -130,7 +147,7 @@ impl ExportArgs {
     }
 }
 
-/// The content of a file of this name.
+/// Returns the content of the exported file, in the format that its name selects.
 fn content(share: &StoredShare, classes: &[String], out: &Path) -> Result<Vec<u8>, CliError> {
     match out.extension().and_then(|extension| extension.to_str()) {
         Some("safetensors") => {
@@ -138,21 +155,29 @@ fn content(share: &StoredShare, classes: &[String], out: &Path) -> Result<Vec<u8
             file.to_bytes().map_err(CliError::failed)
         }
         Some("json") => {
-            let linear =
-                share.linear().map_err(|e| CliError::Input(format!("{e}: write it to a .safetensors file")))?;
+            let linear = share
+                .linear()
+                .map_err(|e| CliError::Input(format!("{e}: write it to a .safetensors file")))?;
             let (features, weights) = (share.feature_names.clone(), linear.weights().clone());
-            let file = ParameterFile::new(classes.to_vec(), features, weights, linear.bias().cloned());
+            let file =
+                ParameterFile::new(classes.to_vec(), features, weights, linear.bias().cloned());
             Ok(file.map_err(CliError::failed)?.to_json())
         }
-        _ => Err(CliError::Input(format!("--out {}: its name ends in .safetensors or .json", out.display()))),
+        _ => Err(CliError::Input(format!(
+            "--out {}: its name ends in .safetensors or .json",
+            out.display()
+        ))),
     }
 }
 
-/// Names of the classes of a version, from the training or the import that it came of; empty if neither is known here.
+/// Returns the class names of a version, from its training or its import; empty if neither is known
+/// here.
 #[must_use]
 pub fn known_classes(state_dir: &StateDir, version: &ModelVersion) -> Vec<String> {
     let trainings = Journal::list(state_dir.below("trainings")).unwrap_or_default();
-    if let Some(training) = trainings.into_iter().find(|training| training.published.as_ref() == Some(version)) {
+    if let Some(training) =
+        trainings.into_iter().find(|training| training.published.as_ref() == Some(version))
+    {
         return training.class_names;
     }
     let staging = Staging::of(state_dir);
@@ -161,7 +186,8 @@ pub fn known_classes(state_dir: &StateDir, version: &ModelVersion) -> Vec<String
     staged.filter(of_version).map(|staged| staged.class_names).unwrap_or_default()
 }
 
-/// Takes back what is staged in a state directory, and says so: in lines for people, or as JSON.
+/// Withdraws the staged parameters of a state directory. Returns a report: lines for people, or
+/// JSON.
 fn withdraw(state_dir: &StateDir, json: bool) -> Result<String, ImportError> {
     let staging = Staging::of(state_dir);
     let withdrawn = staging.staged()?;
@@ -169,7 +195,9 @@ fn withdraw(state_dir: &StateDir, json: bool) -> Result<String, ImportError> {
     staging.withdraw()?;
     if json {
         let digest = withdrawn.map(|staged| staged.digest);
-        return Ok(serde_json::json!({ "withdrawn": digest, "published_as": used }).to_string() + "\n");
+        return Ok(
+            serde_json::json!({ "withdrawn": digest, "published_as": used }).to_string() + "\n"
+        );
     }
     Ok(match (withdrawn, used) {
         (None, _) => "nothing was staged\n".to_owned(),
@@ -181,7 +209,7 @@ fn withdraw(state_dir: &StateDir, json: bool) -> Result<String, ImportError> {
     })
 }
 
-/// The exit code of an import: a file that is not good is bad input, a disk that refuses is not.
+/// Converts an import error: an invalid file is bad input, a failing disk is not.
 #[must_use]
 pub fn import_failure(error: ImportError) -> CliError {
     match error {

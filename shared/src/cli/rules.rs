@@ -1,4 +1,5 @@
-//! `replace-rules`: what all processes of a party serve under from now on.
+//! The command `replace-rules`: replaces the rules that all processes of a party must have in
+//! common.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -20,10 +21,11 @@ pub struct ReplaceRulesArgs {
 }
 
 impl ReplaceRulesArgs {
-    /// Replaces the rules, and says which tables change.
+    /// Replaces the rules, and prints which tables change.
     ///
     /// # Errors
-    /// [`CliError`]: what is wrong with the config, that it names no database, or why that cannot be written.
+    /// [`CliError`] if the config is invalid or names no database, or the database cannot be
+    /// written.
     pub fn run<S: PartySettings>(&self) -> Result<(), CliError> {
         let (_, settings) = S::read(&self.config).map_err(CliError::input)?;
         let state = settings.state_dir();

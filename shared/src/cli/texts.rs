@@ -1,4 +1,4 @@
-//! What every binary tells of its own command line: completions for shells, and pages of the manual.
+//! Texts about a binary's own command line: shell completions and manual pages.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use clap_complete::Shell;
 
 use super::CliError;
 
-/// The options of `completions`, alike for all binaries.
+/// The options of `completions`, the same for all binaries.
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// The shell to complete for.
     #[arg(value_name = "SHELL", value_enum)]
     shell: Shell,
 }
@@ -26,10 +26,11 @@ impl CompletionsArgs {
     }
 }
 
-/// The options of `man`, alike for all binaries.
+/// The options of `man`, the same for all binaries.
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
-    /// Write a page for each command to this directory, made if there is none, in place of the first page to standard output.
+    /// Write a page for each command to this directory, which is created if necessary, instead of
+    /// the first page to standard output.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -51,7 +52,8 @@ impl ManArgs {
     }
 }
 
-/// The script that completes a command in a shell. Made in memory, since the generator takes no failing writer.
+/// Returns the script that completes a command in a shell. It is built in memory, as the generator
+/// accepts no failing writer.
 #[must_use]
 pub fn completions(shell: Shell, mut command: Command) -> Vec<u8> {
     let name = command.get_name().to_owned();
@@ -60,7 +62,8 @@ pub fn completions(shell: Shell, mut command: Command) -> Vec<u8> {
     if shell != Shell::Bash {
         return script;
     }
-    // The generator names a binary with a hyphen in two ways, and so never finds what follows its commands.
+    // The generator names a binary with a hyphen in two different ways, so that the completions of
+    // its subcommands are never found.
     let text = String::from_utf8_lossy(&script);
     text.replace(&name.replace('-', "__subcmd__"), &name.replace('-', "__")).into_bytes()
 }

@@ -1,4 +1,4 @@
-//! One raw value of a source, and what the schema makes of it: the same for every store.
+//! Raw values of a source, and their conversion by the schema, which is the same for every store.
 
 use std::borrow::Cow;
 
@@ -14,22 +14,24 @@ pub enum Cell<'a> {
     Real(f64),
     /// A whole number.
     Integer(i64),
-    /// True or false; as a number 1 or 0.
+    /// A truth value; as a number, 1 or 0.
     Bool(bool),
-    /// NULL.
+    /// A missing value (NULL).
     Missing,
 }
 
 impl<'a> Cell<'a> {
-    /// The value as an id, a category or a class is written: numbers in their shortest decimal form, `true` and `false`.
+    /// Returns the value as text, in the form of an id, a category or a class: numbers in their
+    /// shortest decimal form, `true` and `false`.
     ///
     /// # Errors
-    /// [`TableProblem::Missing`] where there is none, [`TableProblem::NotFinite`].
+    /// [`TableProblem::Missing`] if there is no value, [`TableProblem::NotFinite`] for NaN or an
+    /// infinity.
     pub fn text(self) -> Result<Cow<'a, str>, TableProblem> {
         match self {
             Self::Text(text) => Ok(Cow::Borrowed(text)),
             Self::Real(value) if !value.is_finite() => Err(TableProblem::NotFinite),
-            // Of one number one text: no sign of 0.
+            // Each number has one text: adding 0 removes the sign of a negative zero.
             Self::Real(value) => Ok(Cow::Owned((value + 0.0).to_string())),
             Self::Integer(value) => Ok(Cow::Owned(value.to_string())),
             Self::Bool(value) => Ok(Cow::Borrowed(if value { "true" } else { "false" })),
@@ -37,10 +39,10 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The value as a finite number.
+    /// Returns the value as a finite number.
     ///
     /// # Errors
-    /// [`TableProblem`] saying why it is none.
+    /// [`TableProblem`] if the value is not a finite number.
     pub fn number(self) -> Result<f64, TableProblem> {
         let value = match self {
             Self::Text(text) => {
@@ -59,33 +61,35 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// What a column of a source is for.
+/// The role of a column of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// The record ids.
     Id,
-    /// The labels.
+    /// The label column.
     Label,
-    /// The feature column at this place of the schema.
+    /// A feature column, by its position in the schema.
     Column(usize),
 }
 
 /// A column that a schema asks its source for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceColumn {
-    /// Its name in the source.
+    /// The name in the source.
     pub name: String,
-    /// What it is for.
+    /// The role of the column.
     pub target: Target,
-    /// Whether it is a number; otherwise it is an id, a category or a class, which is text.
+    /// True if the column is a number. Otherwise it is an id, a category or a class, which is text.
     pub number: bool,
 }
 
 impl FeatureSchema {
-    /// The columns that a source must have: the id, the label if there is one, then the features' in their order.
+    /// Returns the columns that a source must have: the id, the label if there is one, then the
+    /// features' in their order.
     #[must_use]
     pub fn source_columns(&self) -> Vec<SourceColumn> {
-        let text = |name: &str, target| SourceColumn { name: name.to_owned(), target, number: false };
+        let text =
+            |name: &str, target| SourceColumn { name: name.to_owned(), target, number: false };
         let id = std::iter::once(text(self.id_column(), Target::Id));
         let label = self.label().map(|label| text(&label.column, Target::Label));
         let features = self.columns().iter().enumerate().map(|(at, column)| SourceColumn {
@@ -96,17 +100,24 @@ impl FeatureSchema {
         id.chain(label).chain(features).collect()
     }
 
-    /// Reads a value of a feature column into a record's features (d values, 0 before): checked against kind, range and categories,
-    /// and normalised.
+    /// Reads a value of a feature column into a record's features (d values, 0 before). The value
+    /// is checked against kind, range and categories, and normalised.
     ///
     /// # Errors
-    /// [`TableProblem`] saying what is wrong with it, never the value.
-    pub fn read_feature(&self, column: usize, cell: Cell<'_>, values: &mut [f64]) -> Result<(), TableProblem> {
+    /// [`TableProblem`] says what is wrong with the value, and never shows it.
+    pub fn read_feature(
+        &self,
+        column: usize,
+        cell: Cell<'_>,
+        values: &mut [f64],
+    ) -> Result<(), TableProblem> {
         let column = &self.columns()[column];
         let spec = &self.features()[column.first];
         match &column.content {
             Content::OneHot(categories) => values[column.first + category(categories, cell)?] = 1.0,
-            Content::Steps(categories) => values[column.first] = spec.normalise(category(categories, cell)? as f64),
+            Content::Steps(categories) => {
+                values[column.first] = spec.normalise(category(categories, cell)? as f64)
+            }
             &Content::Number { clamp } => {
                 let (min, max) = (spec.min, spec.max);
                 let mut value = cell.number()?;
@@ -128,15 +139,18 @@ impl FeatureSchema {
         Ok(())
     }
 
-    /// Reads a value of the label column: the number of its class.
+    /// Reads a value of the label column and returns the number of its class.
     ///
     /// # Errors
-    /// [`TableProblem::UnknownClass`], also where the schema declares no label; [`TableProblem::Missing`] for NULL.
+    /// [`TableProblem::UnknownClass`], also if the schema declares no label;
+    /// [`TableProblem::Missing`] for NULL.
     pub fn read_label(&self, cell: Cell<'_>) -> Result<u32, TableProblem> {
         let classes = self.label().map_or(&[][..], |label| &label.classes);
         let text = cell.text()?;
         let label = classes.iter().position(|class| class == text.trim());
-        label.map(|label| label as u32).ok_or_else(|| TableProblem::UnknownClass { classes: classes.to_vec() })
+        label
+            .map(|label| label as u32)
+            .ok_or_else(|| TableProblem::UnknownClass { classes: classes.to_vec() })
     }
 }
 
@@ -168,12 +182,16 @@ mod tests {
     fn a_number_beside_its_grid_is_refused_without_showing_it() {
         let text = "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = -0.1\nmax = 0.2\nstep = 0.01";
         let schema = FeatureSchema::from_toml(text).unwrap();
-        let read = |text| schema.read_feature(0, Cell::Text(text), &mut [0.0]).map_err(|e| e.to_string());
+        let read =
+            |text| schema.read_feature(0, Cell::Text(text), &mut [0.0]).map_err(|e| e.to_string());
         for on in ["-0.1", "-0.03", "0", "0.07", "0.13", "0.2"] {
             assert_eq!(read(on), Ok(()), "{on}");
         }
         let refused = read("0.125").unwrap_err();
-        assert!(refused.contains("step of 0.01 from -0.1") && !refused.contains("0.125"), "{refused}");
+        assert!(
+            refused.contains("step of 0.01 from -0.1") && !refused.contains("0.125"),
+            "{refused}"
+        );
     }
 
     /// However a source stores a value, it means the same.
@@ -182,7 +200,10 @@ mod tests {
         let schema = FeatureSchema::from_toml(SCHEMA).unwrap();
         let read = |column, cell| {
             let mut values = [0.0; 3];
-            schema.read_feature(column, cell, &mut values).map(|()| values).map_err(|e| e.to_string())
+            schema
+                .read_feature(column, cell, &mut values)
+                .map(|()| values)
+                .map_err(|e| e.to_string())
         };
         for cell in [Cell::Text(" 1 "), Cell::Real(1.0), Cell::Integer(1)] {
             assert_eq!(read(0, cell), Ok([0.25, 0.0, 0.0]));
@@ -194,8 +215,13 @@ mod tests {
             assert!(read(0, cell).is_err());
         }
         assert!(read(1, Cell::Missing).unwrap_err().contains("NULL"));
-        let names: Vec<_> = schema.source_columns().into_iter().map(|c| (c.name, c.target, c.number)).collect();
-        let wanted = [("id", Target::Id, false), ("age", Target::Column(0), true), ("job", Target::Column(1), false)];
+        let names: Vec<_> =
+            schema.source_columns().into_iter().map(|c| (c.name, c.target, c.number)).collect();
+        let wanted = [
+            ("id", Target::Id, false),
+            ("age", Target::Column(0), true),
+            ("job", Target::Column(1), false),
+        ];
         assert_eq!(names, wanted.map(|(name, target, number)| (name.to_owned(), target, number)));
     }
 }

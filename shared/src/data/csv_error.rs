@@ -1,4 +1,4 @@
-//! Why a party's file was refused, and where in it.
+//! Errors in a party's file, with the place in the file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,21 +7,21 @@ use super::schema::SchemaError;
 use super::table::AssembleError;
 use crate::types::IdError;
 
-/// A file that was refused, and where in it. No value of a record is in it.
+/// The error for a file that was refused, with the place in it. It contains no value of a record.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{}{}: {problem}", .file.display(), After("", .place.as_ref()), After("column ", .column.as_ref()))]
 pub struct TableError {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// Where the record (or the header) begins.
+    /// The place where the record (or the header) begins.
     pub place: Option<Place>,
     /// The column's name.
     pub column: Option<String>,
-    /// What is wrong, and the fix.
+    /// The problem and its fix.
     pub problem: TableProblem,
 }
 
-/// Where in a file something is.
+/// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A line of text, from 1.
@@ -39,7 +39,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// `, line 7`, or nothing.
+/// A suffix such as `, line 7`, or nothing.
 struct After<'a, T>(&'static str, Option<&'a T>);
 
 impl<T: fmt::Display> fmt::Display for After<'_, T> {
@@ -51,25 +51,25 @@ impl<T: fmt::Display> fmt::Display for After<'_, T> {
     }
 }
 
-/// What is wrong with a file.
+/// The problem with a file.
 #[derive(Debug, thiserror::Error)]
 pub enum TableProblem {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("cannot be read: {0}")]
     Io(#[source] std::io::Error),
     /// The schema file is not a schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// Not text.
+    /// The file is not UTF-8 text.
     #[error("not UTF-8; convert the file to UTF-8")]
     NotUtf8,
-    /// Not a byte in it.
+    /// The file is empty.
     #[error("the file is empty; a header line and at least one record are needed")]
     Empty,
-    /// A header and nothing else.
+    /// A header without any record.
     #[error("there is no record under the header")]
     NoRecord,
-    /// A header that is separated by something else.
+    /// A header whose fields are separated by something other than commas.
     #[error(
         "the header has one column and {0} in it: is that the separator? The fields of a CSV file are separated by commas"
     )]
@@ -84,14 +84,16 @@ pub enum TableProblem {
     #[error("the header has this column twice")]
     RepeatedColumn,
     /// A line with more or fewer fields than the header.
-    #[error("{got} fields where the header has {expected}; the line may be cut off, or hold an unquoted comma")]
+    #[error(
+        "{got} fields where the header has {expected}; the line may be cut off, or hold an unquoted comma"
+    )]
     FieldCount {
         /// Fields of the header.
         expected: usize,
         /// Fields of the line.
         got: usize,
     },
-    /// A quote without its partner.
+    /// A quoted field that is not closed on its line, or goes on after its closing quote.
     #[error("a quoted field is not closed on its line, or goes on after its closing quote")]
     Quote,
     /// An id that is empty, too long or holds a control character.
@@ -103,27 +105,29 @@ pub enum TableProblem {
     /// An empty field.
     #[error("the field is empty; a missing value needs a declared category or number of its own")]
     EmptyField,
-    /// NULL.
-    #[error("there is no value (NULL); a missing value needs a declared category or number of its own")]
+    /// A missing value (NULL).
+    #[error(
+        "there is no value (NULL); a missing value needs a declared category or number of its own"
+    )]
     Missing,
-    /// A list, a structure, a date: neither number nor text.
+    /// A value that is neither a number nor text: a list, a structure or a date.
     #[error("neither a number nor text; columns are numbers, text, or true and false")]
     NotAValue,
     /// A file that is not of its format.
     #[error("not a valid {format} file: {reason}")]
     Format {
-        /// What it was read as.
+        /// The format that the file was read as.
         format: &'static str,
-        /// What the reader said.
+        /// The message of the reader.
         reason: String,
     },
-    /// Not a number.
+    /// Text that is not a number.
     #[error("not a number (decimal point, no separators between thousands)")]
     NotANumber,
     /// NaN, an infinity, or a number past the range of a double.
     #[error("the number is not finite")]
     NotFinite,
-    /// Outside the declared range.
+    /// A number outside its declared range.
     #[error(
         "the number is outside its declared range {min} to {max}; correct the number, or set `clamp = true` to move it to the end; the range itself may change only before a model is trained or imported"
     )]
@@ -133,7 +137,7 @@ pub enum TableProblem {
         /// The declared maximum.
         max: f64,
     },
-    /// Beside the declared grid.
+    /// A number that is not on the declared grid.
     #[error(
         "the number is not on the grid that the schema declares, a step of {step} from {min}; correct `step`, or leave it out"
     )]
@@ -143,7 +147,7 @@ pub enum TableProblem {
         /// The declared distance of neighbouring values.
         step: f64,
     },
-    /// Neither of a binary feature's two values.
+    /// A number that is neither of a binary feature's two values.
     #[error("a binary feature is {min} or {max}")]
     NotBinary {
         /// The lower of the two.
@@ -151,27 +155,27 @@ pub enum TableProblem {
         /// The upper of the two.
         max: f64,
     },
-    /// Not a declared category.
+    /// Text that is not a declared category.
     #[error("not one of the {categories} declared categories")]
     UnknownCategory {
-        /// How many are declared.
+        /// The number of declared categories.
         categories: usize,
     },
-    /// Not a declared class.
+    /// Text that is not a declared class.
     #[error("not one of the declared classes {}", .classes.join(", "))]
     UnknownClass {
         /// The declared classes.
         classes: Vec<String>,
     },
-    /// Larger than the limits allow.
+    /// Something larger than the limits allow.
     #[error("{what} is over the limit of {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The quantity that is too large.
         what: &'static str,
-        /// The limit.
+        /// The limit on that quantity.
         limit: u64,
     },
-    /// The parts do not fit together.
+    /// The parts of the table do not fit together.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
 }

@@ -1,4 +1,4 @@
-//! Reading a party's CSV file against its schema, refusal by refusal.
+//! Reading and writing of a party's CSV file, checked against its schema.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,16 +18,20 @@ impl FeatureTable {
     /// Reads a schema file and the CSV file it describes, with the default [`Limits`].
     ///
     /// # Errors
-    /// [`TableError`] names the file, and where it can the line and the column; never a value.
+    /// [`TableError`] names the file and, if known, the line and the column; never a value.
     pub fn from_csv(schema_path: &Path, csv_path: &Path) -> Result<Self, TableError> {
         Self::from_csv_with(schema_path, csv_path, &Limits::default())
     }
 
-    /// As [`FeatureTable::from_csv`], with other limits.
+    /// Does the same as [`FeatureTable::from_csv`], with other limits.
     ///
     /// # Errors
     /// As [`FeatureTable::from_csv`].
-    pub fn from_csv_with(schema_path: &Path, csv_path: &Path, limits: &Limits) -> Result<Self, TableError> {
+    pub fn from_csv_with(
+        schema_path: &Path,
+        csv_path: &Path,
+        limits: &Limits,
+    ) -> Result<Self, TableError> {
         let schema = read_schema(schema_path)?;
         read(schema, csv_path, open(csv_path)?, limits)
     }
@@ -45,11 +49,11 @@ impl FeatureTable {
         read(schema, name, reader, limits)
     }
 
-    /// Writes the normalised values as CSV, in the shortest form that reads back as the same doubles. Read it with the
-    /// schema [`FeatureTable::normalised_schema`].
+    /// Writes the normalised values as CSV, in the shortest form that reads back as the same
+    /// doubles. Read it with the schema [`FeatureTable::normalised_schema`].
     ///
     /// # Errors
-    /// Those of the writer.
+    /// The errors of the writer.
     pub fn write_csv(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         write(self, out)
     }
@@ -66,7 +70,10 @@ pub fn read_schema(path: &Path) -> Result<FeatureSchema, TableError> {
         .and_then(|file| file.take(MAX_SCHEMA_BYTES + 1).read_to_end(&mut bytes))
         .map_err(|e| fail(TableProblem::Io(e)))?;
     if bytes.len() as u64 > MAX_SCHEMA_BYTES {
-        return Err(fail(TableProblem::TooLarge { what: "the file's size in bytes", limit: MAX_SCHEMA_BYTES }));
+        return Err(fail(TableProblem::TooLarge {
+            what: "the file's size in bytes",
+            limit: MAX_SCHEMA_BYTES,
+        }));
     }
     let text = String::from_utf8(bytes).map_err(|_| fail(TableProblem::NotUtf8))?;
     FeatureSchema::from_toml(&text).map_err(|e| fail(e.into()))
@@ -112,7 +119,10 @@ impl<R: Read> CsvRows<R> {
         };
         let fail = |problem| Err(error(name, Some(header), None, problem));
         if fields.len() > MAX_FEATURES + 2 {
-            return fail(TableProblem::TooLarge { what: "the number of columns", limit: MAX_FEATURES as u64 + 2 });
+            return fail(TableProblem::TooLarge {
+                what: "the number of columns",
+                limit: MAX_FEATURES as u64 + 2,
+            });
         }
         let mut names = Vec::with_capacity(fields.len());
         for field in fields.iter() {
@@ -124,11 +134,20 @@ impl<R: Read> CsvRows<R> {
         }
         if let [one] = names.as_slice() {
             let separators = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
-            if let Some((_, word)) = separators.iter().find(|(separator, _)| one.contains(*separator)) {
+            if let Some((_, word)) =
+                separators.iter().find(|(separator, _)| one.contains(*separator))
+            {
                 return fail(TableProblem::Separator(word));
             }
         }
-        Ok(Self { file: name.to_owned(), lines, fields, names, header, field_bytes: limits.field_bytes })
+        Ok(Self {
+            file: name.to_owned(),
+            lines,
+            fields,
+            names,
+            header,
+            field_bytes: limits.field_bytes,
+        })
     }
 }
 
@@ -149,10 +168,13 @@ impl<R: Read> RawRows for CsvRows<R> {
         let line = match self.lines.next_record(&mut self.fields) {
             Ok(Some(line)) => Place::Line(line),
             Ok(None) => return Ok(None),
-            Err((at, problem)) => return Err(error(&self.file, at.map(Place::Line), None, problem)),
+            Err((at, problem)) => {
+                return Err(error(&self.file, at.map(Place::Line), None, problem));
+            }
         };
         if self.fields.len() != self.names.len() {
-            let problem = TableProblem::FieldCount { expected: self.names.len(), got: self.fields.len() };
+            let problem =
+                TableProblem::FieldCount { expected: self.names.len(), got: self.fields.len() };
             return Err(error(&self.file, Some(line), None, problem));
         }
         for (at, field) in self.fields.iter().enumerate() {
@@ -162,15 +184,21 @@ impl<R: Read> RawRows for CsvRows<R> {
                 let text = std::str::from_utf8(field).map_err(|_| TableProblem::NotUtf8);
                 text.and_then(|text| take(at, Cell::Text(text)))
             };
-            taken.map_err(|problem| error(&self.file, Some(line), Some(&self.names[at]), problem))?;
+            taken
+                .map_err(|problem| error(&self.file, Some(line), Some(&self.names[at]), problem))?;
         }
         Ok(Some(line))
     }
 }
 
-/// A table of a file in which no column is one too many: a file with more columns than its schema declares is more likely the wrong
-/// file than a generous one.
-fn read(schema: FeatureSchema, name: &Path, source: impl Read, limits: &Limits) -> Result<FeatureTable, TableError> {
+/// Reads a table from a file and refuses columns that the schema does not declare: a file with more
+/// columns is more likely the wrong file than a generous one.
+fn read(
+    schema: FeatureSchema,
+    name: &Path,
+    source: impl Read,
+    limits: &Limits,
+) -> Result<FeatureTable, TableError> {
     let mut rows = CsvRows::new(name, source, limits)?;
     check_columns(&schema, &rows)?;
     FeatureTable::from_rows(schema, &mut rows, limits)
@@ -194,18 +222,22 @@ fn field_too_long(limit: usize) -> TableProblem {
     TableProblem::TooLarge { what: "the length of a field in bytes", limit: limit as u64 }
 }
 
-/// Writes a table whose file has one column per feature with the range 0 to 1.
+/// Writes a table as a file with one column per feature, each with the range 0 to 1.
 fn write(table: &FeatureTable, out: &mut dyn Write) -> std::io::Result<()> {
     let schema = table.schema();
-    // An id of blanks alone, in a file without any other column, would be a blank line.
+    // If the file has no other column, an id of blanks alone would be a blank line without quotes.
     let alone = schema.is_empty() && schema.label().is_none();
     let style = if alone { csv::QuoteStyle::Always } else { csv::QuoteStyle::Necessary };
     let mut csv = csv::WriterBuilder::new().quote_style(style).from_writer(out);
     let names = schema.features().iter().map(|f| f.name.as_str());
     let label = schema.label();
-    csv.write_record(std::iter::once(schema.id_column()).chain(names).chain(label.map(|l| l.column.as_str())))?;
+    csv.write_record(
+        std::iter::once(schema.id_column()).chain(names).chain(label.map(|l| l.column.as_str())),
+    )?;
     let mut row = csv::StringRecord::new();
-    for (position, (id, values)) in table.ids().iter().zip(table.block().matrix().column_iter()).enumerate() {
+    for (position, (id, values)) in
+        table.ids().iter().zip(table.block().matrix().column_iter()).enumerate()
+    {
         row.clear();
         row.push_field(id);
         values.iter().for_each(|&v| row.push_field(&decimal(v)));
@@ -217,7 +249,8 @@ fn write(table: &FeatureTable, out: &mut dyn Write) -> std::io::Result<()> {
     csv.flush()
 }
 
-/// The shortest decimal that reads back as the same double; with an exponent where the plain form is long.
+/// Returns the shortest decimal that reads back as the same double, with an exponent if the plain
+/// form is long.
 fn decimal(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-5 { format!("{value:e}") } else { value.to_string() }
 }

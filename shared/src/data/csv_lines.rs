@@ -1,7 +1,8 @@
 //! Lines of comma-separated fields.
 //!
-//! Not a general CSV reader: a record is one line. That makes line numbers exact, bounds memory whatever the file holds,
-//! and finds a quote that was left open where it stands instead of at the end of the file.
+//! This is not a general CSV reader: a record is one line. So line numbers are exact, memory is
+//! bounded whatever the file holds, and an open quote is reported on its own line instead of at the
+//! end of the file.
 
 use std::io::{BufRead, BufReader, Read, Take};
 
@@ -10,25 +11,25 @@ use super::csv_error::TableProblem;
 /// The longest line, in bytes: room for the largest number of features.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
-/// How large a CSV file may be before it is refused.
+/// The size limits of a CSV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Records.
+    /// Number of records.
     pub records: usize,
     /// Bytes of one field.
     pub field_bytes: usize,
 }
 
 impl Default for Limits {
-    /// 4 GiB, 20 million records, 1024 bytes a field.
+    /// Returns 4 GiB, 20 million records and 1024 bytes a field.
     fn default() -> Self {
         Self { file_bytes: 4 << 30, records: 20_000_000, field_bytes: 1024 }
     }
 }
 
-/// The fields of one line, end to end, and where each one ends.
+/// The fields of one line, concatenated, and the end of each.
 #[derive(Default)]
 pub(super) struct Fields {
     bytes: Vec<u8>,
@@ -45,8 +46,9 @@ impl Fields {
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
     }
 
-    /// Splits a line, which has no line break, at its commas. A field that begins with a quote ends at the next single
-    /// quote, which a comma or the end of the line must follow; two quotes in it stand for one.
+    /// Splits a line, which has no line break, at its commas. A field that begins with a quote ends
+    /// at the next single quote, which a comma or the end of the line must follow; two quotes in it
+    /// stand for one.
     fn split(&mut self, line: &[u8]) -> Result<(), TableProblem> {
         self.bytes.clear();
         self.ends.clear();
@@ -54,7 +56,8 @@ impl Fields {
         loop {
             let after = if let Some(mut quoted) = rest.strip_prefix(b"\"") {
                 loop {
-                    let close = quoted.iter().position(|&b| b == b'"').ok_or(TableProblem::Quote)?;
+                    let close =
+                        quoted.iter().position(|&b| b == b'"').ok_or(TableProblem::Quote)?;
                     self.bytes.extend_from_slice(&quoted[..close]);
                     quoted = &quoted[close + 1..];
                     match quoted.strip_prefix(b"\"") {
@@ -80,7 +83,7 @@ impl Fields {
     }
 }
 
-/// Reads records one by one, and counts lines.
+/// A reader of records that counts lines.
 pub(super) struct Lines<R> {
     source: BufReader<Take<R>>,
     limit: u64,
@@ -90,21 +93,29 @@ pub(super) struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(source: R, limits: &Limits) -> Self {
-        // One byte past the limit tells a file that is too large from one that ends there.
-        let source = BufReader::with_capacity(1 << 16, source.take(limits.file_bytes.saturating_add(1)));
+        // One byte past the limit distinguishes a file that is too large from one that ends there.
+        let source =
+            BufReader::with_capacity(1 << 16, source.take(limits.file_bytes.saturating_add(1)));
         Self { source, limit: limits.file_bytes, line: 0, buffer: Vec::new() }
     }
 
-    /// The next line that is not blank, split into `fields`, and its number from 1; `None` at the end of the file.
+    /// Reads the next line that is not blank into `fields` and returns its number, from 1; `None`
+    /// at the end of the file.
     ///
-    /// A problem comes with the line it is on, if it is on one.
-    pub(super) fn next_record(&mut self, fields: &mut Fields) -> Result<Option<u64>, (Option<u64>, TableProblem)> {
+    /// An error contains the line number if the problem is on a line.
+    pub(super) fn next_record(
+        &mut self,
+        fields: &mut Fields,
+    ) -> Result<Option<u64>, (Option<u64>, TableProblem)> {
         loop {
             self.buffer.clear();
             let mut line = (&mut self.source).take(MAX_LINE_BYTES + 1);
-            let read = line.read_until(b'\n', &mut self.buffer).map_err(|e| (None, TableProblem::Io(e)))?;
+            let read = line
+                .read_until(b'\n', &mut self.buffer)
+                .map_err(|e| (None, TableProblem::Io(e)))?;
             if self.source.get_ref().limit() == 0 && self.source.buffer().is_empty() {
-                let problem = TableProblem::TooLarge { what: "the file's size in bytes", limit: self.limit };
+                let problem =
+                    TableProblem::TooLarge { what: "the file's size in bytes", limit: self.limit };
                 return Err((None, problem));
             }
             if read == 0 {
@@ -112,7 +123,10 @@ impl<R: Read> Lines<R> {
             }
             self.line += 1;
             if read as u64 > MAX_LINE_BYTES {
-                let problem = TableProblem::TooLarge { what: "the length of the line in bytes", limit: MAX_LINE_BYTES };
+                let problem = TableProblem::TooLarge {
+                    what: "the length of the line in bytes",
+                    limit: MAX_LINE_BYTES,
+                };
                 return Err((Some(self.line), problem));
             }
             let text = match self.line {
@@ -147,7 +161,9 @@ mod tests {
         assert_eq!(split(r#"a,,"b,""c""""#).unwrap(), ["a", "", "b,\"c\""]);
         assert_eq!(split(r#"5" pipe,"""#).unwrap(), ["5\" pipe", ""]);
         assert_eq!(split("a,").unwrap(), ["a", ""]);
-        for bad in [r#""a"#, r#"x,"a"b"#, r#""a""#.trim_end_matches('"'), r#"""""#.get(..3).unwrap()] {
+        for bad in
+            [r#""a"#, r#"x,"a"b"#, r#""a""#.trim_end_matches('"'), r#"""""#.get(..3).unwrap()]
+        {
             assert!(split(bad).is_err(), "{bad}");
         }
     }

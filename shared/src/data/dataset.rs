@@ -1,4 +1,4 @@
-//! A whole data set, before it is divided among parties: the lab's view, which no party has.
+//! Whole data sets, before they are divided among parties. Only the lab has this view.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::vertical::VerticalSplitError;
 use crate::hex;
 use crate::types::{IdError, RecordIds, ShapeError};
 
-/// Why a data set could not be loaded or divided.
+/// Errors from loading or dividing a data set.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// A name that no loader has.
@@ -26,7 +26,7 @@ pub enum DataError {
     /// A variant that the set does not have.
     #[error(transparent)]
     Variant(#[from] UnknownVariant),
-    /// A public set that is not included was asked for, and no directory given.
+    /// No directory was given for a public set that is not included in the program.
     #[error(
         "data set {dataset} does not come with the program: pass --data-dir DIR or set CLOISON_DATA_DIR (scripts/fetch-datasets.sh downloads the public sets)"
     )]
@@ -34,20 +34,20 @@ pub enum DataError {
         /// The data set.
         dataset: DatasetName,
     },
-    /// A set that is generated, where one with files is needed.
+    /// A generated set was named where one with files is needed.
     #[error("data set {dataset} is generated, it has no files")]
     NoFiles {
         /// The data set.
         dataset: DatasetName,
     },
-    /// A file that is not there, plain or compressed.
+    /// A file that is missing, both plain and compressed.
     #[error("data set {dataset}: neither {file} nor {file}.gz is in {}; pass --data-dir DIR or set CLOISON_DATA_DIR, or run scripts/fetch-datasets.sh", .directory.display())]
     MissingFile {
         /// The data set.
         dataset: DatasetName,
         /// The file, relative to the directory.
         file: String,
-        /// The directory.
+        /// The directory that was searched.
         directory: PathBuf,
     },
     /// A file that cannot be read.
@@ -55,9 +55,9 @@ pub enum DataError {
     Read {
         /// The data set.
         dataset: DatasetName,
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// A file whose content is not what the data set's description says.
@@ -65,15 +65,17 @@ pub enum DataError {
     Malformed {
         /// The data set.
         dataset: DatasetName,
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem, in words.
         reason: String,
     },
     /// Per-part normalisation of a set without parts.
-    #[error("data set {dataset} has no official training and test part to normalise separately; use all rows")]
+    #[error(
+        "data set {dataset} has no official training and test part to normalise separately; use all rows"
+    )]
     NoParts {
         /// The data set.
         dataset: DatasetName,
@@ -81,24 +83,24 @@ pub enum DataError {
     /// A file that cannot be written.
     #[error("{} cannot be written: {source}", .file.display())]
     Write {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// See [`EncodeError`].
+    /// An error from the encoding.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// See [`SplitError`].
+    /// An error from the split of the records.
     #[error(transparent)]
     Split(#[from] SplitError),
-    /// See [`SyntheticError`].
+    /// An error from the generator's parameters.
     #[error(transparent)]
     Synthetic(#[from] SyntheticError),
-    /// See [`VerticalSplitError`].
+    /// An error from the vertical split.
     #[error(transparent)]
     Vertical(#[from] VerticalSplitError),
-    /// The vertical split is of another number of columns.
+    /// The vertical split divides another number of columns than the data set has.
     #[error("the vertical split divides {got} columns, the data set has {expected}")]
     Columns {
         /// Features of the data set.
@@ -106,22 +108,22 @@ pub enum DataError {
         /// Columns of the split.
         got: usize,
     },
-    /// See [`SchemaError`].
+    /// An error from the schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// See [`IdError`].
+    /// An error from the record ids.
     #[error(transparent)]
     Ids(#[from] IdError),
-    /// See [`ShapeError`].
+    /// An error from the shape of a block.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// See [`AssembleError`].
+    /// The parts of a table do not fit together.
     #[error(transparent)]
     Assemble(#[from] AssembleError),
 }
 
-/// A data set with everything in one place: features d × n normalised to [0, 1], labels, ids and a split. The order of
-/// the records is that of the source (training part, then test part).
+/// A data set with everything in one place: features d × n normalised to [0, 1], labels, ids and a
+/// split. The order of the records is that of the source (training part, then test part).
 #[derive(Clone, PartialEq)]
 pub struct Dataset {
     pub(super) name: String,
@@ -137,75 +139,77 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// The name it was asked for by, `satellite` for example.
+    /// Returns the name under which the set was requested, for example `satellite`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The variant, which says which columns of the source were taken.
+    /// Returns the variant, which says which columns of the source were taken.
     #[must_use]
     pub fn variant(&self) -> Variant {
         self.variant
     }
 
-    /// Number of columns of the source that were taken. A column may become several features.
+    /// Returns the number of columns of the source that were taken. A column may become several
+    /// features.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Record ids: the name and the position in the source, `satellite-000123`.
+    /// Returns the record ids: the name and the position in the source, `satellite-000123`.
     #[must_use]
     pub fn ids(&self) -> &RecordIds {
         &self.ids
     }
 
-    /// Names, kinds and ranges (in the source's units) of the features, after encoding. Ranges are over all rows, also
-    /// where parts were normalised by their own.
+    /// Returns names, kinds and ranges (in the source's units) of the features, after encoding.
+    /// Ranges are over all rows, even if the parts were normalised separately.
     #[must_use]
     pub fn features(&self) -> &[FeatureSpec] {
         &self.features
     }
 
-    /// The features, d × n, one record per column, in [0, 1].
+    /// Returns the features, d × n, one record per column, in [0, 1].
     #[must_use]
     pub fn x(&self) -> &DMatrix<f64> {
         &self.x
     }
 
-    /// The class of each record, from 0.
+    /// Returns the class of each record, from 0.
     #[must_use]
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// The classes, in the order that numbers them.
+    /// Returns the classes, in the order that numbers them.
     #[must_use]
     pub fn class_names(&self) -> &[String] {
         &self.class_names
     }
 
-    /// The official part of each record, where the set has parts.
+    /// Returns the official part of each record, if the set has parts.
     #[must_use]
     pub fn parts(&self) -> Option<&[Part]> {
         self.parts.as_deref()
     }
 
-    /// Training, validation and test records.
+    /// Returns the training, validation and test records.
     #[must_use]
     pub fn split(&self) -> &Split {
         &self.split
     }
 
-    /// Number of records n.
+    /// Returns the number of records n.
     #[must_use]
     pub fn records(&self) -> usize {
         self.ids.len()
     }
 
-    /// SHA-256, in hexadecimal, of everything that was loaded: name, features, classes, ids, labels, parts, split and the
-    /// bits of every value. Two runs with one hash worked on the same data.
+    /// Returns the SHA-256, in hexadecimal, of everything that was loaded: name, features, classes,
+    /// ids, labels, parts, split and the bits of every value. Two runs with the same hash worked on
+    /// the same data.
     #[must_use]
     pub fn data_hash(&self) -> String {
         let mut hash = Sha256::new();

@@ -1,4 +1,5 @@
-//! From the columns of a source to numbers: categories become steps, groups of binary features, or label means.
+//! Encoding of source columns as numbers: categories become steps, groups of binary features, or
+//! label means.
 
 use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
@@ -6,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::schema::{FeatureKind, FeatureSpec, MAX_FEATURES};
 use super::schema_file::one_hot;
 
-/// What becomes of a categorical column. Numbers pass through. A missing value ("unknown", "?") is a category like any
-/// other.
+/// The encoding of categorical columns. Numbers pass through. A missing value ("unknown", "?") is a
+/// category like any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
@@ -16,33 +17,37 @@ pub enum Encoding {
     Ordinal,
     /// One binary feature per category, all with the same group.
     OneHot,
-    /// One numeric feature: the mean of the class number over the records of the category (the share of class 1 where
-    /// there are two classes). It needs the labels, which a passive party does not have, so no deployment can do this: it
-    /// is for the lab, to repeat figures of R and J.
+    /// One numeric feature: the mean of the class number over the records of the category (the
+    /// share of class 1 where there are two classes). It needs the labels, which a passive party
+    /// does not have, so no deployment can do this: it is for the lab, to repeat figures of R and
+    /// J.
     MeanLabel {
-        /// Which records the mean is taken over.
+        /// The records that the mean is taken over.
         over: MeanOver,
     },
 }
 
-/// Records that a label mean is taken over.
+/// The records that a label mean is taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeanOver {
-    /// All of them, test records included, as in the code behind R's figures: the labels of the test records leak into
-    /// their features.
+    /// All records, test records included, as in the code behind R's figures: the labels of the
+    /// test records leak into their features.
     AllRows,
-    /// The training records alone. A category that none of them has gets the mean over all training records.
+    /// The training records alone. A category without any training record gets the mean over all
+    /// training records.
     TrainingRows,
 }
 
-/// Why a source could not be encoded.
+/// Errors from encoding a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// Too many one-hot features.
-    #[error("{got} features after encoding, at most {MAX_FEATURES} are allowed; use the ordinal encoding")]
+    #[error(
+        "{got} features after encoding, at most {MAX_FEATURES} are allowed; use the ordinal encoding"
+    )]
     TooManyFeatures {
-        /// How many there would be.
+        /// The number of features after encoding.
         got: usize,
     },
 }
@@ -54,18 +59,18 @@ pub(super) struct RawColumn {
     pub(super) values: RawValues,
 }
 
-/// Its values, one per record.
+/// The values of a column, one per record.
 #[derive(Debug, Clone)]
 pub(super) enum RawValues {
     /// Numbers of some kind.
     Numbers(FeatureKind, Vec<f64>),
-    /// Pixels.
+    /// Pixels, from 0 to 255.
     Bytes(Vec<u8>),
-    /// Categories in a fixed order, and the place of each record's in it.
+    /// Categories in a fixed order, and the index of each record's category in it.
     Categories(Vec<String>, Vec<u32>),
 }
 
-/// Encodes columns: the features (ranges not yet set) and their values, d × n.
+/// Encodes columns and returns the features (ranges not yet set) and their values, d × n.
 pub(super) fn encode(
     columns: &[RawColumn],
     labels: &[u32],
@@ -116,14 +121,18 @@ pub(super) fn encode(
             (RawValues::Categories(categories, codes), Encoding::MeanLabel { .. }) => {
                 features.push(single(name, FeatureKind::Numeric));
                 let means = label_means(categories.len(), codes, labels, mean_over);
-                x.row_mut(row).iter_mut().zip(codes).for_each(|(x, &code)| *x = means[code as usize]);
+                x.row_mut(row)
+                    .iter_mut()
+                    .zip(codes)
+                    .for_each(|(x, &code)| *x = means[code as usize]);
             }
         }
     }
     Ok((features, x))
 }
 
-/// Mean class number per category over the given records; the mean over all of them where a category has none.
+/// Returns the mean class number per category over the given records. A category without any of
+/// them gets the mean over all of them.
 fn label_means(categories: usize, codes: &[u32], labels: &[u32], records: &[usize]) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); categories];
     for &record in records {
@@ -144,8 +153,14 @@ mod tests {
     fn columns() -> Vec<RawColumn> {
         let categories = ["a", "b", "c"].map(String::from).to_vec();
         vec![
-            RawColumn { name: "n".into(), values: RawValues::Numbers(FeatureKind::Numeric, vec![5.0, -1.0, 2.0, 9.0]) },
-            RawColumn { name: "c".into(), values: RawValues::Categories(categories, vec![0, 1, 0, 2]) },
+            RawColumn {
+                name: "n".into(),
+                values: RawValues::Numbers(FeatureKind::Numeric, vec![5.0, -1.0, 2.0, 9.0]),
+            },
+            RawColumn {
+                name: "c".into(),
+                values: RawValues::Categories(categories, vec![0, 1, 0, 2]),
+            },
         ]
     }
 
@@ -159,10 +174,16 @@ mod tests {
         assert_eq!(row(Encoding::Ordinal, 0).1, [5.0, -1.0, 2.0, 9.0]);
         assert_eq!(row(Encoding::Ordinal, 1).1, [0.0, 1.0, 0.0, 2.0]);
         let (spec, values) = row(Encoding::OneHot, 3);
-        assert_eq!((spec.name.as_str(), spec.group.as_deref(), spec.kind), ("c=c", Some("c"), FeatureKind::Binary));
+        assert_eq!(
+            (spec.name.as_str(), spec.group.as_deref(), spec.kind),
+            ("c=c", Some("c"), FeatureKind::Binary)
+        );
         assert_eq!(values, [0.0, 0.0, 0.0, 1.0]);
         assert_eq!(row(Encoding::MeanLabel { over: MeanOver::AllRows }, 1).1, [0.5, 1.0, 0.5, 0.0]);
         // Category c has no training record: the mean of all training labels stands for it.
-        assert_eq!(row(Encoding::MeanLabel { over: MeanOver::TrainingRows }, 1).1, [0.0, 1.0, 0.0, 0.5]);
+        assert_eq!(
+            row(Encoding::MeanLabel { over: MeanOver::TrainingRows }, 1).1,
+            [0.0, 1.0, 0.0, 0.5]
+        );
     }
 }

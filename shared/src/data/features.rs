@@ -1,4 +1,4 @@
-//! Where a party's features come from: a table in memory, or a store elsewhere that is asked for rows by id.
+//! Access to a party's features: a table in memory, or a remote store that is asked for rows by id.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,57 +14,61 @@ use super::table::{Failure, FeatureStore, FeatureTable, StoreError};
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::{FeatureBlock, RecordIds, RowStatus};
 
-/// The most records that a store elsewhere is asked for at once; a longer list goes in several parts.
+/// The largest number of records in one request to a remote store. Longer lists are split.
 pub const MAX_LOOKUP_RECORDS: usize = 4096;
 
-/// What a store answers when it has.
+/// The answer of a store, as a future.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// A store that is not in this process's memory.
+/// A store outside this process's memory.
 pub trait RemoteStore: Send + Sync {
-    /// What it is, for messages: no password, no address that only its owner should know.
+    /// Returns a description for messages, without a password or an address that only the owner
+    /// should know.
     fn words(&self) -> &str;
 
-    /// The features, in the order of the rows of every block.
+    /// Returns the features, in the order of the rows of every block.
     fn schema(&self) -> &FeatureSchema;
 
-    /// Whether it can be reached and has the columns that the schema names.
+    /// Checks that the store can be reached and has the columns that the schema names.
     fn check(&self) -> Answer<'_, ()>;
 
-    /// The rows of at most [`MAX_LOOKUP_RECORDS`] records. An id that the store does not hold is no error; anything else that keeps
-    /// a record's features from being known is.
+    /// Returns the rows of at most [`MAX_LOOKUP_RECORDS`] records. An id that the store does not
+    /// hold is not an error. Any other reason why a record's features cannot be read is an error.
     fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found>;
 
-    /// Which of at most [`MAX_LOOKUP_RECORDS`] records it holds: their places in the request, increasing. A store that can asks for no
-    /// value of theirs; by default they are looked up.
+    /// Returns which of at most [`MAX_LOOKUP_RECORDS`] records the store holds, by their positions
+    /// in the request, increasing. By default the records are looked up; a store that can do so
+    /// answers without reading their values.
     fn held<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Vec<usize>> {
         Box::pin(async move { Ok(self.lookup(ids).await?.held) })
     }
 
-    /// All record ids, in an order that does not change as long as the records do not.
+    /// Returns all record ids, in an order that does not change as long as the records do not.
     fn ids(&self) -> Answer<'_, RecordIds>;
 
-    /// Whether it can list its ids at all.
+    /// Returns true if the store can list its ids.
     fn lists(&self) -> bool {
         true
     }
 }
 
-/// Where a party's features come from.
+/// The source of a party's features.
 #[derive(Clone)]
 pub enum Features {
     /// A table in memory.
     Memory(Arc<FeatureTable>),
-    /// A store elsewhere.
+    /// A remote store.
     Remote(Arc<dyn RemoteStore>),
 }
 
-/// Shapes and names only.
+/// Shows shapes and names only.
 impl fmt::Debug for Features {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory(table) => table.fmt(f),
-            Self::Remote(store) => write!(f, "Features({} of {})", store.schema().len(), store.words()),
+            Self::Remote(store) => {
+                write!(f, "Features({} of {})", store.schema().len(), store.words())
+            }
         }
     }
 }
@@ -84,16 +88,16 @@ impl From<Arc<FeatureTable>> for Features {
 /// The records of a request that a store holds.
 #[derive(Clone, PartialEq)]
 pub struct Found {
-    /// Their places in the request, increasing.
+    /// The positions in the request, increasing.
     pub held: Vec<usize>,
-    /// Their features, d × n, one record per column in the order of `held`.
+    /// The features, d × n, one record per column in the order of `held`.
     pub block: FeatureBlock,
-    /// Their classes, in the same order, where the schema declares a label.
+    /// The classes in the same order, if the schema declares a label.
     pub labels: Option<Vec<u32>>,
 }
 
 impl Found {
-    /// A status for each of the `asked` records of the request.
+    /// Returns a status for each of the `asked` records of the request.
     #[must_use]
     pub fn status(&self, asked: usize) -> Vec<RowStatus> {
         RowStatus::of_held(&self.held, asked)
@@ -107,7 +111,7 @@ impl fmt::Debug for Found {
 }
 
 impl Features {
-    /// Names, kinds and ranges of the features, in the order of the rows of every block.
+    /// Returns names, kinds and ranges of the features, in the order of the rows of every block.
     #[must_use]
     pub fn schema(&self) -> &FeatureSchema {
         match self {
@@ -116,7 +120,7 @@ impl Features {
         }
     }
 
-    /// The whole table, if it is in memory.
+    /// Returns the whole table, if it is in memory.
     #[must_use]
     pub fn memory(&self) -> Option<&Arc<FeatureTable>> {
         match self {
@@ -125,21 +129,23 @@ impl Features {
         }
     }
 
-    /// The whole table, for `what` needs all records at once.
+    /// Returns the whole table. `what` names the operation that needs all records at once.
     ///
     /// # Errors
-    /// [`StoreError::NotInMemory`] naming the store and what it cannot do.
+    /// [`StoreError::NotInMemory`] names the store and the operation.
     pub fn whole(&self, what: &'static str) -> Result<&Arc<FeatureTable>, StoreError> {
         match self {
             Self::Memory(table) => Ok(table),
-            Self::Remote(store) => Err(StoreError::NotInMemory { what, store: store.words().to_owned() }),
+            Self::Remote(store) => {
+                Err(StoreError::NotInMemory { what, store: store.words().to_owned() })
+            }
         }
     }
 
-    /// Whether the store can be reached and has the columns that the schema names.
+    /// Checks that the store can be reached and has the columns that the schema names.
     ///
     /// # Errors
-    /// [`StoreError`] naming the store and what is wrong.
+    /// [`StoreError`] names the store and the problem.
     pub async fn check(&self) -> Result<(), StoreError> {
         match self {
             Self::Memory(_) => Ok(()),
@@ -147,10 +153,11 @@ impl Features {
         }
     }
 
-    /// The rows of records: which of them are held, and their features in the order of `ids`.
+    /// Looks records up: which of them are held, and their features in the order of `ids`.
     ///
     /// # Errors
-    /// [`StoreError`] for anything but an unknown id that keeps the features of a record from being known.
+    /// [`StoreError`] if a record's features cannot be read for any reason other than an unknown
+    /// id.
     pub async fn lookup(&self, ids: &RecordIds) -> Result<Found, StoreError> {
         match self {
             Self::Memory(table) => in_memory(table, ids),
@@ -163,13 +170,15 @@ impl Features {
                     labels.extend(part.labels.unwrap_or_default());
                     values.extend_from_slice(part.block.matrix().as_slice());
                 }
-                let block = FeatureBlock::new(DMatrix::from_vec(self.schema().len(), held.len(), values))?;
+                let block =
+                    FeatureBlock::new(DMatrix::from_vec(self.schema().len(), held.len(), values))?;
                 Ok(Found { held, block, labels: self.schema().label().map(|_| labels) })
             }
         }
     }
 
-    /// [`Features::lookup`] from a thread that may wait, such as one of `spawn_blocking`.
+    /// Does the same as [`Features::lookup`], from a thread that may block, such as one of
+    /// `spawn_blocking`.
     ///
     /// # Errors
     /// As [`Features::lookup`].
@@ -178,15 +187,20 @@ impl Features {
             Self::Memory(table) => in_memory(table, ids),
             Self::Remote(store) => match tokio::runtime::Handle::try_current() {
                 Ok(runtime) => runtime.block_on(self.lookup(ids)),
-                Err(_) => Err(StoreError::failed(store.words(), Failure::Unreachable, "there is no runtime")),
+                Err(_) => Err(StoreError::failed(
+                    store.words(),
+                    Failure::Unreachable,
+                    "there is no runtime",
+                )),
             },
         }
     }
 
-    /// The features of records that must all be held, d × n in the order of `ids`.
+    /// Reads the features of records that must all be held, d × n in the order of `ids`.
     ///
     /// # Errors
-    /// [`StoreError::UnknownRecord`] at the first id that the store does not hold; as [`Features::lookup`].
+    /// [`StoreError::UnknownRecord`] at the first id that the store does not hold; otherwise as
+    /// [`Features::lookup`].
     pub async fn fetch(&self, ids: &RecordIds) -> Result<FeatureBlock, StoreError> {
         let found = self.lookup(ids).await?;
         match (0..ids.len()).find(|&at| found.held.get(at) != Some(&at)) {
@@ -195,7 +209,8 @@ impl Features {
         }
     }
 
-    /// How many of the records the store does not hold. Every value of the others is read and checked, and none is kept.
+    /// Returns the number of records that the store does not hold. For a remote store, every value
+    /// of the others is read and checked, and none is kept.
     ///
     /// # Errors
     /// As [`Features::lookup`].
@@ -206,14 +221,16 @@ impl Features {
         }
     }
 
-    /// How many of the records the store does not hold, and the classes of the others in their order; none without a label column.
+    /// Returns the number of records that the store does not hold, and the classes of the others in
+    /// their order; no classes without a label column.
     ///
     /// # Errors
     /// As [`Features::lookup`].
     pub async fn labels(&self, ids: &RecordIds) -> Result<(usize, Vec<u32>), StoreError> {
         match self {
             Self::Memory(table) => {
-                let positions: Vec<usize> = ids.iter().filter_map(|id| table.position(id)).collect();
+                let positions: Vec<usize> =
+                    ids.iter().filter_map(|id| table.position(id)).collect();
                 let labels = table.labels().map(|all| positions.iter().map(|&p| all[p]).collect());
                 Ok((ids.len() - positions.len(), labels.unwrap_or_default()))
             }
@@ -230,15 +247,19 @@ impl Features {
         }
     }
 
-    /// Those of the records that the store holds, in their order. Of most stores no value is read.
+    /// Returns those of the records that the store holds, in their order. Most stores read no
+    /// values for this.
     ///
     /// # Errors
     /// As [`Features::lookup`].
     pub async fn held(&self, ids: &RecordIds) -> Result<RecordIds, StoreError> {
         let held: Vec<usize> = match self {
-            Self::Memory(table) => {
-                ids.iter().enumerate().filter(|(_, id)| table.position(id).is_some()).map(|(at, _)| at).collect()
-            }
+            Self::Memory(table) => ids
+                .iter()
+                .enumerate()
+                .filter(|(_, id)| table.position(id).is_some())
+                .map(|(at, _)| at)
+                .collect(),
             Self::Remote(store) => {
                 let mut held = Vec::new();
                 for from in (0..ids.len()).step_by(MAX_LOOKUP_RECORDS) {
@@ -251,7 +272,7 @@ impl Features {
         Ok(ids.select(&held))
     }
 
-    /// Whether all record ids can be had.
+    /// Returns true if the store can list all record ids.
     #[must_use]
     pub fn lists(&self) -> bool {
         match self {
@@ -260,7 +281,7 @@ impl Features {
         }
     }
 
-    /// All record ids.
+    /// Returns all record ids.
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot list them.
@@ -278,7 +299,7 @@ fn in_memory(table: &FeatureTable, ids: &RecordIds) -> Result<Found, StoreError>
     Ok(Found { held, block: table.fetch_at(&positions)?, labels })
 }
 
-/// The ids of one request as a store names those that it holds, in whatever order.
+/// The ids of one request that a store reports as held, in any order.
 pub struct RollCall<'a> {
     store: &'a str,
     ids: &'a RecordIds,
@@ -287,16 +308,18 @@ pub struct RollCall<'a> {
 }
 
 impl<'a> RollCall<'a> {
-    /// Waits for those of `ids` that a store of these words holds.
+    /// Starts without any reported id. `store` describes the store in errors, and `ids` are the
+    /// request's.
     #[must_use]
     pub fn new(store: &'a str, ids: &'a RecordIds) -> Self {
         Self { store, ids, index: IdIndex::new(ids), come: vec![false; ids.len()] }
     }
 
-    /// Takes an id; gives its place in the request, or `None` if it was not asked for.
+    /// Takes a reported id and returns its position in the request, or `None` if it was not
+    /// requested.
     ///
     /// # Errors
-    /// [`StoreError::Failed`] for an id that came before: a store has one row for a record.
+    /// [`StoreError::Failed`] for an id that was already reported: a store has one row per record.
     pub fn take(&mut self, id: &str) -> Result<Option<usize>, StoreError> {
         let Some(at) = self.index.position(self.ids, id) else { return Ok(None) };
         if std::mem::replace(&mut self.come[at], true) {
@@ -306,14 +329,14 @@ impl<'a> RollCall<'a> {
         Ok(Some(at))
     }
 
-    /// The places of those that came, increasing.
+    /// Returns the positions of the reported ids, increasing.
     #[must_use]
     pub fn held(&self) -> Vec<usize> {
         (0..self.come.len()).filter(|&at| self.come[at]).collect()
     }
 }
 
-/// The rows of one request as they come in, in whatever order.
+/// The rows of one request, which arrive in any order.
 pub struct Gather<'a> {
     schema: &'a FeatureSchema,
     roll: RollCall<'a>,
@@ -322,31 +345,45 @@ pub struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
-    /// Waits for the rows of `ids` from a store of these words.
+    /// Starts without any row. `store` describes the store in errors, and `ids` are the request's.
     #[must_use]
     pub fn new(store: &'a str, schema: &'a FeatureSchema, ids: &'a RecordIds) -> Self {
         let n = ids.len();
-        Self { schema, roll: RollCall::new(store, ids), values: vec![0.0; n * schema.len()], labels: vec![0; n] }
+        Self {
+            schema,
+            roll: RollCall::new(store, ids),
+            values: vec![0.0; n * schema.len()],
+            labels: vec![0; n],
+        }
     }
 
-    /// Begins the row of an id. `None` if it was not asked for.
+    /// Begins the row of an id and returns its position in the request, or `None` if it was not
+    /// requested.
     ///
     /// # Errors
-    /// [`StoreError::Failed`] for an id that came before: a store has one row for a record.
+    /// [`StoreError::Failed`] for an id that was already reported: a store has one row per record.
     pub fn begin(&mut self, id: &str) -> Result<Option<usize>, StoreError> {
         self.roll.take(id)
     }
 
-    /// Takes a value of the row of the record at a place of the request.
+    /// Reads a value into the row of the record at position `at` of the request.
     ///
     /// # Errors
-    /// [`StoreError::Failed`] naming the column, never the value.
-    pub fn take(&mut self, at: usize, name: &str, target: Target, cell: Cell<'_>) -> Result<(), StoreError> {
+    /// [`StoreError::Failed`] names the column, never the value.
+    pub fn take(
+        &mut self,
+        at: usize,
+        name: &str,
+        target: Target,
+        cell: Cell<'_>,
+    ) -> Result<(), StoreError> {
         let d = self.schema.len();
         let read = match target {
             Target::Id => Ok(()),
             Target::Label => self.schema.read_label(cell).map(|label| self.labels[at] = label),
-            Target::Column(column) => self.schema.read_feature(column, cell, &mut self.values[at * d..(at + 1) * d]),
+            Target::Column(column) => {
+                self.schema.read_feature(column, cell, &mut self.values[at * d..(at + 1) * d])
+            }
         };
         read.map_err(|problem| self.bad(name, &problem))
     }
@@ -355,10 +392,10 @@ impl<'a> Gather<'a> {
         StoreError::failed(self.roll.store, Failure::Value, format!("column {name}: {problem}"))
     }
 
-    /// The rows that came, in the order of the request.
+    /// Returns the rows that arrived, in the order of the request.
     ///
     /// # Errors
-    /// [`StoreError::Shape`], which the checks of every value exclude.
+    /// [`StoreError::Shape`], which the checks of the single values rule out.
     pub fn finish(mut self) -> Result<Found, StoreError> {
         let d = self.schema.len();
         let held = self.roll.held();
@@ -374,27 +411,33 @@ impl<'a> Gather<'a> {
 }
 
 impl StoreError {
-    /// The refusal that a party's owner is answered with, who may know which column it is about.
+    /// Returns the refusal for the party's own owner, who may know which column is affected.
     #[must_use]
     pub fn refusal(&self) -> Refusal {
         Refusal::new(self.kind(), self.to_string())
     }
 
-    /// The refusal that another party is answered with: the log says what is wrong, and names no value.
+    /// Logs the error and returns the refusal for another party, which only refers to the log. No
+    /// value is named.
     #[must_use]
     pub fn told(&self, who: &str) -> Refusal {
         tracing::error!(error = %self, "features cannot be read");
         match self.kind() {
-            RefusalKind::Unavailable => {
-                Refusal::unavailable(format!("the feature store of {who} does not answer; its log says why"))
-            }
-            kind => Refusal::new(kind, format!("{who} cannot read the features of the records; its log says why")),
+            RefusalKind::Unavailable => Refusal::unavailable(format!(
+                "the feature store of {who} does not answer; its log says why"
+            )),
+            kind => Refusal::new(
+                kind,
+                format!("{who} cannot read the features of the records; its log says why"),
+            ),
         }
     }
 
     fn kind(&self) -> RefusalKind {
         match self {
-            Self::Failed { failure: Failure::Unreachable | Failure::TimedOut, .. } => RefusalKind::Unavailable,
+            Self::Failed { failure: Failure::Unreachable | Failure::TimedOut, .. } => {
+                RefusalKind::Unavailable
+            }
             Self::NotInMemory { .. } => RefusalKind::FailedPrecondition,
             _ => RefusalKind::Internal,
         }
@@ -406,7 +449,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const SCHEMA: &str = "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = 0\nmax = 2\n";
+    const SCHEMA: &str =
+        "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = 0\nmax = 2\n";
 
     #[test]
     fn rows_are_put_in_the_order_of_the_request() {
@@ -421,9 +465,15 @@ mod tests {
         assert!(gather.begin("c").unwrap_err().to_string().contains("more than one row"));
         let error = gather.take(0, "f", Target::Column(0), Cell::Real(2.5)).unwrap_err();
         assert_eq!(error.refusal().kind, RefusalKind::Internal);
-        assert!(error.to_string().contains("column f") && !error.to_string().contains("2.5"), "{error}");
+        assert!(
+            error.to_string().contains("column f") && !error.to_string().contains("2.5"),
+            "{error}"
+        );
         let found = gather.finish().unwrap();
-        assert_eq!((found.held.as_slice(), found.block.matrix().as_slice()), (&[0, 2][..], &[0.5, 1.0][..]));
+        assert_eq!(
+            (found.held.as_slice(), found.block.matrix().as_slice()),
+            (&[0, 2][..], &[0.5, 1.0][..])
+        );
         assert_eq!(found.status(3), [RowStatus::Ok, RowStatus::NotFound, RowStatus::Ok]);
     }
 }

@@ -1,38 +1,41 @@
-//! The grid that numbers lie on, read off the numbers.
+//! Detection of the decimal grid that numbers lie on.
 
-/// The most decimals that are looked for.
+/// The largest number of decimals that is tried.
 const MOST_DECIMALS: usize = 6;
-/// The powers of ten of so many decimals.
+/// The powers of ten for 0 to `MOST_DECIMALS` decimals.
 const POWERS: [f64; MOST_DECIMALS + 1] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
 
-/// The largest number whose neighbours a double tells from it by less than 1.
+/// 2⁵³, up to which doubles represent every whole number.
 const LARGEST: f64 = 9_007_199_254_740_992.0;
 
-/// The fewest decimals that write every number seen.
+/// The smallest number of decimals that represents every number seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Decimals {
-    /// One more than [`MOST_DECIMALS`] where no number of decimals does.
+    /// The number of decimals; [`MOST_DECIMALS`] + 1 if none suffices.
     least: usize,
 }
 
 impl Decimals {
-    /// Takes a number in.
+    /// Includes a number.
     pub fn take(&mut self, value: f64) {
-        // A decimal is the double nearest to a whole number over a power of ten. Beyond the largest every double is whole.
-        let is_written = |power: &f64| (value * power).abs() <= LARGEST && (value * power).round() / power == value;
+        // A decimal is the double nearest to a whole number over a power of ten. Beyond `LARGEST`
+        // every double is whole.
+        let is_written = |power: &f64| {
+            (value * power).abs() <= LARGEST && (value * power).round() / power == value
+        };
         while self.least < POWERS.len() && !POWERS.get(self.least).is_some_and(is_written) {
             self.least += 1;
         }
     }
 
-    /// The distance of neighbouring numbers with so many decimals: 1 of whole numbers, 0.01 of cents. `None` where some have
-    /// more than six.
+    /// Returns the distance of neighbouring numbers with that many decimals: 1 for whole numbers,
+    /// 0.01 for cents. `None` if some number has more than six.
     #[must_use]
     pub fn step(self) -> Option<f64> {
         POWERS.get(self.least).map(|power| 1.0 / power)
     }
 
-    /// That of all the numbers.
+    /// Returns the step of all the numbers.
     pub(super) fn step_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
         let mut decimals = Self::default();
         for value in values {

@@ -7,48 +7,51 @@ use std::path::{Path, PathBuf};
 
 use crate::types::{IdError, RecordIds};
 
-/// Forms of ids that are told one by one.
+/// The number of id forms that are listed one by one.
 const FORMS: usize = 4;
 
-/// Why a file of ids was not taken.
+/// Errors from reading a file of ids.
 #[derive(Debug, thiserror::Error)]
 pub enum IdFileError {
-    /// The disk.
+    /// The file cannot be read.
     #[error("cannot read the ids in {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// What stands in it.
+    /// The file contains invalid ids.
     #[error("{}: {source}", path.display())]
     Ids {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The problem with the ids.
         source: IdError,
     },
-    /// There is nothing in it.
+    /// The file contains no id.
     #[error("{} holds no record id", .0.display())]
     Empty(PathBuf),
 }
 
-/// Reads record ids, one a line. Empty lines are left out, and so is a byte order mark; an id in double quotes is read as CSV has it.
+/// Reads record ids, one a line. Empty lines and a byte order mark are skipped. An id in double
+/// quotes is read as in CSV.
 ///
 /// # Errors
 /// [`IdFileError`] naming the file.
 pub fn read_ids(path: &Path) -> Result<RecordIds, IdFileError> {
     let path = || path.to_owned();
-    let text = std::fs::read_to_string(path()).map_err(|source| IdFileError::Read { path: path(), source })?;
+    let text = std::fs::read_to_string(path())
+        .map_err(|source| IdFileError::Read { path: path(), source })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let ids = RecordIds::new(text.lines().filter(|line| !line.is_empty()).map(unquoted));
     let ids = ids.map_err(|source| IdFileError::Ids { path: path(), source })?;
     if ids.is_empty() { Err(IdFileError::Empty(path())) } else { Ok(ids) }
 }
 
-/// The forms of record ids, the commonest first, for an operator who compares how two parties write them: `9` stands for digits, `09` for
-/// digits that begin with 0, `a` and `A` for letters, `?` for other characters beyond ASCII.
+/// Describes the forms of record ids, the most common first, for an operator who compares how two
+/// parties write them: `9` stands for digits, `09` for digits that begin with 0, `a` and `A` for
+/// letters, `?` for other characters beyond ASCII.
 #[must_use]
 pub fn id_forms(ids: &RecordIds) -> String {
     let mut forms: BTreeMap<String, usize> = BTreeMap::new();
@@ -57,17 +60,27 @@ pub fn id_forms(ids: &RecordIds) -> String {
     }
     let mut forms: Vec<(String, usize)> = forms.into_iter().collect();
     forms.sort_by_key(|(_, records)| Reverse(*records));
-    let shown: Vec<String> =
-        forms.iter().take(FORMS).map(|(form, records)| format!("{records} of the form {form:?}")).collect();
+    let shown: Vec<String> = forms
+        .iter()
+        .take(FORMS)
+        .map(|(form, records)| format!("{records} of the form {form:?}"))
+        .collect();
     let others: usize = forms.iter().skip(FORMS).map(|(_, records)| records).sum();
     let others = if others > 0 { format!(", {others} of others") } else { String::new() };
     format!("record ids: {}{others}", shown.join(", "))
 }
 
 fn form(id: &str) -> String {
-    let is_uuid = |(at, c): (usize, char)| if [8, 13, 18, 23].contains(&at) { c == '-' } else { c.is_ascii_hexdigit() };
+    let is_uuid = |(at, c): (usize, char)| {
+        if [8, 13, 18, 23].contains(&at) { c == '-' } else { c.is_ascii_hexdigit() }
+    };
     if id.len() == 36 && id.char_indices().all(is_uuid) {
-        return if id.contains(|c: char| c.is_ascii_uppercase()) { "UUID, upper case" } else { "UUID" }.into();
+        return if id.contains(|c: char| c.is_ascii_uppercase()) {
+            "UUID, upper case"
+        } else {
+            "UUID"
+        }
+        .into();
     }
     let mut form = String::new();
     let chars: Vec<char> = id.chars().collect();
@@ -80,7 +93,8 @@ fn form(id: &str) -> String {
     form.chars().take(40).collect()
 }
 
-/// The character that stands for others of its kind. Punctuation and blanks of ASCII stand for themselves.
+/// Returns the character that stands for the class of `c`. ASCII punctuation and blanks stand for
+/// themselves.
 fn class_of(c: char) -> char {
     match c {
         '0'..='9' => '9',
@@ -91,10 +105,12 @@ fn class_of(c: char) -> char {
     }
 }
 
-/// Takes the double quotes off a line, as CSV does.
+/// Removes the double quotes around a line, as CSV does.
 fn unquoted(line: &str) -> Cow<'_, str> {
     match line.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(inside) if !inside.replace("\"\"", "").contains('"') => Cow::Owned(inside.replace("\"\"", "\"")),
+        Some(inside) if !inside.replace("\"\"", "").contains('"') => {
+            Cow::Owned(inside.replace("\"\"", "\""))
+        }
         _ => Cow::Borrowed(line),
     }
 }
@@ -106,8 +122,18 @@ mod tests {
 
     #[test]
     fn forms_tell_how_ids_are_written_and_not_which() {
-        let ids =
-            ["1", "20", "300", "0040", "1001.", "5.0", "c-17", "C-17", "67e55044-10b1-426f-9247-bb680e5fe0c8", "é1"];
+        let ids = [
+            "1",
+            "20",
+            "300",
+            "0040",
+            "1001.",
+            "5.0",
+            "c-17",
+            "C-17",
+            "67e55044-10b1-426f-9247-bb680e5fe0c8",
+            "é1",
+        ];
         let said = id_forms(&RecordIds::new(ids).unwrap());
         assert!(said.starts_with("record ids: 3 of the form \"9\", 1 of the form "), "{said}");
         assert!(said.ends_with("4 of others"), "{said}");
@@ -125,12 +151,22 @@ mod tests {
         };
         assert_eq!(read("b\n\na\r\nc").unwrap(), RecordIds::new(["b", "a", "c"]).unwrap());
         let marked = "\u{feff}a\n\"b, \"\"c\"\"\"\n\"\n\"A\" vs \"B\"\n";
-        assert_eq!(read(marked).unwrap(), RecordIds::new(["a", "b, \"c\"", "\"", "\"A\" vs \"B\""]).unwrap());
+        assert_eq!(
+            read(marked).unwrap(),
+            RecordIds::new(["a", "b, \"c\"", "\"", "\"A\" vs \"B\""]).unwrap()
+        );
         let name = file.path().display().to_string();
-        for (text, says) in [("a\nb\na\n", "position 2 stands in the batch twice"), ("\n", "no record id")] {
+        for (text, says) in
+            [("a\nb\na\n", "position 2 stands in the batch twice"), ("\n", "no record id")]
+        {
             let refused = read(text).unwrap_err();
             assert!(refused.contains(says) && refused.contains(&name), "{refused}");
         }
-        assert!(read_ids(Path::new("/nowhere/x.ids")).unwrap_err().to_string().contains("/nowhere/x.ids"));
+        assert!(
+            read_ids(Path::new("/nowhere/x.ids"))
+                .unwrap_err()
+                .to_string()
+                .contains("/nowhere/x.ids")
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! The public sets that come with the project (`data/`, with their licence), compressed, in whatever binary reads them.
+//! The public sets that are compiled into the binary (`data/`, with their licence), compressed.
 
 use super::names::DatasetName;
 
-/// The file's content, compressed with gzip, if it is one of an included set. `file` is the set's name, a slash and the file's
-/// name without `.gz`.
+/// Returns the content of a file of an included set, compressed with gzip; `None` for any other
+/// file. `file` is the set's name, a slash and the file's name without `.gz`.
 pub(super) fn file(file: &str) -> Option<&'static [u8]> {
     macro_rules! included {
         ($($name:literal),* $(,)?) => {
@@ -24,7 +24,7 @@ pub(super) fn file(file: &str) -> Option<&'static [u8]> {
 }
 
 impl DatasetName {
-    /// Whether the set comes with the project, so that it needs no directory.
+    /// Returns true if the set comes with the project, so that it needs no directory.
     #[must_use]
     pub const fn is_included(self) -> bool {
         matches!(self, Self::Satellite | Self::Robot | Self::Pendigits | Self::Bank)

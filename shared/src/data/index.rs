@@ -7,12 +7,12 @@ use foldhash::fast::RandomState;
 use crate::types::RecordIds;
 
 const EMPTY: u32 = u32::MAX;
-/// Ids that are looked up together.
+/// The number of ids that are looked up together.
 const GROUP: usize = 64;
 
-/// Positions of a batch of ids by hash: an open-addressed table of positions, at most half full. The ids themselves stay
-/// where they are, so the index costs 8 to 16 bytes a record. The hash is seeded at random: whoever chooses the ids
-/// cannot choose their collisions, and no result depends on it.
+/// Positions of a batch of ids by hash: an open-addressed table of positions, at most half full.
+/// The ids themselves are not copied, so the index costs 8 to 16 bytes a record. The hash is seeded
+/// at random, so that nobody can choose ids that collide. No result depends on the seed.
 #[derive(Clone)]
 pub(super) struct IdIndex {
     slots: Box<[u32]>,
@@ -20,8 +20,8 @@ pub(super) struct IdIndex {
 }
 
 impl IdIndex {
-    /// Indexes distinct ids (which [`RecordIds`] guarantees, as it does that there are fewer than 2³²: their packed text
-    /// ends below 4 GiB).
+    /// Indexes distinct ids. [`RecordIds`] guarantees that they are distinct, and fewer than 2³²
+    /// because their packed text ends below 4 GiB.
     pub(super) fn new(ids: &RecordIds) -> Self {
         let hasher = RandomState::default();
         let size = (2 * ids.len().max(1)).next_power_of_two();
@@ -36,18 +36,21 @@ impl IdIndex {
         Self { slots, hasher }
     }
 
-    /// The position of `id` in the batch that was indexed.
+    /// Returns the position of `id` in the batch that was indexed.
     pub(super) fn position(&self, ids: &RecordIds, id: &str) -> Option<usize> {
         let slot = self.hasher.hash_one(id) as usize & (self.slots.len() - 1);
         self.walk(ids, id, slot, self.slots[slot])
     }
 
-    /// The positions of all that are in the batch that was indexed, in the order asked: at which place of `asked` each stands, and its
-    /// position. As [`IdIndex::position`] of each, and faster: a slot, and the id it names, lie anywhere in memory, and the processor waits
-    /// for those of a group at once.
+    /// Finds the ids of `asked` that are in the indexed batch. Returns their places in `asked` and
+    /// their positions in the batch, in the order of `asked`.
+    ///
+    /// This is faster than [`IdIndex::position`] for each id: a slot and the id it refers to lie
+    /// anywhere in memory, and the processor waits for those of a whole group at once.
     pub(super) fn positions(&self, ids: &RecordIds, asked: &RecordIds) -> (Vec<usize>, Vec<usize>) {
         let mask = self.slots.len() - 1;
-        let (mut places, mut found) = (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
+        let (mut places, mut found) =
+            (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
         let mut rest = asked.iter().enumerate();
         loop {
             let mut group = [(0, "", 0); GROUP];
@@ -68,13 +71,14 @@ impl IdIndex {
             for (span, first) in spans.iter_mut().zip(&first[..some]) {
                 *span = ids.span(*first as usize).unwrap_or_default();
             }
-            // The texts are read together too, before any is compared.
+            // The texts of a group are also loaded together, before any is compared.
             let text = ids.packed().0;
             let starts = spans[..some].iter().filter_map(|span| text.as_bytes().get(span.start));
             std::hint::black_box(starts.fold(0, |seen, byte| seen ^ byte));
             for ((first, span), (place, id, slot)) in first.into_iter().zip(spans).zip(group) {
                 let at_once = text.get(span) == Some(id);
-                let position = if at_once { Some(first as usize) } else { self.walk(ids, id, *slot, first) };
+                let position =
+                    if at_once { Some(first as usize) } else { self.walk(ids, id, *slot, first) };
                 if let Some(position) = position {
                     places.push(*place);
                     found.push(position);
@@ -83,7 +87,7 @@ impl IdIndex {
         }
     }
 
-    /// Goes on from the slot of the hash of `id`, which holds `first`.
+    /// Continues the search from the slot of the hash of `id`, which holds `first`.
     fn walk(&self, ids: &RecordIds, id: &str, mut slot: usize, first: u32) -> Option<usize> {
         let mut position = first;
         while position != EMPTY {
@@ -97,27 +101,27 @@ impl IdIndex {
     }
 }
 
-/// Record ids that can be asked whether one is among them.
+/// A set of record ids with fast membership tests.
 pub struct IdSet {
     ids: RecordIds,
     index: IdIndex,
 }
 
 impl IdSet {
-    /// The set of these ids.
+    /// Creates the set of these ids.
     #[must_use]
     pub fn new(ids: RecordIds) -> Self {
         Self { index: IdIndex::new(&ids), ids }
     }
 
-    /// Whether an id is one of them.
+    /// Returns true if the id is in the set.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
         self.index.position(&self.ids, id).is_some()
     }
 }
 
-/// Two indexes of equal batches say the same, whatever their seeds: tables are compared by their ids alone.
+/// All indexes compare as equal: the seeds do not matter, and tables compare their ids themselves.
 impl PartialEq for IdIndex {
     fn eq(&self, _: &Self) -> bool {
         true

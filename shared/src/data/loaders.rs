@@ -1,5 +1,5 @@
-//! The public data sets in the form their homes distribute them, plain or compressed by gzip: from a directory, or those that
-//! come with the project. [`DatasetName`] has the table of the sets.
+//! Loaders of the public data sets in their original formats, plain or compressed by gzip, from a
+//! directory or from the files included in the project. [`DatasetName`] has the table of the sets.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,13 @@ use super::sources::{Column, ColumnKind, Delimiter, Header, Source, source};
 use super::split::Part;
 use super::variant::Variant;
 
-/// Reads the files of a public set in one of its variants, from a directory or else from those that are included.
-pub(super) fn read(name: DatasetName, directory: Option<&Path>, variant: Variant) -> Result<Raw, DataError> {
+/// Reads the files of a public set in one of its variants, from a directory or else from the
+/// included files.
+pub(super) fn read(
+    name: DatasetName,
+    directory: Option<&Path>,
+    variant: Variant,
+) -> Result<Raw, DataError> {
     if let Some(shape) = name.image() {
         return images::read(name, shape, directory);
     }
@@ -28,21 +33,37 @@ pub(super) fn read(name: DatasetName, directory: Option<&Path>, variant: Variant
         let before = labels.len();
         parse(name, &source, &file, &text, &mut columns, &mut labels)?;
         if labels.len() == before {
-            return Err(DataError::Malformed { dataset: name, file, line: 1, reason: "the file has no record".into() });
+            return Err(DataError::Malformed {
+                dataset: name,
+                file,
+                line: 1,
+                reason: "the file has no record".into(),
+            });
         }
         parts.resize(labels.len(), part.unwrap_or(Part::Train));
     }
-    let columns = source.columns.iter().zip(columns).filter_map(|(column, cells)| cells.finish(column)).collect();
+    let columns = source
+        .columns
+        .iter()
+        .zip(columns)
+        .filter_map(|(column, cells)| cells.finish(column))
+        .collect();
     let class_names = source.classes.iter().map(|c| c.name.to_owned()).collect();
     Ok(Raw { columns, labels, class_names, parts: parts.contains(&Part::Test).then_some(parts) })
 }
 
 type OpenFile = (PathBuf, String, Option<Part>);
 
-/// The text of the first set of files that is there; otherwise the error names the first file of the first set. Of an included set
-/// a directory may hold nothing at all.
-fn open(name: DatasetName, source: &Source, directory: Option<&Path>) -> Result<Vec<OpenFile>, DataError> {
-    let directory = directory.filter(|directory| !name.is_included() || directory.join(name.as_str()).exists());
+/// Returns the texts of the first list of files that is complete. Otherwise the error names a
+/// missing file, preferably of a list that is partly there. An included set is read from the
+/// program if the directory has no folder for it.
+fn open(
+    name: DatasetName,
+    source: &Source,
+    directory: Option<&Path>,
+) -> Result<Vec<OpenFile>, DataError> {
+    let directory =
+        directory.filter(|directory| !name.is_included() || directory.join(name.as_str()).exists());
     let mut missing = None;
     for files in source.files {
         let mut texts = Vec::new();
@@ -55,7 +76,7 @@ fn open(name: DatasetName, source: &Source, directory: Option<&Path>) -> Result<
             match found {
                 Some((path, text)) => texts.push((path, text, *part)),
                 None => {
-                    // Of the alternatives, the one that is partly there is the one that was meant.
+                    // An alternative that is partly there is the one that was meant.
                     if missing.is_none() || !texts.is_empty() {
                         missing = Some(relative);
                     }
@@ -69,21 +90,31 @@ fn open(name: DatasetName, source: &Source, directory: Option<&Path>) -> Result<
     }
     let file = missing.unwrap_or_default();
     match directory {
-        Some(directory) => Err(DataError::MissingFile { dataset: name, file, directory: directory.to_owned() }),
+        Some(directory) => {
+            Err(DataError::MissingFile { dataset: name, file, directory: directory.to_owned() })
+        }
         None => Err(DataError::NoDirectory { dataset: name }),
     }
 }
 
-/// The text of `file` or `file.gz`, or `None` if neither is there.
-fn read_text(dataset: DatasetName, directory: &Path, file: &str) -> Result<Option<(PathBuf, String)>, DataError> {
+/// Reads the text of `file` or `file.gz`, or `None` if neither is there.
+fn read_text(
+    dataset: DatasetName,
+    directory: &Path,
+    file: &str,
+) -> Result<Option<(PathBuf, String)>, DataError> {
     let Some((path, content)) = read_content(dataset, directory, file)? else { return Ok(None) };
     match String::from_utf8(content) {
         Ok(text) => Ok(Some((path, text))),
-        Err(e) => Err(DataError::Read { dataset, file: path, source: std::io::Error::other(e.utf8_error()) }),
+        Err(e) => Err(DataError::Read {
+            dataset,
+            file: path,
+            source: std::io::Error::other(e.utf8_error()),
+        }),
     }
 }
 
-/// The text of an included file, or `None` if it is not one.
+/// Reads the text of an included file, or `None` if it is not one.
 fn read_included(dataset: DatasetName, file: &str) -> Result<Option<(PathBuf, String)>, DataError> {
     let Some(content) = included::file(file) else { return Ok(None) };
     let (path, mut text) = (PathBuf::from(file), String::new());
@@ -93,7 +124,7 @@ fn read_included(dataset: DatasetName, file: &str) -> Result<Option<(PathBuf, St
     }
 }
 
-/// Values of one column while it is read.
+/// The values of one column during reading.
 enum Cells {
     Numbers(FeatureKind, Vec<f64>),
     Text(Vec<String>, std::collections::HashMap<String, u32>, Vec<u32>),
@@ -129,8 +160,8 @@ impl Cells {
         Ok(())
     }
 
-    /// Puts categories in their fixed order: those with a natural order first in that order, the others by number if all
-    /// are numbers, else by name.
+    /// Puts categories in their fixed order: those with a natural order first in that order, the
+    /// others by number if all are numbers, else by name.
     fn finish(self, column: &Column) -> Option<RawColumn> {
         let values = match (self, column.kind) {
             (Self::Numbers(kind, values), _) => RawValues::Numbers(kind, values),
@@ -138,8 +169,12 @@ impl Cells {
                 let numbers: Option<Vec<f64>> = names.iter().map(|n| n.parse().ok()).collect();
                 let mut order: Vec<usize> = (0..names.len()).collect();
                 order.sort_by(|&a, &b| {
-                    let rank = |i: usize| natural.iter().position(|n| *n == names[i]).unwrap_or(natural.len());
-                    let by_number = numbers.as_ref().map_or(std::cmp::Ordering::Equal, |n| n[a].total_cmp(&n[b]));
+                    let rank = |i: usize| {
+                        natural.iter().position(|n| *n == names[i]).unwrap_or(natural.len())
+                    };
+                    let by_number = numbers
+                        .as_ref()
+                        .map_or(std::cmp::Ordering::Equal, |n| n[a].total_cmp(&n[b]));
                     rank(a).cmp(&rank(b)).then(by_number).then_with(|| names[a].cmp(&names[b]))
                 });
                 let mut place = vec![0u32; names.len()];
@@ -161,11 +196,19 @@ fn parse(
     columns: &mut [Cells],
     labels: &mut Vec<u32>,
 ) -> Result<(), DataError> {
-    let fail = |line: usize, reason: String| DataError::Malformed { dataset, file: file.to_owned(), line, reason };
+    let fail = |line: usize, reason: String| DataError::Malformed {
+        dataset,
+        file: file.to_owned(),
+        line,
+        reason,
+    };
     let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
     let width = columns.len() + 1;
     if source.header == Header::Named {
-        let names = lines.next().map(|(_, line)| cells(line, source.delimiter).collect::<Vec<_>>()).unwrap_or_default();
+        let names = lines
+            .next()
+            .map(|(_, line)| cells(line, source.delimiter).collect::<Vec<_>>())
+            .unwrap_or_default();
         let expected = source.columns.iter().map(|c| c.name.as_str()).chain([source.label]);
         if !names.iter().copied().eq(expected) {
             return Err(fail(1, "the header does not have the columns of this data set".into()));
@@ -181,21 +224,28 @@ fn parse(
             return Err(fail(number, format!("{} fields, expected {width}", row.len())));
         };
         for ((cell, column), description) in values.iter().zip(&mut *columns).zip(&source.columns) {
-            column.push(cell).map_err(|e| fail(number, format!("column {} {e}", description.name)))?;
+            column
+                .push(cell)
+                .map_err(|e| fail(number, format!("column {} {e}", description.name)))?;
         }
         let class = source.classes.iter().position(|c| c.raw == label.trim_end_matches('.'));
-        labels.push(class.ok_or_else(|| fail(number, "the last column is none of the classes".into()))? as u32);
+        labels.push(
+            class.ok_or_else(|| fail(number, "the last column is none of the classes".into()))?
+                as u32,
+        );
     }
     Ok(())
 }
 
-/// The cells of a line, without blanks or quotes around them. None of the sets has a delimiter inside quotes.
+/// Splits a line into cells, without blanks or quotes around them. None of the sets has a delimiter
+/// inside quotes.
 fn cells(line: &str, delimiter: Delimiter) -> Box<dyn Iterator<Item = &str> + '_> {
     match delimiter {
         Delimiter::Blank => Box::new(line.split_ascii_whitespace()),
-        Delimiter::CommaOrBlank => {
-            Box::new(line.split(|c: char| c == ',' || c.is_ascii_whitespace()).filter(|cell| !cell.is_empty()))
-        }
+        Delimiter::CommaOrBlank => Box::new(
+            line.split(|c: char| c == ',' || c.is_ascii_whitespace())
+                .filter(|cell| !cell.is_empty()),
+        ),
         Delimiter::Char(c) => Box::new(line.split(c).map(|cell| cell.trim().trim_matches('"'))),
     }
 }

@@ -1,7 +1,9 @@
-//! Data sets: the seeded generator, CSV with a schema, the public sets, encodings, normalisation, splits.
+//! Data sets: the seeded generator, CSV with a schema, the public sets, encodings, normalisation,
+//! splits.
 //!
-//! A deployment reads its own part with [`FeatureTable::from_csv`]. The lab reads or generates a whole [`Dataset`] with
-//! [`load`] and deals it out with [`partition::divide`] or [`partition::partition`].
+//! A deployment reads its own part with [`FeatureTable::from_csv`]. The lab reads or generates a
+//! whole [`Dataset`] with [`load`] and deals it out with [`partition::divide`] or
+//! [`partition::partition`].
 
 mod cell;
 mod csv_error;
@@ -49,7 +51,9 @@ pub use normalise::Normalisation;
 pub use partition::{PartitionFiles, PartyFiles, PartyTables};
 pub use record_bits::RecordBits;
 pub use rows::{RawRows, TakeCell, match_columns};
-pub use schema::{FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, MAX_FEATURES, SchemaError, check_features};
+pub use schema::{
+    FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, MAX_FEATURES, SchemaError, check_features,
+};
 pub use split::{Part, Split, SplitError, SplitSpec};
 pub use synthetic::{SyntheticFields, SyntheticParameters};
 pub use table::{AssembleError, Failure, FeatureStore, FeatureTable, StoreError};
@@ -64,30 +68,30 @@ use schema::check_name;
 
 use crate::types::RecordIds;
 
-/// What to load, and how.
+/// The data set to load, with its encoding, normalisation and split.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetSpec {
-    /// The set.
+    /// The name of the data set.
     pub name: DatasetName,
-    /// Where the public sets are; the synthetic one needs none.
+    /// The directory of the public sets. The synthetic set and the included ones need none.
     pub data_dir: Option<PathBuf>,
-    /// What becomes of categories.
+    /// The encoding of categorical columns.
     pub encoding: Encoding,
-    /// Which columns of it.
+    /// The variant, which says which columns are used.
     pub variant: Variant,
-    /// Rows that minima and maxima are taken over.
+    /// The rows that minima and maxima are taken over.
     pub normalisation: Normalisation,
     /// Shares of training, validation and test.
     pub split: SplitSpec,
     /// Seed of the generator and of the split.
     pub seed: u64,
-    /// Parameters of the generator; no matter for the public sets.
+    /// Parameters of the generator; ignored for the public sets.
     pub synthetic: SyntheticParameters,
 }
 
 impl DatasetSpec {
-    /// A set with every default: its default variant, ordinal encoding, ranges over all rows, 80/10/10 or the official
-    /// test part.
+    /// Creates a specification with all defaults: the set's default variant, ordinal encoding,
+    /// ranges over all rows, and a split of 80/10/10 or the official test part.
     #[must_use]
     pub fn new(name: DatasetName, data_dir: Option<PathBuf>, seed: u64) -> Self {
         Self {
@@ -103,7 +107,8 @@ impl DatasetSpec {
     }
 }
 
-/// Loads or generates a data set: read, split, encode, normalise. The same specification and files give the same data.
+/// Loads or generates a data set: read, split, encode, normalise. The same specification and files
+/// give the same data.
 ///
 /// # Errors
 /// [`DataError`]; a missing file's error names the set, the file, the directory and the remedy.
@@ -111,14 +116,16 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
     spec.name.check_variant(spec.variant)?;
     let raw = match (spec.name, &spec.data_dir) {
         (DatasetName::Synthetic, _) => synthetic_columns(spec),
-        (dataset, None) if !dataset.is_included() => return Err(DataError::NoDirectory { dataset }),
+        (dataset, None) if !dataset.is_included() => {
+            return Err(DataError::NoDirectory { dataset });
+        }
         (_, directory) => loaders::read(spec.name, directory.as_deref(), spec.variant)?,
     };
     let records = raw.labels.len();
     let split = spec.split.split(records, raw.parts.as_deref(), spec.seed)?;
     let (mut features, mut x) = encode(&raw.columns, &raw.labels, &split.train, spec.encoding)?;
 
-    // What a pixel can be is known.
+    // The range of a pixel is known in advance.
     let ranges = match spec.name.image() {
         Some(shape) => vec![(0.0, images::MOST); shape.features()],
         None => normalise::ranges(&x, 0..records),
@@ -136,11 +143,14 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
             }
         }
     }
-    for (row, (feature, ((min, max), step))) in features.iter_mut().zip(ranges.into_iter().zip(steps)).enumerate() {
+    for (row, (feature, ((min, max), step))) in
+        features.iter_mut().zip(ranges.into_iter().zip(steps)).enumerate()
+    {
         check_name("feature", &feature.name)?;
         (feature.min, feature.max) = (min, max);
-        // What is declared binary must be so after normalisation too.
-        if feature.kind == FeatureKind::Binary && !x.row(row).iter().all(|&v| v == 0.0 || v == 1.0) {
+        // A feature declared binary must also be binary after normalisation.
+        if feature.kind == FeatureKind::Binary && !x.row(row).iter().all(|&v| v == 0.0 || v == 1.0)
+        {
             feature.kind = FeatureKind::Numeric;
         }
         if feature.kind != FeatureKind::Binary && max > min {
@@ -150,16 +160,30 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
     let ids = RecordIds::new((0..records).map(|r| format!("{}-{r:06}", spec.name)))?;
     let Raw { columns, labels, class_names, parts } = raw;
     let (name, columns) = (spec.name.to_string(), columns.len());
-    Ok(Dataset { name, variant: spec.variant, columns, ids, features, x, labels, class_names, parts, split })
+    Ok(Dataset {
+        name,
+        variant: spec.variant,
+        columns,
+        ids,
+        features,
+        x,
+        labels,
+        class_names,
+        parts,
+        split,
+    })
 }
 
-/// The step of the numbers of each feature; `None` where they lie on no grid, or parts of the set are normalised apart.
+/// Returns the step of each feature's values; `None` if they lie on no grid, or if the parts of the
+/// set are normalised separately.
 fn steps(spec: &DatasetSpec, x: &DMatrix<f64>) -> Vec<Option<f64>> {
     match spec.normalisation {
         Normalisation::PerPart => vec![None; x.nrows()],
         // Pixels are whole numbers.
         Normalisation::AllRows if spec.name.image().is_some() => vec![Some(1.0); x.nrows()],
-        Normalisation::AllRows => x.row_iter().map(|row| Decimals::step_of(row.iter().copied())).collect(),
+        Normalisation::AllRows => {
+            x.row_iter().map(|row| Decimals::step_of(row.iter().copied())).collect()
+        }
     }
 }
 

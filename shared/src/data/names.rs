@@ -1,4 +1,5 @@
-//! The data sets by name. Those with files come from a directory, or with the project (satellite, robot, pendigits, bank).
+//! The data sets by name. Those with files come from a directory, or with the project (satellite,
+//! robot, pendigits, bank).
 //!
 //! | set | files | features | classes, from 0 | official test part |
 //! |---|---|---|---|---|
@@ -14,27 +15,29 @@
 //! | `cifar10` | `cifar10/data_batch_1.bin` to `5`, `test_batch.bin`, or the first records of them | 3 × 32 × 32 | ten | `test_batch` |
 //! | `cifar100` | `cifar100/train.bin`, `test.bin`, or subsets of them | 3 × 32 × 32 | fine labels 0 to 99 | `test` |
 //!
-//! Where there are several numbers of features, [`Variant`](super::Variant) names the columns. Features of images are pixels over 255, channel by channel, row by row.
+//! Where there are several numbers of features, [`Variant`](super::Variant) names the columns.
+//! Features of images are pixels over 255, channel by channel, row by row.
 //!
-//! The class order of `robot` is that of the published model in the golden vectors: the authors' own changes from run to
-//! run. Every value that stands for a missing one ("unknown", "?", `pdays` 999) is kept as a category or number of its own.
+//! The class order of `robot` is that of the published model in the golden vectors: the authors'
+//! own order changes from run to run. Every value that stands for a missing one ("unknown", "?",
+//! `pdays` 999) is kept as a category or number of its own.
 //! Record order is file order, training part first.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// An enum with a name for each variant, by which it is shown.
+/// Defines an enum whose variants have names, which `Display` shows.
 macro_rules! named {
     ($(#[$doc:meta])* pub enum $type:ident { $($(#[$item:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*
         pub enum $type { $($(#[$item])* $variant,)* }
 
         impl $type {
-            /// All of them.
+            /// All variants of the type.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The name as text.
+            /// Returns the name as text.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -94,7 +97,7 @@ pub struct ImageShape {
 }
 
 impl ImageShape {
-    /// Features of an image.
+    /// Returns the number of features of an image.
     #[must_use]
     pub fn features(&self) -> usize {
         self.channels * self.height * self.width
@@ -102,12 +105,14 @@ impl ImageShape {
 }
 
 impl DatasetName {
-    /// The shape of its records, if they are images.
+    /// Returns the shape of the set's records, if they are images.
     #[must_use]
     pub fn image(self) -> Option<ImageShape> {
         match self {
             Self::Mnist => Some(ImageShape { channels: 1, height: 28, width: 28 }),
-            Self::Cifar10 | Self::Cifar100 => Some(ImageShape { channels: 3, height: 32, width: 32 }),
+            Self::Cifar10 | Self::Cifar100 => {
+                Some(ImageShape { channels: 3, height: 32, width: 32 })
+            }
             _ => None,
         }
     }

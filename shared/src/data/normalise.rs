@@ -3,27 +3,34 @@
 use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 
-/// Which rows the minima and maxima of a data set are taken over.
+/// The rows that the minima and maxima of a data set are taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Normalisation {
-    /// All rows of the set, test rows included (R section VIII, J section 5.1): the stand-in for ranges declared in advance.
+    /// All rows of the set, test rows included (R section VIII, J section 5.1): the stand-in for
+    /// ranges declared in advance.
     #[default]
     AllRows,
-    /// The official training part and the official test part, each by its own minima and maxima: what the code behind
-    /// R's and V's figures does for satellite. Only for sets that have official parts.
+    /// The official training part and the official test part, each by its own minima and maxima, as
+    /// the code behind R's and V's figures does for satellite. Only for sets that have official
+    /// parts.
     PerPart,
 }
 
-/// (v − min)/(max − min), or 0 when the range is one point. For min ≤ v ≤ max the result is in [0, 1]: subtraction and
-/// division round monotonically. A negative zero becomes 0, so that equal values have equal bytes.
+/// Returns (v − min)/(max − min), or 0 if the range is one point. For min ≤ v ≤ max the result is
+/// in [0, 1]: subtraction and division round monotonically. A negative zero becomes 0, so that
+/// equal values have equal bytes.
 #[must_use]
 pub(super) fn unit(value: f64, min: f64, max: f64) -> f64 {
     if max > min { (value - min) / (max - min) + 0.0 } else { 0.0 }
 }
 
-/// Minimum and maximum of every row of `x` over the given records (columns). (0, 0) where there is no record.
-pub(super) fn ranges(x: &DMatrix<f64>, records: impl Iterator<Item = usize> + Clone) -> Vec<(f64, f64)> {
+/// Returns minimum and maximum of every row of `x` over the given records (columns), or (0, 0)
+/// without any record.
+pub(super) fn ranges(
+    x: &DMatrix<f64>,
+    records: impl Iterator<Item = usize> + Clone,
+) -> Vec<(f64, f64)> {
     (0..x.nrows())
         .map(|f| {
             let (min, max) = records
@@ -36,7 +43,11 @@ pub(super) fn ranges(x: &DMatrix<f64>, records: impl Iterator<Item = usize> + Cl
 }
 
 /// Normalises the given records of `x` by the ranges of its rows.
-pub(super) fn apply(x: &mut DMatrix<f64>, records: impl Iterator<Item = usize>, ranges: &[(f64, f64)]) {
+pub(super) fn apply(
+    x: &mut DMatrix<f64>,
+    records: impl Iterator<Item = usize>,
+    ranges: &[(f64, f64)],
+) {
     for record in records {
         for (value, &(min, max)) in x.column_mut(record).iter_mut().zip(ranges) {
             *value = unit(*value, min, max);

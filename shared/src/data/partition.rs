@@ -1,4 +1,5 @@
-//! Dividing a data set among parties, in memory or as the files that three separate servers start from.
+//! Division of a data set among parties, in memory or into the files that three separate servers
+//! start from.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use super::table::FeatureTable;
 use super::vertical::{ACTIVE, VerticalSplit};
 use crate::types::{FeatureBlock, PartyName, RecordIds};
 
-/// What each party holds of a divided data set.
+/// The tables of all parties of a divided data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartyTables {
     /// The active party's features (perhaps none) and the labels.
@@ -40,18 +41,23 @@ pub struct PartitionFiles {
     pub passive: Vec<(PartyName, PartyFiles)>,
     /// `train.ids`: the ids of the training records, one a line.
     pub train: PathBuf,
-    /// `validation.ids`.
+    /// `validation.ids`: the ids of the validation records.
     pub validation: PathBuf,
-    /// `test.ids`.
+    /// `test.ids`: the ids of the test records.
     pub test: PathBuf,
 }
 
-/// Divides a data set in memory. Every party has all records, each in an order of its own that the seed decides, so that
-/// nothing can rest on rows standing side by side. Features keep name, kind and group; their range is 0 to 1.
+/// Divides a data set in memory. Every party has all records, in an order of its own that depends
+/// on the seed, so that nothing can rely on equal row orders. Features keep name, kind and group;
+/// their range is 0 to 1.
 ///
 /// # Errors
-/// [`DataError::Columns`] if the split is of another number of columns.
-pub fn divide(dataset: &Dataset, split: &VerticalSplit, seed: u64) -> Result<PartyTables, DataError> {
+/// [`DataError::Columns`] if the split divides another number of columns.
+pub fn divide(
+    dataset: &Dataset,
+    split: &VerticalSplit,
+    seed: u64,
+) -> Result<PartyTables, DataError> {
     if split.total() != dataset.features().len() {
         return Err(DataError::Columns { expected: dataset.features().len(), got: split.total() });
     }
@@ -61,7 +67,9 @@ pub fn divide(dataset: &Dataset, split: &VerticalSplit, seed: u64) -> Result<Par
         .passive()
         .iter()
         .zip(1..)
-        .map(|(party, item)| Ok((party.name.clone(), table(dataset, &party.columns, None, seed, item)?)))
+        .map(|(party, item)| {
+            Ok((party.name.clone(), table(dataset, &party.columns, None, seed, item)?))
+        })
         .collect::<Result<_, DataError>>()?;
     Ok(PartyTables { active, passive })
 }
@@ -75,9 +83,12 @@ fn table(
 ) -> Result<FeatureTable, DataError> {
     let mut order: Vec<usize> = (0..dataset.records()).collect();
     order.shuffle(&mut generator(seed, Purpose::RowOrder, item));
-    // Of a category that is cut, no column need be 1: its columns are no group at either party.
-    let of_group = |group: &Option<String>| dataset.features().iter().filter(|f| f.group == *group).count();
-    let held = |group: &Option<String>| columns.iter().filter(|&&c| dataset.features()[c].group == *group).count();
+    // The columns of a group that is cut are no group at either party: all of them may be 0.
+    let of_group =
+        |group: &Option<String>| dataset.features().iter().filter(|f| f.group == *group).count();
+    let held = |group: &Option<String>| {
+        columns.iter().filter(|&&c| dataset.features()[c].group == *group).count()
+    };
     let whole = |f: &FeatureSpec| f.group.clone().filter(|_| held(&f.group) == of_group(&f.group));
     let features = columns.iter().map(|&c| &dataset.features()[c]);
     let features = features.map(|f| FeatureSpec { group: whole(f), ..f.normalised() }).collect();
@@ -88,9 +99,10 @@ fn table(
     Ok(FeatureTable::new(schema, dataset.ids().select(&order), FeatureBlock::new(block)?, labels)?)
 }
 
-/// Divides a data set into files, each written beside its name and then moved there, readable by their owner alone:
-/// `active.csv` and `NAME.csv` with their `.schema.toml`, and the ids of the split's parts. Numbers are written so that
-/// reading them gives the same bits.
+/// Divides a data set into files that only their owner can read: `active.csv` and `NAME.csv` with
+/// their `.schema.toml`, and the ids of the split's parts. Each is written as a temporary file in
+/// the same directory and then renamed. Numbers are written so that reading them gives the same
+/// bits.
 ///
 /// # Errors
 /// As [`divide`]; [`DataError::Write`] names the file that could not be written.
@@ -109,7 +121,9 @@ pub fn partition(
         .iter()
         .map(|(name, table)| Ok((name.clone(), write_party(directory, name.as_str(), table)?)))
         .collect::<Result<_, DataError>>()?;
-    let ids = |name: &str, positions: &[usize]| write_ids(&directory.join(name), &dataset.ids().select(positions));
+    let ids = |name: &str, positions: &[usize]| {
+        write_ids(&directory.join(name), &dataset.ids().select(positions))
+    };
     let parts = dataset.split();
     Ok(PartitionFiles {
         active,
@@ -120,7 +134,11 @@ pub fn partition(
     })
 }
 
-fn write_party(directory: &Path, name: &str, table: &FeatureTable) -> Result<PartyFiles, DataError> {
+fn write_party(
+    directory: &Path,
+    name: &str,
+    table: &FeatureTable,
+) -> Result<PartyFiles, DataError> {
     let files = PartyFiles {
         csv: directory.join(format!("{name}.csv")),
         schema: directory.join(format!("{name}.schema.toml")),
@@ -136,7 +154,10 @@ fn write_ids(path: &Path, ids: &RecordIds) -> Result<PathBuf, DataError> {
     Ok(path.to_owned())
 }
 
-fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), DataError> {
+fn write_atomically(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), DataError> {
     let written = || -> std::io::Result<()> {
         // In the same directory, so that the move cannot become a copy.
         let directory = path.parent().unwrap_or(Path::new("."));

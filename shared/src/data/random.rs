@@ -1,10 +1,11 @@
-//! One seed, several independent generators.
+//! Independent random generators from one seed.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// What a generator is for. Each purpose has a stream of its own, so that one more draw in one place moves nothing
-/// elsewhere. The numbers are part of every seeded result: never change or reuse one.
+/// The purpose of a generator. Each purpose has its own stream, so that an additional draw for one
+/// does not change the others. The numbers are part of every seeded result: never change or reuse
+/// one.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
     Synthetic = 1,
@@ -12,7 +13,7 @@ pub(super) enum Purpose {
     RowOrder = 3,
 }
 
-/// The generator of `seed` for a purpose and, where several are needed, an item.
+/// Returns the generator of `seed` for a purpose and, if several are needed, an item.
 pub(super) fn generator(seed: u64, purpose: Purpose, item: u32) -> ChaCha20Rng {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     rng.set_stream((purpose as u64) << 32 | u64::from(item));

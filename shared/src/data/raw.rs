@@ -1,4 +1,4 @@
-//! The files of a public set as they lie in a directory, and what is read of them.
+//! Raw files of a public set, and the columns read from them.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use super::encode::RawColumn;
 use super::names::DatasetName;
 use super::split::Part;
 
-/// No file of a public set is nearly as large; a compressed file that grows past this is not one of them.
+/// The size limit of a file. No file of a public set is nearly as large, so a compressed file that
+/// grows past this is not one of them.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// A source as read: columns, labels, parts.
@@ -19,7 +20,7 @@ pub(super) struct Raw {
     pub(super) parts: Option<Vec<Part>>,
 }
 
-/// The content of `file` or `file.gz`, or `None` if neither is there.
+/// Reads the content of `file` or `file.gz`; `None` if neither is there.
 pub(super) fn read_content(
     dataset: DatasetName,
     directory: &Path,
@@ -34,10 +35,14 @@ pub(super) fn read_content(
             Err(e) => return Err(fail(e)),
         };
         let mut content = Vec::new();
-        let limited =
-            |reader: &mut dyn Read, content: &mut Vec<u8>| reader.take(MAX_FILE_BYTES + 1).read_to_end(content);
+        let limited = |reader: &mut dyn Read, content: &mut Vec<u8>| {
+            reader.take(MAX_FILE_BYTES + 1).read_to_end(content)
+        };
         if compressed {
-            limited(&mut flate2::read::MultiGzDecoder::new(std::io::BufReader::new(opened)), &mut content)
+            limited(
+                &mut flate2::read::MultiGzDecoder::new(std::io::BufReader::new(opened)),
+                &mut content,
+            )
         } else {
             limited(&mut std::io::BufReader::new(opened), &mut content)
         }

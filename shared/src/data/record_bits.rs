@@ -13,15 +13,16 @@ use super::schema::{FeatureSchema, FeatureSpec};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RecordBits {
     /// The sum of log2 of the number of values of the attributes whose values the schema counts: a
-    /// group of one-hot columns, a binary feature, an ordinal one of whole numbers, one with a step.
+    /// group of one-hot columns, a binary feature, an ordinal one of whole numbers, one with a
+    /// step.
     pub bits: f64,
-    /// Numeric features of which the schema does not say on which grid they lie: any number of
+    /// The number of features whose grid the schema does not declare. Each may hold any number of
     /// bits.
     pub unlimited: usize,
 }
 
 impl RecordBits {
-    /// Of the features of a schema.
+    /// Computes the bits of the features of a schema.
     #[must_use]
     pub fn of(schema: &FeatureSchema) -> Self {
         let (mut bits, mut unlimited) = (0.0, 0);
@@ -39,9 +40,13 @@ impl RecordBits {
     }
 }
 
-/// The number of values of a feature by itself; `None` where the schema does not count them.
+/// Returns the number of values of a feature by itself; `None` if the schema does not determine it.
 fn values(feature: &FeatureSpec) -> Option<f64> {
-    if feature.min == feature.max { Some(1.0) } else { feature.grid().map(|share| (1.0 / share).round() + 1.0) }
+    if feature.min == feature.max {
+        Some(1.0)
+    } else {
+        feature.grid().map(|share| (1.0 / share).round() + 1.0)
+    }
 }
 
 #[cfg(test)]
@@ -64,9 +69,13 @@ mod tests {
             .flat_map(|(g, size)| (0..*size).map(move |c| (format!("g{g}"), format!("g{g}={c}"))))
             .map(|(group, name)| feature(&name, Binary, 1.0, Some(&group)))
             .collect();
-        let of = |features: &[FeatureSpec]| RecordBits::of(&FeatureSchema::new(features.to_vec(), None).unwrap());
+        let of = |features: &[FeatureSpec]| {
+            RecordBits::of(&FeatureSchema::new(features.to_vec(), None).unwrap())
+        };
         assert_eq!(features.len(), 33);
-        assert!((of(&features).bits - 10_368f64.log2()).abs() < 1e-9 && of(&features).unlimited == 0);
+        assert!(
+            (of(&features).bits - 10_368f64.log2()).abs() < 1e-9 && of(&features).unlimited == 0
+        );
         features.push(feature("loan", Binary, 1.0, None));
         features.push(feature("grade", Ordinal, 7.0, None));
         features.push(feature("constant", Numeric, 0.0, None));

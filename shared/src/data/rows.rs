@@ -1,4 +1,4 @@
-//! The rows of a file, one after the other, and a table made of them.
+//! Row-by-row reading of a file, and the table made of its rows.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,47 +12,59 @@ use super::schema::FeatureSchema;
 use super::table::FeatureTable;
 use crate::types::{FeatureBlock, IdError, RecordIdsBuilder};
 
-/// Takes a value of the column at a place of [`RawRows::names`].
+/// A callback that takes a value and the position of its column in [`RawRows::names`].
 pub type TakeCell<'a> = dyn FnMut(usize, Cell<'_>) -> Result<(), TableProblem> + 'a;
 
-/// Rows of named columns, as a file holds them.
+/// A source of rows with named columns, such as a file.
 pub trait RawRows {
-    /// The file, for errors.
+    /// Returns the path of the file, for errors.
     fn file(&self) -> &Path;
 
-    /// The columns in the order of the values.
+    /// Returns the names of the columns, in the order of the values.
     fn names(&self) -> &[String];
 
-    /// Where the names stand, if they stand on a line.
+    /// Returns the place of the names, if they are on a line.
     fn names_at(&self) -> Option<Place> {
         None
     }
 
-    /// Hands over the values of the next row in the order of the columns. `None` at the end.
+    /// Passes the values of the next row to `take` in the order of the columns, and returns the
+    /// row's place; `None` at the end.
     ///
     /// # Errors
-    /// [`TableError`]: what is wrong with the file, or what `take` said, with the place.
+    /// [`TableError`] with the place, if the file is malformed or `take` fails.
     fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<Place>, TableError>;
 }
 
-/// An error about a file.
-pub(super) fn error(file: &Path, place: Option<Place>, column: Option<&str>, problem: TableProblem) -> TableError {
+/// Creates an error about a file.
+pub(super) fn error(
+    file: &Path,
+    place: Option<Place>,
+    column: Option<&str>,
+    problem: TableProblem,
+) -> TableError {
     TableError { file: PathBuf::from(file), place, column: column.map(str::to_owned), problem }
 }
 
-/// What each of the columns is for; every declared one must be there once. `None` for one that is not declared: a column too many,
-/// or one to leave out.
+/// Assigns a role to each column. Every declared column must be there once. A column that the
+/// schema does not declare gets `None`; the caller refuses it or leaves it out.
 ///
 /// # Errors
-/// The column, and what is wrong with it.
-pub fn match_columns(schema: &FeatureSchema, names: &[String]) -> Result<Vec<Option<Target>>, (String, TableProblem)> {
+/// The name of the column and the problem with it.
+pub fn match_columns(
+    schema: &FeatureSchema,
+    names: &[String],
+) -> Result<Vec<Option<Target>>, (String, TableProblem)> {
     let wanted = schema.source_columns();
-    let declared: HashMap<&str, Target> = wanted.iter().map(|c| (c.name.as_str(), c.target)).collect();
+    let declared: HashMap<&str, Target> =
+        wanted.iter().map(|c| (c.name.as_str(), c.target)).collect();
     let mut seen = HashSet::new();
     let mut targets = Vec::with_capacity(names.len());
     for name in names {
         match declared.get(name.as_str()) {
-            Some(_) if !seen.insert(name.as_str()) => return Err((name.clone(), TableProblem::RepeatedColumn)),
+            Some(_) if !seen.insert(name.as_str()) => {
+                return Err((name.clone(), TableProblem::RepeatedColumn));
+            }
             found => targets.push(found.copied()),
         }
     }
@@ -67,10 +79,16 @@ impl FeatureTable {
     /// Reads the rows of a file. Columns that the schema does not declare are left out.
     ///
     /// # Errors
-    /// [`TableError`] names the file, and where it can the place and the column; never a value.
-    pub fn from_rows(schema: FeatureSchema, rows: &mut dyn RawRows, limits: &Limits) -> Result<Self, TableError> {
+    /// [`TableError`] names the file and, if known, the place and the column; never a value.
+    pub fn from_rows(
+        schema: FeatureSchema,
+        rows: &mut dyn RawRows,
+        limits: &Limits,
+    ) -> Result<Self, TableError> {
         let file = rows.file().to_owned();
-        let fail = |place: Option<Place>, column: Option<&str>, problem| error(&file, place, column, problem);
+        let fail = |place: Option<Place>, column: Option<&str>, problem| {
+            error(&file, place, column, problem)
+        };
         let targets = match_columns(&schema, rows.names())
             .map_err(|(column, problem)| fail(rows.names_at(), Some(&column), problem))?;
         let d = schema.len();
@@ -78,7 +96,7 @@ impl FeatureTable {
         let (mut values, mut labels): (Vec<f64>, Vec<u32>) = (Vec::new(), Vec::new());
         loop {
             let base = values.len();
-            // A row too many is refused before its values are looked at.
+            // A row too many is refused before its values are read.
             let full = places.len() == limits.records;
             let row = rows.next_row(&mut |at, cell| {
                 if full {
@@ -99,7 +117,10 @@ impl FeatureTable {
             })?;
             let Some(place) = row else { break };
             if full {
-                let problem = TableProblem::TooLarge { what: "the number of records", limit: limits.records as u64 };
+                let problem = TableProblem::TooLarge {
+                    what: "the number of records",
+                    limit: limits.records as u64,
+                };
                 return Err(fail(Some(place), None, problem));
             }
             places.push(place);
@@ -110,9 +131,9 @@ impl FeatureTable {
         let ids = ids.finish().map_err(|e| {
             let (position, problem) = match e {
                 IdError::Duplicate { position } => (Some(position), TableProblem::RepeatedId),
-                IdError::Empty { position } | IdError::TooLong { position, .. } | IdError::Control { position } => {
-                    (Some(position), TableProblem::Id(e))
-                }
+                IdError::Empty { position }
+                | IdError::TooLong { position, .. }
+                | IdError::Control { position } => (Some(position), TableProblem::Id(e)),
                 IdError::Malformed { .. } => (None, TableProblem::Id(e)),
             };
             let place = position.and_then(|p| places.get(p)).copied();
@@ -121,7 +142,9 @@ impl FeatureTable {
         let labels = schema.label().map(|_| labels);
         let table = FeatureBlock::new(DMatrix::from_vec(d, ids.len(), values))
             .map_err(|_| TableProblem::NotFinite)
-            .and_then(|block| FeatureTable::new(schema, ids, block, labels).map_err(TableProblem::from));
+            .and_then(|block| {
+                FeatureTable::new(schema, ids, block, labels).map_err(TableProblem::from)
+            });
         table.map_err(|problem| fail(None, None, problem))
     }
 }

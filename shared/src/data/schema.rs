@@ -1,4 +1,5 @@
-//! What a party says about its features: names, kinds, public ranges, and how its CSV file spells them.
+//! The public description of a party's features: names, kinds, ranges, and their form in its CSV
+//! file.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,8 +11,8 @@ pub const MAX_FEATURES: usize = 10_000;
 /// The longest name of a feature, a category, a class or a column, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
 
-/// What the values of one feature can be. An attack that knows a feature to be binary rebuilds it far better than one
-/// that only knows its range, so kinds are part of what a party makes public.
+/// The kind of values that a feature takes. An attack that knows that a feature is binary
+/// reconstructs it far better than one that only knows its range, so a party publishes the kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FeatureKind {
@@ -33,23 +34,25 @@ impl fmt::Display for FeatureKind {
     }
 }
 
-/// One row of a feature block: its name, its kind and its declared public range. A category that was one-hot encoded is
-/// one such feature per category, all with the same `group`.
+/// One row of a feature block: its name, its kind and its declared public range. A category that
+/// was one-hot encoded is one such feature per category, all with the same `group`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureSpec {
     /// Unique among the features of a party.
     pub name: String,
-    /// What values it takes.
+    /// The kind of its values.
     pub kind: FeatureKind,
     /// The declared minimum, in the units of the source; it becomes 0.
     pub min: f64,
     /// The declared maximum; it becomes 1. Equal to `min` for a constant feature, which becomes 0.
     pub max: f64,
-    /// For a one-hot column, the categorical feature it belongs to: exactly one column of a whole group is 1.
+    /// For a one-hot column, the categorical feature it belongs to: exactly one column of a whole
+    /// group is 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The distance of neighbouring values in the units of the source, from `min` on: 1 of ages in years. It divides the range.
+    /// The distance of neighbouring values in the units of the source, starting at `min`: 1 for
+    /// ages in years. It divides the range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
     /// The distance in the units of the source within which an estimate counts as right, above 0.
@@ -58,15 +61,16 @@ pub struct FeatureSpec {
 }
 
 impl FeatureSpec {
-    /// A numeric feature with the given range.
+    /// Creates a numeric feature with the given range.
     #[must_use]
     pub fn numeric(name: impl Into<String>, min: f64, max: f64) -> Self {
         let kind = FeatureKind::Numeric;
         Self { name: name.into(), kind, min, max, group: None, step: None, tolerance: None }
     }
 
-    /// The distance of neighbouring values as a share of the range, in (0, 1]: 1 of a binary feature, and of an ordinal one of whole
-    /// numbers without a step one unit. `None` where the schema does not say on which grid the feature lies, or its range is a point.
+    /// Returns the distance of neighbouring values as a share of the range, in (0, 1]: 1 for a
+    /// binary feature, and one unit for an ordinal feature of whole numbers without a step. `None`
+    /// if the schema does not declare the feature's grid, or its range is a point.
     #[must_use]
     pub fn grid(&self) -> Option<f64> {
         let whole = self.min.fract() == 0.0 && self.max.fract() == 0.0;
@@ -74,38 +78,43 @@ impl FeatureSpec {
         let step = match self.kind {
             _ if width == 0.0 => return None,
             FeatureKind::Binary => return Some(1.0),
-            // A normalised range of 0 to 1 says nothing of how many steps are in it.
+            // A normalised range of 0 to 1 does not show how many steps are in it.
             FeatureKind::Ordinal if whole && width >= 2.0 => self.step.unwrap_or(1.0),
             FeatureKind::Numeric | FeatureKind::Ordinal => self.step?,
         };
         Some(1.0 / (width / step).round())
     }
 
-    /// Whether a value of the range lies on the grid, to a millionth of a step and round-off; anything does without a stated step.
+    /// Returns true if a value of the range lies on the grid, up to a millionth of a step and
+    /// round-off. Every value does if no step is declared.
     pub(super) fn is_on_grid(&self, value: f64) -> bool {
-        let is_whole = |steps: f64, step| (steps - steps.round()).abs() <= ON_GRID + self.round_off(step);
+        let is_whole =
+            |steps: f64, step| (steps - steps.round()).abs() <= ON_GRID + self.round_off(step);
         self.step.is_none_or(|step| is_whole((value - self.min) / step, step))
     }
 
-    /// How far a number of the range may be from its place on the grid by round-off, in steps: a decimal and `min` are each half a unit of
-    /// their last bit away from what they stand for.
+    /// Returns how far, in steps, round-off can move a number of the range from its place on the
+    /// grid. A decimal and `min` are each off by at most half a unit in the last place.
     fn round_off(&self, step: f64) -> f64 {
         2.0 * f64::EPSILON * (self.min.abs() + self.max.abs()) / step
     }
 
-    /// The same feature with this step, if it can have it: it divides the range, and is not lost in round-off.
+    /// Returns the same feature with this step, or without a step if this one is not valid: a step
+    /// must divide the range and not be lost in round-off.
     #[must_use]
     pub fn with_step(self, step: Option<f64>) -> Self {
         let stepped = Self { step, ..self };
         if stepped.wrong_measure().is_none() { stepped } else { Self { step: None, ..stepped } }
     }
 
-    /// The fix for what is wrong with the step or the tolerance; `None` where both can be.
+    /// Returns the fix for an invalid step or tolerance; `None` if both are valid.
     fn wrong_measure(&self) -> Option<&'static str> {
         let positive = |value: Option<f64>| value.is_none_or(|v| v > 0.0 && v.is_finite());
         let number = self.kind != FeatureKind::Binary;
         match (self.step, self.max - self.min) {
-            _ if !number && self.step.is_some() => Some("a binary feature is its min or its max, it takes no step"),
+            _ if !number && self.step.is_some() => {
+                Some("a binary feature is its min or its max, it takes no step")
+            }
             _ if !number && self.tolerance.is_some() => {
                 Some("a binary feature is right or wrong, it takes no tolerance")
             }
@@ -114,37 +123,40 @@ impl FeatureSpec {
             (Some(step), _) if self.round_off(step) > LOST => {
                 Some("its step is too fine for numbers of this size: leave it out")
             }
-            (Some(step), width) if width > 0.0 && (width / step < 0.5 || !self.is_on_grid(self.max)) => {
+            (Some(step), width)
+                if width > 0.0 && (width / step < 0.5 || !self.is_on_grid(self.max)) =>
+            {
                 Some("its step does not divide the range from min to max: correct one of the three")
             }
             _ => None,
         }
     }
 
-    /// A value of the declared range brought to [0, 1]: (v − min)/(max − min), or 0 when the range is one point.
-    /// Exact when the range is 0 to 1.
+    /// Maps a value of the declared range to [0, 1]: (v − min)/(max − min), or 0 if the range is
+    /// one point. The result is exact if the range is 0 to 1.
     #[must_use]
     pub fn normalise(&self, value: f64) -> f64 {
         super::normalise::unit(value, self.min, self.max)
     }
 
-    /// The same feature after normalisation: range 0 to 1.
+    /// Returns the same feature after normalisation, with the range 0 to 1.
     #[must_use]
     pub fn normalised(&self) -> Self {
         let step = self.grid().filter(|_| self.kind != FeatureKind::Binary);
         // Values that round-off has moved are no longer on the grid of the range.
         let step = step.filter(|_| self.step.is_none_or(|step| self.round_off(step) <= ON_GRID));
-        let tolerance = self.tolerance.filter(|_| self.max > self.min).map(|t| t / (self.max - self.min));
+        let tolerance =
+            self.tolerance.filter(|_| self.max > self.min).map(|t| t / (self.max - self.min));
         Self { min: 0.0, max: 1.0, step, tolerance, ..self.clone() }
     }
 }
 
-/// How far a value may be beside its grid beyond round-off, in steps.
+/// The accepted distance of a value from its grid beyond round-off, in steps.
 const ON_GRID: f64 = 1e-6;
-/// Round-off from which on a grid is not told from its neighbours, in steps.
+/// The round-off, in steps, above which a step is too fine for the feature's numbers.
 const LOST: f64 = 1e-2;
 
-/// Name of the label column and its classes, in the order that numbers them from 0.
+/// The name of the label column and its classes, in the order that numbers them from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelSpec {
@@ -154,7 +166,7 @@ pub struct LabelSpec {
     pub classes: Vec<String>,
 }
 
-/// How one column of the CSV file becomes features.
+/// The content of a column of the CSV file, which determines the features it becomes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Content {
     /// A number: one feature. `clamp` moves a value outside the range to its end.
@@ -173,7 +185,7 @@ pub(super) struct FileColumn {
     pub(super) first: usize,
 }
 
-/// Why a schema was refused.
+/// Errors from checking a schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
     /// Not TOML, an unknown key, or a value of the wrong type.
@@ -184,7 +196,7 @@ pub enum SchemaError {
         "{what} {name:?} is not a valid name: 1 to {MAX_NAME_BYTES} bytes without control characters, blanks at the ends or a byte order mark at the start"
     )]
     Name {
-        /// What carries the name.
+        /// The kind of thing that has the name.
         what: &'static str,
         /// The name, shortened.
         name: String,
@@ -192,35 +204,35 @@ pub enum SchemaError {
     /// The same name twice.
     #[error("{what} {name:?} is declared twice")]
     Duplicate {
-        /// What carries the name.
+        /// The kind of thing that has the name.
         what: &'static str,
-        /// The name.
+        /// The repeated name.
         name: String,
     },
-    /// A range that is missing, not finite or upside down.
+    /// A feature whose range, step or other settings are not valid.
     #[error("feature {feature:?}: {reason}")]
     Feature {
-        /// The feature.
+        /// The feature's name.
         feature: String,
-        /// What is wrong, and the fix.
+        /// The problem and its fix.
         reason: &'static str,
     },
     /// Fewer than two classes.
     #[error("the label has {got} classes, at least 2 are needed")]
     Classes {
-        /// How many there are.
+        /// The number of classes.
         got: usize,
     },
     /// Too many features.
     #[error("{got} features after encoding, at most {MAX_FEATURES} are allowed")]
     TooManyFeatures {
-        /// How many there are.
+        /// The number of features.
         got: usize,
     },
 }
 
-/// The features of one party in the order of its block, and the columns of its CSV file. Names, kinds and ranges are
-/// public by agreement; no value of a record is in it.
+/// The features of one party in the order of its block, and the columns of its CSV file. Names,
+/// kinds and ranges are public by agreement; a schema contains no value of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureSchema {
     id_column: String,
@@ -230,7 +242,7 @@ pub struct FeatureSchema {
 }
 
 impl FeatureSchema {
-    /// A schema whose CSV file has one column per feature, the ids in the column `id`.
+    /// Creates a schema whose CSV file has one column per feature, and the ids in the column `id`.
     ///
     /// # Errors
     /// [`SchemaError`] on bad or repeated names, bad ranges, fewer than two classes.
@@ -238,7 +250,11 @@ impl FeatureSchema {
         let columns = features
             .iter()
             .enumerate()
-            .map(|(first, f)| FileColumn { name: f.name.clone(), content: Content::Number { clamp: false }, first })
+            .map(|(first, f)| FileColumn {
+                name: f.name.clone(),
+                content: Content::Number { clamp: false },
+                first,
+            })
             .collect();
         Self::build("id".into(), label, columns, features)
     }
@@ -271,58 +287,68 @@ impl FeatureSchema {
         Ok(Self { id_column, label, columns, features })
     }
 
-    /// The schema of the same features as normalised numbers: one column per feature, range 0 to 1.
+    /// Returns the schema of the same features as normalised numbers: one column per feature, range
+    /// 0 to 1.
     #[must_use]
     pub(super) fn normalised(&self) -> Self {
         let features: Vec<_> = self.features.iter().map(FeatureSpec::normalised).collect();
         let columns = features
             .iter()
             .enumerate()
-            .map(|(first, f)| FileColumn { name: f.name.clone(), content: Content::Number { clamp: false }, first })
+            .map(|(first, f)| FileColumn {
+                name: f.name.clone(),
+                content: Content::Number { clamp: false },
+                first,
+            })
             .collect();
         Self { id_column: self.id_column.clone(), label: self.label.clone(), columns, features }
     }
 
-    /// The features in the order of the block's rows.
+    /// Returns the features in the order of the block's rows.
     #[must_use]
     pub fn features(&self) -> &[FeatureSpec] {
         &self.features
     }
 
-    /// For each feature, in words, what makes numbers of the values of the source: its range, or its categories in their order. A model is
-    /// of features with these; kinds, steps and tolerances may change.
+    /// Describes, for each feature, how values of the source become numbers: its range, or its
+    /// categories in their order. A model depends on these; kinds, steps and tolerances may change.
     #[must_use]
     pub fn encodings(&self) -> Vec<String> {
         let of_column = |column: &FileColumn| match &column.content {
             Content::Number { .. } => {
-                let range = self.features.get(column.first).map(|f| format!("{} to {}", f.min, f.max));
+                let range =
+                    self.features.get(column.first).map(|f| format!("{} to {}", f.min, f.max));
                 vec![range.unwrap_or_default()]
             }
-            Content::Steps(steps) => vec![steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>().join(" < ")],
-            Content::OneHot(categories) => categories.iter().map(|category| format!("is {category:?}")).collect(),
+            Content::Steps(steps) => {
+                vec![steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>().join(" < ")]
+            }
+            Content::OneHot(categories) => {
+                categories.iter().map(|category| format!("is {category:?}")).collect()
+            }
         };
         self.columns.iter().flat_map(of_column).collect()
     }
 
-    /// Number of features d of the block.
+    /// Returns the number of features d of the block.
     #[must_use]
     pub fn len(&self) -> usize {
         self.features.len()
     }
 
-    /// Whether the party has no feature (an active party may hold labels alone).
+    /// Returns true if the party has no feature (an active party may hold labels alone).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.features.is_empty()
     }
 
-    /// The label column, where the party has one.
+    /// Returns the label column, if the party has one.
     #[must_use]
     pub fn label(&self) -> Option<&LabelSpec> {
         self.label.as_ref()
     }
 
-    /// The column of the CSV file that holds the record ids.
+    /// Returns the column of the CSV file that holds the record ids.
     #[must_use]
     pub fn id_column(&self) -> &str {
         &self.id_column
@@ -333,10 +359,10 @@ impl FeatureSchema {
     }
 }
 
-/// Checks features by themselves, without the columns of a file.
+/// Checks features on their own, without the columns of a file.
 ///
 /// # Errors
-/// [`SchemaError`] on too many, bad or repeated names, bad ranges, steps or tolerances.
+/// [`SchemaError`] for too many features, bad or repeated names, bad ranges, steps or tolerances.
 pub fn check_features(features: &[FeatureSpec]) -> Result<(), SchemaError> {
     if features.len() > MAX_FEATURES {
         return Err(SchemaError::TooManyFeatures { got: features.len() });
@@ -349,7 +375,10 @@ pub fn check_features(features: &[FeatureSpec]) -> Result<(), SchemaError> {
         }
         distinct(&mut names, "feature", &feature.name)?;
         let bad = |reason| Err(SchemaError::Feature { feature: feature.name.clone(), reason });
-        if !(feature.min.is_finite() && feature.max.is_finite() && (feature.max - feature.min).is_finite()) {
+        if !(feature.min.is_finite()
+            && feature.max.is_finite()
+            && (feature.max - feature.min).is_finite())
+        {
             return bad("its range is not finite");
         }
         if feature.min > feature.max {
@@ -362,12 +391,17 @@ pub fn check_features(features: &[FeatureSpec]) -> Result<(), SchemaError> {
     Ok(())
 }
 
-fn distinct<'a>(seen: &mut HashSet<&'a str>, what: &'static str, name: &'a str) -> Result<(), SchemaError> {
+fn distinct<'a>(
+    seen: &mut HashSet<&'a str>,
+    what: &'static str,
+    name: &'a str,
+) -> Result<(), SchemaError> {
     if seen.insert(name) { Ok(()) } else { Err(SchemaError::Duplicate { what, name: name.into() }) }
 }
 
 pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), SchemaError> {
-    // The reader takes blanks off the ends of fields, and a byte order mark off the file, so a name with any could not be met.
+    // The reader strips blanks from the ends of fields and a byte order mark from the file, so a
+    // name with either would never match.
     let blank = name.trim() != name || name.is_empty() || name.starts_with('\u{feff}');
     if blank || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
         return Err(SchemaError::Name { what, name: name.chars().take(80).collect() });
@@ -412,7 +446,10 @@ mod tests {
         assert_eq!(schema.features()[4].group.as_deref(), Some("job"));
         let encodings = schema.encodings();
         assert_eq!(encodings.len(), schema.len());
-        assert_eq!(&encodings[2..], ["\"none\" < \"school\" < \"university\"", "is \"clerk\"", "is \"unknown\""]);
+        assert_eq!(
+            &encodings[2..],
+            ["\"none\" < \"school\" < \"university\"", "is \"clerk\"", "is \"unknown\""]
+        );
         assert_eq!(schema.features()[4].kind, FeatureKind::Binary);
         assert_eq!((schema.features()[2].min, schema.features()[2].max), (0.0, 2.0));
         assert_eq!(FeatureSchema::from_toml(&schema.to_toml().unwrap()).unwrap(), schema);
@@ -446,7 +483,9 @@ mod tests {
             step = 1
         "#;
         let schema = FeatureSchema::from_toml(cents).unwrap();
-        let grids = |schema: &FeatureSchema| schema.features().iter().map(FeatureSpec::grid).collect::<Vec<_>>();
+        let grids = |schema: &FeatureSchema| {
+            schema.features().iter().map(FeatureSpec::grid).collect::<Vec<_>>()
+        };
         let expected = [Some(1.0 / 30.0), Some(0.5), None, None];
         assert_eq!(grids(&schema), expected);
         assert_eq!(FeatureSchema::from_toml(&schema.to_toml().unwrap()).unwrap(), schema);
@@ -455,7 +494,8 @@ mod tests {
         assert!((normalised.features()[0].tolerance.unwrap() - 0.1).abs() < 1e-15);
         assert_eq!(FeatureSchema::from_toml(&normalised.to_toml().unwrap()).unwrap(), normalised);
         // An ordinal feature of a file that an earlier version normalised.
-        let old = FeatureSpec { kind: FeatureKind::Ordinal, ..FeatureSpec::numeric("degree", 0.0, 1.0) };
+        let old =
+            FeatureSpec { kind: FeatureKind::Ordinal, ..FeatureSpec::numeric("degree", 0.0, 1.0) };
         assert_eq!(old.grid(), None);
     }
 
@@ -472,29 +512,65 @@ mod tests {
             (feature("kind = \"numeric\"\nmin = nan\nmax = 1"), "not finite"),
             (feature("kind = \"numeric\"\nmin = -1.7e308\nmax = 1.7e308"), "not finite"),
             (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = 0"), "a finite number above 0"),
-            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = -0.5"), "a finite number above 0"),
-            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = nan"), "a finite number above 0"),
-            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = 0.3"), "does not divide the range"),
-            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = 3"), "does not divide the range"),
-            (feature("kind = \"ordinal\"\nmin = 17.5\nmax = 98\nstep = 1"), "does not divide the range"),
+            (
+                feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = -0.5"),
+                "a finite number above 0",
+            ),
+            (
+                feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = nan"),
+                "a finite number above 0",
+            ),
+            (
+                feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = 0.3"),
+                "does not divide the range",
+            ),
+            (
+                feature("kind = \"numeric\"\nmin = 0\nmax = 1\nstep = 3"),
+                "does not divide the range",
+            ),
+            (
+                feature("kind = \"ordinal\"\nmin = 17.5\nmax = 98\nstep = 1"),
+                "does not divide the range",
+            ),
             (feature("kind = \"numeric\"\nmin = 1e15\nmax = 2e15\nstep = 0.01"), "too fine"),
-            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\ntolerance = 0"), "its tolerance must be"),
-            (feature("kind = \"numeric\"\nmin = 0\nmax = 1\ntolerance = inf"), "its tolerance must be"),
+            (
+                feature("kind = \"numeric\"\nmin = 0\nmax = 1\ntolerance = 0"),
+                "its tolerance must be",
+            ),
+            (
+                feature("kind = \"numeric\"\nmin = 0\nmax = 1\ntolerance = inf"),
+                "its tolerance must be",
+            ),
             (feature("kind = \"binary\"\nstep = 1"), "takes no step"),
             (feature("kind = \"binary\"\ntolerance = 1"), "takes no tolerance"),
-            (feature("kind = \"ordinal\"\ncategories = [\"a\", \"b\"]\nstep = 1"), "categories take no"),
+            (
+                feature("kind = \"ordinal\"\ncategories = [\"a\", \"b\"]\nstep = 1"),
+                "categories take no",
+            ),
             (feature("kind = \"categorical\""), "needs its categories"),
             (feature("kind = \"categorical\"\ncategories = [\"a\", \"a\"]"), "twice"),
-            (feature("kind = \"categorical\"\ncategories = [\"a\", \"b\"]\nmin = 0"), "categories take no min"),
+            (
+                feature("kind = \"categorical\"\ncategories = [\"a\", \"b\"]\nmin = 0"),
+                "categories take no min",
+            ),
             (feature("kind = \"binary\"\ncategories = [\"a\", \"b\"]"), "takes no categories"),
             (format!("{FULL}\n[[features]]\nname = \"age\"\nkind = \"binary\""), "declared twice"),
-            (format!("{FULL}\n[[features]]\nname = \"job=clerk\"\nkind = \"binary\""), "declared twice"),
-            (format!("{FULL}\n[[features]]\nname = \"customer\"\nkind = \"binary\""), "declared twice"),
+            (
+                format!("{FULL}\n[[features]]\nname = \"job=clerk\"\nkind = \"binary\""),
+                "declared twice",
+            ),
+            (
+                format!("{FULL}\n[[features]]\nname = \"customer\"\nkind = \"binary\""),
+                "declared twice",
+            ),
             (feature("kind = \"categorical\"\ncategories = [\"a\", \" b\"]"), "not a valid name"),
             ("id = \"\"".into(), "not a valid name"),
             ("id = \"\u{feff}id\"".into(), "a byte order mark"),
             ("id = \"a\"\n[label]\ncolumn = \"y\"\nclasses = [\"1\"]".into(), "1 classes"),
-            ("id = \"a\"\n[label]\ncolumn = \"a\"\nclasses = [\"1\", \"2\"]".into(), "declared twice"),
+            (
+                "id = \"a\"\n[label]\ncolumn = \"a\"\nclasses = [\"1\", \"2\"]".into(),
+                "declared twice",
+            ),
         ];
         for (text, expected) in cases {
             let error = FeatureSchema::from_toml(&text).unwrap_err().to_string();

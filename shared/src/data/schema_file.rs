@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::schema::{Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec, SchemaError, check_name};
+use super::schema::{
+    Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec, SchemaError,
+    check_name,
+};
 
 impl FeatureSchema {
     /// Reads a schema file (see [`crate::data::table`] for the format).
@@ -10,7 +13,8 @@ impl FeatureSchema {
     /// # Errors
     /// [`SchemaError`]: not TOML, an unknown key, or anything that [`FeatureSchema::new`] refuses.
     pub fn from_toml(text: &str) -> Result<Self, SchemaError> {
-        let file: SchemaFile = toml::from_str(text).map_err(|e| SchemaError::Toml(e.to_string().trim_end().into()))?;
+        let file: SchemaFile =
+            toml::from_str(text).map_err(|e| SchemaError::Toml(e.to_string().trim_end().into()))?;
         file.try_into()
     }
 
@@ -79,14 +83,17 @@ impl TryFrom<SchemaFile> for FeatureSchema {
 }
 
 impl FeatureEntry {
-    /// Appends the features this column becomes, and says how its text is read.
+    /// Appends the features of this column and returns the column's content.
     fn expand(&self, features: &mut Vec<FeatureSpec>) -> Result<Content, SchemaError> {
         let bad = |reason| SchemaError::Feature { feature: self.name.clone(), reason };
         if let Some(categories) = &self.categories {
             if matches!(self.kind, EntryKind::Numeric | EntryKind::Binary) {
-                return Err(bad("a numeric or binary feature takes no categories; use ordinal or categorical"));
+                return Err(bad(
+                    "a numeric or binary feature takes no categories; use ordinal or categorical",
+                ));
             }
-            let measured = [self.min, self.max, self.step, self.tolerance].iter().any(Option::is_some);
+            let measured =
+                [self.min, self.max, self.step, self.tolerance].iter().any(Option::is_some);
             if measured || self.group.is_some() || self.clamp {
                 return Err(bad(
                     "categories take no min, max, step, tolerance, group or clamp: they are numbered from 0",
@@ -104,29 +111,41 @@ impl FeatureEntry {
             }
         }
         match (self.kind, &self.categories) {
-            (EntryKind::Categorical, None) => Err(bad("a categorical feature needs its categories")),
+            (EntryKind::Categorical, None) => {
+                Err(bad("a categorical feature needs its categories"))
+            }
             (EntryKind::Categorical, Some(categories)) => {
                 features.extend(categories.iter().map(|category| one_hot(&self.name, category)));
                 Ok(Content::OneHot(categories.clone()))
             }
             (_, Some(categories)) => {
                 let max = (categories.len() - 1) as f64;
-                // Of a single category the range is a point.
+                // With a single category the range is a point.
                 let step = (max > 0.0).then_some(1.0);
                 let kind = FeatureKind::Ordinal;
-                features.push(FeatureSpec { kind, step, ..FeatureSpec::numeric(&self.name, 0.0, max) });
+                features.push(FeatureSpec {
+                    kind,
+                    step,
+                    ..FeatureSpec::numeric(&self.name, 0.0, max)
+                });
                 Ok(Content::Steps(categories.clone()))
             }
             (kind, None) => {
                 let (min, max) = match (kind, self.min, self.max) {
                     (_, Some(min), Some(max)) => (min, max),
                     (EntryKind::Binary, None, None) => (0.0, 1.0),
-                    (EntryKind::Binary, ..) => return Err(bad("a binary feature has both min and max, or neither")),
-                    (EntryKind::Ordinal, ..) => return Err(bad("an ordinal feature needs min and max, or categories")),
+                    (EntryKind::Binary, ..) => {
+                        return Err(bad("a binary feature has both min and max, or neither"));
+                    }
+                    (EntryKind::Ordinal, ..) => {
+                        return Err(bad("an ordinal feature needs min and max, or categories"));
+                    }
                     _ => return Err(bad("a numeric feature needs min and max")),
                 };
                 if kind == EntryKind::Binary && self.clamp {
-                    return Err(bad("a binary feature is its min or its max, it cannot be clamped"));
+                    return Err(bad(
+                        "a binary feature is its min or its max, it cannot be clamped",
+                    ));
                 }
                 let kind = match kind {
                     EntryKind::Binary => FeatureKind::Binary,
@@ -134,14 +153,22 @@ impl FeatureEntry {
                     _ => FeatureKind::Numeric,
                 };
                 let (group, step, tolerance) = (self.group.clone(), self.step, self.tolerance);
-                features.push(FeatureSpec { name: self.name.clone(), kind, min, max, group, step, tolerance });
+                features.push(FeatureSpec {
+                    name: self.name.clone(),
+                    kind,
+                    min,
+                    max,
+                    group,
+                    step,
+                    tolerance,
+                });
                 Ok(Content::Number { clamp: self.clamp })
             }
         }
     }
 }
 
-/// The binary feature that stands for one category of a feature.
+/// Returns the binary feature for one category of a feature.
 pub(super) fn one_hot(feature: &str, category: &str) -> FeatureSpec {
     FeatureSpec {
         kind: FeatureKind::Binary,

@@ -1,4 +1,5 @@
-//! What each public data set looks like: files, columns, classes. Facts from the sets' own descriptions.
+//! The formats of the public data sets: files, columns, classes. The facts are from the sets' own
+//! descriptions.
 
 use super::names::DatasetName;
 use super::schema::FeatureKind;
@@ -6,7 +7,7 @@ use super::split::Part;
 use super::variant::Variant;
 
 pub(super) struct Source {
-    /// Alternatives, each a list of files that belong together; the first that is there is read.
+    /// Alternatives, each a list of files that belong together; the first complete one is read.
     pub(super) files: &'static [&'static [(&'static str, Option<Part>)]],
     pub(super) delimiter: Delimiter,
     pub(super) header: Header,
@@ -30,7 +31,7 @@ pub(super) enum Header {
     None,
     /// A line of column names, which must be the expected ones.
     Named,
-    /// Perhaps a first line that starts with `|` and says nothing.
+    /// An optional first line that starts with `|` and holds no data.
     Comment,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Column {
 #[derive(Clone, Copy)]
 pub(super) enum ColumnKind {
     Number(FeatureKind),
-    /// Categories; the list is the natural order of some or all, which come first.
+    /// Categories. The list is the natural order of some or all of them, which come first.
     Category(&'static [&'static str]),
     Drop,
 }
@@ -62,10 +63,14 @@ const ORDINAL: ColumnKind = ColumnKind::Number(FeatureKind::Ordinal);
 const BINARY: ColumnKind = ColumnKind::Number(FeatureKind::Binary);
 const CATEGORY: ColumnKind = ColumnKind::Category(&[]);
 
-/// The description of a public set of text in one of its variants, which the caller has checked; `None` for the synthetic one and images.
+/// Returns the description of a public set of text in a variant that the caller has checked; `None`
+/// for the synthetic set and images.
 pub(super) fn source(name: DatasetName, variant: Variant) -> Option<Source> {
     Some(match name {
-        DatasetName::Synthetic | DatasetName::Mnist | DatasetName::Cifar10 | DatasetName::Cifar100 => return None,
+        DatasetName::Synthetic
+        | DatasetName::Mnist
+        | DatasetName::Cifar10
+        | DatasetName::Cifar100 => return None,
         DatasetName::Satellite => satellite(),
         DatasetName::Robot => robot(),
         DatasetName::Bank => bank(variant),
@@ -78,11 +83,14 @@ pub(super) fn source(name: DatasetName, variant: Variant) -> Option<Source> {
 }
 
 impl DatasetName {
-    /// How many columns describe a record in a variant, each counted once whatever its encoding; `None` of images and of the synthetic set.
+    /// Returns the number of columns that describe a record in a variant, each counted once
+    /// whatever its encoding; `None` for images and the synthetic set.
     #[must_use]
     pub fn columns(self, variant: Variant) -> Option<usize> {
         let source = source(self, variant)?;
-        Some(source.columns.iter().filter(|column| !matches!(column.kind, ColumnKind::Drop)).count())
+        Some(
+            source.columns.iter().filter(|column| !matches!(column.kind, ColumnKind::Drop)).count(),
+        )
     }
 }
 
@@ -130,7 +138,8 @@ fn bank(variant: Variant) -> Source {
         "university.degree",
         "unknown",
     ];
-    const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    const MONTHS: &[&str] =
+        &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
     let (duration, campaign, confidence) = match variant {
         Variant::All => (NUMERIC, NUMERIC, NUMERIC),
         Variant::Authors => (NUMERIC, ColumnKind::Drop, CATEGORY),
@@ -225,7 +234,8 @@ fn grid(variant: Variant) -> Source {
 }
 
 fn credit() -> Source {
-    // Education, marriage and the repayment states are codes written as numbers; J and Luo et al. use them as numbers.
+    // Education, marriage and the repayment states are codes written as numbers; J and Luo et al.
+    // use them as numbers.
     let columns = [
         ("ID", ColumnKind::Drop),
         ("LIMIT_BAL", NUMERIC),

@@ -1,4 +1,4 @@
-//! Which records train, validate and test.
+//! Division of the records into training, validation and test parts.
 
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,9 @@ pub enum Part {
     Test,
 }
 
-/// How records are dealt out. Shares are of all records and sum to 1; with `official_test` the test share is replaced by
-/// the official test part where the set has one, and the other two keep their proportion within the training part.
+/// The shares of training, validation and test records. They are shares of all records and sum
+/// to 1. With `official_test`, the official test part replaces the test share if the set has one,
+/// and the other two keep their proportion within the training part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SplitFields")]
 pub struct SplitSpec {
@@ -40,18 +41,18 @@ fn yes() -> bool {
     true
 }
 
-/// Why a split was refused.
+/// Errors from checking or applying a split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
-    /// Shares that are no shares.
+    /// Shares that are not valid; see [`SplitSpec::new`].
     #[error("shares of a split are at least 0, sum to 1, and leave something to train on")]
     Shares,
     /// Too few records for these shares.
     #[error("with {records} records this split leaves its {part} part empty")]
     Empty {
-        /// How many records there are to deal out.
+        /// The number of records to divide.
         records: usize,
-        /// The part that got none.
+        /// The part without a record.
         part: &'static str,
     },
 }
@@ -60,18 +61,35 @@ impl SplitSpec {
     /// Checks shares of training, validation and test records.
     ///
     /// # Errors
-    /// [`SplitError::Shares`] if one is negative or not finite, the first is 0, or they do not sum to 1 within 1e-9.
-    pub fn new(train: f64, validation: f64, test: f64, official_test: bool) -> Result<Self, SplitError> {
+    /// [`SplitError::Shares`] if one is negative or not finite, the first is 0, or they do not sum
+    /// to 1 within 1e-9.
+    pub fn new(
+        train: f64,
+        validation: f64,
+        test: f64,
+        official_test: bool,
+    ) -> Result<Self, SplitError> {
         let shares = [train, validation, test];
-        let valid = shares.iter().all(|s| (0.0..=1.0).contains(s)) && (shares.iter().sum::<f64>() - 1.0).abs() <= 1e-9;
-        if valid && train > 0.0 { Ok(Self { train, validation, test, official_test }) } else { Err(SplitError::Shares) }
+        let valid = shares.iter().all(|s| (0.0..=1.0).contains(s))
+            && (shares.iter().sum::<f64>() - 1.0).abs() <= 1e-9;
+        if valid && train > 0.0 {
+            Ok(Self { train, validation, test, official_test })
+        } else {
+            Err(SplitError::Shares)
+        }
     }
 
-    /// Deals out `records` records, or those of the official parts. The same seed gives the same split.
+    /// Divides `records` records, and keeps the official test part if the specification says so.
+    /// The same seed gives the same split.
     ///
     /// # Errors
     /// [`SplitError::Empty`] if a part with a share above 0 would get no record.
-    pub fn split(&self, records: usize, parts: Option<&[Part]>, seed: u64) -> Result<Split, SplitError> {
+    pub fn split(
+        &self,
+        records: usize,
+        parts: Option<&[Part]>,
+        seed: u64,
+    ) -> Result<Split, SplitError> {
         let parts = parts.filter(|parts| self.official_test && parts.contains(&Part::Test));
         let in_part = |part: Part| -> Vec<usize> {
             let parts = parts.unwrap_or_default();
@@ -88,12 +106,17 @@ impl SplitSpec {
         if parts.is_none() {
             test = drawn;
         }
-        let validation_share =
-            if parts.is_some() { self.validation / (self.train + self.validation) } else { self.validation };
+        let validation_share = if parts.is_some() {
+            self.validation / (self.train + self.validation)
+        } else {
+            self.validation
+        };
         let mut validation = pool.split_off(pool.len() - take(validation_share).min(pool.len()));
-        for (part, share, list) in
-            [("training", self.train, &pool), ("validation", self.validation, &validation), ("test", self.test, &test)]
-        {
+        for (part, share, list) in [
+            ("training", self.train, &pool),
+            ("validation", self.validation, &validation),
+            ("test", self.test, &test),
+        ] {
             if share > 0.0 && list.is_empty() {
                 return Err(SplitError::Empty { records, part });
             }
@@ -106,7 +129,8 @@ impl SplitSpec {
 }
 
 impl Default for SplitSpec {
-    /// 80 % training, 10 % validation, 10 % test, the official test part where there is one.
+    /// Returns 80 % training, 10 % validation and 10 % test, with the official test part if there
+    /// is one.
     fn default() -> Self {
         Self { train: 0.8, validation: 0.1, test: 0.1, official_test: true }
     }
@@ -124,7 +148,7 @@ impl TryFrom<SplitFields> for SplitSpec {
 pub struct Split {
     /// Records to fit parameters on.
     pub train: Vec<usize>,
-    /// Records to stop training by.
+    /// Records that decide when training stops.
     pub validation: Vec<usize>,
     /// Records never seen in training: those that are served and attacked.
     pub test: Vec<usize>,
@@ -138,22 +162,30 @@ mod tests {
 
     #[test]
     fn official_test_parts_are_kept_whole() {
-        let parts: Vec<Part> = (0..100).map(|r| if r < 60 { Part::Train } else { Part::Test }).collect();
+        let parts: Vec<Part> =
+            (0..100).map(|r| if r < 60 { Part::Train } else { Part::Test }).collect();
         let split = SplitSpec::default().split(100, Some(&parts), 1).unwrap();
         assert_eq!(split.test, (60..100).collect::<Vec<_>>());
         assert_eq!((split.train.len(), split.validation.len()), (53, 7));
-        let own = SplitSpec::new(0.8, 0.1, 0.1, false).unwrap().split(100, Some(&parts), 1).unwrap();
+        let own =
+            SplitSpec::new(0.8, 0.1, 0.1, false).unwrap().split(100, Some(&parts), 1).unwrap();
         assert_eq!((own.train.len(), own.validation.len(), own.test.len()), (80, 10, 10));
     }
 
     #[test]
     fn bad_shares_are_refused() {
-        for (a, b, c) in [(0.8, 0.1, 0.2), (0.0, 0.5, 0.5), (1.2, -0.1, -0.1), (f64::NAN, 0.5, 0.5)] {
+        for (a, b, c) in [(0.8, 0.1, 0.2), (0.0, 0.5, 0.5), (1.2, -0.1, -0.1), (f64::NAN, 0.5, 0.5)]
+        {
             assert_eq!(SplitSpec::new(a, b, c, true), Err(SplitError::Shares));
         }
         let json = r#"{"train": 0.5, "validation": 0.1, "test": 0.1}"#;
-        assert!(serde_json::from_str::<SplitSpec>(json).unwrap_err().to_string().contains("sum to 1"));
-        assert_eq!(SplitSpec::default().split(3, None, 1), Err(SplitError::Empty { records: 3, part: "validation" }));
+        assert!(
+            serde_json::from_str::<SplitSpec>(json).unwrap_err().to_string().contains("sum to 1")
+        );
+        assert_eq!(
+            SplitSpec::default().split(3, None, 1),
+            Err(SplitError::Empty { records: 3, part: "validation" })
+        );
     }
 
     proptest! {

@@ -1,6 +1,7 @@
-//! Seeded classification data: the algorithm that scikit-learn documents for `make_classification` (an adaptation of
-//! Guyon, *Design of experiments for the NIPS 2003 variable selection benchmark*, 2003), written anew from that
-//! description. Same parameters and seed, same data; the numbers are not scikit-learn's, whose generator is another.
+//! Seeded classification data: the algorithm that scikit-learn documents for `make_classification`
+//! (an adaptation of Guyon, *Design of experiments for the NIPS 2003 variable selection benchmark*,
+//! 2003), reimplemented from that description. The same parameters and seed give the same data. The
+//! numbers differ from scikit-learn's, which has another random generator.
 
 use std::collections::HashSet;
 
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::random::{Purpose, generator};
 
-/// Where a feature comes from.
+/// The origin of a generated feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Carries the clusters.
@@ -26,7 +27,8 @@ pub enum Origin {
     Useless,
 }
 
-/// What to generate. All fields have defaults, those of [`SyntheticParameters::default`].
+/// Unchecked parameters of the generator. All fields have the defaults of
+/// [`SyntheticParameters::default`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SyntheticFields {
@@ -34,26 +36,29 @@ pub struct SyntheticFields {
     pub records: usize,
     /// Number of features d, useless ones included.
     pub features: usize,
-    /// How many carry the clusters.
+    /// Number of features that carry the clusters.
     pub informative: usize,
-    /// How many are linear combinations of the informative ones.
+    /// Number of features that are linear combinations of the informative ones.
     pub redundant: usize,
-    /// How many repeat an informative or redundant one.
+    /// Number of features that repeat an informative or redundant one.
     pub repeated: usize,
     /// Number of classes k.
     pub classes: usize,
     /// Clusters per class; each has a vertex of the hypercube to itself.
     pub clusters_per_class: usize,
-    /// Share of records whose label is drawn anew, uniformly, so that about (k − 1)/k of them are wrong.
+    /// Share of records whose label is drawn anew, uniformly, so that about (k − 1)/k of them are
+    /// wrong.
     pub flip_y: f64,
-    /// Half the side of the hypercube, in standard deviations of a cluster before its covariance is drawn.
+    /// Half the side of the hypercube, in standard deviations of a cluster before its covariance is
+    /// drawn.
     pub class_sep: f64,
-    /// Added to every feature before scaling; `None` draws one per feature from [−class_sep, class_sep].
+    /// Added to every feature before scaling; `None` draws one per feature from [−class_sep,
+    /// class_sep].
     pub shift: Option<f64>,
     /// Multiplies every feature after shifting; `None` draws one per feature from [1, 100].
     pub scale: Option<f64>,
-    /// Whether records and features are put in random order. Without it features come as informative, redundant,
-    /// repeated, useless, and records cluster by cluster.
+    /// True if records and features are put in random order. Otherwise features come as
+    /// informative, redundant, repeated, useless, and records cluster by cluster.
     pub shuffle: bool,
 }
 
@@ -81,19 +86,21 @@ impl Default for SyntheticFields {
 #[serde(try_from = "SyntheticFields", into = "SyntheticFields")]
 pub struct SyntheticParameters(SyntheticFields);
 
-/// Why parameters of the generator were refused.
+/// Errors from checking the parameters of the generator.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SyntheticError {
-    /// Out of its range.
+    /// A parameter out of its range.
     #[error("synthetic data: {field} is {reason}")]
     Field {
-        /// Which parameter.
+        /// The name of the parameter.
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem with it.
         reason: &'static str,
     },
-    /// More features of some origin than features.
-    #[error("synthetic data: informative + redundant + repeated features are {sum}, more than the {features} features")]
+    /// More informative, redundant and repeated features than features in all.
+    #[error(
+        "synthetic data: informative + redundant + repeated features are {sum}, more than the {features} features"
+    )]
     TooFewFeatures {
         /// The sum of the three.
         sum: usize,
@@ -116,31 +123,41 @@ impl SyntheticParameters {
     /// The largest number of values (records × features) that is generated.
     pub const MAX_VALUES: usize = 200_000_000;
 
-    /// Checks parameters.
+    /// Checks parameters of the generator.
     ///
     /// # Errors
-    /// [`SyntheticError`] if a count is 0 or too large, a share is outside [0, 1], a number is not finite, or the
-    /// features or vertices do not suffice.
+    /// [`SyntheticError`] if a count is 0 or too large, a share is outside [0, 1], a number is not
+    /// finite, or the features or vertices do not suffice.
     pub fn new(fields: SyntheticFields) -> Result<Self, SyntheticError> {
         let f = &fields;
-        let check = |ok: bool, field, reason| if ok { Ok(()) } else { Err(SyntheticError::Field { field, reason }) };
+        let check = |ok: bool, field, reason| {
+            if ok { Ok(()) } else { Err(SyntheticError::Field { field, reason }) }
+        };
         check(f.classes >= 2, "classes", "below 2")?;
         check(f.clusters_per_class >= 1, "clusters_per_class", "0")?;
         check(f.informative >= 1, "informative", "0")?;
         check((0.0..=1.0).contains(&f.flip_y), "flip_y", "outside [0, 1]")?;
-        check(f.class_sep.is_finite() && f.class_sep >= 0.0, "class_sep", "negative or not finite")?;
+        check(
+            f.class_sep.is_finite() && f.class_sep >= 0.0,
+            "class_sep",
+            "negative or not finite",
+        )?;
         check(f.class_sep <= 1e6, "class_sep", "above 1e6")?;
         check(f.shift.unwrap_or(0.0).abs() <= 1e9, "shift", "beyond ±1e9")?;
         check((1e-9..=1e9).contains(&f.scale.unwrap_or(1.0)), "scale", "outside [1e-9, 1e9]")?;
         check(f.features <= super::schema::MAX_FEATURES, "features", "above 10000")?;
-        let fits = f.records.checked_mul(f.features).is_some_and(|values| values <= Self::MAX_VALUES);
+        let fits =
+            f.records.checked_mul(f.features).is_some_and(|values| values <= Self::MAX_VALUES);
         check(fits, "records", "too large: records times features is above 200 million")?;
         let sum = f.informative.saturating_add(f.redundant).saturating_add(f.repeated);
         if sum > f.features {
             return Err(SyntheticError::TooFewFeatures { sum, features: f.features });
         }
         let clusters = f.classes.saturating_mul(f.clusters_per_class);
-        let vertices = u32::try_from(f.informative).ok().and_then(|n| 1usize.checked_shl(n)).unwrap_or(usize::MAX);
+        let vertices = u32::try_from(f.informative)
+            .ok()
+            .and_then(|n| 1usize.checked_shl(n))
+            .unwrap_or(usize::MAX);
         if clusters > vertices {
             return Err(SyntheticError::TooManyClusters { clusters, informative: f.informative });
         }
@@ -148,7 +165,7 @@ impl SyntheticParameters {
         Ok(Self(fields))
     }
 
-    /// The parameters.
+    /// Returns the checked parameters.
     #[must_use]
     pub fn fields(&self) -> &SyntheticFields {
         &self.0
@@ -175,18 +192,20 @@ pub struct Synthetic {
     pub x: DMatrix<f64>,
     /// The class of each record, from 0.
     pub labels: Vec<u32>,
-    /// Where each feature comes from.
+    /// The origin of each feature.
     pub origins: Vec<Origin>,
 }
 
 /// Generates data, O(n · d · informative).
 ///
-/// 1. Each cluster has a distinct vertex of a hypercube of side 2 · `class_sep` centred on the origin; clusters go to
-///    classes in turn, records to clusters in equal shares.
-/// 2. A record of cluster c is A_c g + vertex, with g standard normal and A_c a matrix of uniform entries in [−1, 1].
-/// 3. Redundant features are B times the informative ones, B uniform in [−1, 1]; repeated ones copy features drawn
-///    from both; useless ones are standard normal.
-/// 4. Labels are redrawn with probability `flip_y`; every feature is shifted, then scaled; the order is shuffled.
+/// 1. Each cluster has a distinct vertex of a hypercube of side 2 · `class_sep` centred on the
+///    origin; clusters go to classes in turn, records to clusters in equal shares.
+/// 2. A record of cluster c is A_c g + vertex, with g standard normal and A_c a matrix of uniform
+///    entries in [−1, 1].
+/// 3. Redundant features are B times the informative ones, B uniform in [−1, 1]; repeated ones copy
+///    features drawn from both; useless ones are standard normal.
+/// 4. Labels are redrawn with probability `flip_y`; every feature is shifted, then scaled; the
+///    order is shuffled.
 #[must_use]
 pub fn generate(parameters: &SyntheticParameters, seed: u64) -> Synthetic {
     let f = parameters.fields();
@@ -201,7 +220,8 @@ pub fn generate(parameters: &SyntheticParameters, seed: u64) -> Synthetic {
         let size = f.records / clusters + usize::from(cluster < f.records % clusters);
         let covariance = uniform(rng, f.informative, f.informative);
         for _ in 0..size {
-            let normal = nalgebra::DVector::from_fn(f.informative, |_, _| StandardNormal.sample(rng));
+            let normal =
+                nalgebra::DVector::from_fn(f.informative, |_, _| StandardNormal.sample(rng));
             let mut point = &covariance * normal;
             for (value, &up) in point.iter_mut().zip(vertex) {
                 *value += if up { f.class_sep } else { -f.class_sep };
@@ -251,13 +271,14 @@ pub fn generate(parameters: &SyntheticParameters, seed: u64) -> Synthetic {
     Synthetic { x, labels, origins: features.into_iter().map(origin).collect() }
 }
 
-/// `rows × columns` independent uniform numbers in [−1, 1].
+/// Draws `rows × columns` independent uniform numbers in [−1, 1].
 fn uniform(rng: &mut ChaCha20Rng, rows: usize, columns: usize) -> DMatrix<f64> {
     DMatrix::from_fn(rows, columns, |_, _| rng.random_range(-1.0..=1.0))
 }
 
-/// `count` ≤ 2^`dimensions` distinct vertices, uniformly. Rejection is quick while at most half of all vertices are
-/// wanted; beyond that all of them are few enough to be listed and shuffled.
+/// Draws `count` ≤ 2^`dimensions` distinct vertices uniformly. Rejection is quick while at most
+/// half of all vertices are wanted. Beyond that, all vertices are few enough to be listed and
+/// shuffled.
 fn distinct_vertices(rng: &mut ChaCha20Rng, count: usize, dimensions: usize) -> Vec<Vec<bool>> {
     let bits = |v: usize| (0..dimensions).map(|i| v >> i & 1 == 1).collect();
     if dimensions < 40 && count > 1 << (dimensions - 1) {

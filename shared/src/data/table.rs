@@ -1,10 +1,11 @@
 //! The features of one party as its operator keeps them: a CSV file and a schema file.
 //!
-//! The CSV file is UTF-8 with a header line. It has one column with the record ids, one per declared feature, the label
-//! column if one is declared, in any order, and no other: a file with more columns than its schema declares is more
-//! likely the wrong file than a generous one. Fields may be quoted as in RFC 4180, but none spans lines: neither an id nor
-//! any declared name may hold a line break, and so a quote left open is found on its own line. Blank lines are skipped.
-//! The schema file is TOML:
+//! The CSV file is UTF-8 with a header line. It has one column with the record ids, one per
+//! declared feature, the label column if one is declared, in any order, and no other: a file with
+//! more columns than its schema declares is more likely the wrong file than a generous one. Fields
+//! may be quoted as in RFC 4180, but none spans lines: neither an id nor any declared name may hold
+//! a line break, and so a quote left open is found on its own line. Blank lines are skipped. The
+//! schema file is TOML:
 //!
 //! ```toml
 //! id = "customer"                 # the column of the record ids
@@ -28,9 +29,9 @@
 //! categories = ["clerk", "teacher", "unknown"]
 //! ```
 //!
-//! A `binary` feature is its `min` or its `max` (0 and 1 unless given). A `numeric` or `ordinal` feature of a range of
-//! one point becomes 0. There is no missing value: what stands for one ("unknown", "?", 999) is a category or a number
-//! like any other and must be declared.
+//! A `binary` feature is its `min` or its `max` (0 and 1 unless given). A `numeric` or `ordinal`
+//! feature of a range of one point becomes 0. There is no missing value: what stands for one
+//! ("unknown", "?", 999) is a category or a number like any other and must be declared.
 
 use std::fmt;
 
@@ -38,30 +39,31 @@ use super::index::IdIndex;
 use super::schema::FeatureSchema;
 use crate::types::{FeatureBlock, RecordIds, ShapeError};
 
-/// Where a party keeps its features: rows by record id, whatever the order it holds them in.
+/// A store of a party's features: rows by record id, in any internal order.
 pub trait FeatureStore: Send + Sync {
-    /// Names, kinds and ranges of the features, in the order of the rows of every block.
+    /// Returns names, kinds and ranges of the features, in the order of the rows of every block.
     fn schema(&self) -> &FeatureSchema;
 
-    /// Number of records.
+    /// Returns the number of records.
     fn len(&self) -> usize;
 
-    /// Whether there is no record.
+    /// Returns true if there is no record.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The store's own position of a record, for [`FeatureStore::fetch_at`]; `None` if the record is unknown.
+    /// Returns the store's own position of a record, for [`FeatureStore::fetch_at`]; `None` if the
+    /// record is unknown.
     fn position(&self, id: &str) -> Option<usize>;
 
-    /// The features of the records at these positions, d × n, one record per column in the order given; a position may
-    /// stand there more than once.
+    /// Returns the features of the records at these positions, d × n, one record per column in the
+    /// order given. A position may be repeated.
     ///
     /// # Errors
     /// [`StoreError::OutOfRange`] at the first position that is not below [`FeatureStore::len`].
     fn fetch_at(&self, positions: &[usize]) -> Result<FeatureBlock, StoreError>;
 
-    /// The features of the records, d × n, one record per column in the order of `ids`.
+    /// Returns the features of the records, d × n, one record per column in the order of `ids`.
     ///
     /// # Errors
     /// [`StoreError::UnknownRecord`] at the first id that the store does not hold.
@@ -75,7 +77,7 @@ pub trait FeatureStore: Send + Sync {
     }
 }
 
-/// Why a store gave no features. Neither ids nor values are in it.
+/// Errors from a feature store. They contain neither ids nor values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// An id that the store does not hold.
@@ -85,55 +87,57 @@ pub enum StoreError {
         position: usize,
     },
     /// A position past the end of the store.
-    #[error("the store has {records} records, and item {item} of the request asks for one past the end")]
+    #[error(
+        "the store has {records} records, and item {item} of the request asks for one past the end"
+    )]
     OutOfRange {
-        /// Which item of the request, from 0.
+        /// The item of the request, from 0.
         item: usize,
-        /// How many records there are.
+        /// The number of records in the store.
         records: usize,
     },
     /// The store holds a value that is not finite.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// A store elsewhere did not give what was asked for.
+    /// A remote store did not give what was requested.
     #[error("{store} {failure}: {reason}")]
     Failed {
-        /// Which store.
+        /// The description of the store.
         store: String,
-        /// How it failed.
+        /// The kind of failure.
         failure: Failure,
-        /// Why, without any value or id.
+        /// The reason, without any value or id.
         reason: String,
     },
-    /// Something that takes all records at once.
+    /// An operation that needs all records at once, on a store outside memory.
     #[error(
         "{what} takes all records at once, and the features are in {store}; put them in a file named by `csv` or `parquet` in [data]"
     )]
     NotInMemory {
-        /// What does.
+        /// The operation that needs all records.
         what: &'static str,
-        /// Which store the features are in.
+        /// The description of the store.
         store: String,
     },
 }
 
 impl StoreError {
-    /// A failure of a store of these words.
+    /// Creates the error for a failure of the described store.
     pub fn failed(store: &str, failure: Failure, reason: impl Into<String>) -> Self {
         Self::Failed { store: store.to_owned(), failure, reason: reason.into() }
     }
 }
 
-/// How a store elsewhere failed.
+/// The kind of failure of a remote store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// It is down, refuses the connection, or broke it.
     Unreachable,
     /// It did not answer in time.
     TimedOut,
-    /// Its answer is not what was asked for.
+    /// Its answer does not match the request.
     Malformed,
-    /// It holds a value that the schema does not allow, or none.
+    /// It holds a value that the schema does not allow, or no value.
     Value,
 }
 
@@ -148,8 +152,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Features of one party in memory, with the labels at the active party. Neither `Serialize` nor any conversion to a wire
-/// message exists, and `Debug` shows shapes only.
+/// Features of one party in memory, with the labels at the active party. Neither `Serialize` nor
+/// any conversion to a wire message exists, and `Debug` shows shapes only.
 #[derive(Clone, PartialEq)]
 pub struct FeatureTable {
     schema: FeatureSchema,
@@ -160,11 +164,12 @@ pub struct FeatureTable {
 }
 
 impl FeatureTable {
-    /// Puts a table together from normalised values (d × n, one record per column, entries in [0, 1]).
+    /// Creates a table from normalised values (d × n, one record per column, entries in [0, 1]).
     ///
     /// # Errors
-    /// [`AssembleError`] if numbers of features, records or labels differ, if the schema declares a label and there is
-    /// none (or the other way round), if a label is not below the number of classes or a value is outside [0, 1].
+    /// [`AssembleError`] if numbers of features, records or labels differ, if the schema declares a
+    /// label and there is none (or the other way round), if a label is not below the number of
+    /// classes or a value is outside [0, 1].
     pub fn new(
         schema: FeatureSchema,
         ids: RecordIds,
@@ -180,45 +185,54 @@ impl FeatureTable {
             (None, None) => {}
             (Some(spec), Some(labels)) => {
                 size("labels", ids.len(), labels.len())?;
-                if let Some(record) = labels.iter().position(|&l| l as usize >= spec.classes.len()) {
+                if let Some(record) = labels.iter().position(|&l| l as usize >= spec.classes.len())
+                {
                     return Err(AssembleError::Label { record });
                 }
             }
-            (declared, _) => return Err(AssembleError::LabelColumn { declared: declared.is_some() }),
+            (declared, _) => {
+                return Err(AssembleError::LabelColumn { declared: declared.is_some() });
+            }
         }
         if let Some(at) = block.matrix().as_slice().iter().position(|v| !(0.0..=1.0).contains(v)) {
             let d = block.features().max(1);
-            return Err(AssembleError::Range { feature: schema.features()[at % d].name.clone(), record: at / d });
+            return Err(AssembleError::Range {
+                feature: schema.features()[at % d].name.clone(),
+                record: at / d,
+            });
         }
         let index = IdIndex::new(&ids);
         Ok(Self { schema, ids, index, block, labels })
     }
 
-    /// The schema of what [`FeatureTable::write_csv`] writes: one number per feature, range 0 to 1.
+    /// Returns the schema of the output of [`FeatureTable::write_csv`]: one number per feature,
+    /// range 0 to 1.
     #[must_use]
     pub fn normalised_schema(&self) -> FeatureSchema {
         self.schema.normalised()
     }
 
-    /// The record ids in the order of the block's columns.
+    /// Returns the record ids in the order of the block's columns.
     #[must_use]
     pub fn ids(&self) -> &RecordIds {
         &self.ids
     }
 
-    /// The whole block, d × n, for training by position.
+    /// Returns the whole block, d × n, for training by position.
     #[must_use]
     pub fn block(&self) -> &FeatureBlock {
         &self.block
     }
 
-    /// The class of each record, from 0, in the order of [`FeatureTable::ids`]; at the active party only.
+    /// Returns the class of each record, from 0, in the order of [`FeatureTable::ids`]; at the
+    /// active party only.
     #[must_use]
     pub fn labels(&self) -> Option<&[u32]> {
         self.labels.as_deref()
     }
 
-    /// The records of `asked` that are here, in that order: at which place of `asked` each stands, and its position.
+    /// Finds the records of `asked` that the table holds. Returns their places in `asked` and their
+    /// positions in the table, in the order of `asked`.
     #[must_use]
     pub fn positions(&self, asked: &RecordIds) -> (Vec<usize>, Vec<usize>) {
         self.index.positions(&self.ids, asked)
@@ -259,17 +273,17 @@ impl fmt::Debug for FeatureTable {
     }
 }
 
-/// Why the parts of a table do not fit together.
+/// Errors from assembling a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
     /// Two numbers that must agree do not.
     #[error("{got} {what}, expected {expected}")]
     Size {
-        /// What was counted.
+        /// The kind of thing that was counted.
         what: &'static str,
-        /// What was needed.
+        /// The expected number.
         expected: usize,
-        /// What came.
+        /// The actual number.
         got: usize,
     },
     /// A label that no class has.
@@ -281,13 +295,15 @@ pub enum AssembleError {
     /// Labels without a declared label column, or the other way round.
     #[error("the schema {} a label column and the table {}", if *.declared { "declares" } else { "declares no" }, if *.declared { "has no labels" } else { "has labels" })]
     LabelColumn {
-        /// Whether the schema declares one.
+        /// True if the schema declares a label column.
         declared: bool,
     },
     /// A value outside [0, 1].
-    #[error("feature {feature:?} of record {record} is outside [0, 1]; normalise it by its declared range first")]
+    #[error(
+        "feature {feature:?} of record {record} is outside [0, 1]; normalise it by its declared range first"
+    )]
     Range {
-        /// The feature.
+        /// The feature's name.
         feature: String,
         /// The record's position, from 0.
         record: usize,
@@ -304,10 +320,22 @@ mod tests {
 
     fn table() -> FeatureTable {
         let label = LabelSpec { column: "y".into(), classes: vec!["a".into(), "b".into()] };
-        let features = vec![FeatureSpec::numeric("f", 0.0, 1.0), FeatureSpec::numeric("g", 0.0, 1.0)];
+        let features =
+            vec![FeatureSpec::numeric("f", 0.0, 1.0), FeatureSpec::numeric("g", 0.0, 1.0)];
         let schema = FeatureSchema::new(features, Some(label)).unwrap();
-        let block = FeatureBlock::new(DMatrix::from_column_slice(2, 3, &[0.125, 0.25, 0.5, 0.75, 0.0, 1.0])).unwrap();
-        FeatureTable::new(schema, RecordIds::new(["r7", "r1", "r4"]).unwrap(), block, Some(vec![0, 1, 1])).unwrap()
+        let block = FeatureBlock::new(DMatrix::from_column_slice(
+            2,
+            3,
+            &[0.125, 0.25, 0.5, 0.75, 0.0, 1.0],
+        ))
+        .unwrap();
+        FeatureTable::new(
+            schema,
+            RecordIds::new(["r7", "r1", "r4"]).unwrap(),
+            block,
+            Some(vec![0, 1, 1]),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -325,22 +353,43 @@ mod tests {
         let error = table().fetch(&RecordIds::new(["r4", "secret-id"]).unwrap()).unwrap_err();
         assert_eq!(error, StoreError::UnknownRecord { position: 1 });
         assert!(!error.to_string().contains("secret"));
-        assert_eq!(table().fetch_at(&[0, 3]).unwrap_err(), StoreError::OutOfRange { item: 1, records: 3 });
+        assert_eq!(
+            table().fetch_at(&[0, 3]).unwrap_err(),
+            StoreError::OutOfRange { item: 1, records: 3 }
+        );
     }
 
     #[test]
     fn parts_that_do_not_fit_are_refused() {
         let good = table();
         let rebuild = |ids: &RecordIds, block: DMatrix<f64>, labels: Option<Vec<u32>>| {
-            FeatureTable::new(good.schema.clone(), ids.clone(), FeatureBlock::new(block).unwrap(), labels).unwrap_err()
+            FeatureTable::new(
+                good.schema.clone(),
+                ids.clone(),
+                FeatureBlock::new(block).unwrap(),
+                labels,
+            )
+            .unwrap_err()
         };
         let x = good.block.matrix().clone();
         let size = |what, expected, got| AssembleError::Size { what, expected, got };
-        assert_eq!(rebuild(&good.ids, x.clone().remove_row(0), Some(vec![0; 3])), size("features", 2, 1));
-        assert_eq!(rebuild(&good.ids.slice(0, 2), x.clone(), Some(vec![0; 2])), size("records", 2, 3));
+        assert_eq!(
+            rebuild(&good.ids, x.clone().remove_row(0), Some(vec![0; 3])),
+            size("features", 2, 1)
+        );
+        assert_eq!(
+            rebuild(&good.ids.slice(0, 2), x.clone(), Some(vec![0; 2])),
+            size("records", 2, 3)
+        );
         assert_eq!(rebuild(&good.ids, x.clone(), Some(vec![0; 2])), size("labels", 3, 2));
-        assert_eq!(rebuild(&good.ids, x.clone(), Some(vec![0, 2, 1])), AssembleError::Label { record: 1 });
-        assert_eq!(rebuild(&good.ids, x.clone(), None), AssembleError::LabelColumn { declared: true });
+        assert_eq!(
+            rebuild(&good.ids, x.clone(), Some(vec![0, 2, 1])),
+            AssembleError::Label { record: 1 }
+        );
+        assert_eq!(
+            rebuild(&good.ids, x.clone(), None),
+            AssembleError::LabelColumn { declared: true }
+        );
         let range = AssembleError::Range { feature: "g".into(), record: 1 };
         assert_eq!(rebuild(&good.ids, x * 1.5, Some(vec![0; 3])), range);
     }

@@ -1,4 +1,4 @@
-//! Which columns of a public set are used: the papers take different ones of the same files.
+//! Variants of the public sets: the papers use different columns of the same files.
 //!
 //! | set | variant | features | in |
 //! |---|---|---|---|
@@ -16,17 +16,19 @@
 use super::names::{DatasetName, named};
 
 named! {
-    /// Which columns of a data set are used.
+    /// The choice of columns of a data set.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Variant {
         /// Every column that describes a record. A set whose papers agree has this variant alone.
         All = "all",
-        /// `bank` without `duration`, which is known only once the outcome is: what V and the text of R say.
+        /// `bank` without `duration`, which is known only once the outcome is, as V and the text of
+        /// R say.
         WithoutDuration = "without_duration",
-        /// `bank` without `campaign`, with `duration`, and with `cons.conf.idx` as a category: what the code behind R's figures does.
+        /// `bank` without `campaign`, with `duration`, and with `cons.conf.idx` as a category, as
+        /// in the code behind R's figures.
         Authors = "authors",
-        /// `adult` without `education`, of which `education-num` is a copy in numbers. V counts 13 features and does not say which of the
-        /// 14 it leaves out. The choice is ours.
+        /// `adult` without `education`, of which `education-num` is a copy in numbers. V counts 13
+        /// features and does not say which of the 14 it leaves out. The choice is ours.
         WithoutEducation = "without_education",
         /// `grid` without `stab`, whose sign is the class.
         WithoutStab = "without_stab",
@@ -45,7 +47,7 @@ pub struct UnknownVariant {
 }
 
 impl DatasetName {
-    /// The variants of the set, its default first.
+    /// Returns the variants of the set, its default first.
     #[must_use]
     pub fn variants(self) -> &'static [Variant] {
         match self {
@@ -56,16 +58,16 @@ impl DatasetName {
         }
     }
 
-    /// The variant that is used where none is named.
+    /// Returns the variant that is used where none is named.
     #[must_use]
     pub fn default_variant(self) -> Variant {
         self.variants().first().copied().unwrap_or(Variant::All)
     }
 
-    /// The variant of this name.
+    /// Returns the variant of this name.
     ///
     /// # Errors
-    /// [`UnknownVariant`], which lists those of the set.
+    /// [`UnknownVariant`], which lists the variants of the set.
     pub fn variant(self, name: &str) -> Result<Variant, UnknownVariant> {
         let known = self.variants().iter().find(|v| v.as_str() == name).copied();
         known.ok_or_else(|| UnknownVariant {
@@ -89,12 +91,19 @@ mod tests {
     #[test]
     fn each_variant_belongs_to_a_set_and_is_refused_by_others() {
         for &variant in Variant::ALL {
-            assert!(DatasetName::ALL.iter().any(|set| set.variants().contains(&variant)), "{variant}");
+            assert!(
+                DatasetName::ALL.iter().any(|set| set.variants().contains(&variant)),
+                "{variant}"
+            );
         }
         for &set in DatasetName::ALL {
             assert_eq!(set.variants().first(), Some(&set.default_variant()));
             for &variant in Variant::ALL {
-                assert_eq!(set.variant(variant.as_str()).is_ok(), set.variants().contains(&variant), "{set} {variant}");
+                assert_eq!(
+                    set.variant(variant.as_str()).is_ok(),
+                    set.variants().contains(&variant),
+                    "{set} {variant}"
+                );
             }
         }
         let said = DatasetName::Grid.variant("all").unwrap_err().to_string();

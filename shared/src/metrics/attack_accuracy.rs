@@ -1,14 +1,15 @@
-//! Whether a reconstruction is as good as the record to someone who classifies it.
+//! The share of reconstructions that a classifier puts in the class of the true record.
 
 use nalgebra::DMatrix;
 
 use super::error::{comparable, same};
 use super::{Direction, Metric, MetricError, Reconstruction, Unit};
 
-/// [`attack_accuracy`] in an audit. The classifier is the passive party's own share of the served model, arg max W x: J trains one
-/// on features and labels, which no party holds together.
+/// [`attack_accuracy`] in an audit. The classifier is the passive party's own share of the served
+/// model, arg max W x. J trains a classifier on features and labels, but no party holds both.
 ///
-/// It has no bound: the share was trained on records, so that one record may change the classes of all.
+/// It has no bound: the share of the model was trained on records, so one record may change the
+/// classes of all.
 #[derive(Debug)]
 pub struct AttackAccuracy;
 
@@ -43,12 +44,14 @@ impl Metric for AttackAccuracy {
     }
 }
 
-/// Share of records, in [0, 1], that an evaluation classifier gives the same class whether it sees the true features or the
-/// reconstructed ones (J equation 24, without its stray "=": (1/b) Σ 1[arg max M(x) = arg max M(x̂)]).
+/// Returns the share of records, in [0, 1], that an evaluation classifier puts in the same class
+/// from the true features and from the reconstructed ones (J equation 24, without its stray "=":
+/// (1/b) Σ 1[arg max M(x) = arg max M(x̂)]).
 ///
-/// The true label does not enter: `of_truth` and `of_estimates` are the classifier's own answers. Where it cannot tell the
-/// classes apart by these features it answers the same for anything, and the share says nothing of a leak (J section
-/// 7): read it beside the share of a guess.
+/// The true label is not used: `of_truth` and `of_estimates` are the classifier's own answers. A
+/// classifier that cannot tell the classes apart by these features answers the same for anything,
+/// and then the share says nothing about a leak (J section 7): compare it with the share of a
+/// guess.
 ///
 /// # Errors
 /// [`MetricError`] if the numbers of records differ or there is none.

@@ -1,4 +1,4 @@
-//! Whether the largest score is the share of records in which it is right.
+//! The expected calibration error of scores.
 
 use nalgebra::DMatrix;
 
@@ -6,18 +6,22 @@ use super::MetricError;
 use super::error::same;
 use crate::numerics::arg_max;
 
-/// Bins of equal width of the largest score.
+/// The number of bins of equal width for the largest score.
 const BINS: usize = 15;
 
-/// Expected calibration error: records are put in 15 bins of equal width by their largest score, [0, 1/15), …, [14/15,
-/// 1]; Σ over bins of (share of the records) · |share right − mean largest score|. In [0, 1]; 0 is perfect.
+/// Computes the expected calibration error. Records are put in 15 bins of equal width by their
+/// largest score, [0, 1/15), …, [14/15, 1]; the error is the Σ over bins of (share of the records)
+/// · |share right − mean largest score|. In [0, 1]; 0 is perfect.
 ///
-/// `scores` are `k × n`, one record per column. `None` where a largest score is outside [0, 1]: it is then no
-/// probability.
+/// `scores` are `k × n`, one record per column. `None` if a largest score is outside [0, 1] and so
+/// is not a probability.
 ///
 /// # Errors
 /// [`MetricError`] if the numbers of records differ or there is none, or no class.
-pub fn expected_calibration_error(scores: &DMatrix<f64>, labels: &[u32]) -> Result<Option<f64>, MetricError> {
+pub fn expected_calibration_error(
+    scores: &DMatrix<f64>,
+    labels: &[u32],
+) -> Result<Option<f64>, MetricError> {
     same("the prediction", "records", labels.len(), scores.ncols())?;
     if labels.is_empty() {
         return Err(MetricError::Empty { what: "the prediction", unit: "records" });
@@ -45,7 +49,8 @@ mod tests {
     use super::*;
 
     fn of(tops: &[f64], right: &[bool]) -> Option<f64> {
-        let scores = DMatrix::from_fn(2, tops.len(), |i, j| if i == 0 { tops[j] } else { 1.0 - tops[j] });
+        let scores =
+            DMatrix::from_fn(2, tops.len(), |i, j| if i == 0 { tops[j] } else { 1.0 - tops[j] });
         let labels: Vec<u32> = right.iter().map(|right| u32::from(!right)).collect();
         expected_calibration_error(&scores, &labels).unwrap()
     }
@@ -58,7 +63,8 @@ mod tests {
         assert!(of(&[0.75; 4], &[true, true, true, false]).unwrap() < 1e-15);
         // Two bins: they do not cancel between bins. |1 − 0.6| / 2 + |0 − 0.9| / 2.
         assert!((of(&[0.6, 0.9], &[true, false]).unwrap() - 0.65).abs() < 1e-15);
-        // 9/15 and just below it are in different bins: ½ (|1 − 0.6| + |0 − 0.6|), not |1 − 1.2| / 2.
+        // 9/15 and just below it are in different bins: ½ (|1 − 0.6| + |0 − 0.6|), not |1 − 1.2|
+        // / 2.
         assert!((of(&[0.6, 0.6f64.next_down()], &[true, false]).unwrap() - 0.5).abs() < 1e-12);
     }
 

@@ -1,4 +1,4 @@
-//! How much estimates, or the active party's own features, say of the passive ones.
+//! Correlation of estimates, or of the active party's own features, with the passive features.
 
 use nalgebra::DMatrix;
 
@@ -7,7 +7,7 @@ use super::{Direction, Metric, MetricError, Reconstruction, Unit};
 
 /// [`feature_correlation`] in an audit: the mean over the features.
 ///
-/// No bound is proved for it: where a feature hardly varies, one record decides.
+/// No bound is proved for it: if a feature hardly varies, one record decides.
 #[derive(Debug)]
 pub struct Correlation;
 
@@ -42,30 +42,45 @@ impl Metric for Correlation {
     }
 }
 
-/// |ρ(x̂_i, x_i)| of each feature i over the records, in [0, 1]; both blocks are d × n. ρ of a constant is not defined. Here it is
-/// 0: what does not vary tells nothing. The sign is left out, since whoever knows that estimates are upside down turns them.
+/// Returns |ρ(x̂_i, x_i)| of each feature i over the records, in [0, 1]; both blocks are d × n. ρ
+/// of a constant is not defined. Here it is 0, since a constant carries no information. The sign is
+/// left out, since an adversary who knows that estimates are inverted inverts them.
 ///
 /// # Errors
-/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value is not finite.
-pub fn feature_correlation(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Result<Vec<f64>, MetricError> {
+/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value is not
+/// finite.
+pub fn feature_correlation(
+    estimates: &DMatrix<f64>,
+    truth: &DMatrix<f64>,
+) -> Result<Vec<f64>, MetricError> {
     comparable(estimates, truth)?;
     finite("the estimates", estimates)?;
     finite("the truth", truth)?;
     let (estimates, truth) = (standard_columns(estimates), standard_columns(truth));
     // Rounding can lift a ρ just above 1.
-    Ok(estimates.column_iter().zip(truth.column_iter()).map(|(e, x)| e.dot(&x).abs().min(1.0)).collect())
+    Ok(estimates
+        .column_iter()
+        .zip(truth.column_iter())
+        .map(|(e, x)| e.dot(&x).abs().min(1.0))
+        .collect())
 }
 
-/// Mean absolute Pearson correlation of each passive feature with the active ones, in [0, 1]:
-/// (1 / d_act) Σ_j |ρ(x_pas^i, x_act^j)| (J equation 25). `passive` is d_pas × n, `active` d_act × n, the same records in
-/// the same order. J finds that features with a higher one are rebuilt better.
+/// Computes the mean absolute Pearson correlation of each passive feature with the active ones, in
+/// [0, 1]: (1 / d_act) Σ_j |ρ(x_pas^i, x_act^j)| (J equation 25). `passive` is d_pas × n, `active`
+/// d_act × n, the same records in the same order. J finds that features with a higher correlation
+/// are reconstructed better.
 ///
-/// ρ of a feature that is constant over the records is not defined. Here it is 0, and the pair still counts in d_act: what
-/// does not vary tells nothing. This needs the features of both parties; only a lab has them.
+/// ρ of a feature that is constant over the records is not defined. Here it is 0, since a constant
+/// carries no information, and the pair still counts in d_act. The features of both parties are
+/// needed; only a lab has them.
 ///
 /// # Errors
-/// [`MetricError`] if the numbers of records differ, a side has no feature or no record, or a value is not finite.
-pub fn active_correlation(passive: &DMatrix<f64>, active: &DMatrix<f64>) -> Result<Vec<f64>, MetricError> {
+/// [`MetricError`] if the numbers of records differ, a side has no feature or no record, or a value
+/// is not finite.
+pub fn active_correlation(
+    passive: &DMatrix<f64>,
+    active: &DMatrix<f64>,
+) -> Result<Vec<f64>, MetricError> {
     same("the active features", "records", passive.ncols(), active.ncols())?;
     for (what, features) in [("the passive block", passive), ("the active block", active)] {
         match features.shape() {
@@ -77,16 +92,18 @@ pub fn active_correlation(passive: &DMatrix<f64>, active: &DMatrix<f64>) -> Resu
     let correlations = standard_columns(passive).tr_mul(&standard_columns(active));
     let mean = |row: usize| {
         // Rounding can lift a ρ just above 1.
-        correlations.row(row).iter().map(|rho| rho.abs().min(1.0)).sum::<f64>() / active.nrows() as f64
+        correlations.row(row).iter().map(|rho| rho.abs().min(1.0)).sum::<f64>()
+            / active.nrows() as f64
     };
     Ok((0..passive.nrows()).map(mean).collect())
 }
 
-/// One feature per column, with mean 0 and length 1, so that products of columns are correlations; constant ones are 0.
+/// Standardises the features, one per column, to mean 0 and length 1, so that products of columns
+/// are correlations. Constant ones become 0.
 fn standard_columns(features: &DMatrix<f64>) -> DMatrix<f64> {
     let mut columns = features.transpose();
     for mut column in columns.column_iter_mut() {
-        // Of magnitude at most 1 first: squares of very large or small values would be lost.
+        // Scale to magnitude at most 1 first: squares of very large or small values would be lost.
         let (scale, first) = (column.amax(), column[0]);
         if column.iter().all(|&v| v == first) {
             column.fill(0.0);
@@ -110,21 +127,33 @@ mod tests {
 
     #[test]
     fn equals_the_closed_forms() {
-        let passive = DMatrix::from_row_slice(3, 4, &[0., 1., 0., 1., 0., 0., 1., 1., 0.1, 0.1, 0.1, 0.1]);
+        let passive =
+            DMatrix::from_row_slice(3, 4, &[0., 1., 0., 1., 0., 0., 1., 1., 0.1, 0.1, 0.1, 0.1]);
         // The same, turned over, independent of the first passive feature, constant.
-        let active = DMatrix::from_row_slice(4, 4, &[0., 1., 0., 1., 3., 1., 3., 1., 0., 0., 1., 1., 5., 5., 5., 5.]);
+        let active = DMatrix::from_row_slice(
+            4,
+            4,
+            &[0., 1., 0., 1., 3., 1., 3., 1., 0., 0., 1., 1., 5., 5., 5., 5.],
+        );
         let found = active_correlation(&passive, &active).unwrap();
         for (found, want) in found.iter().zip([0.5, 0.25, 0.0]) {
             assert!((found - want).abs() < 1e-15, "{found} {want}");
         }
         // ρ of (0, 0, 1) and (0, 1, 1) is ½.
-        let (a, b) = (DMatrix::from_row_slice(1, 3, &[0., 0., 1.]), DMatrix::from_row_slice(1, 3, &[0., 1., 1.]));
+        let (a, b) = (
+            DMatrix::from_row_slice(1, 3, &[0., 0., 1.]),
+            DMatrix::from_row_slice(1, 3, &[0., 1., 1.]),
+        );
         assert!((active_correlation(&a, &b).unwrap()[0] - 0.5).abs() < 1e-15);
     }
 
     #[test]
     fn a_feature_is_compared_with_its_own_estimates() {
-        let truth = DMatrix::from_row_slice(4, 3, &[0., 0., 1., 0.2, 0.4, 0.9, 0.5, 0.5, 0.5, 0.1, 0.7, 0.3]);
+        let truth = DMatrix::from_row_slice(
+            4,
+            3,
+            &[0., 0., 1., 0.2, 0.4, 0.9, 0.5, 0.5, 0.5, 0.1, 0.7, 0.3],
+        );
         let mut estimates = truth.clone();
         estimates.set_row(0, &nalgebra::RowDVector::from_vec(vec![0., 1., 1.]));
         estimates.row_mut(1).iter_mut().for_each(|e| *e = 0.9 - 0.5 * *e);
@@ -145,14 +174,27 @@ mod tests {
         let block = DMatrix::from_element(2, 3, 0.5);
         let refused = |what, unit| Err(MetricError::Empty { what, unit });
         let no_feature = DMatrix::zeros(0, 3);
-        assert_eq!(active_correlation(&no_feature, &block), refused("the passive block", "features"));
-        assert_eq!(active_correlation(&block, &no_feature), refused("the active block", "features"));
+        assert_eq!(
+            active_correlation(&no_feature, &block),
+            refused("the passive block", "features")
+        );
+        assert_eq!(
+            active_correlation(&block, &no_feature),
+            refused("the active block", "features")
+        );
         let no_record = DMatrix::zeros(2, 0);
-        assert_eq!(active_correlation(&no_record, &no_record), refused("the passive block", "records"));
-        let size = MetricError::Size { what: "the active features", unit: "records", expected: 3, got: 2 };
+        assert_eq!(
+            active_correlation(&no_record, &no_record),
+            refused("the passive block", "records")
+        );
+        let size =
+            MetricError::Size { what: "the active features", unit: "records", expected: 3, got: 2 };
         assert_eq!(active_correlation(&block, &block.transpose()), Err(size));
         let bad = block.map(|_| f64::NAN);
-        assert_eq!(active_correlation(&block, &bad), Err(MetricError::NotFinite { what: "the active block" }));
+        assert_eq!(
+            active_correlation(&block, &bad),
+            Err(MetricError::NotFinite { what: "the active block" })
+        );
     }
 
     proptest! {

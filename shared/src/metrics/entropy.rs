@@ -1,4 +1,4 @@
-//! What is left to know of a discrete feature once its estimate is known.
+//! The conditional entropy of a discrete feature given its estimate.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -8,17 +8,18 @@ use nalgebra::DMatrix;
 use super::error::{comparable, finite};
 use super::{Direction, Metric, MetricError, Reconstruction, Unit};
 
-/// [`conditional_entropy`] in an audit: the mean of H(X | X̂) over the features that take 2 to [`ConditionalEntropy::MOST_VALUES`]
-/// values over the records. Not defined where no feature does.
+/// [`conditional_entropy`] in an audit: the mean of H(X | X̂) over the features that take 2 to
+/// [`ConditionalEntropy::MOST_VALUES`] values over the records. Not defined if no feature does.
 ///
 /// No bound is proved for it: which features count depends on the truth.
 #[derive(Debug)]
 pub struct ConditionalEntropy;
 
 impl ConditionalEntropy {
-    /// Intervals that estimates are cut into. An audit has 100 records or more, of which bins · values is well below.
+    /// The number of intervals that estimates are cut into. An audit has 100 records or more, well
+    /// above bins · values.
     pub const BINS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
-    /// The most values of a feature that counts as discrete.
+    /// The largest number of values of a feature that counts as discrete.
     pub const MOST_VALUES: usize = 8;
 }
 
@@ -45,8 +46,12 @@ impl Metric for ConditionalEntropy {
 
     fn measure(&self, of: &Reconstruction<'_>) -> Result<Option<f64>, MetricError> {
         let entropies = conditional_entropy(of.estimates, of.truth, Self::BINS, Self::MOST_VALUES)?;
-        let left: Vec<f64> =
-            entropies.into_iter().flatten().filter(|e| e.values > 1).map(|e| e.given_estimate).collect();
+        let left: Vec<f64> = entropies
+            .into_iter()
+            .flatten()
+            .filter(|e| e.values > 1)
+            .map(|e| e.given_estimate)
+            .collect();
         Ok((!left.is_empty()).then(|| left.iter().sum::<f64>() / left.len() as f64))
     }
 
@@ -60,30 +65,34 @@ impl Metric for ConditionalEntropy {
 pub struct FeatureEntropy {
     /// Number of different values of the feature.
     pub values: usize,
-    /// H(X): what there is to know, at most log2 of `values`.
+    /// H(X): the entropy of the feature, at most log2 of `values`.
     pub feature: f64,
-    /// H(X | X̂): what the estimate leaves unknown, in [0, `feature`]. 0: the estimate gives the feature away, whatever its
-    /// mean squared error.
+    /// H(X | X̂): the entropy that the estimate leaves, in [0, `feature`]. At 0 the estimate
+    /// determines the feature, whatever its mean squared error.
     pub given_estimate: f64,
 }
 
-/// H(X_i) and H(X_i | X̂_i) of every feature i that takes at most `most_values` values over the records; `None` for the
-/// others, for which frequencies say nothing. `estimates` and `truth` are d × n.
+/// Computes H(X_i) and H(X_i | X̂_i) of every feature i that takes at most `most_values` values
+/// over the records; `None` for the others, for which frequencies say nothing. `estimates` and
+/// `truth` are d × n.
 ///
-/// R section IX proposes the conditional entropy where the mean squared error fails: it asks whether the estimate
-/// *determines* the feature, not whether it is near, so that x̂ = 1 − x, or any other name for the values, counts as
-/// perfect. R speaks of finite alphabets and does not say how an estimate that is a real number enters. Here it is cut
-/// into at most `bins` intervals, once of equal width over the feature's own range of estimates and once of equal count
-/// (equal estimates stay together), and the cut that tells more counts: the one keeps clusters apart, of whatever size,
-/// the other is not spoilt by outliers. Whatever a cut forgets is unknown, so that each entropy is an upper bound on
-/// H(X | X̂), and the lesser is the better one.
+/// R section IX proposes the conditional entropy for cases where the mean squared error fails: it
+/// measures whether the estimate *determines* the feature, not whether it is near, so that x̂ = 1 −
+/// x, or any other name for the values, counts as perfect. R speaks of finite alphabets and does
+/// not say how to treat an estimate that is a real number. Here it is cut into at most `bins`
+/// intervals, once of equal width over the feature's own range of estimates and once of equal count
+/// (equal estimates stay together), and the lesser entropy counts. The first cut keeps clusters of
+/// any size apart; outliers do not spoil the second. A cut only loses information, so each entropy
+/// is an upper bound on H(X | X̂), and the lesser is the better one.
 ///
-/// Frequencies of n records understate entropy, by about (bins − 1)(values − 1) / (2 n ln 2) bits where the estimate says
-/// nothing: keep bins · values far below n. Features are taken one by one; for estimates in an unknown order bring them
-/// into the order of the truth first ([`permutation_matched_mse`](super::permutation_matched_mse)).
+/// Frequencies of n records understate entropy, by about (bins − 1)(values − 1) / (2 n ln 2) bits
+/// if the estimate says nothing: keep bins · values far below n. Features are taken one by one.
+/// Bring estimates in an unknown order into the order of the truth first
+/// ([`permutation_matched_mse`](super::permutation_matched_mse)).
 ///
 /// # Errors
-/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value is not finite.
+/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value is not
+/// finite.
 pub fn conditional_entropy(
     estimates: &DMatrix<f64>,
     truth: &DMatrix<f64>,
@@ -105,8 +114,9 @@ pub fn conditional_entropy(
         estimate.extend(estimates.row(feature).iter());
         let h = |cut: &[usize]| left_over(&symbols, values, cut);
         let feature = h(&vec![0; n]);
-        // Equal up to rounding where a cut tells nothing.
-        let given_estimate = h(&equal_width(&estimate, bins)).min(h(&equal_count(&estimate, bins))).min(feature);
+        // An uninformative cut gives H(X) only up to rounding.
+        let given_estimate =
+            h(&equal_width(&estimate, bins)).min(h(&equal_count(&estimate, bins))).min(feature);
         entropies.push(Some(FeatureEntropy { values, feature, given_estimate }));
     }
     Ok(entropies)
@@ -127,9 +137,11 @@ fn alphabet<'a>(x: impl Iterator<Item = &'a f64>, most: usize) -> Option<(Vec<us
     Some((symbols, numbers.len()))
 }
 
-/// The interval of each estimate when their range is cut into `bins` of the same width.
+/// Returns the interval of each estimate when their range is cut into `bins` of the same width.
 fn equal_width(estimates: &[f64], bins: usize) -> Vec<usize> {
-    let (low, high) = estimates.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &e| (l.min(e), h.max(e)));
+    let (low, high) = estimates
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &e| (l.min(e), h.max(e)));
     // Halves, so that a range of the greatest numbers does not overflow.
     let width = high / 2.0 - low / 2.0;
     let place = |e: f64| if width > 0.0 { (e / 2.0 - low / 2.0) / width } else { 0.0 };
@@ -137,7 +149,8 @@ fn equal_width(estimates: &[f64], bins: usize) -> Vec<usize> {
     estimates.iter().map(|&e| ((place(e) * bins as f64) as usize).min(bins - 1)).collect()
 }
 
-/// The interval of each estimate when their order is cut into `bins` of the same count, equal ones together.
+/// Returns the interval of each estimate when their order is cut into `bins` of the same count,
+/// equal ones together.
 fn equal_count(estimates: &[f64], bins: usize) -> Vec<usize> {
     let n = estimates.len();
     let mut order: Vec<usize> = (0..n).collect();
@@ -153,9 +166,9 @@ fn equal_count(estimates: &[f64], bins: usize) -> Vec<usize> {
     interval
 }
 
-/// H(X | B) = Σ_b P(b) H(X | b) in bits, X one of `values` symbols.
+/// Computes H(X | B) = Σ_b P(b) H(X | b) in bits, X one of `values` symbols.
 fn left_over(symbols: &[usize], values: usize, intervals: &[usize]) -> f64 {
-    // Only intervals that occur, so that their number may be anything.
+    // Only intervals that occur are counted, so the number of intervals may be anything.
     let mut numbers = HashMap::new();
     let mut counts: Vec<u32> = Vec::new();
     for (&x, b) in symbols.iter().zip(intervals) {
@@ -169,7 +182,11 @@ fn left_over(symbols: &[usize], values: usize, intervals: &[usize]) -> f64 {
     let mut bits = 0.0;
     for interval in counts.chunks_exact(values) {
         let total: f64 = interval.iter().map(|&c| f64::from(c)).sum();
-        bits += interval.iter().filter(|&&c| c > 0).map(|&c| f64::from(c) * (total / f64::from(c)).log2()).sum::<f64>();
+        bits += interval
+            .iter()
+            .filter(|&&c| c > 0)
+            .map(|&c| f64::from(c) * (total / f64::from(c)).log2())
+            .sum::<f64>();
     }
     bits / symbols.len() as f64
 }
@@ -192,7 +209,10 @@ mod tests {
         let h = 0.25 * 4f64.log2() + 0.75 * (4f64 / 3.0).log2();
         let close = |got: FeatureEntropy, given: f64| {
             assert_eq!(got.values, 2);
-            assert!((got.feature - h).abs() < 1e-15 && (got.given_estimate - given).abs() < 1e-15, "{got:?}, {given}");
+            assert!(
+                (got.feature - h).abs() < 1e-15 && (got.given_estimate - given).abs() < 1e-15,
+                "{got:?}, {given}"
+            );
         };
         close(of(&x, &[0.5; 4], BINS), h);
         // Perfect under another name, and far from the truth.
@@ -211,11 +231,12 @@ mod tests {
         assert!((of(&uniform, &uniform, BINS).given_estimate - 1.0).abs() < 1e-14);
     }
 
-    /// What each of the two cuts is there for, with rounding noise and 1000 records.
+    /// Each of the two cuts is needed, with rounding noise and 1000 records.
     #[test]
     fn a_rare_value_and_an_outlier_hide_nothing() {
         let rare: Vec<f64> = (0..1000).map(|i| f64::from(i % 50 == 0)).collect();
-        let noisy: Vec<f64> = rare.iter().enumerate().map(|(i, x)| x + 1e-12 * ((i * 37 % 101) as f64)).collect();
+        let noisy: Vec<f64> =
+            rare.iter().enumerate().map(|(i, x)| x + 1e-12 * ((i * 37 % 101) as f64)).collect();
         assert_eq!(of(&rare, &noisy, BINS).given_estimate, 0.0);
         let even: Vec<f64> = (0..1000).map(|i| f64::from(i % 2 == 0)).collect();
         let mut outlier = even.clone();
@@ -230,9 +251,15 @@ mod tests {
         let found = conditional_entropy(&truth, &truth, BINS, 4).unwrap();
         assert!(found[0].is_none() && found[1].is_some());
         let turned = truth.transpose();
-        assert!(matches!(conditional_entropy(&turned, &truth, BINS, 4), Err(MetricError::Size { .. })));
+        assert!(matches!(
+            conditional_entropy(&turned, &truth, BINS, 4),
+            Err(MetricError::Size { .. })
+        ));
         let empty = DMatrix::zeros(2, 0);
-        assert!(matches!(conditional_entropy(&empty, &empty, BINS, 4), Err(MetricError::Empty { .. })));
+        assert!(matches!(
+            conditional_entropy(&empty, &empty, BINS, 4),
+            Err(MetricError::Empty { .. })
+        ));
         for bad in [f64::NAN, f64::INFINITY] {
             let mut estimates = truth.clone();
             estimates[(1, 1)] = bad;
@@ -242,11 +269,15 @@ mod tests {
         }
         let huge = DMatrix::from_row_slice(1, 3, &[-f64::MAX, 0.0, f64::MAX]);
         let most = NonZeroUsize::new(usize::MAX).unwrap();
-        assert_eq!(conditional_entropy(&huge, &huge, most, 4).unwrap()[0].unwrap().given_estimate, 0.0);
+        assert_eq!(
+            conditional_entropy(&huge, &huge, most, 4).unwrap()[0].unwrap().given_estimate,
+            0.0
+        );
     }
 
     proptest! {
-        /// Conditioning never adds entropy; renaming the values or moving and stretching the estimates changes nothing.
+        /// Conditioning never adds entropy; renaming the values or moving and stretching the
+        /// estimates changes nothing.
         #[test]
         fn names_do_not_matter(n in 1usize..60, seed in proptest::collection::vec(0u32..1000, 120), bins in 1usize..9) {
             let x: Vec<f64> = seed[..n].iter().map(|v| f64::from(v % 3)).collect();

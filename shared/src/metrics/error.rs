@@ -1,62 +1,72 @@
-//! Why a metric is not defined.
+//! Errors from the computation of metrics.
 
 use nalgebra::DMatrix;
 
-/// Why a metric is not defined.
+/// Errors from the computation of metrics.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum MetricError {
     /// Two things that are compared differ in size.
-    #[error("{what} has {got} {unit}, expected {expected}: only things of one shape can be compared")]
+    #[error(
+        "{what} has {got} {unit}, expected {expected}: only things of one shape can be compared"
+    )]
     Size {
-        /// What does not fit.
+        /// The object that does not fit.
         what: &'static str,
-        /// Which dimension.
+        /// The dimension that differs.
         unit: &'static str,
-        /// What was needed.
+        /// The expected size.
         expected: usize,
-        /// What came.
+        /// The actual size.
         got: usize,
     },
-    /// Nothing to take a mean of.
+    /// There is nothing to take a mean of.
     #[error("{what} has no {unit}, so that no mean is defined")]
     Empty {
-        /// What is empty.
+        /// The object that is empty.
         what: &'static str,
-        /// Which dimension.
+        /// The dimension that is empty.
         unit: &'static str,
     },
     /// A tolerance that no distance can be compared with.
     #[error("the tolerance is {got}, expected a number of at least 0")]
     Tolerance {
-        /// What came.
+        /// The tolerance that was given.
         got: f64,
     },
     /// No classifier to classify records with.
     #[error("the records cannot be classified: {reason}")]
     NoClasses {
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
     /// NaN or infinity where values are compared with each other.
     #[error("{what} is not finite in every entry, so that values cannot be compared")]
     NotFinite {
-        /// What holds or gives such a value.
+        /// The object that contains such a value.
         what: &'static str,
     },
 }
 
-pub(super) fn same(what: &'static str, unit: &'static str, expected: usize, got: usize) -> Result<(), MetricError> {
+pub(super) fn same(
+    what: &'static str,
+    unit: &'static str,
+    expected: usize,
+    got: usize,
+) -> Result<(), MetricError> {
     if expected == got { Ok(()) } else { Err(MetricError::Size { what, unit, expected, got }) }
 }
 
-/// The shape (d, n) that estimates and truth have in common, neither of them 0.
-pub(super) fn comparable(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Result<(usize, usize), MetricError> {
+/// Returns the shape (d, n) that estimates and truth have in common, if neither is 0.
+pub(super) fn comparable(
+    estimates: &DMatrix<f64>,
+    truth: &DMatrix<f64>,
+) -> Result<(usize, usize), MetricError> {
     same("estimates", "features", truth.nrows(), estimates.nrows())?;
     same("estimates", "records", truth.ncols(), estimates.ncols())?;
     not_empty(truth)
 }
 
-/// The shape (d, n) of the truth, neither of them 0.
+/// Returns the shape (d, n) of the truth, if neither is 0.
 pub(super) fn not_empty(truth: &DMatrix<f64>) -> Result<(usize, usize), MetricError> {
     match truth.shape() {
         (0, _) => Err(MetricError::Empty { what: "the truth", unit: "features" }),

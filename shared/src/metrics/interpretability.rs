@@ -1,24 +1,29 @@
-//! What released parameters still say: how far they are from the true ones, and what that does to odds ratios.
+//! The interpretability of released parameters: their distance from the true ones, and the change
+//! of odds ratios.
 
 use nalgebra::DMatrix;
 
 use super::MetricError;
 use super::error::same;
 
-/// How far released weights lie from the true ones.
+/// The distance of released weights from the true ones.
 ///
-/// One unit more of feature l multiplies the odds of class i against class j by exp(w_il − w_jl). That is how a logistic
-/// model is read (V section V-A2), and a shift common to all classes changes none of it, though it changes g.
+/// One unit more of feature l multiplies the odds of class i against class j by exp(w_il − w_jl).
+/// That is how a logistic model is read (V section V-A2). A shift common to all classes does not
+/// change these odds ratios, though it changes g.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interpretability {
-    /// V (33): g = ‖W_pas − W_n‖²_F / (dk), in squared units of a weight. 0 is full interpretability.
+    /// V (33): g = ‖W_pas − W_n‖²_F / (dk), in squared units of a weight. 0 is full
+    /// interpretability.
     pub g: f64,
-    /// Mean over features and pairs of classes of |Δ(w_i − w_j)|: the change of a log odds ratio, in nats.
+    /// Mean over features and pairs of classes of |Δ(w_i − w_j)|: the change of a log odds ratio,
+    /// in nats.
     pub mean_log_odds_change: f64,
     /// The largest of these changes.
     pub max_log_odds_change: f64,
-    /// Share of the features and pairs of classes for which w_i − w_j has the opposite sign: a feature that made i more
-    /// likely than j is said to make it less likely. A difference that is 0 on either side is no flip. In [0, 1].
+    /// Share of the features and pairs of classes for which w_i − w_j has the opposite sign: the
+    /// release says that a feature makes i less likely than j although it makes it more likely. A
+    /// difference that is 0 on either side is no flip. In [0, 1].
     pub sign_flips: f64,
 }
 
@@ -26,7 +31,8 @@ impl Interpretability {
     /// Compares `released` with `truth`, both k × d. Cost: O(k² d).
     ///
     /// # Errors
-    /// [`MetricError`] if the shapes differ, there is no feature or fewer than two classes, or a difference is not finite.
+    /// [`MetricError`] if the shapes differ, there is no feature or fewer than two classes, or a
+    /// difference is not finite.
     pub fn of(truth: &DMatrix<f64>, released: &DMatrix<f64>) -> Result<Self, MetricError> {
         let (k, d) = truth.shape();
         same("the released weights", "classes", k, released.nrows())?;
@@ -37,7 +43,8 @@ impl Interpretability {
         if k < 2 {
             return Err(MetricError::Empty { what: "the weights", unit: "pairs of classes" });
         }
-        let g = (truth - released).iter().map(|change| change * change).sum::<f64>() / (d * k) as f64;
+        let g =
+            (truth - released).iter().map(|change| change * change).sum::<f64>() / (d * k) as f64;
         let (mut sum, mut max, mut flips) = (0.0, 0.0_f64, 0_usize);
         for (truth, released) in truth.column_iter().zip(released.column_iter()) {
             for i in 1..k {
@@ -47,7 +54,8 @@ impl Interpretability {
                     sum += change;
                     max = max.max(change);
                     // Signs and not the product, which may underflow.
-                    flips += usize::from((before > 0.0 && after < 0.0) || (before < 0.0 && after > 0.0));
+                    flips +=
+                        usize::from((before > 0.0 && after < 0.0) || (before < 0.0 && after > 0.0));
                 }
             }
         }
@@ -55,7 +63,12 @@ impl Interpretability {
             return Err(MetricError::NotFinite { what: "the difference of the weights" });
         }
         let pairs = (d * k * (k - 1) / 2) as f64;
-        Ok(Self { g, mean_log_odds_change: sum / pairs, max_log_odds_change: max, sign_flips: flips as f64 / pairs })
+        Ok(Self {
+            g,
+            mean_log_odds_change: sum / pairs,
+            max_log_odds_change: max,
+            sign_flips: flips as f64 / pairs,
+        })
     }
 }
 
@@ -76,14 +89,21 @@ mod tests {
         let truth = DMatrix::from_row_slice(2, 2, &[1.0, 0.0, 0.0, 2.0]);
         let released = DMatrix::from_row_slice(2, 2, &[-1.0, 0.0, 0.0, 3.0]);
         // Changes 2 and 1; the first feature turns round.
-        let want = Interpretability { g: 1.25, mean_log_odds_change: 1.5, max_log_odds_change: 2.0, sign_flips: 0.5 };
+        let want = Interpretability {
+            g: 1.25,
+            mean_log_odds_change: 1.5,
+            max_log_odds_change: 2.0,
+            sign_flips: 0.5,
+        };
         assert_eq!(of(&truth, &released), want);
     }
 
     #[test]
     fn what_cannot_be_compared_is_refused() {
         let m = |k, d| DMatrix::<f64>::zeros(k, d);
-        for (truth, released) in [(m(2, 3), m(3, 3)), (m(2, 3), m(2, 2)), (m(2, 0), m(2, 0)), (m(1, 3), m(1, 3))] {
+        for (truth, released) in
+            [(m(2, 3), m(3, 3)), (m(2, 3), m(2, 2)), (m(2, 0), m(2, 0)), (m(1, 3), m(1, 3))]
+        {
             assert!(Interpretability::of(&truth, &released).is_err());
         }
         for bad in [f64::NAN, f64::INFINITY, 1e200] {
@@ -92,7 +112,8 @@ mod tests {
     }
 
     proptest! {
-        /// Odds ratios as a model gives them: from scores at a record and at the same with one unit more of a feature.
+        /// Odds ratios as a model gives them: from scores at a record and at the same with one unit
+        /// more of a feature.
         #[test]
         fn changes_are_those_of_the_scores(k in 2usize..6, d in 1usize..6, seed in any::<u64>()) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);

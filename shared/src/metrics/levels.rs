@@ -1,18 +1,21 @@
-//! How often the value of a discrete feature is told.
+//! The share of records whose estimate gives the value of a discrete feature.
 
 use nalgebra::DMatrix;
 
 use super::error::{comparable, finite};
 use super::{ConditionalEntropy, Direction, Metric, MetricError, Reconstruction, Unit};
 
-/// Of each feature that takes 2 to `most_values` values over the records, the share of records, in [0, 1], whose estimate is nearest to
-/// the true value, of equally near ones the least; `None` for the others. `estimates` and `truth` are d × n.
+/// Returns, for each feature that takes 2 to `most_values` values over the records, the share of
+/// records, in [0, 1], whose estimate is nearest to the true value (the least of equally near ones
+/// counts as nearest); `None` for the others. `estimates` and `truth` are d × n.
 ///
-/// An estimate with the least expected squared error of a feature with two values is the probability of the greater one, stretched to
-/// their distance. The nearest value is then the likelier one.
+/// For a feature with two values, the estimate with the least expected squared error is the
+/// probability of the greater one, scaled to their distance. The nearest value is then the likelier
+/// one.
 ///
 /// # Errors
-/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value is not finite.
+/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value is not
+/// finite.
 pub fn levels_right(
     estimates: &DMatrix<f64>,
     truth: &DMatrix<f64>,
@@ -23,19 +26,23 @@ pub fn levels_right(
     finite("the truth", truth)?;
     let of = |feature: usize| {
         let levels = levels(truth.row(feature).iter(), most_values)?;
-        let nearest = |e: f64| levels.iter().copied().min_by(|a, b| (a - e).abs().total_cmp(&(b - e).abs()));
-        let right = (0..n).filter(|&r| nearest(estimates[(feature, r)]) == Some(truth[(feature, r)])).count();
+        let nearest =
+            |e: f64| levels.iter().copied().min_by(|a, b| (a - e).abs().total_cmp(&(b - e).abs()));
+        let right = (0..n)
+            .filter(|&r| nearest(estimates[(feature, r)]) == Some(truth[(feature, r)]))
+            .count();
         Some(right as f64 / n as f64)
     };
     Ok((0..d).map(of).collect())
 }
 
-/// The different values in increasing order; `None` if there is one alone, or more than `most`.
+/// Returns the different values in increasing order; `None` if there is only one, or more than
+/// `most`.
 fn levels<'a>(x: impl Iterator<Item = &'a f64>, most: usize) -> Option<Vec<f64>> {
     let mut levels: Vec<f64> = Vec::new();
     for value in x {
-        if let Err(place) =
-            levels.binary_search_by(|level| level.partial_cmp(value).unwrap_or(std::cmp::Ordering::Equal))
+        if let Err(place) = levels
+            .binary_search_by(|level| level.partial_cmp(value).unwrap_or(std::cmp::Ordering::Equal))
         {
             levels.insert(place, *value);
             if levels.len() > most {
@@ -46,8 +53,8 @@ fn levels<'a>(x: impl Iterator<Item = &'a f64>, most: usize) -> Option<Vec<f64>>
     (levels.len() > 1).then_some(levels)
 }
 
-/// [`levels_right`] in an audit: the mean over the features that take 2 to [`ConditionalEntropy::MOST_VALUES`] values over the records.
-/// Not defined where no feature does.
+/// [`levels_right`] in an audit: the mean over the features that take 2 to
+/// [`ConditionalEntropy::MOST_VALUES`] values over the records. Not defined if no feature does.
 ///
 /// No bound is proved for it: which features count depends on the truth.
 #[derive(Debug)]
@@ -119,7 +126,8 @@ mod tests {
         assert_eq!(levels_right(&constant, &constant, 8).unwrap(), [None], "nothing to tell");
     }
 
-    /// The mean of a feature with two values, which is the best guess without knowledge, gives the commoner one.
+    /// The mean of a feature with two values, which is the best guess without knowledge, gives the
+    /// commoner one.
     #[test]
     fn the_mean_guesses_the_commoner_value() {
         let truth = DMatrix::from_fn(1, 10, |_, j| if j < 7 { 1.0 } else { 0.0 });
@@ -130,10 +138,19 @@ mod tests {
     #[test]
     fn bad_input_is_refused() {
         let truth = DMatrix::from_fn(2, 5, |i, j| ((i + j) % 2) as f64);
-        assert!(matches!(levels_right(&truth.transpose(), &truth, 8), Err(MetricError::Size { .. })));
+        assert!(matches!(
+            levels_right(&truth.transpose(), &truth, 8),
+            Err(MetricError::Size { .. })
+        ));
         let mut spoiled = truth.clone();
         spoiled[(1, 1)] = f64::NAN;
-        assert!(matches!(levels_right(&spoiled, &truth, 8), Err(MetricError::NotFinite { what: "the estimates" })));
-        assert!(matches!(levels_right(&truth, &spoiled, 8), Err(MetricError::NotFinite { what: "the truth" })));
+        assert!(matches!(
+            levels_right(&spoiled, &truth, 8),
+            Err(MetricError::NotFinite { what: "the estimates" })
+        ));
+        assert!(matches!(
+            levels_right(&truth, &spoiled, 8),
+            Err(MetricError::NotFinite { what: "the truth" })
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! The contract of a metric: how estimates of features are measured against the truth, beside the mean squared error.
+//! The contract of a metric, which measures estimates of features against the truth, beside the
+//! mean squared error.
 
 use std::fmt;
 
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MetricError;
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -22,7 +23,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The largest figure there is; the least is 0.
+    /// Returns the largest possible figure; the least is 0.
     #[must_use]
     pub fn most(self) -> f64 {
         match self {
@@ -32,23 +33,23 @@ impl Unit {
     }
 }
 
-/// Which way a figure goes as the adversary does better.
+/// The direction in which a figure moves as the adversary does better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// It rises.
+    /// The figure rises.
     Higher,
-    /// It falls.
+    /// The figure falls.
     Lower,
 }
 
-/// The classes of records (d × n), by a classifier of the measured features alone: n of them.
+/// A function that classifies records (d × n) by the measured features alone and returns n classes.
 ///
 /// # Errors
 /// [`MetricError::NoClasses`] if there is no such classifier.
 pub type Classify<'a> = &'a dyn Fn(&DMatrix<f64>) -> Result<Vec<u32>, MetricError>;
 
-/// What a metric measures.
+/// The input of a metric.
 #[derive(Clone, Copy)]
 pub struct Reconstruction<'a> {
     /// Estimates, d × n, in [0, 1].
@@ -69,41 +70,45 @@ impl fmt::Debug for Reconstruction<'_> {
 
 /// A metric of reconstructions that an audit may ask for.
 pub trait Metric: fmt::Debug + Sync {
-    /// Its name in options, on the wire and in a report: letters, digits and `_`.
+    /// Returns the name in options, on the wire and in a report: letters, digits and `_`.
     fn name(&self) -> &'static str;
 
-    /// The heading of its column, at most 20 characters.
+    /// Returns the heading of the metric's column, at most 20 characters.
     fn title(&self) -> &'static str;
 
-    /// What a figure says, in half a sentence that follows its title and a colon.
+    /// Returns the meaning of a figure, in half a sentence that follows its title and a colon.
     fn meaning(&self) -> &'static str;
 
-    /// What figures are counted in.
+    /// Returns the unit of the figures.
     fn unit(&self) -> Unit;
 
-    /// Which way figures go as the adversary does better.
+    /// Returns the direction in which figures move as the adversary does better.
     fn direction(&self) -> Direction;
 
-    /// The figure; `None` where it is not defined for these records. A metric with a [`Metric::sensitivity`] is always defined.
+    /// Computes the figure; `None` if it is not defined for these records. A metric with a
+    /// [`Metric::sensitivity`] is always defined.
     ///
     /// # Errors
-    /// [`MetricError`] if the shapes differ, there is no feature or no record, a value is not finite, or a classifier is missing.
+    /// [`MetricError`] if the shapes differ, there is no feature or no record, a value is not
+    /// finite, or a classifier is missing.
     fn measure(&self, of: &Reconstruction<'_>) -> Result<Option<f64>, MetricError>;
 
-    /// A proved bound on how far the figure of these estimates (d × n, in [0, 1]) moves if all features of one record of the truth
-    /// change to any others in [0, 1], above 0; `None` where there is no such bound. A figure without a bound is never told with
-    /// noise, since no amount of it is known to be enough.
+    /// Returns a proved bound, above 0, on the change of the figure of these estimates (d × n, in
+    /// [0, 1]) if all features of one record of the truth change to any others in [0, 1]; `None` if
+    /// there is no such bound. A figure without a bound is never reported with noise, since no
+    /// amount of noise is known to be enough.
     ///
-    /// The estimates are the auditor's and no secret, so that the bound may depend on them. It must not depend on the truth.
+    /// The estimates are the auditor's and not secret, so the bound may depend on them. It must not
+    /// depend on the truth.
     fn sensitivity(&self, estimates: &DMatrix<f64>) -> Option<f64>;
 
-    /// Whether it has a [`Metric::sensitivity`].
+    /// Returns true if the metric has a [`Metric::sensitivity`].
     fn bounded(&self) -> bool {
         self.sensitivity(&DMatrix::from_element(1, 1, 0.5)).is_some()
     }
 }
 
-/// Metrics are told apart by their names.
+/// Metrics are equal if their names are equal.
 impl PartialEq for dyn Metric {
     fn eq(&self, other: &Self) -> bool {
         self.name() == other.name()

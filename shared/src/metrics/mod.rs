@@ -1,9 +1,10 @@
 //! Error of a reconstruction and utility of a release.
 //!
-//! A [`Metric`] is what an audit may ask for beside the mean squared error; [`METRICS`] is the register of all of them.
+//! A [`Metric`] is what an audit may ask for beside the mean squared error; [`METRICS`] is the
+//! register of all of them.
 //!
-//! Matrices hold one record per column, as everywhere. Every function checks the shapes it is given: a mean over the wrong
-//! entries is a number like any other.
+//! Matrices hold one record per column, as everywhere. Every function checks the shapes it is
+//! given: a mean over the wrong entries would look like any other number.
 
 mod attack_accuracy;
 mod attribute;
@@ -26,8 +27,8 @@ mod tests;
 
 pub use attack_accuracy::{AttackAccuracy, attack_accuracy};
 pub use attribute::{
-    Attribute, AttributeFigures, AttributeKind, Beside, Event, EventFigures, HalfRemoved, Removed, ShareRemoved,
-    Within, area_under_curve, attributes, fieller,
+    Attribute, AttributeFigures, AttributeKind, Beside, Event, EventFigures, HalfRemoved, Removed,
+    ShareRemoved, Within, area_under_curve, attributes, fieller,
 };
 pub use calibration::expected_calibration_error;
 pub use correlation::{Correlation, active_correlation, feature_correlation};
@@ -39,12 +40,14 @@ pub use metric::{Classify, Direction, Metric, Reconstruction, Unit};
 pub use mismatch::{ScoreMismatch, score_mismatch};
 pub use order::OrderTotals;
 pub use permutation::{MatchedError, PermutationMatchedError, permutation_matched_mse};
-pub use reconstruction::{SquaredError, column_mean_error, half_error, mse, squared_error_by_record};
+pub use reconstruction::{
+    SquaredError, column_mean_error, half_error, mse, squared_error_by_record,
+};
 pub use utility::{UtilityTotals, accuracy, kl_divergence, total_variation};
 pub use within::{RecordsWithin, TOLERANCE, ValuesWithin, records_within, share_within};
 
-/// Every metric that an audit may ask for, in the order in which a report shows them. A new metric is a file of its own and its
-/// lines in this one.
+/// Every metric that an audit may ask for, in the order in which a report shows them. A new metric
+/// is a file of its own, and its lines in this one.
 pub static METRICS: &[&dyn Metric] = &[
     &AttackAccuracy,
     &Correlation,
@@ -55,27 +58,27 @@ pub static METRICS: &[&dyn Metric] = &[
     &LevelsRight,
 ];
 
-/// A list of metrics that cannot be read.
+/// Errors from reading a list of metrics.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MetricNameError {
-    /// A name of no metric.
+    /// A name that no metric has.
     #[error("there is no metric `{name}`; there are: {}", METRICS.iter().map(|m| m.name()).collect::<Vec<_>>().join(", "))]
     Unknown {
-        /// What came, cut to 40 characters.
+        /// The name, cut to 40 characters.
         name: String,
     },
-    /// A name that came before.
+    /// A name that occurs twice.
     #[error("metric `{name}` is named twice; name it once")]
     Twice {
-        /// The name.
+        /// The repeated name.
         name: &'static str,
     },
 }
 
-/// The metrics of these names, in the order given.
+/// Returns the metrics of these names, in the order given.
 ///
 /// # Errors
-/// [`MetricNameError`] for a name that is none, or comes twice.
+/// [`MetricNameError`] for a name that no metric has, or that occurs twice.
 pub fn metrics_named<'a>(
     names: impl IntoIterator<Item = &'a str>,
 ) -> Result<Vec<&'static dyn Metric>, MetricNameError> {

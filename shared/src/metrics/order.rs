@@ -1,4 +1,4 @@
-//! What is left of the order of a record's scores in its release.
+//! Preservation of the order of a record's scores in its release.
 
 use std::ops::AddAssign;
 
@@ -6,8 +6,8 @@ use super::MetricError;
 use super::error::same;
 use crate::types::{ConfidenceScores, ReleasedScores};
 
-/// How many releases keep the order of the scores, summed over records like [`super::UtilityTotals`]. Ciphertexts have
-/// an order; a label has none.
+/// Counts of releases that keep the order of the scores, summed over records like
+/// [`super::UtilityTotals`]. Ciphertexts have an order; a label has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OrderTotals {
     /// Records whose release has an order.
@@ -17,12 +17,16 @@ pub struct OrderTotals {
 }
 
 impl OrderTotals {
-    /// Compares the order of a release with that of the scores it stands for; `top` is the size of the set of largest
-    /// scores to compare, cut to the number of classes.
+    /// Compares the order of a release with that of the scores it stands for; `top` is the size of
+    /// the set of largest scores to compare, cut to the number of classes.
     ///
     /// # Errors
     /// [`MetricError::Size`] if the numbers of classes or records differ.
-    pub fn of(scores: &ConfidenceScores, released: &ReleasedScores, top: usize) -> Result<Self, MetricError> {
+    pub fn of(
+        scores: &ConfidenceScores,
+        released: &ReleasedScores,
+        top: usize,
+    ) -> Result<Self, MetricError> {
         same("the release", "classes", scores.classes(), released.classes())?;
         same("the release", "records", scores.records(), released.records())?;
         let k = scores.classes();
@@ -64,21 +68,21 @@ impl OrderTotals {
         self.top_kept += u64::from(largest[0] == largest[1]);
     }
 
-    /// Number of records whose release has an order.
+    /// Returns the number of records whose release has an order.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Share of records in which every strictly larger score is released strictly larger. `None` without a record that
-    /// has an order.
+    /// Returns the share of records in which every strictly larger score is released strictly
+    /// larger. `None` without a record that has an order.
     #[must_use]
     pub fn ranks_kept(&self) -> Option<f64> {
         (self.records > 0).then(|| self.ranks_kept as f64 / self.records as f64)
     }
 
-    /// Share of records whose set of largest scores is that of the release (ties: the lowest index). `None` without a
-    /// record that has an order.
+    /// Returns the share of records whose set of largest scores is that of the release (ties: the
+    /// lowest index). `None` without a record that has an order.
     #[must_use]
     pub fn top_kept(&self) -> Option<f64> {
         (self.records > 0).then(|| self.top_kept as f64 / self.records as f64)
@@ -93,7 +97,7 @@ impl AddAssign for OrderTotals {
     }
 }
 
-/// Positions, the largest value first, the lowest index first among equal ones.
+/// Returns positions in descending order of value, with the lowest index first among equal values.
 fn descending<T: PartialOrd>(values: &[T]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&i, &j| values[j].partial_cmp(&values[i]).unwrap_or(std::cmp::Ordering::Equal));
@@ -115,7 +119,8 @@ mod tests {
 
     #[test]
     fn ranks_and_top_sets_are_counted() {
-        let numbers = |p: &[f64]| ReleasedScores::Numbers(DMatrix::from_column_slice(3, p.len() / 3, p));
+        let numbers =
+            |p: &[f64]| ReleasedScores::Numbers(DMatrix::from_column_slice(3, p.len() / 3, p));
         let c = [0.5, 0.3, 0.2];
         assert_eq!(of(&c, numbers(&[9.0, 5.0, -1.0]), 2), (Some(1.0), Some(1.0)));
         // A tie where there was none keeps no rank, and the set only if the lower index is in it.
@@ -137,9 +142,13 @@ mod tests {
         assert_eq!(of(&c, ReleasedScores::Ciphertexts(ciphers), 2), (Some(1.0), Some(1.0)));
         assert_eq!(of(&c, ReleasedScores::Labels { classes: 3, labels: vec![0] }, 2), (None, None));
         let scores = ConfidenceScores::new(DMatrix::from_column_slice(3, 1, &c)).unwrap();
-        assert!(OrderTotals::of(&scores, &ReleasedScores::Labels { classes: 2, labels: vec![0] }, 1).is_err());
+        assert!(
+            OrderTotals::of(&scores, &ReleasedScores::Labels { classes: 2, labels: vec![0] }, 1)
+                .is_err()
+        );
         let mut totals = OrderTotals::default();
-        totals += OrderTotals::of(&scores, &ReleasedScores::Numbers(scores.matrix().clone()), 1).unwrap();
+        totals +=
+            OrderTotals::of(&scores, &ReleasedScores::Numbers(scores.matrix().clone()), 1).unwrap();
         assert_eq!((totals.records(), totals.ranks_kept()), (1, Some(1.0)));
     }
 

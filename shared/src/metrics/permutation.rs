@@ -1,4 +1,4 @@
-//! Error of a reconstruction whose features may have come out in another order.
+//! The error of a reconstruction whose features may be in another order.
 
 use nalgebra::DMatrix;
 use rayon::prelude::*;
@@ -8,9 +8,10 @@ use super::{Direction, Metric, MetricError, Reconstruction, Unit};
 
 /// [`permutation_matched_mse`] in an audit: features are matched within one passive party.
 ///
-/// Its bound is that of the mean squared error. Let f_π(x) be the mean squared error under the order π. For two truths that differ
-/// in record i, |min_π f_π(x) − min_π f_π(x′)| ≤ max_π |f_π(x) − f_π(x′)|. Under each π the terms of record i change by at most
-/// Σ_j max(e_ij², (1 − e_ij)²) in all: the same sum for every π, since π only deals out the same estimates to other features.
+/// Its bound is that of the mean squared error. Let f_π(x) be the mean squared error under the
+/// order π. For two truths that differ in record i, |min_π f_π(x) − min_π f_π(x′)| ≤ max_π |f_π(x)
+/// − f_π(x′)|. Under each π the terms of record i change by at most Σ_j max(e_ij², (1 − e_ij)²) in
+/// all: the same sum for every π, since π only deals out the same estimates to other features.
 #[derive(Debug)]
 pub struct PermutationMatchedError;
 
@@ -43,7 +44,8 @@ impl Metric for PermutationMatchedError {
         let (d, n) = estimates.shape();
         let range = |e: f64| e.max(1.0 - e).powi(2);
         let records = estimates.as_slice().chunks_exact(d.max(1));
-        let most = records.map(|record| record.iter().map(|&e| range(e)).sum::<f64>()).fold(0.0, f64::max);
+        let most =
+            records.map(|record| record.iter().map(|&e| range(e)).sum::<f64>()).fold(0.0, f64::max);
         Some(most / (d.max(1) * n.max(1)) as f64)
     }
 }
@@ -51,53 +53,64 @@ impl Metric for PermutationMatchedError {
 /// The best one-to-one assignment of estimated features to true ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatchedError {
-    /// Mean squared error per feature (R equation 7) under the assignment: the mean of `by_feature`.
+    /// Mean squared error per feature (R equation 7) under the assignment: the mean of
+    /// `by_feature`.
     pub overall: f64,
     /// (1 / n) Σ (x̂_j − x_i)² of each true feature i, j = `assignment[i]`.
     pub by_feature: Vec<f64>,
-    /// For each true feature i the row of the estimates that is taken for it. `estimates.select_rows(&assignment)` are the
-    /// estimates in the order of the truth.
+    /// For each true feature i the row of the estimates that is taken for it.
+    /// `estimates.select_rows(&assignment)` are the estimates in the order of the truth.
     pub assignment: Vec<usize>,
 }
 
-/// The least mean squared error over all d! assignments of estimated features to true ones, both d × n.
+/// Returns the least mean squared error over all d! assignments of estimated features to true ones,
+/// both d × n.
 ///
-/// The error as such calls a reconstruction bad that is perfect up to the order of its features, an order that who knows the
-/// features' supports finds out (R section IX). This one is never above [`mse`](super::mse). It grants the adversary the
-/// best order, found with the truth at hand: with few records and many features it flatters even a guess.
+/// The plain error calls a reconstruction bad that is perfect up to the order of its features. An
+/// adversary who knows the features' supports finds that order (R section IX). This error is never
+/// above [`mse`](super::mse). It grants the adversary the best order, found with the truth at hand:
+/// with few records and many features it flatters even a guess.
 ///
-/// Cost: O(d² n) for the errors of all pairs, O(d³) for the assignment. Among equally good assignments it is always the
-/// same one.
+/// Cost: O(d² n) for the errors of all pairs, O(d³) for the assignment. Among equally good
+/// assignments it is always the same one.
 ///
 /// # Errors
-/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value or its square is not finite.
-pub fn permutation_matched_mse(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Result<MatchedError, MetricError> {
+/// [`MetricError`] if the shapes differ, there is no feature or no record, or a value or its square
+/// is not finite.
+pub fn permutation_matched_mse(
+    estimates: &DMatrix<f64>,
+    truth: &DMatrix<f64>,
+) -> Result<MatchedError, MetricError> {
     let (d, n) = comparable(estimates, truth)?;
     finite("the estimates", estimates)?;
     finite("the truth", truth)?;
     // One feature per column, so that a pair is two stretches of memory.
     let (estimated, given) = (estimates.transpose(), truth.transpose());
     let mut costs = vec![0.0; d * d];
-    costs.par_chunks_exact_mut(d).zip(given.as_slice().par_chunks_exact(n)).for_each(|(costs, x)| {
-        for (cost, e) in costs.iter_mut().zip(estimated.as_slice().chunks_exact(n)) {
-            *cost = e.iter().zip(x).map(|(e, x)| (e - x) * (e - x)).sum::<f64>() / n as f64;
-        }
-    });
+    costs.par_chunks_exact_mut(d).zip(given.as_slice().par_chunks_exact(n)).for_each(
+        |(costs, x)| {
+            for (cost, e) in costs.iter_mut().zip(estimated.as_slice().chunks_exact(n)) {
+                *cost = e.iter().zip(x).map(|(e, x)| (e - x) * (e - x)).sum::<f64>() / n as f64;
+            }
+        },
+    );
     if !costs.iter().all(|cost| cost.is_finite()) {
         return Err(MetricError::NotFinite { what: "the squared error" });
     }
     let assignment = assign(&costs, d);
-    let by_feature: Vec<f64> = assignment.iter().enumerate().map(|(i, &j)| costs[i * d + j]).collect();
+    let by_feature: Vec<f64> =
+        assignment.iter().enumerate().map(|(i, &j)| costs[i * d + j]).collect();
     Ok(MatchedError { overall: by_feature.iter().sum::<f64>() / d as f64, by_feature, assignment })
 }
 
 /// Marks a column that no row holds yet.
 const FREE: usize = usize::MAX;
 
-/// The column of each row in the cheapest assignment; `costs` is d × d by rows and finite.
+/// Returns the column of each row in the cheapest assignment; `costs` is d × d by rows and finite.
 ///
-/// The Hungarian method by shortest augmenting paths: rows are added one by one, each along the cheapest path of
-/// reassignments, with potentials u, v that keep every reduced cost c − u − v at or above 0 and at 0 on the assignment.
+/// The Hungarian method by shortest augmenting paths: rows are added one by one, each along the
+/// cheapest path of reassignments, with potentials u, v that keep every reduced cost c − u − v at
+/// or above 0 and at 0 on the assignment.
 fn assign(costs: &[f64], d: usize) -> Vec<usize> {
     let (mut u, mut v) = (vec![0.0; d], vec![0.0; d]);
     let mut row_of = vec![FREE; d];
@@ -132,7 +145,8 @@ fn assign(costs: &[f64], d: usize) -> Vec<usize> {
             u[row_of[column]] += so_far - distance[column];
             v[column] -= so_far - distance[column];
         }
-        // Each column on the path takes the row that the column before it held; the first takes the new row.
+        // Each column on the path takes the row that the column before it held; the first takes the
+        // new row.
         let mut column = end;
         while previous[column] != FREE {
             row_of[column] = row_of[previous[column]];
@@ -176,7 +190,10 @@ mod tests {
         let estimates = truth.select_rows(&[1, 0]);
         assert!((mse(&estimates, &truth).unwrap().overall - 0.098625).abs() < 1e-15);
         let matched = permutation_matched_mse(&estimates, &truth).unwrap();
-        assert_eq!(matched, MatchedError { overall: 0.0, by_feature: vec![0.0; 2], assignment: vec![1, 0] });
+        assert_eq!(
+            matched,
+            MatchedError { overall: 0.0, by_feature: vec![0.0; 2], assignment: vec![1, 0] }
+        );
         assert_eq!(estimates.select_rows(&matched.assignment), truth);
     }
 
@@ -190,10 +207,16 @@ mod tests {
     #[test]
     fn bad_input_is_refused() {
         let truth = DMatrix::from_element(2, 3, 0.5);
-        assert!(matches!(permutation_matched_mse(&truth.transpose(), &truth), Err(MetricError::Size { .. })));
+        assert!(matches!(
+            permutation_matched_mse(&truth.transpose(), &truth),
+            Err(MetricError::Size { .. })
+        ));
         for shape in [(0, 3), (3, 0)] {
             let empty = DMatrix::zeros(shape.0, shape.1);
-            assert!(matches!(permutation_matched_mse(&empty, &empty), Err(MetricError::Empty { .. })));
+            assert!(matches!(
+                permutation_matched_mse(&empty, &empty),
+                Err(MetricError::Empty { .. })
+            ));
         }
         for bad in [f64::NAN, f64::INFINITY, 1e200] {
             let mut estimates = truth.clone();
@@ -217,7 +240,8 @@ mod tests {
             prop_assert!((sum - best).abs() < 1e-12, "{sum} {best}");
         }
 
-        /// The order of the estimates does not matter, and the given order is one of those compared.
+        /// The order of the estimates does not matter, and the given order is one of those
+        /// compared.
         #[test]
         fn any_order_gives_the_same_error(d in 1usize..12, n in 1usize..6, values in proptest::collection::vec(0.0f64..1.0, 144), turn in 0usize..12) {
             let truth = DMatrix::from_fn(d, n, |i, j| values[i * 6 + j]);

@@ -1,11 +1,12 @@
-//! How far estimates of features lie from the truth.
+//! Squared errors of estimates of features against the truth.
 
 use nalgebra::DMatrix;
 
 use super::MetricError;
 use super::error::{comparable, not_empty};
 
-/// Mean squared error per feature (R equation 7): over all entries, and of each feature over the records.
+/// Mean squared error per feature (R equation 7): over all entries, and of each feature over the
+/// records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SquaredError {
     /// (1 / dn) Σ (x̂ − x)², over all d features and n records: the mean of `by_feature`.
@@ -15,8 +16,12 @@ pub struct SquaredError {
 }
 
 impl SquaredError {
-    /// Sums the squares of each feature in the order of the records, so that equal input has equal bytes.
-    fn of(truth: &DMatrix<f64>, estimate: impl Fn(usize, usize) -> f64) -> Result<Self, MetricError> {
+    /// Sums the squares of each feature in the order of the records, so that equal input has equal
+    /// bytes.
+    fn of(
+        truth: &DMatrix<f64>,
+        estimate: impl Fn(usize, usize) -> f64,
+    ) -> Result<Self, MetricError> {
         let (d, n) = not_empty(truth)?;
         let mut by_feature = vec![0.0; d];
         for (record, column) in truth.as_slice().chunks_exact(d).enumerate() {
@@ -30,7 +35,7 @@ impl SquaredError {
     }
 }
 
-/// Mean squared error of `estimates` against `truth`, both d × n.
+/// Computes the mean squared error of `estimates` against `truth`, both d × n.
 ///
 /// # Errors
 /// [`MetricError`] if the shapes differ or there is no feature or no record.
@@ -39,7 +44,8 @@ pub fn mse(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Result<SquaredErro
     SquaredError::of(truth, |feature, record| estimates[(feature, record)])
 }
 
-/// The error of ½ everywhere, which anyone can make who knows that features lie in [0, 1] (R section III).
+/// Computes the error of ½ everywhere, an estimate that needs only the knowledge that features lie
+/// in [0, 1] (R section III).
 ///
 /// # Errors
 /// [`MetricError::Empty`] without a feature or a record.
@@ -47,9 +53,9 @@ pub fn half_error(truth: &DMatrix<f64>) -> Result<SquaredError, MetricError> {
     SquaredError::of(truth, |_, _| 0.5)
 }
 
-/// The error of each feature's mean over these very records: the features' variances (with divisor n). It takes the truth
-/// to know the means, so that this is the scorer's baseline, and the least error of any estimate that is the same for
-/// every record.
+/// Computes the error of each feature's mean over these records: the features' variances (with
+/// divisor n). The means require the truth, so this is the scorer's baseline. It is the least error
+/// of any estimate that is the same for every record.
 ///
 /// # Errors
 /// [`MetricError::Empty`] without a feature or a record.
@@ -59,14 +65,20 @@ pub fn column_mean_error(truth: &DMatrix<f64>) -> Result<SquaredError, MetricErr
     SquaredError::of(truth, |feature, _| mean[feature])
 }
 
-/// (1 / d) Σ (x̂ − x)² of each record, for statements that hold record by record (R theorem 1).
+/// Computes (1 / d) Σ (x̂ − x)² of each record, for statements that hold record by record (R
+/// theorem 1).
 ///
 /// # Errors
 /// [`MetricError`] if the shapes differ or there is no feature or no record.
-pub fn squared_error_by_record(estimates: &DMatrix<f64>, truth: &DMatrix<f64>) -> Result<Vec<f64>, MetricError> {
+pub fn squared_error_by_record(
+    estimates: &DMatrix<f64>,
+    truth: &DMatrix<f64>,
+) -> Result<Vec<f64>, MetricError> {
     let (d, _) = comparable(estimates, truth)?;
     let columns = estimates.as_slice().chunks_exact(d).zip(truth.as_slice().chunks_exact(d));
-    let error = |(e, x): (&[f64], &[f64])| e.iter().zip(x).map(|(e, x)| (e - x) * (e - x)).sum::<f64>() / d as f64;
+    let error = |(e, x): (&[f64], &[f64])| {
+        e.iter().zip(x).map(|(e, x)| (e - x) * (e - x)).sum::<f64>() / d as f64
+    };
     Ok(columns.map(error).collect())
 }
 
@@ -95,7 +107,8 @@ mod tests {
 
     #[test]
     fn wrong_shapes_are_refused() {
-        let size = |unit, expected, got| MetricError::Size { what: "estimates", unit, expected, got };
+        let size =
+            |unit, expected, got| MetricError::Size { what: "estimates", unit, expected, got };
         // Of the same number of entries, so that only the shape can tell.
         let turned = truth().transpose();
         assert_eq!(mse(&turned, &truth()), Err(size("features", 2, 3)));

@@ -18,16 +18,29 @@ fn measure(metric: &dyn Metric, estimates: &DMatrix<f64>, truth: &DMatrix<f64>) 
 fn names_and_titles_are_distinct_and_found_again() {
     for (at, metric) in METRICS.iter().enumerate() {
         let name = metric.name();
-        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
+        assert!(
+            name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+            "{name}"
+        );
         assert!(metric.title().chars().count() <= 20, "{}", metric.title());
         assert!(!metric.meaning().ends_with('.') && metric.meaning().len() > 20);
-        assert!(METRICS[..at].iter().all(|other| other.name() != name && other.title() != metric.title()));
+        assert!(
+            METRICS[..at]
+                .iter()
+                .all(|other| other.name() != name && other.title() != metric.title())
+        );
         assert_eq!(metrics_named([name]).unwrap(), [*metric]);
     }
     assert!(metrics_named([]).unwrap().is_empty());
     let unknown = metrics_named(["correlation", "mse2"]).unwrap_err().to_string();
-    assert!(unknown.contains("`mse2`") && unknown.contains("attack_accuracy, correlation"), "{unknown}");
-    assert!(matches!(metrics_named(["correlation"; 2]), Err(MetricNameError::Twice { name: "correlation" })));
+    assert!(
+        unknown.contains("`mse2`") && unknown.contains("attack_accuracy, correlation"),
+        "{unknown}"
+    );
+    assert!(matches!(
+        metrics_named(["correlation"; 2]),
+        Err(MetricNameError::Twice { name: "correlation" })
+    ));
 }
 
 /// Figures that are bounded, and those that are not: a bound is a promise about privacy, and none comes or goes unseen.
@@ -39,10 +52,12 @@ fn these_have_a_bound_and_no_others() {
 
 #[test]
 fn a_perfect_reconstruction_is_the_best_there_is() {
-    let truth = DMatrix::from_fn(3, 120, |i, j| ((j * 7 + i * 5) % (i + 2)) as f64 / (i + 1) as f64);
+    let truth =
+        DMatrix::from_fn(3, 120, |i, j| ((j * 7 + i * 5) % (i + 2)) as f64 / (i + 1) as f64);
     let half = DMatrix::from_element(3, 120, 0.5);
     for metric in METRICS {
-        let (perfect, guess) = (measure(*metric, &truth, &truth).unwrap(), measure(*metric, &half, &truth).unwrap());
+        let (perfect, guess) =
+            (measure(*metric, &truth, &truth).unwrap(), measure(*metric, &half, &truth).unwrap());
         let (best, better) = match metric.direction() {
             Direction::Higher => (1.0, perfect > guess),
             Direction::Lower => (0.0, perfect < guess),
@@ -58,8 +73,9 @@ fn what_is_not_defined_says_so() {
     let constant = DMatrix::from_element(1, 100, 0.5);
     assert_eq!(measure(&ConditionalEntropy, &truth, &constant), None, "nothing to know");
     let none = |_: &DMatrix<f64>| Err(MetricError::NoClasses { reason: "name a model".into() });
-    let refused =
-        AttackAccuracy.measure(&Reconstruction { estimates: &truth, truth: &truth, classify: &none }).unwrap_err();
+    let refused = AttackAccuracy
+        .measure(&Reconstruction { estimates: &truth, truth: &truth, classify: &none })
+        .unwrap_err();
     assert!(refused.to_string().contains("name a model"));
 }
 
@@ -78,7 +94,12 @@ fn tables() -> impl Strategy<Value = (DMatrix<f64>, DMatrix<f64>, usize)> {
 
 /// The largest change over all records of a few values each, old and new: ends of the box, the estimate itself and what lies just
 /// within and just beyond the tolerance of it.
-fn largest_change(metric: &dyn Metric, estimates: &DMatrix<f64>, truth: &DMatrix<f64>, at: usize) -> f64 {
+fn largest_change(
+    metric: &dyn Metric,
+    estimates: &DMatrix<f64>,
+    truth: &DMatrix<f64>,
+    at: usize,
+) -> f64 {
     let d = truth.nrows();
     let candidates = |i: usize| {
         let e = estimates[(i, at)];
@@ -91,7 +112,8 @@ fn largest_change(metric: &dyn Metric, estimates: &DMatrix<f64>, truth: &DMatrix
         neighbour.set_column(at, &record);
         figures.push(measure(metric, estimates, &neighbour).unwrap());
     }
-    let (low, high) = figures.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), f| (l.min(*f), h.max(*f)));
+    let (low, high) =
+        figures.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), f| (l.min(*f), h.max(*f)));
     high - low
 }
 
@@ -124,7 +146,8 @@ proptest! {
 fn every_bound_is_reached() {
     let (zeros, truth) = (DMatrix::zeros(3, 7), DMatrix::from_element(3, 7, 0.0));
     for metric in METRICS.iter().filter(|m| m.bounded()) {
-        let (bound, found) = (metric.sensitivity(&zeros).unwrap(), largest_change(*metric, &zeros, &truth, 4));
+        let (bound, found) =
+            (metric.sensitivity(&zeros).unwrap(), largest_change(*metric, &zeros, &truth, 4));
         assert!((found / bound - 1.0).abs() < 1e-9, "{}: {found} of {bound}", metric.name());
     }
 }

@@ -1,4 +1,4 @@
-//! What a defense costs those who use the scores.
+//! The cost of a defense for those who use the scores.
 
 use std::ops::AddAssign;
 
@@ -7,7 +7,7 @@ use super::error::same;
 use crate::numerics::arg_max;
 use crate::types::{ConfidenceScores, ReleasedScores};
 
-/// Share of records, in [0, 1], whose predicted class is the label.
+/// Returns the share of records, in [0, 1], whose predicted class is the label.
 ///
 /// # Errors
 /// [`MetricError`] if the numbers of records differ or there is none.
@@ -20,8 +20,9 @@ pub fn accuracy(predicted: &[u32], labels: &[u32]) -> Result<f64, MetricError> {
     Ok(right as f64 / labels.len() as f64)
 }
 
-/// D(c‖p) = Σ c ln(c / p) of one record, in nats. 0 ln 0 = 0; infinite where p is 0 or negative and c is not. Released
-/// numbers are taken as they are: where they do not sum to 1 the result may be negative.
+/// Computes D(c‖p) = Σ c ln(c / p) of one record, in nats. 0 ln 0 = 0; the result is infinite if p
+/// is 0 or negative where c is not. Released numbers are taken as they are: if they do not sum to
+/// 1, the result may be negative.
 ///
 /// # Errors
 /// [`MetricError::Size`] if the numbers of classes differ.
@@ -30,7 +31,8 @@ pub fn kl_divergence(c: &[f64], p: &[f64]) -> Result<f64, MetricError> {
     Ok(kl(c, p))
 }
 
-/// ½ Σ |c − p| of one record: for probability vectors the largest difference in the probability of any set of classes.
+/// Computes ½ Σ |c − p| of one record: for probability vectors the largest difference in the
+/// probability of any set of classes.
 ///
 /// # Errors
 /// [`MetricError::Size`] if the numbers of classes differ.
@@ -48,7 +50,8 @@ fn variation(c: &[f64], p: &[f64]) -> f64 {
     c.iter().zip(p).map(|(c, p)| (c - p).abs()).sum::<f64>() / 2.0
 }
 
-/// Utility of releases, summed over records, so that a stream of batches has the means of the whole.
+/// Utility of releases, summed over records, so that a stream of batches gives the means of the
+/// whole.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct UtilityTotals {
     records: u64,
@@ -60,7 +63,7 @@ pub struct UtilityTotals {
 }
 
 impl UtilityTotals {
-    /// What one release cost against the scores it stands for.
+    /// Measures the cost of one release against the scores it stands for.
     ///
     /// # Errors
     /// [`MetricError::Size`] if the numbers of classes or records differ.
@@ -81,8 +84,12 @@ impl UtilityTotals {
         Ok(totals)
     }
 
-    /// What estimates are off from a release, the release standing first as the scores do in [`UtilityTotals::of`].
-    pub(super) fn of_estimates(released: &ReleasedScores, estimated: &ConfidenceScores) -> Result<Self, MetricError> {
+    /// Measures the deviation of estimates from a release, which takes the place of the scores in
+    /// [`UtilityTotals::of`].
+    pub(super) fn of_estimates(
+        released: &ReleasedScores,
+        estimated: &ConfidenceScores,
+    ) -> Result<Self, MetricError> {
         // The count of kept classes is symmetric, the divergence is not.
         let labels = Self::of(estimated, released)?;
         let mut totals = Self { records: labels.records, kept: labels.kept, ..Self::default() };
@@ -96,19 +103,25 @@ impl UtilityTotals {
         Ok(totals)
     }
 
-    /// The sums as text, to the bit.
+    /// Writes the sums as text, exact to the bit.
     #[must_use]
     pub fn to_text(&self) -> String {
         let Self { records, kept, vectors, kl, total_variation } = self;
-        format!("{records} {kept} {vectors} {:016x} {:016x}", kl.to_bits(), total_variation.to_bits())
+        format!(
+            "{records} {kept} {vectors} {:016x} {:016x}",
+            kl.to_bits(),
+            total_variation.to_bits()
+        )
     }
 
-    /// The inverse of [`UtilityTotals::to_text`].
+    /// Reads the text of [`UtilityTotals::to_text`]; `None` if it is not valid.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
         let [records, kept, vectors, kl, total_variation] = words[..] else { return None };
-        let real = |bits: &str| u64::from_str_radix(bits, 16).ok().map(f64::from_bits).filter(|sum| !sum.is_nan());
+        let real = |bits: &str| {
+            u64::from_str_radix(bits, 16).ok().map(f64::from_bits).filter(|sum| !sum.is_nan())
+        };
         Some(Self {
             records: records.parse().ok()?,
             kept: kept.parse().ok()?,
@@ -118,26 +131,28 @@ impl UtilityTotals {
         })
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Mean D(c‖released), in nats, over the records released as vectors; infinite as soon as it is for one of them.
-    /// `None` if there is no such record.
+    /// Returns the mean D(c‖released), in nats, over the records released as vectors; infinite as
+    /// soon as it is for one of them. `None` if there is no such record.
     #[must_use]
     pub fn kl_divergence(&self) -> Option<f64> {
         mean(self.kl, self.vectors)
     }
 
-    /// Mean total variation over the records released as vectors. `None` if there is no such record.
+    /// Returns the mean total variation over the records released as vectors. `None` if there is no
+    /// such record.
     #[must_use]
     pub fn total_variation(&self) -> Option<f64> {
         mean(self.total_variation, self.vectors)
     }
 
-    /// Share of records whose class is still the one that the scores name (ties: the lowest index). `None` without a record.
+    /// Returns the share of records whose class is still the one that the scores give (ties: the
+    /// lowest index). `None` without a record.
     #[must_use]
     pub fn arg_max_kept(&self) -> Option<f64> {
         mean(self.kept as f64, self.records)
@@ -171,19 +186,26 @@ mod tests {
     #[test]
     fn divergence_equals_its_closed_forms() {
         assert_eq!(kl_divergence(&[0.5, 0.5], &[0.5, 0.5]), Ok(0.0));
-        assert!((kl_divergence(&[0.5, 0.5], &[0.25, 0.75]).unwrap() - 0.5 * (4.0f64 / 3.0).ln()).abs() < 1e-15);
+        assert!(
+            (kl_divergence(&[0.5, 0.5], &[0.25, 0.75]).unwrap() - 0.5 * (4.0f64 / 3.0).ln()).abs()
+                < 1e-15
+        );
         assert_eq!(kl_divergence(&[1.0, 0.0], &[0.5, 0.5]), Ok(2f64.ln()));
         assert_eq!(kl_divergence(&[1.0, 0.0], &[1.0, 0.0]), Ok(0.0));
         for p in [[1.0, 0.0], [1.1, -0.1]] {
             assert_eq!(kl_divergence(&[0.5, 0.5], &p), Ok(f64::INFINITY));
         }
         assert_eq!(total_variation(&[1.0, 0.0], &[0.25, 0.75]), Ok(0.75));
-        assert!(kl_divergence(&[1.0], &[0.5, 0.5]).is_err() && total_variation(&[1.0], &[0.5, 0.5]).is_err());
+        assert!(
+            kl_divergence(&[1.0], &[0.5, 0.5]).is_err()
+                && total_variation(&[1.0], &[0.5, 0.5]).is_err()
+        );
     }
 
     #[test]
     fn sums_come_back_from_their_text() {
-        let released = ReleasedScores::Numbers(DMatrix::from_column_slice(2, 2, &[1.0, 0.0, 0.3, 0.7]));
+        let released =
+            ReleasedScores::Numbers(DMatrix::from_column_slice(2, 2, &[1.0, 0.0, 0.3, 0.7]));
         let totals = UtilityTotals::of(&scores(&[0.5, 0.5, 0.1, 0.9]), &released).unwrap();
         assert!(totals.kl_divergence().is_some_and(f64::is_infinite));
         for totals in [totals, UtilityTotals::default()] {
@@ -197,25 +219,35 @@ mod tests {
     #[test]
     fn accuracy_counts_records() {
         assert_eq!(accuracy(&[0, 1, 2, 2], &[0, 1, 2, 1]), Ok(0.75));
-        assert_eq!(accuracy(&[], &[]), Err(MetricError::Empty { what: "the prediction", unit: "records" }));
-        let refused = MetricError::Size { what: "the prediction", unit: "records", expected: 2, got: 1 };
+        assert_eq!(
+            accuracy(&[], &[]),
+            Err(MetricError::Empty { what: "the prediction", unit: "records" })
+        );
+        let refused =
+            MetricError::Size { what: "the prediction", unit: "records", expected: 2, got: 1 };
         assert_eq!(accuracy(&[0], &[0, 1]), Err(refused));
     }
 
     #[test]
     fn batches_add_up_and_labels_have_no_divergence() {
         let c = scores(&[0.75, 0.25, 0.5, 0.5]);
-        let vectors = ReleasedScores::Numbers(DMatrix::from_column_slice(2, 2, &[0.25, 0.75, 0.5, 0.5]));
+        let vectors =
+            ReleasedScores::Numbers(DMatrix::from_column_slice(2, 2, &[0.25, 0.75, 0.5, 0.5]));
         let mut totals = UtilityTotals::of(&c, &vectors).unwrap();
         // Ties go to class 0, in the scores as in the release.
         assert_eq!((totals.records(), totals.arg_max_kept()), (2, Some(0.5)));
         assert_eq!(totals.total_variation(), Some(0.25));
         assert!((totals.kl_divergence().unwrap() - 0.25 * 3f64.ln()).abs() < 1e-15);
 
-        let labels = UtilityTotals::of(&c, &ReleasedScores::Labels { classes: 2, labels: vec![0, 1] }).unwrap();
+        let labels =
+            UtilityTotals::of(&c, &ReleasedScores::Labels { classes: 2, labels: vec![0, 1] })
+                .unwrap();
         assert_eq!((labels.kl_divergence(), labels.total_variation()), (None, None));
         totals += labels;
-        assert_eq!((totals.records(), totals.arg_max_kept(), totals.total_variation()), (4, Some(0.5), Some(0.25)));
+        assert_eq!(
+            (totals.records(), totals.arg_max_kept(), totals.total_variation()),
+            (4, Some(0.5), Some(0.25))
+        );
         assert_eq!(UtilityTotals::default().arg_max_kept(), None);
     }
 
@@ -224,7 +256,9 @@ mod tests {
         let c = scores(&[0.75, 0.25, 0.5, 0.5]);
         let classes = ReleasedScores::Labels { classes: 3, labels: vec![0, 1] };
         let records = ReleasedScores::Numbers(DMatrix::zeros(2, 1));
-        for (released, unit, expected, got) in [(classes, "classes", 2, 3), (records, "records", 2, 1)] {
+        for (released, unit, expected, got) in
+            [(classes, "classes", 2, 3), (records, "records", 2, 1)]
+        {
             let refused = MetricError::Size { what: "the release", unit, expected, got };
             assert_eq!(UtilityTotals::of(&c, &released), Err(refused));
         }

@@ -1,4 +1,4 @@
-//! How many estimates come near the truth.
+//! The share of estimates that are near the truth.
 
 use nalgebra::DMatrix;
 
@@ -8,36 +8,51 @@ use super::{Direction, Metric, MetricError, Reconstruction, Unit};
 /// The distance that counts as near in an audit: a tenth of a feature's range.
 pub const TOLERANCE: f64 = 0.1;
 
-/// Share of entries, in [0, 1], whose estimate lies within `tolerance` of the truth (in units of the features; the bound
-/// itself counts as within). An estimate that is not a number is not within anything.
+/// Returns the share of entries, in [0, 1], whose estimate lies within `tolerance` of the truth (in
+/// units of the features; the bound itself counts as within). An estimate that is not a number is
+/// not within anything.
 ///
 /// # Errors
-/// [`MetricError`] if the shapes differ, there is no feature or no record, or the tolerance is negative or not a number.
-pub fn share_within(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, tolerance: f64) -> Result<f64, MetricError> {
+/// [`MetricError`] if the shapes differ, there is no feature or no record, or the tolerance is
+/// negative or not a number.
+pub fn share_within(
+    estimates: &DMatrix<f64>,
+    truth: &DMatrix<f64>,
+    tolerance: f64,
+) -> Result<f64, MetricError> {
     let (d, n) = comparable(estimates, truth)?;
     if tolerance.is_nan() || tolerance < 0.0 {
         return Err(MetricError::Tolerance { got: tolerance });
     }
-    let within = estimates.iter().zip(truth.iter()).filter(|(e, x)| (*e - *x).abs() <= tolerance).count();
+    let within =
+        estimates.iter().zip(truth.iter()).filter(|(e, x)| (*e - *x).abs() <= tolerance).count();
     Ok(within as f64 / (d * n) as f64)
 }
 
-/// Share of records, in [0, 1], of which *every* entry lies within `tolerance` of the truth, as [`share_within`] counts them.
+/// Returns the share of records, in [0, 1], of which *every* entry lies within `tolerance` of the
+/// truth, as [`share_within`] counts them.
 ///
 /// # Errors
 /// As [`share_within`].
-pub fn records_within(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, tolerance: f64) -> Result<f64, MetricError> {
+pub fn records_within(
+    estimates: &DMatrix<f64>,
+    truth: &DMatrix<f64>,
+    tolerance: f64,
+) -> Result<f64, MetricError> {
     let (_, n) = comparable(estimates, truth)?;
     if tolerance.is_nan() || tolerance < 0.0 {
         return Err(MetricError::Tolerance { got: tolerance });
     }
     let columns = estimates.column_iter().zip(truth.column_iter());
-    let within = columns.filter(|(e, x)| e.iter().zip(x.iter()).all(|(e, x)| (*e - *x).abs() <= tolerance)).count();
+    let within = columns
+        .filter(|(e, x)| e.iter().zip(x.iter()).all(|(e, x)| (*e - *x).abs() <= tolerance))
+        .count();
     Ok(within as f64 / n as f64)
 }
 
-/// One record moves a share of n records by 1/n at most. It moves the share of d n values by as much, since it holds d of them. Both
-/// is reached: for each estimate in [0, 1] there is a value within 0.1 of it, and one farther off.
+/// Returns the sensitivity 1/n. One record changes a share of n records by 1/n at most. It changes
+/// the share of d n values by as much, since it holds d of them. Both are reached: for each
+/// estimate in [0, 1] there is a value within 0.1 of it, and one farther off.
 fn one_record(estimates: &DMatrix<f64>) -> Option<f64> {
     Some(1.0 / estimates.ncols().max(1) as f64)
 }
@@ -128,17 +143,27 @@ mod tests {
             (2. / 6., 4. / 6., 2. / 6., 5. / 6.)
         );
         let records = |tolerance| records_within(&estimates, &truth(), tolerance).unwrap();
-        assert_eq!((records(0.0), records(0.5), records(0.49), records(f64::INFINITY)), (0.0, 2. / 3., 0.0, 2. / 3.));
+        assert_eq!(
+            (records(0.0), records(0.5), records(0.49), records(f64::INFINITY)),
+            (0.0, 2. / 3., 0.0, 2. / 3.)
+        );
         for bad in [-1e-300, f64::NAN] {
-            assert!(matches!(share_within(&estimates, &truth(), bad), Err(MetricError::Tolerance { .. })));
-            assert!(matches!(records_within(&estimates, &truth(), bad), Err(MetricError::Tolerance { .. })));
+            assert!(matches!(
+                share_within(&estimates, &truth(), bad),
+                Err(MetricError::Tolerance { .. })
+            ));
+            assert!(matches!(
+                records_within(&estimates, &truth(), bad),
+                Err(MetricError::Tolerance { .. })
+            ));
         }
     }
 
     #[test]
     fn wrong_shapes_are_refused() {
         let turned = truth().transpose();
-        let refused = Err(MetricError::Size { what: "estimates", unit: "features", expected: 2, got: 3 });
+        let refused =
+            Err(MetricError::Size { what: "estimates", unit: "features", expected: 2, got: 3 });
         assert_eq!(share_within(&turned, &truth(), 0.1), refused);
         assert_eq!(records_within(&turned, &truth(), 0.1), refused);
         for (shape, unit) in [((0, 3), "features"), ((3, 0), "records")] {

@@ -1,13 +1,14 @@
-//! Parameters of any kind in a binary file: the layout of safetensors, so that other programs read the values, with what this
-//! program needs beside them in its metadata.
+//! Parameters of any kind in a binary file. The layout is that of safetensors, so that other
+//! programs can read the values; the metadata contain what this program needs besides.
 //!
 //! ```text
 //! length of the header (8 bytes, little-endian) · header (JSON, padded with spaces to 8 bytes) · values (64-bit, little-endian)
 //! ```
 //!
-//! The metadata say the version of the format, the kind of model with its settings and widths, the names of the features, and the
-//! SHA-256 of the values. Equal parameters give equal bytes, since a stored share is known by the hash of its file: keys stand in
-//! alphabetical order, blocks in the order of the model. A file in which anything stands otherwise is refused.
+//! The metadata contain the version of the format, the kind of model with its settings and widths,
+//! the names of the features, and the SHA-256 of the values. Equal parameters give equal bytes,
+//! since a stored share is identified by the hash of its file: keys are in alphabetical order,
+//! blocks in the order of the model. A file with any other layout is refused.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ use crate::hex;
 
 /// The version of the format.
 const VERSION: &str = "1";
-/// What stands under the metadata's key.
+/// The key of the metadata in the header.
 const METADATA: &str = "__metadata__";
 /// Bytes of a value.
 const BYTES: usize = 8;
@@ -40,7 +41,7 @@ struct TensorEntry {
     shape: Vec<usize>,
 }
 
-/// Safetensors takes texts alone.
+/// The metadata of a file, all as text because safetensors allows nothing else.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Metadata {
@@ -53,14 +54,18 @@ struct Metadata {
     width: String,
 }
 
-/// The content of a file.
+/// Encodes parameters and feature names as the content of a file.
 pub(super) fn encode(parameters: &Parameters, feature_names: &[String]) -> Vec<u8> {
     let mut data = Vec::new();
     let mut header = BTreeMap::new();
     for Block { name, shape, values } in &parameters.blocks {
         let from = data.len();
         values.iter().for_each(|v| data.extend_from_slice(&v.to_le_bytes()));
-        let entry = TensorEntry { data_offsets: [from, data.len()], dtype: "F64".to_owned(), shape: shape.clone() };
+        let entry = TensorEntry {
+            data_offsets: [from, data.len()],
+            dtype: "F64".to_owned(),
+            shape: shape.clone(),
+        };
         header.insert(name.clone(), Entry::Tensor(entry));
     }
     let spec = &parameters.spec;
@@ -86,13 +91,14 @@ pub(super) fn encode(parameters: &Parameters, feature_names: &[String]) -> Vec<u
 /// Reads the content of a file: parameters and names of the features.
 ///
 /// # Errors
-/// What is wrong, in words without any value.
+/// The problem, in words without any value.
 pub(super) fn decode(content: &[u8]) -> Result<(Parameters, Vec<String>), String> {
     let cut = || "it is cut off".to_owned();
     let (length, rest) = content.split_first_chunk::<BYTES>().ok_or_else(cut)?;
     let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| cut())?;
     let (header, data) = rest.split_at_checked(length).ok_or_else(cut)?;
-    let header: BTreeMap<String, Entry> = serde_json::from_slice(header).map_err(|e| crate::cli::json_error(&e))?;
+    let header: BTreeMap<String, Entry> =
+        serde_json::from_slice(header).map_err(|e| crate::cli::json_error(&e))?;
     let (mut metadata, mut tensors) = (None, Vec::new());
     for (name, entry) in header {
         match entry {
@@ -103,7 +109,9 @@ pub(super) fn decode(content: &[u8]) -> Result<(Parameters, Vec<String>), String
     let metadata = metadata.ok_or("it has no metadata")?;
     if metadata.version != VERSION {
         let version: String = metadata.version.chars().take(20).collect();
-        return Err(format!("its format has version `{version}`, this program reads version {VERSION}"));
+        return Err(format!(
+            "its format has version `{version}`, this program reads version {VERSION}"
+        ));
     }
     if metadata.sha256 != hex(Sha256::digest(data)) {
         return Err("its values do not match their checksum".to_owned());
@@ -113,7 +121,8 @@ pub(super) fn decode(content: &[u8]) -> Result<(Parameters, Vec<String>), String
     for (name, TensorEntry { data_offsets: [from, to], dtype, shape }) in tensors {
         let size = shape.iter().try_fold(BYTES, |size, n| size.checked_mul(*n));
         let bytes = data.get(from..to).filter(|bytes| dtype == "F64" && Some(bytes.len()) == size);
-        let bytes = bytes.ok_or_else(|| format!("block `{name}` does not lie where the header says"))?;
+        let bytes =
+            bytes.ok_or_else(|| format!("block `{name}` does not lie where the header says"))?;
         let values: Vec<f64> = bytes.as_chunks().0.iter().map(|v| f64::from_le_bytes(*v)).collect();
         if !values.iter().all(|v| v.is_finite()) {
             return Err(format!("block `{name}` holds a value that is not finite"));
@@ -124,10 +133,11 @@ pub(super) fn decode(content: &[u8]) -> Result<(Parameters, Vec<String>), String
     let settings = SubModelSpec::parse_settings(&metadata.settings).map_err(wrong)?;
     let width = metadata.width.parse().map_err(|_| "`width` is no number")?;
     let spec = SubModelSpec::new(metadata.kind, width, settings).map_err(wrong)?;
-    let names: Vec<String> =
-        serde_json::from_str(&metadata.feature_names).map_err(|_| "`feature_names` is no list of names")?;
+    let names: Vec<String> = serde_json::from_str(&metadata.feature_names)
+        .map_err(|_| "`feature_names` is no list of names")?;
     let parameters = Parameters { spec, features: names.len(), blocks };
-    // Gaps, overlaps, other orders and spare bytes: one set of parameters has one file.
+    // A set of parameters has exactly one file: gaps, overlaps, other orders and spare bytes are
+    // refused.
     if encode(&parameters, &names) != content {
         return Err("its fields contradict each other".to_owned());
     }
@@ -141,7 +151,8 @@ mod tests {
     use super::*;
 
     fn sample() -> (Parameters, Vec<String>) {
-        let settings = SubModelSpec::parse_settings(r#"{"activation":"tanh","hidden":[3]}"#).unwrap();
+        let settings =
+            SubModelSpec::parse_settings(r#"{"activation":"tanh","hidden":[3]}"#).unwrap();
         let block = |name: &str, shape: &[usize]| Block {
             name: name.to_owned(),
             shape: shape.to_vec(),
@@ -149,7 +160,8 @@ mod tests {
         };
         let spec = SubModelSpec::new("other", 2, settings).unwrap();
         // Not in alphabetical order; one block without values.
-        let blocks = vec![block("z.weights", &[3, 2]), block("a.bias", &[3]), block("none", &[0, 4])];
+        let blocks =
+            vec![block("z.weights", &[3, 2]), block("a.bias", &[3]), block("none", &[0, 4])];
         (Parameters { spec, features: 2, blocks }, vec!["x".to_owned(), "\"ÿ".to_owned()])
     }
 
@@ -182,7 +194,8 @@ mod tests {
             let mut content = encode(&parameters, &names);
             let at = at.index(content.len());
             content[at] ^= 1 << bit;
-            // A changed name, setting or width is another file with another hash; it must not be the same parameters.
+            // A changed name, setting or width is another file with another hash; it must not be
+            // the same parameters.
             if let Ok(read) = decode(&content) {
                 prop_assert_ne!(read, (parameters, names));
             }

@@ -1,4 +1,5 @@
-//! Training with all features in one place: the plain form against which the distributed one is tested.
+//! Training with all features in one place: the plain form against which the distributed one is
+//! tested.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -6,25 +7,32 @@ use super::optimiser::{BETA1, BETA2, EPSILON};
 use super::{Schedule, TrainingConfig, cross_entropy};
 use crate::types::Logits;
 
-/// What central training found.
+/// The result of central training.
 #[derive(Clone)]
 pub struct CentralFit {
     /// Weights of all features, k × d.
     pub weights: DMatrix<f64>,
-    /// Bias (k).
+    /// Bias of each class (k).
     pub bias: DVector<f64>,
-    /// The epoch published, from 1.
+    /// The epoch whose parameters are kept, from 1.
     pub best_epoch: u32,
-    /// Epochs run.
+    /// Number of epochs run.
     pub epochs: u32,
 }
 
-/// Trains on `x` (d × n, one record per column) with labels below `classes`: mini-batch Adam on the mean cross-entropy plus
-/// l2 · ‖W‖², early stopping on the validation loss, all in the order of the seed.
+/// Trains on `x` (d × n, one record per column) with labels below `classes`: mini-batch Adam on the
+/// mean cross-entropy plus l2 · ‖W‖², early stopping on the validation loss, all in the order of
+/// the seed.
 ///
-/// Written without regard to speed, and without any code of the distributed trainer but the order and the loss.
+/// It is not optimised for speed, and shares only the order and the loss with the distributed
+/// trainer.
 #[must_use]
-pub fn train_central(config: &TrainingConfig, classes: usize, x: &DMatrix<f64>, labels: &[u32]) -> CentralFit {
+pub fn train_central(
+    config: &TrainingConfig,
+    classes: usize,
+    x: &DMatrix<f64>,
+    labels: &[u32],
+) -> CentralFit {
     let v = config.values();
     let mut schedule = Schedule::new(config, x.ncols());
     // Parameters as one matrix [W | b], features with a row of ones below.
@@ -38,7 +46,8 @@ pub fn train_central(config: &TrainingConfig, classes: usize, x: &DMatrix<f64>, 
         (extended.select_columns(&columns), y)
     };
     let validation = pick(schedule.validation());
-    let (mut best, mut best_loss, mut best_epoch, mut t, mut epochs) = (theta.clone(), f64::INFINITY, 0u32, 0i32, 0u32);
+    let (mut best, mut best_loss, mut best_epoch, mut t, mut epochs) =
+        (theta.clone(), f64::INFINITY, 0u32, 0i32, 0u32);
     for epoch in 1..=v.epochs {
         epochs = epoch;
         for batch in schedule.next_epoch() {
@@ -68,5 +77,10 @@ pub fn train_central(config: &TrainingConfig, classes: usize, x: &DMatrix<f64>, 
             break;
         }
     }
-    CentralFit { weights: best.columns(0, d).into_owned(), bias: best.column(d).into_owned(), best_epoch, epochs }
+    CentralFit {
+        weights: best.columns(0, d).into_owned(),
+        bias: best.column(d).into_owned(),
+        best_epoch,
+        epochs,
+    }
 }

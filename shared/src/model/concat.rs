@@ -1,34 +1,37 @@
-//! The head with a top model: the parties' outputs are embeddings, which stand side by side, h = [h_act; h_1; …], in the order of the
-//! parties, and a perceptron at the coordinator makes logits of them, z = top(h) (P 4.1).
+//! The head with a top model. The parties' outputs are embeddings, concatenated in the order of the
+//! parties, h = [h_act; h_1; …]. A perceptron at the coordinator computes logits from them, z =
+//! top(h) (P 4.1).
 
 use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-use super::contract::{BackwardError, Head, HeadGradients, Origin, Parameters, Parametrised, Start, SubModel, Tensor};
+use super::contract::{
+    BackwardError, Head, HeadGradients, Origin, Parameters, Parametrised, Start, SubModel, Tensor,
+};
 use super::{Combiner, ModelSpec, SpecError, SubModelSpec, kinds};
 use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
 
-/// Records that go through the top model at once in service.
+/// The number of records that go through the top model at once in service.
 const AT_ONCE: usize = 512;
 
-/// Puts embeddings side by side and makes logits of them.
+/// A head that concatenates embeddings and computes logits from them.
 #[derive(Debug)]
 pub struct Concat {
     classes: usize,
     widths: Vec<usize>,
-    /// Σ w × n to k × n, with a bias.
+    /// Maps Σ w × n to k × n, with a bias.
     top: Box<dyn SubModel>,
 }
 
 impl Concat {
-    /// The head before its training.
+    /// Creates the head before its training.
     ///
     /// # Errors
     /// [`SpecError::Top`] for a top model that is missing or of another number of classes.
     pub fn start(spec: &ModelSpec, classes: u32, start: Start) -> Result<Self, SpecError> {
         let top = top(spec, classes)?;
-        // Apart from what the parties draw of the same seed.
+        // A stream of its own, apart from those that the parties draw from with the same seed.
         let mut rng = ChaCha20Rng::from_seed(start);
         rng.set_stream(3);
         let features = spec.widths().iter().sum();
@@ -37,15 +40,21 @@ impl Concat {
         Ok(Self::of(spec, classes, kinds::start(&origin)?))
     }
 
-    /// The head of a model in service, from the stored parameters of its top model.
+    /// Creates the head of a model in service from the stored parameters of its top model.
     ///
     /// # Errors
     /// As [`Concat::start`], and [`SpecError::Parameters`] for parameters of another top model.
-    pub fn restore(spec: &ModelSpec, classes: u32, parameters: &Parameters) -> Result<Self, SpecError> {
+    pub fn restore(
+        spec: &ModelSpec,
+        classes: u32,
+        parameters: &Parameters,
+    ) -> Result<Self, SpecError> {
         let top = top(spec, classes)?;
         let features: usize = spec.widths().iter().sum();
         if parameters.spec != *top || parameters.features != features {
-            let reason = format!("they are not of a top model of {features} inputs with the model's settings");
+            let reason = format!(
+                "they are not of a top model of {features} inputs with the model's settings"
+            );
             return Err(SpecError::Parameters { kind: parameters.spec.kind().to_owned(), reason });
         }
         Ok(Self::of(spec, classes, kinds::restore(parameters)?))
@@ -55,9 +64,10 @@ impl Concat {
         Self { classes: classes as usize, widths: spec.widths(), top }
     }
 
-    /// All outputs of a record in one column.
+    /// Concatenates all outputs of a record in one column.
     fn side_by_side(&self, outputs: &[LogitShare]) -> Result<DMatrix<f64>, ShapeError> {
-        let size = |unit, expected, got| ShapeError::Size { what: "embedding", unit, expected, got };
+        let size =
+            |unit, expected, got| ShapeError::Size { what: "embedding", unit, expected, got };
         if outputs.len() != self.widths.len() {
             return Err(size("parties", self.widths.len(), outputs.len()));
         }
@@ -78,12 +88,16 @@ impl Concat {
     }
 }
 
-/// The top model of a spec.
+/// Returns the top model of a specification, if its width fits the classes.
 fn top(spec: &ModelSpec, classes: u32) -> Result<&SubModelSpec, SpecError> {
     let refused = |reason| SpecError::Top { reason };
-    let top = spec.top().ok_or_else(|| refused("combiner `concat` needs a top model".to_owned()))?;
+    let top =
+        spec.top().ok_or_else(|| refused("combiner `concat` needs a top model".to_owned()))?;
     if top.width() != classes {
-        return Err(refused(format!("it has {} outputs, the model {classes} classes", top.width())));
+        return Err(refused(format!(
+            "it has {} outputs, the model {classes} classes",
+            top.width()
+        )));
     }
     Ok(top)
 }
@@ -111,7 +125,8 @@ impl Head for Concat {
         &self.widths
     }
 
-    /// Some records at a time, so that what stands between the layers stays small. A record's logits do not depend on the others.
+    /// Computes some records at a time, so that the values between the layers take little memory. A
+    /// record's logits do not depend on the other records.
     fn combine(&self, outputs: Vec<LogitShare>) -> Result<Logits, ShapeError> {
         let all = self.side_by_side(&outputs)?;
         let mut logits = DMatrix::zeros(self.classes, all.ncols());
@@ -132,10 +147,12 @@ impl Head for Concat {
         Some(&*self.top)
     }
 
-    /// Each party gets its rows of ∂L/∂h.
+    /// Gives each party its rows of ∂L/∂h.
     fn backward(&mut self, gradient: DMatrix<f64>) -> Result<HeadGradients, BackwardError> {
         let gradients = self.top.backward(&gradient, true)?;
-        let inputs = gradients.inputs.unwrap_or_else(|| DMatrix::zeros(self.widths.iter().sum(), gradient.ncols()));
+        let inputs = gradients
+            .inputs
+            .unwrap_or_else(|| DMatrix::zeros(self.widths.iter().sum(), gradient.ncols()));
         let mut from = 0;
         let parties = self.widths.iter().map(|&width| {
             let rows = inputs.rows(from, width).into_owned();

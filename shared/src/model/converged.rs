@@ -1,5 +1,6 @@
-//! Softmax regression to full convergence. Early stopping and Adam depend on the axes of the features; the minimum itself does
-//! not, so that claims about models of transformed features (R proposition 4) are made of it.
+//! Softmax regression to full convergence. Early stopping and Adam depend on the axes of the
+//! features; the minimum itself does not. So claims about models of transformed features (R
+//! proposition 4) refer to the minimum.
 
 use nalgebra::{DMatrix, DMatrixView, DVector};
 
@@ -7,33 +8,37 @@ use super::cross_entropy;
 use crate::numerics::{Lbfgs, Minimum};
 use crate::types::{Logits, ShapeError};
 
-/// What full convergence gave.
+/// The result of training to full convergence.
 #[derive(Clone, PartialEq)]
 pub struct ConvergedFit {
     /// Weights of all features, k × d.
     pub weights: DMatrix<f64>,
-    /// Bias (k).
+    /// Bias of each class (k).
     pub bias: DVector<f64>,
     /// Mean cross-entropy (nats) plus l2 · ‖W‖².
     pub objective: f64,
     /// Largest magnitude of an entry of the gradient, of centred features.
     pub gradient_norm: f64,
-    /// Steps taken.
+    /// Number of steps taken.
     pub iterations: u32,
-    /// Whether the gradient is within the tolerance asked for.
+    /// True if the gradient is within the requested tolerance.
     pub converged: bool,
 }
 
-/// Shows how it ended, not the parameters.
+/// Shows the outcome, not the parameters.
 impl std::fmt::Debug for ConvergedFit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { objective, gradient_norm, iterations, converged, .. } = self;
-        write!(f, "ConvergedFit({objective}, gradient {gradient_norm:e}, {iterations} steps, converged: {converged})")
+        write!(
+            f,
+            "ConvergedFit({objective}, gradient {gradient_norm:e}, {iterations} steps, converged: {converged})"
+        )
     }
 }
 
-/// Minimises the mean cross-entropy of `labels` (below `classes`) on `x` (d × n, one record per column) plus l2 · ‖W‖², the
-/// bias free, with W = 0 as start. With l2 = 0 and classes that can be told apart without error there is no minimum.
+/// Minimises the mean cross-entropy of `labels` (below `classes`) on `x` (d × n, one record per
+/// column) plus l2 · ‖W‖², without a penalty on the bias, from W = 0. With l2 = 0 and linearly
+/// separable classes there is no minimum.
 ///
 /// # Errors
 /// [`ShapeError`] if the labels are not those of the records, or a feature is not finite.
@@ -46,10 +51,20 @@ pub fn train_converged(
 ) -> Result<ConvergedFit, ShapeError> {
     let (d, n) = x.shape();
     if labels.len() != n {
-        return Err(ShapeError::Size { what: "labels", unit: "records", expected: n, got: labels.len() });
+        return Err(ShapeError::Size {
+            what: "labels",
+            unit: "records",
+            expected: n,
+            got: labels.len(),
+        });
     }
     if let Some(label) = labels.iter().find(|&&l| l as usize >= classes) {
-        return Err(ShapeError::Size { what: "labels", unit: "classes", expected: classes, got: *label as usize + 1 });
+        return Err(ShapeError::Size {
+            what: "labels",
+            unit: "classes",
+            expected: classes,
+            got: *label as usize + 1,
+        });
     }
     if classes < 2 {
         return Err(ShapeError::TooFewClasses { what: "labels", got: classes });
@@ -109,7 +124,8 @@ mod tests {
         (x.clone(), labels.collect())
     }
 
-    /// (1/n) Σ (c − e_y) xᵀ + 2 l2 W, written out, is 0 at the minimum, and so is (1/n) Σ (c − e_y).
+    /// (1/n) Σ (c − e_y) xᵀ + 2 l2 W, written out, is 0 at the minimum, and so is (1/n) Σ (c −
+    /// e_y).
     #[test]
     fn the_minimum_is_stationary() {
         let (x, labels) = drawn(1);
@@ -125,8 +141,8 @@ mod tests {
         }
     }
 
-    /// R proposition 4 and errata R6: an orthonormal change of the features, a shift among them, leaves every score as it was if
-    /// the bias is free.
+    /// R proposition 4 and errata R6: an orthonormal change of the features, a shift among them,
+    /// leaves every score as it was if the bias is free.
     #[test]
     fn scores_do_not_depend_on_the_axes() {
         let (x, labels) = drawn(2);
@@ -149,7 +165,9 @@ mod tests {
     #[test]
     fn labels_that_do_not_fit_are_refused() {
         let (x, labels) = drawn(4);
-        let refuse = |classes, labels: &[u32]| train_converged(classes, &x, labels, 0.0, Lbfgs::default()).unwrap_err();
+        let refuse = |classes, labels: &[u32]| {
+            train_converged(classes, &x, labels, 0.0, Lbfgs::default()).unwrap_err()
+        };
         assert!(matches!(refuse(4, &labels[1..]), ShapeError::Size { unit: "records", .. }));
         assert!(matches!(refuse(3, &labels), ShapeError::Size { unit: "classes", .. }));
         assert!(matches!(refuse(1, &vec![0; 300]), ShapeError::TooFewClasses { .. }));

@@ -1,4 +1,4 @@
-//! A dense layer as those see it who are shown a model: a = φ(W x + b).
+//! The public view of a dense layer, a = φ(W x + b).
 
 use nalgebra::{DMatrix, DVector};
 
@@ -7,25 +7,25 @@ use nalgebra::{DMatrix, DVector};
 pub struct DenseLayer<'a> {
     /// W, outputs × inputs.
     pub weights: &'a DMatrix<f64>,
-    /// b; `None`: 0.
+    /// b; `None` stands for 0.
     pub bias: Option<&'a DVector<f64>>,
-    /// φ; `None`: none, as after the last layer.
+    /// φ; `None` if there is no activation, as after the last layer.
     pub activation: Option<Activation>,
 }
 
-/// What a hidden layer makes of its sums.
+/// The activation function φ of a hidden layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// 1 / (1 + e^−z).
     Sigmoid,
-    /// tanh z.
+    /// The hyperbolic tangent.
     Tanh,
-    /// max(z, 0).
+    /// The rectifier, max(z, 0).
     Relu,
 }
 
 impl Activation {
-    /// φ(z).
+    /// Computes φ(z).
     #[must_use]
     pub fn of(self, z: f64) -> f64 {
         match self {
@@ -35,7 +35,7 @@ impl Activation {
         }
     }
 
-    /// φ'(z) from a = φ(z); that of relu at its kink is 0.
+    /// Computes φ'(z) from a = φ(z); for relu at its kink it is 0.
     #[must_use]
     pub fn slope(self, a: f64) -> f64 {
         match self {
@@ -45,7 +45,7 @@ impl Activation {
         }
     }
 
-    /// φ⁻¹(a) for a within φ's range, which ends are no part of. `None`: φ has no inverse.
+    /// Computes φ⁻¹(a) for a strictly within φ's range; `None` if φ has no inverse.
     #[must_use]
     pub fn inverse(self, a: f64) -> Option<f64> {
         match self {
@@ -55,7 +55,7 @@ impl Activation {
         }
     }
 
-    /// The least and the largest value that φ comes near to; for relu the latter is infinite.
+    /// Returns the infimum and the supremum of φ; for relu the latter is infinite.
     #[must_use]
     pub fn range(self) -> (f64, f64) {
         match self {

@@ -4,10 +4,12 @@ use super::contract::{Head, Parameters, Start};
 use super::spec::check_top;
 use super::{Combiner, Concat, ModelSpec, SpecError, SubModelSpec, Sum, kinds};
 
-/// The head of a model of `classes` classes before its training; `start` is what first parameters are drawn from.
+/// Creates the head of a model of `classes` classes before its training. Initial parameters are
+/// drawn from `start`.
 ///
 /// # Errors
-/// [`SpecError`] for an unknown kind of sub-model, or widths, kinds or a top model that the combiner cannot take.
+/// [`SpecError`] for an unknown kind of sub-model, or widths, kinds or a top model that the
+/// combiner cannot take.
 pub fn start(spec: &ModelSpec, classes: u32, start: Start) -> Result<Box<dyn Head>, SpecError> {
     check_parties(spec)?;
     Ok(match spec.combiner() {
@@ -16,11 +18,16 @@ pub fn start(spec: &ModelSpec, classes: u32, start: Start) -> Result<Box<dyn Hea
     })
 }
 
-/// The head of a model in service: `top` are the stored parameters of its top model, if it has one.
+/// Creates the head of a model in service. `top` are the stored parameters of its top model, if it
+/// has one.
 ///
 /// # Errors
 /// As [`start`], and [`SpecError::Parameters`] for parameters of another top model.
-pub fn restore(spec: &ModelSpec, classes: u32, top: Option<&Parameters>) -> Result<Box<dyn Head>, SpecError> {
+pub fn restore(
+    spec: &ModelSpec,
+    classes: u32,
+    top: Option<&Parameters>,
+) -> Result<Box<dyn Head>, SpecError> {
     check_parties(spec)?;
     check_top(spec.combiner(), top.is_some())?;
     Ok(match top {

@@ -1,4 +1,4 @@
-//! Both sides of training without the wire: a party's sub-model, and the coordinator's head.
+//! Both sides of training, without any transport: a party's sub-model, and the coordinator's head.
 
 use nalgebra::DMatrix;
 
@@ -8,13 +8,13 @@ use super::privacy::{Privacy, PrivacyConfig, PrivacyError, PrivacyStatement};
 use super::{SpecError, SubModelSpec, TrainingConfig, kinds};
 use crate::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
 
-/// Why a training step was refused.
+/// Errors from a training step.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LearnerError {
     /// A position past the record list.
     #[error("batch position {position} is not below the {records} records of this training")]
     Position {
-        /// The position.
+        /// The position in the record list.
         position: u32,
         /// Length of the list.
         records: usize,
@@ -22,19 +22,19 @@ pub enum LearnerError {
     /// A batch by positions alone, of records that are not in memory.
     #[error("the records of this training are not in memory, so that each batch needs its rows")]
     Elsewhere,
-    /// A gradient without a batch it could belong to.
+    /// A gradient without a batch that it belongs to.
     #[error("a gradient came without a batch before it")]
     NoBatch,
     /// A gradient or share of the wrong shape, or not finite.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// The best parameters were wanted, but none were remembered.
+    /// A checkpoint was requested, but none was taken.
     #[error("no checkpoint was taken")]
     NoCheckpoint,
     /// A model that cannot be trained here.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// What `[training.privacy]` does not allow.
+    /// A training that `[training.privacy]` does not allow.
     #[error(transparent)]
     Privacy(#[from] PrivacyError),
 }
@@ -48,12 +48,13 @@ impl From<BackwardError> for LearnerError {
     }
 }
 
-/// A party's state during one training: outputs of a batch out, their gradient in, Adam on its own parameters.
+/// A party's state during one training. It gives the outputs of a batch, takes their gradient, and
+/// updates its own parameters with Adam.
 pub struct PartyLearner {
     records: Records,
     model: Box<dyn SubModel>,
     adam: Adam,
-    /// Whether the next gradient belongs to a batch.
+    /// True if the next gradient belongs to a batch.
     pending: bool,
     checkpoint: Option<Vec<Vec<f64>>>,
     privacy: Option<Privacy>,
@@ -61,14 +62,14 @@ pub struct PartyLearner {
 
 /// The records of a training.
 enum Records {
-    /// All of them, d × n.
+    /// All records in memory, d × n.
     Here(DMatrix<f64>),
-    /// Elsewhere: each batch brings its own. d and n.
+    /// Records elsewhere, with d and n. Each batch brings its own.
     Elsewhere(usize, usize),
 }
 
 impl Records {
-    /// d and n.
+    /// Returns d and n.
     fn shape(&self) -> (usize, usize) {
         match self {
             Self::Here(block) => block.shape(),
@@ -78,16 +79,22 @@ impl Records {
 }
 
 impl PartyLearner {
-    /// Starts a sub-model of the configuration's kind from the seed of the training. `block` holds this party's features of the training's
-    /// record list, in its order; `active` says whether this is the active party.
+    /// Starts a sub-model of the configuration's kind from the seed of the training. `block` holds
+    /// this party's features of the training's record list, in its order; `active` is true for the
+    /// active party.
     ///
     /// # Errors
-    /// [`SpecError`] for a kind, width or setting that does not go with so many classes.
-    pub fn new(config: &TrainingConfig, classes: usize, block: FeatureBlock, active: bool) -> Result<Self, SpecError> {
+    /// [`SpecError`] for a kind, width or setting that does not fit this many classes.
+    pub fn new(
+        config: &TrainingConfig,
+        classes: usize,
+        block: FeatureBlock,
+        active: bool,
+    ) -> Result<Self, SpecError> {
         Self::starting(config, classes, block, active, start_of(config.values().seed))
     }
 
-    /// The same with first parameters drawn from `start`.
+    /// Does the same with initial parameters drawn from `start`.
     ///
     /// # Errors
     /// As [`PartyLearner::new`].
@@ -101,7 +108,8 @@ impl PartyLearner {
         Self::of(config, classes, Records::Here(block.into_matrix()), active, start)
     }
 
-    /// The same with the `records` records of `features` features elsewhere: [`PartyLearner::shares_of`] takes each batch's.
+    /// Does the same for records elsewhere, `records` of them with `features` features:
+    /// [`PartyLearner::shares_of`] takes those of each batch.
     ///
     /// # Errors
     /// As [`PartyLearner::new`].
@@ -135,8 +143,9 @@ impl PartyLearner {
         })
     }
 
-    /// The same with differential privacy of the parameters, before the first batch: [`privacy`](super::privacy) says what it promises.
-    /// Noise is drawn from `seed`, which must be random and this party's own secret: whoever knows it can take the noise off.
+    /// Adds differential privacy of the parameters, before the first batch;
+    /// [`privacy`](super::privacy) describes the guarantee. Noise is drawn from `seed`, which must
+    /// be random and this party's own secret: anyone who knows it can remove the noise.
     ///
     /// # Errors
     /// [`LearnerError::Privacy`] for a training that the privacy does not allow.
@@ -151,42 +160,49 @@ impl PartyLearner {
         Ok(Self { privacy: Some(privacy), ..self })
     }
 
-    /// What the updates so far cost, if this party trains with privacy.
+    /// Returns the privacy cost of the updates so far, if this party trains with privacy.
     #[must_use]
     pub fn privacy(&self) -> Option<PrivacyStatement> {
         self.privacy.as_ref().map(Privacy::statement)
     }
 
-    /// Number of features.
+    /// Returns the number of features.
     #[must_use]
     pub fn features(&self) -> usize {
         self.records.shape().0
     }
 
-    /// What is trained.
+    /// Returns kind, settings and output width of the sub-model.
     #[must_use]
     pub fn spec(&self) -> &SubModelSpec {
         self.model.spec()
     }
 
-    /// Numbers in a record's share.
+    /// Returns how many numbers a record's share has.
     #[must_use]
     pub fn width(&self) -> usize {
         self.model.spec().width() as usize
     }
 
-    /// About how many multiplications a step with so many records takes: forwards, and twice that backwards.
+    /// Returns the approximate number of multiplications of a step with this many records:
+    /// forwards, and twice that backwards.
     #[must_use]
     pub fn work(&self, records: usize) -> u64 {
         3 * self.model.work() * records as u64
     }
 
-    /// The shares of a batch. Unless it is for `evaluation`, the next gradient belongs to it.
+    /// Computes the shares of a batch. Unless it is for `evaluation`, the next gradient belongs to
+    /// it.
     ///
     /// # Errors
-    /// [`LearnerError::Position`] past the record list; [`LearnerError::Shape`] when an output overflows; [`LearnerError::Privacy`] for a
-    /// training batch that names a record twice, with privacy.
-    pub fn shares(&mut self, positions: &[u32], evaluation: bool) -> Result<LogitShare, LearnerError> {
+    /// [`LearnerError::Position`] past the record list; [`LearnerError::Shape`] when an output
+    /// overflows; [`LearnerError::Privacy`] for a training batch that names a record twice, with
+    /// privacy.
+    pub fn shares(
+        &mut self,
+        positions: &[u32],
+        evaluation: bool,
+    ) -> Result<LogitShare, LearnerError> {
         self.check_positions(positions)?;
         let Records::Here(block) = &self.records else { return Err(LearnerError::Elsewhere) };
         let mut batch = DMatrix::zeros(block.nrows(), positions.len());
@@ -196,7 +212,8 @@ impl PartyLearner {
         self.shares_of(positions, batch, evaluation)
     }
 
-    /// [`PartyLearner::shares`] of a batch whose rows (d × B, in the order of `positions`) come along.
+    /// Does the same as [`PartyLearner::shares`] for a batch whose rows (d × B, in the order of
+    /// `positions`) are given.
     ///
     /// # Errors
     /// As [`PartyLearner::shares`], and [`LearnerError::Shape`] for rows of another shape.
@@ -207,8 +224,13 @@ impl PartyLearner {
         evaluation: bool,
     ) -> Result<LogitShare, LearnerError> {
         self.check_positions(positions)?;
-        let sizes = [("features", self.features(), batch.nrows()), ("records", positions.len(), batch.ncols())];
-        if let Some(&(unit, expected, got)) = sizes.iter().find(|(_, expected, got)| expected != got) {
+        let sizes = [
+            ("features", self.features(), batch.nrows()),
+            ("records", positions.len(), batch.ncols()),
+        ];
+        if let Some(&(unit, expected, got)) =
+            sizes.iter().find(|(_, expected, got)| expected != got)
+        {
             return Err(ShapeError::Size { what: "the batch", unit, expected, got }.into());
         }
         if let (Some(privacy), false) = (&mut self.privacy, evaluation) {
@@ -223,7 +245,7 @@ impl PartyLearner {
         Ok(share)
     }
 
-    /// Checks that a batch is of the records of this training.
+    /// Checks that a batch consists of records of this training.
     ///
     /// # Errors
     /// [`LearnerError::Position`] at the first position past the record list.
@@ -235,12 +257,14 @@ impl PartyLearner {
         }
     }
 
-    /// One Adam step with the gradient (w × B) of the mean loss with respect to the last batch's outputs. With privacy each record's
-    /// part is clipped, and noise is added to their sum.
+    /// Makes one Adam step with the gradient (w × B) of the mean loss with respect to the last
+    /// batch's outputs. With privacy each record's part is clipped, and noise is added to their
+    /// sum.
     ///
     /// # Errors
-    /// [`LearnerError::NoBatch`] without a batch before; [`LearnerError::Shape`] for another shape or non-finite values;
-    /// [`LearnerError::Privacy`] if the update would cost more than the party allows.
+    /// [`LearnerError::NoBatch`] without a batch before; [`LearnerError::Shape`] for another shape
+    /// or non-finite values; [`LearnerError::Privacy`] if the update would cost more than the party
+    /// allows.
     pub fn update(&mut self, gradient: &DMatrix<f64>) -> Result<(), LearnerError> {
         if !std::mem::take(&mut self.pending) {
             return Err(LearnerError::NoBatch);
@@ -249,10 +273,12 @@ impl PartyLearner {
         let gradients = match &mut self.privacy {
             Some(privacy) if finite => {
                 let squares = self.model.squared_norms(gradient)?;
-                let squares =
-                    squares.ok_or_else(|| PrivacyError::Kind { kind: self.model.spec().kind().to_owned() })?;
+                let squares = squares.ok_or_else(|| PrivacyError::Kind {
+                    kind: self.model.spec().kind().to_owned(),
+                })?;
                 privacy.count()?;
-                let mut gradients = self.model.backward(&privacy.clipped(gradient, &squares), false)?;
+                let mut gradients =
+                    self.model.backward(&privacy.clipped(gradient, &squares), false)?;
                 privacy.blur(&mut gradients.parameters, gradient.ncols());
                 gradients
             }
@@ -264,15 +290,15 @@ impl PartyLearner {
         Ok(self.adam.step(self.model.tensors_mut(), gradients.parameters)?)
     }
 
-    /// Remembers the parameters as they are: the best so far.
+    /// Saves the current parameters as the best so far.
     pub fn checkpoint(&mut self) {
         self.checkpoint = Some(self.model.snapshot());
     }
 
-    /// Goes back to the remembered parameters, to evaluate them: there is no batch for a gradient after it.
+    /// Restores the saved parameters for evaluation. Afterwards there is no batch for a gradient.
     ///
     /// # Errors
-    /// [`LearnerError::NoCheckpoint`] if none were remembered.
+    /// [`LearnerError::NoCheckpoint`] if none were saved.
     pub fn restore(&mut self) -> Result<(), LearnerError> {
         let remembered = self.checkpoint.as_ref().ok_or(LearnerError::NoCheckpoint)?;
         self.model.put_back(remembered);
@@ -280,10 +306,10 @@ impl PartyLearner {
         Ok(())
     }
 
-    /// The parameters to publish: the last ones, or the remembered ones.
+    /// Returns the parameters to publish: the last ones, or the saved ones.
     ///
     /// # Errors
-    /// [`LearnerError::NoCheckpoint`] if none were remembered.
+    /// [`LearnerError::NoCheckpoint`] if none were saved.
     pub fn parameters(&self, from_checkpoint: bool) -> Result<Parameters, LearnerError> {
         let values = match from_checkpoint {
             true => self.checkpoint.clone().ok_or(LearnerError::NoCheckpoint)?,
@@ -293,7 +319,8 @@ impl PartyLearner {
     }
 }
 
-/// The coordinator's state during one training: outputs of all parties in, logits out, gradients back.
+/// The coordinator's state during one training. It takes the outputs of all parties and gives
+/// logits, then gradients.
 pub struct HeadLearner {
     head: Box<dyn Head>,
     adam: Adam,
@@ -301,52 +328,60 @@ pub struct HeadLearner {
 }
 
 impl HeadLearner {
-    /// Trains a head that has just been started.
+    /// Creates the state for a head that has just been started.
     #[must_use]
     pub fn new(config: &TrainingConfig, head: Box<dyn Head>) -> Self {
         Self { head, adam: Adam::new(config), checkpoint: None }
     }
 
-    /// Output widths of the parties, the active party's first.
+    /// Returns the output widths of the parties, the active party's first.
     #[must_use]
     pub fn widths(&self) -> &[usize] {
         self.head.widths()
     }
 
-    /// About how many multiplications a step with so many records takes.
+    /// Returns the approximate number of multiplications of a step with this many records.
     #[must_use]
     pub fn work(&self, records: usize) -> u64 {
         3 * self.head.work() * records as u64
     }
 
-    /// Logits of a batch. Unless it is for `evaluation`, the next gradient belongs to it.
+    /// Computes the logits of a batch. Unless it is for `evaluation`, the next gradient belongs to
+    /// it.
     ///
     /// # Errors
     /// [`ShapeError`] for other widths, or a logit that overflows.
-    pub fn logits(&mut self, outputs: Vec<LogitShare>, evaluation: bool) -> Result<Logits, ShapeError> {
+    pub fn logits(
+        &mut self,
+        outputs: Vec<LogitShare>,
+        evaluation: bool,
+    ) -> Result<Logits, ShapeError> {
         if evaluation { self.head.combine(outputs) } else { self.head.forward(outputs) }
     }
 
-    /// One Adam step on the head's own parameters, if it has any, with the gradient (k × B) of the mean loss with respect to the last
-    /// batch's logits. Gives the gradient for each party, the active party's first.
+    /// Makes one Adam step on the head's own parameters, if it has any, with the gradient (k × B)
+    /// of the mean loss with respect to the last batch's logits. Returns the gradient for each
+    /// party, the active party's first.
     ///
     /// # Errors
-    /// [`LearnerError`] without a batch before, for another shape, or for values that are not finite.
+    /// [`LearnerError`] without a batch before, for another shape, or for values that are not
+    /// finite.
     pub fn update(&mut self, gradient: DMatrix<f64>) -> Result<Vec<OutputGradient>, LearnerError> {
         let gradients = self.head.backward(gradient)?;
         self.adam.step(self.head.tensors_mut(), gradients.parameters)?;
         Ok(gradients.parties)
     }
 
-    /// Remembers the head's parameters as they are: the best so far.
+    /// Saves the head's current parameters as the best so far.
     pub fn checkpoint(&mut self) {
         self.checkpoint = Some(self.head.snapshot());
     }
 
-    /// The top model's parameters to publish, if there is one: the last ones, or the remembered ones.
+    /// Returns the top model's parameters to publish, if there is one: the last ones, or the saved
+    /// ones.
     ///
     /// # Errors
-    /// [`LearnerError::NoCheckpoint`] if none were remembered.
+    /// [`LearnerError::NoCheckpoint`] if none were saved.
     pub fn parameters(&self, from_checkpoint: bool) -> Result<Option<Parameters>, LearnerError> {
         let Some(top) = self.head.top() else { return Ok(None) };
         let values = match from_checkpoint {
@@ -356,10 +391,10 @@ impl HeadLearner {
         Ok(Some(Parameters::of(top, values)))
     }
 
-    /// Goes back to the remembered parameters.
+    /// Restores the saved parameters.
     ///
     /// # Errors
-    /// [`LearnerError::NoCheckpoint`] if none were remembered.
+    /// [`LearnerError::NoCheckpoint`] if none were saved.
     pub fn restore(&mut self) -> Result<(), LearnerError> {
         let remembered = self.checkpoint.as_ref().ok_or(LearnerError::NoCheckpoint)?;
         self.head.put_back(remembered);

@@ -9,8 +9,8 @@ use crate::types::{FeatureBlock, LogitShare, ShapeError};
 
 /// One party's share of a softmax regression: weights k × d, and at the active party the bias (k).
 ///
-/// It has no wire form and no `Serialize`; what leaves a party is decided by its release policy, what goes to its disk by
-/// [`super::ShareStore`].
+/// It has no wire form and no `Serialize`. The release policy decides what leaves a party, and
+/// [`super::ShareStore`] what goes to its disk.
 #[derive(Clone, PartialEq)]
 pub struct LinearParameters {
     weights: DMatrix<f64>,
@@ -20,7 +20,12 @@ pub struct LinearParameters {
 impl fmt::Debug for LinearParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bias = if self.bias.is_some() { " + bias" } else { "" };
-        write!(f, "LinearParameters({} × {}{bias}, values withheld)", self.weights.nrows(), self.weights.ncols())
+        write!(
+            f,
+            "LinearParameters({} × {}{bias}, values withheld)",
+            self.weights.nrows(),
+            self.weights.ncols()
+        )
     }
 }
 
@@ -28,7 +33,8 @@ impl LinearParameters {
     /// Checks and wraps parameters.
     ///
     /// # Errors
-    /// [`ShapeError`] for fewer than two classes, a bias of another length, or a value that is not finite.
+    /// [`ShapeError`] for fewer than two classes, a bias of another length, or a value that is not
+    /// finite.
     pub fn new(weights: DMatrix<f64>, bias: Option<DVector<f64>>) -> Result<Self, ShapeError> {
         let what = "parameters";
         if weights.nrows() < 2 {
@@ -37,40 +43,49 @@ impl LinearParameters {
         if let Some(b) = &bias
             && b.len() != weights.nrows()
         {
-            return Err(ShapeError::Size { what, unit: "bias entries", expected: weights.nrows(), got: b.len() });
+            return Err(ShapeError::Size {
+                what,
+                unit: "bias entries",
+                expected: weights.nrows(),
+                got: b.len(),
+            });
         }
-        let finite = weights.iter().chain(bias.iter().flat_map(|b| b.iter())).all(|v| v.is_finite());
+        let finite =
+            weights.iter().chain(bias.iter().flat_map(|b| b.iter())).all(|v| v.is_finite());
         if !finite {
             return Err(ShapeError::NotFinite { what, record: 0 });
         }
         Ok(Self { weights, bias })
     }
 
-    /// All zeros: where training starts.
+    /// Creates parameters that are all zero, with which training starts.
     #[must_use]
     pub fn zeros(classes: usize, features: usize, bias: bool) -> Self {
-        Self { weights: DMatrix::zeros(classes, features), bias: bias.then(|| DVector::zeros(classes)) }
+        Self {
+            weights: DMatrix::zeros(classes, features),
+            bias: bias.then(|| DVector::zeros(classes)),
+        }
     }
 
-    /// Number of classes k.
+    /// Returns the number of classes k.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.weights.nrows()
     }
 
-    /// Number of features d.
+    /// Returns the number of features d.
     #[must_use]
     pub fn features(&self) -> usize {
         self.weights.ncols()
     }
 
-    /// Weights, k × d.
+    /// Returns the weights, k × d.
     #[must_use]
     pub fn weights(&self) -> &DMatrix<f64> {
         &self.weights
     }
 
-    /// The bias (k), at the active party.
+    /// Returns the bias (k), at the active party.
     #[must_use]
     pub fn bias(&self) -> Option<&DVector<f64>> {
         self.bias.as_ref()
@@ -80,16 +95,20 @@ impl LinearParameters {
         (&mut self.weights, self.bias.as_mut())
     }
 
-    /// The logit share W x (+ b) of each record.
+    /// Computes the logit share W x (+ b) of each record.
     ///
     /// # Errors
-    /// [`ShapeError::Size`] if the block has another number of features; [`ShapeError::NotFinite`] if a logit overflows.
+    /// [`ShapeError::Size`] if the block has another number of features; [`ShapeError::NotFinite`]
+    /// if a logit overflows.
     pub fn logit_share(&self, block: &FeatureBlock) -> Result<LogitShare, ShapeError> {
         self.share_of(block.matrix())
     }
 
-    /// The same for a block that is not wrapped.
-    pub(in crate::model) fn share_of(&self, block: &DMatrix<f64>) -> Result<LogitShare, ShapeError> {
+    /// Does the same for a block that is not wrapped.
+    pub(in crate::model) fn share_of(
+        &self,
+        block: &DMatrix<f64>,
+    ) -> Result<LogitShare, ShapeError> {
         if block.nrows() != self.features() {
             return Err(ShapeError::Size {
                 what: "feature block",

@@ -1,8 +1,10 @@
-//! Models, vertically split: each party holds a sub-model of its own features, the coordinator combines the outputs.
+//! Vertically split models: each party holds a sub-model of its own features, the coordinator
+//! combines the outputs.
 //!
-//! Outputs are logit shares that are added. The default is multinomial logistic regression: each party holds the weights of its own
-//! features, the active party the bias. z = W_act y + Σ W_pas x + b, c = softmax(z) (R section II; binary is k = 2). [`contract`] says what a sub-model and a head
-//! do, [`kinds`] is the register of sub-models, [`heads`] that of heads.
+//! Outputs are logit shares that are added. The default is multinomial logistic regression: each
+//! party holds the weights of its own features, the active party the bias. z = W_act y + Σ W_pas
+//! x + b, c = softmax(z) (R section II; binary is k = 2). [`contract`] describes sub-models and
+//! heads, [`kinds`] is the register of sub-models, [`heads`] that of heads.
 
 mod affine;
 mod binary;
@@ -43,11 +45,12 @@ pub use pass::{LANES, Lanes, Pass};
 pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingValues};
 pub use shown::ShownModel;
 pub use spec::{
-    Combiner, EMBEDDING_WIDTH, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig, ModelSpec,
-    SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TOP_KIND,
+    Combiner, EMBEDDING_WIDTH, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig,
+    ModelSpec, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TOP_KIND,
 };
 pub use staging::{
-    ImportError, Imported, Importing, Staged, Staging, import_parameters, import_parameters_if, restage,
+    ImportError, Imported, Importing, Staged, Staging, import_parameters, import_parameters_if,
+    restage,
 };
 pub use store::{NotLinear, ShareStore, StoreError, StoredShare};
 pub use sum::Sum;
@@ -57,8 +60,8 @@ use nalgebra::DMatrix;
 
 use crate::types::{ConfidenceScores, Logits};
 
-/// Mean softmax cross-entropy in nats of a batch, its gradient with respect to the logits, (c − e_y) / n as k × n, and the
-/// number of records whose arg max is the label.
+/// Computes the mean softmax cross-entropy in nats of a batch, its gradient with respect to the
+/// logits, (c − e_y) / n as k × n, and the number of records whose arg max is the label.
 #[must_use]
 pub fn cross_entropy(logits: Logits, labels: &[u32]) -> (f64, DMatrix<f64>, usize) {
     let n = logits.records().max(1) as f64;

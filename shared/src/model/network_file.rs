@@ -1,5 +1,5 @@
-//! A sub-model in a safetensors file, with the names and the layout that PyTorch gives its parameters: how a network that was trained
-//! elsewhere comes here, and the other way round.
+//! A sub-model in a safetensors file, with PyTorch's names and layout of its parameters. Networks
+//! that were trained elsewhere are imported from such files, and networks are exported to them.
 //!
 //! In PyTorch, with the `safetensors` package:
 //!
@@ -9,9 +9,10 @@
 //!     "feature_names": json.dumps(["age", "job=clerk"]), "class_names": json.dumps(["no", "yes"])})
 //! ```
 //!
-//! Numbers have 32 or 64 bits. Features are those of a party's schema, normalised to [0, 1] by the ranges declared there, and belong to
-//! the columns of the first layer by name; the features of `residual` are pixels and stand in the schema's order. Outputs have the
-//! order of `class_names`, or under `concat` that of the embedding.
+//! Numbers have 32 or 64 bits. Features are those of a party's schema, normalised to [0, 1] by the
+//! ranges declared there. They belong to the columns of the first layer by name; the features of
+//! `residual` are pixels, in the schema's order. Outputs have the order of `class_names`, or under
+//! `concat` that of the embedding.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,69 +23,76 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 
 use super::contract::{Block, Exchanged, Parameters};
 use super::parameter_file::{MAX_BYTES, check_names, places, problem};
-use super::{ParameterFile, ParameterFileError, SOFTMAX_REGRESSION, SpecError, SubModel, SubModelSpec, kinds};
+use super::{
+    ParameterFile, ParameterFileError, SOFTMAX_REGRESSION, SpecError, SubModel, SubModelSpec, kinds,
+};
 
-/// The most bytes of the header, which names all blocks.
+/// The largest size of the header, which names all blocks, in bytes.
 const MAX_HEADER_BYTES: u64 = 8 << 20;
-/// How the names of such files end.
+/// The file name extension of such files.
 pub(super) const EXTENSION: &str = "safetensors";
 
-/// Why a file was refused. It names blocks, keys, features and classes, and shows no parameter.
+/// Errors from reading a file. They name blocks, keys, features and classes, and show no parameter.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkFileError {
-    /// It cannot be read, is too large, or its names are not those that there should be.
+    /// The file cannot be read, is too large, or has other names than expected.
     #[error(transparent)]
     File(#[from] ParameterFileError),
-    /// It is no safetensors file.
+    /// The file is not a safetensors file.
     #[error("is no safetensors file: {0}")]
     Format(String),
     /// An entry of the metadata that is missing or wrong.
     #[error("metadata: `{key}` {problem}")]
     Metadata {
-        /// The entry.
+        /// The key of the entry.
         key: &'static str,
-        /// What is wrong and how to mend it.
+        /// The problem and its fix.
         problem: String,
     },
-    /// A block of numbers that is not taken.
+    /// A block of numbers that is not accepted.
     #[error("block `{name}`: {problem}")]
     Block {
-        /// Its name.
+        /// The name of the block.
         name: String,
-        /// What is wrong and how to mend it.
+        /// The problem and its fix.
         problem: &'static str,
     },
     /// Blocks that do not make a model of the kind.
     #[error("{0}")]
     Model(String),
-    /// Parameters that are not of the kind.
+    /// Parameters that do not fit the kind.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// Features in another order than the schema's where that cannot be mended.
+    /// Features in another order than the schema's, for inputs that cannot be reordered.
     #[error(
         "`feature_names` has another order than the schema, and inputs of `{kind}` have their places: give them in the schema's order"
     )]
     Order {
-        /// The kind.
+        /// The kind of sub-model.
         kind: String,
     },
-    /// No classes.
-    #[error("metadata: `class_names` is missing: a JSON list of the model's classes, in the order of its scores")]
+    /// The file names no classes.
+    #[error(
+        "metadata: `class_names` is missing: a JSON list of the model's classes, in the order of its scores"
+    )]
     NoClasses,
     /// Classes in another order than the schema's.
-    #[error("`class_names` has another order than the schema's label: {expected}; outputs come in that order")]
+    #[error(
+        "`class_names` has another order than the schema's label: {expected}; outputs come in that order"
+    )]
     Classes {
         /// The classes of the schema.
         expected: String,
     },
 }
 
-/// The file, checked: a sub-model of a known kind, with finite parameters of at most 10⁶ and distinct names.
+/// A checked file: a sub-model of a known kind, with finite parameters of at most 10⁶ and distinct
+/// names.
 #[derive(Clone, PartialEq)]
 pub struct NetworkFile {
     parameters: Parameters,
     feature_names: Vec<String>,
-    /// Empty: the file does not say.
+    /// Empty if the file does not name them.
     class_names: Vec<String>,
 }
 
@@ -98,8 +106,11 @@ fn wrong(key: &'static str, problem: impl Into<String>) -> NetworkFileError {
     NetworkFileError::Metadata { key, problem: problem.into() }
 }
 
-/// A list of names under a key of the metadata.
-fn names(metadata: &HashMap<String, String>, key: &'static str) -> Result<Option<Vec<String>>, NetworkFileError> {
+/// Reads a list of names under a key of the metadata.
+fn names(
+    metadata: &HashMap<String, String>,
+    key: &'static str,
+) -> Result<Option<Vec<String>>, NetworkFileError> {
     let Some(text) = metadata.get(key) else { return Ok(None) };
     let names: Vec<String> = serde_json::from_str(text)
         .map_err(|_| wrong(key, "is no JSON list of texts, such as [\"age\", \"job=clerk\"]"))?;
@@ -107,15 +118,21 @@ fn names(metadata: &HashMap<String, String>, key: &'static str) -> Result<Option
     Ok(Some(names))
 }
 
-/// The values of a block, as 64-bit numbers.
+/// Returns the values of a block as 64-bit numbers.
 fn values(name: &str, tensor: &TensorView<'_>) -> Result<Vec<f64>, NetworkFileError> {
     let refused = |problem| NetworkFileError::Block { name: name.to_owned(), problem };
     let values: Vec<f64> = match tensor.dtype() {
         Dtype::F64 => tensor.data().as_chunks().0.iter().map(|v| f64::from_le_bytes(*v)).collect(),
-        Dtype::F32 => tensor.data().as_chunks().0.iter().map(|v| f64::from(f32::from_le_bytes(*v))).collect(),
-        // What PyTorch counts beside the parameters.
+        Dtype::F32 => {
+            tensor.data().as_chunks().0.iter().map(|v| f64::from(f32::from_le_bytes(*v))).collect()
+        }
+        // Counters that PyTorch stores beside the parameters.
         Dtype::I64 if tensor.shape().is_empty() => Vec::new(),
-        _ => return Err(refused("numbers have 32 or 64 bits: call .float() or .double() before writing it")),
+        _ => {
+            return Err(refused(
+                "numbers have 32 or 64 bits: call .float() or .double() before writing it",
+            ));
+        }
     };
     match values.iter().find_map(|v| problem(*v)) {
         Some(problem) => Err(refused(problem)),
@@ -124,11 +141,15 @@ fn values(name: &str, tensor: &TensorView<'_>) -> Result<Vec<f64>, NetworkFileEr
 }
 
 impl NetworkFile {
-    /// What a stored sub-model is written as. `class_names` may be empty where they are not known.
+    /// Creates the file of a stored sub-model. `class_names` may be empty if they are not known.
     #[must_use]
     pub fn of(model: &dyn SubModel, feature_names: &[String], class_names: &[String]) -> Self {
         let parameters = Parameters::of(model, model.snapshot());
-        Self { parameters, feature_names: feature_names.to_vec(), class_names: class_names.to_vec() }
+        Self {
+            parameters,
+            feature_names: feature_names.to_vec(),
+            class_names: class_names.to_vec(),
+        }
     }
 
     /// Reads and checks a file.
@@ -162,27 +183,34 @@ impl NetworkFile {
             wrong("kind", format!("is missing: write the file with metadata={{\"kind\": \"mlp\", …}}; kinds: {known}"))
         })?;
         let settings = metadata.get("settings").map_or("", String::as_str);
-        let settings =
-            SubModelSpec::parse_settings(settings).map_err(|e| wrong("settings", format!("is refused: {e}")))?;
-        let feature_names = names(&metadata, "feature_names")?
-            .ok_or_else(|| wrong("feature_names", "is missing: a JSON list of the inputs' names, in their order"))?;
+        let settings = SubModelSpec::parse_settings(settings)
+            .map_err(|e| wrong("settings", format!("is refused: {e}")))?;
+        let feature_names = names(&metadata, "feature_names")?.ok_or_else(|| {
+            wrong("feature_names", "is missing: a JSON list of the inputs' names, in their order")
+        })?;
         let class_names = names(&metadata, "class_names")?.unwrap_or_default();
         let mut blocks = Vec::new();
         for (name, tensor) in SafeTensors::deserialize(content).map_err(format)?.iter() {
             let values = values(name, &tensor)?;
             if tensor.dtype() != Dtype::I64 {
-                blocks.push(Block { name: name.to_owned(), shape: tensor.shape().to_vec(), values });
+                blocks.push(Block {
+                    name: name.to_owned(),
+                    shape: tensor.shape().to_vec(),
+                    values,
+                });
             }
         }
         let exchanged = Exchanged { settings, features: feature_names.len(), blocks };
-        let parameters = kinds::find(kind)?.adopt_pytorch(exchanged).map_err(NetworkFileError::Model)?;
-        // In the order and form in which such a model is stored.
+        let parameters =
+            kinds::find(kind)?.adopt_pytorch(exchanged).map_err(NetworkFileError::Model)?;
+        // Restoring brings the parameters into the order and form in which such a model is stored.
         let model = kinds::restore(&parameters)?;
         let parameters = Parameters::of(&*model, model.snapshot());
         Ok(Self { parameters, feature_names, class_names })
     }
 
-    /// The file's content: 64-bit numbers, which [`NetworkFile::parse`] reads back to the bit.
+    /// Encodes the file's content: 64-bit numbers, which [`NetworkFile::parse`] reads back to the
+    /// bit.
     ///
     /// # Errors
     /// [`NetworkFileError::Format`], which no checked file causes.
@@ -191,13 +219,14 @@ impl NetworkFile {
         let kind = kinds::find(spec.kind())?;
         let blocks = kind.to_pytorch(&self.parameters);
         let settings = serde_json::to_string(&kind.complete(spec.settings())).unwrap_or_default();
-        let bytes: Vec<Vec<u8>> =
-            blocks.iter().map(|block| block.values.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
+        let bytes: Vec<Vec<u8>> = blocks
+            .iter()
+            .map(|block| block.values.iter().flat_map(|v| v.to_le_bytes()).collect())
+            .collect();
         let format = |e: safetensors::SafeTensorError| NetworkFileError::Format(e.to_string());
-        let views = blocks
-            .into_iter()
-            .zip(&bytes)
-            .map(|(block, bytes)| Ok((block.name, TensorView::new(Dtype::F64, block.shape, bytes).map_err(format)?)));
+        let views = blocks.into_iter().zip(&bytes).map(|(block, bytes)| {
+            Ok((block.name, TensorView::new(Dtype::F64, block.shape, bytes).map_err(format)?))
+        });
         let views: Vec<_> = views.collect::<Result<_, NetworkFileError>>()?;
         let list = |names: &[String]| serde_json::to_string(names).unwrap_or_default();
         let mut metadata = HashMap::from([
@@ -212,45 +241,52 @@ impl NetworkFile {
         serialize(views, Some(metadata)).map_err(format)
     }
 
-    /// The sub-model's parameters.
+    /// Returns the sub-model's parameters.
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Names of the features, in the order of the inputs.
+    /// Returns the names of the features, in the order of the inputs.
     #[must_use]
     pub fn feature_names(&self) -> &[String] {
         &self.feature_names
     }
 
-    /// Names of the classes; empty if the file does not say.
+    /// Returns the names of the classes; empty if the file does not name them.
     #[must_use]
     pub fn class_names(&self) -> &[String] {
         &self.class_names
     }
 
-    /// The file as that of a softmax regression, if it is one.
+    /// Converts the file to that of a softmax regression, if it is one.
     ///
     /// # Errors
     /// [`NetworkFileError::NoClasses`] without names of the classes.
     pub fn linear(&self) -> Result<Option<ParameterFile>, NetworkFileError> {
         let model = kinds::restore(&self.parameters)?;
-        let Some(linear) = model.linear().filter(|_| self.parameters.spec.kind() == SOFTMAX_REGRESSION) else {
+        let Some(linear) =
+            model.linear().filter(|_| self.parameters.spec.kind() == SOFTMAX_REGRESSION)
+        else {
             return Ok(None);
         };
         if self.class_names.is_empty() {
             return Err(NetworkFileError::NoClasses);
         }
         let (classes, features) = (self.class_names.clone(), self.feature_names.clone());
-        Ok(Some(ParameterFile::new(classes, features, linear.weights().clone(), linear.bias().cloned())?))
+        Ok(Some(ParameterFile::new(
+            classes,
+            features,
+            linear.weights().clone(),
+            linear.bias().cloned(),
+        )?))
     }
 
-    /// The same with the features in this order: inputs are found by their names.
+    /// Returns the same file with the features in this order. Inputs are found by their names.
     ///
     /// # Errors
-    /// [`NetworkFileError::File`] unless the file names these features and no other; [`NetworkFileError::Order`] for inputs that have
-    /// their places.
+    /// [`NetworkFileError::File`] unless the file names these features and no other;
+    /// [`NetworkFileError::Order`] for inputs with fixed places.
     pub fn with_features(&self, names: &[String]) -> Result<Self, NetworkFileError> {
         let places = places("feature_names", "features", &self.feature_names, names)?;
         if places.iter().enumerate().all(|(at, place)| at == *place) {
@@ -258,14 +294,21 @@ impl NetworkFile {
         }
         let kind = self.parameters.spec.kind();
         let reordered = kinds::find(kind)?.reorder(&self.parameters, &places);
-        let parameters = reordered.ok_or_else(|| NetworkFileError::Order { kind: kind.to_owned() })?;
-        Ok(Self { parameters, feature_names: names.to_vec(), class_names: self.class_names.clone() })
+        let parameters =
+            reordered.ok_or_else(|| NetworkFileError::Order { kind: kind.to_owned() })?;
+        Ok(Self {
+            parameters,
+            feature_names: names.to_vec(),
+            class_names: self.class_names.clone(),
+        })
     }
 
-    /// The same with these classes, which the file has in this order if it names any.
+    /// Returns the same file with these classes. If the file names classes, they must be these in
+    /// this order.
     ///
     /// # Errors
-    /// [`NetworkFileError::File`] for other classes; [`NetworkFileError::Classes`] for another order.
+    /// [`NetworkFileError::File`] for other classes; [`NetworkFileError::Classes`] for another
+    /// order.
     pub fn with_classes(&self, names: &[String]) -> Result<Self, NetworkFileError> {
         if !self.class_names.is_empty() && self.class_names != names {
             places("class_names", "classes", &self.class_names, names)?;

@@ -1,6 +1,7 @@
-//! Parameters in a file: how a model that was trained elsewhere comes to be published here without any training.
+//! Parameters in a file, by which a model that was trained elsewhere is published here without any
+//! training.
 //!
-//! The file is JSON, of one party's part of the model or of the whole:
+//! The file is JSON. It contains one party's part of the model or the whole:
 //!
 //! ```json
 //! {
@@ -12,13 +13,15 @@
 //! }
 //! ```
 //!
-//! `weights` has one row per class, each with one number per feature; `bias` has one number per class, and stands in the
-//! active party's file alone. z = W x + b, with x the features as the parties hold them: normalised to [0, 1] by the ranges
-//! that their schemas declare ([`ParameterFile::rescaled`] converts from weights of features in their own units). Rows and
+//! `weights` has one row per class, each with one number per feature; `bias` has one number per
+//! class, and stands in the active party's file alone. z = W x + b, with x the features as the
+//! parties hold them: normalised to [0, 1] by the ranges that their schemas declare
+//! ([`ParameterFile::rescaled`] converts from weights of features in their own units). Rows and
 //! columns belong to classes and features by name, never by their place.
 //!
-//! The file of a whole model may have `samples`: `[{"features": [41, 0], "scores": [0.7, 0.3]}]`, values in the order of `feature_names` and in
-//! the units that the weights are for, and the scores of the program that trained it. They are compared when the file is read.
+//! The file of a whole model may have `samples`: `[{"features": [41, 0], "scores": [0.7, 0.3]}]`,
+//! with values in the order of `feature_names` and in the units of the weights, and the scores of
+//! the program that trained it. They are compared when the file is read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -38,13 +41,16 @@ use error::{MAX_CLASSES, MAX_NAME_BYTES, SCHEMA};
 use super::LinearParameters;
 use crate::types::{ConfidenceScores, Logits};
 
-/// The largest distance of a sample's scores from softmax(W x + b): more than what a file of 32-bit numbers loses.
+/// The largest distance of a sample's scores from softmax(W x + b): more than the rounding of
+/// 32-bit numbers causes.
 const SAMPLE_TOLERANCE: f64 = 1e-5;
-/// The largest magnitude of a parameter. Features are in [0, 1], so that a difference of 40 between two logits is certainty to
-/// double precision; what lies far beyond that is of features of another scale, and its logits lose digits or overflow.
+/// The largest magnitude of a parameter. Features are in [0, 1], so that a difference of 40 between
+/// two logits is certainty to double precision. Far larger parameters belong to features of another
+/// scale, and their logits lose digits or overflow.
 const MAX_MAGNITUDE: f64 = 1e6;
 
-/// The file, checked: classes and features have distinct names, every number is finite and of at most 10⁶ in magnitude.
+/// A checked file: classes and features have distinct names, every number is finite and of at most
+/// 10⁶ in magnitude.
 #[derive(Clone, PartialEq)]
 pub struct ParameterFile {
     class_names: Vec<String>,
@@ -64,7 +70,7 @@ impl fmt::Debug for ParameterFile {
     }
 }
 
-/// A number, or NaN for what stands where one should: its place is named later, which serde cannot.
+/// A number, or NaN for `null`. The place of the NaN is named later, which serde cannot do.
 struct Number(f64);
 
 impl<'de> Deserialize<'de> for Number {
@@ -89,7 +95,7 @@ impl<'de> Deserialize<'de> for Number {
                 Ok(Number(f64::NAN))
             }
             fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Number, E> {
-                // What stands there is not repeated.
+                // The error does not repeat the text.
                 Err(E::invalid_type(Unexpected::Other("text"), &self))
             }
         }
@@ -127,7 +133,7 @@ struct Written<'a> {
     bias: Option<&'a [f64]>,
 }
 
-/// What is wrong with a number, and the fix.
+/// Returns the problem with a number and its fix; `None` if it is valid.
 pub(super) fn problem(v: f64) -> Option<&'static str> {
     if !v.is_finite() {
         return Some("not a finite number; put the number there, or train again without overflow");
@@ -137,13 +143,15 @@ pub(super) fn problem(v: f64) -> Option<&'static str> {
     )
 }
 
-/// NaN and the infinities are not JSON, yet many programs write them: as `null` their place in the file can be told.
+/// Replaces NaN and the infinities by `null`. They are not JSON, yet many programs write them; as
+/// `null` their place in the file can be named.
 fn without_nan(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let (mut rest, mut quoted) = (text, false);
     while let Some((&byte, after)) = rest.split_first() {
         if !quoted
-            && let Some(after) = [&b"NaN"[..], b"Infinity", b"-Infinity"].iter().find_map(|w| rest.strip_prefix(*w))
+            && let Some(after) =
+                [&b"NaN"[..], b"Infinity", b"-Infinity"].iter().find_map(|w| rest.strip_prefix(*w))
         {
             out.extend_from_slice(b"null");
             rest = after;
@@ -176,7 +184,7 @@ pub(super) fn check_names(key: &'static str, names: &[String]) -> Result<(), Par
     Ok(())
 }
 
-/// Up to five names in quotes, and how many more there are.
+/// Lists up to five names in quotes, and the number of the others.
 fn listed(names: &[&String]) -> String {
     let shown: Vec<String> = names.iter().take(5).map(|name| format!("`{name}`")).collect();
     match names.len().saturating_sub(5) {
@@ -185,7 +193,7 @@ fn listed(names: &[&String]) -> String {
     }
 }
 
-/// Where each of `wanted` stands in `have`.
+/// Returns the place in `have` of each of `wanted`.
 pub(super) fn places(
     key: &'static str,
     what: &'static str,
@@ -197,16 +205,21 @@ pub(super) fn places(
     let known: std::collections::HashSet<&String> = wanted.iter().collect();
     let unknown: Vec<&String> = have.iter().filter(|name| !known.contains(name)).collect();
     let difference = match (missing.is_empty(), unknown.is_empty()) {
-        (true, true) => return Ok(wanted.iter().filter_map(|name| at.get(name).copied()).collect()),
+        (true, true) => {
+            return Ok(wanted.iter().filter_map(|name| at.get(name).copied()).collect());
+        }
         (false, true) => format!("{} missing", listed(&missing)),
         (true, false) => format!("{} unknown here", listed(&unknown)),
-        (false, false) => format!("{} missing, {} unknown here", listed(&missing), listed(&unknown)),
+        (false, false) => {
+            format!("{} missing, {} unknown here", listed(&missing), listed(&unknown))
+        }
     };
     Err(ParameterFileError::Names { key, what, difference })
 }
 
 impl ParameterFile {
-    /// Checks and wraps: weights k × d of k distinct classes and d distinct features, and the bias (k), if any.
+    /// Checks and wraps weights k × d of k distinct classes and d distinct features, and the bias
+    /// (k), if any.
     ///
     /// # Errors
     /// [`ParameterFileError`] naming the key and the row.
@@ -227,7 +240,12 @@ impl ParameterFile {
         }
         if weights.ncols() != d {
             let class = class_names[0].clone();
-            return Err(ParameterFileError::Row { row: 1, class, got: weights.ncols(), expected: d });
+            return Err(ParameterFileError::Row {
+                row: 1,
+                class,
+                got: weights.ncols(),
+                expected: d,
+            });
         }
         for (column, feature) in weights.column_iter().zip(&feature_names) {
             for ((&v, class), row) in column.iter().zip(&class_names).zip(1..) {
@@ -256,7 +274,8 @@ impl ParameterFile {
     /// [`ParameterFileError`]: it cannot be read, is too large, or as [`ParameterFile::parse`].
     pub fn read(path: &Path) -> Result<Self, ParameterFileError> {
         let mut content = Vec::new();
-        // The limit holds for what is read: a size that is asked for first may be another one by then.
+        // The limit applies to the bytes that are read: the file may change after a check of its
+        // size.
         std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut content)?;
         if content.len() as u64 > MAX_BYTES {
             return Err(ParameterFileError::TooLarge);
@@ -284,19 +303,23 @@ impl ParameterFile {
                 return Err(ParameterFileError::Row { row: at, class, got, expected: d });
             }
         }
-        let weights = DMatrix::from_row_iterator(k, d, content.weights.iter().flatten().map(|n| n.0));
+        let weights =
+            DMatrix::from_row_iterator(k, d, content.weights.iter().flatten().map(|n| n.0));
         let bias = content.bias.map(|b| DVector::from_iterator(b.len(), b.iter().map(|n| n.0)));
         let mut file = Self::new(content.class_names, content.feature_names, weights, bias)?;
         for (sample, at) in content.samples.iter().zip(1..) {
-            let features = file.sample(sample).map_err(|problem| ParameterFileError::Sample { at, problem })?;
+            let features = file
+                .sample(sample)
+                .map_err(|problem| ParameterFileError::Sample { at, problem })?;
             file.samples.push(features);
         }
         Ok(file)
     }
 
-    /// The features of a sample whose scores are those of this model.
+    /// Returns the features of a sample, if its scores are those of this model.
     fn sample(&self, sample: &Sample) -> Result<DVector<f64>, &'static str> {
-        let vector = |numbers: &[Number]| DVector::from_iterator(numbers.len(), numbers.iter().map(|n| n.0));
+        let vector =
+            |numbers: &[Number]| DVector::from_iterator(numbers.len(), numbers.iter().map(|n| n.0));
         let (features, scores) = (vector(&sample.features), vector(&sample.scores));
         if features.len() != self.feature_names.len() || scores.len() != self.class_names.len() {
             return Err("give one number per name of `feature_names`, and one score per class");
@@ -305,8 +328,14 @@ impl ParameterFile {
             return Err("not all of its numbers are finite");
         }
         let bias = self.bias.as_ref().ok_or("samples are of a whole model, which has a `bias`")?;
-        let logits = DMatrix::from_column_slice(bias.len(), 1, (&self.weights * &features + bias).as_slice());
-        let ours = ConfidenceScores::softmax(Logits::new(logits).map_err(|_| "its logits are not finite")?);
+        let logits = DMatrix::from_column_slice(
+            bias.len(),
+            1,
+            (&self.weights * &features + bias).as_slice(),
+        );
+        let ours = ConfidenceScores::softmax(
+            Logits::new(logits).map_err(|_| "its logits are not finite")?,
+        );
         if (ours.matrix().column(0) - scores).amax() > SAMPLE_TOLERANCE {
             return Err(
                 "its scores are not softmax(W x + b): features in other units than the weights, classes in another order, or a binary \
@@ -320,16 +349,21 @@ impl ParameterFile {
     ///
     /// # Errors
     /// [`ParameterFileError::Sample`] with the first one that does not.
-    pub fn check_samples(&self, ranges: &[(f64, f64)], problem: &'static str) -> Result<(), ParameterFileError> {
-        let outside =
-            |sample: &DVector<f64>| sample.iter().zip(ranges).any(|(v, (min, max))| !(min..=max).contains(&v));
+    pub fn check_samples(
+        &self,
+        ranges: &[(f64, f64)],
+        problem: &'static str,
+    ) -> Result<(), ParameterFileError> {
+        let outside = |sample: &DVector<f64>| {
+            sample.iter().zip(ranges).any(|(v, (min, max))| !(min..=max).contains(&v))
+        };
         match self.samples.iter().position(outside) {
             Some(at) => Err(ParameterFileError::Sample { at: at + 1, problem }),
             None => Ok(()),
         }
     }
 
-    /// The file's content, which [`ParameterFile::parse`] reads back to the bit.
+    /// Encodes the file's content, which [`ParameterFile::parse`] reads back to the bit.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let written = Written {
@@ -339,37 +373,38 @@ impl ParameterFile {
             weights: self.weights.row_iter().map(|row| row.iter().copied().collect()).collect(),
             bias: self.bias.as_ref().map(|b| b.as_slice()),
         };
-        // Plain lists of finite numbers and strings: serialisation cannot fail, and an empty file would be refused on reading.
+        // Plain lists of finite numbers and strings: serialisation cannot fail, and an empty file
+        // would be refused on reading.
         let mut content = serde_json::to_vec(&written).unwrap_or_default();
         content.push(b'\n');
         content
     }
 
-    /// Names of the classes, in the order of the rows.
+    /// Returns the names of the classes, in the order of the rows.
     #[must_use]
     pub fn class_names(&self) -> &[String] {
         &self.class_names
     }
 
-    /// Names of the features, in the order of the columns.
+    /// Returns the names of the features, in the order of the columns.
     #[must_use]
     pub fn feature_names(&self) -> &[String] {
         &self.feature_names
     }
 
-    /// Weights, k × d.
+    /// Returns the weights, k × d.
     #[must_use]
     pub fn weights(&self) -> &DMatrix<f64> {
         &self.weights
     }
 
-    /// The bias (k), if there is one.
+    /// Returns the bias (k), if there is one.
     #[must_use]
     pub fn bias(&self) -> Option<&DVector<f64>> {
         self.bias.as_ref()
     }
 
-    /// The same with the features in this order: columns are found by their names.
+    /// Returns the same file with the features in this order. Columns are found by their names.
     ///
     /// # Errors
     /// [`ParameterFileError::Names`] unless the file names these features and no other.
@@ -380,47 +415,61 @@ impl ParameterFile {
         Ok(Self { feature_names: names.to_vec(), weights, samples, ..self.clone() })
     }
 
-    /// The same with the classes in this order: rows are found by their names.
+    /// Returns the same file with the classes in this order. Rows are found by their names.
     ///
     /// # Errors
     /// [`ParameterFileError::Names`] unless the file names these classes and no other.
     pub fn with_classes(&self, names: &[String]) -> Result<Self, ParameterFileError> {
         let places = places("class_names", "classes", &self.class_names, names)?;
         let bias = self.bias.as_ref().map(|b| b.select_rows(&places));
-        Ok(Self { class_names: names.to_vec(), weights: self.weights.select_rows(&places), bias, ..self.clone() })
+        Ok(Self {
+            class_names: names.to_vec(),
+            weights: self.weights.select_rows(&places),
+            bias,
+            ..self.clone()
+        })
     }
 
-    /// The part that is of these features, in this order, without the bias.
+    /// Returns the part of these features, in this order, without the bias.
     ///
     /// # Errors
     /// [`ParameterFileError::Names`] for a feature that the file does not name.
     pub fn part(&self, names: &[String]) -> Result<Self, ParameterFileError> {
         let own: std::collections::HashSet<&String> = names.iter().collect();
-        let kept: Vec<usize> =
-            (0..self.feature_names.len()).filter(|&column| own.contains(&self.feature_names[column])).collect();
+        let kept: Vec<usize> = (0..self.feature_names.len())
+            .filter(|&column| own.contains(&self.feature_names[column]))
+            .collect();
         let feature_names = kept.iter().map(|&column| self.feature_names[column].clone()).collect();
         let weights = self.weights.select_columns(&kept);
-        Self { feature_names, weights, bias: None, samples: Vec::new(), ..self.clone() }.with_features(names)
+        Self { feature_names, weights, bias: None, samples: Vec::new(), ..self.clone() }
+            .with_features(names)
     }
 
-    /// The same with this bias in place of its own.
+    /// Returns the same file with this bias in place of its own.
     #[must_use]
     pub fn with_bias(self, bias: Option<DVector<f64>>) -> Self {
         Self { bias, ..self }
     }
 
-    /// From parameters of features in their own units to those of features in [0, 1]: `ranges` are (min, max) per feature, as
-    /// its schema declares them. With x = min + (max − min) u, W x + b is (W diag(max − min)) u + (b + W min): the ranges of all
-    /// features move the bias, so that this takes the whole model. A feature of one point, which becomes 0, keeps its constant
+    /// Converts parameters of features in their own units to those of features in [0, 1]. `ranges`
+    /// are (min, max) per feature, as its schema declares them. With x = min + (max − min) u, W x +
+    /// b is (W diag(max − min)) u + (b + W min): the ranges of all features change the bias, so
+    /// this takes the whole model. A feature of one point, which becomes 0, keeps its constant
     /// part.
     ///
     /// # Errors
-    /// [`ParameterFileError`] without a bias, with another number of ranges than of features, or if a result is beyond 10⁶.
+    /// [`ParameterFileError`] without a bias, with another number of ranges than of features, or if
+    /// a result is beyond 10⁶.
     pub fn rescaled(&self, ranges: &[(f64, f64)]) -> Result<Self, ParameterFileError> {
         let bias = self.bias.as_ref().ok_or(ParameterFileError::NoBias)?;
         let (got, expected) = (ranges.len(), self.feature_names.len());
         if got != expected {
-            return Err(ParameterFileError::Row { row: 1, class: self.class_names[0].clone(), got, expected });
+            return Err(ParameterFileError::Row {
+                row: 1,
+                class: self.class_names[0].clone(),
+                got,
+                expected,
+            });
         }
         let mins = DVector::from_iterator(expected, ranges.iter().map(|r| r.0));
         let mut weights = self.weights.clone();
@@ -431,10 +480,10 @@ impl ParameterFile {
         Self::new(self.class_names.clone(), self.feature_names.clone(), weights, Some(bias))
     }
 
-    /// The parameters alone.
+    /// Returns the parameters alone.
     ///
     /// # Errors
-    /// [`crate::types::ShapeError`], which the checks above have excluded.
+    /// [`crate::types::ShapeError`], which the checks above rule out.
     pub fn parameters(&self) -> Result<LinearParameters, crate::types::ShapeError> {
         LinearParameters::new(self.weights.clone(), self.bias.clone())
     }

@@ -1,9 +1,11 @@
-//! Passes in service that are differentiated with respect to the inputs: what an adversary that is shown a sub-model needs of it.
+//! Differentiable passes in service, with respect to the inputs. An adversary that is shown a
+//! sub-model needs them.
 //!
-//! A descent on the features of many records goes through the same small network thousands of times. Here [`LANES`] records go
-//! together, each number of theirs side by side, so that the loops over them become vector instructions, and nothing is allocated.
+//! A descent on the features of many records evaluates the same small network thousands of times.
+//! Here [`LANES`] records are evaluated together, with their numbers side by side, so that the
+//! loops over them become vector instructions, and nothing is allocated.
 
-/// Records of a block.
+/// The number of records of a block.
 pub const LANES: usize = 8;
 
 /// One number for each record of a block.
@@ -12,18 +14,20 @@ pub const LANES: usize = 8;
 pub struct Lanes(pub [f64; LANES]);
 
 impl Lanes {
-    /// The same number for all records.
+    /// Returns the same number for all records.
     #[must_use]
     pub const fn all(value: f64) -> Self {
         Self([value; LANES])
     }
 }
 
-/// The outputs of one block of records as functions of their inputs. Records do not meet: each has its own outputs and slopes.
+/// The outputs of one block of records as functions of their inputs. Records are independent: each
+/// has its own outputs and slopes.
 pub trait Pass {
-    /// The w outputs at the inputs `x` (d entries).
+    /// Computes the w outputs at the inputs `x` (d entries).
     fn outputs(&mut self, x: &[Lanes], outputs: &mut [Lanes]);
 
-    /// The slopes in the d inputs at the `x` of the last [`Pass::outputs`], from those in the w outputs.
+    /// Computes the slopes in the d inputs, at the `x` of the last [`Pass::outputs`], from those in
+    /// the w outputs.
     fn pull_back(&mut self, slopes: &[Lanes], gradient: &mut [Lanes]);
 }

@@ -1,4 +1,4 @@
-//! What training does in which order: fixed by a seed, so that the same seed gives the same model.
+//! The order of training, fixed by a seed, so that the same seed gives the same model.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ModelConfig;
 
-/// Why a training configuration was refused.
+/// The error for a training configuration that was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("training: `{field}` is {got}, expected {expected}")]
 pub struct TrainingConfigError {
@@ -16,7 +16,7 @@ pub struct TrainingConfigError {
     expected: &'static str,
 }
 
-/// The plain values of a training configuration, as they stand in a file or a message.
+/// The plain values of a training configuration, as in a file or a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingValues {
@@ -26,28 +26,33 @@ pub struct TrainingValues {
     pub batch_size: u32,
     /// Step size of Adam, above 0 and at most 10. Default 0.01.
     pub learning_rate: f64,
-    /// Weight of the squared norm of all weights (the bias is free, so that moving a feature's origin does not change the fit), at least 0. Default 1e-5.
+    /// Weight of the squared norm of all weights (the bias is free, so that moving a feature's
+    /// origin does not change the fit), at least 0. Default 1e-5.
     pub l2: f64,
-    /// Share of the records set aside to choose the epoch, in [0, 0.9]. 0: no early stopping. Default 0.1.
+    /// Share of the records set aside to choose the epoch, in [0, 0.9]. 0: no early stopping.
+    /// Default 0.1.
     pub validation_share: f64,
     /// Epochs without a better validation loss before training stops, at least 1. Default 10.
     pub patience: u32,
     /// Seed of the order of the records. Default 1.
     pub seed: u64,
-    /// Records of a block, for records that are not in memory: each epoch takes the blocks in an order drawn from the seed, and the
-    /// records inside each. A block is so many neighbours of the list. 0, the default: all records are shuffled together. Otherwise
-    /// at least 8 batches of training records, for gradients mix over a block.
+    /// Records of a block, for records that are not in memory. Each epoch takes the blocks, and the
+    /// records inside each, in an order drawn from the seed. A block is this many neighbours of the
+    /// list. 0, the default: all records are shuffled together. Otherwise a block has at least 8
+    /// batches of training records, since gradients mix over a block.
     #[serde(skip_serializing_if = "is_zero")]
     pub shuffle_block: u32,
-    /// What each party trains, and how outputs are combined. Default softmax regression, summed.
+    /// The model that each party trains, and the combiner of the outputs. Default softmax
+    /// regression, summed.
     #[serde(skip_serializing_if = "ModelConfig::is_default")]
     pub model: ModelConfig,
 }
 
-/// Batches of training records that a block has at least.
+/// The smallest number of batches of training records in a block.
 const BATCHES_A_BLOCK: f64 = 8.0;
 
-/// A configuration without blocks is written as ever, so that what is made of it keeps its hash.
+/// Returns true for a configuration without blocks. Such a configuration is written without the
+/// field, so that what is derived from it keeps its hash.
 fn is_zero(block: &u32) -> bool {
     *block == 0
 }
@@ -87,14 +92,24 @@ impl TryFrom<TrainingValues> for TrainingConfig {
             if ok { Ok(()) } else { Err(TrainingConfigError { field, got, expected }) }
         };
         check((1..=100_000).contains(&v.epochs), "epochs", v.epochs.to_string(), "1 to 100000")?;
-        check((1..=65_536).contains(&v.batch_size), "batch_size", v.batch_size.to_string(), "1 to 65536")?;
+        check(
+            (1..=65_536).contains(&v.batch_size),
+            "batch_size",
+            v.batch_size.to_string(),
+            "1 to 65536",
+        )?;
         check(
             v.learning_rate > 0.0 && v.learning_rate <= 10.0,
             "learning_rate",
             v.learning_rate.to_string(),
             "above 0 and at most 10",
         )?;
-        check(v.l2 >= 0.0 && v.l2.is_finite(), "l2", v.l2.to_string(), "a finite number, at least 0")?;
+        check(
+            v.l2 >= 0.0 && v.l2.is_finite(),
+            "l2",
+            v.l2.to_string(),
+            "a finite number, at least 0",
+        )?;
         check(
             (0.0..=0.9).contains(&v.validation_share),
             "validation_share",
@@ -114,14 +129,15 @@ impl TryFrom<TrainingValues> for TrainingConfig {
 }
 
 impl TrainingConfig {
-    /// The values.
+    /// Returns the plain values.
     #[must_use]
     pub fn values(&self) -> &TrainingValues {
         &self.0
     }
 }
 
-/// The order of training: which records are for validation, and each epoch's batches. Positions refer to the record list.
+/// The order of training: the records for validation, and each epoch's batches. Positions refer to
+/// the record list.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     rng: ChaCha20Rng,
@@ -129,42 +145,51 @@ pub struct Schedule {
     training: Vec<u32>,
     validation: Vec<u32>,
     batch_size: usize,
-    /// Records of a block; 0: there are none.
+    /// Records of a block; 0 if there are none.
     block: u32,
 }
 
 impl Schedule {
-    /// Splits `records` positions by the configuration's seed. At least one record is left for training.
+    /// Splits `records` positions by the configuration's seed. At least one record is left for
+    /// training.
     #[must_use]
     pub fn new(config: &TrainingConfig, records: usize) -> Self {
         let v = config.values();
         let mut rng = ChaCha20Rng::seed_from_u64(v.seed);
         let mut order: Vec<u32> = (0..records as u32).collect();
         order.shuffle(&mut rng);
-        let held_out = ((records as f64 * v.validation_share).round() as usize).min(records.saturating_sub(1));
+        let held_out =
+            ((records as f64 * v.validation_share).round() as usize).min(records.saturating_sub(1));
         let mut training = order.split_off(held_out);
         if v.shuffle_block > 0 {
-            // Neighbours of the list are asked for together, also those of the validation.
+            // Neighbours of the list are requested together, also those of the validation.
             training.sort_unstable();
             order.sort_unstable();
         }
-        Self { rng, training, validation: order, batch_size: v.batch_size as usize, block: v.shuffle_block }
+        Self {
+            rng,
+            training,
+            validation: order,
+            batch_size: v.batch_size as usize,
+            block: v.shuffle_block,
+        }
     }
 
-    /// Positions set aside for validation.
+    /// Returns the positions set aside for validation.
     #[must_use]
     pub fn validation(&self) -> &[u32] {
         &self.validation
     }
 
-    /// Positions trained on.
+    /// Returns the positions trained on.
     #[must_use]
     pub fn training(&self) -> &[u32] {
         &self.training
     }
 
-    /// The batches of the next epoch, in order. What is left over at the end goes into the last batch, which has fewer than
-    /// twice as many records then: the gradient of a handful would tell much of each.
+    /// Returns the batches of the next epoch, in order. Left-over records go into the last batch,
+    /// which then has fewer than twice as many records: the gradient of a handful would reveal much
+    /// about each.
     pub fn next_epoch(&mut self) -> Vec<Vec<u32>> {
         let blocks;
         let order = match self.block {
@@ -177,7 +202,8 @@ impl Schedule {
                 &blocks
             }
         };
-        let mut batches: Vec<Vec<u32>> = order.chunks(self.batch_size).map(<[u32]>::to_vec).collect();
+        let mut batches: Vec<Vec<u32>> =
+            order.chunks(self.batch_size).map(<[u32]>::to_vec).collect();
         if batches.len() > 1
             && batches.last().is_some_and(|last| last.len() < self.batch_size)
             && let Some(last) = batches.pop()
@@ -188,20 +214,21 @@ impl Schedule {
         batches
     }
 
-    /// How many records the smallest batch of an epoch has at least.
+    /// Returns the smallest number of records that a batch of an epoch has.
     #[must_use]
     pub fn smallest_batch(&self) -> usize {
         self.batch_size.min(self.training.len())
     }
 
-    /// How many records the largest batch of an epoch may have: below twice the configured size.
+    /// Returns the largest number of records that a batch of an epoch may have: below twice the
+    /// configured size.
     #[must_use]
     pub fn largest_batch(config: &TrainingConfig) -> usize {
         2 * config.values().batch_size as usize - 1
     }
 }
 
-/// The positions, which increase, with blocks in any order and positions in any order inside each.
+/// Shuffles the blocks, and the positions inside each. `positions` must increase.
 fn in_blocks(positions: &[u32], block: u32, rng: &mut ChaCha20Rng) -> Vec<u32> {
     let mut blocks: Vec<&[u32]> = positions.chunk_by(|a, b| a / block == b / block).collect();
     blocks.shuffle(rng);
@@ -242,10 +269,16 @@ mod tests {
         assert!(TrainingConfig::try_from(TrainingValues { shuffle_block: 569, ..d() }).is_ok());
     }
 
-    /// Models that were trained before there were blocks can be trained again to the last bit, and keep their hash.
+    /// Models that were trained before there were blocks can be trained again to the last bit, and
+    /// keep their hash.
     #[test]
     fn without_blocks_the_order_is_what_it_always_was() {
-        let config = TrainingConfig::try_from(TrainingValues { batch_size: 4, seed: 3, ..Default::default() }).unwrap();
+        let config = TrainingConfig::try_from(TrainingValues {
+            batch_size: 4,
+            seed: 3,
+            ..Default::default()
+        })
+        .unwrap();
         let mut schedule = Schedule::new(&config, 23);
         // The order as it was first published.
         let mut rng = ChaCha20Rng::seed_from_u64(3);

@@ -1,4 +1,5 @@
-//! A sub-model, or a top model, as its owner shows it to another party: with all its parameters, in the form in which it is stored.
+//! A sub-model, or a top model, that its owner shows to another party: with all its parameters, in
+//! the form in which it is stored.
 
 use std::fmt;
 
@@ -6,13 +7,14 @@ use super::contract::Parameters;
 use super::{SubModel, SubModelSpec, binary, kinds};
 use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
 
-/// The most bytes of a message that parameters and names may take. What else stands in it takes less than the rest.
+/// The largest number of bytes of a message that parameters and names may take. Other fields take
+/// less than the rest.
 const LIMIT: usize = MAX_MESSAGE_BYTES - (1 << 20);
 
-/// Bytes beside the values of a block: its name, shape and place.
+/// Bytes of a block beside its values: its name, shape and place.
 const PER_BLOCK: usize = 256;
 
-/// A model that is shown.
+/// A model that is shown to another party.
 #[derive(Clone, PartialEq)]
 pub struct ShownModel {
     parameters: Parameters,
@@ -27,16 +29,19 @@ impl fmt::Debug for ShownModel {
 }
 
 impl ShownModel {
-    /// All of a model, whose inputs have these names.
+    /// Takes all parameters of a model, whose inputs have these names.
     ///
     /// # Errors
     /// As [`ShownModel::fits`].
     pub fn of(model: &dyn SubModel, input_names: &[String]) -> Result<Self, Refusal> {
         Self::fits(model, input_names)?;
-        Ok(Self { parameters: Parameters::of(model, model.snapshot()), input_names: input_names.to_vec() })
+        Ok(Self {
+            parameters: Parameters::of(model, model.snapshot()),
+            input_names: input_names.to_vec(),
+        })
     }
 
-    /// Whether a model fits a message.
+    /// Checks that a model fits a message.
     ///
     /// # Errors
     /// PERMISSION_DENIED if it does not: then it is not shown.
@@ -48,32 +53,39 @@ impl ShownModel {
             return Ok(());
         }
         let (mib, limit) = (bytes.div_ceil(1 << 20), LIMIT >> 20);
-        let message = format!("the parameters take {mib} MiB and are not shown: a message holds {limit} MiB of them");
+        let message = format!(
+            "the parameters take {mib} MiB and are not shown: a message holds {limit} MiB of them"
+        );
         Err(Refusal::new(RefusalKind::PermissionDenied, message))
     }
 
-    /// Names of the inputs.
+    /// Returns the names of the inputs.
     #[must_use]
     pub fn input_names(&self) -> &[String] {
         &self.input_names
     }
 
-    /// What stands in a message.
+    /// Encodes the model for a message.
     #[must_use]
     pub fn to_wire(&self) -> Vec<u8> {
         binary::encode(&self.parameters, &self.input_names)
     }
 
-    /// Reads what stands in a message: a model of this kind, width and settings, with so many inputs.
+    /// Reads a model from a message: it has this kind, width and settings, and this many inputs.
     ///
     /// # Errors
-    /// [`WireError`] naming what is wrong.
-    pub fn from_wire(bytes: &[u8], spec: &SubModelSpec, inputs: usize) -> Result<(Self, Box<dyn SubModel>), WireError> {
+    /// [`WireError`] names the problem.
+    pub fn from_wire(
+        bytes: &[u8],
+        spec: &SubModelSpec,
+        inputs: usize,
+    ) -> Result<(Self, Box<dyn SubModel>), WireError> {
         let wrong = |reason: String| WireError::Content { field: "model", reason };
         let (parameters, input_names) = binary::decode(bytes).map_err(wrong)?;
         if parameters.spec != *spec || parameters.features != inputs {
             let (kind, width) = (spec.kind(), spec.width());
-            let reason = format!("it is not the model's `{kind}` of {inputs} inputs and {width} outputs");
+            let reason =
+                format!("it is not the model's `{kind}` of {inputs} inputs and {width} outputs");
             return Err(wrong(reason));
         }
         let model = kinds::restore(&parameters).map_err(|e| wrong(e.to_string()))?;
@@ -87,7 +99,8 @@ mod tests {
     use crate::model::contract::{Origin, start_of};
 
     fn model(hidden: &str, features: usize) -> Box<dyn SubModel> {
-        let settings = SubModelSpec::parse_settings(&format!(r#"{{"hidden":[{hidden}]}}"#)).unwrap();
+        let settings =
+            SubModelSpec::parse_settings(&format!(r#"{{"hidden":[{hidden}]}}"#)).unwrap();
         let spec = SubModelSpec::new("mlp", 3, settings).unwrap();
         kinds::start(&Origin { spec, features, active: false, start: start_of(1) }).unwrap()
     }
@@ -110,18 +123,28 @@ mod tests {
             (&wire[..wire.len() - 1], sent.spec(), 5),
             (&[], sent.spec(), 5),
         ] {
-            assert!(ShownModel::from_wire(bytes, spec, inputs).is_err(), "{} bytes, {inputs} inputs", bytes.len());
+            assert!(
+                ShownModel::from_wire(bytes, spec, inputs).is_err(),
+                "{} bytes, {inputs} inputs",
+                bytes.len()
+            );
         }
-        assert!(!format!("{shown:?}").contains(&sent.snapshot()[0][0].to_string()), "no parameter is printed");
+        assert!(
+            !format!("{shown:?}").contains(&sent.snapshot()[0][0].to_string()),
+            "no parameter is printed"
+        );
     }
 
-    /// What fits by the count fits a message: the count is no less than what is sent.
+    /// A model that fits by the count fits a message: the count is no less than the bytes sent.
     #[test]
     fn a_model_that_does_not_fit_a_message_is_not_shown() {
         let large = model("4000", 600);
         let refused = ShownModel::of(&*large, &names(600)).unwrap_err();
         assert_eq!(refused.kind, RefusalKind::PermissionDenied);
-        assert!(refused.message.contains("19 MiB") && refused.message.contains("holds 15 MiB"), "{refused}");
+        assert!(
+            refused.message.contains("19 MiB") && refused.message.contains("holds 15 MiB"),
+            "{refused}"
+        );
         let fits = model("3200", 600);
         let wire = ShownModel::of(&*fits, &names(600)).unwrap().to_wire();
         assert!(wire.len() > 14 << 20 && wire.len() <= LIMIT, "{}", wire.len());

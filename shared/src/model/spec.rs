@@ -1,37 +1,39 @@
-//! What a model is made of: the kind of sub-model and the output width of each party, and how the coordinator combines them.
+//! Specifications of models: the kind of sub-model and the output width of each party, and the
+//! combiner at the coordinator.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The settings of a kind of sub-model by name, such as the widths of hidden layers. The kind reads and checks them.
+/// The settings of a kind of sub-model by name, such as the widths of hidden layers. The kind reads
+/// and checks them.
 pub type Settings = serde_json::Map<String, serde_json::Value>;
 
-/// The kind that is taken where none is named, and the one of every model before there was a choice.
+/// The default kind, which every model had before there was a choice.
 pub const SOFTMAX_REGRESSION: &str = "softmax_regression";
 /// The kind of every top model.
 pub const TOP_KIND: &str = "mlp";
-/// The output width of a party under `concat` where none is named: that of P (4.1).
+/// The default output width of a party under `concat`: that of P (4.1).
 pub const EMBEDDING_WIDTH: u32 = 64;
 /// The largest output width of a party: that of the largest number of classes.
 pub const MAX_WIDTH: u32 = 65_536;
-/// The most passive parties of a model.
+/// The largest number of passive parties of a model.
 pub const MAX_PASSIVE_PARTIES: usize = 64;
 /// The longest text of settings, in bytes.
 pub const MAX_SETTINGS_BYTES: usize = 4096;
 
-/// Why a model was refused when its configuration was checked.
+/// Errors from checking the configuration of a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// A kind that is not in the register.
     #[error("model: `kind` is `{kind}`, this version knows {known}")]
     Kind {
-        /// The kind, as far as it is a name.
+        /// The kind that was given.
         kind: String,
-        /// All that there are.
+        /// The kinds that are known.
         known: String,
     },
-    /// A kind that is no name.
+    /// A kind that is not a valid name.
     #[error("model: `kind` is 1 to 64 of a-z, 0-9 and _")]
     KindName,
     /// A kind whose parameters are read as parts of a sum.
@@ -40,19 +42,19 @@ pub enum SpecError {
          `hidden = []` for a linear map"
     )]
     ConcatKind {
-        /// The kind.
+        /// The kind of sub-model.
         kind: String,
     },
-    /// A top model that cannot be one.
+    /// A top model that is not valid.
     #[error("model: `top`: {reason}")]
     Top {
-        /// What is wrong and how to mend it.
+        /// The problem and its fix.
         reason: String,
     },
     /// An output width out of range.
     #[error("model: `width` is {got}, expected 1 to {MAX_WIDTH}")]
     Width {
-        /// What came.
+        /// The width that was given.
         got: u32,
     },
     /// A width that the combiner cannot take.
@@ -61,9 +63,9 @@ pub enum SpecError {
          `width` {got}; leave `width` out"
     )]
     SumWidth {
-        /// Whose, in words.
+        /// The party, in words.
         party: String,
-        /// What came.
+        /// The width that was given.
         got: u32,
         /// Number of classes.
         classes: u32,
@@ -71,43 +73,43 @@ pub enum SpecError {
     /// Settings that the kind does not take.
     #[error("model: settings of `{kind}`: {reason}")]
     Settings {
-        /// The kind.
+        /// The kind of sub-model.
         kind: String,
-        /// What is wrong and how to mend it.
+        /// The problem and its fix.
         reason: String,
     },
-    /// Settings that are too long or no table.
+    /// Settings that are too long or not a table.
     #[error("model: the settings of a kind are a table of at most {MAX_SETTINGS_BYTES} bytes")]
     SettingsForm,
     /// No passive party, or too many.
     #[error("model: {got} passive parties, expected 1 to {MAX_PASSIVE_PARTIES}")]
     Parties {
-        /// What came.
+        /// The number that was given.
         got: usize,
     },
-    /// Parameters that are not of this kind.
+    /// Parameters that do not fit this kind.
     #[error("parameters of `{kind}`: {reason}")]
     Parameters {
-        /// The kind.
+        /// The kind of sub-model.
         kind: String,
-        /// What is wrong.
+        /// The problem, in words.
         reason: String,
     },
 }
 
-/// How the coordinator makes logits of the parties' outputs.
+/// The way in which the coordinator computes logits from the parties' outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Combiner {
     /// Outputs are logit shares, and are added.
     #[default]
     Sum,
-    /// Outputs are put side by side, and a top model at the coordinator makes logits of them.
+    /// Outputs are concatenated, and a top model at the coordinator computes logits from them.
     Concat,
 }
 
 impl Combiner {
-    /// Its name.
+    /// Returns the name of the combiner.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -132,7 +134,7 @@ pub struct SubModelSpec {
     pub(super) settings: Settings,
 }
 
-/// The values of a [`SubModelSpec`] as they stand in a file.
+/// The values of a [`SubModelSpec`] in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SubModelValues {
@@ -157,11 +159,13 @@ impl From<SubModelSpec> for SubModelValues {
 }
 
 impl SubModelSpec {
-    /// A sub-model of a kind with `width` outputs per record. Whether the kind is known and takes these settings is for
-    /// [`kinds::find`](super::kinds::find) and [`SubModelSpec::check`]: a file of another version is read before it is refused.
+    /// Creates the sub-model of a kind with `width` outputs per record.
+    /// [`kinds::find`](super::kinds::find) and [`SubModelSpec::check`] check that the kind is known
+    /// and takes these settings: a file of another version is read before it is refused.
     ///
     /// # Errors
-    /// [`SpecError`] for a width out of range, a kind that is no name, or settings that are too long.
+    /// [`SpecError`] for a width out of range, a kind that is not a valid name, or settings that
+    /// are too long.
     pub fn new(kind: impl Into<String>, width: u32, settings: Settings) -> Result<Self, SpecError> {
         let kind = kind.into();
         if !(1..=MAX_WIDTH).contains(&width) {
@@ -178,32 +182,32 @@ impl SubModelSpec {
         Ok(spec)
     }
 
-    /// Softmax regression of `classes` classes, at least 1.
+    /// Creates softmax regression of `classes` classes, at least 1.
     #[must_use]
     pub fn softmax_regression(classes: u32) -> Self {
         let width = classes.clamp(1, MAX_WIDTH);
         Self { kind: SOFTMAX_REGRESSION.to_owned(), width, settings: Settings::new() }
     }
 
-    /// The kind's name.
+    /// Returns the kind's name.
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// Outputs per record.
+    /// Returns the number of outputs per record.
     #[must_use]
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// The kind's settings.
+    /// Returns the kind's settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The settings as JSON; empty if there are none.
+    /// Returns the settings as JSON; empty if there are none.
     #[must_use]
     pub fn settings_text(&self) -> String {
         match self.settings.is_empty() {
@@ -213,31 +217,33 @@ impl SubModelSpec {
         }
     }
 
-    /// Reads what [`SubModelSpec::settings_text`] gives.
+    /// Reads the text that [`SubModelSpec::settings_text`] returns.
     ///
     /// # Errors
     /// [`SpecError::SettingsForm`].
     pub fn parse_settings(text: &str) -> Result<Settings, SpecError> {
         match text.len() {
             0 => Ok(Settings::new()),
-            1..=MAX_SETTINGS_BYTES => serde_json::from_str(text).map_err(|_| SpecError::SettingsForm),
+            1..=MAX_SETTINGS_BYTES => {
+                serde_json::from_str(text).map_err(|_| SpecError::SettingsForm)
+            }
             _ => Err(SpecError::SettingsForm),
         }
     }
 }
 
-/// A whole model: what each party holds, and how the coordinator combines it.
+/// A whole model: the sub-models of the parties, and the combiner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ModelValues", into = "ModelValues")]
 pub struct ModelSpec {
     combiner: Combiner,
     active: SubModelSpec,
     passive: Vec<SubModelSpec>,
-    /// Of combiner `concat` alone.
+    /// The top model, for combiner `concat` alone.
     top: Option<SubModelSpec>,
 }
 
-/// The values of a [`ModelSpec`] as they stand in a file.
+/// The values of a [`ModelSpec`] in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelValues {
@@ -263,11 +269,12 @@ impl From<ModelSpec> for ModelValues {
 }
 
 impl ModelSpec {
-    /// A model; the passive parties in the order in which their outputs are combined, and the top model of combiner `concat`.
+    /// Creates a model. `passive` are in the order in which their outputs are combined; `top` is
+    /// the top model of combiner `concat`.
     ///
     /// # Errors
-    /// [`SpecError::Parties`] without a passive party, or with more than [`MAX_PASSIVE_PARTIES`]; [`SpecError::Top`] unless there is a
-    /// top model exactly where one is needed.
+    /// [`SpecError::Parties`] without a passive party, or with more than [`MAX_PASSIVE_PARTIES`];
+    /// [`SpecError::Top`] if a needed top model is missing or one is given where none is needed.
     pub fn new(
         combiner: Combiner,
         active: SubModelSpec,
@@ -281,7 +288,8 @@ impl ModelSpec {
         Ok(Self { combiner, active, passive, top })
     }
 
-    /// Softmax regression of `classes` classes at an active and `passive` passive parties, summed.
+    /// Creates softmax regression of `classes` classes at an active and `passive` passive parties,
+    /// summed.
     ///
     /// # Errors
     /// [`SpecError::Parties`].
@@ -293,45 +301,49 @@ impl ModelSpec {
         Self::new(Combiner::Sum, each.clone(), vec![each; passive], None)
     }
 
-    /// How outputs are combined.
+    /// Returns the way in which outputs are combined.
     #[must_use]
     pub fn combiner(&self) -> Combiner {
         self.combiner
     }
 
-    /// The active party's sub-model.
+    /// Returns the active party's sub-model.
     #[must_use]
     pub fn active(&self) -> &SubModelSpec {
         &self.active
     }
 
-    /// Those of the passive parties, in the order in which their outputs are combined.
+    /// Returns the passive parties' sub-models, in the order in which their outputs are combined.
     #[must_use]
     pub fn passive(&self) -> &[SubModelSpec] {
         &self.passive
     }
 
-    /// The coordinator's top model, with one output per class; combiner `concat` alone has one.
+    /// Returns the coordinator's top model, with one output per class; combiner `concat` alone has
+    /// one.
     #[must_use]
     pub fn top(&self) -> Option<&SubModelSpec> {
         self.top.as_ref()
     }
 
-    /// Output widths, the active party's first.
+    /// Returns the output widths, the active party's first.
     #[must_use]
     pub fn widths(&self) -> Vec<usize> {
         std::iter::once(&self.active).chain(&self.passive).map(|spec| spec.width as usize).collect()
     }
 
-    /// Whether this is softmax regression of `classes` classes, summed: every model before there was a choice.
+    /// Returns true for softmax regression of `classes` classes, summed, which every model was
+    /// before there was a choice.
     #[must_use]
     pub fn is_softmax_regression(&self, classes: u32) -> bool {
         let plain = SubModelSpec::softmax_regression(classes);
-        self.combiner == Combiner::Sum && self.active == plain && self.passive.iter().all(|spec| *spec == plain)
+        self.combiner == Combiner::Sum
+            && self.active == plain
+            && self.passive.iter().all(|spec| *spec == plain)
     }
 }
 
-/// `[model]`: what the active party asks the parties of a training to train.
+/// `[model]`: the model that the active party asks the parties of a training to train.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ModelConfigValues", into = "ModelConfigValues")]
 pub struct ModelConfig {
@@ -342,7 +354,7 @@ pub struct ModelConfig {
     pub(super) top: Option<Settings>,
 }
 
-/// The values of a [`ModelConfig`] as they stand in a file; keys beside these are settings of the kind.
+/// The values of a [`ModelConfig`] in a file; keys beside these are settings of the kind.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ModelConfigValues {
     #[serde(default)]
@@ -363,54 +375,68 @@ fn softmax_regression() -> String {
 
 impl Default for ModelConfig {
     fn default() -> Self {
-        Self { combiner: Combiner::Sum, kind: softmax_regression(), width: None, settings: Settings::new(), top: None }
+        Self {
+            combiner: Combiner::Sum,
+            kind: softmax_regression(),
+            width: None,
+            settings: Settings::new(),
+            top: None,
+        }
     }
 }
 
 impl From<ModelConfig> for ModelConfigValues {
     fn from(c: ModelConfig) -> Self {
-        Self { combiner: c.combiner, kind: c.kind, width: c.width, settings: c.settings, top: c.top }
+        Self {
+            combiner: c.combiner,
+            kind: c.kind,
+            width: c.width,
+            settings: c.settings,
+            top: c.top,
+        }
     }
 }
 
 impl ModelConfig {
-    /// Whether this is what is taken where nothing is said.
+    /// Returns true for the default configuration.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// How outputs are combined.
+    /// Returns the way in which outputs are combined.
     #[must_use]
     pub fn combiner(&self) -> Combiner {
         self.combiner
     }
 
-    /// The kind of sub-model.
+    /// Returns the kind of sub-model.
     #[must_use]
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The output width asked for; `None`: one output per class, under `concat` [`EMBEDDING_WIDTH`].
+    /// Returns the configured output width. `None` stands for one output per class, and under
+    /// `concat` for [`EMBEDDING_WIDTH`].
     #[must_use]
     pub fn width(&self) -> Option<u32> {
         self.width
     }
 
-    /// The settings of the kind.
+    /// Returns the settings of the kind.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The settings of the top model asked for; `None`: those of [`ModelConfig::model`].
+    /// Returns the configured settings of the top model. `None` stands for those of
+    /// [`ModelConfig::model`].
     #[must_use]
     pub fn top(&self) -> Option<&Settings> {
         self.top.as_ref()
     }
 
-    /// The sub-model of one party in a training of `classes` classes.
+    /// Creates the sub-model of one party in a training of `classes` classes.
     ///
     /// # Errors
     /// [`SpecError::SumWidth`] if the combiner adds and the width is not the number of classes.
@@ -420,13 +446,18 @@ impl ModelConfig {
             Combiner::Concat => self.width.unwrap_or(EMBEDDING_WIDTH),
         };
         if self.combiner == Combiner::Sum && width != classes {
-            return Err(SpecError::SumWidth { party: "each party".to_owned(), got: width, classes });
+            return Err(SpecError::SumWidth {
+                party: "each party".to_owned(),
+                got: width,
+                classes,
+            });
         }
         SubModelSpec::new(self.kind.clone(), width, self.settings.clone())
     }
 
-    /// The whole model, of these sub-models. A top model of which nothing is said is the paper's: embeddings → classes with one
-    /// passive party, embeddings → 256 relu → classes with more (P 4.1).
+    /// Creates the whole model from these sub-models. Settings of the top model that are not
+    /// configured are the paper's: embeddings → classes with one passive party, embeddings → 256
+    /// relu → classes with more (P 4.1).
     ///
     /// # Errors
     /// As [`ModelSpec::new`].
@@ -451,13 +482,15 @@ impl ModelConfig {
     }
 }
 
-/// There is a top model under `concat`, and nowhere else.
+/// Checks that there is a top model under `concat`, and only there.
 pub(super) fn check_top(combiner: Combiner, there: bool) -> Result<(), SpecError> {
     match (combiner, there) {
         (Combiner::Sum, true) => Err(SpecError::Top {
             reason: "combiner `sum` has no top model; leave `top` out, or use `concat`".to_owned(),
         }),
-        (Combiner::Concat, false) => Err(SpecError::Top { reason: "combiner `concat` needs a top model".to_owned() }),
+        (Combiner::Concat, false) => {
+            Err(SpecError::Top { reason: "combiner `concat` needs a top model".to_owned() })
+        }
         _ => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
-//! Imported parameters that wait to be published. The operator's command checks a parameter file, stores the share, and writes
-//! which share it is; the running service reads that when it is asked to publish. The file is the operator's consent: it names
-//! the active party that it is for, and is good for one model version.
+//! Imported parameters that wait to be published. The operator's command checks a parameter file,
+//! stores the share, and writes which share it is; the running service reads that when it is asked
+//! to publish. The file is the operator's consent: it names the active party that it is for, and is
+//! good for one model version.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,8 @@ use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    NetworkFile, NetworkFileError, ParameterFile, ParameterFileError, Parameters, ShareStore, StoreError, network_file,
+    NetworkFile, NetworkFileError, ParameterFile, ParameterFileError, Parameters, ShareStore,
+    StoreError, network_file,
 };
 use crate::hex;
 use crate::state_dir::StateDir;
@@ -17,39 +19,39 @@ use crate::types::{ModelVersion, PartyName, ShapeError};
 
 const SCHEMA: u32 = 1;
 
-/// What to do about a damaged file.
+/// The fix for a damaged file.
 const FIX: &str = "import the parameters again";
 
-/// Why parameters could not be imported, or what was imported cannot be read.
+/// Errors from importing parameters, or from reading imported ones.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The parameter file.
+    /// The parameter file is refused.
     #[error("parameter file {}: {source}", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason for the refusal.
         source: ParameterFileError,
     },
-    /// A file of a network.
+    /// The file of a network is refused.
     #[error("parameter file {}: {source}", path.display())]
     Network {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason for the refusal.
         source: NetworkFileError,
     },
-    /// More classes than the operator takes.
+    /// The model has more classes than the operator accepts.
     #[error(
         "parameter file {}: it is a model of {classes} classes, and --max-classes is {most}. Even of a label each answer tells up to \
          {:.1} bits of a record; if you want that, name the number", path.display(), (*classes as f64).log2()
     )]
     Classes {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its classes.
+        /// The number of its classes.
         classes: usize,
-        /// The most that are taken.
+        /// The largest number that is accepted.
         most: usize,
     },
     /// Parameters that the party does not admit.
@@ -63,16 +65,16 @@ pub enum ImportError {
     /// Parameters that do not fit together.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// The share store.
+    /// An error from the share store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A file of what is staged.
+    /// An error from a file of staged parameters.
     #[error(transparent)]
     State(#[from] StateFileError),
 }
 
 impl ImportError {
-    /// See [`StateFileError::away`].
+    /// Returns true if the state's database does not answer; see [`StateFileError::away`].
     #[must_use]
     pub fn away(&self) -> bool {
         match self {
@@ -87,12 +89,12 @@ impl ImportError {
     }
 }
 
-/// Parameters that an operator has staged. No parameter is in it.
+/// Parameters that an operator has staged. The values themselves are not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Staged {
     schema: u32,
-    /// Tells one staging from the next, also of the same parameters.
+    /// Distinguishes one staging from the next, also of the same parameters.
     id: String,
     /// Hash of the stored share.
     pub digest: String,
@@ -100,12 +102,13 @@ pub struct Staged {
     pub active_party: PartyName,
     /// Names of the classes, in the order of the weights' rows.
     pub class_names: Vec<String>,
-    /// The encodings of the features when it was staged ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)).
+    /// The encodings of the features when it was staged
+    /// ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encodings: Option<Vec<String>>,
 }
 
-/// Which version a staging was used for. Written by the service, never by the command.
+/// The version that a staging was published as. It is written by the service, never by the command.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Used {
@@ -114,15 +117,16 @@ struct Used {
     version: ModelVersion,
 }
 
-/// Where a party keeps what its operator has staged: `imports` in its state directory. The command writes one file there and
-/// the service another, so that neither undoes what the other did.
+/// A party's store of the parameters that its operator has staged: `imports` in its state
+/// directory. The command writes one file there and the service another, so that neither undoes the
+/// other's changes.
 #[derive(Debug, Clone)]
 pub struct Staging {
     dir: StateDir,
 }
 
 impl Staging {
-    /// That of a state directory; makes nothing.
+    /// Returns the store of a state directory. Nothing is created.
     #[must_use]
     pub fn of(state_dir: impl Into<StateDir>) -> Self {
         Self { dir: state_dir.into().below("imports") }
@@ -136,10 +140,10 @@ impl Staging {
         self.dir.file("used.json", FIX)
     }
 
-    /// What is staged.
+    /// Returns the staged parameters, if there are any.
     ///
     /// # Errors
-    /// [`ImportError`] naming the file that cannot be read.
+    /// [`ImportError`] names the file that cannot be read.
     pub fn staged(&self) -> Result<Option<Staged>, ImportError> {
         Ok(self.staged_file().read_versioned(SCHEMA)?)
     }
@@ -147,7 +151,7 @@ impl Staging {
     /// Stages a stored share for an active party, durably, in place of what was staged before.
     ///
     /// # Errors
-    /// [`ImportError::State`] if the disk refuses.
+    /// [`ImportError::State`] if the file cannot be written.
     pub fn stage(
         &self,
         digest: String,
@@ -158,41 +162,49 @@ impl Staging {
         let mut id = [0; 16];
         rand::rng().fill_bytes(&mut id);
         let encodings = encodings.map(<[String]>::to_vec);
-        let staged = Staged { schema: SCHEMA, id: hex(id), digest, active_party, class_names, encodings };
+        let staged =
+            Staged { schema: SCHEMA, id: hex(id), digest, active_party, class_names, encodings };
         self.staged_file().write_json(&staged)?;
         Ok(staged)
     }
 
-    /// Takes back what is staged, and gives it. A version that it was published as stays.
+    /// Removes what is staged and returns it. A version that it was published as stays.
     ///
     /// # Errors
-    /// [`ImportError`] naming the file.
+    /// [`ImportError`] names the file.
     pub fn withdraw(&self) -> Result<Option<Staged>, ImportError> {
         let staged = self.staged()?;
         self.staged_file().remove()?;
         Ok(staged)
     }
 
-    /// The version that this staging was published as, if it was.
+    /// Returns the version that this staging was published as, if it was.
     ///
     /// # Errors
-    /// [`ImportError`] naming the file that cannot be read.
+    /// [`ImportError`] names the file that cannot be read.
     pub fn used_for(&self, staged: &Staged) -> Result<Option<ModelVersion>, ImportError> {
         let used = self.used_file().read_versioned::<Used>(SCHEMA)?;
         Ok(used.filter(|used| used.id == staged.id).map(|used| used.version))
     }
 
-    /// Remembers, durably, which version this staging is published as, and gives it: the one given, or the one that it was published
-    /// as before.
+    /// Stores, durably, which version this staging is published as, and returns that version: the
+    /// one given, or the one that it was published as before.
     ///
     /// # Errors
-    /// [`ImportError`] naming the file that cannot be read or written.
-    pub fn use_for(&self, staged: &Staged, version: &ModelVersion) -> Result<ModelVersion, ImportError> {
+    /// [`ImportError`] names the file that cannot be read or written.
+    pub fn use_for(
+        &self,
+        staged: &Staged,
+        version: &ModelVersion,
+    ) -> Result<ModelVersion, ImportError> {
         let file = self.used_file();
-        let used = file.json(&Used { schema: SCHEMA, id: staged.id.clone(), version: version.clone() })?;
+        let used =
+            file.json(&Used { schema: SCHEMA, id: staged.id.clone(), version: version.clone() })?;
         loop {
             let (seen, content) = file.read_newer(None)?.unwrap_or_default();
-            let before = content.map(|content| file.parse_one_of::<Used>(&content, &[SCHEMA])).transpose()?;
+            let before = content
+                .map(|content| file.parse_one_of::<Used>(&content, &[SCHEMA]))
+                .transpose()?;
             if let Some((_, before)) = before.filter(|(_, before)| before.id == staged.id) {
                 return Ok(before.version);
             }
@@ -203,7 +215,7 @@ impl Staging {
     }
 }
 
-/// What [`import_parameters`] did. No parameter is in it.
+/// The result of [`import_parameters`]. The values themselves are not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Imported {
     /// Hash of the stored share.
@@ -214,42 +226,46 @@ pub struct Imported {
     pub class_names: Vec<String>,
     /// The kind of model.
     pub kind: String,
-    /// Outputs per record.
+    /// Number of outputs per record.
     pub width: u32,
     /// Number of features, or of inputs.
     pub features: usize,
-    /// The file's features, or the active party's classes, stood in another order than the schema's: they were put in that order.
+    /// True if the file's features, or the active party's classes, were in another order than the
+    /// schema's and were reordered.
     pub reordered: bool,
     /// Hash of the share that was staged before and not published.
     pub replaced: Option<String>,
 }
 
-/// What an operator imports: for whom, and what it must fit.
+/// The input of an import: the file, and the party that it must fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Importing<'a> {
-    /// The file.
+    /// The path of the file.
     pub path: &'a Path,
-    /// Where the party keeps its state.
+    /// The state directory of the party.
     pub state_dir: &'a StateDir,
     /// Names of the schema's features.
     pub feature_names: &'a [String],
-    /// Their encodings ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings)); `None` where inputs are no features.
+    /// Their encodings ([`FeatureSchema::encodings`](crate::data::FeatureSchema::encodings));
+    /// `None` if the inputs are not features.
     pub encodings: Option<&'a [String]>,
-    /// The most classes that are taken; `None`: any number.
+    /// The largest number of classes that is accepted; `None` for any number.
     pub max_classes: Option<usize>,
-    /// Classes of the label; the active party's alone.
+    /// Classes of the label, for the active party only.
     pub classes: Option<&'a [String]>,
-    /// Who may have it published.
+    /// The active party that may have it published.
     pub active_party: &'a PartyName,
 }
 
-/// Checks a parameter file against a party's schema, stores the share and stages it: JSON of a softmax regression, or safetensors of any
-/// kind. Of a softmax regression the active party holds the bias, and a passive party must not have one.
+/// Checks a parameter file against a party's schema, stores the share and stages it. The file is
+/// JSON of a softmax regression, or safetensors of any kind. For a softmax regression the active
+/// party holds the bias, and a passive party must not have one.
 ///
-/// Runs beside the service as well as without it.
+/// It works with or without a running service.
 ///
 /// # Errors
-/// [`ImportError`] naming the file, the key, the row and the fix. Nothing is staged then; what was staged before stays.
+/// [`ImportError`] names the file, the key, the row and the fix. Nothing is staged then; what was
+/// staged before stays.
 pub fn import_parameters(import: Importing<'_>) -> Result<Imported, ImportError> {
     import_parameters_if(import, |_, _| Ok(()))
 }
@@ -278,7 +294,8 @@ pub fn import_parameters_if(
     let store = ShareStore::open(import.state_dir)?;
     let (kind, width) = (parameters.spec.kind().to_owned(), parameters.spec.width());
     let digest = store.put(parameters, import.feature_names)?;
-    let (staged, replaced) = restage(import.state_dir, digest, import.active_party, class_names, import.encodings)?;
+    let (staged, replaced) =
+        restage(import.state_dir, digest, import.active_party, class_names, import.encodings)?;
     Ok(Imported {
         digest: staged.digest,
         active_party: staged.active_party,
@@ -308,7 +325,11 @@ fn checked_linear(file: ParameterFile, import: Importing<'_>) -> Result<Checked,
         (None, None) => {}
     }
     let reordered = own != file;
-    Ok(Checked { parameters: (&own.parameters()?).into(), class_names: own.class_names().to_vec(), reordered })
+    Ok(Checked {
+        parameters: (&own.parameters()?).into(),
+        class_names: own.class_names().to_vec(),
+        reordered,
+    })
 }
 
 fn checked_network(import: Importing<'_>) -> Result<Checked, ImportError> {
@@ -325,13 +346,18 @@ fn checked_network(import: Importing<'_>) -> Result<Checked, ImportError> {
         return Err(refused(NetworkFileError::NoClasses));
     }
     let reordered = own.feature_names() != file.feature_names();
-    Ok(Checked { parameters: own.parameters().clone(), class_names: own.class_names().to_vec(), reordered })
+    Ok(Checked {
+        parameters: own.parameters().clone(),
+        class_names: own.class_names().to_vec(),
+        reordered,
+    })
 }
 
-/// Stages a stored share in place of what was staged before; gives the hash of that if it was not published.
+/// Stages a stored share in place of what was staged before. Also returns the hash of the earlier
+/// share if that was not published.
 ///
 /// # Errors
-/// [`ImportError::State`] if the disk refuses.
+/// [`ImportError::State`] if the file cannot be written.
 pub fn restage(
     state_dir: &StateDir,
     digest: String,
@@ -340,17 +366,19 @@ pub fn restage(
     encodings: Option<&[String]>,
 ) -> Result<(Staged, Option<String>), ImportError> {
     let staging = Staging::of(state_dir);
-    // What cannot be read any more is replaced like anything else.
+    // A staging that cannot be read any more is replaced as well.
     let before = staging.staged().ok().flatten();
     let replaced = match &before {
-        Some(before) if staging.used_for(before).ok().flatten().is_none() => Some(before.digest.clone()),
+        Some(before) if staging.used_for(before).ok().flatten().is_none() => {
+            Some(before.digest.clone())
+        }
         _ => None,
     };
     Ok((staging.stage(digest, active_party.clone(), class_names, encodings)?, replaced))
 }
 
 impl Imported {
-    /// What was done, in lines for people; what comes next is for the caller to add.
+    /// Describes the result in lines for people. The caller adds the next steps.
     #[must_use]
     pub fn lines(&self) -> String {
         let mut lines = format!(
@@ -368,7 +396,10 @@ impl Imported {
             );
         }
         if let Some(before) = &self.replaced {
-            lines.push_str(&format!("replaces share {}, which was staged and not published\n", before));
+            lines.push_str(&format!(
+                "replaces share {}, which was staged and not published\n",
+                before
+            ));
         }
         lines
     }
@@ -384,14 +415,18 @@ fn shortened(names: &[String]) -> String {
 mod tests {
     use super::*;
 
-    const FILE: &str =
-        r#"{"schema":1,"class_names":["no","yes"],"feature_names":["b","a"],"weights":[[1,2],[3,4]]BIAS}"#;
+    const FILE: &str = r#"{"schema":1,"class_names":["no","yes"],"feature_names":["b","a"],"weights":[[1,2],[3,4]]BIAS}"#;
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|n| (*n).to_owned()).collect()
     }
 
-    fn import(dir: &Path, bias: &str, features: &[&str], classes: Option<&[&str]>) -> Result<Imported, ImportError> {
+    fn import(
+        dir: &Path,
+        bias: &str,
+        features: &[&str],
+        classes: Option<&[&str]>,
+    ) -> Result<Imported, ImportError> {
         let path = dir.join("parameters.json");
         std::fs::write(&path, FILE.replace("BIAS", bias)).unwrap();
         let classes = classes.map(names);
@@ -413,20 +448,34 @@ mod tests {
         let store = ShareStore::open(&dir.path().join("state")).unwrap();
         let found = import(dir.path(), "", &["a", "b"], None).unwrap();
         assert!(found.reordered && found.replaced.is_none());
-        assert_eq!(found.class_names, names(&["no", "yes"]), "a passive party has no classes of its own");
+        assert_eq!(
+            found.class_names,
+            names(&["no", "yes"]),
+            "a passive party has no classes of its own"
+        );
         let share = store.stored(&found.digest).unwrap();
-        assert_eq!(share.linear().unwrap().weights().row(0), nalgebra::RowDVector::from_vec(vec![2.0, 1.0]));
+        assert_eq!(
+            share.linear().unwrap().weights().row(0),
+            nalgebra::RowDVector::from_vec(vec![2.0, 1.0])
+        );
         assert_eq!(share.feature_names, names(&["a", "b"]));
-        let active = import(dir.path(), ",\"bias\":[5,6]", &["b", "a"], Some(&["yes", "no"])).unwrap();
+        let active =
+            import(dir.path(), ",\"bias\":[5,6]", &["b", "a"], Some(&["yes", "no"])).unwrap();
         assert_eq!(active.replaced.as_deref(), Some(found.digest.as_str()));
         assert_eq!(active.class_names, names(&["yes", "no"]));
         let share = store.stored(&active.digest).unwrap();
-        assert_eq!(share.linear().unwrap().weights().row(0), nalgebra::RowDVector::from_vec(vec![3.0, 4.0]));
+        assert_eq!(
+            share.linear().unwrap().weights().row(0),
+            nalgebra::RowDVector::from_vec(vec![3.0, 4.0])
+        );
         assert_eq!(share.linear().unwrap().bias().unwrap().as_slice(), [6.0, 5.0]);
         #[cfg(unix)]
         for file in ["imports/staged.json".to_owned(), format!("shares/{}.json", active.digest)] {
             use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(dir.path().join("state").join(file)).unwrap().permissions().mode();
+            let mode = std::fs::metadata(dir.path().join("state").join(file))
+                .unwrap()
+                .permissions()
+                .mode();
             assert_eq!(mode & 0o777, 0o600);
         }
     }
@@ -440,7 +489,12 @@ mod tests {
             ("", &["a", "b"], Some(&["no", "yes"][..]), "`bias` is missing"),
             ("", &["a", "c"], None, "`c` missing, `b` unknown here"),
             ("", &["a"], None, "`b` unknown here"),
-            (",\"bias\":[5,6]", &["a", "b"], Some(&["no", "maybe"]), "`maybe` missing, `yes` unknown here"),
+            (
+                ",\"bias\":[5,6]",
+                &["a", "b"],
+                Some(&["no", "maybe"]),
+                "`maybe` missing, `yes` unknown here",
+            ),
         ] {
             let said = import(dir.path(), bias, features, classes).unwrap_err().to_string();
             assert!(said.contains("parameters.json") && said.contains(says), "{said}");
@@ -470,7 +524,10 @@ mod tests {
             active_party: &PartyName::new("shop").unwrap(),
         });
         let said = many.unwrap_err().to_string();
-        assert!(said.contains("2 classes, and --max-classes is 1") && said.contains("1.0 bits"), "{said}");
+        assert!(
+            said.contains("2 classes, and --max-classes is 1") && said.contains("1.0 bits"),
+            "{said}"
+        );
         assert_eq!(Staging::of(&state_dir).staged().unwrap(), before, "what was staged stays");
     }
 
@@ -493,7 +550,10 @@ mod tests {
         assert_eq!(staging.staged().unwrap(), None);
         std::fs::write(dir.path().join("imports/staged.json"), "{\"schema\":1").unwrap();
         let said = staging.staged().unwrap_err().to_string();
-        assert!(said.contains("staged.json is damaged") && said.contains("import the parameters again"), "{said}");
+        assert!(
+            said.contains("staged.json is damaged") && said.contains("import the parameters again"),
+            "{said}"
+        );
         std::fs::remove_dir_all(dir.path().join("imports")).unwrap();
     }
 }

@@ -1,7 +1,9 @@
-//! A party's parameters on its own disk: each share in a file named by the hash of its content, each published version a
-//! small file that names a share. Publishing a version never touches the files of another one.
+//! A party's parameters on its own disk: each share in a file named by the hash of its content,
+//! each published version a small file that names a share. Publishing a version never touches the
+//! files of another one.
 //!
-//! A share of a softmax regression is JSON, with the same bytes as ever; one of another kind is a binary file.
+//! A share of a softmax regression is JSON, with the same bytes as in every earlier version; one of
+//! another kind is a binary file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,52 +23,52 @@ use crate::types::ModelVersion;
 
 const SCHEMA: u32 = 1;
 
-/// What to do about a damaged file.
+/// The fix for a damaged file.
 const FIX: &str = "restore it from a backup, or train or import again";
 
-/// Why a share could not be stored or read.
+/// Errors from storing or reading a share.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A file of the store.
+    /// An error from a file of the store.
     #[error(transparent)]
     File(#[from] StateFileError),
-    /// No share of that version.
+    /// No share of that version is stored.
     #[error("model version {version} is not stored here (in {}); train or import it again, or restore this party's state directory", dir.display())]
     Unknown {
-        /// The version.
+        /// The version of the model.
         version: ModelVersion,
-        /// The store.
+        /// The directory of the store.
         dir: PathBuf,
     },
-    /// Parameters that this version of the program does not know what to do with.
+    /// Parameters that this version of the program cannot use.
     #[error("{} holds a model that this version cannot use: {source}; use the version that stored it, or train again", path.display())]
     Model {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason, in terms of the model.
         source: SpecError,
     },
-    /// A version that names another share already.
+    /// The version is already bound to another share.
     #[error(
         "model version {version} is published here with another share, or for features of another schema; a published version never changes"
     )]
     Rebound {
-        /// The version.
+        /// The version of the model.
         version: ModelVersion,
     },
-    /// A digest that no file can have.
+    /// A digest that is not valid.
     #[error("{0:?} is not a SHA-256 digest in lower-case hexadecimal")]
     Digest(String),
 }
 
 impl StoreError {
-    /// See [`StateFileError::away`].
+    /// Returns true if the state's database does not answer; see [`StateFileError::away`].
     #[must_use]
     pub fn away(&self) -> bool {
         matches!(self, Self::File(error) if error.away())
     }
 
-    /// See [`StateFileError::disk_full`].
+    /// Returns true if the disk is full; see [`StateFileError::disk_full`].
     #[must_use]
     pub fn disk_full(&self) -> bool {
         matches!(self, Self::File(error) if error.disk_full())
@@ -89,37 +91,40 @@ struct ShareFile {
 struct VersionFile {
     schema: u32,
     share: String,
-    /// Here and not in the share: the share's hash goes to the coordinator, who must not be able to try maps on it.
+    /// The hash of the feature map. It is here and not in the share, whose hash goes to the
+    /// coordinator: the coordinator must not be able to test maps against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     feature_map: Option<String>,
-    /// See [`StoredShare::encodings`]. Here and not in the share: its hash names the model to the ledger, and must stay that of the numbers.
+    /// See [`StoredShare::encodings`]. They are here and not in the share, whose hash names the
+    /// model to the ledger and must depend on the numbers alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     encodings: Option<Vec<String>>,
 }
 
-/// A share as read back.
+/// A share that was read back.
 #[derive(Debug, Clone)]
 pub struct StoredShare {
     model: Arc<dyn SubModel>,
     /// Names of the features, in the order of the model's inputs.
     pub feature_names: Vec<String>,
-    /// The encodings of the features ([`FeatureSchema::encodings`]); `None`: it was published by a program that took no note of it, is not
-    /// published, or its inputs are no features.
+    /// The encodings of the features ([`FeatureSchema::encodings`]). `None` if an earlier program
+    /// published it without storing them, if it is not published, or if its inputs are not
+    /// features.
     pub encodings: Option<Vec<String>>,
     /// The hash of its file.
     pub digest: String,
-    /// The hash of the map that the features went through before training; `None`: they were as they are.
+    /// The hash of the map that the features went through before training; `None` without a map.
     pub feature_map: Option<String>,
 }
 
 impl StoredShare {
-    /// The sub-model.
+    /// Returns the sub-model.
     #[must_use]
     pub fn model(&self) -> &dyn SubModel {
         &*self.model
     }
 
-    /// The parameters of a linear sub-model.
+    /// Returns the parameters of a linear sub-model.
     ///
     /// # Errors
     /// [`NotLinear`] for another kind.
@@ -127,29 +132,32 @@ impl StoredShare {
         self.model.linear().ok_or_else(|| NotLinear { kind: self.model.spec().kind().to_owned() })
     }
 
-    /// Checks that features of this schema are what the sub-model was made for.
+    /// Checks that the sub-model was made for features of this schema.
     ///
     /// # Errors
     /// The first difference, in words.
     pub fn check_schema(&self, schema: &FeatureSchema) -> Result<(), String> {
-        let names: Vec<&str> = schema.features().iter().map(|feature| feature.name.as_str()).collect();
+        let names: Vec<&str> =
+            schema.features().iter().map(|feature| feature.name.as_str()).collect();
         if self.feature_names != names {
             return Err("other features, or features in another order".to_owned());
         }
         let Some(before) = &self.encodings else { return Ok(()) };
         let now = schema.encodings();
         match names.iter().zip(before.iter().zip(&now)).find(|(_, (before, now))| before != now) {
-            Some((name, (before, now))) => Err(format!("`{name}` with {before}, which has {now} now")),
+            Some((name, (before, now))) => {
+                Err(format!("`{name}` with {before}, which has {now} now"))
+            }
             None => Ok(()),
         }
     }
 }
 
-/// A sub-model that is not W x + b where one is needed.
+/// The error for a sub-model that is not W x + b, where a linear one is needed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("this needs a linear model, and a sub-model of kind `{kind}` is none")]
 pub struct NotLinear {
-    /// The kind.
+    /// The kind of sub-model.
     pub kind: String,
 }
 
@@ -162,10 +170,10 @@ pub struct ShareStore {
 }
 
 impl ShareStore {
-    /// Opens (and makes) the directory.
+    /// Opens the directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`StoreError::File`] if it cannot be made.
+    /// [`StoreError::File`] if it cannot be created.
     pub fn open(dir: impl Into<StateDir>) -> Result<Self, StoreError> {
         let dir = dir.into();
         for sub in ["shares", "versions"] {
@@ -174,25 +182,29 @@ impl ShareStore {
         Ok(Self { dir, feature_map: None, encodings: None })
     }
 
-    /// The same for models trained under a map of the features: versions published from now on remember its hash.
+    /// Sets the map of the features under which models are trained. Versions published from now on
+    /// store its hash.
     #[must_use]
     pub fn under_map(self, hash: String) -> Self {
         Self { feature_map: Some(hash), ..self }
     }
 
-    /// The same for models of features with these encodings ([`FeatureSchema::encodings`]): versions published from now on remember them.
+    /// Sets the encodings of the features ([`FeatureSchema::encodings`]). Versions published from
+    /// now on store them.
     #[must_use]
     pub fn with_encodings(self, encodings: Vec<String>) -> Self {
         Self { encodings: Some(encodings), ..self }
     }
 
-    /// For the operator, a line for each version in a state directory that was made under another schema than this one, with the difference.
-    /// Versions that cannot be read are left out. Makes nothing.
+    /// Returns, for the operator, a line for each version in a state directory that was made under
+    /// another schema than this one, with the difference. Versions that cannot be read are left
+    /// out. Nothing is created.
     #[must_use]
     pub fn of_other_schemas(dir: impl Into<StateDir>, schema: &FeatureSchema) -> Vec<String> {
         let store = Self { dir: dir.into(), feature_map: None, encodings: None };
         let names = store.dir.below("versions").names().unwrap_or_default();
-        let versions = names.iter().filter_map(|name| ModelVersion::new(name.strip_suffix(".json")?).ok());
+        let versions =
+            names.iter().filter_map(|name| ModelVersion::new(name.strip_suffix(".json")?).ok());
         let line = |version: ModelVersion| {
             let difference = store.load(&version).ok()?.check_schema(schema).err()?;
             Some(format!(
@@ -203,27 +215,41 @@ impl ShareStore {
         versions.filter_map(line).collect()
     }
 
-    /// Tells the log of them, without holding up the start of a service.
+    /// Logs the lines of [`ShareStore::of_other_schemas`], without holding up the start of a
+    /// service.
     pub fn warn_of_other_schemas(dir: &StateDir, schema: &FeatureSchema) {
         let (dir, schema) = (dir.clone(), schema.clone());
-        let warn = move || Self::of_other_schemas(dir, &schema).iter().for_each(|line| tracing::warn!("{line}"));
+        let warn = move || {
+            Self::of_other_schemas(dir, &schema).iter().for_each(|line| tracing::warn!("{line}"))
+        };
         drop(tokio::task::spawn_blocking(warn));
     }
 
-    /// Stores a share durably and gives the hash of its file.
+    /// Stores a share durably and returns the hash of its file.
     ///
     /// # Errors
-    /// [`StoreError::File`] if the disk refuses; [`StoreError::Model`] for parameters that are not of their kind.
-    pub fn put(&self, parameters: impl Into<Parameters>, feature_names: &[String]) -> Result<String, StoreError> {
+    /// [`StoreError::File`] if the file cannot be written; [`StoreError::Model`] for parameters
+    /// that do not fit their kind.
+    pub fn put(
+        &self,
+        parameters: impl Into<Parameters>,
+        feature_names: &[String],
+    ) -> Result<String, StoreError> {
         let parameters = parameters.into();
-        let model = kinds::restore(&parameters)
-            .map_err(|source| StoreError::Model { path: self.dir.below("shares").path(), source })?;
+        let model = kinds::restore(&parameters).map_err(|source| StoreError::Model {
+            path: self.dir.below("shares").path(),
+            source,
+        })?;
         let (content, form) = match model.linear() {
             Some(linear) if parameters.spec.kind() == SOFTMAX_REGRESSION => {
                 let file = ShareFile {
                     schema: SCHEMA,
                     feature_names: feature_names.to_vec(),
-                    weights: linear.weights().row_iter().map(|r| r.iter().copied().collect()).collect(),
+                    weights: linear
+                        .weights()
+                        .row_iter()
+                        .map(|r| r.iter().copied().collect())
+                        .collect(),
                     bias: linear.bias().map(|b| b.iter().copied().collect()),
                 };
                 (to_json(&file), Form::Json)
@@ -235,28 +261,34 @@ impl ShareStore {
         Ok(digest)
     }
 
-    /// Says that a version's share is the one with this hash.
+    /// Binds a version to the share with this hash.
     ///
     /// # Errors
-    /// [`StoreError`] if no such share is stored or the disk refuses.
+    /// [`StoreError`] if no such share is stored or the binding cannot be written.
     pub fn bind(&self, version: &ModelVersion, digest: &str) -> Result<(), StoreError> {
         let share = self.read_share(digest)?;
-        let encodings = self.encodings.clone().filter(|encodings| encodings.len() == share.feature_names.len());
+        let encodings =
+            self.encodings.clone().filter(|encodings| encodings.len() == share.feature_names.len());
         let (share, feature_map) = (digest.to_owned(), self.feature_map.clone());
         let file = VersionFile { schema: SCHEMA, share, feature_map, encodings };
         loop {
             match self.bound(version) {
                 Ok(bound) if bound.share == digest && bound.feature_map == self.feature_map => {
-                    // A program of before took no note of the encodings.
-                    let same =
-                        bound.encodings.is_none() || file.encodings.is_none() || bound.encodings == file.encodings;
-                    return if same { Ok(()) } else { Err(StoreError::Rebound { version: version.clone() }) };
+                    // Earlier programs did not store the encodings.
+                    let same = bound.encodings.is_none()
+                        || file.encodings.is_none()
+                        || bound.encodings == file.encodings;
+                    return if same {
+                        Ok(())
+                    } else {
+                        Err(StoreError::Rebound { version: version.clone() })
+                    };
                 }
                 Ok(_) => return Err(StoreError::Rebound { version: version.clone() }),
                 Err(StoreError::Unknown { .. }) => {}
                 Err(error) => return Err(error),
             }
-            // If another process binds it meanwhile, the next look says to what.
+            // If another process binds it meanwhile, the next pass reads that binding.
             if self.version_file(version).swap(Revision::default(), &to_json(&file))?.is_some() {
                 return Ok(());
             }
@@ -266,10 +298,15 @@ impl ShareStore {
     /// Reads the share of a version, checking its hash.
     ///
     /// # Errors
-    /// [`StoreError::Unknown`] for a version never published here, [`StoreError::File`] for a changed file.
+    /// [`StoreError::Unknown`] for a version never published here, [`StoreError::File`] for a
+    /// changed file.
     pub fn load(&self, version: &ModelVersion) -> Result<StoredShare, StoreError> {
         let bound = self.bound(version)?;
-        Ok(StoredShare { feature_map: bound.feature_map, encodings: bound.encodings, ..self.read_share(&bound.share)? })
+        Ok(StoredShare {
+            feature_map: bound.feature_map,
+            encodings: bound.encodings,
+            ..self.read_share(&bound.share)?
+        })
     }
 
     /// Reads a share by the hash of its file, published or not, checking that hash.
@@ -280,7 +317,7 @@ impl ShareStore {
         self.read_share(digest)
     }
 
-    /// The file of a share, by its hash: what [`ShareStore::keep`] takes elsewhere.
+    /// Returns the content of a share's file, by its hash, for [`ShareStore::keep`] elsewhere.
     ///
     /// # Errors
     /// As [`ShareStore::stored`].
@@ -292,7 +329,7 @@ impl ShareStore {
     /// Stores the file of a share that was stored elsewhere under this hash.
     ///
     /// # Errors
-    /// [`StoreError`] if it is not that file, or the disk refuses.
+    /// [`StoreError`] if it is not that file, or it cannot be written.
     pub fn keep(&self, digest: &str, content: &[u8]) -> Result<(), StoreError> {
         let form = if content.starts_with(b"{") { Form::Json } else { Form::Binary };
         let file = self.share_file(digest, form)?;
@@ -302,7 +339,7 @@ impl ShareStore {
         Ok(file.write(content)?)
     }
 
-    /// Which share is a version's.
+    /// Returns the binding of a version to its share.
     fn bound(&self, version: &ModelVersion) -> Result<VersionFile, StoreError> {
         let unknown = || StoreError::Unknown { version: version.clone(), dir: self.dir.path() };
         self.version_file(version).read_versioned(SCHEMA)?.ok_or_else(unknown)
@@ -318,13 +355,19 @@ impl ShareStore {
             Form::Json => parse(&content).map_err(damaged)?,
             Form::Binary => binary::decode(&content).map_err(damaged)?,
         };
-        let model =
-            kinds::restore(&parameters).map_err(|source| StoreError::Model { path: file.path().to_owned(), source })?;
+        let model = kinds::restore(&parameters)
+            .map_err(|source| StoreError::Model { path: file.path().to_owned(), source })?;
         let digest = digest.to_owned();
-        Ok(StoredShare { model: model.into(), feature_names, encodings: None, digest, feature_map: None })
+        Ok(StoredShare {
+            model: model.into(),
+            feature_names,
+            encodings: None,
+            digest,
+            feature_map: None,
+        })
     }
 
-    /// The file of a share, how it is written, and its bytes.
+    /// Returns the file of a share, its form, and its bytes.
     fn read_content(&self, digest: &str) -> Result<(StateFile, Form, Vec<u8>), StoreError> {
         let json = self.share_file(digest, Form::Json)?;
         if let Some(content) = json.read()? {
@@ -333,14 +376,15 @@ impl ShareStore {
         let binary = self.share_file(digest, Form::Binary)?;
         match binary.read()? {
             Some(content) => Ok((binary, Form::Binary, content)),
-            // Where there is neither, the first one is missing.
+            // If there is neither, the first one is reported as missing.
             None => Err(json.damaged("it is missing").into()),
         }
     }
 
     fn share_file(&self, digest: &str, form: Form) -> Result<StateFile, StoreError> {
         // The digest comes from a peer and becomes a path.
-        let hex = digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let hex = digest.len() == 64
+            && digest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         if !hex {
             return Err(StoreError::Digest(digest.chars().take(80).collect()));
         }
@@ -352,7 +396,7 @@ impl ShareStore {
     }
 }
 
-/// How a share is written.
+/// The file format of a share.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Json,
@@ -375,13 +419,16 @@ fn parse(content: &[u8]) -> Result<(Parameters, Vec<String>), String> {
     if file.schema != SCHEMA || file.weights.iter().any(|row| row.len() != d) {
         return Err("its fields contradict each other".into());
     }
-    let weights = DMatrix::from_row_iterator(file.weights.len(), d, file.weights.into_iter().flatten());
-    let linear = LinearParameters::new(weights, file.bias.map(DVector::from_vec)).map_err(|e| e.to_string())?;
+    let weights =
+        DMatrix::from_row_iterator(file.weights.len(), d, file.weights.into_iter().flatten());
+    let linear = LinearParameters::new(weights, file.bias.map(DVector::from_vec))
+        .map_err(|e| e.to_string())?;
     Ok(((&linear).into(), file.feature_names))
 }
 
 fn to_json<T: Serialize>(value: &T) -> Vec<u8> {
-    // Plain structs of numbers and strings: serialisation cannot fail, and an empty file would be refused on reading.
+    // Plain structs of numbers and strings: serialisation cannot fail, and an empty file would be
+    // refused on reading.
     let mut content = serde_json::to_vec(value).unwrap_or_default();
     content.push(b'\n');
     content
@@ -409,7 +456,10 @@ mod tests {
         let names = vec!["a".to_owned(), "b".to_owned()];
         let (v1, v2) = (ModelVersion::new("m-1").unwrap(), ModelVersion::new("m-2").unwrap());
         let one = store.put(&parameters(0.1), &names).unwrap();
-        assert!(matches!(store.load(&v1), Err(StoreError::Unknown { .. })), "stored is not published");
+        assert!(
+            matches!(store.load(&v1), Err(StoreError::Unknown { .. })),
+            "stored is not published"
+        );
         store.bind(&v1, &one).unwrap();
         let two = store.put(&parameters(0.7), &names).unwrap();
         store.bind(&v2, &two).unwrap();
@@ -417,7 +467,10 @@ mod tests {
         assert_eq!(*again.load(&v1).unwrap().linear().unwrap(), parameters(0.1));
         assert_eq!(*again.load(&v2).unwrap().linear().unwrap(), parameters(0.7));
         again.bind(&v1, &one).unwrap();
-        assert!(matches!(again.bind(&v1, &two), Err(StoreError::Rebound { .. })), "a published version never changes");
+        assert!(
+            matches!(again.bind(&v1, &two), Err(StoreError::Rebound { .. })),
+            "a published version never changes"
+        );
     }
 
     #[test]
@@ -428,7 +481,11 @@ mod tests {
         let names = vec!["a".to_owned(), "b".to_owned()];
         let (v1, v2) = (ModelVersion::new("m-1").unwrap(), ModelVersion::new("m-2").unwrap());
         let digest = plain.put(&parameters(0.1), &names).unwrap();
-        assert_eq!(mapped.put(&parameters(0.1), &names).unwrap(), digest, "a peer learns nothing of the map");
+        assert_eq!(
+            mapped.put(&parameters(0.1), &names).unwrap(),
+            digest,
+            "a peer learns nothing of the map"
+        );
         plain.bind(&v1, &digest).unwrap();
         mapped.bind(&v2, &digest).unwrap();
         for store in [&plain, &mapped] {
@@ -442,7 +499,8 @@ mod tests {
         assert_eq!(std::fs::read_to_string(plain.version_file(&v1).path()).unwrap(), file);
     }
 
-    /// Ranges, and categories in another order, make other numbers of the same records; what only describes them does not.
+    /// Other ranges, or categories in another order, give other numbers for the same records. A
+    /// schema that only describes them in another way does not.
     #[test]
     fn a_share_remembers_the_schema_it_was_made_for() {
         let schema = |max: f64, steps: &str, more: &str| {
@@ -460,11 +518,15 @@ mod tests {
         let names = vec!["a".to_owned(), "b".to_owned()];
         let settings = SubModelSpec::parse_settings("{\"hidden\":[2]}").unwrap();
         let spec = SubModelSpec::new("mlp", 3, settings).unwrap();
-        let network = kinds::start(&Origin { spec, features: 2, active: false, start: start_of(1) }).unwrap();
+        let network =
+            kinds::start(&Origin { spec, features: 2, active: false, start: start_of(1) }).unwrap();
         let values = network.tensors().iter().map(|tensor| tensor.values.to_vec()).collect();
         let network = Parameters::of(&*network, values);
-        for (at, parameters) in [Parameters::from(&parameters(0.1)), network].into_iter().enumerate() {
-            let [bound, free] = ["m", "m-old"].map(|name| ModelVersion::new(format!("{name}-{at}")).unwrap());
+        for (at, parameters) in
+            [Parameters::from(&parameters(0.1)), network].into_iter().enumerate()
+        {
+            let [bound, free] =
+                ["m", "m-old"].map(|name| ModelVersion::new(format!("{name}-{at}")).unwrap());
             let digest = store.put(parameters.clone(), &names).unwrap();
             assert_eq!(
                 plain.put(parameters, &names).unwrap(),
@@ -474,7 +536,9 @@ mod tests {
             store.bind(&bound, &digest).unwrap();
             plain.bind(&free, &digest).unwrap();
             let share = store.load(&bound).unwrap();
-            for same in [&first, &schema(100.0, levels, "step = 1"), &schema(100.0, levels, "clamp = true")] {
+            for same in
+                [&first, &schema(100.0, levels, "step = 1"), &schema(100.0, levels, "clamp = true")]
+            {
                 assert_eq!(share.check_schema(same), Ok(()));
             }
             let wider = share.check_schema(&schema(200.0, levels, "")).unwrap_err();
@@ -486,7 +550,10 @@ mod tests {
         }
         let lines = ShareStore::of_other_schemas(dir.path(), &schema(200.0, levels, ""));
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].contains("model m-0 was made for `a` with 0 to 100, which has 0 to 200 now"), "{lines:?}");
+        assert!(
+            lines[0].contains("model m-0 was made for `a` with 0 to 100, which has 0 to 200 now"),
+            "{lines:?}"
+        );
         assert_eq!(ShareStore::of_other_schemas(dir.path(), &first), Vec::<String>::new());
     }
 
@@ -500,7 +567,10 @@ mod tests {
         let file = store.share_file(&digest, Form::Json).unwrap();
         let content = std::fs::read(file.path()).unwrap();
         std::fs::write(file.path(), &content[..content.len() / 2]).unwrap();
-        assert!(matches!(store.load(&version), Err(StoreError::File(StateFileError::Damaged { .. }))));
+        assert!(matches!(
+            store.load(&version),
+            Err(StoreError::File(StateFileError::Damaged { .. }))
+        ));
         assert!(matches!(store.bind(&version, "../../etc/passwd"), Err(StoreError::Digest(_))));
     }
 }

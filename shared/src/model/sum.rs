@@ -1,4 +1,5 @@
-//! The head that adds: outputs are logit shares, z = Σ z_p, in the order of the parties. It has no parameters.
+//! The head that adds: outputs are logit shares, z = Σ z_p, in the order of the parties. It has no
+//! parameters.
 
 use nalgebra::DMatrix;
 
@@ -6,7 +7,7 @@ use super::contract::{BackwardError, Head, HeadGradients, Parametrised, Tensor};
 use super::{Combiner, ModelSpec, SpecError};
 use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
 
-/// Adds logit shares.
+/// A head that adds logit shares.
 #[derive(Debug)]
 pub struct Sum {
     classes: usize,
@@ -16,7 +17,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// The head of a model of `classes` classes.
+    /// Creates the head of a model of `classes` classes.
     ///
     /// # Errors
     /// [`SpecError::SumWidth`] if a party has another number of outputs.
@@ -24,8 +25,16 @@ impl Sum {
         let parties = std::iter::once(spec.active()).chain(spec.passive());
         for (at, party) in parties.enumerate() {
             if party.width() != classes {
-                let party_words = if at == 0 { "the active party".to_owned() } else { format!("passive party {at}") };
-                return Err(SpecError::SumWidth { party: party_words, got: party.width(), classes });
+                let party_words = if at == 0 {
+                    "the active party".to_owned()
+                } else {
+                    format!("passive party {at}")
+                };
+                return Err(SpecError::SumWidth {
+                    party: party_words,
+                    got: party.width(),
+                    classes,
+                });
             }
         }
         Ok(Self { classes: classes as usize, widths: spec.widths(), batch: None })
@@ -56,7 +65,8 @@ impl Head for Sum {
     }
 
     fn combine(&self, outputs: Vec<LogitShare>) -> Result<Logits, ShapeError> {
-        let size = |unit, expected, got| ShapeError::Size { what: "logit share", unit, expected, got };
+        let size =
+            |unit, expected, got| ShapeError::Size { what: "logit share", unit, expected, got };
         if outputs.len() != self.widths.len() {
             return Err(size("parties", self.widths.len(), outputs.len()));
         }
@@ -74,7 +84,7 @@ impl Head for Sum {
         Ok(logits)
     }
 
-    /// ∂z/∂z_p is the identity: each party gets the gradient of the logits.
+    /// Gives each party the gradient of the logits, since ∂z/∂z_p is the identity.
     fn backward(&mut self, gradient: DMatrix<f64>) -> Result<HeadGradients, BackwardError> {
         let records = self.batch.take().ok_or(BackwardError::NoBatch)?;
         let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };

@@ -1,7 +1,10 @@
 //! Training configurations and models on the wire.
 
 use super::privacy::{PrivacyError, PrivacyStatement};
-use super::{Combiner, ModelConfig, ModelSpec, NotLinear, SpecError, SubModelSpec, TrainingConfig, TrainingValues};
+use super::{
+    Combiner, ModelConfig, ModelSpec, NotLinear, SpecError, SubModelSpec, TrainingConfig,
+    TrainingValues,
+};
 use crate::rpc::{Refusal, WireError, pb, require};
 
 impl From<&TrainingConfig> for pb::TrainingConfig {
@@ -36,7 +39,8 @@ impl TryFrom<&pb::TrainingConfig> for TrainingConfig {
             shuffle_block: c.shuffle_block,
             model: c.model.as_ref().map(ModelConfig::try_from).transpose()?.unwrap_or_default(),
         };
-        Self::try_from(values).map_err(|e| WireError::Content { field: "config", reason: e.to_string() })
+        Self::try_from(values)
+            .map_err(|e| WireError::Content { field: "config", reason: e.to_string() })
     }
 }
 
@@ -68,7 +72,9 @@ impl TryFrom<&pb::Privacy> for PrivacyStatement {
     fn try_from(message: &pb::Privacy) -> Result<Self, WireError> {
         let pb::Privacy { clip, noise, epsilon, delta, steps } = *message;
         let statement = Self { clip, noise, epsilon, delta, steps };
-        statement.checked().map_err(|e| WireError::Content { field: "privacy", reason: e.to_string() })
+        statement
+            .checked()
+            .map_err(|e| WireError::Content { field: "privacy", reason: e.to_string() })
     }
 }
 
@@ -111,7 +117,7 @@ impl From<&SubModelSpec> for pb::SubModel {
 impl TryFrom<&pb::SubModel> for SubModelSpec {
     type Error = WireError;
 
-    /// Whether the kind is known is not asked here.
+    /// Does not check that the kind is known.
     fn try_from(message: &pb::SubModel) -> Result<Self, WireError> {
         let pb::SubModel { kind, width, settings } = message;
         let settings = Self::parse_settings(settings).map_err(|e| refused(&e))?;
@@ -136,11 +142,12 @@ impl TryFrom<&pb::ModelSpec> for ModelSpec {
     fn try_from(message: &pb::ModelSpec) -> Result<Self, WireError> {
         let active = require("active", message.active.as_ref())?.try_into()?;
         let combiner = combiner(message.combiner)?;
-        // Before any of them is looked at.
+        // This check comes before any of them is read.
         if message.passive.len() > super::MAX_PASSIVE_PARTIES {
             return Err(refused(&SpecError::Parties { got: message.passive.len() }));
         }
-        let passive = message.passive.iter().map(SubModelSpec::try_from).collect::<Result<_, _>>()?;
+        let passive =
+            message.passive.iter().map(SubModelSpec::try_from).collect::<Result<_, _>>()?;
         let top = message.top.as_ref().map(SubModelSpec::try_from).transpose()?;
         Self::new(combiner, active, passive, top).map_err(|e| refused(&e))
     }
@@ -150,7 +157,8 @@ impl From<&ModelConfig> for pb::ModelConfig {
     fn from(config: &ModelConfig) -> Self {
         // A map of JSON values: serialisation cannot fail.
         let text = |settings| serde_json::to_string(settings).unwrap_or_default();
-        let settings = if config.settings().is_empty() { String::new() } else { text(config.settings()) };
+        let settings =
+            if config.settings().is_empty() { String::new() } else { text(config.settings()) };
         Self {
             combiner: pb::Combiner::from(config.combiner()) as i32,
             kind: config.kind().to_owned(),
@@ -167,7 +175,8 @@ impl TryFrom<&pb::ModelConfig> for ModelConfig {
     fn try_from(message: &pb::ModelConfig) -> Result<Self, WireError> {
         let pb::ModelConfig { combiner: how, kind, width, settings, top } = message;
         let read = |text: &String| SubModelSpec::parse_settings(text).map_err(|e| refused(&e));
-        let config = Self::new(combiner(*how)?, kind.clone(), *width, read(settings)?).map_err(|e| refused(&e))?;
+        let config = Self::new(combiner(*how)?, kind.clone(), *width, read(settings)?)
+            .map_err(|e| refused(&e))?;
         match top {
             Some(top) => config.with_top(read(top)?).map_err(|e| refused(&e)),
             None => Ok(config),
@@ -195,37 +204,56 @@ mod tests {
         };
         assert!(said(&|m| m.passive[1].width = 0).contains("`width` is 0, expected 1 to 65536"));
         assert!(said(&|m| m.passive[1].width = u32::MAX).contains("`width` is 4294967295"));
-        assert!(said(&|m| m.active.as_mut().unwrap().width = MAX_WIDTH + 1).contains("`width` is 65537"));
+        assert!(
+            said(&|m| m.active.as_mut().unwrap().width = MAX_WIDTH + 1)
+                .contains("`width` is 65537")
+        );
         assert!(said(&|m| m.active = None).contains("`active` is missing"));
         assert!(said(&|m| m.passive.clear()).contains("0 passive parties, expected 1 to 64"));
-        let many = |m: &mut pb::ModelSpec| m.passive = vec![m.passive[0].clone(); MAX_PASSIVE_PARTIES + 1];
+        let many =
+            |m: &mut pb::ModelSpec| m.passive = vec![m.passive[0].clone(); MAX_PASSIVE_PARTIES + 1];
         assert!(said(&many).contains("65 passive parties"));
         for combiner in [0, 3, -1, i32::MAX] {
             assert!(said(&|m| m.combiner = combiner).contains("`combiner` is out of range"));
         }
         for kind in ["", "Soft", "a b", &"x".repeat(65)] {
-            assert!(said(&|m| m.active.as_mut().unwrap().kind = kind.into()).contains("`kind` is 1 to 64 of"));
+            assert!(
+                said(&|m| m.active.as_mut().unwrap().kind = kind.into())
+                    .contains("`kind` is 1 to 64 of")
+            );
         }
         for settings in ["[]", "{", "7", &format!("{{\"a\":\"{}\"}}", "x".repeat(5000))] {
-            assert!(said(&|m| m.active.as_mut().unwrap().settings = settings.into()).contains("at most 4096 bytes"));
+            assert!(
+                said(&|m| m.active.as_mut().unwrap().settings = settings.into())
+                    .contains("at most 4096 bytes")
+            );
         }
     }
 
     #[test]
     fn a_configuration_that_cannot_be_trained_is_refused_by_name() {
         let default = pb::ModelConfig::from(&ModelConfig::default());
-        let said = |message: pb::ModelConfig| ModelConfig::try_from(&message).unwrap_err().to_string();
+        let said =
+            |message: pb::ModelConfig| ModelConfig::try_from(&message).unwrap_err().to_string();
         let concat = pb::ModelConfig { combiner: pb::Combiner::Concat as i32, ..default.clone() };
         assert!(said(concat.clone()).contains("`concat` does not take `softmax_regression`"));
         let top = Some(r#"{"layers":[8]}"#.to_owned());
-        assert!(said(pb::ModelConfig { kind: "mlp".into(), top, ..concat }).contains("`top`: `layers` is unknown"));
+        assert!(
+            said(pb::ModelConfig { kind: "mlp".into(), top, ..concat })
+                .contains("`top`: `layers` is unknown")
+        );
         let top = pb::ModelConfig { top: Some(String::new()), ..default.clone() };
         assert!(said(top).contains("combiner `sum` has no top model"));
         let unknown = pb::ModelConfig { kind: "boosted_trees".into(), ..default.clone() };
-        assert!(said(unknown).contains("`kind` is `boosted_trees`, this version knows `softmax_regression`"));
+        assert!(
+            said(unknown)
+                .contains("`kind` is `boosted_trees`, this version knows `softmax_regression`")
+        );
         let settings = pb::ModelConfig { settings: r#"{"hidden":[8]}"#.into(), ..default.clone() };
         assert!(said(settings).contains("settings of `softmax_regression`: `hidden` is unknown"));
-        assert!(said(pb::ModelConfig { width: Some(0), ..default.clone() }).contains("`width` is 0"));
+        assert!(
+            said(pb::ModelConfig { width: Some(0), ..default.clone() }).contains("`width` is 0")
+        );
         let narrow = ModelConfig::try_from(&pb::ModelConfig { width: Some(4), ..default }).unwrap();
         assert!(narrow.sub_model(5).unwrap_err().to_string().contains("one output per class: 5"));
         assert_eq!(narrow.sub_model(4).unwrap(), SubModelSpec::softmax_regression(4));

@@ -1,5 +1,5 @@
-//! A sub-model written out as JSON, as case files hold it: what a safetensors file says ([`NetworkFile`](super::NetworkFile)), with
-//! the names and the layout that PyTorch gives its parameters.
+//! A sub-model as JSON, for case files. It has the content of a safetensors file
+//! ([`NetworkFile`](super::NetworkFile)), with PyTorch's names and layout of its parameters.
 //!
 //! ```json
 //! {"kind": "mlp", "settings": {"activation": "sigmoid"}, "features": 2,
@@ -15,10 +15,10 @@ use super::contract::{Block, Exchanged};
 use super::parameter_file::problem;
 use super::{NetworkFileError, Settings, SubModel, kinds};
 
-/// The most inputs: what a model is started with before its parameters are looked at.
+/// The largest number of inputs. A model is created with them before its parameters are checked.
 const MOST_FEATURES: usize = 100_000;
 
-/// The text, not checked yet.
+/// A sub-model read from JSON, not checked yet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenNetwork {
@@ -27,7 +27,7 @@ pub struct WrittenNetwork {
     settings: Settings,
     /// Number of inputs.
     features: usize,
-    /// By name.
+    /// The parameters by name.
     parameters: BTreeMap<String, Nested>,
 }
 
@@ -47,7 +47,7 @@ enum Nested {
 }
 
 impl Nested {
-    /// The lengths of the first lists, from the outermost to the innermost.
+    /// Returns the lengths of the first lists, from the outermost to the innermost.
     fn shape(&self) -> Vec<usize> {
         let (mut shape, mut at) = (Vec::new(), self);
         while let Self::List(list) = at {
@@ -60,7 +60,7 @@ impl Nested {
         shape
     }
 
-    /// Puts the numbers into `values`; whether all lists have the lengths of `shape`.
+    /// Puts the numbers into `values`. Returns true if all lists have the lengths of `shape`.
     fn collect(&self, shape: &[usize], values: &mut Vec<f64>) -> bool {
         match (self, shape) {
             (Self::Number(value), []) => {
@@ -76,11 +76,12 @@ impl Nested {
 }
 
 impl WrittenNetwork {
-    /// The model.
+    /// Checks the parameters and creates the model.
     ///
     /// # Errors
-    /// [`NetworkFileError`] naming the block or the setting, and the fix: lists of different lengths, numbers that are not finite or
-    /// beyond 10⁶, or blocks that do not make a model of the kind.
+    /// [`NetworkFileError`] names the block or the setting, and the fix: lists of different
+    /// lengths, numbers that are not finite or beyond 10⁶, or blocks that do not make a model of
+    /// the kind.
     pub fn restore(self) -> Result<Box<dyn SubModel>, NetworkFileError> {
         if !(1..=MOST_FEATURES).contains(&self.features) {
             let problem = format!("`features` is {}, expected 1 to {MOST_FEATURES}", self.features);
@@ -90,14 +91,19 @@ impl WrittenNetwork {
         for (name, nested) in self.parameters {
             let (shape, mut values) = (nested.shape(), Vec::new());
             let even = nested.collect(&shape, &mut values);
-            let wrong = if even { values.iter().find_map(|v| problem(*v)) } else { Some("its lists differ in length") };
+            let wrong = if even {
+                values.iter().find_map(|v| problem(*v))
+            } else {
+                Some("its lists differ in length")
+            };
             if let Some(problem) = wrong {
                 return Err(NetworkFileError::Block { name, problem });
             }
             blocks.push(Block { name, shape, values });
         }
         let exchanged = Exchanged { settings: self.settings, features: self.features, blocks };
-        let parameters = kinds::find(&self.kind)?.adopt_pytorch(exchanged).map_err(NetworkFileError::Model)?;
+        let parameters =
+            kinds::find(&self.kind)?.adopt_pytorch(exchanged).map_err(NetworkFileError::Model)?;
         Ok(kinds::restore(&parameters)?)
     }
 }
@@ -111,7 +117,8 @@ mod tests {
     use crate::model::{NetworkFile, Parameters, SubModelSpec};
 
     fn restore(text: &serde_json::Value) -> Result<Box<dyn SubModel>, String> {
-        let written: WrittenNetwork = serde_json::from_value(text.clone()).map_err(|e| e.to_string())?;
+        let written: WrittenNetwork =
+            serde_json::from_value(text.clone()).map_err(|e| e.to_string())?;
         written.restore().map_err(|e| e.to_string())
     }
 
@@ -130,8 +137,11 @@ mod tests {
     fn it_is_the_network_that_is_written() {
         let model = restore(&small()).unwrap();
         let x = [0.3, 0.8];
-        let a =
-            [(0.5 * x[0] - x[1] + 0.1f64).tanh(), (0.25 * x[0] + 2.0 * x[1] + 0.2f64).tanh(), (x[0] + 0.3f64).tanh()];
+        let a = [
+            (0.5 * x[0] - x[1] + 0.1f64).tanh(),
+            (0.25 * x[0] + 2.0 * x[1] + 0.2f64).tanh(),
+            (x[0] + 0.3f64).tanh(),
+        ];
         let want = [a[0] + 2.0 * a[1] + 3.0 * a[2] + 0.5, -a[0] + 0.5 * a[1] - 0.5];
         let found = model.outputs(&DMatrix::from_column_slice(2, 1, &x)).unwrap();
         for (found, want) in found.matrix().iter().zip(want) {
@@ -155,18 +165,25 @@ mod tests {
             let parameters = Parameters::of(&*model, model.snapshot());
             let blocks = kinds::find(kind).unwrap().to_pytorch(&parameters);
             let nest = |block: &Block| {
-                let mut level: Vec<serde_json::Value> = block.values.iter().map(|v| serde_json::json!(v)).collect();
+                let mut level: Vec<serde_json::Value> =
+                    block.values.iter().map(|v| serde_json::json!(v)).collect();
                 for length in block.shape.iter().skip(1).rev() {
-                    level = level.chunks(*length).map(|c| serde_json::Value::Array(c.to_vec())).collect();
+                    level = level
+                        .chunks(*length)
+                        .map(|c| serde_json::Value::Array(c.to_vec()))
+                        .collect();
                 }
                 serde_json::Value::Array(level)
             };
-            let named: serde_json::Map<_, _> = blocks.iter().map(|b| (b.name.clone(), nest(b))).collect();
+            let named: serde_json::Map<_, _> =
+                blocks.iter().map(|b| (b.name.clone(), nest(b))).collect();
             let text = serde_json::json!({"kind": kind, "settings": settings, "features": 4, "parameters": named});
             let back = restore(&text).unwrap();
             assert_eq!((back.spec(), back.snapshot()), (model.spec(), model.snapshot()), "{kind}");
             let names: Vec<String> = (0..4).map(|i| format!("f{i}")).collect();
-            let file = NetworkFile::parse(&NetworkFile::of(&*model, &names, &[]).to_bytes().unwrap()).unwrap();
+            let file =
+                NetworkFile::parse(&NetworkFile::of(&*model, &names, &[]).to_bytes().unwrap())
+                    .unwrap();
             let same = Parameters::of(&*back, back.snapshot());
             assert!(*file.parameters() == same, "{kind}: as a file of the same model");
         }
@@ -182,10 +199,16 @@ mod tests {
             ("`features` is 100001", |t| t["features"] = 100_001.into()),
             ("takes 2 inputs, and there are 3", |t| t["features"] = 3.into()),
             ("`activation` is missing", |t| t["settings"] = serde_json::json!({})),
-            ("block `0.weight`: its lists differ", |t| t["parameters"]["0.weight"][1] = serde_json::json!([0.2])),
-            ("block `0.bias`: its lists differ", |t| t["parameters"]["0.bias"][1] = serde_json::json!([0.2])),
+            ("block `0.weight`: its lists differ", |t| {
+                t["parameters"]["0.weight"][1] = serde_json::json!([0.2])
+            }),
+            ("block `0.bias`: its lists differ", |t| {
+                t["parameters"]["0.bias"][1] = serde_json::json!([0.2])
+            }),
             ("block `2.bias`: more than 1e6", |t| t["parameters"]["2.bias"][0] = 1e7.into()),
-            ("3 outputs and the next", |t| t["parameters"]["2.weight"] = serde_json::json!([[0.1, 0.2], [0.3, 0.4]])),
+            ("3 outputs and the next", |t| {
+                t["parameters"]["2.weight"] = serde_json::json!([[0.1, 0.2], [0.3, 0.4]])
+            }),
             ("Nested", |t| t["parameters"]["0.bias"][0] = "0.7316123".into()),
         ];
         for (says, change) in changes {

@@ -1,4 +1,4 @@
-//! Calls that a party answers, by method and outcome.
+//! Metrics of the calls that a party answers, by method and outcome.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,7 +9,7 @@ use tonic::Code;
 type Answered = Family<[(&'static str, &'static str); 2], Counter>;
 type Open = Family<[(&'static str, &'static str); 1], Gauge>;
 
-/// Calls of one party's service.
+/// The calls of one party's service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
     answered: Answered,
@@ -23,14 +23,14 @@ impl Calls {
         registry.register("open_calls", "Calls under way, streams among them", self.open.clone());
     }
 
-    /// A call begins; `method` must be one of a bounded list.
+    /// Counts a call that begins; `method` must be one of a bounded list.
     pub(crate) fn begin(&self, method: &'static str) -> OpenCall {
         self.open.get_or_create(&[("method", method)]).inc();
         OpenCall { calls: self.clone(), method, code: None }
     }
 }
 
-/// A call under way. It ends when this is dropped: as cancelled, if nobody has said how it ended.
+/// A call under way. Dropping it ends it: as cancelled, unless [`end`](Self::end) gave a code.
 #[derive(Debug)]
 pub(crate) struct OpenCall {
     calls: Calls,
@@ -39,7 +39,7 @@ pub(crate) struct OpenCall {
 }
 
 impl OpenCall {
-    /// The call has ended with a code.
+    /// Ends the call with a code.
     pub(crate) fn end(mut self, code: Code) {
         self.code = Some(code);
     }
@@ -53,7 +53,7 @@ impl Drop for OpenCall {
     }
 }
 
-/// A code as gRPC writes it.
+/// Returns the gRPC name of a code.
 pub(super) fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

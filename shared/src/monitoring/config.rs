@@ -1,4 +1,5 @@
-//! `[metrics]` of every party's config file, and with `[traces]` what comes of both.
+//! The table `[metrics]` of every party's config file, and the checked settings of `[metrics]` and
+//! `[traces]`.
 
 use std::net::SocketAddr;
 
@@ -6,13 +7,14 @@ use serde::Deserialize;
 
 use super::traces::Collector;
 
-/// `[metrics]`.
+/// The table `[metrics]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsTable {
-    /// Where metrics are served, over plain HTTP, at `/metrics`. Default: nowhere.
+    /// The address that serves metrics, over plain HTTP, at `/metrics`. Default: none.
     pub listen: Option<SocketAddr>,
-    /// Whether `listen` may be an address that other machines reach. Default false: there is neither TLS nor a password.
+    /// True if `listen` may be an address that other machines reach. Default false: there is
+    /// neither TLS nor a password.
     pub expose: bool,
 }
 
@@ -20,7 +22,7 @@ impl MetricsTable {
     /// Checks the table; `service` is the address of the service itself.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// A message that says what is wrong and how to fix it.
     pub fn check(&self, service: SocketAddr) -> Result<(), String> {
         let Some(listen) = self.listen else {
             return match self.expose {
@@ -42,12 +44,12 @@ impl MetricsTable {
     }
 }
 
-/// Who is told how a party does, checked. The default is nobody.
+/// The checked settings of monitoring. The default monitors nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Monitoring {
-    /// Where metrics are served.
+    /// The address that serves metrics.
     pub metrics: Option<SocketAddr>,
-    /// Where spans of predictions are sent.
+    /// The collector to which spans of predictions are sent.
     pub traces: Option<Collector>,
 }
 

@@ -1,4 +1,5 @@
-//! Serves one party's metrics over plain HTTP. Who may reach the address may read them, so that they hold nothing of records.
+//! The HTTP endpoint of one party's metrics. Anybody who can reach the address can read them, so
+//! they contain nothing about records.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -17,14 +18,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::monitor::Monitor;
 
-/// Readers at once; further ones wait.
+/// The maximum number of concurrent readers; further ones wait.
 const READERS: usize = 8;
-/// How long one reader may take, from its connection to the last byte of its answer.
+/// The time limit of one reader, from its connection to the last byte of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The text format that Prometheus and others read.
+/// The text format of Prometheus and other readers.
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Why metrics are not served.
+/// Errors from opening the endpoint.
 #[derive(Debug, thiserror::Error)]
 #[error("[metrics]: cannot listen on {address}: {source}")]
 pub struct EndpointError {
@@ -32,7 +33,7 @@ pub struct EndpointError {
     source: std::io::Error,
 }
 
-/// Metrics, served for as long as this is kept.
+/// The metrics endpoint, which serves until it is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
     address: SocketAddr,
@@ -40,11 +41,14 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Serves what is measured at an address; `None` serves nothing.
+    /// Serves the metrics of `monitor` at an address; for `None` it serves nothing.
     ///
     /// # Errors
-    /// [`EndpointError`] if the address cannot be had.
-    pub async fn open(address: Option<SocketAddr>, monitor: &Monitor) -> Result<Option<Self>, EndpointError> {
+    /// [`EndpointError`] if the address cannot be bound.
+    pub async fn open(
+        address: Option<SocketAddr>,
+        monitor: &Monitor,
+    ) -> Result<Option<Self>, EndpointError> {
         let Some(address) = address else { return Ok(None) };
         let failed = |source| EndpointError { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -54,7 +58,7 @@ impl Endpoint {
         Ok(Some(Self { address, _task: task }))
     }
 
-    /// Where.
+    /// Returns the address that serves the metrics.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -64,7 +68,7 @@ impl Endpoint {
 async fn accept(listener: TcpListener, monitor: Monitor) {
     let readers = Arc::new(Semaphore::new(READERS));
     loop {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let Ok(permit) = readers.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((socket, _)) => {
@@ -82,9 +86,10 @@ async fn accept(listener: TcpListener, monitor: Monitor) {
     }
 }
 
-/// One connection, one answer: readers come every few seconds.
+/// Answers one request of a connection: readers come every few seconds.
 async fn answer(socket: TcpStream, monitor: Monitor) {
-    let is_here = socket.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
+    let is_here =
+        socket.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
     let service = service_fn(move |request| {
         let monitor = monitor.clone();
         async move { Ok::<_, Infallible>(respond(&request, &monitor, is_here)) }
@@ -99,12 +104,14 @@ async fn answer(socket: TcpStream, monitor: Monitor) {
     }
 }
 
-/// Returns `true` if a request names this machine. A page in the operator's browser whose name resolves to a loopback address names itself.
+/// Returns true if a request names this machine. A page in the operator's browser whose host name
+/// resolves to a loopback address sends that name.
 fn names_this_machine(request: &Request<Incoming>) -> bool {
     let Some(host) = request.headers().get(header::HOST) else { return true };
     let authority = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
     authority.is_some_and(|authority| {
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+        let host =
+            authority.host().trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
         host.eq_ignore_ascii_case("localhost")
             || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
     })
@@ -112,11 +119,15 @@ fn names_this_machine(request: &Request<Incoming>) -> bool {
 
 fn respond(request: &Request<Incoming>, monitor: &Monitor, is_here: bool) -> Response<Full<Bytes>> {
     let (status, kind, text) = match (request.method(), request.uri().path()) {
-        _ if is_here && !names_this_machine(request) => {
-            (StatusCode::MISDIRECTED_REQUEST, "text/plain", "ask for localhost or for a loopback address\n".to_owned())
-        }
+        _ if is_here && !names_this_machine(request) => (
+            StatusCode::MISDIRECTED_REQUEST,
+            "text/plain",
+            "ask for localhost or for a loopback address\n".to_owned(),
+        ),
         (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, FORMAT, monitor.text()),
-        (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "metrics are read with GET\n".to_owned()),
+        (_, "/metrics") => {
+            (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "metrics are read with GET\n".to_owned())
+        }
         _ => (StatusCode::NOT_FOUND, "text/plain", "metrics are at /metrics\n".to_owned()),
     };
     let mut response = Response::new(Full::new(Bytes::from(text)));

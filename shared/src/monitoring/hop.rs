@@ -1,4 +1,4 @@
-//! Calls that a party makes of its peers: how long they take, and how they fail.
+//! Metrics of the calls that a party makes to its peers: durations and failures.
 
 use std::time::Instant;
 
@@ -10,7 +10,8 @@ use prometheus_client::registry::{Registry, Unit};
 use super::calls::code_name;
 use crate::rpc::{Refusal, RefusalKind};
 
-/// Upper ends of what durations are sorted into, in seconds: from half a millisecond to the longest time-out of a default.
+/// The upper bounds of the latency buckets, in seconds: from half a millisecond to the longest
+/// default time-out.
 pub const LATENCY_BUCKETS: [f64; 15] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
@@ -19,12 +20,12 @@ type Labels<const N: usize> = [(&'static str, String); N];
 /// Durations by label.
 pub(super) type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// An empty histogram of durations.
+/// Returns an empty histogram of durations.
 pub(super) fn durations() -> Histogram {
     Histogram::new(LATENCY_BUCKETS)
 }
 
-/// The peers of one party.
+/// The metrics of the calls to all peers of one party.
 #[derive(Debug, Clone)]
 pub(super) struct Hops {
     seconds: Durations<Labels<2>>,
@@ -45,7 +46,8 @@ impl Hops {
         registry.register("peer_call_failures", help, self.failed.clone());
     }
 
-    /// What is measured of one peer. Its failures to be reached count from zero, so that the first one shows as a rise.
+    /// Returns the metrics of one peer. Its connection failures count from zero, so that the first
+    /// one shows as a rise.
     pub(super) fn to(&self, peer: &str, methods: &[&'static str]) -> Hop {
         let hop = Hop { hops: self.clone(), peer: peer.to_owned() };
         for method in methods {
@@ -57,7 +59,7 @@ impl Hops {
     }
 }
 
-/// What is measured of the calls of one peer. The default belongs to no registry.
+/// The metrics of the calls to one peer. The default belongs to no registry.
 #[derive(Debug, Clone, Default)]
 pub struct Hop {
     hops: Hops,
@@ -65,10 +67,11 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// Makes a call, and measures how long an answer took, or counts why there was none. A call that is given up is not counted.
+    /// Makes a call, and measures the time of its answer, or counts the failure. A cancelled call
+    /// is not counted.
     ///
     /// # Errors
-    /// Those of the call.
+    /// The errors of the call.
     pub async fn time<T>(
         &self,
         method: &'static str,
@@ -81,7 +84,9 @@ impl Hop {
                 let labels = [("peer", self.peer.clone()), ("method", method.to_owned())];
                 self.hops.seconds.get_or_create(&labels).observe(began.elapsed().as_secs_f64());
             }
-            Err(refusal) => drop(self.hops.failed.get_or_create(&self.failure(method, refusal.kind)).inc()),
+            Err(refusal) => {
+                drop(self.hops.failed.get_or_create(&self.failure(method, refusal.kind)).inc())
+            }
         }
         answer
     }

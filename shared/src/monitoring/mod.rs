@@ -1,7 +1,9 @@
-//! What a party measures of its own work, for a Prometheus server to fetch, and the [`traces`] of predictions, for a collector.
+//! The metrics of a party's own work, for a Prometheus server, and the [`traces`] of predictions,
+//! for a collector.
 //!
-//! Each party has a [`Monitor`] of its own, so that several parties in one process stay apart. Labels are names of parties, calls,
-//! codes and kinds of outcome, all of them bounded. No record id, feature, parameter or score is measured; counts and times are.
+//! Each party has a [`Monitor`] of its own, so that several parties in one process stay apart.
+//! Labels are names of parties, calls, codes and kinds of outcome, all of them bounded. Only counts
+//! and times are measured: no record id, feature, parameter or score.
 
 mod calls;
 mod config;

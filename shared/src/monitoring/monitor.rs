@@ -1,4 +1,4 @@
-//! The registry of one party, and what all parties measure alike.
+//! The registry of one party, and the metrics that all parties have in common.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,8 @@ use super::calls::Calls;
 use super::hop::{Hop, Hops};
 use super::predictions::Predictions;
 
-/// What one party measures. Clones share it. The default measures into a registry that nobody reads.
+/// The metrics of one party. Clones share them. The default measures into a registry that nobody
+/// reads.
 #[derive(Clone, Default)]
 pub struct Monitor {
     registry: Arc<Mutex<Registry>>,
@@ -30,13 +31,21 @@ impl fmt::Debug for Monitor {
 }
 
 impl Monitor {
-    /// What a party measures, by its role and name.
+    /// Creates the metrics of a party, with its role and name.
     #[must_use]
     pub fn new(role: &str, party: &str) -> Self {
-        let monitor = Self { registry: Arc::new(Mutex::new(Registry::with_prefix("cloison"))), ..Self::default() };
+        let monitor = Self {
+            registry: Arc::new(Mutex::new(Registry::with_prefix("cloison"))),
+            ..Self::default()
+        };
         let build = Family::<[(&'static str, String); 2], Gauge>::default();
         let identity = format!("{role}/{party}");
-        build.get_or_create(&[("identity", identity), ("version", env!("CARGO_PKG_VERSION").to_owned())]).set(1);
+        build
+            .get_or_create(&[
+                ("identity", identity),
+                ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ])
+            .set(1);
         monitor.register(|registry| {
             registry.register(
                 "build_info",
@@ -50,12 +59,13 @@ impl Monitor {
         monitor
     }
 
-    /// Adds what this party alone measures.
+    /// Registers the metrics of this party alone.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Adds a figure that is read when somebody asks: `read` gives its value for each value of its labels.
+    /// Registers a gauge that is read on demand: `read` returns its value for each value of its
+    /// labels.
     pub fn reading(
         &self,
         name: &'static str,
@@ -63,10 +73,12 @@ impl Monitor {
         read: impl Fn() -> Vec<Reading> + Send + Sync + 'static,
     ) {
         let read = Box::new(read);
-        self.register(|registry| registry.register_collector(Box::new(Readings { name, help, read })));
+        self.register(|registry| {
+            registry.register_collector(Box::new(Readings { name, help, read }))
+        });
     }
 
-    /// All figures as they are now, in the text format of OpenMetrics 1.0.
+    /// Returns the current metrics in the text format of OpenMetrics 1.0.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -76,28 +88,29 @@ impl Monitor {
         text
     }
 
-    /// Calls that this party answers.
+    /// Returns the metrics of the calls that this party answers.
     pub(crate) fn calls(&self) -> &Calls {
         &self.calls
     }
 
-    /// Calls that this party makes of one peer; `methods` are those whose failures count from zero.
+    /// Returns the metrics of the calls that this party makes to one peer; `methods` are those
+    /// whose failures count from zero.
     #[must_use]
     pub fn hop(&self, peer: &str, methods: &[&'static str]) -> Hop {
         self.hops.to(peer, methods)
     }
 
-    /// Predictions of the live service.
+    /// Returns the metrics of the live service's predictions.
     #[must_use]
     pub fn predictions(&self) -> &Predictions {
         &self.predictions
     }
 }
 
-/// A value, and the labels it goes by.
+/// A value and its labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Names and values of labels.
+    /// The names and values of the labels.
     pub labels: Vec<(&'static str, String)>,
     /// The value, in base units.
     pub value: f64,

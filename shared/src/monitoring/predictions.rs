@@ -1,4 +1,4 @@
-//! Predictions as all three parties see them: rows by outcome, and time.
+//! The prediction metrics of all three parties: rows by outcome, and time.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::hop::durations;
 use crate::types::RowStatus;
 
-/// Rows by outcome, and how long the answers took.
+/// The rows by outcome, and the time of the answers.
 #[derive(Debug, Clone)]
 pub struct Predictions {
     rows: Family<[(&'static str, &'static str); 1], Counter>,
@@ -24,15 +24,21 @@ impl Default for Predictions {
 }
 
 impl Predictions {
-    /// Registers the rows as `NAME_rows` and the time as `NAME_prediction`, where `of` is what is predicted, in words.
+    /// Registers the rows as `NAME_rows` and the time as `NAME_prediction`, where `of` describes
+    /// the predictions.
     pub fn register(&self, registry: &mut Registry, prefix: &str, of: &str) {
         let help = format!("Rows answered by outcome: {of}");
         registry.register(format!("{prefix}rows"), help, self.rows.clone());
         let help = format!("Time from a request to its answer at this party: {of}");
-        registry.register_with_unit(format!("{prefix}prediction"), help, Unit::Seconds, self.seconds.clone());
+        registry.register_with_unit(
+            format!("{prefix}prediction"),
+            help,
+            Unit::Seconds,
+            self.seconds.clone(),
+        );
     }
 
-    /// An answer of these rows took so long.
+    /// Counts the rows of an answer and records its duration.
     pub fn answered(&self, rows: &[RowStatus], took: Duration) {
         for status in RowStatus::ALL {
             let count = rows.iter().filter(|row| **row == status).count() as u64;

@@ -1,59 +1,62 @@
-//! The defenses: the parameters of each, and what others need to know of it.
+//! The defenses: the parameters of each, and its facts for other modules.
 //!
-//! A new defense is a variant of [`DefenseConfig`] (in `config.rs`) and its [`Facts`], which stand in [`DefenseConfig::ALL`]. The compiler names
-//! the matches to complete, all of them below.
+//! A new defense is a variant of [`DefenseConfig`] (in `config.rs`), and its [`Facts`], which are
+//! listed in [`DefenseConfig::ALL`]. The compiler names the matches to complete, all of them below.
 
 use super::config::{
-    DefenseConfig, PurifierTraining, Template, default_delta, default_privee_sensitivity, default_sensitivity,
+    DefenseConfig, PurifierTraining, Template, default_delta, default_privee_sensitivity,
+    default_sensitivity,
 };
 use super::facts::{Absent, Leaves, Parameter, ParameterKind};
 
-/// Order-preserving encryption takes scores in units of 2 to minus this.
+/// The bits b of the unit 2⁻ᵇ in which order-preserving encryption takes scores.
 pub const ENCRYPTED_UNIT_BITS: u32 = 32;
-/// Bits of an encrypted unit.
+/// The number of bits of an encrypted unit.
 pub const ENCRYPTED_BITS: u32 = 37;
-/// Bits below them, for the order of scores that share a unit.
+/// The number of bits below them, for the order of scores that share a unit.
 pub const ENCRYPTED_ORDER_BITS: u32 = 16;
 
-/// The scale of the Gaussian mechanism, √(2 ln(1.25/δ)) Δf / ε (P (9)).
+/// Computes the scale of the Gaussian mechanism, √(2 ln(1.25/δ)) Δf / ε (P (9)).
 #[must_use]
 pub fn gaussian_scale(epsilon: f64, delta: f64, sensitivity: f64) -> f64 {
     (2.0 * (1.25 / delta).ln()).sqrt() * sensitivity / epsilon
 }
 
-/// The probability with which k-ary randomised response keeps one of `classes` labels, e^ε/(e^ε + k − 1).
+/// Computes the probability with which k-ary randomised response keeps one of `classes` labels,
+/// e^ε/(e^ε + k − 1).
 #[must_use]
 pub fn kept_label_probability(classes: usize, epsilon: f64) -> f64 {
     1.0 / (1.0 + (classes as f64 - 1.0) * (-epsilon).exp())
 }
 
-/// What is the same for every setting of a defense. Each defense states it once, beside its variant of [`DefenseConfig`].
+/// The facts that are the same for every setting of a defense. Each defense states them once.
 #[derive(Debug)]
 pub struct Facts {
     /// The name, as in a config file.
     pub name: &'static str,
     /// The parameters, in the order of the help.
     pub parameters: &'static [Parameter],
-    /// Sensible settings for a model of so many classes (at least 2), with parameters of the papers where they name some. The
-    /// demo audits them all; tests and fuzz seeds are made of them.
+    /// Sensible settings for a model of this many classes (at least 2), with parameters of the
+    /// papers if they name some. The demo audits them all; tests and fuzz seeds are made of them.
     pub examples: fn(classes: usize) -> Vec<DefenseConfig>,
-    /// Whether it changes logits, before the link function. Otherwise it changes scores.
+    /// True if it changes logits, before the link function. Otherwise it changes scores.
     pub at_logits: bool,
-    /// Whether it takes microseconds a score, so that it must not run on a thread that serves connections.
+    /// True if it takes microseconds a score, so that it must not run on a thread that serves
+    /// connections.
     pub costly: bool,
-    /// Whether it may be fitted on undefended scores of the model's training, which an imported model does not have:
-    /// [`DefenseConfig::fitted`] says whether its settings have it so.
+    /// True if it may be fitted on undefended scores of the model's training, which an imported
+    /// model does not have. [`DefenseConfig::fitted`] decides it for given settings.
     pub fitted: bool,
 }
 
 impl Facts {
-    /// The parameter of this name.
+    /// Returns the parameter of this name.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
         self.parameters.iter().find(|parameter| parameter.name == name)
     }
 
-    /// The names of the parameters in a row, or `none`.
+    /// Returns the names of the parameters, separated by commas, or `none`.
     #[must_use]
     pub fn parameter_names(&self) -> String {
         match self.parameters {
@@ -63,12 +66,21 @@ impl Facts {
     }
 }
 
-const fn parameter(name: &'static str, kind: ParameterKind, takes: &'static str, absent: Absent) -> Parameter {
+const fn parameter(
+    name: &'static str,
+    kind: ParameterKind,
+    takes: &'static str,
+    absent: Absent,
+) -> Parameter {
     Parameter { name, kind, takes, absent }
 }
 
-const DELTA: Parameter =
-    parameter("delta", ParameterKind::Number, "above 0 and below 1; default 1e-5", Absent::Optional);
+const DELTA: Parameter = parameter(
+    "delta",
+    ParameterKind::Number,
+    "above 0 and below 1; default 1e-5",
+    Absent::Optional,
+);
 const PRIVEE_SENSITIVITY: Parameter =
     parameter("sensitivity", ParameterKind::Number, "above 0; default 0.1", Absent::Optional);
 const TEMPLATE: Parameter = parameter(
@@ -77,12 +89,22 @@ const TEMPLATE: Parameter = parameter(
     "the matrix perturbed; default identity",
     Absent::Optional,
 );
-const AS_PUBLISHED: Parameter =
-    parameter("as_published", ParameterKind::Truth, "as the authors' code; default false", Absent::Optional);
+const AS_PUBLISHED: Parameter = parameter(
+    "as_published",
+    ParameterKind::Truth,
+    "as the authors' code; default false",
+    Absent::Optional,
+);
 
 /// A defense of the scores without parameters that is not costly and not fitted.
-const PLAIN: Facts =
-    Facts { name: "", parameters: &[], examples: |_| Vec::new(), at_logits: false, costly: false, fitted: false };
+const PLAIN: Facts = Facts {
+    name: "",
+    parameters: &[],
+    examples: |_| Vec::new(),
+    at_logits: false,
+    costly: false,
+    fitted: false,
+};
 
 const NONE: Facts = Facts { name: "none", examples: |_| vec![DefenseConfig::None {}], ..PLAIN };
 
@@ -95,7 +117,12 @@ const ROUNDING: Facts = Facts {
 
 const TOP_K: Facts = Facts {
     name: "top_k",
-    parameters: &[parameter("k", ParameterKind::Whole, "1 to the number of classes less 1", Absent::Required(1.0))],
+    parameters: &[parameter(
+        "k",
+        ParameterKind::Whole,
+        "1 to the number of classes less 1",
+        Absent::Required(1.0),
+    )],
     examples: |classes| vec![DefenseConfig::TopK { k: if classes > 2 { 2 } else { 1 } }],
     ..PLAIN
 };
@@ -114,14 +141,24 @@ const CLASS_LABEL: Facts = Facts {
 
 const RANDOMIZED_LABEL: Facts = Facts {
     name: "randomized_label",
-    parameters: &[parameter("epsilon", ParameterKind::Number, "above 0, at most 50", Absent::Required(2.0))],
+    parameters: &[parameter(
+        "epsilon",
+        ParameterKind::Number,
+        "above 0, at most 50",
+        Absent::Required(2.0),
+    )],
     examples: |_| vec![DefenseConfig::RandomizedLabel { epsilon: 2.0 }],
     ..PLAIN
 };
 
 const TEMPERATURE: Facts = Facts {
     name: "temperature",
-    parameters: &[parameter("temperature", ParameterKind::Number, "1e-6 to 1e6", Absent::Required(2.0))],
+    parameters: &[parameter(
+        "temperature",
+        ParameterKind::Number,
+        "1e-6 to 1e6",
+        Absent::Required(2.0),
+    )],
     examples: |_| vec![DefenseConfig::Temperature { temperature: 4.0 }],
     at_logits: true,
     ..PLAIN
@@ -139,7 +176,9 @@ const LOGIT_NOISE: Facts = Facts {
         ),
     ],
     examples: |_| {
-        [(1, 10.0), (2, 10.0), (3, 0.75)].map(|(scheme, alpha)| DefenseConfig::LogitNoise { scheme, alpha }).into()
+        [(1, 10.0), (2, 10.0), (3, 0.75)]
+            .map(|(scheme, alpha)| DefenseConfig::LogitNoise { scheme, alpha })
+            .into()
     },
     at_logits: true,
     ..PLAIN
@@ -155,15 +194,30 @@ const GAUSSIAN_NOISE: Facts = Facts {
 const DP_GAUSSIAN: Facts = Facts {
     name: "dp_gaussian",
     parameters: &[
-        parameter("epsilon", ParameterKind::Number, "above 0, a guarantee up to 1", Absent::Required(0.5)),
+        parameter(
+            "epsilon",
+            ParameterKind::Number,
+            "above 0, a guarantee up to 1",
+            Absent::Required(0.5),
+        ),
         DELTA,
-        parameter("sensitivity", ParameterKind::Number, "above 0; default sqrt 2", Absent::Optional),
+        parameter(
+            "sensitivity",
+            ParameterKind::Number,
+            "above 0; default sqrt 2",
+            Absent::Optional,
+        ),
         AS_PUBLISHED,
     ],
     examples: |_| {
         let (delta, sensitivity) = (default_delta(), default_sensitivity());
         [false, true]
-            .map(|as_published| DefenseConfig::DpGaussian { epsilon: 0.5, delta, sensitivity, as_published })
+            .map(|as_published| DefenseConfig::DpGaussian {
+                epsilon: 0.5,
+                delta,
+                sensitivity,
+                as_published,
+            })
             .into()
     },
     ..PLAIN
@@ -172,7 +226,12 @@ const DP_GAUSSIAN: Facts = Facts {
 const PRIVEE_DP: Facts = Facts {
     name: "privee_dp",
     parameters: &[
-        parameter("sigma", ParameterKind::Number, "at least 0, in place of epsilon", Absent::Optional),
+        parameter(
+            "sigma",
+            ParameterKind::Number,
+            "at least 0, in place of epsilon",
+            Absent::Optional,
+        ),
         parameter("epsilon", ParameterKind::Number, "above 0; default 0.1", Absent::Optional),
         DELTA,
         PRIVEE_SENSITIVITY,
@@ -202,7 +261,12 @@ const PRIVEE_DP_PLUS_PLUS: Facts = Facts {
             "one value for each class or two ends, not falling, in place of epsilon",
             Absent::Optional,
         ),
-        parameter("epsilon", ParameterKind::Numbers, "likewise, not rising; default 0.1,0.05", Absent::Optional),
+        parameter(
+            "epsilon",
+            ParameterKind::Numbers,
+            "likewise, not rising; default 0.1,0.05",
+            Absent::Optional,
+        ),
         DELTA,
         PRIVEE_SENSITIVITY,
         TEMPLATE,
@@ -228,7 +292,8 @@ const ORDER_PRESERVING_ENCRYPTION: Facts = Facts {
     ..PLAIN
 };
 
-const RANKING: Facts = Facts { name: "ranking", examples: |_| vec![DefenseConfig::Ranking {}], fitted: true, ..PLAIN };
+const RANKING: Facts =
+    Facts { name: "ranking", examples: |_| vec![DefenseConfig::Ranking {}], fitted: true, ..PLAIN };
 
 const PURIFIER: Facts = Facts {
     name: "purifier",
@@ -265,7 +330,8 @@ const CODEBOOK: Facts = Facts {
     ..PLAIN
 };
 
-/// What stands for a score of 0 behind a label: δ of the vector that attacks put in place of the scores that it hides.
+/// The substitute for a score of 0 behind a label: δ of the vector that attacks use in place of the
+/// hidden scores.
 const LABEL_FLOOR: f64 = 0.01;
 
 impl DefenseConfig {
@@ -299,13 +365,13 @@ impl DefenseConfig {
         names
     };
 
-    /// The name, as in a config file.
+    /// Returns the name, as in a config file.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.facts().name
     }
 
-    /// What is the same for every setting of the defense.
+    /// Returns the facts that are the same for every setting of the defense.
     #[must_use]
     pub fn facts(&self) -> &'static Facts {
         match self {
@@ -327,7 +393,8 @@ impl DefenseConfig {
         }
     }
 
-    /// The standard deviation of Gaussian noise, the same for every score; `None` for other defenses.
+    /// Returns the standard deviation of Gaussian noise, the same for every score; `None` for other
+    /// defenses.
     #[must_use]
     pub fn gaussian_sigma(&self) -> Option<f64> {
         match *self {
@@ -335,12 +402,14 @@ impl DefenseConfig {
             Self::DpGaussian { epsilon, delta, as_published: true, .. } => {
                 Some(gaussian_scale(epsilon, delta, default_privee_sensitivity()))
             }
-            Self::DpGaussian { epsilon, delta, sensitivity, .. } => Some(gaussian_scale(epsilon, delta, sensitivity)),
+            Self::DpGaussian { epsilon, delta, sensitivity, .. } => {
+                Some(gaussian_scale(epsilon, delta, sensitivity))
+            }
             _ => None,
         }
     }
 
-    /// Whether it is fitted on undefended scores of the model's training.
+    /// Returns true if it is fitted on undefended scores of the model's training.
     #[must_use]
     pub fn fitted(&self) -> bool {
         match self {
@@ -349,7 +418,7 @@ impl DefenseConfig {
         }
     }
 
-    /// What it leaves of the scores. Attacks that adapt to a policy are chosen by it.
+    /// Returns the kind of its release. Attacks that adapt to a policy are chosen by it.
     #[must_use]
     pub fn leaves(&self) -> Leaves {
         match self {
@@ -369,8 +438,9 @@ impl DefenseConfig {
         }
     }
 
-    /// What stands for a score of 0 behind it, for attacks that take the release for the true scores: half a step of rounded
-    /// ones, 0.01 behind a label. `None` where it makes no zeros of positive scores, or says nothing of them.
+    /// Returns the substitute for a score of 0 in the release, for attacks that take the release
+    /// for the true scores: half a step for rounded ones, 0.01 behind a label. `None` if the
+    /// defense makes no zeros of positive scores, or if its zeros say nothing about them.
     #[must_use]
     pub fn zero_floor(&self) -> Option<f64> {
         match self {
@@ -392,7 +462,7 @@ impl DefenseConfig {
         }
     }
 
-    /// Whether the coordinator needs the parameters of the passive parties to apply it.
+    /// Returns true if the coordinator needs the parameters of the passive parties to apply it.
     #[must_use]
     pub fn needs_passive_weights(&self) -> bool {
         match self {
@@ -414,15 +484,20 @@ impl DefenseConfig {
         }
     }
 
-    /// The standard deviations, or scales, of the noise of a PRIVEE defense from the smallest score to the largest; empty for
-    /// others. One value for `privee_dp`; k values, or two ends, for `privee_dp_plus_plus`.
+    /// Returns the standard deviations, or scales, of the noise of a PRIVEE defense from the
+    /// smallest score to the largest; empty for others. One value for `privee_dp`; k values, or two
+    /// ends, for `privee_dp_plus_plus`.
     #[must_use]
     pub fn privee_scales(&self) -> Vec<f64> {
         match self {
             Self::PriveeDp { sigma, epsilon, delta, sensitivity, .. } => {
-                vec![sigma.unwrap_or_else(|| gaussian_scale(epsilon.unwrap_or(0.1), *delta, *sensitivity))]
+                vec![sigma.unwrap_or_else(|| {
+                    gaussian_scale(epsilon.unwrap_or(0.1), *delta, *sensitivity)
+                })]
             }
-            Self::PriveeDpPlusPlus { sigma, epsilon, delta, sensitivity, .. } if sigma.is_empty() => {
+            Self::PriveeDpPlusPlus { sigma, epsilon, delta, sensitivity, .. }
+                if sigma.is_empty() =>
+            {
                 let epsilon: &[f64] = if epsilon.is_empty() { &[0.1, 0.05] } else { epsilon };
                 epsilon.iter().map(|e| gaussian_scale(*e, *delta, *sensitivity)).collect()
             }

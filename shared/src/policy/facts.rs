@@ -1,15 +1,15 @@
-//! In which terms facts about a defense are stated: its parameters, and what it leaves of the scores.
+//! The types for facts about a defense: its parameters, and the kind of its release.
 
 /// A parameter of a defense.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
     /// The name, as in a config file.
     pub name: &'static str,
-    /// The type.
+    /// The type of its values.
     pub kind: ParameterKind,
-    /// The range, and for an optional parameter what stands for it: for the help, and for errors.
+    /// The range, and the default of an optional parameter, for the help and for errors.
     pub takes: &'static str,
-    /// What stands where it is not given.
+    /// The value that is used if it is not given.
     pub absent: Absent,
 }
 
@@ -18,7 +18,7 @@ pub struct Parameter {
 pub enum ParameterKind {
     /// A whole number from 0 to 2³² − 1.
     Whole,
-    /// A number.
+    /// A number, whole or not.
     Number,
     /// `true` or `false`.
     Truth,
@@ -28,18 +28,19 @@ pub enum ParameterKind {
     Numbers,
 }
 
-/// What stands where a parameter is not given.
+/// The value that is used if a parameter is not given.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Absent {
     /// A default of the defense itself: the parameter is optional everywhere.
     Optional,
-    /// A config file, a text and a message must give it. The command line of `coordinator defend` puts this number.
+    /// A config file, a text and a message must give it. The command line of `coordinator defend`
+    /// uses this number.
     Required(f64),
     /// As [`Absent::Required`], with this number for each class.
     RequiredPerClass(f64),
 }
 
-/// What a defense leaves of the scores, as far as it decides which attack is the strongest on it.
+/// The kind of a defense's release, as far as it determines the strongest attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaves {
     /// The scores as they are.
@@ -50,13 +51,13 @@ pub enum Leaves {
     Projected,
     /// The predicted class.
     Label,
-    /// The predicted class, or now and then another.
+    /// The predicted class, or sometimes another.
     NoisyLabel,
     /// A word of a codebook.
     Word,
-    /// What an autoencoder makes of them.
+    /// The output of an autoencoder.
     Purified,
-    /// Order-preserving ciphertexts.
+    /// Order-preserving ciphertexts of the scores.
     Ciphertexts,
     /// The order of the scores.
     Order,
@@ -68,6 +69,7 @@ pub enum Leaves {
     Noised,
     /// Scores with noise that keeps their order.
     OrderNoised,
-    /// None of these. No attack of this project adapts to it, so an audit has no adversary that knows it, and says so.
+    /// None of these. No attack of this project adapts to it, so an audit has no adversary that
+    /// knows it, and says so.
     Unstudied,
 }

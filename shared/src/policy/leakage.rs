@@ -1,10 +1,11 @@
-//! The bits that a policy tells of a record: a certificate that holds for every model, every
-//! adversary and whatever it knows besides.
+//! The bits that a policy reveals about a record: a certificate that holds for every model and
+//! every adversary, whatever it knows besides.
 
 use std::fmt;
 
 use vfl_numerics::{
-    RoundedSimplex, gaussian_simplex_bits, permutation_bits, randomized_response_bits, rounded_simplex_bits,
+    RoundedSimplex, gaussian_simplex_bits, permutation_bits, randomized_response_bits,
+    rounded_simplex_bits,
 };
 
 use super::{DefenseConfig, NoiseMode, Policy};
@@ -19,25 +20,25 @@ pub const MULTIPLIER_MEANS: &str = "whatever an adversary knows besides, its cha
 pub const BOUND_ASSUMES: &str = "for one model and one policy, shares bound by the ledger, noise keyed \
     by record; answers about a record under other models or policies add up";
 
-/// The maximal leakage of a policy's release of one record, however often it is asked for.
+/// The maximal leakage of a policy's release of one record, however often it is requested.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Leakage {
-    /// At most so many bits.
+    /// At most this many bits.
     Bits {
-        /// At least 0.
+        /// The bound, at least 0.
         bits: f64,
         /// The defense that sets the bound.
         by: &'static str,
     },
     /// No finite bound holds, or none is known.
     Unbounded {
-        /// Why, as a sentence without its full stop.
+        /// The reason, as a sentence without its full stop.
         reason: String,
     },
 }
 
 impl Leakage {
-    /// The bits, where there is a bound.
+    /// Returns the bits, if there is a bound.
     #[must_use]
     pub fn bits(&self) -> Option<f64> {
         match self {
@@ -46,8 +47,8 @@ impl Leakage {
         }
     }
 
-    /// 2^bits, where there is a bound: the factor by which any adversary's expected gain grows at
-    /// most.
+    /// Returns 2^bits, if there is a bound: the largest factor by which any adversary's expected
+    /// gain grows.
     #[must_use]
     pub fn multiplier(&self) -> Option<f64> {
         self.bits().map(f64::exp2)
@@ -68,75 +69,88 @@ impl fmt::Display for Leakage {
 enum Domain {
     /// Probability vectors.
     Simplex,
-    /// Probability vectors of which all but so many entries are set to 0.
+    /// Probability vectors with all but this many entries set to 0.
     Largest(usize),
-    /// Other numbers.
+    /// Vectors of any other numbers.
     Any,
 }
 
 /// The bound of one defense by itself.
 enum Own {
     Bits(f64),
-    /// Why there is none.
+    /// No bound is known, for this reason.
     None(&'static str),
 }
 
 const EXACT: &str = "exact scores give back features that lie on a grid (docs/lattice.md)";
-const PROPORTIONAL: &str =
-    "PRIVEE's noise is proportional to the score and vanishes with it, so that Σ_r max_x P(r | x) diverges";
-const NOT_FROM_SCORES: &str = "its bound is for probability vectors, which the defense before it does not give out";
+const PROPORTIONAL: &str = "PRIVEE's noise is proportional to the score and vanishes with it, so that Σ_r max_x P(r | x) diverges";
+const NOT_FROM_SCORES: &str =
+    "its bound is for probability vectors, which the defense before it does not give out";
 
 impl DefenseConfig {
-    /// The bits of this defense by itself, applied to vectors of a domain.
+    /// Returns the bits of this defense by itself, applied to vectors of a domain.
     ///
-    /// No finite bound for noise of PRIVEE: on [0, ε] a score c is released as c (1 + uσ) up to a
-    /// known shift, u uniform in an interval of length 1/k, so that the density at r is at least
-    /// k/(σ c) for some c in [r/(1 + σ), r], at least k/(σ r): its integral over r from 0
-    /// diverges. None for the others that are one-to-one or leave a continuum of values.
+    /// There is no finite bound for noise of PRIVEE: on [0, ε] a score c is released as c (1 + uσ)
+    /// up to a known shift, u uniform in an interval of length 1/k, so that the density at r is at
+    /// least k/(σ c) for some c in [r/(1 + σ), r], at least k/(σ r): its integral over r from 0
+    /// diverges. Nor is there one for the others that are one-to-one or leave a continuum of
+    /// values.
     fn own_bits(&self, classes: usize, domain: Domain) -> Own {
         let rounded = |decimals, scores| Own::Bits(rounded_simplex_bits(classes, decimals, scores));
         match self {
             Self::None {} => Own::None(EXACT),
-            Self::Temperature { .. } => Own::None("a temperature is undone by a factor, and exact scores are left"),
-            Self::LogitNoise { .. } => {
-                Own::None("logit_noise draws nothing at random and is undone by who knows the weights")
+            Self::Temperature { .. } => {
+                Own::None("a temperature is undone by a factor, and exact scores are left")
             }
+            Self::LogitNoise { .. } => Own::None(
+                "logit_noise draws nothing at random and is undone by who knows the weights",
+            ),
             Self::TopK { .. } => Own::None("top_k leaves the largest scores exact"),
-            Self::OrderPreservingEncryption {} => {
-                Own::None("order-preserving encryption leaves every score to some ten bits and its order exactly")
-            }
-            Self::Purifier { .. } => {
-                Own::None("a purifier gives out a continuum of vectors, for which no bound is known")
-            }
+            Self::OrderPreservingEncryption {} => Own::None(
+                "order-preserving encryption leaves every score to some ten bits and its order exactly",
+            ),
+            Self::Purifier { .. } => Own::None(
+                "a purifier gives out a continuum of vectors, for which no bound is known",
+            ),
             Self::PriveeDp { .. } | Self::PriveeDpPlusPlus { .. } => Own::None(PROPORTIONAL),
             Self::Rounding { decimals } => match domain {
                 Domain::Simplex => rounded(*decimals, RoundedSimplex::Whole),
                 Domain::Largest(kept) => rounded(*decimals, RoundedSimplex::Largest(kept)),
                 Domain::Any => Own::None(NOT_FROM_SCORES),
             },
-            Self::GaussianNoise { .. } | Self::DpGaussian { .. } => match (self.gaussian_sigma(), domain) {
-                (Some(sigma), Domain::Simplex) => Own::Bits(gaussian_simplex_bits(classes, sigma)),
-                // With the sum of the others as one score more, of which the release is a part.
-                (Some(sigma), Domain::Largest(_)) => Own::Bits(gaussian_simplex_bits(classes + 1, sigma)),
-                _ => Own::None(NOT_FROM_SCORES),
-            },
+            Self::GaussianNoise { .. } | Self::DpGaussian { .. } => {
+                match (self.gaussian_sigma(), domain) {
+                    (Some(sigma), Domain::Simplex) => {
+                        Own::Bits(gaussian_simplex_bits(classes, sigma))
+                    }
+                    // The sum of the others counts as one score more; the release is a part of that
+                    // longer vector's.
+                    (Some(sigma), Domain::Largest(_)) => {
+                        Own::Bits(gaussian_simplex_bits(classes + 1, sigma))
+                    }
+                    _ => Own::None(NOT_FROM_SCORES),
+                }
+            }
             Self::ClassLabel { .. } => Own::Bits((classes as f64).log2()),
-            Self::RandomizedLabel { epsilon } => Own::Bits(randomized_response_bits(classes, *epsilon)),
+            Self::RandomizedLabel { epsilon } => {
+                Own::Bits(randomized_response_bits(classes, *epsilon))
+            }
             Self::Ranking {} => Own::Bits(permutation_bits(classes)),
             Self::Codebook { size } => Own::Bits(f64::from(*size).log2()),
         }
     }
 
-    /// The vectors that it gives out.
+    /// Returns the domain of the vectors that it releases.
     fn domain_after(&self, before: Domain) -> Domain {
         match self {
             Self::None {} => before,
             Self::TopK { k } if before == Domain::Simplex => Domain::Largest(*k as usize),
-            // At the logits: the link function gives probability vectors.
+            // These act at the logits, and the link function gives probability vectors.
             Self::Temperature { .. } | Self::LogitNoise { .. } => Domain::Simplex,
-            Self::ClassLabel { .. } | Self::Ranking {} | Self::Codebook { .. } | Self::Purifier { .. } => {
-                Domain::Simplex
-            }
+            Self::ClassLabel { .. }
+            | Self::Ranking {}
+            | Self::Codebook { .. }
+            | Self::Purifier { .. } => Domain::Simplex,
             Self::TopK { .. }
             | Self::Rounding { .. }
             | Self::GaussianNoise { .. }
@@ -148,7 +162,7 @@ impl DefenseConfig {
         }
     }
 
-    /// Whether it draws at random for every record.
+    /// Returns true if it draws at random for every record.
     fn draws(&self) -> bool {
         matches!(
             self,
@@ -163,14 +177,14 @@ impl DefenseConfig {
 }
 
 impl Policy {
-    /// The maximal leakage of a record's release for a model of `classes` classes: L = log2 Σ_r
-    /// max_x P(r | x) over score vectors x.
+    /// Computes the maximal leakage of a record's release for a model of `classes` classes: L =
+    /// log2 Σ_r max_x P(r | x) over score vectors x.
     ///
-    /// A chain of defenses tells no more than any of its defenses by itself, since what follows
-    /// only processes its release and what goes before only restricts its input: the bound is the
-    /// least of those that hold, each for the vectors that the defense before it gives out. A
-    /// temperature changes nothing. Noise must be keyed by record: fresh noise bounds each answer,
-    /// and answers add up, so that only what goes before it bounds all of them.
+    /// A chain of defenses reveals no more than any of its defenses by itself, since later ones
+    /// only process its release and earlier ones only restrict its input. So the bound is the least
+    /// of those that hold, each for the vectors that the defense before it releases. A temperature
+    /// changes nothing. Noise must be keyed by record: fresh noise bounds each answer, and answers
+    /// add up, so that only the defenses before it bound all of them.
     #[must_use]
     pub fn leakage(&self, classes: usize) -> Leakage {
         if self.unbound_shares {
@@ -182,7 +196,9 @@ impl Policy {
             fresh |= self.noise == NoiseMode::Fresh && defense.draws();
             match defense.own_bits(classes, domain) {
                 Own::Bits(_) if fresh => why = "fresh noise tells more with each answer",
-                Own::Bits(bits) if least.is_none_or(|(found, _)| bits < found) => least = Some((bits, defense.name())),
+                Own::Bits(bits) if least.is_none_or(|(found, _)| bits < found) => {
+                    least = Some((bits, defense.name()))
+                }
                 Own::Bits(_) => {}
                 Own::None(_) if matches!(defense, DefenseConfig::None {}) => {}
                 Own::None(reason) => why = reason,

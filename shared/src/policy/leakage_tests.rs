@@ -31,7 +31,12 @@ fn single_defenses_have_the_bits_of_the_formulas() {
         tells(text, classes, bits);
     }
     // The Gaussian mechanism is noise of its scale.
-    let sigma = DefenseConfig::DpGaussian { epsilon: 0.5, delta: 1e-5, sensitivity: 1.0, as_published: false };
+    let sigma = DefenseConfig::DpGaussian {
+        epsilon: 0.5,
+        delta: 1e-5,
+        sensitivity: 1.0,
+        as_published: false,
+    };
     let sigma = sigma.gaussian_sigma().unwrap();
     let told = leakage("dp_gaussian (epsilon = 0.5, sensitivity = 1.0)", 6).bits().unwrap();
     assert_eq!(told, leakage(&format!("gaussian_noise (sigma = {sigma:?})"), 6).bits().unwrap());
@@ -94,7 +99,10 @@ fn every_example_is_bounded_or_says_why_not() {
         for example in DefenseConfig::ALL.iter().flat_map(|facts| (facts.examples)(classes)) {
             match Policy::of(example.clone()).leakage(classes) {
                 Leakage::Bits { bits, by } => {
-                    assert!(bits.is_finite() && bits > 0.0 && by == example.name(), "{example}: {bits}");
+                    assert!(
+                        bits.is_finite() && bits > 0.0 && by == example.name(),
+                        "{example}: {bits}"
+                    );
                 }
                 Leakage::Unbounded { reason } => assert!(reason.len() > 20, "{example}: {reason}"),
             }
@@ -113,7 +121,9 @@ fn a_number_of_bits_chooses_the_setting_that_tells_most_within_it() {
                     DefenseConfig::Rounding { decimals } if *decimals < 15 => {
                         DefenseConfig::Rounding { decimals: decimals + 1 }
                     }
-                    DefenseConfig::Codebook { size } if *size < 1 << 20 => DefenseConfig::Codebook { size: size + 1 },
+                    DefenseConfig::Codebook { size } if *size < 1 << 20 => {
+                        DefenseConfig::Codebook { size: size + 1 }
+                    }
                     // Below is the least that is tried.
                     DefenseConfig::GaussianNoise { sigma } if *sigma > 1e-11 => {
                         DefenseConfig::GaussianNoise { sigma: 0.98 * sigma }
@@ -124,7 +134,10 @@ fn a_number_of_bits_chooses_the_setting_that_tells_most_within_it() {
                     _ => continue,
                 };
                 let told = Policy::of(more.clone()).leakage(classes).bits().unwrap();
-                assert!(told > bits, "{found}, {classes} classes: {more} tells {told} of {bits} too");
+                assert!(
+                    told > bits,
+                    "{found}, {classes} classes: {more} tells {told} of {bits} too"
+                );
             }
         }
     }
@@ -133,7 +146,10 @@ fn a_number_of_bits_chooses_the_setting_that_tells_most_within_it() {
     assert_eq!(within("codebook", 6, 5.5), Some(DefenseConfig::Codebook { size: 45 }));
     assert_eq!(within("codebook", 6, 2.0), None);
     assert_eq!(within("none", 6, 50.0), None);
-    assert_eq!(within("randomized_label", 6, 2.6), Some(DefenseConfig::RandomizedLabel { epsilon: 50.0 }));
+    assert_eq!(
+        within("randomized_label", 6, 2.6),
+        Some(DefenseConfig::RandomizedLabel { epsilon: 50.0 })
+    );
     assert!(DefenseConfig::all_within_bits(6, f64::NAN).is_empty());
 }
 

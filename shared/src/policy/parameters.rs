@@ -1,5 +1,5 @@
-//! The parameters of a defense as a table of named, typed values: the one way from a policy text, a command line or a message to
-//! a [`DefenseConfig`], and back.
+//! The parameters of a defense as a table of named, typed values. Policy texts, command lines and
+//! messages are all converted to and from [`DefenseConfig`] through it.
 
 use toml::{Table, Value};
 
@@ -7,10 +7,10 @@ use super::config::DefenseConfig;
 use super::defense::Facts;
 use super::facts::{Absent, Parameter, ParameterKind};
 
-/// The most numbers of one list: one for each class.
+/// The largest number of values in one list: one for each class.
 const MAX_NUMBERS: usize = 65_536;
 
-/// Why parameters are none of a defense.
+/// Errors from reading the parameters of a defense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     /// No defense has this name.
@@ -22,52 +22,52 @@ pub enum ParameterError {
     /// The defense has no such parameter.
     #[error("defense `{defense}` has no parameter `{parameter}`; it takes {takes}")]
     Unknown {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
         /// The name given, cut to 80 characters.
         parameter: String,
-        /// The parameters that there are.
+        /// The parameters that it takes.
         takes: String,
     },
-    /// A parameter that must be given is not.
+    /// A required parameter is missing.
     #[error("defense `{defense}`: `{parameter}` is missing, expected {expected}")]
     Missing {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
-        /// The parameter.
+        /// The name of the parameter.
         parameter: &'static str,
-        /// What it takes.
+        /// The values that it takes.
         expected: String,
     },
     /// A value of another type.
     #[error("defense `{defense}`: `{parameter}` is {got}, expected {expected}")]
     Unfit {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
-        /// The parameter.
+        /// The name of the parameter.
         parameter: &'static str,
         /// The value, cut to 80 characters.
         got: String,
-        /// What it takes.
+        /// The values that it takes.
         expected: String,
     },
-    /// The defense does not take this table for another reason.
+    /// The defense refuses the table for another reason.
     #[error("defense `{defense}`: {reason}")]
     Refused {
-        /// The defense.
+        /// The name of the defense.
         defense: &'static str,
-        /// Why.
+        /// The reason for the refusal.
         reason: String,
     },
 }
 
-/// What came, as far as an error shows it.
+/// Cuts a text to the length that errors show.
 pub(super) fn cut(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
 impl ParameterKind {
-    /// What a value must be, in words.
+    /// Describes the values of this type.
     fn words(self) -> String {
         match self {
             Self::Whole => "a whole number".to_owned(),
@@ -85,13 +85,16 @@ impl ParameterKind {
             (Self::Number, value) => number(value),
             (Self::Truth, Value::Boolean(_)) => true,
             (Self::Word(all), Value::String(word)) => all.contains(&word.as_str()),
-            (Self::Numbers, Value::Array(list)) => list.len() <= MAX_NUMBERS && list.iter().all(number),
+            (Self::Numbers, Value::Array(list)) => {
+                list.len() <= MAX_NUMBERS && list.iter().all(number)
+            }
             _ => false,
         }
     }
 
-    /// The value that a text of the command line stands for. A text that is none of this type becomes a string, which
-    /// [`DefenseConfig::from_parameters`] then refuses. One number where a list is wanted stands for both ends.
+    /// Reads a value from a text of the command line. A text that is not of this type becomes a
+    /// string, which [`DefenseConfig::from_parameters`] then refuses. A single number in place of a
+    /// list stands for both ends.
     #[must_use]
     pub fn read(self, text: &str) -> Value {
         let string = || Value::String(text.trim_matches('"').to_owned());
@@ -101,8 +104,10 @@ impl ParameterKind {
             Self::Truth => text.parse().map_or_else(|_| string(), Value::Boolean),
             Self::Word(_) => string(),
             Self::Numbers => {
-                let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
-                let mut list: Vec<Value> = inner.split(',').map(|part| Self::Number.read(part.trim())).collect();
+                let inner =
+                    text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+                let mut list: Vec<Value> =
+                    inner.split(',').map(|part| Self::Number.read(part.trim())).collect();
                 if list.len() == 1 {
                     list.push(list[0].clone());
                 }
@@ -113,8 +118,8 @@ impl ParameterKind {
 }
 
 impl Parameter {
-    /// What the command line of `coordinator defend` puts where the parameter is not given, for a model of `classes` classes;
-    /// `None` where the defense has a default of its own.
+    /// Returns the value that the command line of `coordinator defend` uses if the parameter is not
+    /// given, for a model of `classes` classes; `None` if the defense has a default of its own.
     #[must_use]
     pub fn command_default(&self, classes: usize) -> Option<Value> {
         let number = match self.absent {
@@ -124,19 +129,22 @@ impl Parameter {
         };
         Some(match self.kind {
             ParameterKind::Whole => Value::Integer(number as i64),
-            ParameterKind::Number | ParameterKind::Truth | ParameterKind::Word(_) | ParameterKind::Numbers => {
-                Value::Float(number)
-            }
+            ParameterKind::Number
+            | ParameterKind::Truth
+            | ParameterKind::Word(_)
+            | ParameterKind::Numbers => Value::Float(number),
         })
     }
 
-    /// What the parameter takes, and what the command line puts where it is not given.
+    /// Describes the values that the parameter takes, and the command line's default.
     #[must_use]
     pub fn help(&self) -> String {
         let takes = match self.kind {
             ParameterKind::Word(all) => format!("{}: {}", all.join(", "), self.takes),
             ParameterKind::Truth => format!("true or false: {}", self.takes),
-            ParameterKind::Whole | ParameterKind::Number | ParameterKind::Numbers => self.takes.to_owned(),
+            ParameterKind::Whole | ParameterKind::Number | ParameterKind::Numbers => {
+                self.takes.to_owned()
+            }
         };
         match self.absent {
             Absent::Optional => takes,
@@ -150,15 +158,17 @@ impl Parameter {
     }
 }
 
-/// A value as an error shows it.
+/// Formats a value for an error.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("the text \"{}\"", cut(text)),
-        Value::Array(list) => match list.iter().find(|v| !matches!(v, Value::Float(_) | Value::Integer(_))) {
-            Some(bad @ Value::String(_)) => format!("a list with {}", shown(bad)),
-            Some(_) => "a list that holds more than numbers".to_owned(),
-            None => format!("a list of length {}", list.len()),
-        },
+        Value::Array(list) => {
+            match list.iter().find(|v| !matches!(v, Value::Float(_) | Value::Integer(_))) {
+                Some(bad @ Value::String(_)) => format!("a list with {}", shown(bad)),
+                Some(_) => "a list that holds more than numbers".to_owned(),
+                None => format!("a list of length {}", list.len()),
+            }
+        }
         Value::Integer(number) => number.to_string(),
         Value::Float(number) => number.to_string(),
         Value::Boolean(truth) => truth.to_string(),
@@ -168,10 +178,10 @@ fn shown(value: &Value) -> String {
 }
 
 impl Facts {
-    /// The facts of the defense of this name.
+    /// Returns the facts of the defense of this name.
     ///
     /// # Errors
-    /// [`ParameterError::NoDefense`] if there is none, with the names that there are.
+    /// [`ParameterError::NoDefense`], with the known names, if there is none.
     pub fn named(name: &str) -> Result<&'static Self, ParameterError> {
         let found = DefenseConfig::ALL.iter().find(|facts| facts.name == name);
         found.copied().ok_or_else(|| ParameterError::NoDefense { name: cut(name) })
@@ -179,20 +189,21 @@ impl Facts {
 }
 
 impl DefenseConfig {
-    /// The parameters that are not at their default, by name.
+    /// Returns the parameters that are not at their default, by name.
     #[must_use]
     pub fn parameters(&self) -> Table {
-        // Numbers, truth values, words and lists of numbers: nothing that a table does not hold.
+        // A table can hold all of them: numbers, truth values, words and lists of numbers.
         let mut table = Table::try_from(self).unwrap_or_default();
         table.remove("name");
         table
     }
 
-    /// The defense of this name with these parameters. Ranges are not checked here, but by the coordinator that makes the
-    /// defense.
+    /// Creates the defense of this name with these parameters. Ranges are not checked here, but by
+    /// the coordinator when it makes the defense.
     ///
     /// # Errors
-    /// [`ParameterError`] naming the defense and the parameter that is unknown, missing, or of another type.
+    /// [`ParameterError`] names the defense and the parameter that is unknown, missing, or of
+    /// another type.
     pub fn from_parameters(name: &str, mut parameters: Table) -> Result<Self, ParameterError> {
         let facts = Facts::named(name)?;
         let defense = facts.name;
@@ -203,16 +214,23 @@ impl DefenseConfig {
             })?;
             if !parameter.kind.fits(value) {
                 let (parameter, expected) = (parameter.name, parameter.expected());
-                return Err(ParameterError::Unfit { defense, parameter, got: shown(value), expected });
+                return Err(ParameterError::Unfit {
+                    defense,
+                    parameter,
+                    got: shown(value),
+                    expected,
+                });
             }
         }
         let required = |parameter: &&Parameter| parameter.absent != Absent::Optional;
-        if let Some(parameter) = facts.parameters.iter().filter(required).find(|p| !parameters.contains_key(p.name)) {
+        if let Some(parameter) =
+            facts.parameters.iter().filter(required).find(|p| !parameters.contains_key(p.name))
+        {
             let (parameter, expected) = (parameter.name, parameter.expected());
             return Err(ParameterError::Missing { defense, parameter, expected });
         }
         parameters.insert("name".to_owned(), Value::String(defense.to_owned()));
-        // Only what the facts leave out can be refused here.
+        // Only errors that the facts do not cover can occur here.
         parameters.try_into().map_err(|e: toml::de::Error| {
             let reason = e.message().to_owned();
             ParameterError::Refused { defense, reason }

@@ -26,7 +26,11 @@ fn template() -> impl Strategy<Value = Template> {
 }
 
 fn training() -> impl Strategy<Value = PurifierTraining> {
-    prop_oneof![Just(PurifierTraining::Scores), Just(PurifierTraining::Random), Just(PurifierTraining::Normal)]
+    prop_oneof![
+        Just(PurifierTraining::Scores),
+        Just(PurifierTraining::Random),
+        Just(PurifierTraining::Normal)
+    ]
 }
 
 /// Every defense with any parameters, in range or not.
@@ -42,9 +46,11 @@ fn any_defense() -> impl Strategy<Value = DefenseConfig> {
         number().prop_map(|temperature| Temperature { temperature }),
         (any::<u32>(), number()).prop_map(|(scheme, alpha)| LogitNoise { scheme, alpha }),
         number().prop_map(|sigma| GaussianNoise { sigma }),
-        (number(), number(), number(), any::<bool>()).prop_map(|(epsilon, delta, sensitivity, as_published)| {
-            DpGaussian { epsilon, delta, sensitivity, as_published }
-        }),
+        (number(), number(), number(), any::<bool>()).prop_map(
+            |(epsilon, delta, sensitivity, as_published)| {
+                DpGaussian { epsilon, delta, sensitivity, as_published }
+            }
+        ),
         (prop::option::of(number()), prop::option::of(number()), shared()).prop_map(
             |(sigma, epsilon, (delta, sensitivity, template, as_published))| PriveeDp {
                 sigma,
@@ -55,13 +61,16 @@ fn any_defense() -> impl Strategy<Value = DefenseConfig> {
                 as_published
             }
         ),
-        (numbers(), numbers(), shared()).prop_map(|(sigma, epsilon, (delta, sensitivity, template, as_published))| {
-            PriveeDpPlusPlus { sigma, epsilon, delta, sensitivity, template, as_published }
-        }),
+        (numbers(), numbers(), shared()).prop_map(
+            |(sigma, epsilon, (delta, sensitivity, template, as_published))| {
+                PriveeDpPlusPlus { sigma, epsilon, delta, sensitivity, template, as_published }
+            }
+        ),
         Just(OrderPreservingEncryption {}),
         Just(Ranking {}),
         any::<u32>().prop_map(|size| Codebook { size }),
-        (training(), number()).prop_map(|(training, label_weight)| Purifier { training, label_weight }),
+        (training(), number())
+            .prop_map(|(training, label_weight)| Purifier { training, label_weight }),
     ]
 }
 
@@ -193,37 +202,99 @@ fn messages_are_refused_by_defense_and_parameter() {
         ("", vec![], &["`defense` is missing"][..]),
         ("privee", vec![], &["no defense `privee`", "privee_dp"]),
         ("rounding", vec![], &["`rounding`", "`decimals` is missing", "0 to 15"]),
-        ("rounding", vec![parameter("digits", Whole(2))], &["`rounding`", "no parameter `digits`", "decimals"]),
-        ("rounding", vec![parameter("name", Text("none".into()))], &["`rounding`", "no parameter `name`"]),
+        (
+            "rounding",
+            vec![parameter("digits", Whole(2))],
+            &["`rounding`", "no parameter `digits`", "decimals"],
+        ),
+        (
+            "rounding",
+            vec![parameter("name", Text("none".into()))],
+            &["`rounding`", "no parameter `name`"],
+        ),
         ("rounding", vec![parameter("decimals", Whole(-1))], &["`rounding`", "`decimals` is -1"]),
-        ("rounding", vec![parameter("decimals", Whole(1 << 32))], &["`rounding`", "`decimals` is 4294967296"]),
-        ("rounding", vec![parameter("decimals", Number(2.0))], &["`rounding`", "`decimals` is 2", "whole number"]),
-        ("rounding", vec![parameter("decimals", Text("2".into()))], &["`rounding`", "`decimals`", "whole number"]),
-        ("rounding", vec![parameter("decimals", Whole(2)); 2], &["`rounding`", "`decimals` is given twice"]),
+        (
+            "rounding",
+            vec![parameter("decimals", Whole(1 << 32))],
+            &["`rounding`", "`decimals` is 4294967296"],
+        ),
+        (
+            "rounding",
+            vec![parameter("decimals", Number(2.0))],
+            &["`rounding`", "`decimals` is 2", "whole number"],
+        ),
+        (
+            "rounding",
+            vec![parameter("decimals", Text("2".into()))],
+            &["`rounding`", "`decimals`", "whole number"],
+        ),
+        (
+            "rounding",
+            vec![parameter("decimals", Whole(2)); 2],
+            &["`rounding`", "`decimals` is given twice"],
+        ),
         ("rounding", vec![parameter("decimals", Whole(2)); 17], &["17 parameters, expected 16"]),
         (
             "rounding",
             vec![pb::defense::Parameter { name: "decimals".into(), value: None }],
             &["`decimals` has no value"],
         ),
-        ("temperature", vec![parameter("temperature", Number(f64::NAN))], &["`temperature`", "NaN", "finite"]),
-        ("gaussian_noise", vec![parameter("sigma", Number(f64::INFINITY))], &["`sigma`", "inf", "finite"]),
-        ("privee_dp", vec![parameter("template", Text("stiefel".into()))], &["`template`", "stiefel", "householder"]),
-        ("privee_dp", vec![parameter("as_published", Whole(1))], &["`as_published` is 1", "true or false"]),
-        ("privee_dp", vec![parameter("sigma", list(vec![1.0]))], &["`sigma` is a list of length 1", "a number"]),
+        (
+            "temperature",
+            vec![parameter("temperature", Number(f64::NAN))],
+            &["`temperature`", "NaN", "finite"],
+        ),
+        (
+            "gaussian_noise",
+            vec![parameter("sigma", Number(f64::INFINITY))],
+            &["`sigma`", "inf", "finite"],
+        ),
+        (
+            "privee_dp",
+            vec![parameter("template", Text("stiefel".into()))],
+            &["`template`", "stiefel", "householder"],
+        ),
+        (
+            "privee_dp",
+            vec![parameter("as_published", Whole(1))],
+            &["`as_published` is 1", "true or false"],
+        ),
+        (
+            "privee_dp",
+            vec![parameter("sigma", list(vec![1.0]))],
+            &["`sigma` is a list of length 1", "a number"],
+        ),
         ("privee_dp_plus_plus", vec![parameter("sigma", Number(1.0))], &["`sigma` is 1", "a list"]),
-        ("privee_dp_plus_plus", vec![parameter("sigma", list(vec![f64::NAN]))], &["`sigma`", "finite"]),
-        ("privee_dp_plus_plus", vec![parameter("sigma", list(vec![1.0; 65_537]))], &["`sigma`", "65537", "65536"]),
-        ("class_label", vec![parameter("softening", Truth(true))], &["`softening` is true", "a number"]),
+        (
+            "privee_dp_plus_plus",
+            vec![parameter("sigma", list(vec![f64::NAN]))],
+            &["`sigma`", "finite"],
+        ),
+        (
+            "privee_dp_plus_plus",
+            vec![parameter("sigma", list(vec![1.0; 65_537]))],
+            &["`sigma`", "65537", "65536"],
+        ),
+        (
+            "class_label",
+            vec![parameter("softening", Truth(true))],
+            &["`softening` is true", "a number"],
+        ),
     ] {
         let message = pb::Defense { name: name.into(), parameters };
         let error = DefenseConfig::try_from(&message).unwrap_err().to_string();
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     }
-    let many = pb::Policy { defenses: vec![pb::Defense::from(&DefenseConfig::None {}); 9], ..Default::default() };
+    let many = pb::Policy {
+        defenses: vec![pb::Defense::from(&DefenseConfig::None {}); 9],
+        ..Default::default()
+    };
     assert!(Policy::try_from(&many).unwrap_err().to_string().contains("9 defenses"));
     let most = list(vec![1.0; 65_536]);
-    let message = pb::Defense { name: "privee_dp_plus_plus".into(), parameters: vec![parameter("sigma", most)] };
+    let message = pb::Defense {
+        name: "privee_dp_plus_plus".into(),
+        parameters: vec![parameter("sigma", most)],
+    };
     assert!(DefenseConfig::try_from(&message).is_ok());
 }
 
@@ -232,14 +303,19 @@ fn messages_are_refused_by_defense_and_parameter() {
 fn messages_of_older_releases_are_refused() {
     // `rounding { decimals: 2 }` was field 2.
     let old = pb::Defense::decode(&[0x12, 0x02, 0x08, 0x02][..]).unwrap();
-    assert!(DefenseConfig::try_from(&old).unwrap_err().to_string().contains("`defense` is missing"));
+    assert!(
+        DefenseConfig::try_from(&old).unwrap_err().to_string().contains("`defense` is missing")
+    );
 }
 
 /// Noise, ledgers and budgets are keyed by this text: it must not change.
 #[test]
 fn texts_stay_what_they_are() {
-    let texts: Vec<String> =
-        DefenseConfig::ALL.iter().flat_map(|facts| (facts.examples)(4)).map(|config| config.to_string()).collect();
+    let texts: Vec<String> = DefenseConfig::ALL
+        .iter()
+        .flat_map(|facts| (facts.examples)(4))
+        .map(|config| config.to_string())
+        .collect();
     assert_eq!(
         texts,
         [

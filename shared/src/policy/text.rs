@@ -7,13 +7,15 @@ use toml::{Table, Value};
 
 use super::{DefenseConfig, Facts, NoiseMode, Policy};
 
-/// Why a text is not a policy.
+/// The error for a text that is not a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a policy: {reason} (written as `rounding (decimals = 2)`; several with `then` between them)")]
+#[error(
+    "`{text}` is not a policy: {reason} (written as `rounding (decimals = 2)`; several with `then` between them)"
+)]
 pub struct PolicyTextError {
-    /// What came, cut to 120 characters.
+    /// The text, cut to 120 characters.
     text: String,
-    /// What is wrong with it.
+    /// The problem with it.
     reason: String,
 }
 
@@ -25,8 +27,10 @@ impl PolicyTextError {
 
 impl fmt::Display for DefenseConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The parameters as the config file has them, by name, on one line. Noise is keyed by this text.
-        let shown: Vec<String> = self.parameters().iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        // The parameters as the config file has them, by name, on one line. Noise is keyed by this
+        // text.
+        let shown: Vec<String> =
+            self.parameters().iter().map(|(key, value)| format!("{key} = {value}")).collect();
         match shown.as_slice() {
             [] => f.pad(self.name()),
             parameters => f.pad(&format!("{} ({})", self.name(), parameters.join(", "))),
@@ -46,7 +50,7 @@ impl FromStr for DefenseConfig {
                 None => return Err(PolicyTextError::new(text, "the bracket is not closed")),
             },
         };
-        // An unknown name is said before anything of its parameters.
+        // An unknown name is reported before any problem with its parameters.
         let facts = Facts::named(name).map_err(|e| PolicyTextError::new(text, e))?;
         let parameters = match parameters.trim() {
             "" => Table::new(),
@@ -56,10 +60,10 @@ impl FromStr for DefenseConfig {
     }
 }
 
-/// What stands between the braces of an inline table.
+/// Parses the text between the braces of an inline table.
 fn inline_table(inner: &str) -> Result<Table, String> {
-    let mut holder: Table =
-        toml::from_str(&format!("parameters = {{ {inner} }}")).map_err(|e| e.message().to_owned())?;
+    let mut holder: Table = toml::from_str(&format!("parameters = {{ {inner} }}"))
+        .map_err(|e| e.message().to_owned())?;
     match (holder.remove("parameters"), holder.is_empty()) {
         (Some(Value::Table(table)), true) => Ok(table),
         _ => Err("the bracket holds more than parameters".to_owned()),
@@ -92,11 +96,15 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut policy = Self::default();
         let mut rest = text.trim();
-        // The options stand last, in any order.
+        // The options come last, in any order.
         loop {
-            if let Some(before) = rest.strip_suffix(FRESH).and_then(|b| b.trim_end().strip_suffix(',')) {
+            if let Some(before) =
+                rest.strip_suffix(FRESH).and_then(|b| b.trim_end().strip_suffix(','))
+            {
                 (policy.noise, rest) = (NoiseMode::Fresh, before.trim_end());
-            } else if let Some(before) = rest.strip_suffix(UNBOUND).and_then(|b| b.trim_end().strip_suffix(',')) {
+            } else if let Some(before) =
+                rest.strip_suffix(UNBOUND).and_then(|b| b.trim_end().strip_suffix(','))
+            {
                 (policy.unbound_shares, rest) = (true, before.trim_end());
             } else {
                 break;
@@ -125,7 +133,10 @@ mod tests {
             let again: Policy = policy.to_string().parse().unwrap();
             assert_eq!(policy, again, "{text}");
         }
-        assert_eq!("rounding (decimals = 2)".parse::<Policy>().unwrap().to_string(), "rounding (decimals = 2)");
+        assert_eq!(
+            "rounding (decimals = 2)".parse::<Policy>().unwrap().to_string(),
+            "rounding (decimals = 2)"
+        );
         assert_eq!(Policy::default().to_string(), "none");
     }
 
@@ -141,7 +152,10 @@ mod tests {
             ("rounding (decimals = 2.5)", "`decimals` is 2.5"),
             ("privee_dp (template = \"stiefel\")", "expected one of identity, householder, fisip"),
             ("privee_dp (as_published = 1)", "expected true or false"),
-            ("privee_dp_plus_plus (sigma = [1.0, true])", "`sigma` is a list that holds more than numbers"),
+            (
+                "privee_dp_plus_plus (sigma = [1.0, true])",
+                "`sigma` is a list that holds more than numbers",
+            ),
             ("rounding (name = \"none\", decimals = 2)", "no parameter `name`"),
             ("rounding (decimals = 2 }\nx = { y = 1)", "more than parameters"),
         ] {

@@ -8,18 +8,20 @@ use crate::rpc::pb::defense::parameter::Value as WireValue;
 use crate::rpc::pb::defense::{Numbers, Parameter};
 use crate::rpc::{WireError, pb};
 
-/// The most defenses of one policy.
+/// The largest number of defenses of one policy.
 const MAX_DEFENSES: usize = 8;
-/// The most parameters of one defense in a message.
+/// The largest number of parameters of one defense in a message.
 const MAX_PARAMETERS: usize = 16;
 
 fn refused(reason: String) -> WireError {
     WireError::Content { field: "policy", reason }
 }
 
-/// The value of a parameter; numbers are finite.
+/// Reads the value of a parameter. Numbers must be finite.
 fn value(defense: &str, parameter: &Parameter) -> Result<Value, WireError> {
-    let fault = |what: String| refused(format!("defense `{}`: `{}` {what}", cut(defense), cut(&parameter.name)));
+    let fault = |what: String| {
+        refused(format!("defense `{}`: `{}` {what}", cut(defense), cut(&parameter.name)))
+    };
     let finite = |number: f64| match number.is_finite() {
         true => Ok(Value::Float(number)),
         false => Err(fault(format!("holds {number}, expected finite numbers"))),
@@ -30,9 +32,9 @@ fn value(defense: &str, parameter: &Parameter) -> Result<Value, WireError> {
         Some(WireValue::Whole(whole)) => Value::Integer(*whole),
         Some(WireValue::Truth(truth)) => Value::Boolean(*truth),
         Some(WireValue::Text(text)) => Value::String(text.clone()),
-        Some(WireValue::Numbers(list)) => {
-            Value::Array(list.values.iter().map(|number| finite(*number)).collect::<Result<_, _>>()?)
-        }
+        Some(WireValue::Numbers(list)) => Value::Array(
+            list.values.iter().map(|number| finite(*number)).collect::<Result<_, _>>()?,
+        ),
     })
 }
 
@@ -52,7 +54,11 @@ impl TryFrom<&pb::Defense> for DefenseConfig {
         for parameter in parameters {
             let value = value(name, parameter)?;
             if table.insert(parameter.name.clone(), value).is_some() {
-                return Err(refused(format!("defense `{}`: `{}` is given twice", cut(name), cut(&parameter.name))));
+                return Err(refused(format!(
+                    "defense `{}`: `{}` is given twice",
+                    cut(name),
+                    cut(&parameter.name)
+                )));
             }
         }
         Self::from_parameters(name, table).map_err(|e| refused(e.to_string()))
@@ -66,16 +72,18 @@ impl From<&DefenseConfig> for pb::Defense {
             Value::Integer(whole) => Some(WireValue::Whole(whole)),
             Value::Boolean(truth) => Some(WireValue::Truth(truth)),
             Value::String(text) => Some(WireValue::Text(text)),
-            Value::Array(list) => {
-                Some(WireValue::Numbers(Numbers { values: list.iter().filter_map(Value::as_float).collect() }))
-            }
+            Value::Array(list) => Some(WireValue::Numbers(Numbers {
+                values: list.iter().filter_map(Value::as_float).collect(),
+            })),
             // No parameter is a date or a table; the receiver would refuse it by name.
             Value::Datetime(_) | Value::Table(_) => None,
         };
         let parameters = config.parameters().into_iter();
         Self {
             name: config.name().to_owned(),
-            parameters: parameters.map(|(name, value)| Parameter { name, value: wire(value) }).collect(),
+            parameters: parameters
+                .map(|(name, value)| Parameter { name, value: wire(value) })
+                .collect(),
         }
     }
 }
@@ -89,7 +97,11 @@ impl TryFrom<&pb::Policy> for Policy {
             return Err(WireError::Size { field: "policy", unit, expected: MAX_DEFENSES, got });
         }
         Ok(Self {
-            defenses: policy.defenses.iter().map(DefenseConfig::try_from).collect::<Result<_, _>>()?,
+            defenses: policy
+                .defenses
+                .iter()
+                .map(DefenseConfig::try_from)
+                .collect::<Result<_, _>>()?,
             noise: if policy.fresh_noise { NoiseMode::Fresh } else { NoiseMode::Keyed },
             unbound_shares: policy.unbound_shares,
         })

@@ -1,4 +1,5 @@
-//! Purifiers of given weights against what NumPy makes of them (`scripts/numpy/purifier.py`), with slopes by complex steps.
+//! Purifiers of given weights compared with NumPy (`scripts/numpy/purifier.py`), with slopes by
+//! complex steps.
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
@@ -54,7 +55,8 @@ fn what_numpy_makes_of_it() {
         let want = matrix(&case.outputs).transpose();
         assert!((purifier.apply(&c) - &want).amax() < 1e-14);
         for (record, slopes) in case.slopes.iter().enumerate() {
-            let Purified { scores, slopes: found } = purifier.with_slopes(c.column(record).as_slice());
+            let Purified { scores, slopes: found } =
+                purifier.with_slopes(c.column(record).as_slice());
             assert!((scores - want.column(record)).amax() < 1e-14);
             assert!((found - matrix(slopes)).amax() < 1e-14);
         }

@@ -1,4 +1,4 @@
-//! Figures by attribute, to messages and back.
+//! Conversions of the figures by attribute from and to messages.
 
 use super::convert::{WireError, require};
 use super::pb::{self, attribute_figures as wire};
@@ -8,7 +8,11 @@ impl From<AttributeFigures> for pb::AttributeFigures {
     fn from(figures: AttributeFigures) -> Self {
         Self {
             attribute: figures.attribute,
-            columns: figures.columns.into_iter().map(|c| u32::try_from(c).unwrap_or(u32::MAX)).collect(),
+            columns: figures
+                .columns
+                .into_iter()
+                .map(|c| u32::try_from(c).unwrap_or(u32::MAX))
+                .collect(),
             error: figures.error.map(beside),
             removed: figures.removed.map(removed),
             removed_ranks: figures.removed_ranks.map(removed),
@@ -48,7 +52,7 @@ fn event(of: EventFigures) -> wire::Event {
 impl TryFrom<pb::AttributeFigures> for AttributeFigures {
     type Error = WireError;
 
-    /// A number that is not finite is no figure.
+    /// Converts the figures. A number that is not finite becomes a missing figure.
     fn try_from(figures: pb::AttributeFigures) -> Result<Self, WireError> {
         Ok(Self {
             attribute: figures.attribute,
@@ -83,7 +87,12 @@ fn read_removed(of: pb::Removed) -> Removed {
     };
     let halves: Option<Vec<HalfRemoved>> = of.halves.into_iter().map(half).collect();
     let (low, high) = finite(of.low).zip(finite(of.high)).unzip();
-    Removed { value: finite(of.value), low, high, halves: halves.and_then(|halves| halves.try_into().ok()) }
+    Removed {
+        value: finite(of.value),
+        low,
+        high,
+        halves: halves.and_then(|halves| halves.try_into().ok()),
+    }
 }
 
 fn read_event(of: wire::Event) -> Result<Option<EventFigures>, WireError> {
@@ -114,7 +123,12 @@ mod tests {
     fn figures_come_back_as_they_went() {
         let beside = Some(Beside { attack: 0.25, control: 0.5 });
         let half = HalfRemoved { value: 0.5, deviation: 0.1 };
-        let removed = Some(Removed { value: Some(0.5), low: Some(0.25), high: Some(0.75), halves: Some([half, half]) });
+        let removed = Some(Removed {
+            value: Some(0.5),
+            low: Some(0.25),
+            high: Some(0.75),
+            halves: Some([half, half]),
+        });
         for event in [
             Event::Rarer { value: 1.0 },
             Event::NotUsual { value: 0.0 },
@@ -127,10 +141,19 @@ mod tests {
                 error: beside,
                 removed,
                 removed_ranks: Some(Removed { value: None, low: None, high: None, halves: None }),
-                event: Some(EventFigures { event, named: 20, having: 30, attack: 12.0, control: 3.0 }),
+                event: Some(EventFigures {
+                    event,
+                    named: 20,
+                    having: 30,
+                    attack: 12.0,
+                    control: 3.0,
+                }),
                 auc: beside,
                 top_category: None,
-                within: Some(Within { tolerance: 500.0, share: Beside { attack: 0.5, control: 0.25 } }),
+                within: Some(Within {
+                    tolerance: 500.0,
+                    share: Beside { attack: 0.5, control: 0.25 },
+                }),
                 exact: beside,
                 percentile_1: beside,
                 percentile_5: None,
@@ -143,12 +166,26 @@ mod tests {
     #[test]
     fn what_is_no_number_is_no_figure() {
         let nan = Some(wire::Beside { attack: f64::NAN, control: 0.5 });
-        let read = AttributeFigures::try_from(pb::AttributeFigures { error: nan, ..Default::default() }).unwrap();
+        let read =
+            AttributeFigures::try_from(pb::AttributeFigures { error: nan, ..Default::default() })
+                .unwrap();
         assert_eq!(read.error, None);
-        let open = pb::Removed { value: Some(f64::INFINITY), low: Some(0.1), high: None, halves: Vec::new() };
-        let read = AttributeFigures::try_from(pb::AttributeFigures { removed: Some(open), ..Default::default() });
-        assert_eq!(read.unwrap().removed, Some(Removed { value: None, low: None, high: None, halves: None }));
-        let silent = pb::AttributeFigures { event: Some(wire::Event::default()), ..Default::default() };
+        let open = pb::Removed {
+            value: Some(f64::INFINITY),
+            low: Some(0.1),
+            high: None,
+            halves: Vec::new(),
+        };
+        let read = AttributeFigures::try_from(pb::AttributeFigures {
+            removed: Some(open),
+            ..Default::default()
+        });
+        assert_eq!(
+            read.unwrap().removed,
+            Some(Removed { value: None, low: None, high: None, halves: None })
+        );
+        let silent =
+            pb::AttributeFigures { event: Some(wire::Event::default()), ..Default::default() };
         assert!(AttributeFigures::try_from(silent).is_err());
     }
 }

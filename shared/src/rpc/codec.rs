@@ -1,4 +1,4 @@
-//! How messages are read and written: what cannot be decoded is the fault of whoever sent it.
+//! The codec of gRPC messages: a message that cannot be decoded is the fault of its sender.
 
 use std::sync::Arc;
 
@@ -7,21 +7,23 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-/// The message is not one of the type that the call takes. The source of the status that a service answers with, and that a
-/// client makes of a bad answer: only the client's has one, since sources do not travel.
+/// The message is not of the type that the call takes. This is the source of the status with which
+/// a service answers, and of the one that a client makes of a bad answer. Sources are not
+/// transmitted, so only the client's status has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be decoded")]
 pub(super) struct Undecodable;
 
-/// INVALID_ARGUMENT, for this reason.
+/// Returns INVALID_ARGUMENT with this reason.
 pub(super) fn undecodable(reason: &str) -> Status {
     let mut status = Status::invalid_argument(format!("{Undecodable}: {reason}"));
     status.set_source(Arc::new(Undecodable));
     status
 }
 
-/// tonic's codec for protobuf, except that bytes which are no message are INVALID_ARGUMENT: tonic says INTERNAL, as if the
-/// service had failed. It makes room for a message before it writes it: what is written would be copied each time the buffer grows.
+/// A codec for protobuf like tonic's, except that bytes which are no message are INVALID_ARGUMENT:
+/// tonic returns INTERNAL, as if the service had failed. It also reserves room for a message before
+/// it writes it: otherwise the written part would be copied each time the buffer grows.
 #[derive(Debug, Clone)]
 pub struct Codec<T, U>(ProstCodec<T, U>);
 
@@ -50,7 +52,7 @@ where
     }
 }
 
-/// Writes messages of one type.
+/// An encoder of messages of one type.
 #[derive(Debug)]
 pub struct Writer<T>(ProstEncoder<T>);
 
@@ -68,7 +70,7 @@ impl<T: Message> Encoder for Writer<T> {
     }
 }
 
-/// Reads messages of one type.
+/// A decoder of messages of one type.
 #[derive(Debug)]
 pub struct Reader<U>(ProstDecoder<U>);
 

@@ -1,4 +1,5 @@
-//! From wire messages to domain types and back. Every refusal of malformed input that does not need state happens here.
+//! Conversions between wire messages and domain types. All stateless validation of input happens
+//! here.
 
 use std::sync::Arc;
 
@@ -8,97 +9,97 @@ use nalgebra::DMatrix;
 use super::pb;
 use super::releasable::Releasable;
 use crate::types::{
-    ConfidenceScores, FeatureBlock, IdError, LogitShare, Logits, ModelVersion, NameError, PackedIds, PartyName,
-    RecordIds, ReleasedScores, ShapeError, SimplexError, all_finite,
+    ConfidenceScores, FeatureBlock, IdError, LogitShare, Logits, ModelVersion, NameError,
+    PackedIds, PartyName, RecordIds, ReleasedScores, ShapeError, SimplexError, all_finite,
 };
 
-/// The most records of one prediction message.
+/// The maximum number of records in one prediction message.
 pub const MAX_PREDICTION_ROWS: usize = 16_384;
 
-/// Why a message was refused. Names the field, never shows a value of a matrix.
+/// Errors from converting a message. They name the field and never show a value of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("field `{field}` is missing")]
     Missing {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
-    /// A matrix whose bytes do not match its rows and columns.
+    /// The bytes of a matrix do not match its rows and columns.
     #[error(
         "`{field}` says {rows} × {columns} but holds {bytes} bytes, expected 8 · rows · columns, or 4 for 32-bit numbers"
     )]
     MatrixBytes {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Rows it claims.
+        /// The rows that the message declares.
         rows: u32,
-        /// Columns it claims.
+        /// The columns that the message declares.
         columns: u32,
-        /// Bytes it has.
+        /// The bytes that the message has.
         bytes: usize,
     },
-    /// A matrix, or a list, of the wrong size.
+    /// A matrix or a list has the wrong size.
     #[error("`{field}` has {got} {unit}, expected {expected}")]
     Size {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Rows, columns, entries.
+        /// The unit: rows, columns or entries.
         unit: &'static str,
-        /// What was needed.
+        /// The expected number.
         expected: usize,
-        /// What came.
+        /// The number that was received.
         got: usize,
     },
-    /// A matrix with NaN or infinity.
+    /// A matrix contains NaN or infinity.
     #[error("`{field}` holds a value that is not finite, in row {row}")]
     NotFinite {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Row, from 0.
+        /// The row, from 0.
         row: usize,
     },
-    /// A prediction of no record, or of too many.
+    /// A prediction asks for no record, or for too many.
     #[error("a request takes 1 to {} records, {got} came", MAX_PREDICTION_ROWS)]
     Rows {
-        /// Records asked for.
+        /// The number of records asked for.
         got: usize,
     },
-    /// A bad record id.
+    /// A record id is invalid.
     #[error("`{field}`: {source}")]
     Ids {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Why.
+        /// The error of the ids.
         source: IdError,
     },
-    /// A bad name.
+    /// A name is invalid.
     #[error("`{field}`: {source}")]
     Name {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Why.
+        /// The error of the name.
         source: NameError,
     },
-    /// A number out of its range.
+    /// A number is out of its range.
     #[error("`{field}` is out of range: {reason}")]
     Range {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// What is allowed.
+        /// The allowed range.
         reason: &'static str,
     },
-    /// A matrix that is not what it should be (scores off the simplex, fewer than two classes).
+    /// A matrix has invalid content (scores off the simplex, fewer than two classes).
     #[error("`{field}`: {reason}")]
     Content {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// What is wrong.
+        /// The reason for the error.
         reason: String,
     },
 }
 
-/// Takes a field out of its option.
+/// Returns the value of a required field.
 ///
 /// # Errors
 /// [`WireError::Missing`] with the field's name.
@@ -106,7 +107,8 @@ pub fn require<T>(field: &'static str, value: Option<T>) -> Result<T, WireError>
     value.ok_or(WireError::Missing { field })
 }
 
-/// Writes what may leave a party (one record per column) as a wire matrix (one record per row). The memory is the same.
+/// Writes releasable data (one record per column) as a wire matrix (one record per row). The memory
+/// layout is the same.
 ///
 /// ```
 /// use nalgebra::DMatrix;
@@ -119,7 +121,7 @@ pub fn require<T>(field: &'static str, value: Option<T>) -> Result<T, WireError>
 /// # Ok::<(), vfl_shared::types::ShapeError>(())
 /// ```
 ///
-/// Features have no wire form, and neither has the matrix that they lie in:
+/// Features have no wire form, and neither has the matrix that holds them:
 ///
 /// ```compile_fail,E0277
 /// use nalgebra::DMatrix;
@@ -134,15 +136,15 @@ pub fn encode_columns(outgoing: &impl Releasable) -> pb::Matrix {
     encode(outgoing.columns())
 }
 
-/// Bytes of a 32-bit number.
+/// The bytes of a 32-bit number.
 const NARROW: usize = 4;
 
-/// Only for [`Releasable`] types and released scores.
+/// Encodes a matrix. Only for [`Releasable`] types and released scores.
 fn encode(columns: &DMatrix<f64>) -> pb::Matrix {
     encode_owned(columns.clone())
 }
 
-/// [`encode`] without a copy of its own: the message has the memory of the numbers.
+/// Like [`encode`], without a copy: the message takes over the memory of the numbers.
 fn encode_owned(columns: DMatrix<f64>) -> pb::Matrix {
     let (rows, width) = (columns.ncols() as u32, columns.nrows() as u32);
     let mut values: Vec<f64> = columns.data.into();
@@ -152,7 +154,7 @@ fn encode_owned(columns: DMatrix<f64>) -> pb::Matrix {
     pb::Matrix { rows, columns: width, values: Bytes::from_owner(Numbers(values)) }
 }
 
-/// Numbers as the bytes that they are, of little-endian order.
+/// Numbers that are read as their little-endian bytes.
 struct Numbers(Vec<f64>);
 
 impl AsRef<[u8]> for Numbers {
@@ -161,8 +163,8 @@ impl AsRef<[u8]> for Numbers {
     }
 }
 
-/// Reads a wire matrix (one record per row) into a block (one record per column), with as many records and, if given,
-/// as many entries per record as the caller expects.
+/// Reads a wire matrix (one record per row) into a block (one record per column), with as many
+/// records and, if given, as many entries per record as the caller expects.
 ///
 /// # Errors
 /// [`WireError`] when the sizes are wrong or contradict the bytes, or a value is not finite.
@@ -180,7 +182,7 @@ pub fn decode_columns(
     Ok(columns)
 }
 
-/// [`decode_columns`] for a type that looks itself whether all values are finite.
+/// Like [`decode_columns`], for a type that checks itself that all values are finite.
 fn read_columns(
     field: &'static str,
     matrix: &pb::Matrix,
@@ -208,7 +210,9 @@ fn read_columns(
     }
     let values: Vec<f64> = match wide == got {
         true => matrix.values.as_chunks().0.iter().map(|v| f64::from_le_bytes(*v)).collect(),
-        false => matrix.values.as_chunks().0.iter().map(|v| f64::from(f32::from_le_bytes(*v))).collect(),
+        false => {
+            matrix.values.as_chunks().0.iter().map(|v| f64::from(f32::from_le_bytes(*v))).collect()
+        }
     };
     Ok(DMatrix::from_vec(columns, rows, values))
 }
@@ -235,15 +239,16 @@ impl From<RecordIds> for pb::RecordIds {
 }
 
 impl WireError {
-    /// A model version from its field.
+    /// Reads a model version.
     ///
     /// # Errors
     /// [`WireError::Name`] if it is empty or malformed.
     pub fn model_version(version: String) -> Result<ModelVersion, WireError> {
-        ModelVersion::new(version).map_err(|source| WireError::Name { field: "model_version", source })
+        ModelVersion::new(version)
+            .map_err(|source| WireError::Name { field: "model_version", source })
     }
 
-    /// A party's name from its field.
+    /// Reads a party's name from a field.
     ///
     /// # Errors
     /// [`WireError::Name`] if it is empty or malformed.
@@ -254,8 +259,12 @@ impl WireError {
     fn shape(field: &'static str, error: ShapeError) -> Self {
         match error {
             ShapeError::NotFinite { record, .. } => Self::NotFinite { field, row: record },
-            ShapeError::Size { unit, expected, got, .. } => Self::Size { field, unit, expected, got },
-            error @ ShapeError::TooFewClasses { .. } => Self::Content { field, reason: error.to_string() },
+            ShapeError::Size { unit, expected, got, .. } => {
+                Self::Size { field, unit, expected, got }
+            }
+            error @ ShapeError::TooFewClasses { .. } => {
+                Self::Content { field, reason: error.to_string() }
+            }
         }
     }
 }
@@ -284,11 +293,17 @@ from_wire!(LogitShare);
 from_wire!(Logits);
 
 impl LogitShare {
-    /// Checks a share that was read without knowing its size: `records` records of `width` outputs each.
+    /// Checks the size of a share that was read without knowing it: `records` records of `width`
+    /// outputs each.
     ///
     /// # Errors
     /// [`WireError::Size`] naming the field.
-    pub fn check_size(&self, field: &'static str, records: usize, width: usize) -> Result<(), WireError> {
+    pub fn check_size(
+        &self,
+        field: &'static str,
+        records: usize,
+        width: usize,
+    ) -> Result<(), WireError> {
         let size = |unit, expected, got| WireError::Size { field, unit, expected, got };
         if self.records() != records {
             return Err(size("rows", records, self.records()));
@@ -299,8 +314,8 @@ impl LogitShare {
         Ok(())
     }
 
-    /// The wire form: one row per record. If all numbers are 32-bit ones, as those of a residual network are, they travel as such; what is
-    /// read is the same to the bit.
+    /// Returns the wire form: one row per record. If all numbers are 32-bit ones, like those of a
+    /// residual network, they are sent as 32-bit numbers; the reader gets the same bits.
     #[must_use]
     pub fn into_wire(self) -> pb::Matrix {
         let columns = self.into_matrix();
@@ -312,7 +327,11 @@ impl LogitShare {
         for (to, v) in bytes.chunks_exact_mut(NARROW).zip(columns.iter()) {
             to.copy_from_slice(&(*v as f32).to_le_bytes());
         }
-        pb::Matrix { rows: columns.ncols() as u32, columns: columns.nrows() as u32, values: Bytes::from(bytes) }
+        pb::Matrix {
+            rows: columns.ncols() as u32,
+            columns: columns.nrows() as u32,
+            values: Bytes::from(bytes),
+        }
     }
 }
 
@@ -322,7 +341,9 @@ impl From<ReleasedScores> for pb::Release {
         let kind = match scores {
             ReleasedScores::Probabilities(m) => Kind::Probabilities(encode_owned(m)),
             ReleasedScores::Numbers(m) => Kind::Numbers(encode_owned(m)),
-            ReleasedScores::Labels { classes, labels } => Kind::Labels(pb::Labels { classes: classes as u32, labels }),
+            ReleasedScores::Labels { classes, labels } => {
+                Kind::Labels(pb::Labels { classes: classes as u32, labels })
+            }
             ReleasedScores::Ciphertexts(m) => Kind::Ciphertexts(pb::Ciphertexts {
                 rows: m.ncols() as u32,
                 columns: m.nrows() as u32,
@@ -337,9 +358,13 @@ impl ReleasedScores {
     /// Reads a release with one row, or one label, per record.
     ///
     /// # Errors
-    /// [`WireError`] when the kind is missing, the sizes are wrong, a value is not finite, a probability vector is off the
-    /// simplex or a label is out of range.
-    pub fn from_wire(release: Option<&pb::Release>, records: usize, classes: usize) -> Result<Self, WireError> {
+    /// [`WireError`] when the kind is missing, the sizes are wrong, a value is not finite, a
+    /// probability vector is off the simplex or a label is out of range.
+    pub fn from_wire(
+        release: Option<&pb::Release>,
+        records: usize,
+        classes: usize,
+    ) -> Result<Self, WireError> {
         use pb::release::Kind;
         let field = "release";
         match require(field, release.and_then(|r| r.kind.as_ref()))? {
@@ -347,25 +372,47 @@ impl ReleasedScores {
                 let columns = read_columns(field, m, records, Some(classes))?;
                 let scores = ConfidenceScores::new(columns).map_err(|e| match e {
                     SimplexError::Shape(e) => WireError::shape(field, e),
-                    e @ SimplexError::OffSimplex { .. } => WireError::Content { field, reason: e.to_string() },
+                    e @ SimplexError::OffSimplex { .. } => {
+                        WireError::Content { field, reason: e.to_string() }
+                    }
                 })?;
                 Ok(Self::Probabilities(scores.into_matrix()))
             }
-            Kind::Numbers(m) => Ok(Self::Numbers(decode_columns(field, m, records, Some(classes))?)),
+            Kind::Numbers(m) => {
+                Ok(Self::Numbers(decode_columns(field, m, records, Some(classes))?))
+            }
             Kind::Labels(pb::Labels { classes: k, labels }) => {
                 if *k as usize != classes {
-                    return Err(WireError::Size { field, unit: "classes", expected: classes, got: *k as usize });
+                    return Err(WireError::Size {
+                        field,
+                        unit: "classes",
+                        expected: classes,
+                        got: *k as usize,
+                    });
                 }
                 if labels.len() != records {
-                    return Err(WireError::Size { field, unit: "labels", expected: records, got: labels.len() });
+                    return Err(WireError::Size {
+                        field,
+                        unit: "labels",
+                        expected: records,
+                        got: labels.len(),
+                    });
                 }
                 if labels.iter().any(|l| l >= k) {
-                    return Err(WireError::Range { field, reason: "a label is not below the number of classes" });
+                    return Err(WireError::Range {
+                        field,
+                        reason: "a label is not below the number of classes",
+                    });
                 }
                 Ok(Self::Labels { classes, labels: labels.clone() })
             }
             Kind::Ciphertexts(pb::Ciphertexts { rows, columns, values }) => {
-                let size = |unit, expected, got: u32| WireError::Size { field, unit, expected, got: got as usize };
+                let size = |unit, expected, got: u32| WireError::Size {
+                    field,
+                    unit,
+                    expected,
+                    got: got as usize,
+                };
                 if *rows as usize != records {
                     return Err(size("rows", records, *rows));
                 }
@@ -373,8 +420,14 @@ impl ReleasedScores {
                     return Err(size("columns", classes, *columns));
                 }
                 let (words, rest) = values.as_chunks::<8>();
-                if !rest.is_empty() || words.len() as u64 != u64::from(*rows) * u64::from(*columns) {
-                    return Err(WireError::MatrixBytes { field, rows: *rows, columns: *columns, bytes: values.len() });
+                if !rest.is_empty() || words.len() as u64 != u64::from(*rows) * u64::from(*columns)
+                {
+                    return Err(WireError::MatrixBytes {
+                        field,
+                        rows: *rows,
+                        columns: *columns,
+                        bytes: values.len(),
+                    });
                 }
                 let words = words.iter().map(|word| u64::from_le_bytes(*word));
                 Ok(Self::Ciphertexts(DMatrix::from_iterator(classes, records, words)))
@@ -383,7 +436,7 @@ impl ReleasedScores {
     }
 }
 
-// A feature block has no wire form on purpose: it cannot leave its owner.
+// A feature block deliberately has no wire form: it cannot leave its owner.
 const _: fn(FeatureBlock) -> DMatrix<f64> = FeatureBlock::into_matrix;
 
 #[cfg(test)]
@@ -403,22 +456,34 @@ mod tests {
         let rows = decode_columns("m", &good, 3, Some(2));
         assert_eq!(rows, Err(WireError::Size { field: "m", unit: "rows", expected: 3, got: 2 }));
         let columns = decode_columns("m", &good, 2, Some(3));
-        assert_eq!(columns, Err(WireError::Size { field: "m", unit: "columns", expected: 3, got: 2 }));
+        assert_eq!(
+            columns,
+            Err(WireError::Size { field: "m", unit: "columns", expected: 3, got: 2 })
+        );
         let bytes = decode_columns("m", &matrix(2, 2, &[1.0]), 2, None);
-        assert_eq!(bytes, Err(WireError::MatrixBytes { field: "m", rows: 2, columns: 2, bytes: 8 }));
+        assert_eq!(
+            bytes,
+            Err(WireError::MatrixBytes { field: "m", rows: 2, columns: 2, bytes: 8 })
+        );
         let huge = decode_columns("m", &matrix(u32::MAX, u32::MAX, &[]), 2, None);
         assert!(matches!(huge, Err(WireError::MatrixBytes { .. })));
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let not_finite = decode_columns("m", &matrix(2, 2, &[0.0, 0.0, 0.0, bad]), 2, None);
             assert_eq!(not_finite, Err(WireError::NotFinite { field: "m", row: 1 }));
         }
-        assert_eq!(LogitShare::from_wire("m", None, 1, None), Err(WireError::Missing { field: "m" }));
+        assert_eq!(
+            LogitShare::from_wire("m", None, 1, None),
+            Err(WireError::Missing { field: "m" })
+        );
         let one = matrix(2, 1, &[0.0, 0.0]);
         assert!(Logits::from_wire("m", Some(&one), 2, None).is_err(), "one class");
         let share = LogitShare::from_wire("m", Some(&one), 2, None).unwrap();
         share.check_size("m", 2, 1).unwrap();
         let width = share.check_size("m", 2, 3);
-        assert_eq!(width, Err(WireError::Size { field: "m", unit: "columns", expected: 3, got: 1 }));
+        assert_eq!(
+            width,
+            Err(WireError::Size { field: "m", unit: "columns", expected: 3, got: 1 })
+        );
         let rows = share.check_size("m", 1, 1);
         assert_eq!(rows, Err(WireError::Size { field: "m", unit: "rows", expected: 1, got: 2 }));
     }
@@ -450,12 +515,14 @@ mod tests {
 
     #[test]
     fn shares_of_32_bit_numbers_travel_as_such() {
-        let sample = [0.5f32, -0.0, 1.0 / 3.0, f32::MIN_POSITIVE / 4.0, f32::MAX, -7.25].map(f64::from);
+        let sample =
+            [0.5f32, -0.0, 1.0 / 3.0, f32::MIN_POSITIVE / 4.0, f32::MAX, -7.25].map(f64::from);
         let narrow = LogitShare::new(DMatrix::from_column_slice(3, 2, &sample)).unwrap();
         let wire = narrow.clone().into_wire();
         assert_eq!(wire.values.len(), 4 * 6);
         let back = LogitShare::from_wire("m", Some(&wire), 2, Some(3)).unwrap();
-        let bits = |share: &LogitShare| share.matrix().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        let bits =
+            |share: &LogitShare| share.matrix().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&back), bits(&narrow));
         // One number that is not: all travel in 64 bits.
         for other in [1.0 / 3.0, 1e39, 1e-46] {
@@ -464,11 +531,18 @@ mod tests {
             let wide = LogitShare::new(DMatrix::from_column_slice(3, 2, &sample)).unwrap();
             let wire = wide.clone().into_wire();
             assert_eq!(wire.values.len(), 8 * 6, "{other}");
-            assert_eq!(bits(&LogitShare::from_wire("m", Some(&wire), 2, Some(3)).unwrap()), bits(&wide));
+            assert_eq!(
+                bits(&LogitShare::from_wire("m", Some(&wire), 2, Some(3)).unwrap()),
+                bits(&wide)
+            );
         }
         let mut infinite = wire;
-        infinite.values = [f32::INFINITY; 6].iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>().into();
-        assert_eq!(decode_columns("m", &infinite, 2, None), Err(WireError::NotFinite { field: "m", row: 0 }));
+        infinite.values =
+            [f32::INFINITY; 6].iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>().into();
+        assert_eq!(
+            decode_columns("m", &infinite, 2, None),
+            Err(WireError::NotFinite { field: "m", row: 0 })
+        );
     }
 
     proptest! {

@@ -1,5 +1,6 @@
-//! How messages of the Open Inference Protocol are read. Its lists of tensors would let a message of 2 bytes an entry take a hundred times
-//! its size in memory; what is served here needs a few entries.
+//! The codec of the Open Inference Protocol. Its lists of tensors would let a message of 2 bytes
+//! per entry take a hundred times its size in memory; the calls served here need only a few
+//! entries.
 
 use bytes::{Buf, Bytes};
 use prost::encoding::{DecodeContext, decode_key, skip_field};
@@ -10,10 +11,11 @@ use tonic_prost::{ProstCodec, ProstEncoder};
 
 use super::codec::undecodable;
 
-/// The most fields of a message, those of messages inside it not counted.
+/// The maximum number of fields in a message, without those of nested messages.
 const MAX_FIELDS: usize = 64;
 
-/// [`super::Codec`] for messages of at most 64 fields, counted before any of them is read.
+/// A codec like [`super::Codec`], for messages of at most 64 fields, which are counted before any
+/// of them is read.
 #[derive(Debug, Clone)]
 pub struct FlatCodec<T, U>(ProstCodec<T, U>);
 
@@ -42,7 +44,7 @@ where
     }
 }
 
-/// Reads messages of one type.
+/// A decoder of messages of one type.
 #[derive(Debug)]
 pub struct FlatReader<U>(std::marker::PhantomData<U>);
 
@@ -67,7 +69,7 @@ fn read<U: Message + Default>(message: Bytes) -> Result<U, Status> {
     U::decode(message).map_err(|e| undecodable(&e.to_string()))
 }
 
-/// How many fields a message has; stops behind [`MAX_FIELDS`].
+/// Counts the fields of a message; stops after [`MAX_FIELDS`].
 fn fields(mut message: &[u8]) -> Result<usize, DecodeError> {
     let mut count = 0;
     while message.has_remaining() && count <= MAX_FIELDS {
@@ -85,15 +87,21 @@ mod tests {
     use super::*;
     use crate::rpc::pb::inference::ModelInferRequest;
 
-    /// A request with so many raw tensors, all empty.
+    /// Returns a request with so many raw tensors, all empty.
     fn raw(tensors: usize) -> Bytes {
-        let request = ModelInferRequest { raw_input_contents: vec![Bytes::new(); tensors], ..Default::default() };
+        let request = ModelInferRequest {
+            raw_input_contents: vec![Bytes::new(); tensors],
+            ..Default::default()
+        };
         request.encode_to_vec().into()
     }
 
     #[test]
     fn a_message_of_many_fields_is_not_read() {
-        assert_eq!(read::<ModelInferRequest>(raw(MAX_FIELDS)).unwrap().raw_input_contents.len(), MAX_FIELDS);
+        assert_eq!(
+            read::<ModelInferRequest>(raw(MAX_FIELDS)).unwrap().raw_input_contents.len(),
+            MAX_FIELDS
+        );
         for tensors in [MAX_FIELDS + 1, 1 << 20] {
             let status = read::<ModelInferRequest>(raw(tensors)).unwrap_err();
             assert_eq!(status.code(), tonic::Code::InvalidArgument);

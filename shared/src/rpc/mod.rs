@@ -1,7 +1,8 @@
-//! The wire contract: generated code, checked conversions to domain types, and the one table of status codes.
+//! The wire contract: generated code, checked conversions to domain types, and the one table of
+//! status codes.
 //!
-//! Generated structs ([`pb`]) stop at the edge: services convert them here on arrival, so that inner code never re-checks
-//! lengths, finiteness, ids or duplicates.
+//! Generated structs ([`pb`]) stop at the edge: services convert them here on arrival, so that
+//! inner code never re-checks lengths, finiteness, ids or duplicates.
 
 mod attribute;
 mod codec;
@@ -17,8 +18,12 @@ pub use codec::{Codec, Reader, Writer};
 pub use convert::MAX_PREDICTION_ROWS;
 pub use convert::{WireError, decode_columns, encode_columns, require};
 pub use flat::{FlatCodec, FlatReader};
-pub use prediction::{decode_statuses, encode_statuses, prediction_ids, select_ok, stream_answer, stream_refusal};
-pub use refusal::{MAX_REASON_BYTES, Refusal, RefusalKind, broken, is_worth_again, peer_failure, rough};
+pub use prediction::{
+    decode_statuses, encode_statuses, prediction_ids, select_ok, stream_answer, stream_refusal,
+};
+pub use refusal::{
+    MAX_REASON_BYTES, Refusal, RefusalKind, broken, is_worth_again, peer_failure, rough,
+};
 pub use releasable::Releasable;
 
 /// Code generated from `proto/vfl/v1`.
@@ -34,15 +39,17 @@ pub mod pb {
     }
 }
 
-/// The files of `proto/` in the form that reflection shows, an encoded `FileDescriptorSet`.
+/// The files of `proto/` as an encoded `FileDescriptorSet`, for the reflection service.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// The largest message a service takes or sends, in bytes.
+/// The largest message that a service receives or sends, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// How many records a client puts into one message of a bulk stream: large enough that the cost of a message is small
-/// beside its rows, small enough that the stages of the pipeline overlap.
+/// The number of records that a client puts into one message of a bulk stream: large enough that
+/// the cost of a message is small compared with its rows, small enough that the stages of the
+/// pipeline overlap.
 pub const STREAM_CHUNK_RECORDS: usize = 1024;
 
-/// How many records one chunk of a record list (training, evaluation) holds: below [`MAX_MESSAGE_BYTES`] for the longest ids.
+/// The number of records in one chunk of a record list (training, evaluation): below
+/// [`MAX_MESSAGE_BYTES`] for the longest ids.
 pub const LIST_CHUNK_RECORDS: usize = 65_536;

@@ -1,13 +1,14 @@
-//! Record ids on the wire: the message `vfl.v1.RecordIds`, written by hand. The bytes are those that generated code writes. Generated code
-//! handles the end of each id separately, which showed in profiles of bulk predictions at all three parties.
+//! Record ids on the wire: the message `vfl.v1.RecordIds`, written by hand. The bytes are the same
+//! as those of generated code. Generated code handles the end of each id separately, which showed
+//! in profiles of bulk predictions at all three parties.
 
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{
-    DecodeContext, WireType, decode_varint, encode_key, encode_varint, encoded_len_varint, key_len, skip_field, string,
-    uint32,
+    DecodeContext, WireType, decode_varint, encode_key, encode_varint, encoded_len_varint, key_len,
+    skip_field, string, uint32,
 };
 use prost::{DecodeError, Message};
 
@@ -15,40 +16,41 @@ use crate::types::PackedIds;
 
 const TEXT: u32 = 1;
 const ENDS: u32 = 2;
-/// Numbers that are encoded together.
+/// The number of values that are encoded together.
 const GROUP: usize = 128;
 
-/// Record ids in a fixed order, as a message; nothing about them is checked. Copies share their memory.
+/// Record ids in a fixed order, as an unchecked message. Copies share their memory.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct RecordIds(pub(crate) Arc<PackedIds>);
 
 impl RecordIds {
-    /// A message of ids that stand end to end in `text`, where `ends[i]` is the byte at which id i ends.
+    /// Creates a message of ids that are concatenated in `text`, where `ends[i]` is the byte at
+    /// which id i ends.
     #[must_use]
     pub fn new(text: impl Into<String>, ends: Vec<u32>) -> Self {
         Self(Arc::new(PackedIds { text: text.into(), ends }))
     }
 
-    /// The ids, end to end.
+    /// Returns the concatenated ids.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// How many ids the message says it has.
+    /// Returns the number of ids that the message declares.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.ends.len()
     }
 
-    /// Whether it has none.
+    /// Returns true if the message has no ids.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.ends.is_empty()
     }
 }
 
-/// Their number: ids belong to customers.
+/// Shows only the number of ids: they belong to customers.
 impl fmt::Debug for RecordIds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RecordIds({})", self.len())
@@ -84,8 +86,10 @@ impl Message for RecordIds {
         let PackedIds { text, ends } = Arc::make_mut(&mut self.0);
         match tag {
             TEXT => string::merge(wire_type, text, buf, ctx).map_err(within("text")),
-            ENDS if wire_type == WireType::LengthDelimited => take_packed(ends, buf, ctx).map_err(within("ends")),
-            // Each number as a field of its own.
+            ENDS if wire_type == WireType::LengthDelimited => {
+                take_packed(ends, buf, ctx).map_err(within("ends"))
+            }
+            // Unpacked: each number as a field of its own.
             ENDS => uint32::merge_repeated(wire_type, ends, buf, ctx).map_err(within("ends")),
             _ => skip_field(wire_type, tag, buf, ctx),
         }
@@ -108,11 +112,13 @@ impl Message for RecordIds {
     }
 }
 
-/// Bytes of the numbers as varints.
+/// Returns the length of the numbers as varints, in bytes.
 fn packed_len(numbers: &[u32]) -> usize {
     let all = numbers.iter().fold(0, |all, number| all | number);
     let longer = [7, 14, 21, 28].into_iter().take_while(|bits| all >> bits != 0);
-    longer.fold(numbers.len(), |len, bits| len + numbers.iter().filter(|number| **number >> bits != 0).count())
+    longer.fold(numbers.len(), |len, bits| {
+        len + numbers.iter().filter(|number| **number >> bits != 0).count()
+    })
 }
 
 fn put_packed(numbers: &[u32], buf: &mut impl BufMut) {
@@ -133,7 +139,11 @@ fn put_packed(numbers: &[u32], buf: &mut impl BufMut) {
     }
 }
 
-fn take_packed(numbers: &mut Vec<u32>, buf: &mut impl Buf, ctx: DecodeContext) -> Result<(), DecodeError> {
+fn take_packed(
+    numbers: &mut Vec<u32>,
+    buf: &mut impl Buf,
+    ctx: DecodeContext,
+) -> Result<(), DecodeError> {
     let mut bytes = Bytes::new();
     prost::encoding::bytes::merge(WireType::LengthDelimited, &mut bytes, buf, ctx)?;
     // A number ends at the byte without the highest bit.
@@ -150,7 +160,7 @@ fn take_packed(numbers: &mut Vec<u32>, buf: &mut impl Buf, ctx: DecodeContext) -
                 numbers.push(u32::from(first & 0x7f) | u32::from(*second) << 7);
                 rest = behind;
             }
-            // As the generated code has it: of a longer number the lowest 32 bits.
+            // Like the generated code, this keeps the lowest 32 bits of a longer number.
             _ => numbers.push(decode_varint(&mut rest)? as u32),
         }
     }

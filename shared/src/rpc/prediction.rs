@@ -1,11 +1,11 @@
-//! Messages of a prediction between coordinator and passive parties, to domain types and back.
+//! Conversions of the prediction messages between coordinator and passive parties.
 
 use super::convert::{MAX_PREDICTION_ROWS, WireError, require};
 use super::pb;
 use super::refusal::{Refusal, RefusalKind};
 use crate::types::{LogitShare, RecordIds, RowStatus, ShareAnswer, ShareRequest};
 
-/// Checks the number of records of a message before its ids are looked at.
+/// Reads the ids of a message, after checking their number.
 ///
 /// # Errors
 /// [`WireError::Rows`] unless there are 1 to [`MAX_PREDICTION_ROWS`].
@@ -31,7 +31,7 @@ impl From<RowStatus> for pb::RowStatus {
     }
 }
 
-/// The wire form of statuses, one per record.
+/// Encodes statuses, one per record.
 #[must_use]
 pub fn encode_statuses(statuses: &[RowStatus]) -> Vec<i32> {
     statuses.iter().map(|&status| pb::RowStatus::from(status) as i32).collect()
@@ -44,7 +44,12 @@ pub fn encode_statuses(statuses: &[RowStatus]) -> Vec<i32> {
 pub fn decode_statuses(statuses: &[i32], records: usize) -> Result<Vec<RowStatus>, WireError> {
     let field = "row_status";
     if statuses.len() != records {
-        return Err(WireError::Size { field, unit: "entries", expected: records, got: statuses.len() });
+        return Err(WireError::Size {
+            field,
+            unit: "entries",
+            expected: records,
+            got: statuses.len(),
+        });
     }
     let known = |&status: &i32| match pb::RowStatus::try_from(status) {
         Ok(pb::RowStatus::Ok) => Ok(RowStatus::Ok),
@@ -54,12 +59,14 @@ pub fn decode_statuses(statuses: &[i32], records: usize) -> Result<Vec<RowStatus
         Ok(pb::RowStatus::ShareChanged) => Ok(RowStatus::ShareChanged),
         Ok(pb::RowStatus::BudgetSpent) => Ok(RowStatus::BudgetSpent),
         Ok(pb::RowStatus::ModelBudgetSpent) => Ok(RowStatus::ModelBudgetSpent),
-        Ok(pb::RowStatus::Unspecified) | Err(_) => Err(WireError::Range { field, reason: "an unknown row status" }),
+        Ok(pb::RowStatus::Unspecified) | Err(_) => {
+            Err(WireError::Range { field, reason: "an unknown row status" })
+        }
     };
     statuses.iter().map(known).collect()
 }
 
-/// The positions of the rows whose status is OK.
+/// Returns the positions of the rows whose status is OK.
 ///
 /// # Errors
 /// As [`decode_statuses`].
@@ -71,8 +78,10 @@ impl TryFrom<pb::ComputeLogitsRequest> for ShareRequest {
     type Error = WireError;
 
     fn try_from(request: pb::ComputeLogitsRequest) -> Result<Self, WireError> {
-        // The number of a question belongs to whoever carries the stream, and which trace it belongs to is nothing of the question.
-        let pb::ComputeLogitsRequest { model_version, ids, question: _, trace_context: _ } = request;
+        // The stream's carrier handles the number of a question, and the trace context is not part
+        // of the question.
+        let pb::ComputeLogitsRequest { model_version, ids, question: _, trace_context: _ } =
+            request;
         Ok(Self { version: WireError::model_version(model_version)?, ids: prediction_ids(ids)? })
     }
 }
@@ -87,24 +96,36 @@ impl From<ShareRequest> for pb::ComputeLogitsRequest {
 impl From<ShareAnswer> for pb::ComputeLogitsResponse {
     fn from(answer: ShareAnswer) -> Self {
         let logit_shares = Some(answer.share.into_wire());
-        Self { row_status: encode_statuses(&answer.status), logit_shares, question: 0, refused: None }
+        Self {
+            row_status: encode_statuses(&answer.status),
+            logit_shares,
+            question: 0,
+            refused: None,
+        }
     }
 }
 
-/// The answer to a question of a stream: shares, or why there are none.
+/// Creates the answer to a question of a stream: shares, or a refusal.
 #[must_use]
-pub fn stream_answer(question: u64, answer: Result<ShareAnswer, Refusal>) -> pb::ComputeLogitsResponse {
+pub fn stream_answer(
+    question: u64,
+    answer: Result<ShareAnswer, Refusal>,
+) -> pb::ComputeLogitsResponse {
     let answer = answer.map(pb::ComputeLogitsResponse::from).unwrap_or_else(|refusal| {
         let (code, message) = (refusal.kind.code() as u32, refusal.reason().to_owned());
-        pb::ComputeLogitsResponse { refused: Some(pb::ShareRefusal { code, message }), ..Default::default() }
+        pb::ComputeLogitsResponse {
+            refused: Some(pb::ShareRefusal { code, message }),
+            ..Default::default()
+        }
     });
     pb::ComputeLogitsResponse { question, ..answer }
 }
 
-/// The refusal in the answer to a question of a stream, if it is one.
+/// Returns the refusal in an answer of a stream, if it is one.
 ///
 /// # Errors
-/// [`WireError`] for a code that no refusal has, and for a refusal that comes with statuses or shares.
+/// [`WireError`] for a code that no refusal has, and for a refusal that comes with statuses or
+/// shares.
 pub fn stream_refusal(answer: &pb::ComputeLogitsResponse) -> Result<Option<Refusal>, WireError> {
     let Some(pb::ShareRefusal { code, message }) = &answer.refused else { return Ok(None) };
     let field = "refused";
@@ -118,15 +139,21 @@ pub fn stream_refusal(answer: &pb::ComputeLogitsResponse) -> Result<Option<Refus
 }
 
 impl ShareAnswer {
-    /// Reads the answer to a question about `records` records, with shares of the party's output width. [`stream_refusal`] looks first
-    /// whether it is one.
+    /// Reads the answer to a question about `records` records, with shares of the party's output
+    /// width. Call [`stream_refusal`] first, to handle a refusal.
     ///
     /// # Errors
-    /// [`WireError`] for unknown statuses, or a share for another number of records or of another width.
-    pub fn from_wire(answer: &pb::ComputeLogitsResponse, records: usize, width: usize) -> Result<Self, WireError> {
+    /// [`WireError`] for unknown statuses, or a share for another number of records or of another
+    /// width.
+    pub fn from_wire(
+        answer: &pb::ComputeLogitsResponse,
+        records: usize,
+        width: usize,
+    ) -> Result<Self, WireError> {
         let status = decode_statuses(&answer.row_status, records)?;
         let held = status.iter().filter(|status| **status == RowStatus::Ok).count();
-        let share = LogitShare::from_wire("logit_shares", answer.logit_shares.as_ref(), held, Some(width))?;
+        let share =
+            LogitShare::from_wire("logit_shares", answer.logit_shares.as_ref(), held, Some(width))?;
         Ok(Self { status, share })
     }
 }
@@ -158,7 +185,8 @@ mod tests {
             refused: Some(pb::ShareRefusal { code, message: message.into() }),
             ..Default::default()
         };
-        // OK, CANCELLED, UNKNOWN, OUT_OF_RANGE, UNIMPLEMENTED, DATA_LOSS, and what is no code: nothing that a service refuses with.
+        // OK, CANCELLED, UNKNOWN, OUT_OF_RANGE, UNIMPLEMENTED, DATA_LOSS, and what is no code:
+        // nothing that a service refuses with.
         for code in [0, 1, 2, 11, 12, 15, 17, u32::MAX] {
             assert!(stream_refusal(&said(code, "x")).is_err(), "{code}");
         }
@@ -166,7 +194,10 @@ mod tests {
         assert_eq!(long.message, "?".repeat(1000));
         let both = pb::ComputeLogitsResponse { row_status: vec![1], ..said(14, "x") };
         assert!(stream_refusal(&both).is_err());
-        let both = pb::ComputeLogitsResponse { logit_shares: Some(pb::Matrix::default()), ..said(14, "x") };
+        let both = pb::ComputeLogitsResponse {
+            logit_shares: Some(pb::Matrix::default()),
+            ..said(14, "x")
+        };
         assert!(stream_refusal(&both).is_err());
         assert_eq!(stream_refusal(&pb::ComputeLogitsResponse::default()), Ok(None));
     }

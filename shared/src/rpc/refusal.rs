@@ -1,4 +1,4 @@
-//! The one table between what went wrong and the gRPC status that says so.
+//! Refusals, and the one table of their gRPC status codes.
 
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
@@ -7,43 +7,43 @@ use super::WireError;
 use super::codec::Undecodable;
 use crate::types::unseen;
 
-/// A number of records as a refusal tells it: "some", or "100 or more". An exact one would answer a question about every record of
-/// the list, asked in lists that differ in one.
+/// Rounds a number of records for a refusal: "some", or "100 or more". With exact numbers, lists
+/// that differ in one record would reveal the status of each record.
 #[must_use]
 pub fn rough(records: usize) -> &'static str {
     if records >= 100 { "100 or more" } else { "some" }
 }
 
-/// The longest text of a refusal that travels in a message of its own, in bytes.
+/// The maximum length of a refusal's text in a message of its own, in bytes.
 pub const MAX_REASON_BYTES: usize = 1000;
 
-/// The kinds of refusal a service knows, and their codes.
+/// The kinds of refusal, each with its gRPC code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RefusalKind {
     /// Malformed, misshapen, non-finite or duplicate input.
     InvalidArgument,
-    /// Something named does not exist.
+    /// A named thing does not exist.
     NotFound,
-    /// Not in the state the call needs: no model, another model version, a training record.
+    /// The state does not allow the call: no model, another model version, a training record.
     FailedPrecondition,
-    /// A budget, a limit on size or the number of calls under way.
+    /// A budget, a limit on size or the number of concurrent calls is exhausted.
     ResourceExhausted,
     /// The caller showed no certificate.
     Unauthenticated,
-    /// The caller's role, or a policy, does not allow it.
+    /// The caller's role or a policy does not allow the call.
     PermissionDenied,
-    /// A peer is down.
+    /// The peer is down.
     Unavailable,
     /// A peer did not answer in time.
     DeadlineExceeded,
     /// Another call of the same kind is under way.
     Aborted,
-    /// Our own fault, or our own disk's.
+    /// An internal fault, or a failure of this party's own disk.
     Internal,
 }
 
 impl RefusalKind {
-    /// All of them.
+    /// All kinds of refusal.
     pub const ALL: [Self; 10] = [
         Self::InvalidArgument,
         Self::NotFound,
@@ -57,7 +57,7 @@ impl RefusalKind {
         Self::Internal,
     ];
 
-    /// The gRPC code.
+    /// Returns the gRPC code of the kind.
     #[must_use]
     pub fn code(self) -> Code {
         match self {
@@ -74,7 +74,7 @@ impl RefusalKind {
         }
     }
 
-    /// The kind that a status from a peer stands for.
+    /// Returns the kind for the status code of a peer.
     #[must_use]
     pub fn from_code(code: Code) -> Self {
         match code {
@@ -84,7 +84,7 @@ impl RefusalKind {
             Code::ResourceExhausted => Self::ResourceExhausted,
             Code::Unauthenticated => Self::Unauthenticated,
             Code::PermissionDenied => Self::PermissionDenied,
-            // tonic reports a connection that broke under a call as Unknown or Cancelled.
+            // tonic reports a connection that broke during a call as Unknown or Cancelled.
             Code::Unavailable | Code::Unknown => Self::Unavailable,
             Code::DeadlineExceeded | Code::Cancelled => Self::DeadlineExceeded,
             Code::Aborted => Self::Aborted,
@@ -93,24 +93,25 @@ impl RefusalKind {
     }
 }
 
-/// An error that a service answers with: a kind and a sentence that names the thing and the fix. It never holds a feature,
-/// a parameter or a score.
+/// An error with which a service answers: a kind and a sentence that names the problem and the fix.
+/// It never contains a feature, a parameter or a score.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What kind of refusal.
+    /// The kind of refusal.
     pub kind: RefusalKind,
-    /// What is wrong and what to do.
+    /// The message: what is wrong and how to fix it.
     pub message: String,
-    /// See [`Refusal::worth_again`].
+    /// True if another call may succeed; see [`Refusal::worth_again`].
     again: bool,
 }
 
-/// Stands beside the status of a refusal that is worth another call.
+/// The metadata key of a refusal that is worth another call.
 const AGAIN: &str = "cloison-again";
 
 impl Refusal {
-    /// A refusal of a kind. Its words go to logs and terminals, and may be a peer's: what would forge a line or turn the text is shown as `?`.
+    /// Creates a refusal. Its message goes to logs and terminals, and may come from a peer:
+    /// characters that could forge a line or reverse the text are replaced by `?`.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
         let message = message.into();
         let message = match message.contains(unseen) {
@@ -120,48 +121,51 @@ impl Refusal {
         Self { kind, message, again: false }
     }
 
-    /// The same, for a call that another process of this party, or this one a moment later, may answer: it is stopping, or has lost its
-    /// database. Whoever may make the call again without harm does so.
+    /// Marks the refusal as worth another call: another process of this party, or this one a moment
+    /// later, may answer it, because it is stopping or has lost its database. A caller repeats the
+    /// call if that does no harm.
     #[must_use]
     pub fn worth_again(self) -> Self {
         Self { again: true, ..self }
     }
 
-    /// The message as it travels in a message of its own: at most [`MAX_REASON_BYTES`], cut at a character.
+    /// Returns the message for a field of a message: at most [`MAX_REASON_BYTES`], cut at a
+    /// character boundary.
     #[must_use]
     pub fn reason(&self) -> &str {
         let end = self.message.floor_char_boundary(MAX_REASON_BYTES);
         &self.message[..end]
     }
 
-    /// A refusal as a peer says it: at most [`MAX_REASON_BYTES`] of it.
+    /// Creates a refusal from a peer's words: at most [`MAX_REASON_BYTES`] of them.
     #[must_use]
     pub fn said(kind: RefusalKind, reason: &str) -> Self {
         Self::new(kind, &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)])
     }
 
-    /// [`RefusalKind::InvalidArgument`].
+    /// Creates a refusal of [`RefusalKind::InvalidArgument`].
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(RefusalKind::InvalidArgument, message)
     }
 
-    /// [`RefusalKind::FailedPrecondition`].
+    /// Creates a refusal of [`RefusalKind::FailedPrecondition`].
     pub fn precondition(message: impl Into<String>) -> Self {
         Self::new(RefusalKind::FailedPrecondition, message)
     }
 
-    /// [`RefusalKind::Internal`].
+    /// Creates a refusal of [`RefusalKind::Internal`].
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(RefusalKind::Internal, message)
     }
 
-    /// That this party's own state cannot be read or written: [`RefusalKind::Unavailable`] if the database that holds it is away, and
-    /// may be back when the caller asks again, else [`RefusalKind::Internal`].
+    /// Creates the refusal for a failure of this party's own state: [`RefusalKind::Unavailable`] if
+    /// the database is away, and may be back when the caller asks again, else
+    /// [`RefusalKind::Internal`].
     pub fn own_state(away: bool, message: impl Into<String>) -> Self {
         Self::new(if away { RefusalKind::Unavailable } else { RefusalKind::Internal }, message)
     }
 
-    /// [`RefusalKind::Unavailable`].
+    /// Creates a refusal of [`RefusalKind::Unavailable`].
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(RefusalKind::Unavailable, message)
     }
@@ -189,19 +193,20 @@ impl From<WireError> for Status {
     }
 }
 
-/// What our own side of a call says when its time is up.
+/// The message of our own side of a call when its time is up.
 const TIME_IS_UP: &str = "Timeout expired";
 
-/// Turns a status that a peer answered with, or that stands for its silence, into a refusal that names the peer.
+/// Converts a peer's status, or the status of its silence, into a refusal that names the peer.
 ///
 /// `peer` is a phrase such as "passive party `bank-a` at 10.0.0.2:7101".
 #[must_use]
 pub fn peer_failure(peer: &str, status: &Status) -> Refusal {
     if std::error::Error::source(status).is_some_and(|source| source.is::<Undecodable>()) {
-        // Our own reader says so of the peer's answer; what the peer says of our question comes without a source.
+        // Our own decoder rejected the peer's answer. A status that the peer sent has no source.
         return Refusal::internal(format!("{peer} answered with a message that cannot be read"));
     }
-    // A connection that broke comes with whatever code its last bytes suggest, or as Cancelled, as the end of our own time does too.
+    // A broken connection has whatever code its last bytes suggest, or Cancelled, like the end of
+    // our own time limit.
     let lost = match status.code() {
         Code::Unknown | Code::Internal => broken(status),
         Code::Cancelled => broken(status) && status.message() != TIME_IS_UP,
@@ -209,8 +214,10 @@ pub fn peer_failure(peer: &str, status: &Status) -> Refusal {
     };
     let kind = if lost { RefusalKind::Unavailable } else { RefusalKind::from_code(status.code()) };
     let said = status.message();
-    // What our own side of the call says when the time is up, and nothing else: a peer that answers may tell of another's silence.
-    let silent = std::error::Error::source(status).is_some() || said.is_empty() || said == TIME_IS_UP;
+    // Only our own side's message of a timeout counts: a peer that answers may report another's
+    // silence.
+    let silent =
+        std::error::Error::source(status).is_some() || said.is_empty() || said == TIME_IS_UP;
     let message = match kind {
         RefusalKind::Unavailable => format!("{peer} is not reachable ({})", root_cause(status)),
         RefusalKind::DeadlineExceeded if silent => format!("{peer} did not answer in time"),
@@ -219,20 +226,22 @@ pub fn peer_failure(peer: &str, status: &Status) -> Refusal {
     Refusal::new(kind, message)
 }
 
-/// Whether a peer says that the call is worth another one, see [`Refusal::worth_again`].
+/// Returns true if a peer marks the call as worth another one, see [`Refusal::worth_again`].
 #[must_use]
 pub fn is_worth_again(status: &Status) -> bool {
     status.metadata().contains_key(AGAIN)
 }
 
-/// Whether a call ended because the connection did: nobody has answered, and nobody can say whether it was acted on.
+/// Returns true if a call ended because its connection broke: there is no answer, and it is unknown
+/// whether the call was acted on.
 #[must_use]
 pub fn broken(status: &Status) -> bool {
     let ours = |source: &(dyn std::error::Error + 'static)| source.is::<Undecodable>();
-    status.code() != Code::DeadlineExceeded && std::error::Error::source(status).is_some_and(|source| !ours(source))
+    status.code() != Code::DeadlineExceeded
+        && std::error::Error::source(status).is_some_and(|source| !ours(source))
 }
 
-/// The innermost cause tonic knows; its outermost is only "transport error".
+/// Returns the innermost cause that tonic reports; its outermost one is only "transport error".
 fn root_cause(status: &Status) -> String {
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(status);
     let mut last = None;
@@ -262,7 +271,11 @@ mod tests {
             Refusal::precondition(forged),
         ] {
             assert!(!refusal.message.contains(unseen), "{:?}", refusal.message);
-            assert!(refusal.message.contains("gone?2026-01-01 INFO all is well?[2J?txt?"), "{:?}", refusal.message);
+            assert!(
+                refusal.message.contains("gone?2026-01-01 INFO all is well?[2J?txt?"),
+                "{:?}",
+                refusal.message
+            );
         }
     }
 
@@ -292,14 +305,18 @@ mod tests {
     #[test]
     fn what_a_peer_says_is_bounded_and_shows_nothing_but_text() {
         let said = Refusal::said(RefusalKind::NotFound, &format!("a\x1b[31m\n{}", "é".repeat(900)));
-        assert!(said.message.starts_with("a?[31m?éé") && said.message.len() <= MAX_REASON_BYTES, "{said}");
+        assert!(
+            said.message.starts_with("a?[31m?éé") && said.message.len() <= MAX_REASON_BYTES,
+            "{said}"
+        );
         let long = Refusal::internal("é".repeat(900));
         assert_eq!(long.reason(), "é".repeat(500));
         assert_eq!(Refusal::internal("short").reason(), "short");
     }
 
     #[test]
-    fn an_answer_that_cannot_be_read_is_the_peers_fault_and_a_question_that_cannot_is_the_callers() {
+    fn an_answer_that_cannot_be_read_is_the_peers_fault_and_a_question_that_cannot_is_the_callers()
+    {
         let mut ours = Status::invalid_argument("the message cannot be decoded: x");
         assert_eq!(peer_failure("p", &ours).kind, RefusalKind::InvalidArgument);
         ours.set_source(std::sync::Arc::new(Undecodable));
@@ -325,7 +342,8 @@ mod tests {
 
     #[test]
     fn a_connection_that_broke_is_no_internal_error() {
-        let mut status = Status::internal("h2 protocol error: error reading a body from connection");
+        let mut status =
+            Status::internal("h2 protocol error: error reading a body from connection");
         assert_eq!(peer_failure("p", &status).kind, RefusalKind::Internal);
         status.set_source(std::sync::Arc::new(std::io::Error::other("connection reset")));
         let refusal = peer_failure("p", &status);

@@ -1,4 +1,4 @@
-//! What may leave a party as a matrix.
+//! The matrices that may leave a party.
 
 use nalgebra::DMatrix;
 
@@ -8,13 +8,14 @@ mod sealed {
     use nalgebra::DMatrix;
 
     pub trait Columns {
-        /// One row on the wire per column.
+        /// Returns the matrix with one column for each row on the wire.
         fn columns(&self) -> &DMatrix<f64>;
     }
 }
 
-/// Matrices that may leave a party. The trait is sealed: what is not listed in this module has no wire form. Features, stored
-/// parameters and plain matrices are not; released scores have a message of their own ([`pb::Release`](super::pb::Release)).
+/// Matrices that may leave a party. The trait is sealed: a type that is not listed in this module
+/// has no wire form. Features, stored parameters and plain matrices are not listed; released scores
+/// have a message of their own ([`pb::Release`](super::pb::Release)).
 pub trait Releasable: sealed::Columns {}
 
 macro_rules! releasable {

@@ -1,41 +1,42 @@
-//! Answers with a status for each row, written by hand: `vfl.v1.PredictResponse` and `vfl.v1.ComputeLogitsResponse`. The bytes are those that
-//! generated code writes. Generated code handles each status separately, where almost all of them are one byte each.
+//! Answers with a status for each row, written by hand: `vfl.v1.PredictResponse` and
+//! `vfl.v1.ComputeLogitsResponse`. The bytes are the same as those of generated code. Generated
+//! code handles each status separately, although almost all of them are one byte each.
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{
-    DecodeContext, WireType, decode_varint, encode_key, encode_varint, encoded_len_varint, int32, key_len, message,
-    skip_field, string, uint64,
+    DecodeContext, WireType, decode_varint, encode_key, encode_varint, encoded_len_varint, int32,
+    key_len, message, skip_field, string, uint64,
 };
 use prost::{DecodeError, Message};
 
 use super::pb;
 
-/// The largest number that is one byte of a packed field.
+/// The largest number that takes one byte of a packed field.
 const ONE_BYTE: i32 = 0x7f;
-/// Statuses that are encoded together.
+/// The number of statuses that are encoded together.
 const GROUP: usize = 256;
 
-/// What the coordinator answers to a prediction.
+/// The coordinator's answer to a prediction.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PredictResponse {
     /// The version of the model.
     pub model_version: String,
-    /// One per id, in order.
+    /// The status of each id, in order.
     pub row_status: Vec<i32>,
-    /// What is released.
+    /// The released scores.
     pub release: Option<pb::Release>,
 }
 
-/// What a passive party answers to a question.
+/// A passive party's answer to a question.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ComputeLogitsResponse {
-    /// One per id, in order.
+    /// The status of each id, in order.
     pub row_status: Vec<i32>,
     /// One row for every record whose status is OK.
     pub logit_shares: Option<pb::Matrix>,
     /// The number of the question.
     pub question: u64,
-    /// Why there are no shares.
+    /// The reason, if there are no shares.
     pub refused: Option<pb::ShareRefusal>,
 }
 
@@ -59,15 +60,22 @@ impl Message for PredictResponse {
     ) -> Result<(), DecodeError> {
         let within = |field| located("PredictResponse", field);
         match tag {
-            1 => string::merge(wire_type, &mut self.model_version, buf, ctx).map_err(within("model_version")),
-            2 => take_statuses(wire_type, &mut self.row_status, buf, ctx).map_err(within("row_status")),
-            3 => message::merge(wire_type, self.release.get_or_insert_default(), buf, ctx).map_err(within("release")),
+            1 => string::merge(wire_type, &mut self.model_version, buf, ctx)
+                .map_err(within("model_version")),
+            2 => take_statuses(wire_type, &mut self.row_status, buf, ctx)
+                .map_err(within("row_status")),
+            3 => message::merge(wire_type, self.release.get_or_insert_default(), buf, ctx)
+                .map_err(within("release")),
             _ => skip_field(wire_type, tag, buf, ctx),
         }
     }
 
     fn encoded_len(&self) -> usize {
-        let version = if self.model_version.is_empty() { 0 } else { string::encoded_len(1, &self.model_version) };
+        let version = if self.model_version.is_empty() {
+            0
+        } else {
+            string::encoded_len(1, &self.model_version)
+        };
         let release = self.release.as_ref().map_or(0, |release| message::encoded_len(3, release));
         version + statuses_len(2, &self.row_status) + release
     }
@@ -100,13 +108,15 @@ impl Message for ComputeLogitsResponse {
     ) -> Result<(), DecodeError> {
         let within = |field| located("ComputeLogitsResponse", field);
         match tag {
-            1 => take_statuses(wire_type, &mut self.row_status, buf, ctx).map_err(within("row_status")),
+            1 => take_statuses(wire_type, &mut self.row_status, buf, ctx)
+                .map_err(within("row_status")),
             2 => {
                 let shares = self.logit_shares.get_or_insert_default();
                 message::merge(wire_type, shares, buf, ctx).map_err(within("logit_shares"))
             }
             3 => uint64::merge(wire_type, &mut self.question, buf, ctx).map_err(within("question")),
-            4 => message::merge(wire_type, self.refused.get_or_insert_default(), buf, ctx).map_err(within("refused")),
+            4 => message::merge(wire_type, self.refused.get_or_insert_default(), buf, ctx)
+                .map_err(within("refused")),
             _ => skip_field(wire_type, tag, buf, ctx),
         }
     }
@@ -123,7 +133,7 @@ impl Message for ComputeLogitsResponse {
     }
 }
 
-/// Says in which field a message was found malformed.
+/// Adds the message and field to a decoding error.
 fn located(message: &'static str, field: &'static str) -> impl FnOnce(DecodeError) -> DecodeError {
     move |mut error| {
         error.push(message, field);
@@ -162,7 +172,7 @@ fn take_statuses(
     ctx: DecodeContext,
 ) -> Result<(), DecodeError> {
     if wire_type != WireType::LengthDelimited {
-        // Each status as a field of its own.
+        // Unpacked: each status as a field of its own.
         return int32::merge_repeated(wire_type, statuses, buf, ctx);
     }
     let mut bytes = Bytes::new();

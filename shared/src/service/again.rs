@@ -1,4 +1,5 @@
-//! Calls that may be made twice are made again, once, when they had no answer: at another process of the peer, if there is one.
+//! Repetition of calls without an answer, at another process of the peer if there is one. Only for
+//! calls that may be made twice.
 
 use std::time::Duration;
 
@@ -6,17 +7,19 @@ use tonic::Status;
 
 use crate::rpc::{broken, is_worth_again};
 
-/// Bounds of the pause before a call is made again, in milliseconds. At random, so that the callers of a process that is gone do not
-/// all come to the next one at once.
+/// The bounds of the pause before a call is repeated, in milliseconds. The pause is random, so that
+/// the callers of a lost process do not all reach the next one at once.
 const PAUSE_MS: std::ops::Range<u64> = 20..120;
 
-/// How often a question is asked at most. A process that stops may refuse it, and take with it the connection on which it is asked again.
+/// The maximum number of times that a question is asked. A stopping process may refuse it, and
+/// close the connection on which it is asked again.
 pub const MOST_CALLS: u32 = 3;
 
-/// Makes a call, and once more if the connection breaks. For calls that do no harm when they are made twice.
+/// Makes a call, and repeats it once if the connection breaks. For calls that do no harm when they
+/// are made twice.
 ///
 /// # Errors
-/// What the second call, or the only one, came to.
+/// The error of the second call, or of the only one.
 pub async fn twice<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,
@@ -30,10 +33,11 @@ where
     }
 }
 
-/// Makes a call until it is answered, [`MOST_CALLS`] times at most. For calls that do no harm however often they are made.
+/// Makes a call until it is answered, [`MOST_CALLS`] times at most. For calls that do no harm when
+/// they are repeated.
 ///
 /// # Errors
-/// What the last call came to.
+/// The error of the last call.
 pub async fn until_answered<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,
@@ -47,14 +51,14 @@ where
     call().await
 }
 
-/// Whether a call had no answer, and may have one if it is made again: the connection broke, or the peer says so
-/// ([`Refusal::worth_again`](crate::rpc::Refusal::worth_again)).
+/// Returns true if a call had no answer and may have one if it is repeated: the connection broke,
+/// or the peer marks it so ([`Refusal::worth_again`](crate::rpc::Refusal::worth_again)).
 #[must_use]
 pub fn unanswered(status: &Status) -> bool {
     broken(status) || is_worth_again(status)
 }
 
-/// The pause before a call is made again.
+/// Waits before a call is repeated.
 pub async fn pause() {
     tokio::time::sleep(Duration::from_millis(rand::random_range(PAUSE_MS))).await;
 }
@@ -68,7 +72,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_what_broke_is_made_again_and_only_once() {
-        let lost = || Status::from_error(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
+        let lost = || {
+            Status::from_error(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)))
+        };
         for (answers, made) in [
             (vec![Ok(1)], 1),
             (vec![Err(lost()), Ok(1)], 2),
@@ -89,8 +95,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_until_it_is_answered_asks_three_times_at_most() {
-        let lost = || Status::from_error(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
-        let stopping = || Status::from(Refusal::unavailable("the coordinator is stopping").worth_again());
+        let lost = || {
+            Status::from_error(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)))
+        };
+        let stopping =
+            || Status::from(Refusal::unavailable("the coordinator is stopping").worth_again());
         for (answers, made) in [
             (vec![Ok(1)], 1),
             (vec![Err(stopping()), Ok(1)], 2),

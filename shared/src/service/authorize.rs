@@ -1,4 +1,5 @@
-//! The one table of RPC × role, checked before any service sees a request, and the table of what a call may send.
+//! Access control: the one table of RPC × role, checked before any service sees a request, and the
+//! table of message sizes.
 
 use std::task::{Context, Poll};
 
@@ -14,7 +15,7 @@ use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind};
 
 use Role::{ActiveParty, Auditor, Coordinator, PassiveParty};
 
-/// Which roles may call which RPC. What is not here is not served to anybody.
+/// The roles that may call each RPC. An RPC that is not listed is not served.
 pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
     ("/vfl.v1.Coordinator/DescribeModel", &[ActiveParty, PassiveParty, Auditor]),
     ("/vfl.v1.Coordinator/Train", &[ActiveParty]),
@@ -53,11 +54,13 @@ pub const ACCESS_TABLE: &[(&str, &[Role])] = &[
     ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &Role::ALL),
 ];
 
-/// The largest message of a call whose request names a few things and holds no records, in bytes.
+/// The largest message of a call whose request only names a few things and holds no records, in
+/// bytes.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// Calls with one request message, and its largest size in bytes. A call that is not here is a stream of messages of up to
-/// [`MAX_MESSAGE_BYTES`], or of [`SMALL_BYTES`] if it is one of [`SMALL_STREAMS`].
+/// The calls with one request message, and its largest size in bytes. Any other call is a stream of
+/// messages of up to [`MAX_MESSAGE_BYTES`], or of [`SMALL_BYTES`] if it is one of
+/// [`SMALL_STREAMS`].
 const SINGLE_MESSAGES: &[(&str, usize)] = &[
     ("/vfl.v1.Coordinator/DescribeModel", SMALL_BYTES),
     ("/vfl.v1.Coordinator/ReleaseTopModel", SMALL_BYTES),
@@ -69,7 +72,7 @@ const SINGLE_MESSAGES: &[(&str, usize)] = &[
     ("/vfl.v1.PassiveParty/ComputeLogits", MAX_MESSAGE_BYTES),
     ("/vfl.v1.PassiveParty/ReleaseParameters", SMALL_BYTES),
     ("/vfl.v1.PassiveParty/LendShares", MAX_MESSAGE_BYTES),
-    // Class names may be many.
+    // There may be many class names.
     ("/vfl.v1.PassiveParty/DescribeStaged", MAX_MESSAGE_BYTES),
     ("/vfl.v1.PassiveParty/PublishStaged", MAX_MESSAGE_BYTES),
     ("/vfl.v1.ActiveParty/Predict", MAX_MESSAGE_BYTES),
@@ -86,22 +89,22 @@ const SINGLE_MESSAGES: &[(&str, usize)] = &[
     ("/grpc.health.v1.Health/Watch", SMALL_BYTES),
 ];
 
-/// Streams whose messages name a thing and hold no records.
+/// Streams whose messages only name a thing and hold no records.
 const SMALL_STREAMS: &[&str] = &[
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 
-/// What the requests of a call may be.
+/// The limits on the requests of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Upload {
-    /// One message, or any number.
+    /// True for one message, false for any number.
     pub(super) single: bool,
-    /// Bytes of a message.
+    /// The maximum size of a message in bytes.
     pub(super) limit: usize,
 }
 
-/// What a call may send, by its path.
+/// Returns the limits of a call, by its path.
 pub(super) fn upload(path: &str) -> Upload {
     match SINGLE_MESSAGES.iter().find(|(p, _)| *p == path) {
         Some(&(_, limit)) => Upload { single: true, limit },
@@ -110,19 +113,20 @@ pub(super) fn upload(path: &str) -> Upload {
     }
 }
 
-/// The roles that may call an RPC, by its path; `None` for an RPC that is not in the table.
+/// Returns the roles that may call an RPC, by its path; `None` for an RPC that is not in the table.
 #[must_use]
 pub fn allowed_roles(path: &str) -> Option<&'static [Role]> {
     ACCESS_TABLE.iter().find(|(p, _)| *p == path).map(|(_, roles)| *roles)
 }
 
-/// An RPC of the table by its path, as `Service/Method`; `None` for another one. Its values are as few as the table's lines.
+/// Returns an RPC of the table by its path, as `Service/Method`; `None` for another one. The number
+/// of values is bounded by the table.
 pub(super) fn served_method(path: &str) -> Option<&'static str> {
     let (path, _) = ACCESS_TABLE.iter().find(|(p, _)| *p == path)?;
     path.rsplit_once('.').map(|(_, method)| method)
 }
 
-/// The identity of the caller, as the [`Authorize`] layer has left it in the request.
+/// Returns the identity of the caller, which the [`Authorize`] layer has put into the request.
 ///
 /// # Errors
 /// UNAUTHENTICATED if the layer did not run, which is a fault of the server's wiring.
@@ -134,8 +138,8 @@ pub fn caller<T>(request: &tonic::Request<T>) -> Result<PeerIdentity, Status> {
         .ok_or_else(|| Refusal::new(RefusalKind::Unauthenticated, "the caller is not known").into())
 }
 
-/// Refuses callers without an identity (UNAUTHENTICATED) or without the role (PERMISSION_DENIED), and opens one span per
-/// call with the method and the caller.
+/// A layer that refuses callers without an identity (UNAUTHENTICATED) or without the role
+/// (PERMISSION_DENIED), and opens one span per call with the method and the caller.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Authorize;
 
@@ -161,7 +165,11 @@ fn decide(path: &str, peer: Option<&PeerInfo>) -> Result<PeerIdentity, Refusal> 
         Some(roles) if roles.contains(&identity.role()) => Ok(identity),
         Some(roles) => {
             let may: Vec<&str> = roles.iter().map(|r| r.words()).collect();
-            let message = format!("{path} is for the {}, the caller is {}", may.join(", the "), identity.words());
+            let message = format!(
+                "{path} is for the {}, the caller is {}",
+                may.join(", the "),
+                identity.words()
+            );
             Err(Refusal::new(RefusalKind::PermissionDenied, message))
         }
         None => Err(Refusal::new(RefusalKind::PermissionDenied, "no such call is served")),
@@ -195,7 +203,7 @@ where
                 if let Some(stranger) = peer.filter(|p| p.identity.is_err())
                     && !stranger.answer_once()
                 {
-                    // It has its answer, and its connection ends in a moment.
+                    // The stranger has its answer, and its connection ends in a moment.
                     return Box::pin(std::future::pending());
                 }
                 tracing::info!(method = request.uri().path(), ?address, reason = %refusal, "call refused");

@@ -1,4 +1,4 @@
-//! How many bytes of unfinished requests a service holds: in all, and of one caller.
+//! The byte budget of unfinished requests that a service holds: in total, and of one caller.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::identity::PeerIdentity;
 
-/// One caller may hold this part of the budget: the others then still have room.
+/// One caller may hold a quarter of the budget: the others then still have room.
 const SHARE: usize = 4;
 
-/// Bytes that callers have sent of messages that are not done.
+/// The bytes of unfinished messages, in total and by caller.
 #[derive(Debug)]
 pub(super) struct Budget {
     most: usize,
@@ -18,15 +18,16 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Creates a budget of so many bytes.
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, held: AtomicUsize::new(0), callers: Mutex::default() })
     }
 
-    /// What one call of a caller holds: nothing yet.
+    /// Opens the charge of one call of a caller, which holds nothing yet.
     pub(super) fn open(self: &Arc<Self>, caller: &PeerIdentity) -> Charge {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        // As many entries as the authority has named parties that may call here.
+        // The number of entries is bounded by the parties that the authority has named and that may
+        // call here.
         let caller = match callers.get(caller) {
             Some(held) => held.clone(),
             None => callers.entry(caller.clone()).or_default().clone(),
@@ -45,7 +46,7 @@ fn add(held: &AtomicUsize, bytes: usize, most: usize) -> bool {
     held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).is_ok()
 }
 
-/// The bytes that one call holds, given back when this is dropped.
+/// The bytes that one call holds. They are returned when it is dropped.
 #[derive(Debug)]
 pub(super) struct Charge {
     budget: Arc<Budget>,
@@ -54,8 +55,8 @@ pub(super) struct Charge {
 }
 
 impl Charge {
-    /// The call holds so many bytes now. False, and nothing changed, if that is more than there is. One call reports from one
-    /// task at a time.
+    /// Sets the bytes that the call holds. If that exceeds the budget, returns false and changes
+    /// nothing. One call reports from one task at a time.
     pub(super) fn set(&self, bytes: usize) -> bool {
         let now = self.bytes.load(Ordering::Relaxed);
         if bytes > now {

@@ -1,4 +1,4 @@
-//! Connects to one named peer.
+//! Connections to one named peer.
 
 use std::fmt;
 use std::io;
@@ -24,39 +24,43 @@ use super::identity::{PeerIdentity, Role};
 use super::tls::{Credentials, TlsError};
 use crate::types::PartyName;
 
-/// How long a connection, handshake included, may take to come up.
+/// The time limit of a connection attempt, including the handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a connection is tried that the server drops before it has said anything. A server that is flooded makes room by
-/// dropping connections in handshake, and one of them may be ours.
+/// The number of attempts to connect if the server drops the connection before it has sent
+/// anything. A flooded server makes room by dropping connections in handshake, and ours may be one
+/// of them.
 const ATTEMPTS: u32 = 6;
-/// Before the second attempt; each later one waits twice as long as the one before it.
+/// The pause before the second attempt; each later pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// How long names are waited for once another name of the peer is known. The name of a process that is gone may take the system's
-/// resolver 10 s and more to give up, which is longer than [`CONNECT_TIMEOUT`].
+/// The time for which further names are waited for once one name of the peer is resolved. The
+/// system's resolver may take 10 s and more to give up on the name of a lost process, which is
+/// longer than [`CONNECT_TIMEOUT`].
 const SLOW_NAME: Duration = Duration::from_millis(250);
-/// A silent connection is probed this often, and given up after [`PROBE_TIMEOUT`] without an answer: a dead machine must not
-/// hold a stream for ever.
+/// The interval at which a silent connection is probed. It is given up after [`PROBE_TIMEOUT`]
+/// without an answer: a dead machine must not hold a stream forever.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A peer to connect to: who it must prove to be, and where it is.
+/// A peer to connect to: the identity that it must prove, and its address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Peer {
     /// The role its certificate must show.
     pub role: Role,
     /// The name its certificate must show.
     pub name: PartyName,
-    /// `host:port`, or several of them separated by commas: processes of one name, of which a call goes to one that answers.
+    /// `host:port`, or several of them separated by commas: the processes of one name. A call goes
+    /// to one that answers.
     pub address: String,
 }
 
 impl Peer {
-    /// Each `host:port`.
+    /// Returns each `host:port`.
     pub fn addresses(&self) -> impl Iterator<Item = &str> {
         self.address.split(',').map(str::trim)
     }
 
-    /// Role and name, without the address: for messages that go on to other parties, whom the address does not concern.
+    /// Returns role and name, without the address: for messages that go on to other parties, which
+    /// must not see the address.
     #[must_use]
     pub fn words(&self) -> String {
         format!("{} `{}`", self.role.words(), self.name)
@@ -75,47 +79,54 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// A channel to the peer. It connects on first use and again whenever the connection is lost, each time with the credentials
-/// as they then are; a peer whose certificate is denied is cut off.
+/// Opens a channel to the peer. It connects on first use and again whenever the connection is lost,
+/// each time with the current credentials; a peer whose certificate is denied is cut off.
 ///
 /// # Errors
-/// [`TlsError`] if the address is not `host:port` or the credentials do not go together.
+/// [`TlsError`] if the address is not `host:port` or the credentials do not match each other.
 pub fn channel(credentials: &Credentials, peer: &Peer) -> Result<Channel, TlsError> {
-    let expected = PeerIdentity::new(credentials.identity().trust_domain(), peer.role, peer.name.clone())?;
+    let expected =
+        PeerIdentity::new(credentials.identity().trust_domain(), peer.role, peer.name.clone())?;
     open(credentials, peer, move |ours| ours.client_config(expected.clone()))
 }
 
-/// A channel that shows no certificate: for tests of what such a caller is told.
+/// Opens a channel that shows no certificate, to test the answer that such a caller gets.
 ///
 /// # Errors
 /// As [`channel`].
 #[cfg(feature = "test-util")]
 pub fn anonymous_channel(credentials: &Credentials, peer: &Peer) -> Result<Channel, TlsError> {
-    let expected = PeerIdentity::new(credentials.identity().trust_domain(), peer.role, peer.name.clone())?;
+    let expected =
+        PeerIdentity::new(credentials.identity().trust_domain(), peer.role, peer.name.clone())?;
     open(credentials, peer, move |ours| ours.anonymous_client_config(expected.clone()))
 }
 
-/// A channel that takes the server for whoever `expected` says: for tests of what a server tells a caller of another trust
-/// domain, which would not speak to it by itself.
+/// Opens a channel that accepts the server as `expected`, to test the answer of a server to a
+/// caller of another trust domain, which would reject the server otherwise.
 ///
 /// # Errors
 /// As [`channel`].
 #[cfg(feature = "test-util")]
-pub fn channel_expecting(credentials: &Credentials, peer: &Peer, expected: PeerIdentity) -> Result<Channel, TlsError> {
+pub fn channel_expecting(
+    credentials: &Credentials,
+    peer: &Peer,
+    expected: PeerIdentity,
+) -> Result<Channel, TlsError> {
     open(credentials, peer, move |ours| ours.client_config(expected.clone()))
 }
 
-/// A connection that shows no certificate, its handshake done and nothing said on it: for measurements of what such
-/// connections take from others. It is dropped within seconds.
+/// Opens a connection that shows no certificate, with its handshake complete and nothing sent on
+/// it, to measure the resources that such connections take. The server drops it within seconds.
 ///
 /// # Errors
-/// [`io::Error`] if the address is malformed, nobody is there, or it is not the peer meant.
+/// [`io::Error`] if the address is malformed, nobody listens there, or it is not the expected peer.
 pub async fn anonymous_connection(
     credentials: &Credentials,
     peer: &Peer,
 ) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send + use<>> {
     let domain = credentials.identity().trust_domain();
-    let expected = PeerIdentity::new(domain, peer.role, peer.name.clone()).map_err(io::Error::other)?;
+    let expected =
+        PeerIdentity::new(domain, peer.role, peer.name.clone()).map_err(io::Error::other)?;
     let tls = credentials.anonymous_client_config(expected).map_err(io::Error::other)?;
     let address = peer.addresses().next().unwrap_or_default();
     let server_name = server_name(peer, address).map_err(io::Error::other)?;
@@ -123,10 +134,14 @@ pub async fn anonymous_connection(
     TlsConnector::from(tls).connect(server_name, socket).await
 }
 
-/// The identity is checked, not the host name; rustls still wants a name to put into its greeting.
+/// Returns the server name that rustls requires for its greeting. The check uses the identity, not
+/// this name.
 fn server_name(peer: &Peer, address: &str) -> Result<ServerName<'static>, TlsError> {
-    let malformed = |reason: String| TlsError::Mismatch(format!("address {address:?} of {}: {reason}", peer.name));
-    let (host, port) = address.rsplit_once(':').ok_or_else(|| malformed("expected host:port".into()))?;
+    let malformed = |reason: String| {
+        TlsError::Mismatch(format!("address {address:?} of {}: {reason}", peer.name))
+    };
+    let (host, port) =
+        address.rsplit_once(':').ok_or_else(|| malformed("expected host:port".into()))?;
     if port.parse::<u16>().is_err() || host.is_empty() {
         return Err(malformed("expected host:port".into()));
     }
@@ -165,13 +180,15 @@ fn open(
     Ok(endpoint.connect_with_connector_lazy(connector))
 }
 
-/// The number of a name of a peer, and what it stands for.
+/// The index of a name of a peer, and its addresses.
 type LookedUp = (usize, io::Result<Vec<SocketAddr>>);
 
-/// The addresses of a peer, in turn: after a connection is lost, the next one is made elsewhere if there is an elsewhere.
+/// The addresses of a peer, used in turn: after a connection is lost, the next one goes to another
+/// address, if there is one.
 struct Targets {
     addresses: Vec<(String, ServerName<'static>)>,
-    /// Where the next connection is tried first; at random in the beginning, so that many clients share the work.
+    /// The position at which the next connection is tried first; it starts at random, so that many
+    /// clients spread the load.
     next: AtomicUsize,
 }
 
@@ -182,8 +199,9 @@ impl Targets {
         Ok(Self { addresses, next: AtomicUsize::new(rand::random_range(0..1 << 16)) })
     }
 
-    /// A connection on which the server has spoken. In TLS 1.3 the client's side of the handshake ends before the server has seen
-    /// our certificate: a call sent then would be lost with the connection, and nobody could say whether it was acted on.
+    /// Connects, and waits until the server has sent something. In TLS 1.3 the client's side of the
+    /// handshake ends before the server has seen our certificate: a call sent then would be lost
+    /// with the connection, and it would be unknown whether it was acted on.
     async fn connect(&self, tls: &TlsConnector) -> io::Result<BufReader<TlsStream<TcpStream>>> {
         let mut pause = FIRST_PAUSE;
         for _ in 1..ATTEMPTS {
@@ -196,29 +214,36 @@ impl Targets {
         self.round(tls).await
     }
 
-    /// Every address once; those of names that are slow to resolve after the others. Of several failures the one of a server that was
-    /// there says most.
+    /// Tries every address once; those of names that are slow to resolve after the others. Of
+    /// several failures, returns that of a server that was reached, which is the most informative.
     async fn round(&self, tls: &TlsConnector) -> io::Result<BufReader<TlsStream<TcpStream>>> {
         let mut names = self.look_up();
         let start = self.next.fetch_add(1, Ordering::Relaxed);
         let (mut spoke, mut failed) = (None, io::ErrorKind::NotFound.into());
         loop {
-            // A server that hung up is tried again, which need not wait for a slow name.
-            let found = if spoke.as_ref().is_some_and(dropped) { vec![] } else { known(&mut names, &mut failed).await };
+            // A server that hung up is tried again without waiting for a slow name.
+            let found = if spoke.as_ref().is_some_and(dropped) {
+                vec![]
+            } else {
+                known(&mut names, &mut failed).await
+            };
             let places = found.len();
             if places == 0 {
                 return Err(spoke.unwrap_or(failed));
             }
-            // A machine that is gone without a word must leave time for the others.
-            let share = CONNECT_TIMEOUT.mul_f64(0.9) / u32::try_from(places + names.len()).unwrap_or(u32::MAX);
+            // A machine that does not answer must leave time for the others.
+            let share = CONNECT_TIMEOUT.mul_f64(0.9)
+                / u32::try_from(places + names.len()).unwrap_or(u32::MAX);
             for (name, address) in found.into_iter().cycle().skip(start % places).take(places) {
                 let server_name = self.addresses[name].1.clone();
                 match tokio::time::timeout(share, TcpStream::connect(address)).await {
-                    Ok(Ok(socket)) => match tokio::time::timeout(share, greet(tls, socket, server_name)).await {
-                        Ok(Ok(stream)) => return Ok(stream),
-                        Ok(Err(error)) => spoke = Some(error),
-                        Err(_) => failed = io::ErrorKind::TimedOut.into(),
-                    },
+                    Ok(Ok(socket)) => {
+                        match tokio::time::timeout(share, greet(tls, socket, server_name)).await {
+                            Ok(Ok(stream)) => return Ok(stream),
+                            Ok(Err(error)) => spoke = Some(error),
+                            Err(_) => failed = io::ErrorKind::TimedOut.into(),
+                        }
+                    }
                     Ok(Err(error)) => failed = error,
                     Err(_) => failed = io::ErrorKind::TimedOut.into(),
                 }
@@ -226,7 +251,7 @@ impl Targets {
         }
     }
 
-    /// The look-ups of all names, at the same time.
+    /// Starts the look-ups of all names concurrently.
     fn look_up(&self) -> FuturesUnordered<impl Future<Output = LookedUp>> {
         let one = |(name, (address, _)): (usize, &(String, _))| {
             let address = address.clone();
@@ -236,8 +261,9 @@ impl Targets {
     }
 }
 
-/// The addresses of the names that are known by now, with the number of their name, in the order of the names. Waits until one is, and
-/// [`SLOW_NAME`] longer for the others, which stay in `names`. Without any that is left, none; `failed` then has a reason.
+/// Returns the addresses of the names resolved so far, with the index of their name, in the order
+/// of the names. It waits until one is resolved, and [`SLOW_NAME`] longer for the others, which
+/// stay in `names`. If none is left, returns nothing and writes the reason to `failed`.
 async fn known(
     names: &mut FuturesUnordered<impl Future<Output = LookedUp>>,
     failed: &mut io::Error,
@@ -250,12 +276,14 @@ async fn known(
             tokio::time::timeout(SLOW_NAME, names.next()).await.unwrap_or(None)
         };
         match next {
-            Some((name, Ok(addresses))) => found.extend(addresses.into_iter().map(|address| (name, address))),
+            Some((name, Ok(addresses))) => {
+                found.extend(addresses.into_iter().map(|address| (name, address)))
+            }
             Some((_, Err(error))) => *failed = error,
             None => break,
         }
     }
-    // The order in which they came would send two connections in a row to the same place.
+    // In the order of arrival, two connections in a row could go to the same address.
     found.sort_by_key(|(name, _)| *name);
     found
 }
@@ -267,16 +295,16 @@ async fn greet(
 ) -> io::Result<BufReader<TlsStream<TcpStream>>> {
     socket.set_nodelay(true)?;
     let stream = tls.connect(server_name, socket).await?;
-    // The buffer is for the first bytes alone: larger reads go past it.
+    // The buffer is for the first bytes alone: larger reads bypass it.
     let mut stream = BufReader::with_capacity(64, stream);
-    // A server of HTTP/2 begins with its settings, whatever the client does.
+    // An HTTP/2 server begins with its settings, whatever the client sends.
     if stream.fill_buf().await?.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(stream)
 }
 
-/// Whether the other side hung up, as opposed to an address where nobody is or a handshake that failed.
+/// Returns true if the other side hung up, rather than being absent or failing the handshake.
 fn dropped(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
@@ -319,7 +347,8 @@ mod tests {
             tokio::time::sleep(4 * SLOW_NAME).await;
             (0, Ok(vec![at(0)]))
         };
-        let mut names: Names = [ready((1, Ok(vec![at(1)]))).boxed(), slow.boxed()].into_iter().collect();
+        let mut names: Names =
+            [ready((1, Ok(vec![at(1)]))).boxed(), slow.boxed()].into_iter().collect();
         assert_eq!(known(&mut names, &mut failed).await, [(1, at(1))]);
         assert_eq!(known(&mut names, &mut failed).await, [(0, at(0))]);
         assert!(known(&mut names, &mut failed).await.is_empty(), "none is left");

@@ -1,4 +1,4 @@
-//! A connection that ends when it must: when it is told to go, or when its time is up.
+//! Connections that end when they are cut or when their time is up.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,21 +21,22 @@ use super::identity::PeerIdentity;
 use super::unread::Backlog;
 use crate::rpc::Refusal;
 
-/// The bytes a client of HTTP/2 begins with (RFC 9113, section 3.4). After them pings keep the connection honest.
+/// The length of the HTTP/2 connection preface of a client (RFC 9113, section 3.4). After it, pings
+/// detect a dead peer.
 const PREFACE_BYTES: usize = 24;
-/// How long an identified peer may take to send them.
+/// The time in which an identified peer must send the preface.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a stranger may take in all, from the moment it was accepted.
+/// The time limit of a stranger's connection, from the moment it was accepted.
 pub(super) const STRANGER_TIMEOUT: Duration = Duration::from_secs(5);
-/// What is left to a stranger, once it has its answer, to read it and leave.
+/// The time that a stranger has, once it has its answer, to read it and leave.
 const FAREWELL: Duration = Duration::from_millis(250);
 
-/// Who is at the other end of a connection.
+/// The peer at the other end of a connection.
 #[derive(Debug, Clone)]
 pub struct PeerInfo {
     /// The peer's address.
     pub address: SocketAddr,
-    /// Its identity, or why it has none that is taken here.
+    /// The peer's identity, or the reason why it has none that is accepted here.
     pub identity: Result<PeerIdentity, Refusal>,
     answered: Arc<AtomicBool>,
     backlog: Backlog,
@@ -51,19 +52,19 @@ impl PeerInfo {
         self.backlog.clone()
     }
 
-    /// The stranger gets its one answer now. False if it has had it.
+    /// Marks the stranger's one answer as given. Returns false if it was given before.
     pub(super) fn answer_once(&self) -> bool {
         !self.answered.swap(true, Ordering::AcqRel)
     }
 }
 
-/// When a connection's time is up.
+/// The deadline of a connection.
 #[derive(Debug)]
 enum Deadline {
     None,
-    /// Lifted once so many bytes have come.
+    /// Lifted once this many bytes have arrived.
     Preface(Pin<Box<Sleep>>, usize),
-    /// Brought forward, once, when the answer is given.
+    /// Brought forward once, when the answer is given.
     Stranger {
         sleep: Pin<Box<Sleep>>,
         answered: Arc<AtomicBool>,
@@ -71,8 +72,8 @@ enum Deadline {
     },
 }
 
-/// A stream that is cut off when a token says so or its time is up: reading and writing fail from then on, which makes
-/// whoever drives the connection drop it.
+/// A stream that is cut off when a token is cancelled or its time is up: reading and writing fail
+/// from then on, so that the connection is dropped.
 #[derive(Debug)]
 pub(super) struct Guarded<S> {
     stream: S,
@@ -89,7 +90,7 @@ impl<S> Guarded<S> {
         Self { stream, cut, deadline, backlog: Backlog::default(), _link: link }
     }
 
-    /// A connection to a peer, which ends when its certificate is denied.
+    /// Wraps a connection to a peer, which ends when its certificate is denied.
     pub(super) fn linked(stream: S, link: Link) -> Self {
         let cut = link.cut().clone();
         Self::new(stream, &cut, Deadline::None, Some(link))
@@ -97,10 +98,16 @@ impl<S> Guarded<S> {
 
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.cut.as_mut().poll(cx).is_ready() {
-            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was told to go"));
+            return Err(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "the connection was told to go",
+            ));
         }
         if self.backlog.stalled() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer reads none of its answers"));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the peer reads none of its answers",
+            ));
         }
         let sleep = match &mut self.deadline {
             Deadline::None | Deadline::Preface(_, 0) => return Ok(()),
@@ -122,7 +129,11 @@ impl<S> Guarded<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.check(cx)?;
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -137,7 +148,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.check(cx)?;
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -171,24 +186,36 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
 pub struct TlsConnection {
     stream: Guarded<TlsStream<TcpStream>>,
     peer: PeerInfo,
-    /// Held as long as the socket is open.
+    /// The entry in the connection table, for as long as the socket is open.
     _place: Place,
 }
 
 impl TlsConnection {
-    /// A connection of a peer that has shown who it is.
-    pub(super) fn known(stream: TlsStream<TcpStream>, peer: PeerInfo, link: Link, place: Place) -> Self {
-        let deadline = Deadline::Preface(Box::pin(tokio::time::sleep(PREFACE_TIMEOUT)), PREFACE_BYTES);
+    /// Wraps a connection of a peer that has proved its identity.
+    pub(super) fn known(
+        stream: TlsStream<TcpStream>,
+        peer: PeerInfo,
+        link: Link,
+        place: Place,
+    ) -> Self {
+        let deadline =
+            Deadline::Preface(Box::pin(tokio::time::sleep(PREFACE_TIMEOUT)), PREFACE_BYTES);
         let cut = link.cut().clone();
         let mut stream = Guarded::new(stream, &cut, deadline, Some(link));
         stream.backlog = peer.backlog();
         Self { stream, peer, _place: place }
     }
 
-    /// A connection of somebody who has not; it was accepted at `since`.
-    pub(super) fn stranger(stream: TlsStream<TcpStream>, peer: PeerInfo, place: Place, since: Instant) -> Self {
+    /// Wraps a connection of a peer without an accepted identity; it was accepted at `since`.
+    pub(super) fn stranger(
+        stream: TlsStream<TcpStream>,
+        peer: PeerInfo,
+        place: Place,
+        since: Instant,
+    ) -> Self {
         let sleep = Box::pin(tokio::time::sleep_until(since + STRANGER_TIMEOUT));
-        let deadline = Deadline::Stranger { sleep, answered: peer.answered.clone(), leaving: false };
+        let deadline =
+            Deadline::Stranger { sleep, answered: peer.answered.clone(), leaving: false };
         Self { stream: Guarded::new(stream, place.cut(), deadline, None), peer, _place: place }
     }
 }
@@ -202,13 +229,21 @@ impl Connected for TlsConnection {
 }
 
 impl AsyncRead for TlsConnection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for TlsConnection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 

@@ -1,4 +1,4 @@
-//! Certificates that are no longer taken: a list of serial numbers, and the connections that such a certificate may be on.
+//! The deny list of certificates, by serial number, and the open connections that it cuts.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -8,26 +8,27 @@ use rustls_pki_types::CertificateDer;
 use tokio_util::sync::CancellationToken;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// The longest serial number that a certificate may have, in bytes (RFC 5280, section 4.1.2.2), and one for the sign.
+/// The maximum length of a certificate's serial number in bytes (RFC 5280, section 4.1.2.2), with
+/// one for the sign.
 const MAX_SERIAL_BYTES: usize = 21;
 
-/// Why a deny list was refused.
+/// Errors from reading a deny list.
 #[derive(Debug, thiserror::Error)]
 pub enum DenyListError {
     /// The file cannot be read.
     #[error("cannot read the deny list {}: {source}", path.display())]
     Read {
-        /// Where.
+        /// The path of the list.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// A line that is no serial number.
+    /// A line is not a serial number.
     #[error("deny list {}, line {line}: a line is one serial number in hexadecimal, or a comment after #", path.display())]
     Line {
-        /// Where.
+        /// The path of the list.
         path: PathBuf,
-        /// From 1.
+        /// The number of the line, from 1.
         line: usize,
     },
 }
@@ -42,11 +43,15 @@ impl Serial {
         Self(bytes[zeros..].into())
     }
 
-    /// Hexadecimal digits, with or without colons between them, as `openssl x509 -serial` and `-text` print them.
+    /// Parses hexadecimal digits, with or without colons between them, as `openssl x509 -serial`
+    /// and `-text` print them.
     fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-        let digits: Vec<u8> =
-            text.chars().filter(|c| *c != ':').map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+        let digits: Vec<u8> = text
+            .chars()
+            .filter(|c| *c != ':')
+            .map(|c| c.to_digit(16).map(|d| d as u8))
+            .collect::<Option<_>>()?;
         if digits.is_empty() || digits.len() > 2 * MAX_SERIAL_BYTES {
             return None;
         }
@@ -57,22 +62,23 @@ impl Serial {
         Some(Self::new(&bytes))
     }
 
-    /// The serial number of a certificate in DER; `None` if it cannot be read, which TLS has then refused before.
+    /// Returns the serial number of a certificate in DER; `None` if it cannot be read. TLS has
+    /// refused such a certificate before.
     fn of(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         Some(Self::new(certificate.raw_serial()))
     }
 }
 
-/// Serial numbers of certificates that are refused though an authority has signed them.
+/// The serial numbers of certificates that are refused although an authority has signed them.
 #[derive(Debug, Default)]
 pub(super) struct DenyList(HashSet<Serial>);
 
 impl DenyList {
-    /// Reads a list: one serial number a line, comments after `#`.
+    /// Reads a list: one serial number per line, comments after `#`.
     pub(super) fn read(path: &Path) -> Result<Self, DenyListError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| DenyListError::Read { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| DenyListError::Read { path: path.to_owned(), source })?;
         Self::parse(&text).map_err(|line| DenyListError::Line { path: path.to_owned(), line })
     }
 
@@ -87,13 +93,13 @@ impl DenyList {
         Ok(Self(serials))
     }
 
-    /// How many serial numbers there are.
+    /// Returns the number of serial numbers.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Whether one of these certificates is refused: the peer's, or an authority's between it and ours.
+/// One of the certificates is denied: the peer's, or that of an authority between it and ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the certificate is on the deny list")]
 pub(super) struct Denied;
@@ -124,9 +130,10 @@ impl Links {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a connection whose peer has shown these certificates.
+    /// Registers a connection whose peer has shown these certificates.
     pub(super) fn admit(self: &Arc<Self>, chain: &[CertificateDer<'_>]) -> Result<Link, Denied> {
-        let serials: Vec<Serial> = chain.iter().map(|der| Serial::of(der).ok_or(Denied)).collect::<Result<_, _>>()?;
+        let serials: Vec<Serial> =
+            chain.iter().map(|der| Serial::of(der).ok_or(Denied)).collect::<Result<_, _>>()?;
         let mut state = self.state();
         if serials.iter().any(|s| state.denied.0.contains(s)) {
             return Err(Denied);
@@ -139,11 +146,14 @@ impl Links {
         Ok(Link { links: self.clone(), key, cut })
     }
 
-    /// Puts a new list in force and cuts the connections of those on it. Gives how many.
+    /// Replaces the list and cuts the connections of the certificates on it. Returns their number.
     pub(super) fn deny(&self, denied: DenyList) -> usize {
         let mut state = self.state();
         state.denied = denied;
-        let gone = state.open.values().filter(|open| open.serials.iter().any(|s| state.denied.0.contains(s)));
+        let gone = state
+            .open
+            .values()
+            .filter(|open| open.serials.iter().any(|s| state.denied.0.contains(s)));
         gone.inspect(|open| open.cut.cancel()).count()
     }
 }
@@ -175,11 +185,14 @@ mod tests {
 
     #[test]
     fn a_list_reads_as_documented() {
-        let list = DenyList::parse("# lost in March\n\n0a:1B:2c\n00DEADBEEF # bank-a\n0x7\n").unwrap();
+        let list =
+            DenyList::parse("# lost in March\n\n0a:1B:2c\n00DEADBEEF # bank-a\n0x7\n").unwrap();
         assert_eq!(list.len(), 3);
-        for (text, bytes) in
-            [("a1b2c", [0x0a, 0x1b, 0x2c].as_slice()), ("deadbeef", &[0xde, 0xad, 0xbe, 0xef]), ("7", &[7])]
-        {
+        for (text, bytes) in [
+            ("a1b2c", [0x0a, 0x1b, 0x2c].as_slice()),
+            ("deadbeef", &[0xde, 0xad, 0xbe, 0xef]),
+            ("7", &[7]),
+        ] {
             assert_eq!(Serial::parse(text), Some(Serial::new(bytes)));
             assert!(list.0.contains(&Serial::new(bytes)), "{text}");
         }

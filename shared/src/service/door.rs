@@ -1,9 +1,11 @@
-//! Who may stay connected: the book of a listener's connections, and which of them is dropped when room runs out.
+//! Admission control of connections: limits per peer and address, with eviction of unauthenticated
+//! ones.
 //!
-//! A connection waits (its handshake is not done), is a stranger (it is, and gave no identity that is taken), or is known. Each
-//! kind has room of its own. A newcomer is never refused for a flood of strangers: the oldest of those that wait, or of the
-//! strangers, goes instead, of the address that has most of them, and there of the kind that is most. So an attacker who opens
-//! connections displaces his own.
+//! A connection is in handshake, or a stranger's (the handshake is done without an accepted
+//! identity), or known. Each kind has a limit of its own. A flood of strangers never keeps a
+//! newcomer out. Instead the oldest unauthenticated connection is evicted, from the address that
+//! has most of them and from its most frequent kind. So an attacker who opens connections displaces
+//! his own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,17 +17,18 @@ use super::identity::PeerIdentity;
 use super::limits::Bounds;
 use crate::rpc::{Refusal, RefusalKind};
 
-/// Connections that were told to go and have not gone yet; beyond it newcomers are closed at once.
+/// The maximum number of evicted connections that are still open. Beyond it, newcomers are closed
+/// at once.
 const LEAVING: usize = 32;
 
-/// What an entry without an identity is doing.
+/// The stage of a connection without an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// In handshake, without a byte so far.
+    /// In handshake, and no byte was received.
     Silent,
-    /// In handshake.
+    /// In handshake, and bytes were received.
     Handshake,
-    /// Handshake done, no identity.
+    /// The handshake is done without an accepted identity.
     Stranger,
 }
 
@@ -39,12 +42,12 @@ struct Unknown {
 #[derive(Debug, Default)]
 struct Book {
     next: u64,
-    /// By age.
+    /// The unauthenticated connections, by age.
     unknown: BTreeMap<u64, Unknown>,
     of_address: HashMap<IpAddr, usize>,
     known: HashMap<PeerIdentity, usize>,
     known_in_all: usize,
-    /// Sockets that are still open, those told to go included.
+    /// The sockets that are still open, evicted ones included.
     open: usize,
 }
 
@@ -65,11 +68,13 @@ impl Book {
         self.unknown.insert(key, entry);
     }
 
-    /// Drops the oldest of the stage that has most entries, of these stages and of this address: one kind of flood then
-    /// displaces itself, and not those who are getting on. False if there is none.
+    /// Evicts the oldest connection of the stage with most entries, among these stages and this
+    /// address. One kind of flood then displaces itself, and not the connections that make
+    /// progress. Returns false if there is none.
     fn drop_oldest(&mut self, stages: &[Stage], address: Option<IpAddr>) -> bool {
         let of = |stage| {
-            let ours = move |e: &Unknown| e.stage == stage && address.is_none_or(|a| a == e.address);
+            let ours =
+                move |e: &Unknown| e.stage == stage && address.is_none_or(|a| a == e.address);
             self.unknown.iter().filter(move |(_, e)| ours(e)).map(|(&key, _)| key)
         };
         let fullest = stages.iter().copied().rev().max_by_key(|&stage| of(stage).count());
@@ -81,10 +86,14 @@ impl Book {
         struck.is_some()
     }
 
-    /// Makes room at these stages at the cost of the address that has most entries.
+    /// Evicts a connection of these stages, from the address that has most entries.
     fn make_room(&mut self, stages: &[Stage]) {
-        let most =
-            self.of_address.iter().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 1).map(|(&address, _)| address);
+        let most = self
+            .of_address
+            .iter()
+            .max_by_key(|(_, n)| **n)
+            .filter(|(_, n)| **n > 1)
+            .map(|(&address, _)| address);
         if !most.is_some_and(|address| self.drop_oldest(stages, Some(address))) {
             self.drop_oldest(stages, None);
         }
@@ -95,14 +104,15 @@ impl Book {
     }
 }
 
-/// The book of one listener.
+/// The connection table of one listener.
 #[derive(Debug)]
 pub(super) struct Door {
     bounds: Bounds,
     book: Mutex<Book>,
 }
 
-/// An IPv6 customer has a /64 to choose addresses from: it counts as one.
+/// Returns the address by which a connection is counted. An IPv6 customer can choose any address of
+/// a /64, so that the /64 counts as one.
 fn account(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
@@ -122,8 +132,8 @@ impl Door {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a new connection into the book, for which another one may have to go. `None` if those told to go are still
-    /// there: the newcomer is closed.
+    /// Registers a new connection, and evicts another one if there is no room. Returns `None` if
+    /// too many evicted connections are still open: the newcomer is then closed.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         use Stage::{Handshake, Silent, Stranger};
         let address = account(address);
@@ -146,13 +156,13 @@ impl Door {
         Some(Place { door: self.clone(), key, cut, known: None })
     }
 
-    /// Drops the oldest connection without an identity, for want of descriptors.
+    /// Evicts the oldest connection without an identity, when file descriptors run out.
     pub(super) fn relieve(&self) {
         self.book().make_room(&[Stage::Silent, Stage::Stranger, Stage::Handshake]);
     }
 }
 
-/// A connection's entry in the book, which is struck out when this is dropped.
+/// A connection's entry in the table, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     door: Arc<Door>,
@@ -162,12 +172,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Is cancelled when the connection has to make room.
+    /// Returns the token that is cancelled when the connection is evicted.
     pub(super) fn cut(&self) -> &CancellationToken {
         &self.cut
     }
 
-    /// The first byte has come.
+    /// Records that the first byte was received.
     pub(super) fn spoke(&self) {
         if let Some(entry) = self.door.book().unknown.get_mut(&self.key)
             && entry.stage == Stage::Silent
@@ -176,16 +186,20 @@ impl Place {
         }
     }
 
-    /// The peer has shown who it is: it leaves the room of those who wait.
+    /// Records the peer's identity. The connection no longer counts as unauthenticated.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when the identity, or all identities, have as many connections as they may.
+    /// RESOURCE_EXHAUSTED if the identity, or all identities together, have reached their limit of
+    /// connections.
     pub(super) fn known(&mut self, identity: &PeerIdentity) -> Result<(), Refusal> {
         let mut book = self.door.book();
         let held = book.known.get(identity).copied().unwrap_or(0);
         let full = |message: String| Err(Refusal::new(RefusalKind::ResourceExhausted, message));
         if held >= self.door.bounds.per_peer {
-            return full(format!("{} has {held} connections, the most of one peer; close some", identity.words()));
+            return full(format!(
+                "{} has {held} connections, the most of one peer; close some",
+                identity.words()
+            ));
         }
         if book.known_in_all >= self.door.bounds.known {
             return full("all connections for peers are taken; try again later".into());
@@ -198,10 +212,10 @@ impl Place {
         Ok(())
     }
 
-    /// The handshake is done and gave no identity that is taken.
+    /// Records that the handshake is done without an accepted identity.
     pub(super) fn stranger(&self) {
         let mut book = self.door.book();
-        // Already struck out if it had to make room in this very moment.
+        // The entry is already removed if the connection was evicted at this very moment.
         let Some(mut entry) = book.strike(self.key) else { return };
         if book.count(&[Stage::Stranger]) >= self.door.bounds.strangers {
             book.make_room(&[Stage::Stranger]);
@@ -233,7 +247,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BOUNDS: Bounds = Bounds { handshakes: 6, strangers: 3, per_address: 4, known: 5, per_peer: 2 };
+    const BOUNDS: Bounds =
+        Bounds { handshakes: 6, strangers: 3, per_address: 4, known: 5, per_peer: 2 };
 
     fn address(n: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, n])
@@ -287,14 +302,18 @@ mod tests {
         let mut places: Vec<Place> = (0..3).map(|n| door.enter(address(n)).unwrap()).collect();
         assert!(places[0].known(&peer(1)).is_ok() && places[1].known(&peer(1)).is_ok());
         assert_eq!(places[2].known(&peer(1)).unwrap_err().kind, RefusalKind::ResourceExhausted);
-        let strangers: Vec<Place> = (0..40).filter_map(|n| door.enter(address(n))).inspect(Place::stranger).collect();
+        let strangers: Vec<Place> =
+            (0..40).filter_map(|n| door.enter(address(n))).inspect(Place::stranger).collect();
         assert!(strangers.len() > BOUNDS.strangers);
         let held = strangers.iter().filter(|p| !p.cut().is_cancelled()).count();
         assert_eq!(held, BOUNDS.strangers);
         drop(strangers);
         assert!(door.enter(address(7)).unwrap().known(&peer(2)).is_ok());
         drop(places.remove(0));
-        assert!(door.enter(address(7)).unwrap().known(&peer(1)).is_ok(), "a closed connection makes room");
+        assert!(
+            door.enter(address(7)).unwrap().known(&peer(1)).is_ok(),
+            "a closed connection makes room"
+        );
     }
 
     #[derive(Debug, Clone)]
@@ -318,8 +337,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever order, no kind of connection passes its bound, the counts agree with the places held,
-        /// and an empty house is an empty book.
+        /// Whatever happens in whatever order, no kind of connection passes its bound, the counts
+        /// agree with the places held, and an empty house is an empty book.
         #[test]
         fn no_bound_is_ever_passed(events in proptest::collection::vec(event(), 0..200)) {
             let door = Door::new(BOUNDS);

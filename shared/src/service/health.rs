@@ -1,10 +1,10 @@
-//! What a service says of itself to `grpc.health.v1`. The process as a whole is serving from its start on: it takes calls, also where
-//! these are refused. A service by name may depend on more.
+//! The health that a service reports through `grpc.health.v1`. The process as a whole serves from
+//! its start: it accepts calls, even where they are refused. A service by name may depend on more.
 
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-/// Sets the health of services by name.
+/// The health of services by name.
 #[derive(Debug, Clone)]
 pub struct Health(HealthReporter);
 
@@ -13,7 +13,8 @@ impl Health {
         Self(reporter)
     }
 
-    /// Says whether a service can be used, `package.Service`. A service that nothing was said of is NOT_FOUND.
+    /// Sets whether a service, `package.Service`, can be used. A service that was never set is
+    /// NOT_FOUND.
     pub async fn set(&self, service: &'static str, serving: bool) {
         let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
         self.0.set_service_status(service, status).await;

@@ -1,5 +1,5 @@
-//! Who a peer is: the URI subject alternative name of its certificate, in the form of a SPIFFE id,
-//! `spiffe://<trust domain>/<role>/<name>`.
+//! The identity of a peer: the URI subject alternative name of its certificate, in the form of a
+//! SPIFFE id, `spiffe://<trust domain>/<role>/<name>`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::types::PartyName;
 
-/// What a party is in a deployment.
+/// The role of a party in a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -25,10 +25,11 @@ pub enum Role {
 }
 
 impl Role {
-    /// All roles.
-    pub const ALL: [Self; 4] = [Self::Coordinator, Self::ActiveParty, Self::PassiveParty, Self::Auditor];
+    /// All roles, in a fixed order.
+    pub const ALL: [Self; 4] =
+        [Self::Coordinator, Self::ActiveParty, Self::PassiveParty, Self::Auditor];
 
-    /// The role as it stands in a certificate.
+    /// Returns the role as written in a certificate.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +40,7 @@ impl Role {
         }
     }
 
-    /// The role in words, for messages.
+    /// Returns the role in words, for messages.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -61,35 +62,38 @@ impl FromStr for Role {
     type Err = IdentityError;
 
     fn from_str(role: &str) -> Result<Self, IdentityError> {
-        Self::ALL.into_iter().find(|r| r.as_str() == role).ok_or_else(|| IdentityError::Role { role: clip(role) })
+        Self::ALL
+            .into_iter()
+            .find(|r| r.as_str() == role)
+            .ok_or_else(|| IdentityError::Role { role: clip(role) })
     }
 }
 
-/// Why a certificate, or a text, is not an identity.
+/// Errors from reading an identity from a certificate or a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     /// The certificate cannot be read.
     #[error("the certificate cannot be read: {reason}")]
     Certificate {
-        /// Why.
+        /// The error of the parser.
         reason: String,
     },
-    /// Not exactly one URI name.
+    /// The certificate does not have exactly one URI name.
     #[error("the certificate has {count} URI names, an identity is exactly one")]
     UriCount {
-        /// How many.
+        /// The number of URI names.
         count: usize,
     },
-    /// Not of the form `spiffe://<trust domain>/<role>/<name>`.
+    /// The text is not of the form `spiffe://<trust domain>/<role>/<name>`.
     #[error("{uri:?} is not of the form spiffe://<trust domain>/<role>/<name>")]
     Form {
-        /// What came, cut to 200 characters.
+        /// The text, cut to 200 characters.
         uri: String,
     },
-    /// No such role.
+    /// There is no such role.
     #[error("{role:?} is no role; roles are coordinator, active-party, passive-party, auditor")]
     Role {
-        /// What came, cut to 200 characters.
+        /// The text, cut to 200 characters.
         role: String,
     },
 }
@@ -98,8 +102,8 @@ fn clip(text: &str) -> String {
     text.chars().take(200).collect()
 }
 
-/// A peer's identity. It is only ever made from a verified certificate (or, for the expected side of a connection, from
-/// the operator's config): no request field says who is calling.
+/// A peer's identity. It comes only from a verified certificate or, for the expected side of a
+/// connection, from the operator's config: no request field names the caller.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PeerIdentity {
     trust_domain: Box<str>,
@@ -108,30 +112,34 @@ pub struct PeerIdentity {
 }
 
 impl PeerIdentity {
-    /// Builds an identity.
+    /// Creates an identity.
     ///
     /// # Errors
     /// [`IdentityError::Form`] if the trust domain is not 1 to 255 of a-z, 0-9, `-`, `_`, `.`.
     pub fn new(trust_domain: &str, role: Role, name: PartyName) -> Result<Self, IdentityError> {
         let ok = (1..=255).contains(&trust_domain.len())
-            && trust_domain
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.'));
+            && trust_domain.bytes().all(|b| {
+                b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.')
+            });
         if !ok {
-            return Err(IdentityError::Form { uri: clip(&format!("spiffe://{trust_domain}/{role}/{name}")) });
+            return Err(IdentityError::Form {
+                uri: clip(&format!("spiffe://{trust_domain}/{role}/{name}")),
+            });
         }
         Ok(Self { trust_domain: trust_domain.into(), role, name })
     }
 
-    /// Reads the identity out of a certificate in DER. Does not verify the certificate: TLS has done so.
+    /// Reads the identity from a certificate in DER. It does not verify the certificate: TLS has
+    /// done so.
     ///
     /// # Errors
     /// [`IdentityError`] when there is not exactly one URI name or it is malformed.
     pub fn from_certificate(der: &[u8]) -> Result<Self, IdentityError> {
-        let (_, certificate) =
-            X509Certificate::from_der(der).map_err(|e| IdentityError::Certificate { reason: e.to_string() })?;
-        let names =
-            certificate.subject_alternative_name().map_err(|e| IdentityError::Certificate { reason: e.to_string() })?;
+        let (_, certificate) = X509Certificate::from_der(der)
+            .map_err(|e| IdentityError::Certificate { reason: e.to_string() })?;
+        let names = certificate
+            .subject_alternative_name()
+            .map_err(|e| IdentityError::Certificate { reason: e.to_string() })?;
         let uris: Vec<&str> = names
             .iter()
             .flat_map(|n| &n.value.general_names)
@@ -143,31 +151,31 @@ impl PeerIdentity {
         }
     }
 
-    /// The trust domain: one deployment.
+    /// Returns the trust domain, which stands for one deployment.
     #[must_use]
     pub fn trust_domain(&self) -> &str {
         &self.trust_domain
     }
 
-    /// The role.
+    /// Returns the role of the party.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The party's name.
+    /// Returns the party's name.
     #[must_use]
     pub fn name(&self) -> &PartyName {
         &self.name
     }
 
-    /// The identity as the URI of a certificate.
+    /// Returns the identity as the URI of a certificate.
     #[must_use]
     pub fn uri(&self) -> String {
         format!("spiffe://{}/{}/{}", self.trust_domain, self.role, self.name)
     }
 
-    /// For messages: "passive party `bank-a`".
+    /// Describes the identity in messages: "passive party `bank-a`".
     #[must_use]
     pub fn words(&self) -> String {
         format!("{} `{}`", self.role.words(), self.name)
@@ -192,7 +200,8 @@ impl FromStr for PeerIdentity {
     fn from_str(uri: &str) -> Result<Self, IdentityError> {
         let form = || IdentityError::Form { uri: clip(uri) };
         let mut parts = uri.strip_prefix("spiffe://").ok_or_else(form)?.split('/');
-        let (Some(domain), Some(role), Some(name), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        let (Some(domain), Some(role), Some(name), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(form());
         };
@@ -208,7 +217,10 @@ mod tests {
     #[test]
     fn identities_are_read_and_refused() {
         let id: PeerIdentity = "spiffe://demo/passive-party/bank-a".parse().unwrap();
-        assert_eq!((id.role(), id.name().as_str(), id.trust_domain()), (Role::PassiveParty, "bank-a", "demo"));
+        assert_eq!(
+            (id.role(), id.name().as_str(), id.trust_domain()),
+            (Role::PassiveParty, "bank-a", "demo")
+        );
         assert_eq!(id.uri().parse::<PeerIdentity>().unwrap(), id);
         for bad in [
             "",

@@ -1,7 +1,8 @@
-//! What a call may send: how large a message, how many, for how long, and how much of it the service holds at once.
+//! Limits on uploads: the size, number and duration of a call's messages, and the bytes that the
+//! service holds at once.
 //!
-//! The bytes of a request are watched on their way to tonic, which would otherwise make room for whatever a message says it
-//! will be, for as long as its sender likes.
+//! The bytes of a request are metered before they reach tonic, which would otherwise reserve
+//! whatever size a message declares, for as long as its sender likes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,10 +24,10 @@ use super::identity::PeerIdentity;
 use super::limits::Limits;
 use super::unread::Unread;
 
-/// Length of the header of a gRPC message: a flag and the length.
+/// The length of the header of a gRPC message: a flag and the length.
 const HEADER: usize = 5;
 
-/// Bounds what callers send. Stands behind [`super::Authorize`], which says who calls.
+/// A layer that limits uploads. It follows [`super::Authorize`], which identifies the caller.
 #[derive(Debug, Clone)]
 pub(super) struct Intake {
     budget: Arc<Budget>,
@@ -36,7 +37,8 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(limits: &Limits) -> Self {
-        let (budget, answers) = (Budget::new(limits.request_bytes()), Budget::new(limits.answer_bytes()));
+        let (budget, answers) =
+            (Budget::new(limits.request_bytes()), Budget::new(limits.answer_bytes()));
         Self { budget, answers, patience: limits.upload_timeout() }
     }
 }
@@ -72,19 +74,23 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let Some(caller) = request.extensions().get::<PeerIdentity>().cloned() else {
-            // Only a fault of the wiring leads here.
+            // Only a wiring fault leads here.
             let refused = Status::unauthenticated("the caller is not known");
             return Box::pin(std::future::ready(Ok(refused.into_http())));
         };
         let upload = upload(request.uri().path());
         let charge = Arc::new(self.intake.budget.open(&caller));
         let unread = Unread::new(self.intake.answers.clone(), caller);
-        let connection = request.extensions().get::<PeerInfo>().map(PeerInfo::backlog).unwrap_or_default();
+        let connection =
+            request.extensions().get::<PeerInfo>().map(PeerInfo::backlog).unwrap_or_default();
         request.extensions_mut().insert(unread.clone());
-        // The one message of a call is held until the call is answered, those of a stream until they are handed on.
+        // The one message of a call is held until the call is answered, those of a stream until
+        // they are passed on.
         let held = upload.single.then(|| charge.clone());
         let patience = self.intake.patience;
-        let answered = self.inner.call(request.map(|body| Body::new(Metered::new(body, upload, charge, patience))));
+        let answered = self
+            .inner
+            .call(request.map(|body| Body::new(Metered::new(body, upload, charge, patience))));
         Box::pin(async move {
             let answer = answered.await;
             drop(held);
@@ -97,13 +103,13 @@ where
 #[derive(Debug, Default)]
 struct Frames {
     header: [u8; HEADER],
-    /// Bytes of the header that have come.
+    /// Bytes of the header received.
     have: usize,
-    /// Bytes of the message that have not come.
+    /// Bytes of the message that are still to come.
     left: usize,
-    /// Bytes that have come of the message that is under way, header included.
+    /// Bytes received of the current message, header included.
     current: usize,
-    /// Messages that are complete.
+    /// The number of complete messages.
     complete: usize,
 }
 
@@ -124,7 +130,9 @@ impl Frames {
                 }
                 let [flag, length @ ..] = self.header;
                 if flag != 0 {
-                    return Err(Status::invalid_argument("a message is marked as compressed or badly framed"));
+                    return Err(Status::invalid_argument(
+                        "a message is marked as compressed or badly framed",
+                    ));
                 }
                 self.left = u32::from_be_bytes(length) as usize;
                 if self.left > upload.limit {
@@ -151,7 +159,7 @@ impl Frames {
     }
 }
 
-/// The body of a request, watched.
+/// The metered body of a request.
 struct Metered {
     inner: Body,
     upload: Upload,
@@ -160,9 +168,9 @@ struct Metered {
     /// Bytes of the body so far.
     total: usize,
     patience: Duration,
-    /// When what is under way began: the message of a stream, or a call with one message.
+    /// The start of the current message of a stream, or of a call with one message.
     since: Option<Instant>,
-    /// Made when there is something to wait for.
+    /// Created when there is something to wait for.
     deadline: Option<Pin<Box<Sleep>>>,
     ended: bool,
 }
@@ -171,7 +179,17 @@ impl Metered {
     fn new(inner: Body, upload: Upload, charge: Arc<Charge>, patience: Duration) -> Self {
         let since = upload.single.then(Instant::now);
         let frames = Frames::default();
-        Self { inner, upload, charge, frames, total: 0, patience, since, deadline: None, ended: false }
+        Self {
+            inner,
+            upload,
+            charge,
+            frames,
+            total: 0,
+            patience,
+            since,
+            deadline: None,
+            ended: false,
+        }
     }
 
     fn take(&mut self, data: &[u8]) -> Result<(), Status> {
@@ -209,7 +227,9 @@ impl Metered {
 
     fn late(&mut self, cx: &mut Context<'_>) -> bool {
         let (Some(since), patience) = (self.since, self.patience) else { return false };
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(since + patience)));
+        let deadline = self
+            .deadline
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(since + patience)));
         deadline.as_mut().poll(cx).is_ready()
     }
 }
@@ -218,7 +238,10 @@ impl http_body::Body for Metered {
     type Data = Bytes;
     type Error = Status;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if self.ended {
             return Poll::Ready(None);
         }
@@ -232,10 +255,13 @@ impl http_body::Body for Metered {
             }
             Poll::Ready(Some(Err(error))) => Err(error),
             Poll::Ready(None) => self.end().map(|()| None),
-            // Only who waits for bytes is late: time that the service takes for itself does not count while they are there.
+            // Only the wait for bytes counts as late: the service's own delay does not count while
+            // bytes are available.
             Poll::Pending if self.late(cx) => {
                 let seconds = self.patience.as_secs();
-                Err(Status::deadline_exceeded(format!("a message did not come within {seconds} s of its beginning")))
+                Err(Status::deadline_exceeded(format!(
+                    "a message did not come within {seconds} s of its beginning"
+                )))
             }
             Poll::Pending => return Poll::Pending,
         };
@@ -255,12 +281,14 @@ mod tests {
     const STREAM: Upload = Upload { single: false, limit: 1000 };
 
     fn framed(messages: &[usize]) -> Vec<u8> {
-        let frame = |&n: &usize| [vec![0u8], (n as u32).to_be_bytes().to_vec(), vec![7; n]].concat();
+        let frame =
+            |&n: &usize| [vec![0u8], (n as u32).to_be_bytes().to_vec(), vec![7; n]].concat();
         messages.iter().flat_map(frame).collect()
     }
 
     proptest! {
-        /// However the bytes are cut into pieces, the messages are counted and the rest is what is under way.
+        /// However the bytes are cut into pieces, the messages are counted and the rest is what is
+        /// under way.
         #[test]
         fn frames_do_not_depend_on_the_pieces(
             messages in proptest::collection::vec(0usize..50, 0..6),
@@ -290,7 +318,10 @@ mod tests {
         let code = |bytes: &[u8], upload| Frames::default().take(bytes, upload).unwrap_err().code();
         assert_eq!(code(&[0, 0, 0, 4, 0], STREAM), tonic::Code::OutOfRange);
         assert_eq!(code(&[1, 0, 0, 0, 1], STREAM), tonic::Code::InvalidArgument);
-        assert_eq!(code(&framed(&[1, 1]), Upload { single: true, limit: 9 }), tonic::Code::InvalidArgument);
+        assert_eq!(
+            code(&framed(&[1, 1]), Upload { single: true, limit: 9 }),
+            tonic::Code::InvalidArgument
+        );
     }
 
     fn metered(body: Body, single: bool, budget: &Arc<Budget>) -> Metered {
@@ -306,7 +337,10 @@ mod tests {
         type Data = Bytes;
         type Error = Status;
 
-        fn poll_frame(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
             match self.0.take() {
                 Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes.into())))),
                 None => Poll::Pending,
@@ -348,7 +382,9 @@ mod tests {
     async fn a_body_that_is_not_whole_is_the_callers_fault() {
         let budget = Budget::new(4096);
         let whole = |bytes: Vec<u8>| Body::new(http_body_util::Full::new(Bytes::from(bytes)));
-        for (bytes, says) in [(Vec::new(), "none came"), (framed(&[9])[..8].to_vec(), "in the middle")] {
+        for (bytes, says) in
+            [(Vec::new(), "none came"), (framed(&[9])[..8].to_vec(), "in the middle")]
+        {
             let mut body = metered(whole(bytes), true, &budget);
             let mut last = next(&mut body).await.unwrap();
             while last.is_ok() {

@@ -1,4 +1,5 @@
-//! Accepts connections, does the TLS handshake beside the accept loop, and remembers who the peer is.
+//! The listener: accepts connections, runs TLS handshakes beside the accept loop, and identifies
+//! the peers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,23 +21,23 @@ use super::limits::Limits;
 use super::tls::Credentials;
 use crate::rpc::{Refusal, RefusalKind};
 
-/// A peer that does not finish its handshake in this time is dropped.
+/// The time limit of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Connections after their handshakes, as a stream that ends when the listener's task does.
+/// The connections after their handshakes, as a stream that ends with the listener's task.
 pub(super) type Connections = ReceiverStream<Result<TlsConnection, io::Error>>;
 
 /// The connections of a listener.
 pub(super) struct Incoming {
-    /// Of peers whose identity is known. What they may do is for [`super::Authorize`] to say.
+    /// The connections of identified peers. [`super::Authorize`] decides what they may do.
     pub(super) known: Connections,
-    /// Of callers that may get one answer, and no service.
+    /// The connections of callers that get one refusal and no service.
     pub(super) strangers: Connections,
 }
 
 type Sender = mpsc::Sender<Result<TlsConnection, io::Error>>;
 
-/// What the accept loop and the handshakes share.
+/// The state that the accept loop and the handshakes share.
 #[derive(Clone)]
 struct Reception {
     credentials: Credentials,
@@ -44,9 +45,9 @@ struct Reception {
     strangers: Sender,
 }
 
-/// The connections of identified peers after their handshakes, as a stream that ends when the receiver is dropped. Whoever
-/// serves on them decides what a caller may do; [`super::serve`] does so by the table of RPC × role. Everybody else is
-/// dropped.
+/// Returns the connections of identified peers after their handshakes. Dropping the stream ends the
+/// listener. The service on them must decide what a caller may do; [`super::serve`] does so by the
+/// table of RPC × role. All other connections are dropped.
 pub fn connections(
     listener: TcpListener,
     credentials: &Credentials,
@@ -55,9 +56,13 @@ pub fn connections(
     incoming(listener, credentials, limits).known
 }
 
-/// All connections of a listener, within the limits. Nobody is waited for: neither a handshake nor a lack of room holds the
-/// next connection up.
-pub(super) fn incoming(listener: TcpListener, credentials: &Credentials, limits: &Limits) -> Incoming {
+/// Returns all connections of a listener, within the limits. Neither a handshake nor a lack of room
+/// delays the next connection.
+pub(super) fn incoming(
+    listener: TcpListener,
+    credentials: &Credentials,
+    limits: &Limits,
+) -> Incoming {
     let bounds = limits.bounds();
     tracing::debug!(?bounds, "room for connections");
     let door = Door::new(bounds);
@@ -77,7 +82,8 @@ async fn accept(listener: TcpListener, door: Arc<Door>, reception: Reception) {
         let (socket, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, or a connection reset before it was accepted: make room, do not spin or die.
+                // Out of file descriptors, or a connection reset before it was accepted: make room,
+                // without a busy loop and without stopping.
                 tracing::warn!(%error, "cannot accept a connection");
                 door.relieve();
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -88,12 +94,13 @@ async fn accept(listener: TcpListener, door: Arc<Door>, reception: Reception) {
             Some(place) => drop(tokio::spawn(receive(socket, address, place, reception.clone()))),
             None => tracing::debug!(%address, "too many connections are still closing"),
         }
-        // The newcomer is looked at before the next one comes, which may push it out while it seems to be silent.
+        // The newcomer's task runs before the next connection comes, which might evict it while it
+        // seems to be silent.
         tokio::task::yield_now().await;
     }
 }
 
-/// One connection up to the point where its peer is known, or known to be a stranger.
+/// Receives one connection until its peer is identified, or known to be a stranger.
 async fn receive(socket: TcpStream, address: SocketAddr, place: Place, reception: Reception) {
     let since = Instant::now();
     let _ = socket.set_nodelay(true);
@@ -104,7 +111,7 @@ async fn receive(socket: TcpStream, address: SocketAddr, place: Place, reception
         acceptor.accept(socket).await
     };
     let stream = tokio::select! {
-        // Floods come by the thousand: what is said of each is for who looks for it.
+        // Floods come by the thousand: each eviction is logged at debug level only.
         () = place.cut().cancelled() => return tracing::debug!(%address, "dropped in its handshake to make room"),
         shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => match shaken {
             Ok(Ok(stream)) => stream,
@@ -123,11 +130,13 @@ async fn introduce(
     reception: &Reception,
 ) {
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let admitted = identify(&stream, reception.credentials.identity().trust_domain()).and_then(|identity| {
-        let denied = |e: Denied| unauthenticated(format!("the caller's certificate is refused: {e}"));
-        let link = reception.credentials.admit(chain).map_err(denied)?;
-        place.known(&identity).map(|()| (identity, link))
-    });
+    let admitted =
+        identify(&stream, reception.credentials.identity().trust_domain()).and_then(|identity| {
+            let denied =
+                |e: Denied| unauthenticated(format!("the caller's certificate is refused: {e}"));
+            let link = reception.credentials.admit(chain).map_err(denied)?;
+            place.known(&identity).map(|()| (identity, link))
+        });
     match admitted {
         Ok((identity, link)) => {
             let peer = PeerInfo::new(address, Ok(identity));
@@ -137,7 +146,10 @@ async fn introduce(
             tracing::debug!(%address, reason = %refusal, "a stranger");
             place.stranger();
             let peer = PeerInfo::new(address, Err(refusal));
-            let _ = reception.strangers.send(Ok(TlsConnection::stranger(stream, peer, place, since))).await;
+            let _ = reception
+                .strangers
+                .send(Ok(TlsConnection::stranger(stream, peer, place, since)))
+                .await;
         }
     }
 }
@@ -149,14 +161,19 @@ fn unauthenticated(message: impl Into<String>) -> Refusal {
 fn identify(stream: &TlsStream<TcpStream>, trust_domain: &str) -> Result<PeerIdentity, Refusal> {
     let (_, session) = stream.get_ref();
     let Some(certificate) = session.peer_certificates().and_then(|chain| chain.first()) else {
-        let message = "the caller showed no certificate; every call needs one (make it with `cloison certs`)";
+        let message =
+            "the caller showed no certificate; every call needs one (make it with `cloison certs`)";
         return Err(unauthenticated(message));
     };
-    let identity = PeerIdentity::from_certificate(certificate).map_err(|e| unauthenticated(e.to_string()))?;
+    let identity =
+        PeerIdentity::from_certificate(certificate).map_err(|e| unauthenticated(e.to_string()))?;
     if identity.trust_domain() == trust_domain {
         Ok(identity)
     } else {
-        let message = format!("the caller's trust domain is {:?}, ours is {trust_domain:?}", identity.trust_domain());
+        let message = format!(
+            "the caller's trust domain is {:?}, ours is {trust_domain:?}",
+            identity.trust_domain()
+        );
         Err(unauthenticated(message))
     }
 }

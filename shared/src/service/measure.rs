@@ -1,4 +1,4 @@
-//! Counts the calls of a service, by method and outcome, refusals at the door among them.
+//! The metrics of a service's calls, by method and outcome, including refused callers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,10 +13,10 @@ use tower::{Layer, Service};
 use super::authorize::served_method;
 use crate::monitoring::{Calls, Monitor, OpenCall};
 
-/// What stands for all methods that nobody serves: a caller must not be able to make up names.
+/// The label of all methods that are not served: a caller must not be able to add labels.
 const OTHER: &str = "other";
 
-/// The layer.
+/// A layer that counts calls.
 #[derive(Debug, Clone)]
 pub(super) struct Measure {
     calls: Calls,
@@ -67,7 +67,7 @@ where
                 open.end(code);
                 return Ok(response);
             }
-            // Nothing would be read of a body that has ended.
+            // A body that has ended would never be read.
             if http_body::Body::is_end_stream(response.body()) {
                 open.end(Code::Unknown);
                 return Ok(response);
@@ -81,7 +81,7 @@ fn code_of(headers: &HeaderMap) -> Option<Code> {
     headers.get(Status::GRPC_STATUS).map(|code| Code::from_bytes(code.as_bytes()))
 }
 
-/// The body of an answer, watched for the code that ends it.
+/// The body of an answer, which is watched for its final code.
 struct Watched {
     body: Body,
     open: Option<OpenCall>,
@@ -91,7 +91,10 @@ impl http_body::Body for Watched {
     type Data = Bytes;
     type Error = Status;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
         let code = match &polled {
             Poll::Ready(Some(Ok(frame))) => frame.trailers_ref().and_then(code_of),
@@ -99,7 +102,8 @@ impl http_body::Body for Watched {
             Poll::Ready(None) => Some(Code::Unknown),
             Poll::Pending => None,
         };
-        if let Some((code, open)) = code.and_then(|code| self.open.take().map(|open| (code, open))) {
+        if let Some((code, open)) = code.and_then(|code| self.open.take().map(|open| (code, open)))
+        {
             open.end(code);
         }
         polled
@@ -120,7 +124,8 @@ mod tests {
 
     use super::*;
 
-    /// A service whose answer is a stream that ends with a code, or a refusal.
+    /// Calls a service that gives this answer, or none before the caller gives up, and returns the
+    /// metrics.
     async fn text_after(path: &str, answer: Option<Response<Body>>) -> String {
         let monitor = Monitor::new("coordinator", "c");
         let answers = answer.is_some();
@@ -150,14 +155,18 @@ mod tests {
     fn ends_with(code: Code) -> Response<Body> {
         let mut trailers = HeaderMap::new();
         trailers.insert(Status::GRPC_STATUS, (code as i32).into());
-        let frames = [Ok::<_, Status>(Frame::data(Bytes::from_static(b"x"))), Ok(Frame::trailers(trailers))];
-        Response::new(Body::new(http_body_util::StreamBody::new(futures_util::stream::iter(frames))))
+        let frames =
+            [Ok::<_, Status>(Frame::data(Bytes::from_static(b"x"))), Ok(Frame::trailers(trailers))];
+        Response::new(Body::new(http_body_util::StreamBody::new(futures_util::stream::iter(
+            frames,
+        ))))
     }
 
     #[tokio::test]
     async fn a_call_counts_once_under_the_code_it_ends_with() {
-        let counted =
-            |method: &str, code: &str| format!("cloison_calls_total{{method=\"{method}\",code=\"{code}\"}} 1\n");
+        let counted = |method: &str, code: &str| {
+            format!("cloison_calls_total{{method=\"{method}\",code=\"{code}\"}} 1\n")
+        };
         let cases = [
             (Some(Status::permission_denied("x").into_http()), "PERMISSION_DENIED"),
             (Some(ends_with(Code::Ok)), "OK"),
@@ -168,11 +177,19 @@ mod tests {
         for (answer, code) in cases {
             let text = text_after("/vfl.v1.Coordinator/PredictStream", answer).await;
             assert!(text.contains(&counted("Coordinator/PredictStream", code)), "{code}: {text}");
-            assert!(text.contains("cloison_open_calls{method=\"Coordinator/PredictStream\"} 0\n"), "{text}");
+            assert!(
+                text.contains("cloison_open_calls{method=\"Coordinator/PredictStream\"} 0\n"),
+                "{text}"
+            );
             assert_eq!(text.matches("cloison_calls_total{").count(), 1, "{text}");
         }
         // A name that nobody serves is not taken over.
-        let text = text_after("/made.up/By-a-caller", Some(Status::permission_denied("x").into_http())).await;
-        assert!(text.contains(&counted("other", "PERMISSION_DENIED")) && !text.contains("made.up"), "{text}");
+        let text =
+            text_after("/made.up/By-a-caller", Some(Status::permission_denied("x").into_http()))
+                .await;
+        assert!(
+            text.contains(&counted("other", "PERMISSION_DENIED")) && !text.contains("made.up"),
+            "{text}"
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! Transport: mutual TLS on every link, the caller's identity from its certificate, one table of RPC × role, and the helpers
-//! that serve and connect. What anybody may hold of a service is bounded here too: connections (`door`), time (`connection`)
-//! and bytes, of what callers send (`intake`) and of what they do not read (`unread`).
+//! Transport: mutual TLS on every link, the caller's identity from its certificate, one table of
+//! RPC × role, and the helpers that serve and connect. The resources that a caller may hold are
+//! limited here too: connections (`door`), time (`connection`) and bytes, of what they send
+//! (`intake`) and of what they do not read (`unread`).
 //!
 //! There is no plaintext mode: a service without a certificate does not start.
 
@@ -38,6 +39,8 @@ pub use limits::{Limits, raise_descriptor_limit};
 pub use listen::connections;
 pub use own_task::{off_thread, own_task};
 pub use sealed::{Duplex, End, Sealed, seal};
-pub use serve::{ServeError, check_health, serve, serve_with_health, shutdown_signal, until_stopped};
+pub use serve::{
+    ServeError, check_health, serve, serve_with_health, shutdown_signal, until_stopped,
+};
 pub use tls::{Credentials, TlsError, TlsFiles, TlsPem};
 pub use unread::{Unread, UnreadAnswer};

@@ -1,29 +1,34 @@
-//! Work beside the task that waits for it.
+//! Work on tasks and threads of its own.
 
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use crate::rpc::Refusal;
 
-/// Does the work on a task of its own, which ends when nobody waits for it any more. The answers of a stream are one task otherwise, and
-/// so one core.
+/// Runs work on a task of its own, which is aborted when its caller is dropped. Without it, the
+/// answers of a stream would share one task, and so one core.
 ///
 /// # Errors
 /// INTERNAL if the work panicked.
-pub async fn own_task<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, Refusal> {
+pub async fn own_task<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Refusal> {
     let task = AbortOnDropHandle::new(tokio::spawn(work.in_current_span()));
     task.await.map_err(|_| Refusal::internal("an answer of a stream panicked"))
 }
 
-/// Does work that waits for the disk, or computes for long, on a thread of its own. `what` names it, as "publishing".
+/// Runs blocking or long work on a thread of its own. `what` names it in errors, for example
+/// "publishing".
 ///
 /// # Errors
-/// That of the work; INTERNAL with its name if it panicked.
+/// The error of the work; INTERNAL with its name if it panicked.
 pub async fn off_thread<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::internal(format!("{what} failed")))?
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| Refusal::internal(format!("{what} failed")))?
 }
 
 #[cfg(test)]

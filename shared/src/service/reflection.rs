@@ -1,5 +1,6 @@
-//! The reflection service of gRPC: clients such as grpcurl ask it which calls there are. It shows the contract, which is public, and
-//! nothing of the party. As any call, it is served to callers with an accepted certificate alone.
+//! The gRPC reflection service, from which clients such as grpcurl read the available calls. It
+//! shows the public contract, and nothing of the party. Like any call, it is served only to callers
+//! with an accepted certificate.
 
 use tonic::service::Routes;
 use tonic_reflection::server::{Builder, Error};
@@ -7,11 +8,14 @@ use tonic_reflection::server::{Builder, Error};
 use super::identity::Role;
 use crate::rpc::DESCRIPTORS;
 
-/// What every party serves beside its own services.
-const COMMON: &[&str] =
-    &["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"];
+/// The services that every party serves besides its own.
+const COMMON: &[&str] = &[
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
+];
 
-/// The services of a party's own.
+/// Returns a party's own services.
 fn own(role: Role) -> &'static [&'static str] {
     match role {
         Role::Coordinator => &["vfl.v1.Coordinator"],
@@ -24,16 +28,21 @@ fn own(role: Role) -> &'static [&'static str] {
 /// Adds both versions of the reflection service of a party.
 ///
 /// # Errors
-/// [`Error`] if the contract that was compiled in cannot be read.
+/// [`Error`] if the compiled-in contract cannot be read.
 pub(super) fn with_reflection(routes: Routes, role: Role) -> Result<Routes, Error> {
     let builder = || {
         let builder = Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            )
             .include_reflection_service(false);
-        own(role).iter().chain(COMMON).fold(builder, |builder, name| builder.with_service_name(*name))
+        own(role)
+            .iter()
+            .chain(COMMON)
+            .fold(builder, |builder, name| builder.with_service_name(*name))
     };
     Ok(routes.add_service(builder().build_v1()?).add_service(builder().build_v1alpha()?))
 }
@@ -43,12 +52,15 @@ mod tests {
     use super::*;
     use crate::service::ACCESS_TABLE;
 
-    /// What is listed is served to somebody, and what is served is listed.
+    /// Every listed service is served to some role, and every served one is listed.
     #[test]
     fn the_services_listed_are_those_of_the_table() {
-        let mut listed: Vec<&str> = Role::ALL.into_iter().flat_map(own).chain(COMMON).copied().collect();
-        let mut served: Vec<&str> =
-            ACCESS_TABLE.iter().filter_map(|(path, _)| path.strip_prefix('/')?.split('/').next()).collect();
+        let mut listed: Vec<&str> =
+            Role::ALL.into_iter().flat_map(own).chain(COMMON).copied().collect();
+        let mut served: Vec<&str> = ACCESS_TABLE
+            .iter()
+            .filter_map(|(path, _)| path.strip_prefix('/')?.split('/').next())
+            .collect();
         listed.sort_unstable();
         served.sort_unstable();
         served.dedup();

@@ -1,14 +1,14 @@
-//! Keeps credentials up to date: reads their files again on SIGHUP and when they change.
+//! Reload of credentials: their files are read again on SIGHUP and when they change.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::tls::{Credentials, TlsFiles};
 
-/// How often the files are looked at.
+/// The interval at which the files are checked.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// What changes when a file is replaced or written to.
+/// The properties that change when a file is replaced or written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -30,7 +30,8 @@ fn stamps(files: &TlsFiles) -> Vec<Option<Stamp>> {
     fixed.chain(&files.deny_list).map(|path| stamp(path)).collect()
 }
 
-/// Watches until it is dropped. Returns at once for credentials that were not read from files.
+/// Watches the files until it is dropped. Returns at once for credentials that were not read from
+/// files.
 pub(super) async fn watch(credentials: Credentials) {
     let Some(files) = credentials.files().cloned() else { return };
     let mut hangup = Hangup::new();
@@ -42,13 +43,18 @@ pub(super) async fn watch(credentials: Credentials) {
         };
         let (files, credentials) = (files.clone(), credentials.clone());
         let before = seen.clone();
-        // Files may lie on a slow disk: not on the threads that serve.
+        // Files may be on a slow disk: they are not read on the threads that serve.
         let looked = tokio::task::spawn_blocking(move || {
             let now = stamps(&files);
             if told || now != before {
                 match credentials.reload() {
-                    Ok(()) => tracing::info!(on_signal = told, "certificates and deny list were read again"),
-                    Err(error) => tracing::error!(%error, "what was read again cannot be used; the old stays in force"),
+                    Ok(()) => tracing::info!(
+                        on_signal = told,
+                        "certificates and deny list were read again"
+                    ),
+                    Err(error) => {
+                        tracing::error!(%error, "what was read again cannot be used; the old stays in force")
+                    }
                 }
             }
             now
@@ -59,7 +65,7 @@ pub(super) async fn watch(credentials: Credentials) {
     }
 }
 
-/// SIGHUP, where there is one.
+/// The SIGHUP listener, on systems that have the signal.
 struct Hangup {
     #[cfg(unix)]
     signal: Option<tokio::signal::unix::Signal>,

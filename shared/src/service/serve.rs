@@ -1,4 +1,4 @@
-//! Serves gRPC on a bound listener until told to stop.
+//! The gRPC server on a bound listener, which runs until it is stopped.
 
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -29,26 +29,29 @@ use super::tls::Credentials;
 use crate::monitoring::{Monitor, Reading};
 use crate::rpc::{Refusal, peer_failure};
 
-/// How long calls under way may take to end after the signal to stop.
+/// The time in which calls under way must end after the stop signal.
 const GRACE: Duration = Duration::from_secs(3);
-/// What a connection without an identity may send ahead: enough for the call that is refused.
+/// The bytes that a connection without an identity may send ahead: enough for the call that is
+/// refused.
 const STRANGER_WINDOW: u32 = 64 << 10;
 
-/// Why a server stopped against its will.
+/// Errors from running a server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The transport.
+    /// The transport failed.
     #[error("the server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
-    /// The contract in this program.
+    /// The compiled-in contract cannot be read.
     #[error("the contract that this program holds cannot be shown: {0}; build it again")]
     Contract(#[from] tonic_reflection::server::Error),
 }
 
-/// Serves the routes, the services for health and reflection beside them, until `shutdown` completes; then lets calls under way
-/// end, for a few seconds at most. Meanwhile keeps the credentials up to date with their files. `monitor` counts the calls.
+/// Serves the routes, with the health and reflection services, until `shutdown` completes. Then it
+/// waits a few seconds at most for the calls under way. Meanwhile it reloads the credentials when
+/// their files change. `monitor` counts the calls.
 ///
-/// `routes` is given the token that is cancelled when the service stops, for handlers of long streams (see [`until_stopped`]).
+/// `routes` receives the token that is cancelled when the service stops, for handlers of long
+/// streams (see [`until_stopped`]).
 ///
 /// # Errors
 /// [`ServeError`] if the transport fails.
@@ -60,10 +63,11 @@ pub async fn serve(
     routes: impl FnOnce(CancellationToken) -> Routes,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
-    serve_with_health(listener, credentials, limits, monitor, |stop, _| routes(stop), shutdown).await
+    serve_with_health(listener, credentials, limits, monitor, |stop, _| routes(stop), shutdown)
+        .await
 }
 
-/// As [`serve`], for routes that say by themselves whether they can be used.
+/// Like [`serve`], for routes that report their own health.
 ///
 /// # Errors
 /// As [`serve`].
@@ -79,9 +83,12 @@ pub async fn serve_with_health(
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_service_status("", tonic_health::ServingStatus::Serving).await;
     let stop = CancellationToken::new();
-    // Whatever watches the token ends also where the transport fails.
+    // The token is cancelled also if the transport fails, for everything that watches it.
     let _ended = stop.clone().drop_guard();
-    let routes = with_reflection(routes(stop.clone(), Health::new(reporter)), credentials.identity().role())?;
+    let routes = with_reflection(
+        routes(stop.clone(), Health::new(reporter)),
+        credentials.identity().role(),
+    )?;
     let Incoming { known, strangers } = incoming(listener, credentials, limits);
     let measure = Measure::new(monitor);
     let own = credentials.clone();
@@ -101,7 +108,8 @@ pub async fn serve_with_health(
         .add_routes(routes)
         .add_service(health)
         .serve_with_incoming_shutdown(known, stop.clone().cancelled_owned());
-    // A server of its own, where there is nothing to be had: strangers share no setting and no queue with peers.
+    // Strangers have a server of their own without any service: they share no setting and no queue
+    // with peers.
     let refusal = Server::builder()
         .layer(measure)
         .layer(Authorize)
@@ -119,22 +127,28 @@ pub async fn serve_with_health(
     match tokio::time::timeout(GRACE, server).await {
         Ok(ended) => ended.map_err(ServeError::Transport),
         Err(_) => {
-            tracing::warn!("calls were still under way after {} s and were cut off", GRACE.as_secs());
+            tracing::warn!(
+                "calls were still under way after {} s and were cut off",
+                GRACE.as_secs()
+            );
             Ok(())
         }
     }
 }
 
-/// glibc gives the end of its heap back to the system whenever 128 KiB of it are free, which in bulk predictions is after most messages,
-/// and taking it again costs a page fault for every 4 KiB. Once a block that had a mapping of its own was freed, it waits for twice that
-/// block's size; this frees one. From then on blocks below a MiB come from the heap, and up to 2 MiB of each heap's end stay with the
-/// process. Other allocators take no notice.
+/// Makes glibc keep freed memory. It returns the end of its heap to the system whenever 128 KiB of
+/// it are free, which in bulk predictions is after most messages, and taking it again costs a page
+/// fault for every 4 KiB. Once a block that had a mapping of its own was freed, glibc waits for
+/// twice that block's size; this function frees one. From then on blocks below a MiB come from the
+/// heap, and up to 2 MiB of each heap's end stay with the process. Other allocators are not
+/// affected.
 fn keep_freed_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 20)));
 }
 
-/// The questions of a stream until the service stops; then, in place of the next one, UNAVAILABLE. Whoever answers them in
-/// order answers what it has taken, and then says that more is missing: an end without an error would read as all of it.
+/// Returns the questions of a stream until the service stops, then UNAVAILABLE in place of the next
+/// one. A handler that answers in order thus answers the questions it has received, and then
+/// reports that more is missing: an end without an error would look complete.
 pub fn until_stopped<T>(
     questions: Streaming<T>,
     stop: CancellationToken,
@@ -147,7 +161,7 @@ where
     let mut stopped = Box::pin(stop.cancelled_owned());
     stream::poll_fn(move |cx| {
         let Some(open) = questions.as_mut() else { return Poll::Ready(None) };
-        // The end of the questions first: a stream that is done is done.
+        // The end of the questions comes first: a finished stream needs no error.
         let next = match Pin::new(open).poll_next(cx) {
             Poll::Ready(None) => None,
             _ if stopped.as_mut().poll(cx).is_ready() => {
@@ -182,12 +196,17 @@ pub async fn shutdown_signal() {
     tracing::info!("told to stop");
 }
 
-/// Asks a peer's health service whether it serves.
+/// Checks through a peer's health service that it serves.
 ///
 /// # Errors
-/// [`Refusal`] naming the peer when it is not reachable, refuses, or does not serve.
-pub async fn check_health(credentials: &Credentials, peer: &Peer, timeout: Duration) -> Result<(), Refusal> {
-    let client = HealthClient::new(channel(credentials, peer).map_err(|e| Refusal::invalid(e.to_string()))?);
+/// [`Refusal`] that names the peer if it is not reachable, refuses, or does not serve.
+pub async fn check_health(
+    credentials: &Credentials,
+    peer: &Peer,
+    timeout: Duration,
+) -> Result<(), Refusal> {
+    let client =
+        HealthClient::new(channel(credentials, peer).map_err(|e| Refusal::invalid(e.to_string()))?);
     let check = || {
         let (mut client, mut request) =
             (client.clone(), tonic::Request::new(HealthCheckRequest { service: String::new() }));
@@ -195,7 +214,8 @@ pub async fn check_health(credentials: &Credentials, peer: &Peer, timeout: Durat
         async move { client.check(request).await }
     };
     let asked = tokio::time::timeout(timeout, twice(check)).await;
-    let answer = asked.map_err(|_| Refusal::unavailable(format!("{peer} did not answer in time")))?;
+    let answer =
+        asked.map_err(|_| Refusal::unavailable(format!("{peer} did not answer in time")))?;
     let answer = answer.map_err(|status| peer_failure(&peer.to_string(), &status))?;
     match answer.into_inner().status() {
         ServingStatus::Serving => Ok(()),

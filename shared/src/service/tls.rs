@@ -1,10 +1,11 @@
-//! Keys and certificates of one party, and the TLS 1.3 configurations made of them.
+//! The keys and certificates of one party, and the TLS 1.3 configurations made of them.
 //!
-//! A client checks its server's *identity* (role and name, from the URI name of the certificate), not its host name: the
-//! name in the config is what the operator means, whatever address the peer has today.
+//! A client checks its server's *identity* (role and name, from the URI name of the certificate),
+//! not its host name: the operator's config names the peer, whatever address it has today.
 //!
-//! Credentials are shared by all listeners and channels of a party, and what is in them can be renewed: connections made from
-//! then on use the new material, connections that are there stay, unless their peer's certificate is denied.
+//! All listeners and channels of a party share its credentials, which can be renewed. New
+//! connections use the new material; existing ones stay open, unless their peer's certificate is
+//! denied.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,71 +22,75 @@ use serde::Deserialize;
 use super::deny::{Denied, DenyList, DenyListError, Link, Links};
 use super::identity::{IdentityError, PeerIdentity};
 
-/// Why a party's TLS material was refused.
+/// Errors from a party's TLS material.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read the {what} {}: {source} (make certificates with `cloison certs`)", path.display())]
     Read {
-        /// certificate, key or CA.
+        /// The kind of file: certificate, key or CA.
         what: &'static str,
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// A PEM text without the wanted object, or malformed.
+    /// A PEM text is malformed or lacks the expected object.
     #[error("the {what} is not valid PEM: {reason}")]
     Pem {
-        /// certificate, key or CA.
+        /// The kind of text: certificate, key or CA.
         what: &'static str,
-        /// Why.
+        /// The error of the parser.
         reason: String,
     },
     /// The certificate is not an identity.
     #[error("our own certificate is no identity: {0}")]
     Identity(#[from] IdentityError),
-    /// Certificate, key and CA do not go together.
+    /// Certificate, key and CA do not match each other.
     #[error("certificate, key and CA do not go together: {0}")]
     Mismatch(String),
-    /// An authority's certificate where a party's should be.
+    /// The first certificate is an authority's, not the party's own.
     #[error(
         "the first certificate of our own file is an authority's; this party's own comes first, then those between it and the CA"
     )]
     Order,
-    /// A certificate that ended, or has not begun.
-    #[error("our own certificate is valid from {from} to {to}, and not now; make another one, or set the clock")]
+    /// The certificate has expired, or is not valid yet.
+    #[error(
+        "our own certificate is valid from {from} to {to}, and not now; make another one, or set the clock"
+    )]
     NotNow {
-        /// The beginning.
+        /// The start of its validity.
         from: String,
-        /// The end.
+        /// The end of its validity.
         to: String,
     },
-    /// A private key that others than its owner may read.
+    /// Others than its owner may read the private key.
     #[error(
         "the private key {} can be read by others than its owner (mode {mode:o}); run chmod 600 on it. Of a key that belongs to another \
          user, as in a Kubernetes volume with `fsGroup`, mode 440 will do", path.display()
     )]
     Exposed {
-        /// The file.
+        /// The path of the key.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits of the file.
         mode: u32,
     },
-    /// The deny list.
+    /// The deny list cannot be read.
     #[error(transparent)]
     DenyList(#[from] DenyListError),
-    /// New certificates of another party.
-    #[error("the new certificate is that of {found}, this is {expected}; a running service does not change who it is")]
+    /// The new certificate belongs to another party.
+    #[error(
+        "the new certificate is that of {found}, this is {expected}; a running service does not change who it is"
+    )]
     Renamed {
-        /// Who the new certificate says we are.
+        /// The identity in the new certificate.
         found: String,
-        /// Who we are.
+        /// The identity of this party.
         expected: String,
     },
 }
 
-/// `[tls]`: PEM files, and who is refused in spite of its certificate.
+/// The table `[tls]`: PEM files, and the certificates that are refused nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsFiles {
@@ -95,7 +100,8 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// This party's private key, which only its owner may read.
     pub key: PathBuf,
-    /// Serial numbers of certificates that are not taken, in hexadecimal, one a line, comments after `#`. Default none.
+    /// The serial numbers of denied certificates, in hexadecimal, one per line, comments after `#`.
+    /// Default none.
     #[serde(default)]
     pub deny_list: Option<PathBuf>,
 }
@@ -105,7 +111,7 @@ pub struct TlsFiles {
 pub struct TlsPem {
     /// The deployment's certificate authority.
     pub ca: String,
-    /// The party's certificate, then intermediates if any.
+    /// The party's certificate, followed by intermediates, if any.
     pub certificate: String,
     /// The party's private key.
     pub key: String,
@@ -118,14 +124,16 @@ impl fmt::Debug for TlsPem {
 }
 
 impl TlsPem {
-    /// Reads the three files.
+    /// Reads the CA, certificate and key files.
     ///
     /// # Errors
-    /// [`TlsError::Read`] naming the file; [`TlsError::Exposed`] if others than its owner may read the key.
+    /// [`TlsError::Read`] naming the file; [`TlsError::Exposed`] if others than its owner may read
+    /// the key.
     pub fn read(ca: &Path, certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let read = |what, path: &Path| {
             let text = std::fs::read_to_string(path);
-            let text = text.map_err(|source| TlsError::Read { what, path: path.to_owned(), source })?;
+            let text =
+                text.map_err(|source| TlsError::Read { what, path: path.to_owned(), source })?;
             Ok::<_, TlsError>(text.trim_start_matches('\u{feff}').to_owned())
         };
         let pem = Self {
@@ -143,13 +151,13 @@ fn owner_only(key: &Path) -> Result<(), TlsError> {
     let read = |source| TlsError::Read { what: "private key", path: key.to_owned(), source };
     let about = std::fs::metadata(key).map_err(read)?;
     let mode = about.permissions().mode() & 0o777;
-    // The group of a key that is not ours is how we read it.
+    // For a key that another user owns, the process has read access through the group.
     let ours = is_ours(about.uid());
     let others = if ours { 0o077 } else { 0o037 };
     if mode & others == 0 { Ok(()) } else { Err(TlsError::Exposed { path: key.to_owned(), mode }) }
 }
 
-/// Returns `true` if a file of this user is the process's own. Root owns what it reads.
+/// Returns true if a file of this user is the process's own. Root owns what it reads.
 #[cfg(unix)]
 fn is_ours(owner: u32) -> bool {
     let us = rustix::process::geteuid();
@@ -161,7 +169,7 @@ fn owner_only(_key: &Path) -> Result<(), TlsError> {
     Ok(())
 }
 
-/// What a party serves and connects with at the moment.
+/// The material with which a party currently serves and connects.
 struct Material {
     server: Arc<ServerConfig>,
     roots: Arc<RootCertStore>,
@@ -176,7 +184,8 @@ struct Inner {
     files: Option<TlsFiles>,
 }
 
-/// One party's credentials, checked: who it is, and how it serves and connects. Clones share what is renewed.
+/// The checked credentials of one party: its identity, and its TLS configurations. Clones share
+/// renewed material.
 #[derive(Clone)]
 pub struct Credentials {
     inner: Arc<Inner>,
@@ -192,7 +201,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The fault of a text that holds no private key.
+/// Describes the fault of a text that holds no private key.
 fn key_problem(text: &str, found: &dyn fmt::Display) -> String {
     if text.contains("ENCRYPTED") {
         return "it is encrypted, and a service has nobody to ask for the password; write it without one (`openssl pkey -in KEY -out PLAIN`)"
@@ -205,37 +214,49 @@ fn key_problem(text: &str, found: &dyn fmt::Display) -> String {
 }
 
 fn is_authority(certificate: &CertificateDer<'_>) -> bool {
-    x509_parser::parse_x509_certificate(certificate).is_ok_and(|(_, certificate)| certificate.is_ca())
+    x509_parser::parse_x509_certificate(certificate)
+        .is_ok_and(|(_, certificate)| certificate.is_ca())
 }
 
 /// Checks that a certificate is valid now.
 fn check_validity(certificate: &CertificateDer<'_>) -> Result<(), TlsError> {
-    let Ok((_, certificate)) = x509_parser::parse_x509_certificate(certificate) else { return Ok(()) };
+    let Ok((_, certificate)) = x509_parser::parse_x509_certificate(certificate) else {
+        return Ok(());
+    };
     let validity = certificate.validity();
     match validity.is_valid() {
         true => Ok(()),
-        false => Err(TlsError::NotNow { from: validity.not_before.to_string(), to: validity.not_after.to_string() }),
+        false => Err(TlsError::NotNow {
+            from: validity.not_before.to_string(),
+            to: validity.not_after.to_string(),
+        }),
     }
 }
 
 impl Material {
     fn new(pem: &TlsPem) -> Result<(PeerIdentity, Self), TlsError> {
         let certificates = |what, text: &str| -> Result<Vec<CertificateDer<'static>>, TlsError> {
-            let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+            let found: Result<Vec<_>, _> =
+                CertificateDer::pem_slice_iter(text.as_bytes()).collect();
             let found = found.map_err(|e| TlsError::Pem { what, reason: e.to_string() })?;
             match found.is_empty() {
-                true if text.contains("PRIVATE KEY-----") => {
-                    Err(TlsError::Pem { what, reason: "it is a private key; are certificate and key swapped?".into() })
-                }
+                true if text.contains("PRIVATE KEY-----") => Err(TlsError::Pem {
+                    what,
+                    reason: "it is a private key; are certificate and key swapped?".into(),
+                }),
                 true => Err(TlsError::Pem { what, reason: "no certificate in it".into() }),
                 false => Ok(found),
             }
         };
         let chain = certificates("certificate", &pem.certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(pem.key.as_bytes())
-            .map_err(|e| TlsError::Pem { what: "private key", reason: key_problem(&pem.key, &e) })?;
+        let key = PrivateKeyDer::from_pem_slice(pem.key.as_bytes()).map_err(|e| TlsError::Pem {
+            what: "private key",
+            reason: key_problem(&pem.key, &e),
+        })?;
         let identity = match PeerIdentity::from_certificate(&chain[0]) {
-            Err(IdentityError::UriCount { count: 0 }) if is_authority(&chain[0]) => return Err(TlsError::Order),
+            Err(IdentityError::UriCount { count: 0 }) if is_authority(&chain[0]) => {
+                return Err(TlsError::Order);
+            }
             identity => identity?,
         };
         check_validity(&chain[0])?;
@@ -245,8 +266,9 @@ impl Material {
         }
         let roots = Arc::new(roots);
         let mismatch = |e: &dyn fmt::Display| TlsError::Mismatch(e.to_string());
-        // A caller without a certificate gets through the handshake so that each RPC can tell it UNAUTHENTICATED;
-        // rustls would only drop the connection, which reads as "transport error" at the other end.
+        // A caller without a certificate passes the handshake, so that each RPC can answer
+        // UNAUTHENTICATED; rustls would only drop the connection, which looks like "transport
+        // error" at the other end.
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider())
             .allow_unauthenticated()
             .build()
@@ -280,16 +302,18 @@ impl Credentials {
     /// Parses and checks a party's PEM texts.
     ///
     /// # Errors
-    /// [`TlsError`] if a text is not PEM, the certificate is no identity, or key, certificate and CA do not go together.
+    /// [`TlsError`] if a text is not PEM, the certificate has no identity, or key, certificate and
+    /// CA do not match.
     pub fn new(pem: &TlsPem) -> Result<Self, TlsError> {
         Self::build(pem, DenyList::default(), None)
     }
 
-    /// Reads and checks a party's files, which can then be read again ([`Credentials::reload`]; [`super::serve`] does so on
-    /// SIGHUP and when they change).
+    /// Reads and checks a party's files. [`Credentials::reload`] can read them again;
+    /// [`super::serve`] does so on SIGHUP and when they change.
     ///
     /// # Errors
-    /// As [`Credentials::new`] and [`TlsPem::read`]; [`TlsError::DenyList`].
+    /// The errors of [`Credentials::new`] and [`TlsPem::read`]; [`TlsError::DenyList`] if the deny
+    /// list cannot be read.
     pub fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let pem = TlsPem::read(&files.ca, &files.certificate, &files.key)?;
         Self::build(&pem, deny_list(files)?, Some(files.clone()))
@@ -301,19 +325,21 @@ impl Credentials {
         Ok(Self { inner: Arc::new(Inner { identity, material, links: Links::new(denied), files }) })
     }
 
-    /// Reads the files again. Connections made from now on use the new material; those of certificates that are now denied
-    /// are closed, others stay. What cannot be used is left as it was: a broken certificate does not keep a new deny list from
-    /// being heeded, nor the other way round. Nothing happens to credentials that were not read from files.
+    /// Reads the files again. New connections use the new material; those of newly denied
+    /// certificates are closed, others stay. Invalid material changes nothing: a broken certificate
+    /// does not prevent the use of a new deny list, nor the other way round. Credentials that were
+    /// not read from files stay unchanged.
     ///
     /// # Errors
-    /// [`TlsError`]: the first thing that could not be used.
+    /// [`TlsError`] for the first material that is invalid.
     pub fn reload(&self) -> Result<(), TlsError> {
         let Some(files) = &self.inner.files else { return Ok(()) };
         let denied = deny_list(files).map(|list| {
             let (serials, cut) = (list.len(), self.inner.links.deny(list));
             tracing::info!(serials, connections_cut = cut, "the deny list is in force");
         });
-        let renewed = TlsPem::read(&files.ca, &files.certificate, &files.key).and_then(|pem| self.renew(&pem));
+        let renewed = TlsPem::read(&files.ca, &files.certificate, &files.key)
+            .and_then(|pem| self.renew(&pem));
         denied.and(renewed)
     }
 
@@ -327,18 +353,19 @@ impl Credentials {
         Ok(())
     }
 
-    /// The files these were read from.
+    /// Returns the paths that the credentials were read from.
     pub(super) fn files(&self) -> Option<&TlsFiles> {
         self.inner.files.as_ref()
     }
 
-    /// Who this party is.
+    /// Returns the identity of this party.
     #[must_use]
     pub fn identity(&self) -> &PeerIdentity {
         &self.inner.identity
     }
 
-    /// When the certificate in use ends, in Unix seconds; `None` if it does not say.
+    /// Returns the end of the current certificate's validity, in Unix seconds; `None` if it cannot
+    /// be read.
     #[must_use]
     pub fn expires(&self) -> Option<i64> {
         let material = self.material();
@@ -350,20 +377,25 @@ impl Credentials {
         self.inner.material.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How to serve at the moment.
+    /// Returns the current server configuration.
     pub(super) fn server_config(&self) -> Arc<ServerConfig> {
         self.material().server.clone()
     }
 
-    /// Takes in a connection whose peer has shown these certificates, unless one of them is denied.
+    /// Registers a connection whose peer has shown these certificates, unless one of them is
+    /// denied.
     pub(super) fn admit(&self, chain: &[CertificateDer<'_>]) -> Result<Link, Denied> {
         self.inner.links.admit(chain)
     }
 
-    /// A client configuration, of the moment, that accepts exactly one peer.
-    pub(super) fn client_config(&self, expected: PeerIdentity) -> Result<Arc<ClientConfig>, TlsError> {
+    /// Returns a client configuration with the current material that accepts exactly one peer.
+    pub(super) fn client_config(
+        &self,
+        expected: PeerIdentity,
+    ) -> Result<Arc<ClientConfig>, TlsError> {
         let material = self.material();
-        let verifier = IdentityVerifier { expected, roots: material.roots.clone(), provider: provider() };
+        let verifier =
+            IdentityVerifier { expected, roots: material.roots.clone(), provider: provider() };
         let mut client = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|e| TlsError::Mismatch(e.to_string()))?
@@ -375,8 +407,8 @@ impl Credentials {
         Ok(Arc::new(client))
     }
 
-    /// These credentials, trusting the authorities that `other` trusts: for tests of what a server makes of a certificate
-    /// of an authority that it does not know.
+    /// Returns these credentials with the trusted authorities of `other`, to test how a server
+    /// treats a certificate of an authority that it does not know.
     #[cfg(feature = "test-util")]
     #[must_use]
     pub fn trusting_as(&self, other: &Self) -> Self {
@@ -391,9 +423,17 @@ impl Credentials {
         Self { inner: Arc::new(Inner { identity, material, links: Arc::default(), files: None }) }
     }
 
-    /// A client configuration that shows no certificate: to learn what such a caller gets.
-    pub(super) fn anonymous_client_config(&self, expected: PeerIdentity) -> Result<Arc<ClientConfig>, TlsError> {
-        let verifier = IdentityVerifier { expected, roots: self.material().roots.clone(), provider: provider() };
+    /// Returns a client configuration that shows no certificate, to test the answer that such a
+    /// caller gets.
+    pub(super) fn anonymous_client_config(
+        &self,
+        expected: PeerIdentity,
+    ) -> Result<Arc<ClientConfig>, TlsError> {
+        let verifier = IdentityVerifier {
+            expected,
+            roots: self.material().roots.clone(),
+            provider: provider(),
+        };
         let mut client = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|e| TlsError::Mismatch(e.to_string()))?
@@ -425,7 +465,8 @@ fn verify_chain(
     )
 }
 
-/// Accepts a server whose certificate is signed by the deployment's CA and names the expected role and party.
+/// A verifier that accepts a server whose certificate is signed by the deployment's CA and names
+/// the expected role and party.
 #[derive(Debug)]
 struct IdentityVerifier {
     expected: PeerIdentity,
@@ -443,11 +484,15 @@ impl ServerCertVerifier for IdentityVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         verify_chain(end_entity, intermediates, &self.roots, now)?;
-        let identity = PeerIdentity::from_certificate(end_entity).map_err(|e| rustls::Error::General(e.to_string()))?;
+        let identity = PeerIdentity::from_certificate(end_entity)
+            .map_err(|e| rustls::Error::General(e.to_string()))?;
         if identity == self.expected {
             return Ok(ServerCertVerified::assertion());
         }
-        Err(rustls::Error::General(format!("its certificate says {identity:?}, expected {:?}", self.expected)))
+        Err(rustls::Error::General(format!(
+            "its certificate says {identity:?}, expected {:?}",
+            self.expected
+        )))
     }
 
     fn verify_tls12_signature(

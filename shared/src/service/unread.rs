@@ -66,7 +66,8 @@ impl Unread {
     pub(super) fn watch(&self, response: Response<Body>, connection: Backlog) -> Response<Body> {
         let (head, inner) = response.into_parts();
         let unread = self.clone();
-        let mut body = Watched { inner, unread, connection, pieces: Bytes::new(), last: None, ended: false };
+        let mut body =
+            Watched { inner, unread, connection, pieces: Bytes::new(), last: None, ended: false };
         let mut cx = Context::from_waker(std::task::Waker::noop());
         match body.take(&mut cx) {
             Err(refusal) => Status::from(refusal).into_http(),
@@ -162,7 +163,10 @@ impl http_body::Body for Watched {
     type Data = Bytes;
     type Error = Status;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         loop {
             if !self.pieces.is_empty() {
                 self.connection.change(|_| ());
@@ -210,7 +214,8 @@ mod tests {
     }
 
     fn response(messages: &[usize]) -> Response<Body> {
-        let frames: Vec<Result<_, Status>> = messages.iter().map(|&n| Ok(Frame::data(vec![7; n].into()))).collect();
+        let frames: Vec<Result<_, Status>> =
+            messages.iter().map(|&n| Ok(Frame::data(vec![7; n].into()))).collect();
         Response::new(Body::new(StreamBody::new(tokio_stream::iter(frames))))
     }
 

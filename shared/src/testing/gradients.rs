@@ -1,5 +1,5 @@
-//! Checks of models that hold for every kind: gradients by central differences, and outputs that do not depend on the records
-//! beside a record.
+//! Checks for models of every kind: gradients against central differences, and outputs that do not
+//! depend on the neighbouring records.
 
 use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
@@ -9,8 +9,8 @@ use crate::model::contract::Use;
 use crate::model::{Head, LANES, Lanes, SubModel};
 use crate::types::LogitShare;
 
-/// Half the distance of the two points of a difference. The error of a central difference is about this squared; rounding adds
-/// about 1e-16 over it.
+/// Half the distance of the two points of a difference. The error of a central difference is about
+/// the square of this step; rounding adds about 1e-16 over it.
 const STEP: f64 = 1e-5;
 
 fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
@@ -20,14 +20,19 @@ fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
 
 fn compare(what: &str, at: usize, difference: f64, gradient: f64, tolerance: f64) {
     let off = (difference - gradient).abs() / difference.abs().max(gradient.abs()).max(1.0);
-    assert!(off <= tolerance, "{what}, entry {at}: the gradient is {gradient}, a central difference {difference}");
+    assert!(
+        off <= tolerance,
+        "{what}, entry {at}: the gradient is {gradient}, a central difference {difference}"
+    );
 }
 
-/// Compares the gradients of a sub-model with central differences of a random linear function of its outputs on `block` (d × n): with
-/// respect to every trained parameter and every input. Where the outputs have kinks, choose parameters and inputs away from them.
+/// Compares the gradients of a sub-model with central differences of a random linear function of
+/// its outputs on `block` (d × n): with respect to every trained parameter and every input. Where
+/// the outputs have kinks, choose parameters and inputs away from them.
 ///
 /// # Panics
-/// If a gradient is off by more than `tolerance`, relative to the larger of it, the difference and 1, with the block's name.
+/// If a gradient is off by more than `tolerance`, relative to the larger of it, the difference and
+/// 1; the message has the block's name.
 pub fn check_sub_model(model: &mut dyn SubModel, block: &DMatrix<f64>, tolerance: f64) {
     let direction = random(model.spec().width() as usize, block.ncols(), 1);
     let value = |model: &mut dyn SubModel, block: &DMatrix<f64>| {
@@ -36,12 +41,21 @@ pub fn check_sub_model(model: &mut dyn SubModel, block: &DMatrix<f64>, tolerance
     };
     value(model, block);
     let gradients = model.backward(&direction, true).unwrap_or_else(|e| panic!("backward: {e}"));
-    let trained: Vec<usize> =
-        model.tensors().iter().enumerate().filter(|(_, t)| t.used != Use::Statistic).map(|(at, _)| at).collect();
+    let trained: Vec<usize> = model
+        .tensors()
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| t.used != Use::Statistic)
+        .map(|(at, _)| at)
+        .collect();
     assert_eq!(trained.len(), gradients.parameters.len(), "one gradient for each trained block");
     for (&which, gradient) in trained.iter().zip(&gradients.parameters) {
         let name = model.tensors()[which].name.clone().into_owned();
-        assert_eq!(model.tensors()[which].values.len(), gradient.len(), "the gradient of `{name}` has its size");
+        assert_eq!(
+            model.tensors()[which].values.len(),
+            gradient.len(),
+            "the gradient of `{name}` has its size"
+        );
         for (at, &analytic) in gradient.iter().enumerate() {
             let mut moved = |by: f64| {
                 let before = model.tensors()[which].values[at];
@@ -67,21 +81,29 @@ pub fn check_sub_model(model: &mut dyn SubModel, block: &DMatrix<f64>, tolerance
     }
 }
 
-/// The same for a head: with respect to each party's outputs (`w × n`, the active party's first) and to its own parameters.
+/// Compares the gradients of a head with central differences: with respect to each party's outputs
+/// (`w × n`, the active party's first) and to its own parameters.
 ///
 /// # Panics
 /// As [`check_sub_model`].
 pub fn check_head(head: &mut dyn Head, outputs: &[DMatrix<f64>], tolerance: f64) {
     let direction = random(head.classes(), outputs[0].ncols(), 2);
     let value = |head: &mut dyn Head, outputs: &[DMatrix<f64>]| {
-        let outputs = outputs.iter().map(|m| LogitShare::new(m.clone()).unwrap_or_else(|e| panic!("{e}"))).collect();
+        let outputs = outputs
+            .iter()
+            .map(|m| LogitShare::new(m.clone()).unwrap_or_else(|e| panic!("{e}")))
+            .collect();
         head.forward(outputs).unwrap_or_else(|e| panic!("forward: {e}")).matrix().dot(&direction)
     };
     value(head, outputs);
     let gradients = head.backward(direction.clone()).unwrap_or_else(|e| panic!("backward: {e}"));
     assert_eq!(gradients.parties.len(), outputs.len(), "one gradient for each party");
     for (party, gradient) in gradients.parties.iter().enumerate() {
-        assert_eq!(gradient.matrix().shape(), outputs[party].shape(), "the gradient has the shape of the outputs");
+        assert_eq!(
+            gradient.matrix().shape(),
+            outputs[party].shape(),
+            "the gradient has the shape of the outputs"
+        );
         for (at, &analytic) in gradient.matrix().iter().enumerate() {
             let mut moved = |by: f64| {
                 let mut outputs = outputs.to_vec();
@@ -92,8 +114,13 @@ pub fn check_head(head: &mut dyn Head, outputs: &[DMatrix<f64>], tolerance: f64)
             compare(&format!("outputs of party {party}"), at, difference, analytic, tolerance);
         }
     }
-    let trained: Vec<usize> =
-        head.tensors().iter().enumerate().filter(|(_, t)| t.used != Use::Statistic).map(|(at, _)| at).collect();
+    let trained: Vec<usize> = head
+        .tensors()
+        .iter()
+        .enumerate()
+        .filter(|(_, t)| t.used != Use::Statistic)
+        .map(|(at, _)| at)
+        .collect();
     assert_eq!(trained.len(), gradients.parameters.len(), "one gradient for each trained block");
     for (&which, gradient) in trained.iter().zip(&gradients.parameters) {
         let name = head.tensors()[which].name.clone().into_owned();
@@ -111,11 +138,11 @@ pub fn check_head(head: &mut dyn Head, outputs: &[DMatrix<f64>], tolerance: f64)
     }
 }
 
-/// Whether the outputs of every record of `block` (d × n) are the same to the bit alone, with the record after it, and with all
-/// others: the coordinator knows a share by its bits.
+/// Checks that the outputs of every record of `block` (d × n) are the same to the bit alone, with
+/// the next record, and with all others: the coordinator recognises a share by its bits.
 ///
 /// # Panics
-/// If they are not.
+/// If the outputs differ.
 pub fn check_neighbours(model: &dyn SubModel, block: &DMatrix<f64>) {
     let outputs = |block: &DMatrix<f64>| match model.outputs(block) {
         Ok(outputs) => outputs.into_matrix(),
@@ -125,20 +152,26 @@ pub fn check_neighbours(model: &dyn SubModel, block: &DMatrix<f64>) {
     for at in 0..block.ncols() {
         for n in [1, 2].into_iter().filter(|n| at + n <= block.ncols()) {
             let part = outputs(&block.columns(at, n).into_owned());
-            assert_eq!(part, all.columns(at, n).into_owned(), "record {at} beside {} others", n - 1);
+            assert_eq!(
+                part,
+                all.columns(at, n).into_owned(),
+                "record {at} beside {} others",
+                n - 1
+            );
         }
     }
 }
 
-/// Whether the pass of a sub-model has the outputs of the sub-model itself, and slopes that are those of central differences of these,
-/// for the records of `block` (d × [`LANES`]).
+/// Checks that the pass of a sub-model has the outputs of the sub-model itself, and that its slopes
+/// are central differences of these, for the records of `block` (d × [`LANES`]).
 ///
 /// # Panics
 /// As [`check_sub_model`], and if the sub-model has no pass.
 pub fn check_pass(model: &dyn SubModel, block: &DMatrix<f64>, tolerance: f64) {
     assert_eq!(block.ncols(), LANES, "as many records as go together");
-    let lanes =
-        |m: &DMatrix<f64>| -> Vec<Lanes> { m.row_iter().map(|row| Lanes(std::array::from_fn(|l| row[l]))).collect() };
+    let lanes = |m: &DMatrix<f64>| -> Vec<Lanes> {
+        m.row_iter().map(|row| Lanes(std::array::from_fn(|l| row[l]))).collect()
+    };
     let matrix = |lanes: &[Lanes]| DMatrix::from_fn(lanes.len(), LANES, |i, l| lanes[i].0[l]);
     let served = |block: &DMatrix<f64>| match model.outputs(block) {
         Ok(outputs) => outputs.into_matrix(),
@@ -154,7 +187,7 @@ pub fn check_pass(model: &dyn SubModel, block: &DMatrix<f64>, tolerance: f64) {
     }
     let direction = random(width, LANES, 3);
     let mut slopes = vec![Lanes::all(0.0); block.nrows()];
-    // Twice: the second must not add to the first.
+    // Called twice, as the second call must not add to the first.
     pass.pull_back(&lanes(&direction), &mut slopes);
     pass.pull_back(&lanes(&direction), &mut slopes);
     for (at, analytic) in matrix(&slopes).iter().enumerate() {

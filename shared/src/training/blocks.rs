@@ -1,4 +1,4 @@
-//! The rows of batches of records that are not in memory.
+//! The rows of batches whose records are not in memory.
 
 use std::collections::VecDeque;
 
@@ -9,52 +9,59 @@ use super::source::RecordSource;
 use crate::rpc::Refusal;
 use crate::types::RecordIds;
 
-/// Records that a source is asked for at once.
+/// The number of records in one request to a source.
 const PART: usize = 4096;
-/// Blocks that are kept: batches go from one into the next, and a short one may lie between.
+/// The number of cached blocks: batches go from one into the next, and a short one may lie between.
 const KEPT: usize = 3;
-/// The most bytes of them. Blocks that are larger together are not kept: each batch is asked for by itself.
+/// The maximum size of the cache in bytes. Larger blocks are not cached: each batch is requested
+/// separately.
 const KEPT_BYTES: usize = 192 << 20;
 
-/// The records of a training, at their source. Where the training goes in blocks (`shuffle_block`), a block is fetched when its first
-/// batch comes, in the order of the list, and kept until it is over. So a store reads neighbours together.
+/// The records of a training, at their source. If the training proceeds in blocks
+/// (`shuffle_block`), a block is fetched for its first batch, in the order of the list, and cached
+/// until it is finished. So a store reads neighbouring records together.
 pub(super) struct Elsewhere<'a> {
     source: &'a dyn RecordSource,
     ids: RecordIds,
     features: usize,
-    /// Records of a block; 0: there are none.
+    /// The number of records in a block; 0 if there are no blocks.
     size: usize,
-    /// The rows of the blocks that were asked for last.
+    /// The rows of the most recent blocks.
     kept: VecDeque<(usize, DMatrix<f64>)>,
 }
 
 impl<'a> Elsewhere<'a> {
-    /// The records of these ids, with blocks of so many.
-    pub(super) fn new(source: &'a dyn RecordSource, ids: RecordIds, features: usize, block: u32) -> Self {
+    /// Creates the source of these records, with blocks of this size.
+    pub(super) fn new(
+        source: &'a dyn RecordSource,
+        ids: RecordIds,
+        features: usize,
+        block: u32,
+    ) -> Self {
         let size = (block as usize).min(ids.len());
         let bytes = size.saturating_mul(features).saturating_mul(8 * KEPT);
         let size = if bytes > KEPT_BYTES { 0 } else { size };
         Self { source, ids, features, size, kept: VecDeque::new() }
     }
 
-    /// The rows of a batch (d × B), whose positions are below the number of records.
+    /// Returns the rows of a batch (d × B), whose positions are below the number of records.
     ///
     /// # Errors
-    /// What the source says.
+    /// The refusal of the source.
     pub(super) async fn rows(&mut self, step: &Step) -> Result<DMatrix<f64>, Refusal> {
         let mut wanted: Vec<usize> = step.batch.iter().map(|&p| p as usize).collect();
         wanted.sort_unstable();
         wanted.dedup();
         let blocks = self.blocks_of(&wanted);
-        // A batch that is only looked at goes through the list, and leaves most of each block out.
+        // An evaluation batch goes through the list, and leaves most of each block out.
         if step.evaluation || blocks.is_empty() || blocks.len() > KEPT {
             let rows = self.fetch(&wanted).await?;
-            // A batch may name a record twice; a store is asked for it once.
+            // A batch may contain a record twice; a store is asked for it once.
             let place = |&p: &u32| wanted.binary_search(&(p as usize)).unwrap_or_default();
             let columns: Vec<usize> = step.batch.iter().map(place).collect();
             return Ok(rows.select_columns(&columns));
         }
-        // Room is made first: never more than the blocks of this batch are here.
+        // Room is made first: the cache never holds more than the blocks of this batch.
         self.kept.retain(|(block, _)| blocks.contains(block));
         for block in blocks {
             if self.kept.iter().all(|(kept, _)| *kept != block) {
@@ -74,7 +81,7 @@ impl<'a> Elsewhere<'a> {
         Ok(batch)
     }
 
-    /// The blocks that increasing positions lie in; none without blocks.
+    /// Returns the blocks of increasing positions; none without blocks.
     fn blocks_of(&self, positions: &[usize]) -> Vec<usize> {
         if self.size == 0 {
             return Vec::new();
@@ -84,13 +91,15 @@ impl<'a> Elsewhere<'a> {
         blocks
     }
 
-    /// Rows at the source (d × n), a part at a time.
+    /// Fetches rows from the source (d × n), a part at a time.
     async fn fetch(&self, positions: &[usize]) -> Result<DMatrix<f64>, Refusal> {
         let mut values = Vec::with_capacity(self.features * positions.len());
         for part in positions.chunks(PART) {
             let block = self.source.fetch(&self.ids.select(part)).await?.into_matrix();
             if block.shape() != (self.features, part.len()) {
-                return Err(Refusal::internal("the feature store gave another number of records than were asked for"));
+                return Err(Refusal::internal(
+                    "the feature store gave another number of records than were asked for",
+                ));
             }
             values.extend_from_slice(block.as_slice());
         }
@@ -138,7 +147,8 @@ mod tests {
     #[tokio::test]
     async fn an_epoch_asks_for_each_block_once_and_keeps_few() {
         let (records, block) = (10_000, 640);
-        let values = TrainingValues { batch_size: 32, shuffle_block: block, seed: 9, ..Default::default() };
+        let values =
+            TrainingValues { batch_size: 32, shuffle_block: block, seed: 9, ..Default::default() };
         let mut schedule = Schedule::new(&TrainingConfig::try_from(values).unwrap(), records);
         let source = Counting(Mutex::default());
         let ids = RecordIds::new((0..records).map(|i| i.to_string())).unwrap();
@@ -151,7 +161,10 @@ mod tests {
             let mut asked = source.0.lock().unwrap();
             // The last block of an epoch may be the first of the next.
             assert!((15..=16).contains(&asked.len()), "{}", asked.len());
-            assert!(asked.iter().all(|ids| ids.windows(2).all(|pair| pair[0] + 1 == pair[1])), "neighbours");
+            assert!(
+                asked.iter().all(|ids| ids.windows(2).all(|pair| pair[0] + 1 == pair[1])),
+                "neighbours"
+            );
             asked.clear();
         }
         let kept = elsewhere.kept.len();
@@ -159,7 +172,11 @@ mod tests {
             check(&mut elsewhere, chunk, true).await;
         }
         let asked: usize = source.0.lock().unwrap().iter().map(Vec::len).sum();
-        assert_eq!((asked, elsewhere.kept.len()), (schedule.validation().len(), kept), "only what is looked at");
+        assert_eq!(
+            (asked, elsewhere.kept.len()),
+            (schedule.validation().len(), kept),
+            "only what is looked at"
+        );
     }
 
     /// A coordinator that asks across the list gets its answer, and the party keeps no more for it.

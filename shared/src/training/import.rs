@@ -1,4 +1,5 @@
-//! A party's side of publishing imported parameters: what its operator has staged, for whom, and for which version.
+//! A party's side of publishing imported parameters, which its operator has staged for an active
+//! party.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,47 +8,63 @@ use crate::model::{ImportError, LinearParameters, ShareStore, Staged, Staging, S
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::{ModelVersion, PartyName};
 
-/// What a service answers when it is asked to publish what its operator has staged. Its refusals go to other parties: where
-/// files lie, and for whom else parameters are staged, the log alone says.
+/// The service's answers to requests to publish the staged parameters. Its refusals go to other
+/// parties: only the log has the paths of files and the other active parties for which parameters
+/// are staged.
 #[derive(Debug)]
 pub struct Importer {
     staging: Staging,
     store: ShareStore,
-    /// This party's features, in the order of the weights' columns.
+    /// The party's features, in the order of the weights' columns.
     schema: FeatureSchema,
-    /// Whether models are trained on, and served with, features that went through a map.
+    /// True if models are trained on, and served with, features that went through a map.
     mapped: bool,
-    /// The active party holds the bias.
+    /// True for the active party, which holds the bias.
     bias: bool,
-    /// One publication at a time.
+    /// The lock that serialises publications.
     turn: Mutex<()>,
 }
 
 impl Importer {
-    /// Of the active party.
+    /// Creates the importer of the active party.
     #[must_use]
     pub fn of_active(staging: Staging, store: ShareStore, schema: FeatureSchema) -> Self {
         Self { staging, store, schema, mapped: false, bias: true, turn: Mutex::default() }
     }
 
-    /// Of a passive party; `mapped` says whether its features go through a map before they meet the weights.
+    /// Creates the importer of a passive party; `mapped` is true if its features go through a map
+    /// before they meet the weights.
     #[must_use]
-    pub fn of_passive(staging: Staging, store: ShareStore, schema: FeatureSchema, mapped: bool) -> Self {
+    pub fn of_passive(
+        staging: Staging,
+        store: ShareStore,
+        schema: FeatureSchema,
+        mapped: bool,
+    ) -> Self {
         Self { staging, store, schema, mapped, bias: false, turn: Mutex::default() }
     }
 
-    /// What is staged for `active_party`, with its share, if it can be published as a model of `classes`.
+    /// Returns the parameters staged for `active_party`, with their share, if they can be published
+    /// as a model of `classes`.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION: nothing is staged, or it is of other classes or features; PERMISSION_DENIED: it is staged for another
-    /// active party; INTERNAL: it cannot be read.
-    pub fn staged(&self, active_party: &PartyName, classes: &[String]) -> Result<(Staged, StoredShare), Refusal> {
+    /// FAILED_PRECONDITION if nothing is staged, or for other classes or features;
+    /// PERMISSION_DENIED if it is staged for another active party; INTERNAL if it cannot be read.
+    pub fn staged(
+        &self,
+        active_party: &PartyName,
+        classes: &[String],
+    ) -> Result<(Staged, StoredShare), Refusal> {
         let staged = self.staging.staged().map_err(unreadable)?.ok_or_else(|| {
             let mend = match self.bias {
                 true => "run `active-party import-parameters` first",
-                false => "this party's operator imports them with `passive-party import-parameters`",
+                false => {
+                    "this party's operator imports them with `passive-party import-parameters`"
+                }
             };
-            Refusal::precondition(format!("no parameters are staged here for active party `{active_party}`; {mend}"))
+            Refusal::precondition(format!(
+                "no parameters are staged here for active party `{active_party}`; {mend}"
+            ))
         })?;
         if staged.active_party != *active_party {
             let message = format!(
@@ -61,7 +78,8 @@ impl Importer {
                 "imported parameters are of the features as they are, and `transform` in [training] maps them: set it to none, \
                  with a state_dir of its own"
             );
-            let message = "this party's settings do not go with imported parameters; its log says more";
+            let message =
+                "this party's settings do not go with imported parameters; its log says more";
             return Err(Refusal::precondition(message));
         }
         if let Some(difference) = difference(&staged.class_names, classes) {
@@ -73,26 +91,31 @@ impl Importer {
         let mut share = self.store.stored(&staged.digest).map_err(unreadable)?;
         share.encodings.clone_from(&staged.encodings);
         if let Err(difference) = share.check_schema(&self.schema) {
-            tracing::error!("the parameters staged here were made for {difference}: import them again");
+            tracing::error!(
+                "the parameters staged here were made for {difference}: import them again"
+            );
             let message = "the parameters staged here are of other features, ranges or categories than this party's schema has \
                 now; import them again";
             return Err(Refusal::precondition(message));
         }
-        let fits =
-            |linear: &LinearParameters| linear.classes() == classes.len() && linear.bias().is_some() == self.bias;
-        // Outputs of a network may be an embedding; whether they fit the model, the coordinator checks.
+        let fits = |linear: &LinearParameters| {
+            linear.classes() == classes.len() && linear.bias().is_some() == self.bias
+        };
+        // The outputs of a network may be an embedding; the coordinator checks that they fit the
+        // model.
         if share.model().linear().is_some_and(|linear| !fits(linear)) {
-            let message = "the share staged here is not what was imported; import the parameters again";
+            let message =
+                "the share staged here is not what was imported; import the parameters again";
             return Err(Refusal::precondition(message));
         }
         Ok((staged, share))
     }
 
-    /// Binds what is staged to a version, as often as this party's own operator has it published: the active party's way, whose
-    /// command to publish is its consent.
+    /// Binds the staged parameters to a version, any number of times. This is for the active party,
+    /// whose command to publish is its consent.
     ///
     /// # Errors
-    /// As [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now.
+    /// The errors of [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now.
     pub fn bind(
         &self,
         active_party: &PartyName,
@@ -105,11 +128,12 @@ impl Importer {
         self.store.bind(version, digest).map_err(unreadable)
     }
 
-    /// Binds what is staged to a version: once, for one version. The same version again is no second publication but the
-    /// same one, that did not come to its end.
+    /// Binds the staged parameters to a version: once, for one version. Repeating the same version
+    /// completes a publication that was interrupted.
     ///
     /// # Errors
-    /// As [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now, or if it was published as another version.
+    /// The errors of [`Importer::staged`]; FAILED_PRECONDITION if another share is staged by now,
+    /// or if it was published as another version.
     pub fn publish(
         &self,
         active_party: &PartyName,
@@ -119,7 +143,8 @@ impl Importer {
     ) -> Result<(), Refusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let staged = self.still_staged(active_party, classes, digest)?;
-        // Marked first: a crash between the two leaves a staging that is good for this version alone.
+        // The staging is marked first: after a crash between the two it is valid for this version
+        // alone.
         let used = self.staging.use_for(&staged, version).map_err(unreadable)?;
         if used != *version {
             return Err(Refusal::precondition(format!(
@@ -130,16 +155,23 @@ impl Importer {
         self.store.bind(version, digest).map_err(unreadable)
     }
 
-    fn still_staged(&self, active_party: &PartyName, classes: &[String], digest: &str) -> Result<Staged, Refusal> {
+    fn still_staged(
+        &self,
+        active_party: &PartyName,
+        classes: &[String],
+        digest: &str,
+    ) -> Result<Staged, Refusal> {
         let (staged, _) = self.staged(active_party, classes)?;
         if staged.digest != digest {
-            return Err(Refusal::precondition("other parameters have been staged here in the meantime; publish again"));
+            return Err(Refusal::precondition(
+                "other parameters have been staged here in the meantime; publish again",
+            ));
         }
         Ok(staged)
     }
 }
 
-/// The first way in which two lists of class names differ.
+/// Describes the first difference between two lists of class names.
 fn difference(here: &[String], there: &[String]) -> Option<String> {
     if here.len() != there.len() {
         return Some(format!("{} here, {} at the active party", here.len(), there.len()));
@@ -151,7 +183,10 @@ fn difference(here: &[String], there: &[String]) -> Option<String> {
 fn unreadable(error: impl Into<ImportError>) -> Refusal {
     let error = error.into();
     tracing::error!(%error, "staged parameters cannot be published");
-    Refusal::own_state(error.away(), "what is staged here cannot be read or written; this party's log says why")
+    Refusal::own_state(
+        error.away(),
+        "what is staged here cannot be read or written; this party's log says why",
+    )
 }
 
 #[cfg(test)]
@@ -172,7 +207,11 @@ mod tests {
     }
 
     fn schema(names: &[&str]) -> FeatureSchema {
-        FeatureSchema::new(names.iter().map(|name| FeatureSpec::numeric(*name, 0.0, 1.0)).collect(), None).unwrap()
+        FeatureSchema::new(
+            names.iter().map(|name| FeatureSpec::numeric(*name, 0.0, 1.0)).collect(),
+            None,
+        )
+        .unwrap()
     }
 
     fn party(name: &str) -> PartyName {
@@ -194,7 +233,12 @@ mod tests {
         }
 
         fn importer(&self, features: &[&str], mapped: bool) -> Importer {
-            Importer::of_passive(Staging::of(self.dir.path()), self.store.clone(), schema(features), mapped)
+            Importer::of_passive(
+                Staging::of(self.dir.path()),
+                self.store.clone(),
+                schema(features),
+                mapped,
+            )
         }
     }
 
@@ -211,13 +255,34 @@ mod tests {
         assert_eq!(importer.staged(&party("shop"), &classes).unwrap().0.digest, here.digest);
         let refused = importer.staged(&party("rival"), &classes).unwrap_err();
         assert_eq!(refused.kind, RefusalKind::PermissionDenied);
-        assert!(refused.message.contains("`rival`") && !refused.message.contains("shop"), "{refused}");
-        assert!(said(&importer, &party("shop"), &names(&["no"])).contains("2 here, 1 at the active party"));
-        assert!(said(&importer, &party("shop"), &names(&["yes", "no"])).contains("class 1 is `no` here and `yes`"));
-        assert!(said(&here.importer(&["y", "x"], false), &party("shop"), &classes).contains("other features"));
-        assert!(said(&here.importer(&["x", "y"], true), &party("shop"), &classes).contains("settings"));
-        let active = Importer::of_active(Staging::of(here.dir.path()), here.store.clone(), schema(&["x", "y"]));
-        assert!(said(&active, &party("shop"), &classes).contains("not what was imported"), "no bias");
+        assert!(
+            refused.message.contains("`rival`") && !refused.message.contains("shop"),
+            "{refused}"
+        );
+        assert!(
+            said(&importer, &party("shop"), &names(&["no"]))
+                .contains("2 here, 1 at the active party")
+        );
+        assert!(
+            said(&importer, &party("shop"), &names(&["yes", "no"]))
+                .contains("class 1 is `no` here and `yes`")
+        );
+        assert!(
+            said(&here.importer(&["y", "x"], false), &party("shop"), &classes)
+                .contains("other features")
+        );
+        assert!(
+            said(&here.importer(&["x", "y"], true), &party("shop"), &classes).contains("settings")
+        );
+        let active = Importer::of_active(
+            Staging::of(here.dir.path()),
+            here.store.clone(),
+            schema(&["x", "y"]),
+        );
+        assert!(
+            said(&active, &party("shop"), &classes).contains("not what was imported"),
+            "no bias"
+        );
         std::fs::remove_dir_all(here.dir.path().join("shares")).unwrap();
         let said = said(&importer, &party("shop"), &classes);
         assert!(said.contains("log says why") && !said.contains('/'), "no path leaves: {said}");
@@ -232,14 +297,19 @@ mod tests {
         let publish = |version: &ModelVersion, digest: &str| {
             here.importer(&["x", "y"], false).publish(&party("shop"), &classes, version, digest)
         };
-        let other = here.store.put(&LinearParameters::zeros(2, 2, false), &names(&["x", "y"])).unwrap();
+        let other =
+            here.store.put(&LinearParameters::zeros(2, 2, false), &names(&["x", "y"])).unwrap();
         assert!(publish(&one, &other).unwrap_err().message.contains("in the meantime"));
         assert!(here.store.load(&one).is_err());
         publish(&one, &here.digest).unwrap();
         publish(&one, &here.digest).unwrap();
         assert_eq!(here.store.load(&one).unwrap().digest, here.digest);
         let refused = publish(&two, &here.digest).unwrap_err();
-        assert!(refused.message.contains("published as m-1") && refused.message.contains("good for one"), "{refused}");
+        assert!(
+            refused.message.contains("published as m-1")
+                && refused.message.contains("good for one"),
+            "{refused}"
+        );
         assert!(here.store.load(&two).is_err());
         // The operator's word again, for the same parameters.
         here.stage();

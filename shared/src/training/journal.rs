@@ -1,11 +1,14 @@
-//! The record of trainings that a party took part in: who asked, with which configuration, on which records, how far it went.
+//! The record of the trainings that a party took part in: who asked, with which configuration, on
+//! which records, and how many steps.
 //!
-//! Training shows more of a record than serving does, whether or not a model comes of it. So each party writes a training down,
-//! durably, before anything that depends on parameters leaves it, and an aborted training counts like any other.
+//! Training reveals more about a record than serving does, whether or not it results in a model. So
+//! each party records a training durably before anything that depends on parameters leaves it, and
+//! an aborted training counts like any other.
 //!
-//! The journal is a file of JSON lines that only grows, and a file of record ids for each set of records. A last line that was
-//! cut off by a crash is removed on opening: what it would have announced had not happened yet. Where several processes share the
-//! state, a line is added to the newest content, whoever wrote that.
+//! The journal is an append-only file of JSON lines, with a file of record ids for each set of
+//! records. A last line that was cut off by a crash is removed on opening: the event that it
+//! announced had not happened yet. If several processes share the state, a line is added to the
+//! newest content, whichever process wrote that.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -22,37 +25,37 @@ use crate::state_file::{StateFile, StateFileError};
 use crate::state_table::Revision;
 use crate::types::{ModelVersion, PartyName, RecordIds};
 
-/// The name of the file of lines.
+/// The name of the journal file.
 const FILE: &str = "journal.jsonl";
 /// Seconds of a day.
 const DAY_S: i64 = 86_400;
 
-/// What to do about a damaged file.
+/// The advice for a damaged file.
 const FIX: &str = "it says which records were trained on: restore it from a backup";
 
-/// Why the journal cannot be read or written.
+/// Errors from reading or writing the journal.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct JournalError(#[from] StateFileError);
 
 impl JournalError {
-    /// See [`StateFileError::away`].
+    /// Returns true if the database could not be reached; see [`StateFileError::away`].
     #[must_use]
     pub fn away(&self) -> bool {
         self.0.away()
     }
 }
 
-/// What a party is asked to train.
+/// A training that a party is asked to take part in.
 #[derive(Debug, Clone)]
 pub struct Proposal {
     /// The active party that asks.
     pub active_party: PartyName,
-    /// The configuration.
+    /// The training configuration.
     pub config: TrainingConfig,
-    /// The classes.
+    /// The names of the classes.
     pub class_names: Vec<String>,
-    /// The records, those of the validation among them.
+    /// The records, including those for validation.
     pub ids: RecordIds,
 }
 
@@ -78,26 +81,27 @@ impl Proposal {
     }
 }
 
-/// A training as the journal knows it.
+/// A training in the journal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Training {
-    /// From 1, in the order in which they began.
+    /// The number, from 1, in the order in which the trainings began.
     pub number: u64,
-    /// When it began, in Unix seconds.
+    /// The start, in Unix seconds.
     pub begun_at: i64,
     /// The active party that asked.
     pub active_party: PartyName,
-    /// The configuration.
+    /// The training configuration.
     pub config: TrainingConfig,
-    /// The classes.
+    /// The names of the classes.
     pub class_names: Vec<String>,
-    /// How many records, those of the validation among them.
+    /// The number of records, including those for validation.
     pub records: u64,
     /// SHA-256 of the record ids in order: the name of the file that lists them.
     pub ids: String,
-    /// Steps that were taken at least. After a crash the true number is below twice this one.
+    /// The number of steps taken, or a lower bound. After a crash the true number is below twice
+    /// this one.
     pub steps: u64,
-    /// When it ended, in Unix seconds; absent after a crash, and while it goes on.
+    /// The end, in Unix seconds; absent after a crash, and while the training runs.
     pub ended_at: Option<i64>,
     /// The version that was published; absent if none was.
     pub published: Option<ModelVersion>,
@@ -127,8 +131,8 @@ enum Line {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         published: Option<ModelVersion>,
     },
-    /// Asked for, and refused because of records that are not held: it counts against the limit of a day, so that membership
-    /// cannot be asked for without end.
+    /// A training that was refused because of records that are not held. It counts against the
+    /// daily limit, so that membership cannot be queried without end.
     Refused {
         at: i64,
         active_party: PartyName,
@@ -142,12 +146,15 @@ struct Known {
 }
 
 impl Known {
-    /// Takes a line in. Lines of a training that never began are damage.
+    /// Applies a line. Lines of a training that never began are damage.
     fn add(&mut self, line: Line) -> Result<(), String> {
         match line {
             Line::Begun { number, at, active_party, config, class_names, records, ids } => {
                 if number != self.trainings.len() as u64 + 1 {
-                    return Err(format!("training {number} does not follow training {}", self.trainings.len()));
+                    return Err(format!(
+                        "training {number} does not follow training {}",
+                        self.trainings.len()
+                    ));
                 }
                 self.trainings.push(Training {
                     number,
@@ -165,7 +172,8 @@ impl Known {
             Line::Reached { number, steps } => self.of(number)?.steps = steps,
             Line::Ended { number, at, steps, published } => {
                 let training = self.of(number)?;
-                (training.ended_at, training.steps, training.published) = (Some(at), steps, published);
+                (training.ended_at, training.steps, training.published) =
+                    (Some(at), steps, published);
             }
             Line::Refused { at, .. } => self.refused.push(at),
         }
@@ -179,17 +187,17 @@ impl Known {
     }
 }
 
-/// How many trainings there were within a day (refused ones among them), and how many ever.
+/// The numbers of trainings within a day (including refused ones) and in total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Within a day.
+    /// The trainings within a day, including refused ones.
     pub today: u64,
-    /// Ever.
+    /// All trainings that began.
     pub ever: u64,
 }
 
 impl Known {
-    /// See [`Journal::counts`].
+    /// Counts the trainings; see [`Journal::counts`].
     fn counts(&self, now: i64) -> Counts {
         let recent = |at: &i64| *at > now.saturating_sub(DAY_S);
         let begun = self.trainings.iter().filter(|t| recent(&t.begun_at)).count();
@@ -198,11 +206,11 @@ impl Known {
     }
 }
 
-/// Where lines are added.
+/// The store to which lines are added.
 enum Lines {
     /// A file of this process alone, open at its end.
     Own(File),
-    /// What all processes have written, as it was last seen.
+    /// The content of all processes, as last read.
     Shared { seen: Revision, content: Vec<u8> },
 }
 
@@ -211,7 +219,7 @@ struct Open {
     known: Known,
 }
 
-/// The journal of one party, open.
+/// The open journal of one party.
 pub struct Journal {
     dir: StateDir,
     state: Mutex<Open>,
@@ -224,10 +232,10 @@ impl std::fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Opens (and makes) the journal in a directory of its own.
+    /// Opens the journal in a directory of its own, and creates it if necessary.
     ///
     /// # Errors
-    /// [`JournalError`] naming the file that cannot be read or is damaged.
+    /// [`JournalError`] with the file that cannot be read or is damaged.
     pub fn open(dir: impl Into<StateDir>) -> Result<Self, JournalError> {
         let dir = dir.into();
         let file = dir.file(FILE, FIX);
@@ -242,7 +250,7 @@ impl Journal {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let opened = options.open(file.path()).map_err(file.io("read"))?;
-        // What a crash cut off had not happened.
+        // A line that a crash cut off records nothing that happened.
         opened.set_len(content.len() as u64).map_err(file.io("write"))?;
         opened.sync_all().map_err(file.io("write"))?;
         File::open(folder).and_then(|d| d.sync_all()).map_err(file.io("write"))?;
@@ -250,35 +258,36 @@ impl Journal {
         Ok(Self { dir, state: Mutex::new(Open { lines: Lines::Own(opened), known }) })
     }
 
-    /// What the journal in a directory says, without opening it for writing; nothing if there is none.
+    /// Reads the trainings of the journal in a directory, without opening it for writing; none if
+    /// there is no journal.
     ///
     /// # Errors
-    /// [`JournalError`] naming the file that cannot be read or is damaged.
+    /// [`JournalError`] with the file that cannot be read or is damaged.
     pub fn list(dir: impl Into<StateDir>) -> Result<Vec<Training>, JournalError> {
         Ok(read(&dir.into().file(FILE, FIX))?.0.trainings)
     }
 
-    /// Reads what other processes have written, where several share the state.
+    /// Reads the lines of other processes, if several share the state.
     ///
     /// # Errors
-    /// [`JournalError`].
+    /// [`JournalError`] if the state cannot be read.
     pub fn refresh(&self) -> Result<(), JournalError> {
         refresh(&self.file(), &mut self.lock())
     }
 
-    /// Writes down that a training begins, durably, and gives its number.
+    /// Records durably that a training begins, and returns its number.
     ///
     /// # Errors
-    /// [`JournalError`]: the training must not begin then.
+    /// [`JournalError`]; the training must not begin then.
     pub fn begin(&self, proposal: &Proposal, at: i64) -> Result<u64, JournalError> {
         self.begin_if(proposal, at, |_| Ok(()))
     }
 
-    /// The same if what was begun before allows it. Of two trainings that begin at the same time, whatever process asks, one is the
-    /// first, and counts for the other.
+    /// Like [`Journal::begin`], if `allowed` accepts the earlier trainings. Of two trainings that
+    /// begin at the same time in any processes, one is first, and counts for the other.
     ///
     /// # Errors
-    /// What `allowed` says, or [`JournalError`]: the training must not begin then.
+    /// The error of `allowed`, or [`JournalError`]; the training must not begin then.
     pub fn begin_if<E: From<JournalError>>(
         &self,
         proposal: &Proposal,
@@ -312,11 +321,11 @@ impl Journal {
         Ok(number)
     }
 
-    /// Says that step `step` (from 1) of a training is about to be taken. Powers of two are written down, so that a crash loses
-    /// at most half of the count.
+    /// Records that step `step` (from 1) of a training is about to be taken. Only powers of two are
+    /// written, so that a crash loses at most half of the count.
     ///
     /// # Errors
-    /// [`JournalError`]: the step must not be taken then.
+    /// [`JournalError`]; the step must not be taken then.
     pub fn reach(&self, number: u64, step: u64) -> Result<(), JournalError> {
         if !step.is_power_of_two() {
             return Ok(());
@@ -324,39 +333,46 @@ impl Journal {
         self.append(|_| Ok(Line::Reached { number, steps: step }))
     }
 
-    /// Writes down how a training ended.
+    /// Records the end of a training.
     ///
     /// # Errors
-    /// [`JournalError`].
-    pub fn end(&self, number: u64, steps: u64, published: Option<&ModelVersion>, at: i64) -> Result<(), JournalError> {
+    /// [`JournalError`] if it cannot be written.
+    pub fn end(
+        &self,
+        number: u64,
+        steps: u64,
+        published: Option<&ModelVersion>,
+        at: i64,
+    ) -> Result<(), JournalError> {
         self.append(|_| Ok(Line::Ended { number, at, steps, published: published.cloned() }))
     }
 
-    /// Writes down that a training was refused because of records that are not held here.
+    /// Records that a training was refused because of records that are not held here.
     ///
     /// # Errors
-    /// [`JournalError`].
+    /// [`JournalError`] if it cannot be written.
     pub fn refuse(&self, active_party: &PartyName, at: i64) -> Result<(), JournalError> {
         self.append(|_| Ok(Line::Refused { at, active_party: active_party.clone() }))
     }
 
-    /// How many trainings there were within a day before `now` (refused ones among them), and how many ever, as far as is known here.
-    /// What a clock that was set back makes look like the future counts as today.
+    /// Returns the numbers of trainings within a day before `now` (including refused ones) and in
+    /// total, as far as known here. If the clock was set back, trainings that seem to be in the
+    /// future count as today.
     #[must_use]
     pub fn counts(&self, now: i64) -> Counts {
         self.lock().known.counts(now)
     }
 
-    /// All trainings, in the order in which they began, as far as is known here.
+    /// Returns all trainings, in the order in which they began, as far as known here.
     #[must_use]
     pub fn trainings(&self) -> Vec<Training> {
         self.lock().known.trainings.clone()
     }
 
-    /// The records of a training, in its order.
+    /// Reads the records of a training, in its order.
     ///
     /// # Errors
-    /// [`JournalError`] if the file is missing or not what was written.
+    /// [`JournalError`] if the file is missing or damaged.
     pub fn records(&self, training: &Training) -> Result<RecordIds, JournalError> {
         let file = self.ids_file(&training.ids);
         let content = file.read()?.ok_or_else(|| file.damaged("it is missing"))?;
@@ -367,8 +383,11 @@ impl Journal {
         Ok(RecordIds::new(content.split_terminator('\n')).map_err(|e| file.damaged(e))?)
     }
 
-    /// Adds the line that `line` makes of what is known; of the newest, and again if another process was faster.
-    fn append<E: From<JournalError>>(&self, mut line: impl FnMut(&Known) -> Result<Line, E>) -> Result<(), E> {
+    /// Adds a line computed from the newest content, and retries if another process was faster.
+    fn append<E: From<JournalError>>(
+        &self,
+        mut line: impl FnMut(&Known) -> Result<Line, E>,
+    ) -> Result<(), E> {
         let file = self.file();
         let mut state = self.lock();
         loop {
@@ -393,7 +412,7 @@ impl Journal {
     }
 }
 
-/// Takes in what other processes have written.
+/// Reads the lines of other processes.
 fn refresh(file: &StateFile, state: &mut Open) -> Result<(), JournalError> {
     let Lines::Shared { seen, content } = &mut state.lines else { return Ok(()) };
     let Some((revision, newer)) = file.read_newer(Some(*seen))? else { return Ok(()) };
@@ -403,7 +422,7 @@ fn refresh(file: &StateFile, state: &mut Open) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// Adds a line, durably; false: another process has added one meanwhile.
+/// Adds a line durably. Returns false if another process has added one meanwhile.
 fn add(file: &StateFile, state: &mut Open, line: Line) -> Result<bool, JournalError> {
     let io = file.io("write");
     let mut text = serde_json::to_vec(&line).map_err(|e| io(e.into()))?;
@@ -412,7 +431,7 @@ fn add(file: &StateFile, state: &mut Open, line: Line) -> Result<bool, JournalEr
         Lines::Own(opened) => {
             let before = opened.metadata().map_err(&io)?.len();
             if let Err(error) = opened.write_all(&text).and_then(|()| opened.sync_data()) {
-                // A half-written line in the middle would be damage.
+                // A half-written line in the middle would count as damage.
                 let _ = opened.set_len(before);
                 return Err(io(error).into());
             }
@@ -427,7 +446,7 @@ fn add(file: &StateFile, state: &mut Open, line: Line) -> Result<bool, JournalEr
     Ok(true)
 }
 
-/// The lines of a file: what they say, the bytes of those that are whole, and which content that is.
+/// Reads a file: its parsed lines, the bytes of its complete lines, and its revision.
 fn read(file: &StateFile) -> Result<(Known, Vec<u8>, Revision), JournalError> {
     let (revision, content) = file.read_newer(None)?.unwrap_or_default();
     let mut content = content.unwrap_or_default();
@@ -525,8 +544,14 @@ mod tests {
         let file = journal.ids_file(&training.ids);
         let path = file.path();
         std::fs::write(path, "r1\n").unwrap();
-        assert!(matches!(journal.records(&training), Err(JournalError(StateFileError::Damaged { .. }))));
+        assert!(matches!(
+            journal.records(&training),
+            Err(JournalError(StateFileError::Damaged { .. }))
+        ));
         std::fs::remove_file(path).unwrap();
-        assert!(matches!(journal.records(&training), Err(JournalError(StateFileError::Damaged { .. }))));
+        assert!(matches!(
+            journal.records(&training),
+            Err(JournalError(StateFileError::Damaged { .. }))
+        ));
     }
 }

@@ -1,33 +1,33 @@
-//! What coordinator and parties tell each other while a model is trained and published.
+//! The messages between coordinator and parties while a model is trained and published.
 
 use crate::model::privacy::PrivacyStatement;
 use crate::model::{SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ModelVersion, OutputGradient, PartyName, RecordIds};
 
-/// From the coordinator to a party that takes part in training.
+/// A command from the coordinator to a party that takes part in training.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// First.
+    /// The first command.
     Begin(Begin),
     /// A chunk of the list of records, which batches refer to by position.
     Records(RecordIds),
-    /// One round trip.
+    /// One round trip of the training.
     Step(Step),
-    /// First phase of publishing: put the share on disk.
+    /// The first phase of publishing: the party writes its share to disk.
     Store {
-        /// The remembered parameters, not the last ones.
+        /// True for the parameters of the checkpoint, false for the last ones.
         from_checkpoint: bool,
     },
-    /// Second phase: the share stored under `digest` is this version's.
+    /// The second phase of publishing: the share stored under `digest` belongs to this version.
     Publish(Binding),
-    /// To the active party alone: what became of an epoch.
+    /// The result of an epoch, for the active party alone.
     Progress(Progress),
-    /// To the active party alone, last.
+    /// The last command, for the active party alone.
     Published(Published),
 }
 
 impl Command {
-    /// The command in words, for messages about the protocol.
+    /// Names the command, for messages about the protocol.
     #[must_use]
     pub fn words(&self) -> &'static str {
         match self {
@@ -42,12 +42,13 @@ impl Command {
     }
 }
 
-/// From a party that takes part in training to the coordinator.
+/// A reply to the coordinator from a party that takes part in training.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// From the active party alone, first.
+    /// The first reply, from the active party alone.
     Start(Start),
-    /// From the active party alone: chunks, until all records of the start have come.
+    /// Chunks of labelled records, from the active party alone, until all records of the start are
+    /// sent.
     Labelled(Labelled),
     /// From a passive party alone, first: it takes part, whatever the records are.
     Consent,
@@ -61,172 +62,175 @@ pub enum Reply {
     Published,
 }
 
-/// How the active party opens a training.
+/// The active party's opening of a training.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// The configuration.
+    /// The training configuration.
     pub config: TrainingConfig,
     /// The classes, in the order of the scores.
     pub class_names: Vec<String>,
-    /// How many labelled records follow.
+    /// The number of labelled records that follow.
     pub record_count: u32,
 }
 
 /// A chunk of labelled records.
 #[derive(Debug, Clone)]
 pub struct Labelled {
-    /// The records.
+    /// The ids of the records.
     pub ids: RecordIds,
-    /// One label per record.
+    /// The label of each record.
     pub labels: Vec<u32>,
 }
 
-/// How the coordinator opens a training with a party.
+/// The coordinator's opening of a training with a party.
 #[derive(Debug, Clone)]
 pub struct Begin {
-    /// The configuration.
+    /// The training configuration.
     pub config: TrainingConfig,
     /// The classes, in the order of the scores: 2 to 65 536.
     pub class_names: Vec<String>,
-    /// How many records follow; 0 to the active party, which knows them.
+    /// The number of records that follow; 0 for the active party, which knows them.
     pub record_count: u32,
-    /// Who asks for the training, by the name in its certificate.
+    /// The active party that requests the training, by the name in its certificate.
     pub active_party: Option<PartyName>,
 }
 
-/// What a party says of itself before the first step.
+/// A party's description of itself before the first step.
 #[derive(Debug, Clone)]
 pub struct Ready {
-    /// Number of its features.
+    /// The number of its features.
     pub features: u32,
-    /// What it trains; `None`: softmax regression with one output per class.
+    /// The sub-model that it trains; `None`: softmax regression with one output per class.
     pub sub_model: Option<SubModelSpec>,
 }
 
-/// One round trip: the gradient of the last batch, and the batch whose shares are wanted next.
+/// One round trip: the gradient of the last batch, and the next batch for which shares are
+/// requested.
 #[derive(Debug, Clone, Default)]
 pub struct Step {
-    /// From 1.
+    /// The number of the step, from 1.
     pub number: u64,
-    /// `w × B`: the gradient of the mean loss with respect to this party's outputs of the last training batch. `None`: no update.
+    /// `w × B`: the gradient of the mean loss with respect to this party's outputs of the last
+    /// training batch. `None`: no update.
     pub gradient: Option<OutputGradient>,
-    /// Positions of the records whose shares are wanted next. Empty: none.
+    /// The positions of the records whose shares are requested; empty for none.
     pub batch: Vec<u32>,
-    /// The shares will only be looked at, never followed by a gradient.
+    /// True if the shares are only evaluated, without a gradient to follow.
     pub evaluation: bool,
-    /// Remember the parameters as they are after this step's update.
+    /// True to save the parameters after this step's update.
     pub checkpoint: bool,
-    /// Go back to the remembered parameters, after all else.
+    /// True to restore the saved parameters, after everything else.
     pub restore: bool,
 }
 
 /// The shares of a step's batch.
 #[derive(Debug, Clone)]
 pub struct BatchShares {
-    /// The step's number.
+    /// The number of the step.
     pub step: u64,
-    /// `w × B`.
+    /// The logit shares, `w × B`.
     pub share: LogitShare,
 }
 
-/// What a party has put on disk.
+/// The share that a party has written to disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
     /// SHA-256 of the stored file, lower-case hexadecimal.
     pub digest: String,
-    /// What the party says of the privacy that it trained with; `None`: it trained without.
+    /// The party's statement of the privacy that it trained with; `None`: it trained without.
     pub privacy: Option<PrivacyStatement>,
 }
 
-/// Which stored share is a version's.
+/// The binding of a stored share to a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
-    /// The version.
+    /// The version of the model.
     pub version: ModelVersion,
     /// SHA-256 of the stored share, lower-case hexadecimal.
     pub digest: String,
 }
 
-/// What became of one epoch.
+/// The result of one epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// The epoch, from 1.
+    /// The number of the epoch, from 1.
     pub epoch: u32,
-    /// The most epochs of this training.
+    /// The maximum number of epochs of this training.
     pub epochs: u32,
-    /// Mean loss over the training records, in nats.
+    /// The mean loss over the training records, in nats.
     pub training_loss: f64,
-    /// Mean loss over the validation records, in nats; `None` without a validation share.
+    /// The mean loss over the validation records, in nats; `None` without a validation share.
     pub validation_loss: Option<f64>,
-    /// Share of the validation records whose arg max is the label.
+    /// The share of the validation records whose arg max is the label.
     pub validation_accuracy: Option<f64>,
 }
 
-/// The version that is in service, and how it came about.
+/// The version in service, and its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
-    /// The version.
+    /// The version of the model.
     pub version: ModelVersion,
-    /// Epochs run; 0 of an imported model.
+    /// The number of epochs run; 0 for an imported model.
     pub epochs: u32,
-    /// The epoch whose parameters were published, from 1; 0 of an imported model.
+    /// The epoch whose parameters were published, from 1; 0 for an imported model.
     pub best_epoch: u32,
-    /// Gradient steps; 0 of an imported model.
+    /// The number of gradient steps; 0 for an imported model.
     pub steps: u64,
-    /// Records trained on; of an imported model those that its training elsewhere is said to have used.
+    /// The number of training records; for an imported model, of those that its training elsewhere
+    /// is said to have used.
     pub training_records: u32,
-    /// Records set aside to choose the epoch.
+    /// The number of records set aside to choose the epoch.
     pub validation_records: u32,
-    /// The parameters came from files.
+    /// True if the parameters came from files.
     pub imported: bool,
-    /// How it was trained; `None` of an imported model.
+    /// The training configuration; `None` for an imported model.
     pub config: Option<TrainingConfig>,
-    /// At the end of a training: the parties that trained with privacy, and what they say of it.
+    /// The parties that trained with privacy, with their statements, at the end of a training.
     pub privacy: Vec<(PartyName, PrivacyStatement)>,
 }
 
-/// From the active party that has imported parameters published.
+/// A reply of the active party that publishes its imported parameters.
 #[derive(Debug, Clone)]
 pub enum PublishReply {
-    /// First.
+    /// The first reply.
     Start(PublishStart),
-    /// Chunks, until all training ids of the start have come.
+    /// Chunks of training ids, until all ids of the start are sent.
     TrainingIds(RecordIds),
     /// The share is bound to the version.
     Published,
 }
 
-/// What the active party has staged.
+/// The parameters that the active party has staged.
 #[derive(Debug, Clone)]
 pub struct PublishStart {
     /// The classes, in the order of the scores.
     pub class_names: Vec<String>,
-    /// Number of its features.
+    /// The number of its features.
     pub features: u32,
     /// SHA-256 of its stored share, lower-case hexadecimal.
     pub digest: String,
-    /// How many training ids follow.
+    /// The number of training ids that follow.
     pub training_id_count: u32,
-    /// What is staged; `None`: softmax regression with one output per class.
+    /// The staged sub-model; `None`: softmax regression with one output per class.
     pub sub_model: Option<SubModelSpec>,
 }
 
-/// From the coordinator to that active party.
+/// A command from the coordinator to the active party that publishes imported parameters.
 #[derive(Debug, Clone)]
 pub enum PublishCommand {
-    /// The passive parties have staged shares that fit: bind the share to this version.
+    /// The passive parties have staged shares that fit: the party binds its share to this version.
     Publish(Binding),
-    /// Last: the version is in service.
+    /// The last command: the version is in service.
     Published(Published),
 }
 
-/// What a passive party's operator has staged.
+/// The share that a passive party's operator has staged.
 #[derive(Debug, Clone)]
 pub struct StagedShare {
     /// SHA-256 of the stored share, lower-case hexadecimal.
     pub digest: String,
-    /// Number of its features.
+    /// The number of its features.
     pub features: u32,
-    /// What is staged; `None`: softmax regression with one output per class.
+    /// The staged sub-model; `None`: softmax regression with one output per class.
     pub sub_model: Option<SubModelSpec>,
 }

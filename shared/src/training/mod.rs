@@ -1,5 +1,5 @@
-//! Training over the sockets: the side that every party shares. The coordinator commands, a party replies; features and
-//! parameters stay where they are.
+//! Training over the network: the part that all parties have in common. The coordinator sends
+//! commands, a party replies; features and parameters stay where they are.
 
 mod blocks;
 mod gate;

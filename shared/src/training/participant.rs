@@ -1,4 +1,4 @@
-//! A party's side of one training: the loop that answers the coordinator's commands.
+//! A party's side of one training: the loop that executes the coordinator's commands.
 
 use std::sync::Arc;
 
@@ -16,62 +16,67 @@ use crate::types::{ModelVersion, RecordIds, ShapeError};
 use super::blocks::Elsewhere;
 use super::gate::{Admitted, TrainingGate};
 use super::journal::{Proposal, Terms};
-use super::messages::{BatchShares, Begin, Command, Progress, Published, Ready, Reply, Step, Stored};
+use super::messages::{
+    BatchShares, Begin, Command, Progress, Published, Ready, Reply, Step, Stored,
+};
 use super::source::{RecordSource, TrainingRecords};
 use super::wire::{CommandStream, Conversation, ReplySender};
 
-/// The most records of one training.
+/// The maximum number of records in one training.
 const MAX_RECORDS: u32 = 10_000_000;
 
-/// What a participant may tell its user while training runs.
+/// An event of a running training, for the participant's user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrainingEvent {
-    /// The coordinator's word on an epoch (active party alone).
+    /// The coordinator's report on an epoch (active party alone).
     Progress(Progress),
-    /// The coordinator's last word: the version is in service (active party alone).
+    /// The coordinator's last report: the version is in service (active party alone).
     Published(Published),
 }
 
-/// How a training ended at this party.
+/// The result of a training at this party.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingOutcome {
-    /// The version this party can now serve.
+    /// The version that this party can now serve.
     pub version: ModelVersion,
     /// The coordinator's summary (active party alone).
     pub published: Option<Published>,
 }
 
-/// One party's part in one training.
+/// The part of one party in one training.
 pub struct Participant<'a> {
-    /// For messages: "the coordinator `c` at …".
+    /// The coordinator's name for messages: "the coordinator `c` at …".
     pub coordinator: String,
-    /// This party's disk.
+    /// The party's store of model shares.
     pub store: &'a ShareStore,
-    /// Names of its features, in the order of the block's rows.
+    /// The names of its features, in the order of the block's rows.
     pub feature_names: &'a [String],
-    /// The records of an active party, which knows them; a passive party is told.
+    /// The records of an active party, which knows them; a passive party receives them.
     pub known_records: Option<RecordIds>,
-    /// Where features come from.
+    /// The source of the features.
     pub source: &'a dyn RecordSource,
-    /// What this party consents to; `None` for the active party, which asked for the training.
+    /// The consent of this party; `None` for the active party, which requested the training.
     pub gate: Option<Arc<dyn TrainingGate>>,
-    /// How this party keeps its parameters private; `None`: it does not.
+    /// The privacy settings of this party's parameters; `None`: they are trained without privacy.
     pub privacy: Option<PrivacyConfig>,
 }
 
 impl Participant<'_> {
-    /// Whether this party is the active one: it knows the records, learns the bias, and hears of progress.
+    /// Returns true if this party is the active one: it knows the records, learns the bias, and
+    /// receives progress reports.
     fn is_active(&self) -> bool {
         self.known_records.is_some()
     }
 
-    /// Answers commands until the version is published (passive party: confirmed), telling `on_event` on the way.
+    /// Executes commands until the version is published (passive party: confirmed), and reports
+    /// events to `on_event`.
     ///
-    /// Nothing is published by this party unless the coordinator said so: an error anywhere leaves the versions already on
-    /// disk as they were.
+    /// This party publishes nothing unless the coordinator commands it: an error anywhere leaves
+    /// the versions on disk unchanged.
     ///
     /// # Errors
-    /// [`Refusal`] naming the coordinator when it goes away, breaks the protocol, or asks for records that are not here.
+    /// [`Refusal`] that names the coordinator if it disconnects, breaks the protocol, or asks for
+    /// records that are not here.
     pub async fn run(
         mut self,
         commands: impl CommandStream,
@@ -114,14 +119,17 @@ impl Participant<'_> {
             }
         };
         let mut admitted = gate.map(|(gate, active_party)| {
-            let proposal = Proposal { active_party, config: config.clone(), class_names, ids: ids.clone() };
+            let proposal =
+                Proposal { active_party, config: config.clone(), class_names, ids: ids.clone() };
             Admitted::new(gate, proposal)
         });
         let records = match self.source.open(&ids).await {
             Ok(records) => records,
             Err(refusal) => {
-                // A store that does not answer has said nothing of any record.
-                if let (Some(admitted), true) = (&admitted, refusal.kind != RefusalKind::Unavailable) {
+                // A store that does not answer has revealed nothing about any record.
+                if let (Some(admitted), true) =
+                    (&admitted, refusal.kind != RefusalKind::Unavailable)
+                {
                     admitted.records_missing().await?;
                 }
                 return Err(refusal);
@@ -130,25 +138,40 @@ impl Participant<'_> {
         let own_start = admitted.as_ref().map(Admitted::start).transpose()?.flatten();
         let start = own_start.unwrap_or_else(|| start_of(config.values().seed));
         let (mut learner, mut elsewhere) = match records {
-            TrainingRecords::Here(block) => (PartyLearner::starting(&config, classes, block, active, start)?, None),
+            TrainingRecords::Here(block) => {
+                (PartyLearner::starting(&config, classes, block, active, start)?, None)
+            }
             TrainingRecords::Elsewhere { features } => {
-                let learner = PartyLearner::elsewhere(&config, classes, (features, ids.len()), active, start)?;
-                (learner, Some(Elsewhere::new(self.source, ids, features, config.values().shuffle_block)))
+                let learner = PartyLearner::elsewhere(
+                    &config,
+                    classes,
+                    (features, ids.len()),
+                    active,
+                    start,
+                )?;
+                (
+                    learner,
+                    Some(Elsewhere::new(self.source, ids, features, config.values().shuffle_block)),
+                )
             }
         };
         if let Some(privacy) = self.privacy {
-            learner = learner.with_privacy(privacy, &config, noise_seed()?).map_err(|e| learner_refusal(&e))?;
+            learner = learner
+                .with_privacy(privacy, &config, noise_seed()?)
+                .map_err(|e| learner_refusal(&e))?;
         }
         let (features, sub_model) = (learner.features() as u32, Some(learner.spec().clone()));
         talk.reply(Reply::Ready(Ready { features, sub_model })).await?;
-        let ended = self.obey(&mut talk, (&mut learner, &mut elsewhere), active, &mut admitted, &mut on_event).await;
+        let ended = self
+            .obey(&mut talk, (&mut learner, &mut elsewhere), active, &mut admitted, &mut on_event)
+            .await;
         if let Some(admitted) = &admitted {
             admitted.ended(ended.as_ref().ok().map(|outcome| &outcome.version)).await;
         }
         ended
     }
 
-    /// Answers the commands after `ready`. `elsewhere` has the records that are not in memory.
+    /// Executes the commands after `ready`. `elsewhere` has the records that are not in memory.
     async fn obey<S: CommandStream>(
         &self,
         talk: &mut Conversation<'_, S>,
@@ -167,19 +190,26 @@ impl Participant<'_> {
                     let rows = match elsewhere {
                         Some(elsewhere) if !step.batch.is_empty() => {
                             check_batch(learner, &step)?;
-                            learner.check_positions(&step.batch).map_err(|e| learner_refusal(&e))?;
+                            learner
+                                .check_positions(&step.batch)
+                                .map_err(|e| learner_refusal(&e))?;
                             Some(elsewhere.rows(&step).await?)
                         }
                         _ => None,
                     };
-                    if let Some(shares) = heavy(learner.work(step.batch.len()), || take_step(learner, &step, rows))? {
+                    if let Some(shares) =
+                        heavy(learner.work(step.batch.len()), || take_step(learner, &step, rows))?
+                    {
                         talk.reply(Reply::Shares(shares)).await?;
                     }
                 }
                 Command::Store { from_checkpoint } => {
-                    let parameters = learner.parameters(from_checkpoint).map_err(|e| learner_refusal(&e))?;
-                    let digest =
-                        self.store.put(&parameters, self.feature_names).map_err(|e| store_refusal(&e, active))?;
+                    let parameters =
+                        learner.parameters(from_checkpoint).map_err(|e| learner_refusal(&e))?;
+                    let digest = self
+                        .store
+                        .put(&parameters, self.feature_names)
+                        .map_err(|e| store_refusal(&e, active))?;
                     stored = Some(digest.clone());
                     let privacy = learner.privacy();
                     if let Some(privacy) = &privacy {
@@ -189,10 +219,13 @@ impl Participant<'_> {
                 }
                 Command::Publish(binding) => {
                     if stored.as_ref() != Some(&binding.digest) {
-                        let message = "publish: `digest` is not that of the share stored in this training";
+                        let message =
+                            "publish: `digest` is not that of the share stored in this training";
                         return Err(Refusal::precondition(message));
                     }
-                    self.store.bind(&binding.version, &binding.digest).map_err(|e| store_refusal(&e, active))?;
+                    self.store
+                        .bind(&binding.version, &binding.digest)
+                        .map_err(|e| store_refusal(&e, active))?;
                     talk.reply(Reply::Published).await?;
                     if !active {
                         return Ok(TrainingOutcome { version: binding.version, published: None });
@@ -202,8 +235,9 @@ impl Participant<'_> {
                 Command::Progress(progress) => on_event(TrainingEvent::Progress(progress)),
                 Command::Published(published) => {
                     on_event(TrainingEvent::Published(published.clone()));
-                    let version =
-                        version.ok_or_else(|| Refusal::precondition("published without a publish command"))?;
+                    let version = version.ok_or_else(|| {
+                        Refusal::precondition("published without a publish command")
+                    })?;
                     return Ok(TrainingOutcome { version, published: Some(published) });
                 }
                 other => return Err(unexpected("a step", &other)),
@@ -212,12 +246,12 @@ impl Participant<'_> {
     }
 }
 
-/// What noise is drawn from: never the seed of the training, which all parties know.
+/// Draws the seed of the noise. It is never the seed of the training, which all parties know.
 fn noise_seed() -> Result<Start, Refusal> {
     let mut seed = Start::default();
-    SysRng
-        .try_fill_bytes(&mut seed)
-        .map_err(|_| Refusal::internal("the operating system gives no random numbers, so no training begins"))?;
+    SysRng.try_fill_bytes(&mut seed).map_err(|_| {
+        Refusal::internal("the operating system gives no random numbers, so no training begins")
+    })?;
     Ok(seed)
 }
 
@@ -233,7 +267,13 @@ async fn receive_records<S: CommandStream>(
                 received += chunk.len();
                 if chunk.is_empty() || received > expected as usize {
                     let (unit, expected) = ("records", expected as usize);
-                    return Err(WireError::Size { field: "records", unit, expected, got: received }.into());
+                    return Err(WireError::Size {
+                        field: "records",
+                        unit,
+                        expected,
+                        got: received,
+                    }
+                    .into());
                 }
                 chunk.iter().for_each(|id| all.push(id));
             }
@@ -243,10 +283,11 @@ async fn receive_records<S: CommandStream>(
     all.finish().map_err(|source| WireError::Ids { field: "records", source }.into())
 }
 
-/// The most records whose logit shares, of `width` numbers each, fit one message.
+/// Returns the maximum number of records whose logit shares, of `width` numbers each, fit into one
+/// message.
 #[must_use]
 pub fn max_batch(width: usize) -> usize {
-    // What is left is for the fields around the matrix.
+    // The rest is for the fields around the matrix.
     (MAX_MESSAGE_BYTES - 4096) / (8 * width.max(1))
 }
 
@@ -259,7 +300,13 @@ fn take_step(
     if let Some(gradient) = &step.gradient {
         let got = gradient.matrix().nrows();
         if got != width {
-            return Err(WireError::Size { field: "gradient", unit: "columns", expected: width, got }.into());
+            return Err(WireError::Size {
+                field: "gradient",
+                unit: "columns",
+                expected: width,
+                got,
+            }
+            .into());
         }
         learner.update(gradient.matrix()).map_err(|e| learner_refusal(&e))?;
     }
@@ -281,13 +328,15 @@ fn take_step(
     Ok(Some(BatchShares { step: step.number, share }))
 }
 
-/// The answer must fit a message; memory for one that would not is never asked for.
+/// Checks that the answer will fit into a message, before any memory for it is allocated.
 fn check_batch(learner: &PartyLearner, step: &Step) -> Result<(), Refusal> {
     let width = learner.width();
     let most = max_batch(width);
     if step.batch.len() > most {
         let (unit, got) = ("records", step.batch.len());
-        let message = format!("`batch` has {got} {unit}, logit shares of {width} classes fit a message up to {most}");
+        let message = format!(
+            "`batch` has {got} {unit}, logit shares of {width} classes fit a message up to {most}"
+        );
         return Err(Refusal::invalid(message));
     }
     Ok(())
@@ -301,7 +350,7 @@ fn learner_refusal(error: &LearnerError) -> Refusal {
     match error {
         LearnerError::NoCheckpoint => Refusal::precondition(error.to_string()),
         LearnerError::Privacy(error) => error.clone().into(),
-        // An overflow is the configuration's doing, not the peer's.
+        // An overflow is caused by the configuration, not by the peer.
         LearnerError::Shape(ShapeError::NotFinite { .. }) => {
             Refusal::precondition(format!("training diverged: {error}; lower the learning rate"))
         }
@@ -309,11 +358,12 @@ fn learner_refusal(error: &LearnerError) -> Refusal {
     }
 }
 
-/// What is told of a store that refuses. It says whose it is: the participant's errors reach the active party's user as they are.
+/// Returns the refusal for a failing store. It names the party, since the participant's errors
+/// reach the active party's user unchanged.
 fn store_refusal(error: &StoreError, active: bool) -> Refusal {
     match error {
         StoreError::Digest(_) => Refusal::invalid(error.to_string()),
-        // The error names a file of this party, which is no other's business.
+        // The error names a file of this party, which other parties must not see.
         _ => {
             tracing::error!(%error, "the parameters cannot be stored, so nothing is published");
             let who = if active { "the active party" } else { "the passive party" };

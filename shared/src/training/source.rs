@@ -1,29 +1,29 @@
-//! Where a participant of a training gets its features from.
+//! The source of the features of a training's participant.
 
 use std::pin::Pin;
 
 use crate::rpc::Refusal;
 use crate::types::{FeatureBlock, RecordIds};
 
-/// What a source answers when it has.
+/// The future answer of a source.
 pub type Rows<'a, T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send + 'a>>;
 
-/// Where a participant gets its features from.
+/// A source of features for a training.
 pub trait RecordSource: Send + Sync {
-    /// Makes ready for a training on these records, all of which must be held.
+    /// Prepares for a training on these records, all of which must be held.
     fn open<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, TrainingRecords>;
 
-    /// The block of some of them, in the order given.
+    /// Fetches the block of some of the records, in the order given.
     fn fetch<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, FeatureBlock>;
 }
 
-/// The records of a training, as their source has them.
+/// The records of a training, in memory or at their source.
 pub enum TrainingRecords {
-    /// In memory: the block of all of them, in their order.
+    /// The block of all records in memory, in their order.
     Here(FeatureBlock),
-    /// Elsewhere: each batch is fetched when its step comes.
+    /// Records that are not in memory: each batch is fetched for its step.
     Elsewhere {
-        /// Number of features.
+        /// The number of features.
         features: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Messages of training and publishing on the wire, and a party's side of a training stream.
+//! The wire messages of training and publishing, and a party's end of a training stream.
 
 use std::pin::Pin;
 
@@ -7,52 +7,60 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
 use super::messages::{
-    BatchShares, Begin, Binding, Command, Labelled, Progress, PublishCommand, PublishReply, PublishStart, Published,
-    Ready, Reply, StagedShare, Start, Step, Stored,
+    BatchShares, Begin, Binding, Command, Labelled, Progress, PublishCommand, PublishReply,
+    PublishStart, Published, Ready, Reply, StagedShare, Start, Step, Stored,
 };
 use crate::model::privacy::PrivacyStatement;
 use crate::model::{SubModelSpec, TrainingConfig};
 use crate::rpc::pb::{self, training_command, training_published, training_reply};
-use crate::rpc::{Refusal, RefusalKind, WireError, decode_columns, encode_columns, peer_failure, require};
+use crate::rpc::{
+    Refusal, RefusalKind, WireError, decode_columns, encode_columns, peer_failure, require,
+};
 use crate::types::{OutputGradient, PartyName, RecordIds};
 
-/// The most classes of a model.
+/// The maximum number of classes of a model.
 const MAX_CLASSES: u32 = 65_536;
 
-/// The coordinator's commands as they arrive.
+/// The stream of the coordinator's commands.
 pub trait CommandStream: Stream<Item = Result<pb::TrainingCommand, Status>> + Send {}
 
 impl<S: Stream<Item = Result<pb::TrainingCommand, Status>> + Send> CommandStream for S {}
 
-/// Where a party's replies go.
+/// The channel for a party's replies.
 pub type ReplySender = mpsc::Sender<Result<pb::TrainingReply, Status>>;
 
 /// A party's end of a training stream, in domain types.
 pub(super) struct Conversation<'a, S> {
-    /// For messages: "the coordinator `c` at …".
+    /// The coordinator's name for messages: "the coordinator `c` at …".
     coordinator: &'a str,
     commands: Pin<&'a mut S>,
     replies: &'a ReplySender,
 }
 
 impl<'a, S: CommandStream> Conversation<'a, S> {
-    pub(super) fn new(coordinator: &'a str, commands: Pin<&'a mut S>, replies: &'a ReplySender) -> Self {
+    pub(super) fn new(
+        coordinator: &'a str,
+        commands: Pin<&'a mut S>,
+        replies: &'a ReplySender,
+    ) -> Self {
         Self { coordinator, commands, replies }
     }
 
-    /// The next command.
+    /// Receives the next command.
     pub(super) async fn next(&mut self) -> Result<Command, Refusal> {
         match self.commands.next().await {
             Some(Ok(message)) => Ok(Command::try_from(message)?),
             Some(Err(status)) => Err(training_failure(self.coordinator, &status)),
             None => {
-                let message = format!("{} ended the training before a model was published", self.coordinator);
+                let message =
+                    format!("{} ended the training before a model was published", self.coordinator);
                 Err(Refusal::unavailable(message))
             }
         }
     }
 
-    /// Answers. When the coordinator takes no answer any more, what it said last tells why.
+    /// Sends a reply. If the coordinator no longer accepts replies, its last message gives the
+    /// reason.
     pub(super) async fn reply(&mut self, reply: Reply) -> Result<(), Refusal> {
         if self.replies.send(Ok(reply.into())).await.is_ok() {
             return Ok(());
@@ -63,7 +71,8 @@ impl<'a, S: CommandStream> Conversation<'a, S> {
     }
 }
 
-/// What the coordinator says of a third party must come through as it is; what stands for its own silence names it.
+/// Converts a failure of the stream. The coordinator's report on a third party is passed on
+/// unchanged; a failure of the coordinator itself names it.
 fn training_failure(coordinator: &str, status: &Status) -> Refusal {
     let relayed = RefusalKind::from_code(status.code());
     let message = status.message();
@@ -119,7 +128,10 @@ impl TryFrom<pb::TrainingReady> for Ready {
 
     fn try_from(message: pb::TrainingReady) -> Result<Self, WireError> {
         let pb::TrainingReady { features, sub_model } = message;
-        Ok(Self { features, sub_model: sub_model.as_ref().map(SubModelSpec::try_from).transpose()? })
+        Ok(Self {
+            features,
+            sub_model: sub_model.as_ref().map(SubModelSpec::try_from).transpose()?,
+        })
     }
 }
 
@@ -144,15 +156,20 @@ impl From<Reply> for pb::TrainingReply {
         use training_reply::Reply as Wire;
         let reply = match reply {
             Reply::Start(Start { config, class_names, record_count }) => {
-                Wire::Start(pb::TrainingStart { config: Some((&config).into()), class_names, record_count })
+                Wire::Start(pb::TrainingStart {
+                    config: Some((&config).into()),
+                    class_names,
+                    record_count,
+                })
             }
             Reply::Labelled(Labelled { ids, labels }) => {
                 Wire::Labelled(pb::LabelledRecords { ids: Some(ids.into()), labels })
             }
             Reply::Consent => Wire::Consent(pb::TrainingConsent {}),
-            Reply::Ready(Ready { features, sub_model }) => {
-                Wire::Ready(pb::TrainingReady { features, sub_model: sub_model.as_ref().map(Into::into) })
-            }
+            Reply::Ready(Ready { features, sub_model }) => Wire::Ready(pb::TrainingReady {
+                features,
+                sub_model: sub_model.as_ref().map(Into::into),
+            }),
             Reply::Shares(BatchShares { step, share }) => {
                 Wire::Shares(pb::BatchShares { step, shares: Some(share.into_wire()) })
             }
@@ -168,7 +185,11 @@ impl TryFrom<pb::TrainingStart> for Start {
 
     fn try_from(start: pb::TrainingStart) -> Result<Self, WireError> {
         let pb::TrainingStart { config, class_names, record_count } = start;
-        Ok(Self { config: TrainingConfig::try_from(&require("config", config)?)?, class_names, record_count })
+        Ok(Self {
+            config: TrainingConfig::try_from(&require("config", config)?)?,
+            class_names,
+            record_count,
+        })
     }
 }
 
@@ -209,7 +230,7 @@ impl From<Begin> for pb::TrainingBegin {
 impl TryFrom<pb::TrainingStep> for Step {
     type Error = WireError;
 
-    /// The width of the gradient is for the party to check: it knows its own.
+    /// Converts a step. The party itself checks the width of the gradient: it knows its own.
     fn try_from(message: pb::TrainingStep) -> Result<Self, WireError> {
         let pb::TrainingStep { step, gradient, batch, evaluation, checkpoint, restore } = message;
         let gradient = match gradient {
@@ -248,14 +269,21 @@ impl From<Binding> for pb::PublishShare {
 
 impl From<pb::TrainingProgress> for Progress {
     fn from(message: pb::TrainingProgress) -> Self {
-        let pb::TrainingProgress { epoch, epochs, training_loss, validation_loss, validation_accuracy } = message;
+        let pb::TrainingProgress {
+            epoch,
+            epochs,
+            training_loss,
+            validation_loss,
+            validation_accuracy,
+        } = message;
         Self { epoch, epochs, training_loss, validation_loss, validation_accuracy }
     }
 }
 
 impl From<Progress> for pb::TrainingProgress {
     fn from(progress: Progress) -> Self {
-        let Progress { epoch, epochs, training_loss, validation_loss, validation_accuracy } = progress;
+        let Progress { epoch, epochs, training_loss, validation_loss, validation_accuracy } =
+            progress;
         Self { epoch, epochs, training_loss, validation_loss, validation_accuracy }
     }
 }
@@ -278,11 +306,23 @@ impl TryFrom<pb::TrainingPublished> for Published {
         let version = WireError::model_version(model_version)?;
         let config = config.as_ref().map(TrainingConfig::try_from).transpose()?;
         let privacy = privacy.into_iter().map(party_privacy).collect::<Result<_, _>>()?;
-        Ok(Self { version, epochs, best_epoch, steps, training_records, validation_records, imported, config, privacy })
+        Ok(Self {
+            version,
+            epochs,
+            best_epoch,
+            steps,
+            training_records,
+            validation_records,
+            imported,
+            config,
+            privacy,
+        })
     }
 }
 
-fn party_privacy(message: training_published::PartyPrivacy) -> Result<(PartyName, PrivacyStatement), WireError> {
+fn party_privacy(
+    message: training_published::PartyPrivacy,
+) -> Result<(PartyName, PrivacyStatement), WireError> {
     let training_published::PartyPrivacy { party, privacy } = message;
     let name = WireError::party_name("party", party)?;
     Ok((name, PrivacyStatement::try_from(&require("privacy", privacy)?)?))
@@ -301,10 +341,11 @@ impl From<Published> for pb::TrainingPublished {
             config,
             privacy,
         } = published;
-        let of_party = |(party, privacy): (PartyName, PrivacyStatement)| training_published::PartyPrivacy {
-            party: party.into(),
-            privacy: Some((&privacy).into()),
-        };
+        let of_party =
+            |(party, privacy): (PartyName, PrivacyStatement)| training_published::PartyPrivacy {
+                party: party.into(),
+                privacy: Some((&privacy).into()),
+            };
         Self {
             model_version: version.as_str().to_owned(),
             epochs,
@@ -325,9 +366,21 @@ impl TryFrom<pb::PublishReply> for PublishReply {
     fn try_from(message: pb::PublishReply) -> Result<Self, WireError> {
         use pb::publish_reply::Reply as Wire;
         Ok(match require("reply", message.reply)? {
-            Wire::Start(pb::PublishStart { class_names, features, digest, training_id_count, sub_model }) => {
+            Wire::Start(pb::PublishStart {
+                class_names,
+                features,
+                digest,
+                training_id_count,
+                sub_model,
+            }) => {
                 let sub_model = sub_model.as_ref().map(SubModelSpec::try_from).transpose()?;
-                Self::Start(PublishStart { class_names, features, digest, training_id_count, sub_model })
+                Self::Start(PublishStart {
+                    class_names,
+                    features,
+                    digest,
+                    training_id_count,
+                    sub_model,
+                })
             }
             Wire::TrainingIds(ids) => Self::TrainingIds(ids.try_into()?),
             Wire::Published(pb::SharePublished {}) => Self::Published,
@@ -339,9 +392,21 @@ impl From<PublishReply> for pb::PublishReply {
     fn from(reply: PublishReply) -> Self {
         use pb::publish_reply::Reply as Wire;
         let reply = match reply {
-            PublishReply::Start(PublishStart { class_names, features, digest, training_id_count, sub_model }) => {
+            PublishReply::Start(PublishStart {
+                class_names,
+                features,
+                digest,
+                training_id_count,
+                sub_model,
+            }) => {
                 let sub_model = sub_model.as_ref().map(Into::into);
-                Wire::Start(pb::PublishStart { class_names, features, digest, training_id_count, sub_model })
+                Wire::Start(pb::PublishStart {
+                    class_names,
+                    features,
+                    digest,
+                    training_id_count,
+                    sub_model,
+                })
             }
             PublishReply::TrainingIds(ids) => Wire::TrainingIds(ids.into()),
             PublishReply::Published => Wire::Published(pb::SharePublished {}),
@@ -378,7 +443,11 @@ impl TryFrom<pb::DescribeStagedResponse> for StagedShare {
 
     fn try_from(message: pb::DescribeStagedResponse) -> Result<Self, WireError> {
         let pb::DescribeStagedResponse { digest, features, sub_model } = message;
-        Ok(Self { digest, features, sub_model: sub_model.as_ref().map(SubModelSpec::try_from).transpose()? })
+        Ok(Self {
+            digest,
+            features,
+            sub_model: sub_model.as_ref().map(SubModelSpec::try_from).transpose()?,
+        })
     }
 }
 

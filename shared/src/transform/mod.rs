@@ -1,5 +1,6 @@
-//! Transforms of a passive party's parameters or features, as data: in a config file, in a stored release, on the wire, and what
-//! is said of them to other parties. What carries them out is the passive party's alone.
+//! Transforms of a passive party's parameters or features, as data: in a config file, in a stored
+//! release, on the wire, and in statements to other parties. Only the passive party carries them
+//! out.
 
 mod released;
 mod text;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use released::{Released, ReleasedParameters, ShownParameters, Statement};
 pub use text::TransformTextError;
 
-/// Which attack a `stiefel` transform is made against.
+/// The attack that a `stiefel` transform is made against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StiefelCase {
@@ -20,15 +21,17 @@ pub enum StiefelCase {
     Ii,
 }
 
-/// A transform and its parameters (`[release.to_active_party.transformed] name = "stiefel"`, `epsilon = 0.1`).
+/// A transform and its parameters (`[release.to_active_party.transformed] name = "stiefel"`,
+/// `epsilon = 0.1`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TransformConfig {
     /// The parameters as they are.
     None {},
-    /// −W_pas: of −x (R section VIII-D before features are put back on [0, 1]).
+    /// −W_pas, the weights for −x (R section VIII-D before features are put back on [0, 1]).
     Negate {},
-    /// −W_pas with W_pas 1 moved into the bias: of 1 − x, which is in [0, 1] again (R section VIII-D).
+    /// −W_pas with W_pas 1 moved into the bias, for 1 − x, which is in [0, 1] again (R section
+    /// VIII-D).
     Complement {},
     /// Columns in a secret order (R section VII-A).
     Permute {},
@@ -43,47 +46,48 @@ pub enum TransformConfig {
     LeastSquaresOptimal {},
     /// The R that hurts the attack of the case most at a distance of about ε (V (39), (48)).
     Stiefel {
-        /// V's interpretability level ε ≥ 0: the distance g (V (33)) that the released parameters have from the true ones, in
-        /// squared units of a weight, per weight.
+        /// V's interpretability level ε ≥ 0: the distance g (V (33)) that the released parameters
+        /// have from the true ones, in squared units of a weight, per weight.
         epsilon: f64,
-        /// Draw ε' uniformly from [0, ε] and keep it secret (V remarks 10, 13), so that whoever knows the transform and ε
-        /// cannot follow the same steps.
+        /// True to draw ε' uniformly from [0, ε] and keep it secret (V remarks 10, 13), so that an
+        /// adversary that knows the transform and ε cannot follow the same steps.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         randomised: bool,
-        /// Which attack; by default what fits d and k.
+        /// The attack; by default the one that fits d and k.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         case: Option<StiefelCase>,
         /// Weight λ ≥ 0 of (g − ε)². Default: in the documentation of the search.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         penalty: Option<f64>,
-        /// Starting points of the search, half of them with determinant −1. Default: in the documentation of the search.
+        /// Starting points of the search, half of them with determinant −1. Default: in the
+        /// documentation of the search.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         starts: Option<u32>,
     },
     /// d = 1: the weights at distance ε that hurt least squares most (V (50), remark 11).
     SingleFeature {
-        /// V's interpretability level ε ≥ 0: the distance g (V (33)) that the released parameters have from the true ones, in
-        /// squared units of a weight, per weight.
+        /// V's interpretability level ε ≥ 0: the distance g (V (33)) that the released parameters
+        /// have from the true ones, in squared units of a weight, per weight.
         epsilon: f64,
-        /// Draw ε' uniformly from [0, ε] and keep it secret (V remarks 10, 13), so that whoever knows the transform and ε
-        /// cannot follow the same steps.
+        /// True to draw ε' uniformly from [0, ε] and keep it secret (V remarks 10, 13), so that an
+        /// adversary that knows the transform and ε cannot follow the same steps.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         randomised: bool,
     },
     /// k = 2: the weights at distance ε that hurt `half_star` most (V (54)).
     Binary {
-        /// V's interpretability level ε ≥ 0: the distance g (V (33)) that the released parameters have from the true ones, in
-        /// squared units of a weight, per weight.
+        /// V's interpretability level ε ≥ 0: the distance g (V (33)) that the released parameters
+        /// have from the true ones, in squared units of a weight, per weight.
         epsilon: f64,
-        /// Draw ε' uniformly from [0, ε] and keep it secret (V remarks 10, 13), so that whoever knows the transform and ε
-        /// cannot follow the same steps.
+        /// True to draw ε' uniformly from [0, ε] and keep it secret (V remarks 10, 13), so that an
+        /// adversary that knows the transform and ε cannot follow the same steps.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         randomised: bool,
     },
 }
 
 impl TransformConfig {
-    /// The name, as in a config file.
+    /// Returns the name, as in a config file.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -100,13 +104,13 @@ impl TransformConfig {
         }
     }
 
-    /// ε, for those that have it.
+    /// Returns ε, if the transform has it.
     #[must_use]
     pub fn epsilon(&self) -> Option<f64> {
         match self {
-            Self::Stiefel { epsilon, .. } | Self::SingleFeature { epsilon, .. } | Self::Binary { epsilon, .. } => {
-                Some(*epsilon)
-            }
+            Self::Stiefel { epsilon, .. }
+            | Self::SingleFeature { epsilon, .. }
+            | Self::Binary { epsilon, .. } => Some(*epsilon),
             Self::None {}
             | Self::Negate {}
             | Self::Complement {}

@@ -1,4 +1,5 @@
-//! What a passive party shows of its parameters, and what it says of them: to the active party, and to the auditor.
+//! The parameters that a passive party shows to the active party and to the auditor, and its
+//! statements about them.
 
 use std::fmt;
 
@@ -7,16 +8,16 @@ use nalgebra::{DMatrix, DVector};
 use super::TransformConfig;
 use crate::model::ShownModel;
 
-/// What a passive party shows of its sub-model to one caller.
+/// The sub-model of a passive party, as it is shown to one caller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Released {
     /// Weights of a linear sub-model, perhaps transformed.
     Linear(ReleasedParameters),
-    /// A sub-model that is not linear, as it is.
+    /// A sub-model that is not linear, unchanged.
     Model {
-        /// All of it.
+        /// The whole sub-model.
         model: ShownModel,
-        /// Whether the party says that predictions are made with it.
+        /// True if the party says that predictions are made with it.
         disclosed: bool,
     },
 }
@@ -28,9 +29,10 @@ pub struct ReleasedParameters {
     pub weights: DMatrix<f64>,
     /// Names of the d features.
     pub feature_names: Vec<String>,
-    /// What the active party adds to its bias to read the weights as a model of features in [0, 1], k entries; `None`: nothing.
+    /// The vector that the active party adds to its bias to read the weights as a model of features
+    /// in [0, 1], k entries; `None` if there is nothing to add.
     pub bias_shift: Option<DVector<f64>>,
-    /// What the party says of the weights.
+    /// The party's statement about the weights.
     pub statement: Statement,
 }
 
@@ -42,29 +44,30 @@ impl fmt::Debug for ReleasedParameters {
     }
 }
 
-/// What a passive party says of the parameters it releases.
+/// A passive party's statement about the parameters that it releases.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Statement {
-    /// Nothing: they may be the true ones or others.
+    /// No statement: they may be the true ones or others.
     Undisclosed,
     /// Predictions are made with them.
     True {
-        /// What was done to the features that the model was trained on, if anything is said of it.
+        /// The transform of the features that the model was trained on, if the party states it.
         of_features: Option<TransformConfig>,
     },
-    /// Predictions are made with others, from which these were made.
+    /// Predictions are made with others, from which these were derived.
     Transformed {
-        /// How they were made.
+        /// The transform of the weights.
         of_weights: TransformConfig,
-        /// Mean squared distance g of the weights from the true ones (V (33)), per weight, where it gives nothing secret away.
+        /// Mean squared distance g of the weights from the true ones (V (33)), per weight, if it
+        /// reveals nothing secret.
         interpretability: Option<f64>,
-        /// What was done to the features that the model was trained on, if anything is said of it.
+        /// The transform of the features that the model was trained on, if the party states it.
         of_features: Option<TransformConfig>,
     },
 }
 
 impl Statement {
-    /// The transform of the weights, where one is named.
+    /// Returns the transform of the weights, if one is stated.
     #[must_use]
     pub fn of_weights(&self) -> Option<&TransformConfig> {
         match self {
@@ -73,21 +76,24 @@ impl Statement {
         }
     }
 
-    /// The transform of the features before training, where one is named.
+    /// Returns the transform of the features before training, if one is stated.
     #[must_use]
     pub fn of_features(&self) -> Option<&TransformConfig> {
         match self {
             Self::Undisclosed => None,
-            Self::True { of_features } | Self::Transformed { of_features, .. } => of_features.as_ref(),
+            Self::True { of_features } | Self::Transformed { of_features, .. } => {
+                of_features.as_ref()
+            }
         }
     }
 }
 
-/// The transforms named, for people; empty if none is.
+/// Shows the stated transforms, for people; empty if there are none.
 impl fmt::Display for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of_weights = self.of_weights().map(ToString::to_string);
-        let parts: Vec<String> = of_weights.into_iter().chain(self.of_features().map(trained_on)).collect();
+        let parts: Vec<String> =
+            of_weights.into_iter().chain(self.of_features().map(trained_on)).collect();
         f.pad(&parts.join("; "))
     }
 }
@@ -96,37 +102,39 @@ fn trained_on(features: &TransformConfig) -> String {
     format!("trained on transformed features: {features}")
 }
 
-/// What a passive party shows the active party of its parameters, as it tells the auditor.
+/// The parameters that a passive party shows to the active party, as it describes them to the
+/// auditor.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ShownParameters {
-    /// Whether it shows any.
+    /// True if it shows any.
     pub granted: bool,
     /// The transform of the weights shown, if they are not the ones that predictions are made with.
     pub of_weights: Option<TransformConfig>,
-    /// Mean squared distance g of the weights shown from the true ones (V (33)), per weight, if they were made for the model
-    /// audited.
+    /// Mean squared distance g of the weights shown from the true ones (V (33)), per weight, if
+    /// they were made for the model audited.
     pub interpretability: Option<f64>,
-    /// The transform of the features that the model was trained on, so that its own parameters are not those of the features.
+    /// The transform of the features that the model was trained on, so that its own parameters are
+    /// not those of the features.
     pub of_features: Option<TransformConfig>,
-    /// Whether the active party is told what was done.
+    /// True if the active party is told what was done.
     pub disclosed: bool,
 }
 
 impl ShownParameters {
-    /// Whether the weights shown are not the ones that predictions are made with.
+    /// Returns true if the weights shown are not the ones that predictions are made with.
     #[must_use]
     pub fn transformed(&self) -> bool {
         self.of_weights.is_some()
     }
 
-    /// Whether the model was trained on transformed features.
+    /// Returns true if the model was trained on transformed features.
     #[must_use]
     pub fn trained_on_transformed(&self) -> bool {
         self.of_features.is_some()
     }
 }
 
-/// All of it for people, such as `transformed: stiefel (epsilon = 0.1), g = 0.098`.
+/// Shows all of it for people, such as `transformed: stiefel (epsilon = 0.1), g = 0.098`.
 impl fmt::Display for ShownParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let map = self.of_features.as_ref().map(trained_on);
@@ -159,21 +167,43 @@ mod tests {
         let told_nothing = "; the active party is told only that parameters may be transformed";
         for (granted, of_weights, g, of_features, disclosed, says) in [
             (false, None, None, None, true, "nothing".to_owned()),
-            (false, None, None, negate(), false, "nothing (trained on transformed features: negate)".into()),
+            (
+                false,
+                None,
+                None,
+                negate(),
+                false,
+                "nothing (trained on transformed features: negate)".into(),
+            ),
             (true, None, None, None, true, "true parameters".into()),
             (true, None, None, None, false, format!("true parameters{told_nothing}")),
             (true, None, None, negate(), true, "trained on transformed features: negate".into()),
-            (true, stiefel(), Some(0.098), None, true, "transformed: stiefel (epsilon = 0.1), g = 0.098".into()),
+            (
+                true,
+                stiefel(),
+                Some(0.098),
+                None,
+                true,
+                "transformed: stiefel (epsilon = 0.1), g = 0.098".into(),
+            ),
             (
                 true,
                 stiefel(),
                 None,
                 negate(),
                 false,
-                format!("transformed: stiefel (epsilon = 0.1); trained on transformed features: negate{told_nothing}"),
+                format!(
+                    "transformed: stiefel (epsilon = 0.1); trained on transformed features: negate{told_nothing}"
+                ),
             ),
         ] {
-            let shown = ShownParameters { granted, of_weights, interpretability: g, of_features, disclosed };
+            let shown = ShownParameters {
+                granted,
+                of_weights,
+                interpretability: g,
+                of_features,
+                disclosed,
+            };
             assert_eq!(shown.to_string(), says);
         }
     }
@@ -196,6 +226,9 @@ mod tests {
             statement,
         };
         let shown = format!("{released:?}");
-        assert!(!shown.contains("123456") && !shown.contains("654321") && shown.contains("2 × 1"), "{shown}");
+        assert!(
+            !shown.contains("123456") && !shown.contains("654321") && shown.contains("2 × 1"),
+            "{shown}"
+        );
     }
 }

@@ -1,21 +1,23 @@
-//! The text form of transforms: `stiefel (epsilon = 0.1)`, as options and reports have it.
+//! The text form of transforms: `stiefel (epsilon = 0.1)`, as in options and reports.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::TransformConfig;
 
-/// Why a text is not a transform.
+/// The error for a text that is not a transform.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a transform: {reason} (written as `complement` or `stiefel (epsilon = 0.1)`)")]
+#[error(
+    "`{text}` is not a transform: {reason} (written as `complement` or `stiefel (epsilon = 0.1)`)"
+)]
 pub struct TransformTextError {
-    /// What came, cut to 120 characters.
+    /// The text, cut to 120 characters.
     text: String,
-    /// What is wrong with it.
+    /// The problem with it.
     reason: String,
 }
 
-/// A transform with its settings, on one line. [`FromStr`] reads it back.
+/// Shows a transform with its settings, on one line. [`FromStr`] reads it back.
 impl fmt::Display for TransformConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The settings as the config file has them.
@@ -41,8 +43,10 @@ impl FromStr for TransformConfig {
         struct Holder {
             transform: TransformConfig,
         }
-        let refuse =
-            |reason: &str| TransformTextError { text: text.chars().take(120).collect(), reason: reason.to_owned() };
+        let refuse = |reason: &str| TransformTextError {
+            text: text.chars().take(120).collect(),
+            reason: reason.to_owned(),
+        };
         let (name, settings) = match text.trim().split_once('(') {
             None => (text.trim(), ""),
             Some((name, rest)) => match rest.strip_suffix(')') {

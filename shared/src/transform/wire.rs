@@ -1,15 +1,17 @@
-//! Transforms, released parameters and what is said of them, on the wire.
+//! Transforms, released parameters and statements about them, on the wire.
 
 use nalgebra::{DMatrix, DVector};
 
-use super::{Released, ReleasedParameters, ShownParameters, Statement, StiefelCase, TransformConfig};
+use super::{
+    Released, ReleasedParameters, ShownParameters, Statement, StiefelCase, TransformConfig,
+};
 use crate::model::{ShownModel, SubModel, SubModelSpec};
 use crate::rpc::pb::release_parameters_response::Kind as Said;
 use crate::rpc::pb::transform::{self as wire, Kind};
 use crate::rpc::{WireError, decode_columns, encode_columns, pb, require};
 use crate::types::ReleasedWeights;
 
-/// The most features that `selective` names.
+/// The largest number of features that `selective` names.
 const MAX_SELECTED: usize = 65_536;
 
 impl From<&TransformConfig> for pb::Transform {
@@ -20,23 +22,36 @@ impl From<&TransformConfig> for pb::Transform {
             TransformConfig::Complement {} => Kind::Complement(wire::Complement {}),
             TransformConfig::Permute {} => Kind::Permute(wire::Permute {}),
             TransformConfig::Selective { features } => {
-                let features = features.into_iter().map(|at| u32::try_from(at).unwrap_or(u32::MAX)).collect();
+                let features =
+                    features.into_iter().map(|at| u32::try_from(at).unwrap_or(u32::MAX)).collect();
                 Kind::Selective(wire::Selective { features })
             }
-            TransformConfig::RandomOrthonormal {} => Kind::RandomOrthonormal(wire::RandomOrthonormal {}),
-            TransformConfig::LeastSquaresOptimal {} => Kind::LeastSquaresOptimal(wire::LeastSquaresOptimal {}),
+            TransformConfig::RandomOrthonormal {} => {
+                Kind::RandomOrthonormal(wire::RandomOrthonormal {})
+            }
+            TransformConfig::LeastSquaresOptimal {} => {
+                Kind::LeastSquaresOptimal(wire::LeastSquaresOptimal {})
+            }
             TransformConfig::Stiefel { epsilon, randomised, case, penalty, starts } => {
                 let case = match case {
                     None => wire::stiefel::Case::Unspecified,
                     Some(StiefelCase::I) => wire::stiefel::Case::I,
                     Some(StiefelCase::Ii) => wire::stiefel::Case::Ii,
                 };
-                Kind::Stiefel(wire::Stiefel { epsilon, randomised, case: case.into(), penalty, starts })
+                Kind::Stiefel(wire::Stiefel {
+                    epsilon,
+                    randomised,
+                    case: case.into(),
+                    penalty,
+                    starts,
+                })
             }
             TransformConfig::SingleFeature { epsilon, randomised } => {
                 Kind::SingleFeature(wire::SingleFeature { epsilon, randomised })
             }
-            TransformConfig::Binary { epsilon, randomised } => Kind::Binary(wire::Binary { epsilon, randomised }),
+            TransformConfig::Binary { epsilon, randomised } => {
+                Kind::Binary(wire::Binary { epsilon, randomised })
+            }
         };
         Self { kind: Some(kind) }
     }
@@ -44,7 +59,11 @@ impl From<&TransformConfig> for pb::Transform {
 
 fn not_negative(field: &'static str, value: f64) -> Result<f64, WireError> {
     let reason = "a finite number of at least 0";
-    if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(WireError::Range { field, reason }) }
+    if value.is_finite() && value >= 0.0 {
+        Ok(value)
+    } else {
+        Err(WireError::Range { field, reason })
+    }
 }
 
 impl TryFrom<&pb::Transform> for TransformConfig {
@@ -59,7 +78,10 @@ impl TryFrom<&pb::Transform> for TransformConfig {
             Kind::Permute(_) => Self::Permute {},
             Kind::Selective(wire::Selective { features }) => {
                 if features.len() > MAX_SELECTED {
-                    return Err(WireError::Range { field: "features", reason: "at most 65536 positions" });
+                    return Err(WireError::Range {
+                        field: "features",
+                        reason: "at most 65536 positions",
+                    });
                 }
                 Self::Selective { features: features.iter().map(|&at| at as usize).collect() }
             }
@@ -72,13 +94,22 @@ impl TryFrom<&pb::Transform> for TransformConfig {
                     Ok(wire::stiefel::Case::Unspecified) => None,
                     Ok(wire::stiefel::Case::I) => Some(StiefelCase::I),
                     Ok(wire::stiefel::Case::Ii) => Some(StiefelCase::Ii),
-                    Err(_) => return Err(WireError::Range { field: "case", reason: "case I or II, or none" }),
+                    Err(_) => {
+                        return Err(WireError::Range {
+                            field: "case",
+                            reason: "case I or II, or none",
+                        });
+                    }
                 },
                 penalty: t.penalty.map(|penalty| not_negative("penalty", penalty)).transpose()?,
                 starts: t.starts,
             },
-            Kind::SingleFeature(t) => Self::SingleFeature { epsilon: epsilon(t.epsilon)?, randomised: t.randomised },
-            Kind::Binary(t) => Self::Binary { epsilon: epsilon(t.epsilon)?, randomised: t.randomised },
+            Kind::SingleFeature(t) => {
+                Self::SingleFeature { epsilon: epsilon(t.epsilon)?, randomised: t.randomised }
+            }
+            Kind::Binary(t) => {
+                Self::Binary { epsilon: epsilon(t.epsilon)?, randomised: t.randomised }
+            }
         })
     }
 }
@@ -96,7 +127,9 @@ impl From<&ReleasedParameters> for pb::ReleaseParametersResponse {
         let (kind, interpretability) = match &released.statement {
             Statement::Undisclosed => (Said::Undisclosed, None),
             Statement::True { .. } => (Said::True, None),
-            Statement::Transformed { interpretability, .. } => (Said::Transformed, *interpretability),
+            Statement::Transformed { interpretability, .. } => {
+                (Said::Transformed, *interpretability)
+            }
         };
         Self {
             // One row per class: the transpose of "one record per row".
@@ -125,10 +158,11 @@ impl From<&Released> for pb::ReleaseParametersResponse {
 }
 
 impl Released {
-    /// Reads the sub-model that is not linear in an answer of a party that holds `features` features.
+    /// Reads a sub-model that is not linear from an answer of a party that holds `features`
+    /// features.
     ///
     /// # Errors
-    /// [`WireError`] if it is not a model of this spec, or if something else stands beside it.
+    /// [`WireError`] if it is not a model of this specification, or if the answer has other fields.
     pub fn model_from_wire(
         answer: &pb::ReleaseParametersResponse,
         spec: &SubModelSpec,
@@ -142,7 +176,10 @@ impl Released {
         };
         match Said::try_from(answer.kind) {
             Ok(Said::True | Said::Undisclosed) if alone == *answer => Ok(model),
-            _ => Err(WireError::Range { field: "sub_model", reason: "shown as it is, without weights beside it" }),
+            _ => Err(WireError::Range {
+                field: "sub_model",
+                reason: "shown as it is, without weights beside it",
+            }),
         }
     }
 }
@@ -151,7 +188,8 @@ impl ReleasedParameters {
     /// Reads an answer of a party that holds `features` features, of a model of `classes` classes.
     ///
     /// # Errors
-    /// [`WireError`] when the sizes are not these, a value is not finite, or what is said of the weights contradicts itself.
+    /// [`WireError`] when the sizes are not these, a value is not finite, or the statement about
+    /// the weights contradicts itself.
     pub fn from_wire(
         answer: &pb::ReleaseParametersResponse,
         classes: usize,
@@ -164,7 +202,8 @@ impl ReleasedParameters {
             });
         }
         let matrix = require("weights", answer.weights.as_ref())?;
-        let weights: DMatrix<f64> = decode_columns("weights", matrix, classes, Some(features))?.transpose();
+        let weights: DMatrix<f64> =
+            decode_columns("weights", matrix, classes, Some(features))?.transpose();
         let bias_shift = match answer.bias_shift.len() {
             0 => None,
             n if n == classes && answer.bias_shift.iter().all(|v| v.is_finite()) => {
@@ -175,21 +214,30 @@ impl ReleasedParameters {
                 return Err(WireError::Range { field: "bias_shift", reason });
             }
         };
-        let (of_weights, of_features) = (optional(answer.of_weights.as_ref())?, optional(answer.of_features.as_ref())?);
+        let (of_weights, of_features) =
+            (optional(answer.of_weights.as_ref())?, optional(answer.of_features.as_ref())?);
         let interpretability = distance(answer.interpretability)?;
         let contradicts = |reason| Err(WireError::Range { field: "kind", reason });
         let statement = match (Said::try_from(answer.kind), of_weights) {
             (Ok(Said::Transformed), Some(of_weights)) => {
                 Statement::Transformed { of_weights, interpretability, of_features }
             }
-            (Ok(Said::Transformed), None) => return Err(WireError::Missing { field: "of_weights" }),
+            (Ok(Said::Transformed), None) => {
+                return Err(WireError::Missing { field: "of_weights" });
+            }
             (Ok(Said::True), None) if interpretability.is_none() => Statement::True { of_features },
             (Ok(Said::True), _) => return contradicts("true weights are under no transform"),
-            (Ok(Said::Undisclosed), None) if interpretability.is_none() && of_features.is_none() => {
+            (Ok(Said::Undisclosed), None)
+                if interpretability.is_none() && of_features.is_none() =>
+            {
                 Statement::Undisclosed
             }
-            (Ok(Said::Undisclosed), _) => return contradicts("of undisclosed weights nothing is said"),
-            (Ok(Said::Unspecified) | Err(_), _) => return contradicts("true, transformed or undisclosed"),
+            (Ok(Said::Undisclosed), _) => {
+                return contradicts("of undisclosed weights nothing is said");
+            }
+            (Ok(Said::Unspecified) | Err(_), _) => {
+                return contradicts("true, transformed or undisclosed");
+            }
         };
         Ok(Self { weights, feature_names: answer.feature_names.clone(), bias_shift, statement })
     }
@@ -220,7 +268,9 @@ impl TryFrom<&pb::ShownParameters> for ShownParameters {
             of_features: optional(shown.of_features.as_ref())?,
             disclosed: shown.disclosed,
         };
-        if (read.transformed(), read.trained_on_transformed()) != (shown.transformed, shown.trained_on_transformed) {
+        if (read.transformed(), read.trained_on_transformed())
+            != (shown.transformed, shown.trained_on_transformed)
+        {
             let reason = "a transform is named where there is one, and nowhere else";
             return Err(WireError::Range { field: "shown", reason });
         }
@@ -259,7 +309,10 @@ mod tests {
             assert!(TransformConfig::try_from(&pb::Transform { kind }).is_err(), "{epsilon}");
         }
         let strange = wire::Stiefel { epsilon: 0.1, case: 9, ..Default::default() };
-        assert!(TransformConfig::try_from(&pb::Transform { kind: Some(Kind::Stiefel(strange)) }).is_err());
+        assert!(
+            TransformConfig::try_from(&pb::Transform { kind: Some(Kind::Stiefel(strange)) })
+                .is_err()
+        );
     }
 
     #[test]
@@ -297,15 +350,26 @@ mod tests {
         let settings = SubModelSpec::parse_settings(r#"{"hidden":[2]}"#).unwrap();
         let spec = SubModelSpec::new("mlp", 2, settings).unwrap();
         let start = crate::model::contract::start_of(1);
-        let origin = crate::model::contract::Origin { spec: spec.clone(), features: 1, active: false, start };
-        let model = ShownModel::of(&*crate::model::kinds::start(&origin).unwrap(), &["a".into()]).unwrap();
+        let origin = crate::model::contract::Origin {
+            spec: spec.clone(),
+            features: 1,
+            active: false,
+            start,
+        };
+        let model =
+            ShownModel::of(&*crate::model::kinds::start(&origin).unwrap(), &["a".into()]).unwrap();
         for disclosed in [true, false] {
-            let wire = pb::ReleaseParametersResponse::from(&Released::Model { model: model.clone(), disclosed });
+            let wire = pb::ReleaseParametersResponse::from(&Released::Model {
+                model: model.clone(),
+                disclosed,
+            });
             assert!(Released::model_from_wire(&wire, &spec, 1).is_ok());
             assert!(ReleasedParameters::from_wire(&wire, 2, 1).is_err(), "not taken for weights");
-            let named = pb::ReleaseParametersResponse { feature_names: vec!["a".into()], ..wire.clone() };
+            let named =
+                pb::ReleaseParametersResponse { feature_names: vec!["a".into()], ..wire.clone() };
             assert!(Released::model_from_wire(&named, &spec, 1).is_err());
-            let transformed = pb::ReleaseParametersResponse { kind: Said::Transformed.into(), ..wire };
+            let transformed =
+                pb::ReleaseParametersResponse { kind: Said::Transformed.into(), ..wire };
             assert!(Released::model_from_wire(&transformed, &spec, 1).is_err());
         }
     }
@@ -320,14 +384,27 @@ mod tests {
         };
         let plain = pb::ReleaseParametersResponse::from(&released);
         let negate = || Some(pb::Transform::from(&TransformConfig::Negate {}));
-        let of_kind = |kind: Said| pb::ReleaseParametersResponse { kind: kind.into(), ..plain.clone() };
+        let of_kind =
+            |kind: Said| pb::ReleaseParametersResponse { kind: kind.into(), ..plain.clone() };
         for (bad, says) in [
             (of_kind(Said::Unspecified), "true, transformed or undisclosed"),
             (of_kind(Said::Transformed), "`of_weights` is missing"),
-            (pb::ReleaseParametersResponse { of_weights: negate(), ..of_kind(Said::True) }, "under no transform"),
-            (pb::ReleaseParametersResponse { of_features: negate(), ..plain.clone() }, "nothing is said"),
-            (pb::ReleaseParametersResponse { interpretability: Some(0.1), ..plain.clone() }, "nothing is said"),
-            (pb::ReleaseParametersResponse { weights: None, ..plain.clone() }, "`weights` is missing"),
+            (
+                pb::ReleaseParametersResponse { of_weights: negate(), ..of_kind(Said::True) },
+                "under no transform",
+            ),
+            (
+                pb::ReleaseParametersResponse { of_features: negate(), ..plain.clone() },
+                "nothing is said",
+            ),
+            (
+                pb::ReleaseParametersResponse { interpretability: Some(0.1), ..plain.clone() },
+                "nothing is said",
+            ),
+            (
+                pb::ReleaseParametersResponse { weights: None, ..plain.clone() },
+                "`weights` is missing",
+            ),
         ] {
             let refused = ReleasedParameters::from_wire(&bad, 2, 1).unwrap_err().to_string();
             assert!(refused.contains(says), "{refused}");

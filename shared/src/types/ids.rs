@@ -9,39 +9,43 @@ use foldhash::fast::RandomState;
 /// The longest record id, in bytes of UTF-8.
 pub const MAX_ID_BYTES: usize = 128;
 
-/// Why a record id, or a batch of them, was refused. Carries positions, never the neighbouring ids.
+/// Errors from checking a record id, or a batch of them. They carry positions, never the
+/// neighbouring ids.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// An id without a single byte.
+    /// An id is empty.
     #[error("record id at position {position} is empty; ids are 1 to {MAX_ID_BYTES} bytes")]
     Empty {
-        /// Position in the batch, from 0.
+        /// The position in the batch, from 0.
         position: usize,
     },
-    /// An id over [`MAX_ID_BYTES`].
-    #[error("record id at position {position} has {bytes} bytes; ids are 1 to {MAX_ID_BYTES} bytes")]
+    /// An id is longer than [`MAX_ID_BYTES`].
+    #[error(
+        "record id at position {position} has {bytes} bytes; ids are 1 to {MAX_ID_BYTES} bytes"
+    )]
     TooLong {
-        /// Position in the batch, from 0.
+        /// The position in the batch, from 0.
         position: usize,
-        /// Its length.
+        /// The length of the id in bytes.
         bytes: usize,
     },
-    /// An id with a control character, or one that shows as nothing or turns the text around it.
+    /// An id has a control character, or one that is invisible or changes the direction of the
+    /// text.
     #[error("record id at position {position} holds a control character or an invisible one")]
     Control {
-        /// Position in the batch, from 0.
+        /// The position in the batch, from 0.
         position: usize,
     },
-    /// The same id twice in a batch.
+    /// An id occurs twice in a batch.
     #[error("record id at position {position} stands in the batch twice; send each id once")]
     Duplicate {
-        /// Position of the second occurrence, from 0.
+        /// The position of the second occurrence, from 0.
         position: usize,
     },
     /// The packed form of a batch contradicts itself.
     #[error("packed record ids are malformed: {reason}")]
     Malformed {
-        /// What is wrong.
+        /// The reason for the error.
         reason: &'static str,
     },
 }
@@ -54,14 +58,15 @@ impl RecordId {
     /// Checks and wraps an id.
     ///
     /// # Errors
-    /// [`IdError`] with position 0 when the id is empty, too long or holds a control character or an invisible one.
+    /// [`IdError`] with position 0 if the id is empty, too long or has a control or an invisible
+    /// character.
     pub fn new(id: impl Into<Box<str>>) -> Result<Self, IdError> {
         let id = id.into();
         check(&id, 0, false)?;
         Ok(Self(id))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -91,7 +96,7 @@ impl std::borrow::Borrow<str> for RecordId {
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct RecordIds(Arc<PackedIds>);
 
-/// Ids end to end, and where each one ends.
+/// Concatenated ids, and the end of each one.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct PackedIds {
     pub(crate) text: String,
@@ -99,10 +104,10 @@ pub(crate) struct PackedIds {
 }
 
 impl RecordIds {
-    /// Builds a batch from single ids.
+    /// Creates a batch from single ids.
     ///
     /// # Errors
-    /// [`IdError`] at the first id that is malformed or stands in the batch twice.
+    /// [`IdError`] at the first id that is malformed or occurs twice.
     pub fn new<S: AsRef<str>>(ids: impl IntoIterator<Item = S>) -> Result<Self, IdError> {
         let mut builder = RecordIdsBuilder::default();
         for id in ids {
@@ -111,24 +116,25 @@ impl RecordIds {
         builder.finish()
     }
 
-    /// Takes the packed form of the wire: the ids' text end to end, and where each one ends.
+    /// Creates a batch from the packed wire form: the concatenated text of the ids, and the end of
+    /// each one.
     ///
     /// # Errors
-    /// [`IdError::Malformed`] if the ends do not increase, do not reach the end of the text or cut a character;
-    /// otherwise as [`RecordIds::new`].
+    /// [`IdError::Malformed`] if the ends do not increase, do not reach the end of the text or cut
+    /// a character; otherwise as [`RecordIds::new`].
     pub fn from_packed(text: String, ends: Vec<u32>) -> Result<Self, IdError> {
         let mut start = 0usize;
         let mut seen = Seen::with_room(ends.len().min(text.len()));
-        // One look at all of the text, which almost always settles what its characters are.
+        // One scan of the text, after which most ids need no check of their characters.
         let plain = text.bytes().fold(true, |plain, byte| plain & (0x20..0x7f).contains(&byte));
         for (position, &end) in ends.iter().enumerate() {
             let end = end as usize;
             if end < start {
                 return Err(IdError::Malformed { reason: "the ends do not increase" });
             }
-            let id = text
-                .get(start..end)
-                .ok_or(IdError::Malformed { reason: "an end lies outside the text or inside a character" })?;
+            let id = text.get(start..end).ok_or(IdError::Malformed {
+                reason: "an end lies outside the text or inside a character",
+            })?;
             check(id, position, plain)?;
             if seen.insert(&text, &ends[..=position]) {
                 return Err(IdError::Duplicate { position });
@@ -141,25 +147,25 @@ impl RecordIds {
         Ok(Self(Arc::new(PackedIds { text, ends })))
     }
 
-    /// How many ids there are.
+    /// Returns the number of ids.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.ends.len()
     }
 
-    /// Whether there is no id.
+    /// Returns true if there is no id.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.ends.is_empty()
     }
 
-    /// The id at a position.
+    /// Returns the id at a position.
     #[must_use]
     pub fn get(&self, position: usize) -> Option<&str> {
         self.0.text.get(self.span(position)?)
     }
 
-    /// Where in the text the id at a position stands, in bytes.
+    /// Returns the byte range in the text of the id at a position.
     pub(crate) fn span(&self, position: usize) -> Option<std::ops::Range<usize>> {
         let ends = &self.0.ends;
         let end = *ends.get(position)? as usize;
@@ -167,7 +173,7 @@ impl RecordIds {
         Some(start..end)
     }
 
-    /// The ids in order.
+    /// Returns the ids in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + '_ {
         let PackedIds { text, ends } = &*self.0;
         let mut start = 0usize;
@@ -178,7 +184,7 @@ impl RecordIds {
         })
     }
 
-    /// The ids at the given positions, in that order. Positions out of range are left out.
+    /// Returns the ids at the given positions, in that order. Positions out of range are left out.
     #[must_use]
     pub fn select(&self, positions: &[usize]) -> Self {
         let mut out = PackedIds::default();
@@ -189,19 +195,19 @@ impl RecordIds {
         Self(Arc::new(out))
     }
 
-    /// Consecutive ids `from..to` (clamped to the batch).
+    /// Returns the consecutive ids `from..to` (clamped to the batch).
     #[must_use]
     pub fn slice(&self, from: usize, to: usize) -> Self {
         let to = to.min(self.len());
         self.select(&(from.min(to)..to).collect::<Vec<_>>())
     }
 
-    /// The packed form of the wire, in the same memory.
+    /// Returns the packed form of the wire, in the same memory.
     pub(crate) fn share_packed(&self) -> Arc<PackedIds> {
         self.0.clone()
     }
 
-    /// The packed form of the wire: all ids end to end, and where each one ends.
+    /// Returns the packed wire form: the concatenated ids, and the end of each one.
     #[must_use]
     pub fn packed(&self) -> (&str, &[u32]) {
         (&self.0.text, &self.0.ends)
@@ -214,7 +220,7 @@ impl fmt::Debug for RecordIds {
     }
 }
 
-/// Collects ids; all checks happen in [`RecordIdsBuilder::finish`].
+/// A builder that collects ids; all checks happen in [`RecordIdsBuilder::finish`].
 #[derive(Debug, Default)]
 pub struct RecordIdsBuilder {
     text: String,
@@ -231,32 +237,39 @@ impl RecordIdsBuilder {
     /// Checks every id and that they are distinct.
     ///
     /// # Errors
-    /// As [`RecordIds::from_packed`]; a batch whose text passes 4 GiB is malformed.
+    /// The errors of [`RecordIds::from_packed`]; a batch whose text exceeds 4 GiB is malformed.
     pub fn finish(self) -> Result<RecordIds, IdError> {
         RecordIds::from_packed(self.text, self.ends)
     }
 }
 
-/// Which ids came before, as positions by hash, at most two thirds full: 6 to 12 bytes an id, which is what ten million of them have room
-/// for. Seeded at random: ids come from peers, who must not be able to make them collide.
+/// A hash set of the earlier ids, by position, at most two thirds full: 6 to 12 bytes per id, so
+/// that ten million of them fit into memory. The hash is seeded at random: ids come from peers, who
+/// must not be able to make them collide.
 struct Seen {
-    /// In the low `bits` a position, in the others as much of its hash as has room: most different ids differ there.
+    /// A position in the low `bits`, and as much of its hash as fits in the others: most different
+    /// ids differ there.
     slots: Box<[u32]>,
     bits: u32,
     hasher: RandomState,
 }
 
-/// No slot that is taken has all its bits set: its low `bits` are a position, which is less than the number of ids, which is less than
-/// 2^`bits`. With 32 bits for a position, position 2³² - 1 is not in 4 GiB of text.
+/// The value of a free slot. A taken slot never has all bits set: its low `bits` are a position,
+/// which is less than the number of ids, which is less than 2^`bits`. With 32 bits for a position,
+/// position 2³² - 1 does not occur in 4 GiB of text.
 const FREE: u32 = u32::MAX;
 
 impl Seen {
     fn with_room(ids: usize) -> Self {
         let slots = vec![FREE; (ids + ids / 2 + 1).next_power_of_two()].into_boxed_slice();
-        Self { slots, bits: (usize::BITS - ids.leading_zeros()).min(u32::BITS), hasher: RandomState::default() }
+        Self {
+            slots,
+            bits: (usize::BITS - ids.leading_zeros()).min(u32::BITS),
+            hasher: RandomState::default(),
+        }
     }
 
-    /// Whether the last of the ids is one of those before, which it belongs to from now on.
+    /// Inserts the last id. Returns true if it is already in the set.
     fn insert(&mut self, text: &str, ends: &[u32]) -> bool {
         let id = |position: usize| {
             let start = if position == 0 { 0 } else { ends[position - 1] as usize };
@@ -265,7 +278,7 @@ impl Seen {
         let last = ends.len() - 1;
         let (mask, positions) = (self.slots.len() - 1, ((1u64 << self.bits) - 1) as u32);
         let hash = self.hasher.hash_one(id(last));
-        // The slot is taken from the low bits, the tag from the high ones.
+        // The slot comes from the low bits, the tag from the high ones.
         let tag = (hash >> 32) as u32 & !positions;
         let mut slot = hash as usize & mask;
         while self.slots[slot] != FREE {
@@ -280,7 +293,7 @@ impl Seen {
     }
 }
 
-/// `plain`: all characters are known to be printable ones of ASCII.
+/// Checks one id. If `plain`, all its characters are known to be printable ASCII.
 fn check(id: &str, position: usize, plain: bool) -> Result<(), IdError> {
     if id.is_empty() {
         return Err(IdError::Empty { position });
@@ -291,10 +304,10 @@ fn check(id: &str, position: usize, plain: bool) -> Result<(), IdError> {
     if !plain && id.chars().any(unseen) { Err(IdError::Control { position }) } else { Ok(()) }
 }
 
-/// Whether a character would let an id forge a line of a log or of a CSV file, or look like another id: control characters
-/// (Unicode category Cc), line and paragraph separators (Zl, Zp), format characters (Cf: among them all that turn the direction
-/// of the text, and those of no width), and the characters that Unicode says to show as nothing (Default_Ignorable_Code_Point).
-/// Unicode 16.0.
+/// Returns true for a character that would let an id forge a line of a log or of a CSV file, or
+/// look like another id: control characters (Unicode category Cc), line and paragraph separators
+/// (Zl, Zp), format characters (Cf: among them all that change the direction of the text, and those
+/// of no width), and invisible characters (Default_Ignorable_Code_Point). Unicode 16.0.
 pub(crate) fn unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -329,13 +342,20 @@ mod tests {
             '\u{feff}',
             '\u{e0041}',
         ] {
-            assert_eq!(RecordIds::new([format!("a{hidden}b")]), Err(IdError::Control { position: 0 }), "{hidden:?}");
+            assert_eq!(
+                RecordIds::new([format!("a{hidden}b")]),
+                Err(IdError::Control { position: 0 }),
+                "{hidden:?}"
+            );
         }
         for shown in ["Zoë", "客户-7", "клиент", "ä b", "٣", "ünï\u{a0}x", "😀"] {
             assert!(RecordIds::new([shown]).is_ok(), "{shown}");
         }
         let long = "x".repeat(129);
-        assert_eq!(RecordIds::new([long.as_str()]), Err(IdError::TooLong { position: 0, bytes: 129 }));
+        assert_eq!(
+            RecordIds::new([long.as_str()]),
+            Err(IdError::TooLong { position: 0, bytes: 129 })
+        );
         assert!(RecordIds::new(["x".repeat(128)]).is_ok());
     }
 
@@ -343,7 +363,9 @@ mod tests {
     fn packed_form_must_be_consistent() {
         let packed = |text: &str, ends: &[u32]| RecordIds::from_packed(text.into(), ends.to_vec());
         assert!(packed("ab", &[1, 2]).is_ok());
-        for bad in [packed("ab", &[2, 1]), packed("ab", &[1, 3]), packed("ab", &[1]), packed("é", &[1, 2])] {
+        for bad in
+            [packed("ab", &[2, 1]), packed("ab", &[1, 3]), packed("ab", &[1]), packed("é", &[1, 2])]
+        {
             assert!(matches!(bad, Err(IdError::Malformed { .. })), "{bad:?}");
         }
     }

@@ -1,5 +1,6 @@
-//! Matrices that leave a party beside logit shares and released scores. Each kind has a type of its own, so that a matrix of
-//! features or of parameters cannot be sent by mistake: `rpc` encodes these types and no plain matrix.
+//! The matrices that leave a party besides logit shares and released scores. Each kind has a type
+//! of its own, so that a matrix of features or of parameters cannot be sent by mistake: `rpc`
+//! encodes these types and no plain matrix.
 
 use std::fmt;
 
@@ -12,13 +13,13 @@ macro_rules! outgoing {
         pub struct $type(DMatrix<f64>);
 
         impl $type {
-            /// The matrix as it is sent: one column for each row on the wire.
+            /// Returns the matrix as sent: one column for each row on the wire.
             #[must_use]
             pub fn matrix(&self) -> &DMatrix<f64> {
                 &self.0
             }
 
-            /// Gives the matrix away.
+            /// Returns the matrix by value.
             #[must_use]
             pub fn into_matrix(self) -> DMatrix<f64> {
                 self.0
@@ -35,22 +36,23 @@ macro_rules! outgoing {
 }
 
 outgoing! {
-    /// The gradient of the mean loss with respect to one party's outputs of a batch: `w × B`, w the party's output width. The
-    /// coordinator sends it to that party in training.
+    /// The gradient of the mean loss with respect to one party's outputs of a batch: `w × B`, w the
+    /// party's output width. The coordinator sends it to that party in training.
     OutputGradient
 }
 outgoing! {
-    /// A party's weights as its release policy grants them to a role: `d × k`, the transpose of the weights, so that one class is
-    /// one row on the wire.
+    /// A party's weights as its release policy grants them to a role: `d × k`, the transpose of the
+    /// weights, so that one class is one row on the wire.
     ReleasedWeights
 }
 outgoing! {
-    /// What an attacker estimates of features: `d × n`, one record per column. It comes from releases, never from the features.
+    /// An attacker's estimates of features: `d × n`, one record per column. They come from
+    /// releases, never from the features.
     Estimates
 }
 
 impl OutputGradient {
-    /// Marks a gradient (`w × B`) as one that goes to a party.
+    /// Marks a gradient (`w × B`) as one for a party.
     #[must_use]
     pub fn new(gradient: DMatrix<f64>) -> Self {
         Self(gradient)
@@ -58,7 +60,7 @@ impl OutputGradient {
 }
 
 impl ReleasedWeights {
-    /// Marks weights (`k × d`) as released. Call this where a release policy was asked, and nowhere else.
+    /// Marks weights (`k × d`) as released. Call this only where a release policy has granted them.
     #[must_use]
     pub fn granted(weights: &DMatrix<f64>) -> Self {
         Self(weights.transpose())
@@ -66,7 +68,7 @@ impl ReleasedWeights {
 }
 
 impl Estimates {
-    /// Marks an attack's result (`d × n`) as one that goes to the auditor.
+    /// Marks an attack's result (`d × n`) as one for the auditor.
     #[must_use]
     pub fn new(estimates: DMatrix<f64>) -> Self {
         Self(estimates)

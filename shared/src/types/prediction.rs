@@ -1,28 +1,28 @@
-//! What the parties tell each other of a prediction.
+//! The questions and answers of a prediction between the parties.
 
 use super::{LogitShare, ModelVersion, RecordIds};
 
-/// What became of one record of a request.
+/// The status of one record of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RowStatus {
-    /// It was scored, or its logit share computed.
+    /// The record was scored, or its logit share computed.
     Ok,
-    /// A party does not hold it.
+    /// A party does not hold the record.
     NotFound,
-    /// It was used in training, and such records are not served.
+    /// The record was used in training, and such records are not served.
     TrainingRecord,
-    /// It is not part of the audit session that the request names.
+    /// The record is not part of the audit session that the request names.
     NotInSession,
-    /// It was asked for before with another logit share, which is the one that counts.
+    /// The record was requested before with another logit share, which is the one that counts.
     ShareChanged,
-    /// It has been asked for as often as allowed.
+    /// The record's budget of requests is spent.
     BudgetSpent,
-    /// It has been answered under as many models as allowed.
+    /// The record has been answered under as many models as allowed.
     ModelBudgetSpent,
 }
 
 impl RowStatus {
-    /// Every status.
+    /// All statuses, in a fixed order.
     pub const ALL: [Self; 7] = [
         Self::Ok,
         Self::NotFound,
@@ -33,7 +33,7 @@ impl RowStatus {
         Self::ModelBudgetSpent,
     ];
 
-    /// As metrics, the wire and the Python package write it.
+    /// Returns the name of the status in metrics, on the wire and in the Python package.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,10 +47,11 @@ impl RowStatus {
         }
     }
 
-    /// A status for each of the `asked` records of a request, of which those at the places `held` are held.
+    /// Returns a status for each of the `asked` records of a request: those at the positions `held`
+    /// are held.
     ///
     /// # Panics
-    /// For a place that is not below `asked`.
+    /// If a position is not below `asked`.
     #[must_use]
     pub fn of_held(held: &[usize], asked: usize) -> Vec<Self> {
         let mut statuses = vec![Self::NotFound; asked];
@@ -58,7 +59,7 @@ impl RowStatus {
         statuses
     }
 
-    /// The positions of the records that are [`RowStatus::Ok`].
+    /// Returns the positions of the records that are [`RowStatus::Ok`].
     #[must_use]
     pub fn positions_ok(statuses: &[Self]) -> Vec<usize> {
         let mut positions = Vec::with_capacity(statuses.len());
@@ -67,21 +68,22 @@ impl RowStatus {
     }
 }
 
-/// The coordinator's question to a passive party: the logit shares of records under a model version.
+/// The coordinator's question to a passive party: the logit shares of records under a model
+/// version.
 #[derive(Debug, Clone)]
 pub struct ShareRequest {
-    /// The version.
+    /// The version of the model.
     pub version: ModelVersion,
-    /// The records.
+    /// The ids of the records.
     pub ids: RecordIds,
 }
 
-/// A passive party's answer.
+/// A passive party's answer to a question.
 #[derive(Debug, Clone)]
 pub struct ShareAnswer {
-    /// One per record asked for: [`RowStatus::Ok`] for those that the party holds.
+    /// The status of each requested record: [`RowStatus::Ok`] if the party holds it.
     pub status: Vec<RowStatus>,
-    /// `w × m`: the shares of the `m` records it holds, in the order asked.
+    /// The shares of the `m` records it holds, `w × m`, in the order of the request.
     pub share: LogitShare,
 }
 

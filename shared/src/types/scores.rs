@@ -1,43 +1,44 @@
-//! Feature blocks, logit shares, logits, confidence scores and what is released of them.
+//! Feature blocks, logit shares, logits, confidence scores and releases of scores.
 
 use std::fmt;
 
 use nalgebra::DMatrix;
 
-/// Why a matrix was refused where a domain type was wanted.
+/// Errors from checking the shape and values of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
-    /// Wrong number of rows or columns.
+    /// The number of rows or columns is wrong.
     #[error("{what} has {got} {unit}, expected {expected}")]
     Size {
-        /// What was being built.
+        /// The name of the matrix.
         what: &'static str,
-        /// Which dimension.
+        /// The unit: rows, columns or another dimension.
         unit: &'static str,
-        /// What was needed.
+        /// The expected number.
         expected: usize,
-        /// What came.
+        /// The number that was given.
         got: usize,
     },
-    /// A NaN or an infinity.
+    /// A value is NaN or infinite.
     #[error("{what} holds a value that is not finite, at record {record}")]
     NotFinite {
-        /// What was being built.
+        /// The name of the matrix.
         what: &'static str,
-        /// The record's position, from 0.
+        /// The position of the record, from 0.
         record: usize,
     },
-    /// Fewer than two classes.
+    /// There are fewer than two classes.
     #[error("{what} has {got} classes, at least 2 are needed (a binary model has k = 2)")]
     TooFewClasses {
-        /// What was being built.
+        /// The name of the matrix.
         what: &'static str,
-        /// What came.
+        /// The number of classes that was given.
         got: usize,
     },
 }
 
-/// Whether no value is a NaN or an infinity. No early end, so that many values are looked at in one instruction.
+/// Returns true if no value is NaN or infinite. There is no early exit, so that one instruction
+/// checks several values.
 pub(crate) fn all_finite(values: &[f64]) -> bool {
     values.iter().fold(true, |finite, v| finite & v.is_finite())
 }
@@ -62,8 +63,8 @@ macro_rules! block {
             /// Checks and wraps a matrix with one record per column.
             ///
             /// # Errors
-            /// [`ShapeError::NotFinite`] on NaN or infinity; [`ShapeError::TooFewClasses`] where there are classes and
-            /// fewer than two.
+            /// [`ShapeError::NotFinite`] on NaN or infinity; [`ShapeError::TooFewClasses`] if the
+            /// matrix has classes and fewer than two.
             pub fn new(columns: DMatrix<f64>) -> Result<Self, ShapeError> {
                 if columns.nrows().checked_sub($min_rows).is_none() {
                     return Err(ShapeError::TooFewClasses { what: $what, got: columns.nrows() });
@@ -72,19 +73,19 @@ macro_rules! block {
                 Ok(Self(columns))
             }
 
-            /// The matrix, one record per column.
+            /// Returns the matrix, one record per column.
             #[must_use]
             pub fn matrix(&self) -> &DMatrix<f64> {
                 &self.0
             }
 
-            /// Gives the matrix away.
+            /// Returns the matrix by value.
             #[must_use]
             pub fn into_matrix(self) -> DMatrix<f64> {
                 self.0
             }
 
-            /// Number of records.
+            /// Returns the number of records.
             #[must_use]
             pub fn records(&self) -> usize {
                 self.0.ncols()
@@ -101,14 +102,16 @@ macro_rules! block {
 }
 
 block! {
-    /// Features of `n` records at one party: `d × n`, normalised to [0, 1] by their declared ranges.
+    /// Features of `n` records at one party: `d × n`, normalised to [0, 1] by their declared
+    /// ranges.
     ///
     /// It has no conversion to a wire message: only a [`LogitShare`] can leave a passive party.
     FeatureBlock, "feature block", 0
 }
 block! {
-    /// One party's outputs: `w × n`, unbounded, w the output width of its sub-model. Under the combiner `sum` it is the party's
-    /// term of the logits, so that w is the number of classes k; the active party's share includes the bias.
+    /// One party's outputs: `w × n`, unbounded, w the output width of its sub-model. Under the
+    /// combiner `sum` it is the party's term of the logits, so that w is the number of classes k;
+    /// the active party's share includes the bias.
     LogitShare, "logit share", 0
 }
 block! {
@@ -116,31 +119,34 @@ block! {
     Logits, "logits", 2
 }
 
-/// Numbers that [`FeatureBlock::select`] asks for together: half of the fastest cache that processors have.
+/// The number of values that [`FeatureBlock::select`] prefetches together: half of a typical
+/// first-level cache.
 const TOGETHER: usize = 2048;
-/// Numbers of a line of the cache.
+/// The number of values in a cache line.
 const LINE: usize = 8;
 
 impl FeatureBlock {
-    /// The features of the records at `positions`, in that order.
+    /// Returns the features of the records at `positions`, in that order.
     ///
     /// # Panics
-    /// For a position that is not below the number of records, unless there are no features.
+    /// If a position is not below the number of records, unless there are no features.
     #[must_use]
     pub fn select(&self, positions: &[usize]) -> Self {
         let (d, all) = (self.0.nrows(), self.0.as_slice());
         let record = |position: &usize| &all[position * d..(position + 1) * d];
         let mut values = Vec::with_capacity(d * positions.len());
         for some in positions.chunks((TOGETHER / d.max(1)).max(1)) {
-            // The records lie anywhere in memory. Each line of them is looked at first, so that the processor waits for many at once.
-            let lines = some.iter().flat_map(|at| record(at).iter().step_by(LINE).chain(record(at).last()));
+            // The records may lie anywhere in memory. Reading one value of each cache line first
+            // lets the processor wait for many lines at once.
+            let lines =
+                some.iter().flat_map(|at| record(at).iter().step_by(LINE).chain(record(at).last()));
             std::hint::black_box(lines.fold(0, |seen, v| seen ^ v.to_bits()));
             some.iter().for_each(|at| values.extend_from_slice(record(at)));
         }
         Self(DMatrix::from_vec(d, positions.len(), values))
     }
 
-    /// Number of features.
+    /// Returns the number of features.
     #[must_use]
     pub fn features(&self) -> usize {
         self.0.nrows()
@@ -148,16 +154,16 @@ impl FeatureBlock {
 }
 
 impl LogitShare {
-    /// The shares of the records at `positions`, in that order.
+    /// Returns the shares of the records at `positions`, in that order.
     ///
     /// # Panics
-    /// For a position that is not below the number of records.
+    /// If a position is not below the number of records.
     #[must_use]
     pub fn select(&self, positions: &[usize]) -> Self {
         Self(self.0.select_columns(positions))
     }
 
-    /// Output width: numbers per record.
+    /// Returns the output width: numbers per record.
     #[must_use]
     pub fn width(&self) -> usize {
         self.0.nrows()
@@ -165,11 +171,16 @@ impl LogitShare {
 }
 
 impl Logits {
-    /// Sums logit shares in the order given (parties in the order of their names, so that the sum is reproducible).
+    /// Sums logit shares in the order given (parties in the order of their names, so that the sum
+    /// is reproducible).
     ///
     /// # Errors
-    /// [`ShapeError::Size`] if the shares differ in shape or there is none; [`ShapeError::NotFinite`] if the sum overflows.
-    pub fn sum(first: LogitShare, others: impl IntoIterator<Item = LogitShare>) -> Result<Self, ShapeError> {
+    /// [`ShapeError::Size`] if the shares differ in shape or there is none;
+    /// [`ShapeError::NotFinite`] if the sum overflows.
+    pub fn sum(
+        first: LogitShare,
+        others: impl IntoIterator<Item = LogitShare>,
+    ) -> Result<Self, ShapeError> {
         let mut z = first.0;
         for LogitShare(share) in others {
             if share.nrows() != z.nrows() {
@@ -193,38 +204,41 @@ impl Logits {
         Self::new(z)
     }
 
-    /// The logits of the records at `positions`, in that order.
+    /// Returns the logits of the records at `positions`, in that order.
     ///
     /// # Panics
-    /// For a position that is not below the number of records.
+    /// If a position is not below the number of records.
     #[must_use]
     pub fn select(&self, positions: &[usize]) -> Self {
         Self(self.0.select_columns(positions))
     }
 
-    /// Number of classes.
+    /// Returns the number of classes.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.0.nrows()
     }
 }
 
-/// Confidence scores: `k × n`, every column on the probability simplex (entries in [0, 1], sum 1 within 1e-9).
+/// Confidence scores: `k × n`, every column on the probability simplex (entries in [0, 1], sum 1
+/// within 1e-9).
 ///
-/// Undefended scores never leave the coordinator: what leaves is a [`ReleasedScores`].
+/// Undefended scores never leave the coordinator: only [`ReleasedScores`] do.
 #[derive(Clone, PartialEq)]
 pub struct ConfidenceScores(DMatrix<f64>);
 
-/// Why a matrix is not a matrix of confidence scores.
+/// Errors from checking a matrix of confidence scores.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimplexError {
-    /// Wrong shape or not finite.
+    /// The shape is wrong or a value is not finite.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// A column off the probability simplex.
-    #[error("the scores of record {record} are not a probability vector (entries in [0, 1] that sum to 1 within 1e-9)")]
+    /// A column is off the probability simplex.
+    #[error(
+        "the scores of record {record} are not a probability vector (entries in [0, 1] that sum to 1 within 1e-9)"
+    )]
     OffSimplex {
-        /// The record's position, from 0.
+        /// The position of the record, from 0.
         record: usize,
     },
 }
@@ -236,7 +250,11 @@ impl ConfidenceScores {
     /// [`SimplexError`] if an entry is not finite or a column is not a probability vector.
     pub fn new(columns: DMatrix<f64>) -> Result<Self, SimplexError> {
         if columns.nrows() < 2 {
-            return Err(ShapeError::TooFewClasses { what: "confidence scores", got: columns.nrows() }.into());
+            return Err(ShapeError::TooFewClasses {
+                what: "confidence scores",
+                got: columns.nrows(),
+            }
+            .into());
         }
         check_finite("confidence scores", &columns)?;
         for (record, column) in columns.column_iter().enumerate() {
@@ -248,10 +266,11 @@ impl ConfidenceScores {
         Ok(Self(columns))
     }
 
-    /// The link function of the model, column by column: softmax with the column's own maximum taken out first.
+    /// Applies the link function of the model, column by column: softmax after subtracting the
+    /// column's maximum.
     ///
-    /// Scores are exact to a few units in the last place; the smallest may underflow to 0 when logits differ by more
-    /// than 745 nats.
+    /// Scores are exact to a few units in the last place; the smallest may underflow to 0 when
+    /// logits differ by more than 745 nats.
     #[must_use]
     pub fn softmax(logits: Logits) -> Self {
         let mut m = logits.0;
@@ -259,25 +278,25 @@ impl ConfidenceScores {
         Self(m)
     }
 
-    /// The matrix, one record per column.
+    /// Returns the matrix, one record per column.
     #[must_use]
     pub fn matrix(&self) -> &DMatrix<f64> {
         &self.0
     }
 
-    /// Gives the matrix away.
+    /// Returns the matrix by value.
     #[must_use]
     pub fn into_matrix(self) -> DMatrix<f64> {
         self.0
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn records(&self) -> usize {
         self.0.ncols()
     }
 
-    /// Number of classes.
+    /// Returns the number of classes.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.0.nrows()
@@ -291,7 +310,7 @@ impl fmt::Debug for ConfidenceScores {
     }
 }
 
-/// What the coordinator lets out, after the defense. One record per column, or one label per record.
+/// The coordinator's release, after the defense: one record per column, or one label per record.
 #[derive(Clone, PartialEq)]
 pub enum ReleasedScores {
     /// Probability vectors: `k × n`, columns on the simplex.
@@ -300,7 +319,7 @@ pub enum ReleasedScores {
     Numbers(DMatrix<f64>),
     /// The predicted class of each record, from 0.
     Labels {
-        /// Number of classes k of the model.
+        /// The number of classes k of the model.
         classes: usize,
         /// One label per record, each below `classes`.
         labels: Vec<u32>,
@@ -310,7 +329,7 @@ pub enum ReleasedScores {
 }
 
 impl ReleasedScores {
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn records(&self) -> usize {
         match self {
@@ -320,7 +339,7 @@ impl ReleasedScores {
         }
     }
 
-    /// Number of classes.
+    /// Returns the number of classes.
     #[must_use]
     pub fn classes(&self) -> usize {
         match self {
@@ -330,23 +349,25 @@ impl ReleasedScores {
         }
     }
 
-    /// The releases of the records at `positions`, in that order.
+    /// Returns the releases of the records at `positions`, in that order.
     ///
     /// # Panics
-    /// For a position that is not below the number of records.
+    /// If a position is not below the number of records.
     #[must_use]
     pub fn select(&self, positions: &[usize]) -> Self {
         match self {
             Self::Probabilities(m) => Self::Probabilities(m.select_columns(positions)),
             Self::Numbers(m) => Self::Numbers(m.select_columns(positions)),
             Self::Ciphertexts(m) => Self::Ciphertexts(m.select_columns(positions)),
-            Self::Labels { classes, labels } => {
-                Self::Labels { classes: *classes, labels: positions.iter().map(|&p| labels[p]).collect() }
-            }
+            Self::Labels { classes, labels } => Self::Labels {
+                classes: *classes,
+                labels: positions.iter().map(|&p| labels[p]).collect(),
+            },
         }
     }
 
-    /// The predicted class of each record: the arg max (the lowest index wins ties), or the label itself.
+    /// Returns the predicted class of each record: the arg max (the lowest index wins ties), or the
+    /// label itself.
     #[must_use]
     pub fn predicted_labels(&self) -> Vec<u32> {
         match self {
@@ -378,7 +399,12 @@ impl fmt::Debug for ReleasedScores {
             Self::Labels { .. } => "Labels",
             Self::Ciphertexts(_) => "Ciphertexts",
         };
-        write!(f, "ReleasedScores::{kind}({} × {}, values withheld)", self.classes(), self.records())
+        write!(
+            f,
+            "ReleasedScores::{kind}({} × {}, values withheld)",
+            self.classes(),
+            self.records()
+        )
     }
 }
 
@@ -402,7 +428,8 @@ mod tests {
 
     #[test]
     fn records_of_many_features_are_selected_one_at_a_time() {
-        let block = FeatureBlock::new(DMatrix::from_fn(3 * TOGETHER, 3, |i, j| (i + j) as f64)).unwrap();
+        let block =
+            FeatureBlock::new(DMatrix::from_fn(3 * TOGETHER, 3, |i, j| (i + j) as f64)).unwrap();
         assert_eq!(block.select(&[2, 0]).into_matrix(), block.matrix().select_columns(&[2, 0]));
     }
 }

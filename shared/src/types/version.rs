@@ -4,9 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a name was refused. What came is not in it: it may be something else than a name, in the wrong place.
+/// Errors from checking a name. They do not contain the text, which may be something else in the
+/// wrong place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the {kind} is not a valid name: 1 to 64 of a-z, A-Z, 0-9, '-', '_', '.', not starting with '.'")]
+#[error(
+    "the {kind} is not a valid name: 1 to 64 of a-z, A-Z, 0-9, '-', '_', '.', not starting with '.'"
+)]
 pub struct NameError {
     kind: &'static str,
 }
@@ -29,14 +32,15 @@ macro_rules! name {
             /// Checks and wraps a name.
             ///
             /// # Errors
-            /// [`NameError`] unless the name is 1 to 64 letters, digits, `-`, `_` or `.`, not starting with `.`.
+            /// [`NameError`] unless the name is 1 to 64 letters, digits, `-`, `_` or `.`, not
+            /// starting with `.`.
             pub fn new(name: impl Into<Box<str>>) -> Result<Self, NameError> {
                 let name = name.into();
                 check($kind, &name)?;
                 Ok(Self(name))
             }
 
-            /// The name as text.
+            /// Returns the name as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -78,11 +82,13 @@ macro_rules! name {
 }
 
 name! {
-    /// The name of one party, unique in a deployment. It is part of the party's certificate and orders the logit shares.
+    /// The name of one party, unique in a deployment. It is part of the party's certificate and
+    /// orders the logit shares.
     PartyName, "party"
 }
 name! {
-    /// The version of a published model: assigned by the coordinator, one for all parties, a hash of what was stored.
+    /// The version of a published model: assigned by the coordinator, one for all parties, a hash
+    /// of what was stored.
     ModelVersion, "model version"
 }
 

@@ -50,7 +50,9 @@ fn label(row: usize) -> &'static str {
 
 fn parquet(path: &Path, rows: usize) -> Result<(), Box<dyn Error>> {
     let features: String = (0..FEATURES).map(|at| format!("REQUIRED DOUBLE f{at}; ")).collect();
-    let kind = parse_message_type(&format!("message rows {{ REQUIRED BYTE_ARRAY id (UTF8); {features}}}"))?;
+    let kind = parse_message_type(&format!(
+        "message rows {{ REQUIRED BYTE_ARRAY id (UTF8); {features}}}"
+    ))?;
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let file = File::create(path)?;
     let mut writer = SerializedFileWriter::new(file, Arc::new(kind), Arc::new(properties))?;
@@ -62,7 +64,8 @@ fn parquet(path: &Path, rows: usize) -> Result<(), Box<dyn Error>> {
             for part in (from..to).step_by(1 << 14) {
                 let part = part..(part + (1 << 14)).min(to);
                 if at == 0 {
-                    let ids: Vec<ByteArray> = part.map(|row| ByteArray::from(id(row).into_bytes())).collect();
+                    let ids: Vec<ByteArray> =
+                        part.map(|row| ByteArray::from(id(row).into_bytes())).collect();
                     column.typed::<ByteArrayType>().write_batch(&ids, None, None)?;
                 } else {
                     let values: Vec<f64> = part.map(|row| value(row, at - 1)).collect();
@@ -90,9 +93,13 @@ fn csv(out: &mut dyn Write, rows: usize) -> std::io::Result<()> {
 }
 
 fn schema(path: &Path, head: &str, features: &[String]) -> std::io::Result<()> {
-    let feature =
-        |name: &String| format!("[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 0.0\nmax = 1.0\n");
-    std::fs::write(path, format!("id = \"id\"\n{head}{}", features.iter().map(feature).collect::<String>()))
+    let feature = |name: &String| {
+        format!("[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 0.0\nmax = 1.0\n")
+    };
+    std::fs::write(
+        path,
+        format!("id = \"id\"\n{head}{}", features.iter().map(feature).collect::<String>()),
+    )
 }
 
 fn all(dir: &Path, rows: usize) -> Result<(), Box<dyn Error>> {
@@ -122,7 +129,9 @@ fn all(dir: &Path, rows: usize) -> Result<(), Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [rows, place] = &arguments[..] else { return Err("usage: bulk_rows ROWS DIR, or bulk_rows ROWS --csv".into()) };
+    let [rows, place] = &arguments[..] else {
+        return Err("usage: bulk_rows ROWS DIR, or bulk_rows ROWS --csv".into());
+    };
     let rows: usize = rows.parse()?;
     if !(1..=99_999_999).contains(&rows) {
         return Err("ROWS is from 1 to 99999999".into());

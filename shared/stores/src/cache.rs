@@ -1,4 +1,5 @@
-//! Rows that are kept of a store that is not in memory: bounded by bytes, forgotten after a time, the longest unused first.
+//! A cache of rows of a remote store: limited in bytes and in age, with eviction of the least
+//! recently used.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,20 +15,20 @@ use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use crate::bounds::DataError;
 
-/// `[data.cache]`.
+/// The table `[data.cache]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConfig {
-    /// The most bytes that rows and ids may take.
+    /// The maximum size of rows and ids in bytes.
     pub bytes: usize,
-    /// How long a row is kept, in seconds: for so long a change in the store is not seen.
+    /// The lifetime of a row, in seconds. A change in the store may stay unseen for this time.
     pub ttl_s: u64,
 }
 
-/// What a row costs beside its values and its id.
+/// The bytes of a row besides its values and its id.
 const OVERHEAD: usize = 160;
 
-/// A store with rows of it in memory.
+/// A store with a cache of its rows in memory.
 pub(crate) struct Cached {
     store: Arc<dyn RemoteStore>,
     bytes: usize,
@@ -38,7 +39,7 @@ pub(crate) struct Cached {
 #[derive(Default)]
 struct Rows {
     by_id: HashMap<Arc<str>, Row, RandomState>,
-    /// From the time of the last use, as a count, to the id.
+    /// The ids by the time of their last use, as a count.
     by_use: BTreeMap<u64, Arc<str>>,
     uses: u64,
     bytes: usize,
@@ -77,7 +78,14 @@ impl Rows {
         }
     }
 
-    fn put(&mut self, id: &str, values: Box<[f64]>, label: Option<u32>, until: Instant, most: usize) {
+    fn put(
+        &mut self,
+        id: &str,
+        values: Box<[f64]>,
+        label: Option<u32>,
+        until: Instant,
+        most: usize,
+    ) {
         self.remove(id);
         let cost = cost(id, values.len());
         if cost > most {
@@ -97,11 +105,13 @@ impl Rows {
 }
 
 impl Cached {
-    /// Keeps rows of `store`.
-    pub(crate) fn new(store: Arc<dyn RemoteStore>, config: &CacheConfig) -> Result<Self, DataError> {
+    /// Creates a cache for rows of `store`.
+    pub(crate) fn new(
+        store: Arc<dyn RemoteStore>,
+        config: &CacheConfig,
+    ) -> Result<Self, DataError> {
         if config.bytes == 0 || !(1..=86_400).contains(&config.ttl_s) {
-            let message =
-                "[data.cache] takes `bytes` of at least 1 and `ttl_s` from 1 to 86400; leave it out for no cache";
+            let message = "[data.cache] takes `bytes` of at least 1 and `ttl_s` from 1 to 86400; leave it out for no cache";
             return Err(DataError::Config(message.into()));
         }
         let ttl = Duration::from_secs(config.ttl_s);
@@ -213,7 +223,12 @@ mod tests {
                 let mut gather = Gather::new("the test", &self.0, ids);
                 for id in ids.iter().filter(|id| id.len() == 1) {
                     let at = gather.begin(id)?.unwrap();
-                    gather.take(at, "f", Target::Column(0), Cell::Real(id.parse::<f64>().unwrap() / 10.0))?;
+                    gather.take(
+                        at,
+                        "f",
+                        Target::Column(0),
+                        Cell::Real(id.parse::<f64>().unwrap() / 10.0),
+                    )?;
                 }
                 gather.finish()
             })
@@ -232,10 +247,15 @@ mod tests {
         let ask = async |ids: &[&str]| {
             let before = store.1.load(Ordering::SeqCst);
             let found = cached.lookup(&RecordIds::new(ids).unwrap()).await.unwrap();
-            (found.held, found.block.matrix().as_slice().to_vec(), store.1.load(Ordering::SeqCst) - before)
+            (
+                found.held,
+                found.block.matrix().as_slice().to_vec(),
+                store.1.load(Ordering::SeqCst) - before,
+            )
         };
         assert_eq!(ask(&["1", "xx", "2"]).await, (vec![0, 2], vec![0.1, 0.2], 3));
-        // What is missing is asked for again; what is known is not, and the order is that of the request.
+        // What is missing is asked for again; what is known is not, and the order is that of the
+        // request.
         assert_eq!(ask(&["2", "xx", "3", "1"]).await, (vec![0, 2, 3], vec![0.2, 0.3, 0.1], 2));
         // The longest unused goes.
         assert_eq!(ask(&["1", "2", "4"]).await.2, 1);

@@ -1,4 +1,4 @@
-//! `schema infer` and `load-features`, alike for the parties that hold features.
+//! The commands `schema infer` and `load-features`, for the parties that hold features.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::config::DataConfig;
 use crate::infer::{Inference, infer};
 use crate::load::{LoadError, load_sqlite};
 
-/// `schema`
+/// The options of `schema`
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
     #[command(subcommand)]
@@ -20,11 +20,12 @@ pub struct SchemaArgs {
 
 #[derive(Debug, Subcommand)]
 enum SchemaCommand {
-    /// Guess a schema from a file, for its owner to correct: kinds, categories, and the ranges observed.
+    /// Guess a schema from a file, for its owner to correct: kinds, categories, and the ranges
+    /// observed.
     Infer(InferArgs),
 }
 
-/// `schema infer`
+/// The options of `schema infer`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The guess is a beginning. A schema is public: the ranges observed are values of single records, and must be replaced by ranges \
@@ -39,32 +40,34 @@ pub struct InferArgs {
     /// The column of the labels (active party).
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
-    /// The most categories of a column of text.
+    /// The maximum number of categories of a text column.
     #[arg(long, value_name = "N", default_value_t = crate::infer::MAX_CATEGORIES)]
     max_categories: usize,
-    /// Where to write the schema; a file that is there stays. Default: standard output.
+    /// The file to write the schema to; an existing file is not replaced. Default: standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 impl SchemaArgs {
-    /// Carries the command out.
+    /// Runs the command.
     ///
     /// # Errors
-    /// [`CliError`] naming the file or the column.
+    /// [`CliError`] that names the file or the column.
     pub fn run(self) -> Result<(), CliError> {
         let SchemaCommand::Infer(args) = self.command;
-        let asked = Inference { id: args.id, label: args.label, max_categories: Some(args.max_categories) };
+        let asked =
+            Inference { id: args.id, label: args.label, max_categories: Some(args.max_categories) };
         let text = infer(&args.from, &asked).map_err(CliError::input)?;
         let Some(out) = args.out else {
             return std::io::stdout().write_all(text.as_bytes()).map_err(CliError::failed);
         };
-        let written = std::fs::File::create_new(&out).and_then(|mut file| file.write_all(text.as_bytes()));
+        let written =
+            std::fs::File::create_new(&out).and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|e| CliError::failed(format!("cannot write {}: {e}", out.display())))
     }
 }
 
-/// `load-features`
+/// The options of `load-features`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Fills the SQLite file that [data.sqlite] names. Every value is checked against the schema. The file appears when all of it is \
@@ -76,16 +79,16 @@ pub struct LoadArgs {
     /// The file: Parquet if its name ends in .parquet, otherwise CSV with a header.
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// Put the new file in the place of the old one.
+    /// Replace the old file by the new one.
     #[arg(long)]
     replace: bool,
 }
 
 impl LoadArgs {
-    /// Loads; `data` reads `[data]` of the config file.
+    /// Loads the file; `data` reads `[data]` of the config file.
     ///
     /// # Errors
-    /// [`CliError`] naming file, row and column.
+    /// [`CliError`] that names file, row and column.
     pub async fn run(
         self,
         data: impl FnOnce(&Path) -> Result<DataConfig, vfl_shared::config::ConfigError>,
@@ -96,11 +99,13 @@ impl LoadArgs {
             return Err(CliError::input(message));
         };
         let schema = read_schema(&data.schema).map_err(CliError::input)?;
-        let count = load_sqlite(sqlite, &schema, &self.from, self.replace).await.map_err(|e| match e {
-            LoadError::Write { .. } => CliError::failed(e),
-            _ => CliError::input(e),
-        })?;
+        let count =
+            load_sqlite(sqlite, &schema, &self.from, self.replace).await.map_err(|e| match e {
+                LoadError::Write { .. } => CliError::failed(e),
+                _ => CliError::input(e),
+            })?;
         let file = sqlite.file.display();
-        writeln!(std::io::stdout(), "{count} records in {file}, table {}", sqlite.table).map_err(CliError::failed)
+        writeln!(std::io::stdout(), "{count} records in {file}, table {}", sqlite.table)
+            .map_err(CliError::failed)
     }
 }

@@ -1,10 +1,12 @@
-//! `[data]` of a party's config file.
+//! The table `[data]` of a party's config file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use vfl_shared::data::{FeatureSchema, FeatureTable, Features, Limits, RemoteStore, TableError, read_schema};
+use vfl_shared::data::{
+    FeatureSchema, FeatureTable, Features, Limits, RemoteStore, TableError, read_schema,
+};
 
 use crate::bounds::DataError;
 use crate::cache::{CacheConfig, Cached};
@@ -14,15 +16,15 @@ use crate::parquet_store::ParquetStore;
 use crate::postgres::{PostgresConfig, PostgresStore};
 use crate::sqlite::{SqliteConfig, SqliteStore};
 
-/// `[data]`: a schema, and one place that the values are in.
+/// The table `[data]`: a schema, and one source of the values.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
-    /// What the columns are, and their public ranges.
+    /// The schema file: the columns and their public ranges.
     pub schema: PathBuf,
     /// A CSV file, read into memory.
     pub csv: Option<PathBuf>,
-    /// A Parquet file, read into memory or left where it is.
+    /// A Parquet file, read into memory or left on disk.
     pub parquet: Option<ParquetConfig>,
     /// A SQLite file, made by `load-features`.
     pub sqlite: Option<SqliteConfig>,
@@ -30,28 +32,36 @@ pub struct DataConfig {
     pub postgres: Option<PostgresConfig>,
     /// An HTTP feature service.
     pub http: Option<HttpConfig>,
-    /// Rows that are kept of a store that is not in memory. Default none.
+    /// The cache of rows of a remote store. Default none.
     pub cache: Option<CacheConfig>,
 }
 
 impl DataConfig {
-    /// A CSV file and its schema.
+    /// Creates the settings of a CSV file with its schema.
     #[must_use]
     pub fn csv(schema: impl Into<PathBuf>, csv: impl Into<PathBuf>) -> Self {
         Self { csv: Some(csv.into()), ..Self::of(schema) }
     }
 
-    /// A schema alone.
+    /// Creates the settings of a schema alone.
     #[must_use]
     pub fn of(schema: impl Into<PathBuf>) -> Self {
-        Self { schema: schema.into(), csv: None, parquet: None, sqlite: None, postgres: None, http: None, cache: None }
+        Self {
+            schema: schema.into(),
+            csv: None,
+            parquet: None,
+            sqlite: None,
+            postgres: None,
+            http: None,
+            cache: None,
+        }
     }
 
-    /// Reads the schema, and the table where it is a file, or the ids of a Parquet file that stays on disk; another store is not asked
-    /// for anything yet.
+    /// Reads the schema, and the table if it is a file, or the ids of a Parquet file that stays on
+    /// disk. Other stores are not contacted yet.
     ///
     /// # Errors
-    /// [`DataError`] naming the file or the key.
+    /// [`DataError`] that names the file or the key.
     pub fn open(&self) -> Result<Features, DataError> {
         self.check_choice()?;
         let schema = read_schema(&self.schema)?;
@@ -87,7 +97,11 @@ impl DataConfig {
     fn check_choice(&self) -> Result<(), DataError> {
         let named = [
             ("csv", self.csv.is_some(), false),
-            ("parquet", self.parquet.is_some(), self.parquet.as_ref().is_some_and(|parquet| !parquet.memory)),
+            (
+                "parquet",
+                self.parquet.is_some(),
+                self.parquet.as_ref().is_some_and(|parquet| !parquet.memory),
+            ),
             ("sqlite", self.sqlite.is_some(), true),
             ("postgres", self.postgres.is_some(), true),
             ("http", self.http.is_some(), true),
@@ -108,10 +122,14 @@ impl DataConfig {
 
 const NONE: &str = "no source is named; name one of `csv`, `parquet`, `sqlite`, `postgres`, `http`";
 
-/// A table of the columns that the schema names; a Parquet file may have others.
-pub(crate) fn table_of_parquet(schema: FeatureSchema, file: &Path) -> Result<FeatureTable, TableError> {
+/// Reads a table of the columns that the schema names; a Parquet file may have others.
+pub(crate) fn table_of_parquet(
+    schema: FeatureSchema,
+    file: &Path,
+) -> Result<FeatureTable, TableError> {
     let limits = Limits::default();
-    let wanted: Vec<String> = schema.source_columns().into_iter().map(|column| column.name).collect();
+    let wanted: Vec<String> =
+        schema.source_columns().into_iter().map(|column| column.name).collect();
     let mut rows = ParquetRows::open(file, Some(&wanted), &limits)?;
     FeatureTable::from_rows(schema, &mut rows, &limits)
 }

@@ -1,63 +1,65 @@
-//! `schema infer`: a schema file for its owner to correct, guessed from the values of a file.
+//! The inference of a schema file from the values of a file, for its owner to correct
+//! (`schema infer`).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
 use vfl_shared::data::{
-    Cell, Decimals, FeatureKind, FeatureSchema, FeatureSpec, MAX_FEATURES, RawRows, SchemaError, TableError,
+    Cell, Decimals, FeatureKind, FeatureSchema, FeatureSpec, MAX_FEATURES, RawRows, SchemaError,
+    TableError,
 };
 
 use crate::parquet_file::rows_of;
 
-/// The most categories of a column that is guessed to be categorical, unless told otherwise.
+/// The default maximum number of categories of a column that is inferred to be categorical.
 pub(crate) const MAX_CATEGORIES: usize = 50;
-/// Whole numbers of so few different values are taken for steps.
+/// Integers with at most this many different values are inferred to be steps.
 const MAX_STEPS: usize = 10;
 
-/// What to infer.
+/// The settings of an inference.
 #[derive(Debug, Clone, Default)]
 pub struct Inference {
     /// The column of the record ids. Default the first.
     pub id: Option<String>,
-    /// The column of the labels, at the active party.
+    /// The column of the labels, for the active party.
     pub label: Option<String>,
-    /// The most categories of a column. Default 50.
+    /// The maximum number of categories of a column. Default 50.
     pub max_categories: Option<usize>,
 }
 
-/// Why no schema was inferred.
+/// Errors from inferring a schema.
 #[derive(Debug, thiserror::Error)]
 pub enum InferError {
-    /// The file.
+    /// The file cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// A column that is not there.
+    /// The file does not have a column.
     #[error("the file has no column {0:?}")]
     NoColumn(String),
-    /// A column that is there twice.
+    /// The file has a column twice.
     #[error("the file has the column {0:?} twice")]
     Twice(String),
-    /// A column of text with too many values.
+    /// A text column has too many values.
     #[error(
         "column {0:?} has more than {1} different texts: take it out of the file, or give a larger `--max-categories`"
     )]
     Categories(String, usize),
-    /// A label with a class alone.
+    /// The label has fewer than two classes.
     #[error("column {0:?} has fewer than two classes")]
     Classes(String),
-    /// Ids and nothing else.
+    /// The file has no column besides the ids.
     #[error("the file has no column beside the record ids, and no model is of nothing")]
     NoFeature,
-    /// No row.
+    /// The file has no row.
     #[error("the file has no record")]
     Empty,
-    /// Names that no schema takes.
+    /// The names are not valid in a schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
 }
 
-/// What was seen of a column.
+/// The statistics of a column.
 #[derive(Default)]
 struct Seen {
     numbers: u64,
@@ -65,7 +67,7 @@ struct Seen {
     missing: u64,
     decimals: Decimals,
     range: Option<(f64, f64)>,
-    /// Different texts, up to one more than may be.
+    /// The different texts, up to one more than allowed.
     distinct: BTreeSet<String>,
 }
 
@@ -95,10 +97,10 @@ impl Seen {
     }
 }
 
-/// Reads `from` (`.parquet`, or else CSV) and writes the text of a schema file.
+/// Reads `from` (`.parquet`, or else CSV) and returns the text of a schema file.
 ///
 /// # Errors
-/// [`InferError`] naming the column.
+/// [`InferError`] that names the column.
 pub fn infer(from: &Path, asked: &Inference) -> Result<String, InferError> {
     let mut rows = rows_of(from, None)?;
     let names = rows.names().to_vec();
@@ -131,7 +133,8 @@ pub fn infer(from: &Path, asked: &Inference) -> Result<String, InferError> {
     }
     let mut label = String::new();
     if let Some(name) = &asked.label {
-        let classes = names.iter().zip(&seen).find(|(n, _)| *n == name).map(|(_, seen)| &seen.distinct);
+        let classes =
+            names.iter().zip(&seen).find(|(n, _)| *n == name).map(|(_, seen)| &seen.distinct);
         let classes: Vec<String> = classes.into_iter().flatten().cloned().collect();
         match classes.len() {
             n if n > most => return Err(InferError::Categories(name.clone(), most)),
@@ -139,15 +142,21 @@ pub fn infer(from: &Path, asked: &Inference) -> Result<String, InferError> {
             _ => {}
         }
         let classes: Vec<String> = classes.iter().map(|class| quoted(class)).collect();
-        label = format!("[label]\ncolumn = {}\nclasses = [{}]\n\n", quoted(name), classes.join(", "));
+        label =
+            format!("[label]\ncolumn = {}\nclasses = [{}]\n\n", quoted(name), classes.join(", "));
     }
     let text = format!("id = {}\n\n{label}{}", quoted(&id), guess.out);
-    // What was written must be a schema.
+    // The result must parse as a schema.
     FeatureSchema::from_toml(&text)?;
     Ok(format!("{}{}{text}", head(records), guess.notes))
 }
 
-fn see(rows: &mut dyn RawRows, names: &[String], id: &str, most: usize) -> Result<(u64, Vec<Seen>), InferError> {
+fn see(
+    rows: &mut dyn RawRows,
+    names: &[String],
+    id: &str,
+    most: usize,
+) -> Result<(u64, Vec<Seen>), InferError> {
     let mut seen: Vec<Seen> = names.iter().map(|_| Seen::default()).collect();
     let mut records = 0;
     while rows
@@ -206,9 +215,13 @@ impl Guess {
                 _ => FeatureKind::Numeric,
             };
             let name = quoted(name);
-            let spec = FeatureSpec { kind, ..FeatureSpec::numeric(&name, min, max) }.with_step(seen.decimals.step());
-            // `{:?}` keeps the point of a whole number and every digit of the others.
-            let _ = write!(self.out, "[[features]]\nname = {name}\nkind = \"{kind}\"\nmin = {min:?}\nmax = {max:?}\n");
+            let spec = FeatureSpec { kind, ..FeatureSpec::numeric(&name, min, max) }
+                .with_step(seen.decimals.step());
+            // `{:?}` keeps the point of an integer and every digit of other numbers.
+            let _ = write!(
+                self.out,
+                "[[features]]\nname = {name}\nkind = \"{kind}\"\nmin = {min:?}\nmax = {max:?}\n"
+            );
             if let Some(step) = spec.step.filter(|_| max > min) {
                 let _ = writeln!(self.out, "step = {step:?}");
             }
@@ -226,9 +239,9 @@ impl Guess {
     }
 }
 
-/// A TOML string.
+/// Formats a TOML string.
 fn quoted(text: &str) -> String {
-    // JSON's escapes are those of a basic string of TOML, but for DEL, which no name may hold.
+    // JSON's escapes are those of a TOML basic string, except for DEL, which no name may contain.
     serde_json::to_string(text).unwrap_or_default()
 }
 
@@ -253,12 +266,17 @@ mod tests {
         std::fs::write(&schema, &text).unwrap();
         let table = FeatureTable::from_csv(&schema, &csv).unwrap();
         let read = FeatureSchema::from_toml(&text).unwrap();
-        let kinds: Vec<_> = read.features().iter().map(|f| (f.name.as_str(), f.kind, f.min, f.max)).collect();
+        let kinds: Vec<_> =
+            read.features().iter().map(|f| (f.name.as_str(), f.kind, f.min, f.max)).collect();
         use FeatureKind::{Binary, Numeric, Ordinal};
         let jobs = ["job=", "job=a \"b\"", "job=clerk"].map(|name| (name, Binary, 0.0, 1.0));
         assert_eq!(
             kinds[..3],
-            [("income", Numeric, -2.25, 7.0), ("phone", Binary, 0.0, 1.0), ("degree", Ordinal, 1.0, 3.0)]
+            [
+                ("income", Numeric, -2.25, 7.0),
+                ("phone", Binary, 0.0, 1.0),
+                ("degree", Ordinal, 1.0, 3.0)
+            ]
         );
         assert_eq!(kinds[3..], jobs);
         assert_eq!(table.labels(), Some(&[0, 1, 0][..]));
@@ -268,7 +286,11 @@ mod tests {
         for (asked, says) in [
             (Inference { id: Some("x".into()), ..Default::default() }, "no column \"x\""),
             (
-                Inference { id: Some("phone".into()), max_categories: Some(2), ..Default::default() },
+                Inference {
+                    id: Some("phone".into()),
+                    max_categories: Some(2),
+                    ..Default::default()
+                },
                 "\"customer\" has more",
             ),
         ] {
@@ -276,7 +298,8 @@ mod tests {
         }
     }
 
-    /// Whatever numbers a file holds, its guessed schema reads it: a step that round-off would lose is not proposed.
+    /// Whatever numbers a file holds, its guessed schema reads it: a step that round-off would lose
+    /// is not proposed.
     #[test]
     fn a_guess_reads_its_own_file_whatever_the_size_of_its_numbers() {
         let dir = tempfile::tempdir().unwrap();
@@ -296,7 +319,8 @@ mod tests {
             std::fs::write(&csv, text).unwrap();
             let guess = infer(&csv, &Inference::default()).unwrap();
             std::fs::write(&schema, &guess).unwrap();
-            let table = FeatureTable::from_csv(&schema, &csv).unwrap_or_else(|e| panic!("{first}: {e}\n{guess}"));
+            let table = FeatureTable::from_csv(&schema, &csv)
+                .unwrap_or_else(|e| panic!("{first}: {e}\n{guess}"));
             let [feature] = table.schema().features() else { panic!("one feature") };
             assert_eq!(feature.step, proposed, "{first}");
         }

@@ -1,12 +1,15 @@
-//! Where a party keeps its features, chosen by `[data]` in its config: a CSV or Parquet file, which is read into memory, or a Parquet file
-//! that is not, a SQLite file, a PostgreSQL table or an HTTP feature service, which are asked for rows by id.
+//! The feature stores of a party, chosen by `[data]` in its config: a CSV or Parquet file that is
+//! read into memory, or a remote store that returns rows by id: a Parquet file on disk, a SQLite
+//! file, a PostgreSQL table or an HTTP feature service.
 //!
-//! Every store gives raw values. The schema reads, checks and normalises them with one code ([`vfl_shared::data::FeatureSchema`]), so that
-//! the same values give the same features to the last bit. An id that a store does not hold is a row status. Whatever else keeps
-//! the features of a record from being known (a time-out, a broken connection, a value outside its range, NULL) is an error of the
-//! call. Neither values nor ids are in messages or logs.
+//! Every store returns raw values. One implementation reads, checks and normalises them
+//! ([`vfl_shared::data::FeatureSchema`]), so that the same values give the same features to the
+//! last bit. An id that a store does not hold is a row status. Any other failure to read the
+//! features of a record (a time-out, a broken connection, a value outside its range, NULL) is an
+//! error of the call. Messages and logs contain neither values nor ids.
 //!
-//! [`StateConfig`] (`[state]`) is where several processes of a party keep what they must not decide twice.
+//! [`StateConfig`] (`[state]`) is the database in which several processes of a party store the
+//! decisions that must be made only once.
 
 mod bounds;
 mod cache;

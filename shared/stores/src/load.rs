@@ -1,11 +1,12 @@
-//! `load-features`: the rows of a file into a SQLite file, checked on the way.
+//! The import of a file's rows into a SQLite file, with a check of every value (`load-features`).
 
 use std::path::{Path, PathBuf};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
 use vfl_shared::data::{
-    Cell, FeatureSchema, Place, RawRows, SourceColumn, TableError, TableProblem, Target, check_columns, match_columns,
+    Cell, FeatureSchema, Place, RawRows, SourceColumn, TableError, TableProblem, Target,
+    check_columns, match_columns,
 };
 use vfl_shared::types::{IdError, RecordId};
 
@@ -13,29 +14,29 @@ use crate::parquet_file::rows_of;
 use crate::sql::quoted;
 use crate::sqlite::SqliteConfig;
 
-/// SQLite's own bound.
+/// SQLite's limit on the columns of a table.
 const MAX_COLUMNS: usize = 2000;
 
-/// Why a file was not loaded.
+/// Errors from loading a file.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The file that is loaded.
+    /// The source file cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// The file that is there.
+    /// The target file already exists.
     #[error("{} is there already; `--replace` puts a new one in its place", .0.display())]
     Exists(PathBuf),
-    /// Too many columns. PostgreSQL takes fewer still: 1600.
+    /// The schema has too many columns. PostgreSQL's limit is lower still: 1600.
     #[error(
         "SQLite takes {MAX_COLUMNS} columns at most, the schema has {0}, with those of the id and the label; use a Parquet file"
     )]
     Columns(usize),
-    /// The disk, or SQLite.
+    /// The disk or SQLite failed.
     #[error("cannot write {}: {reason}", file.display())]
     Write {
-        /// The file.
+        /// The path of the SQLite file.
         file: PathBuf,
-        /// Why.
+        /// The reason for the failure.
         reason: String,
     },
 }
@@ -45,11 +46,12 @@ enum Stored {
     Real(f64),
 }
 
-/// Loads the rows of `from` (`.parquet`, or else CSV), with one check for all the schema says; gives their number. The file is written
-/// beside its place and renamed: a service that has the old one open goes on with it until it is started again.
+/// Loads the rows of `from` (`.parquet`, or else CSV), checks them against the schema, and returns
+/// their number. The file is written beside its place and renamed: a service that has the old one
+/// open continues with it until it is restarted.
 ///
 /// # Errors
-/// [`LoadError`] naming file, row and column; then nothing has changed.
+/// [`LoadError`] that names file, row and column; nothing has changed then.
 pub async fn load_sqlite(
     config: &SqliteConfig,
     schema: &FeatureSchema,
@@ -69,12 +71,15 @@ pub async fn load_sqlite(
     let mut rows = rows_of(from, Some(&wanted))?;
     check_columns(schema, &*rows)?;
     let directory = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Made for this user alone.
-    let beside =
-        tempfile::Builder::new().prefix(".features").tempfile_in(directory).map_err(|e| failed(e.to_string()))?;
+    // Readable by this user alone.
+    let beside = tempfile::Builder::new()
+        .prefix(".features")
+        .tempfile_in(directory)
+        .map_err(|e| failed(e.to_string()))?;
     let options = SqliteConnectOptions::new()
         .filename(beside.path())
-        // Until the file is renamed nobody looks at it: what is cut off is made again.
+        // Nobody reads the file before it is renamed, and an interrupted load starts again, so
+        // durability is not needed.
         .journal_mode(SqliteJournalMode::Off)
         .synchronous(SqliteSynchronous::Off)
         .disable_statement_logging();
@@ -95,19 +100,28 @@ async fn fill(
     (config, schema, columns): (&SqliteConfig, &FeatureSchema, &[SourceColumn]),
     rows: &mut dyn RawRows,
 ) -> Result<u64, LoadError> {
-    let failed = |e: &dyn std::fmt::Display| LoadError::Write { file: config.file.clone(), reason: e.to_string() };
+    let failed = |e: &dyn std::fmt::Display| LoadError::Write {
+        file: config.file.clone(),
+        reason: e.to_string(),
+    };
     let file = rows.file().to_owned();
     let wrong = |place: Option<Place>, column: &str, problem| {
-        LoadError::Table(TableError { file: file.clone(), place, column: Some(column.to_owned()), problem })
+        LoadError::Table(TableError {
+            file: file.clone(),
+            place,
+            column: Some(column.to_owned()),
+            problem,
+        })
     };
-    let targets =
-        match_columns(schema, rows.names()).map_err(|(column, problem)| wrong(rows.names_at(), &column, problem))?;
+    let targets = match_columns(schema, rows.names())
+        .map_err(|(column, problem)| wrong(rows.names_at(), &column, problem))?;
     let kind = |column: &SourceColumn| match (column.target, column.number) {
         (Target::Id, _) => "TEXT PRIMARY KEY NOT NULL",
         (_, true) => "REAL NOT NULL",
         (_, false) => "TEXT NOT NULL",
     };
-    let declared: Vec<String> = columns.iter().map(|c| format!("{} {}", quoted(&c.name), kind(c))).collect();
+    let declared: Vec<String> =
+        columns.iter().map(|c| format!("{} {}", quoted(&c.name), kind(c))).collect();
     let table = quoted(&config.table);
     let create = format!("CREATE TABLE {table} ({}) WITHOUT ROWID", declared.join(", "));
     sqlx::query(AssertSqlSafe(create)).execute(&mut *connection).await.map_err(|e| failed(&e))?;
@@ -122,7 +136,9 @@ async fn fill(
         let mut row: Vec<Option<Stored>> = columns.iter().map(|_| None).collect();
         let next = rows.next_row(&mut |at, cell| {
             let Some(target) = targets[at] else { return Ok(()) };
-            let Some(to) = columns.iter().position(|column| column.target == target) else { return Ok(()) };
+            let Some(to) = columns.iter().position(|column| column.target == target) else {
+                return Ok(());
+            };
             row[to] = Some(checked(schema, &columns[to], cell, &mut normalised, count)?);
             Ok(())
         })?;
@@ -144,13 +160,18 @@ async fn fill(
         count += 1;
     }
     if count == 0 {
-        return Err(LoadError::Table(TableError { file, place: None, column: None, problem: TableProblem::NoRecord }));
+        return Err(LoadError::Table(TableError {
+            file,
+            place: None,
+            column: None,
+            problem: TableProblem::NoRecord,
+        }));
     }
     sqlx::query("COMMIT").execute(&mut *connection).await.map_err(|e| failed(&e))?;
     Ok(count)
 }
 
-/// The raw value, once the schema has taken it.
+/// Returns the raw value, after the schema has accepted it.
 fn checked(
     schema: &FeatureSchema,
     column: &SourceColumn,
@@ -164,7 +185,9 @@ fn checked(
             let at = |position| usize::try_from(row).unwrap_or(position);
             let numbered = |e| match e {
                 IdError::Empty { position } => IdError::Empty { position: at(position) },
-                IdError::TooLong { position, bytes } => IdError::TooLong { position: at(position), bytes },
+                IdError::TooLong { position, bytes } => {
+                    IdError::TooLong { position: at(position), bytes }
+                }
                 IdError::Control { position } => IdError::Control { position: at(position) },
                 other => other,
             };

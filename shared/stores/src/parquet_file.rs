@@ -1,4 +1,4 @@
-//! Rows of a Parquet file.
+//! A reader of the rows of a Parquet file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,21 @@ use vfl_shared::hex;
 use crate::parquet_footer::{check_footer, check_sizes, contained};
 use crate::parquet_pages::{PageFile, check_codecs, page_error};
 
-/// The largest page of a file that is read into memory, unpacked.
+/// The maximum unpacked size of a page in a file that is read into memory.
 const MAX_PAGE_BYTES: usize = 256 << 20;
 
-/// `[data.parquet]`.
+/// The table `[data.parquet]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParquetConfig {
-    /// The file, uncompressed or compressed by Snappy or Zstandard. It may have more columns than the schema names.
+    /// The file, uncompressed or compressed by Snappy or Zstandard. It may have more columns than
+    /// the schema names.
     pub file: PathBuf,
-    /// Whether it is read into memory. If not it stays where it is: its ids are read once, and values when they are asked for.
-    /// Default true.
+    /// True to read the file into memory. Otherwise it stays on disk: its ids are read once, and
+    /// values when they are requested. Default true.
     #[serde(default = "memory")]
     pub memory: bool,
-    /// The most bytes of values that are kept of a file that is not in memory. Default 64 MiB.
+    /// The maximum size in bytes of the cached values of a file that stays on disk. Default 64 MiB.
     #[serde(default = "cache_bytes")]
     pub cache_bytes: usize,
 }
@@ -44,37 +45,38 @@ fn cache_bytes() -> usize {
 }
 
 impl ParquetConfig {
-    /// A file that is read into memory.
+    /// Creates the settings of a file that is read into memory.
     #[must_use]
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self { file: file.into(), memory: memory(), cache_bytes: cache_bytes() }
     }
 
-    /// A file that stays where it is.
+    /// Creates the settings of a file that stays on disk.
     #[must_use]
     pub fn on_disk(file: impl Into<PathBuf>) -> Self {
         Self { memory: false, ..Self::new(file) }
     }
 }
 
-/// Rows of a Parquet file, one after the other.
+/// The rows of a Parquet file, in order.
 pub struct ParquetRows {
     file: PathBuf,
     names: Vec<String>,
-    /// For each column, whether it holds UUIDs.
+    /// True for each column that holds UUIDs.
     uuids: Vec<bool>,
     rows: RowIter<'static>,
     row: u64,
     field_bytes: usize,
 }
 
-/// What an error of the reader says, which may quote what is in the file: `inside` of it, where values are.
+/// Describes an error of the reader. Its own message may quote the file: it is not used `inside`
+/// the file, where the values are.
 pub(crate) fn problem_of(error: &ParquetError, inside: bool) -> TableProblem {
     let reason = match (error, page_error(error)) {
         (_, Some(reason)) => reason,
         (ParquetError::NYI(what), _) => format!("not supported: {what}"),
         (ParquetError::EOF(_), _) => "the file is cut off".into(),
-        // Of the errors of the reader only these are about the file as a whole.
+        // Only these errors of the reader are about the file as a whole.
         _ if !inside => error.to_string(),
         _ => "the file is damaged here".into(),
     };
@@ -82,25 +84,38 @@ pub(crate) fn problem_of(error: &ParquetError, inside: bool) -> TableProblem {
 }
 
 fn wrong(file: &Path, place: Option<Place>, error: &ParquetError) -> TableError {
-    TableError { file: file.to_owned(), place, column: None, problem: problem_of(error, place.is_some()) }
+    TableError {
+        file: file.to_owned(),
+        place,
+        column: None,
+        problem: problem_of(error, place.is_some()),
+    }
 }
 
 impl ParquetRows {
-    /// Opens a file; of its columns those that are `wanted`, or all.
+    /// Opens a file with its `wanted` columns, or all of them.
     ///
     /// # Errors
     /// [`TableError`] for a file that cannot be read, is too large, or is no Parquet file.
-    pub fn open(path: &Path, wanted: Option<&[String]>, limits: &Limits) -> Result<Self, TableError> {
+    pub fn open(
+        path: &Path,
+        wanted: Option<&[String]>,
+        limits: &Limits,
+    ) -> Result<Self, TableError> {
         contained(path, None, || Self::opened(path, wanted, limits))
     }
 
     fn opened(path: &Path, wanted: Option<&[String]>, limits: &Limits) -> Result<Self, TableError> {
-        let fail = |problem| TableError { file: path.to_owned(), place: None, column: None, problem };
+        let fail =
+            |problem| TableError { file: path.to_owned(), place: None, column: None, problem };
         let io = |e| fail(TableProblem::Io(e));
         let file = File::open(path).map_err(io)?;
         let bytes = file.metadata().map_err(io)?.len();
         if bytes > limits.file_bytes {
-            return Err(fail(TableProblem::TooLarge { what: "the file's size in bytes", limit: limits.file_bytes }));
+            return Err(fail(TableProblem::TooLarge {
+                what: "the file's size in bytes",
+                limit: limits.file_bytes,
+            }));
         }
         let wrong = |e: &ParquetError| wrong(path, None, e);
         check_footer(&file).map_err(fail)?;
@@ -109,13 +124,28 @@ impl ParquetRows {
         check_sizes(reader.metadata(), bytes).map_err(fail)?;
         check_codecs(reader.metadata()).map_err(fail)?;
         let schema = reader.metadata().file_metadata().schema().clone();
-        let is_wanted = |field: &&Arc<Type>| wanted.is_none_or(|wanted| wanted.iter().any(|name| name == field.name()));
-        let fields: Vec<Arc<Type>> = schema.get_fields().iter().filter(is_wanted).cloned().collect();
+        let is_wanted = |field: &&Arc<Type>| {
+            wanted.is_none_or(|wanted| wanted.iter().any(|name| name == field.name()))
+        };
+        let fields: Vec<Arc<Type>> =
+            schema.get_fields().iter().filter(is_wanted).cloned().collect();
         let names = fields.iter().map(|field| field.name().to_owned()).collect();
         let uuids = fields.iter().map(|field| is_uuid(field.get_basic_info())).collect();
-        let projection = Type::group_type_builder(schema.name()).with_fields(fields).build().map_err(|e| wrong(&e))?;
-        let rows = RowIter::from_file_into(Box::new(reader)).project(Some(projection)).map_err(|e| wrong(&e))?;
-        Ok(Self { file: path.to_owned(), names, uuids, rows, row: 0, field_bytes: limits.field_bytes })
+        let projection = Type::group_type_builder(schema.name())
+            .with_fields(fields)
+            .build()
+            .map_err(|e| wrong(&e))?;
+        let rows = RowIter::from_file_into(Box::new(reader))
+            .project(Some(projection))
+            .map_err(|e| wrong(&e))?;
+        Ok(Self {
+            file: path.to_owned(),
+            names,
+            uuids,
+            rows,
+            row: 0,
+            field_bytes: limits.field_bytes,
+        })
     }
 }
 
@@ -129,18 +159,22 @@ impl RawRows for ParquetRows {
     }
 
     fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<Place>, TableError> {
-        // Without a column the reader would give rows without end.
+        // Without a column the reader would return rows without end.
         if self.names.is_empty() {
             return Ok(None);
         }
         let place = Place::Row(self.row + 1);
         let Self { file, rows, .. } = self;
-        let next = contained(file, Some(place), || rows.next().transpose().map_err(|e| wrong(file, Some(place), &e)));
+        let next = contained(file, Some(place), || {
+            rows.next().transpose().map_err(|e| wrong(file, Some(place), &e))
+        });
         let Some(row) = next? else { return Ok(None) };
         self.row += 1;
         for (at, (name, field)) in row.get_column_iter().enumerate() {
             let taken = match field {
-                Field::Bytes(bytes) if self.uuids[at] => with_uuid(bytes.data(), |cell| take(at, cell?)),
+                Field::Bytes(bytes) if self.uuids[at] => {
+                    with_uuid(bytes.data(), |cell| take(at, cell?))
+                }
                 _ => with_cell(field, self.field_bytes, |cell| take(at, cell?)),
             };
             taken.map_err(|problem| TableError {
@@ -154,7 +188,7 @@ impl RawRows for ParquetRows {
     }
 }
 
-/// Hands over a value, or says why it is none.
+/// Passes a value, or the reason why there is none, to `take`.
 pub(crate) fn with_cell<R>(
     field: &Field,
     field_bytes: usize,
@@ -179,7 +213,7 @@ pub(crate) fn with_cell<R>(
         Field::UInt(value) => Ok(Cell::Integer((*value).into())),
         Field::ULong(value) => match i64::try_from(*value) {
             Ok(value) => Ok(Cell::Integer(value)),
-            // As a double it would lose digits.
+            // A double would lose digits.
             Err(_) => {
                 decimal = value.to_string();
                 text_cell(decimal.as_bytes(), field_bytes)
@@ -192,7 +226,8 @@ pub(crate) fn with_cell<R>(
     })
 }
 
-/// A decimal number in its shortest form, as other numbers are written: `1001` of `1001.`, `0.5` of `.50`.
+/// Returns a decimal number in its shortest form, as other numbers are written: `1001` for `1001.`,
+/// `0.5` for `.50`.
 fn shortest(decimal: &str) -> String {
     let (sign, digits) = decimal.strip_prefix('-').map_or(("", decimal), |digits| ("-", digits));
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
@@ -205,13 +240,16 @@ fn shortest(decimal: &str) -> String {
     }
 }
 
-/// Returns `true` if a column holds UUIDs, which are 16 bytes and no text.
+/// Returns true if a column holds UUIDs, which are 16 bytes and no text.
 pub(crate) fn is_uuid(kind: &BasicTypeInfo) -> bool {
     matches!(kind.logical_type_ref(), Some(LogicalType::Uuid))
 }
 
-/// Hands over a UUID in its usual form.
-pub(crate) fn with_uuid<R>(bytes: &[u8], take: impl FnOnce(Result<Cell<'_>, TableProblem>) -> R) -> R {
+/// Passes a UUID in its usual form to `take`.
+pub(crate) fn with_uuid<R>(
+    bytes: &[u8],
+    take: impl FnOnce(Result<Cell<'_>, TableProblem>) -> R,
+) -> R {
     if bytes.len() != 16 {
         return take(Err(TableProblem::NotAValue));
     }
@@ -220,16 +258,22 @@ pub(crate) fn with_uuid<R>(bytes: &[u8], take: impl FnOnce(Result<Cell<'_>, Tabl
     take(Ok(Cell::Text(&parts.join("-"))))
 }
 
-/// Text of at most so many bytes.
+/// Returns text of at most so many bytes.
 pub(crate) fn text_cell(text: &[u8], field_bytes: usize) -> Result<Cell<'_>, TableProblem> {
     if text.len() > field_bytes {
-        return Err(TableProblem::TooLarge { what: "the length of a field in bytes", limit: field_bytes as u64 });
+        return Err(TableProblem::TooLarge {
+            what: "the length of a field in bytes",
+            limit: field_bytes as u64,
+        });
     }
     std::str::from_utf8(text).map(Cell::Text).map_err(|_| TableProblem::NotUtf8)
 }
 
-/// Rows of a file, by its name: `.parquet`, or else CSV.
-pub(crate) fn rows_of(file: &Path, wanted: Option<&[String]>) -> Result<Box<dyn RawRows>, TableError> {
+/// Opens the rows of a file, by its name: `.parquet`, or else CSV.
+pub(crate) fn rows_of(
+    file: &Path,
+    wanted: Option<&[String]>,
+) -> Result<Box<dyn RawRows>, TableError> {
     let limits = Limits { file_bytes: u64::MAX, records: usize::MAX, ..Limits::default() };
     match file.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet")) {
         true => Ok(Box::new(ParquetRows::open(file, wanted, &limits)?)),

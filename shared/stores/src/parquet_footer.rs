@@ -1,8 +1,8 @@
-//! The footer of a Parquet file, looked through before the library reads it, and what it says of sizes, held against the file.
+//! Checks of a Parquet file's footer, before the library reads it and against the size of the file.
 //!
-//! The library makes room for as many children of a group as the footer names, follows groups to any depth, and takes places and
-//! sizes of columns as they are. A file that was damaged, or made for it, could so ask for gigabytes with a few bytes, or end the
-//! process.
+//! The library allocates room for as many children of a group as the footer declares, follows
+//! groups to any depth, and trusts offsets and sizes of columns. A damaged or malicious file could
+//! thus request gigabytes with a few bytes, or crash the process.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,42 +13,45 @@ use vfl_shared::data::{Place, TableError, TableProblem};
 
 use crate::parquet_pages::{Bad, Compact, I32, LIST, STRUCT, read_at};
 
-/// The longest footer that is read: some 200 000 columns of row groups.
+/// The maximum length of a footer: some 200 000 columns of row groups.
 const MAX_FOOTER_BYTES: u32 = 64 << 20;
-/// What stands after the footer: its length, and `PAR1`.
+/// The length of the tail after the footer: its length, and `PAR1`.
 const TAIL_BYTES: usize = 8;
-/// The fewest bytes of a file: `PAR1` at the beginning, and the tail.
+/// The minimum length of a file: `PAR1` at the beginning, and the tail.
 const MIN_FILE_BYTES: u64 = 12;
-/// How deep the parts of a footer lie in each other.
+/// The maximum nesting of a footer's structures.
 const MAX_DEPTH: u32 = 24;
-/// How deep groups of columns lie in each other.
+/// The maximum nesting of column groups.
 const MAX_GROUPS: usize = 64;
 
-/// What is said where nothing more is known.
+/// The message if nothing more is known.
 pub(crate) const DAMAGED: &str = "the file is damaged";
 
-/// A file that is not as Parquet files are.
+/// Returns the problem of an invalid Parquet file.
 pub(crate) fn format(reason: impl Into<String>) -> TableProblem {
     TableProblem::Format { format: "Parquet", reason: reason.into() }
 }
 
-/// Reads from a file. What a damaged one says of itself can be so odd that the library gives up with a panic, which is an error here.
+/// Reads from a file. A damaged file can make the library panic, which is returned as an error
+/// here.
 ///
 /// # Errors
-/// What `read` gives, or that the file is damaged.
+/// The error of `read`, or that the file is damaged.
 pub(crate) fn contained<T>(
     file: &Path,
     place: Option<Place>,
     read: impl FnOnce() -> Result<T, TableError>,
 ) -> Result<T, TableError> {
-    let damaged = || TableError { file: file.to_owned(), place, column: None, problem: format(DAMAGED) };
+    let damaged =
+        || TableError { file: file.to_owned(), place, column: None, problem: format(DAMAGED) };
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged()))
 }
 
-/// Looks through the footer. A file without one passes: the library says that it is no Parquet file.
+/// Checks the footer. A file without one passes: the library reports that it is no Parquet file.
 ///
 /// # Errors
-/// [`TableProblem`] for a footer that is too long, is longer than the file, names more than it has, or makes no sense.
+/// [`TableProblem`] for a footer that is too long, is longer than the file, declares more than it
+/// has, or is malformed.
 pub(crate) fn check_footer(file: &File) -> Result<(), TableProblem> {
     let bytes = file.metadata().map_err(TableProblem::Io)?.len();
     if bytes < MIN_FILE_BYTES {
@@ -62,23 +65,28 @@ pub(crate) fn check_footer(file: &File) -> Result<(), TableProblem> {
     }
     let length = u32::from_le_bytes([a, b, c, d]);
     if u64::from(length) > bytes - MIN_FILE_BYTES {
-        return Err(format(format!("its footer claims {length} bytes, the whole file has {bytes}")));
+        return Err(format(format!(
+            "its footer claims {length} bytes, the whole file has {bytes}"
+        )));
     }
     if length > MAX_FOOTER_BYTES {
         let limit = MAX_FOOTER_BYTES.into();
         return Err(TableProblem::TooLarge { what: "the length of the footer in bytes", limit });
     }
     let mut footer = vec![0; length as usize];
-    let read = read_at(file, bytes - TAIL_BYTES as u64 - u64::from(length), &mut footer).map_err(TableProblem::Io)?;
+    let read = read_at(file, bytes - TAIL_BYTES as u64 - u64::from(length), &mut footer)
+        .map_err(TableProblem::Io)?;
     footer.truncate(read);
     check(&footer).map_err(|bad| match bad {
-        Bad::Large(children) => format(format!("its footer claims {children} columns in a group, and has fewer")),
+        Bad::Large(children) => {
+            format(format!("its footer claims {children} columns in a group, and has fewer"))
+        }
         _ => format("its footer is damaged"),
     })
 }
 
-/// Looks through `FileMetaData` of parquet.thrift. Its 2 is the schema, a list of elements; of an element 5 is the number of its children,
-/// which follow it.
+/// Checks `FileMetaData` of parquet.thrift. Its field 2 is the schema, a list of elements; field 5
+/// of an element is the number of its children, which follow it.
 fn check(footer: &[u8]) -> Result<(), Bad> {
     Compact::new(footer).each_field(|footer, id, kind| match (id, kind) {
         (2, LIST) => check_schema(footer),
@@ -91,7 +99,8 @@ fn check_schema(footer: &mut Compact<'_>) -> Result<(), Bad> {
     if kind != STRUCT {
         return Err(Bad::Header);
     }
-    // All elements but the first are a child of one other. What is left to come of the groups around an element.
+    // All elements but the first are a child of another one. `open` has the number of children
+    // still to come in each enclosing group.
     let (mut unclaimed, mut open) = (elements.saturating_sub(1), Vec::<u64>::new());
     for _ in 0..elements {
         let mut children = 0;
@@ -118,10 +127,10 @@ fn check_schema(footer: &mut Compact<'_>) -> Result<(), Bad> {
     Ok(())
 }
 
-/// Holds what the footer says of row groups and their columns against a file of so many bytes.
+/// Checks the row groups and columns of the footer against the size of the file in bytes.
 ///
 /// # Errors
-/// [`TableProblem`] naming the row group and the column, by their numbers from 1.
+/// [`TableProblem`] that names the row group and the column, by their numbers from 1.
 pub(crate) fn check_sizes(metadata: &ParquetMetaData, bytes: u64) -> Result<(), TableProblem> {
     for (group, of) in (1..).zip(metadata.row_groups()) {
         if of.num_rows() < 0 {
@@ -132,7 +141,9 @@ pub(crate) fn check_sizes(metadata: &ParquetMetaData, bytes: u64) -> Result<(), 
             let (start, size) = (u64::try_from(start), u64::try_from(chunk.compressed_size()));
             let end = start.ok().zip(size.ok()).and_then(|(start, size)| start.checked_add(size));
             if end.is_none_or(|end| end > bytes) {
-                let reason = format!("column {column} of row group {group} claims bytes that the file does not have");
+                let reason = format!(
+                    "column {column} of row group {group} claims bytes that the file does not have"
+                );
                 return Err(format(reason));
             }
         }
@@ -147,12 +158,12 @@ mod tests {
 
     use super::*;
 
-    /// An element of a schema, whose name is empty, with so many children.
+    /// Returns an element of a schema, whose name is empty, with so many children.
     fn element(children: u8) -> Vec<u8> {
         vec![0x48, 0, 0x15, children * 2, 0]
     }
 
-    /// A footer with a schema of these elements.
+    /// Returns a footer with a schema of these elements.
     fn footer(children: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x15, 2, 0x19, 0xfc, children.len() as u8];
         children.iter().for_each(|&children| bytes.extend(element(children)));
@@ -172,7 +183,11 @@ mod tests {
             assert_eq!(check(&footer(good)), Ok(()), "{good:?}");
         }
         assert_eq!(check(&footer(&[3, 0, 0])), Err(Bad::Large(3)));
-        assert_eq!(check(&footer(&[2, 2, 0, 0])), Err(Bad::Large(2)), "all groups together have more than there are");
+        assert_eq!(
+            check(&footer(&[2, 2, 0, 0])),
+            Err(Bad::Large(2)),
+            "all groups together have more than there are"
+        );
         let mut huge = footer(&[0]);
         huge.splice(8..9, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
         assert_eq!(check(&huge), Err(Bad::Large(i64::from(i32::MAX))));
@@ -204,11 +219,19 @@ mod tests {
         assert!(file(&good, length).is_ok());
         for claimed in [length + 1, u32::MAX] {
             let said = file(&good, claimed).unwrap_err().to_string();
-            assert!(said.contains(&format!("its footer claims {claimed} bytes, the whole file has")), "{said}");
+            assert!(
+                said.contains(&format!("its footer claims {claimed} bytes, the whole file has")),
+                "{said}"
+            );
         }
         let said = file(&footer(&[3, 0, 0]), length).unwrap_err().to_string();
         assert!(said.contains("its footer claims 3 columns in a group"), "{said}");
-        assert!(file(&good[..good.len() - 1], length - 1).unwrap_err().to_string().contains("its footer is damaged"));
+        assert!(
+            file(&good[..good.len() - 1], length - 1)
+                .unwrap_err()
+                .to_string()
+                .contains("its footer is damaged")
+        );
         let mut sparse = tempfile::tempfile().unwrap();
         sparse.set_len(1 << 30).unwrap();
         std::io::Seek::seek(&mut sparse, std::io::SeekFrom::End(0)).unwrap();

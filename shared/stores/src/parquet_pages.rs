@@ -1,4 +1,4 @@
-//! Reading a Parquet file at any place, by several at once, with a bound on what a page of it may unpack to.
+//! Concurrent random access to a Parquet file, with a limit on the unpacked size of a page.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -11,41 +11,45 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use vfl_shared::data::TableProblem;
 
-/// The longest header of a page, with its statistics.
+/// The maximum length of a page header, with its statistics.
 const MAX_HEADER_BYTES: usize = 1 << 16;
-/// As much as most headers need.
+/// The length that suffices for most headers.
 const SHORT_HEADER_BYTES: usize = 1 << 9;
-/// How deep the parts of a header lie in each other.
+/// The maximum nesting of a header's structures.
 const MAX_DEPTH: u32 = 8;
 
-/// A file that is read where it is asked to be, without a position of its own. The reader of the library makes room for a page as
-/// large as its header says, and for as many entries of a dictionary: here a header that asks for too much is refused first.
+/// A file that is read at any offset, without a position of its own. The library's reader allocates
+/// as much for a page as its header declares, and as many entries of a dictionary: a header that
+/// declares too much is refused here first.
 pub(crate) struct PageFile {
     file: Arc<File>,
     bytes: u64,
     most: usize,
 }
 
-/// Why a page is not read.
+/// Errors from reading a page.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PageError {
-    /// It is, or would be, too large.
-    #[error("a page of it has {bytes} bytes unpacked, at most {most} are read; write it with smaller pages")]
+    /// The page is, or would be, too large.
+    #[error(
+        "a page of it has {bytes} bytes unpacked, at most {most} are read; write it with smaller pages"
+    )]
     Large {
-        /// What its header says.
+        /// The size that its header declares.
         bytes: i64,
-        /// The bound.
+        /// The limit in bytes.
         most: usize,
     },
-    /// It is encoded in a way by which a few bytes of it can stand for any number of values, which the library makes room for.
+    /// The page has an encoding in which a few bytes can stand for any number of values, for which
+    /// the library would allocate room.
     #[error("a page of it has encoding {0}; write it with plain or dictionary encoding")]
     Encoding(String),
-    /// Its header makes no sense.
+    /// The header of the page is malformed.
     #[error("the header of a page is damaged")]
     Header,
 }
 
-/// What [`PageError`] says, where an error of the library is one.
+/// Returns the message of a [`PageError`] inside an error of the library.
 pub(crate) fn page_error(error: &ParquetError) -> Option<String> {
     let ParquetError::External(inner) = error else { return None };
     let inner = inner.downcast_ref::<io::Error>()?.get_ref()?;
@@ -53,19 +57,19 @@ pub(crate) fn page_error(error: &ParquetError) -> Option<String> {
 }
 
 impl PageFile {
-    /// Pages of at most so many bytes, unpacked.
+    /// Creates a file whose pages have at most so many bytes, unpacked.
     pub(crate) fn new(file: File, most: usize) -> io::Result<Self> {
         let bytes = file.metadata()?.len();
         Ok(Self { file: Arc::new(file), bytes, most })
     }
 
-    /// The file.
+    /// Returns the underlying file.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 }
 
-/// Fills the buffer from a place of a file, as far as the file goes; gives how far.
+/// Fills the buffer from an offset, up to the end of the file; returns the number of bytes read.
 pub(crate) fn read_at(file: &File, mut at: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
@@ -86,15 +90,18 @@ pub(crate) fn read_at(file: &File, mut at: u64, buffer: &mut [u8]) -> io::Result
     Ok(done)
 }
 
-/// Codecs that unpack no more than a page's header says, and encodings that give no more values. The library's gzip does not keep to
-/// it, nor do its readers of deltas of texts.
+/// Checks that codecs unpack no more than a page's header declares, and encodings yield no more
+/// values. The library's gzip does not respect that limit, nor do its readers of deltas of texts.
 pub(crate) fn check_codecs(metadata: &ParquetMetaData) -> std::result::Result<(), TableProblem> {
     let chunks = || metadata.row_groups().iter().flat_map(|group| group.columns());
-    let known =
-        |codec: &Compression| matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_));
+    let known = |codec: &Compression| {
+        matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_))
+    };
     let wrong = |reason| Err(TableProblem::Format { format: "Parquet", reason });
     if let Some(codec) = chunks().map(|chunk| chunk.compression()).find(|codec| !known(codec)) {
-        return wrong(format!("it is compressed by {codec}; write it with Snappy or Zstandard, or uncompressed"));
+        return wrong(format!(
+            "it is compressed by {codec}; write it with Snappy or Zstandard, or uncompressed"
+        ));
     }
     let mut encodings = chunks().flat_map(|chunk| chunk.encodings());
     match encodings.find(|&encoding| !ENCODINGS.contains(&(encoding as i64))) {
@@ -114,11 +121,16 @@ impl ChunkReader for PageFile {
 
     fn get_read(&self, start: u64) -> Result<HeaderRead> {
         let footer = start.saturating_add(8) >= self.bytes;
-        Ok(HeaderRead { file: self.file.clone(), at: start, most: (!footer).then_some(self.most), buffer: None })
+        Ok(HeaderRead {
+            file: self.file.clone(),
+            at: start,
+            most: (!footer).then_some(self.most),
+            buffer: None,
+        })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        // Before room is made for what is not there.
+        // The check comes before the allocation.
         if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
             return Err(ParquetError::EOF("the file ends before".into()));
         }
@@ -130,12 +142,12 @@ impl ChunkReader for PageFile {
     }
 }
 
-/// The header of a page, checked before the first byte of it is handed over. Such a reader is also made, and not used, where a page's
-/// content begins.
+/// A reader of a page header, which is checked before its first byte is returned. The library also
+/// creates such a reader, without using it, where a page's content begins.
 pub(crate) struct HeaderRead {
     file: Arc<File>,
     at: u64,
-    /// `None` at the end of the file, where no page is.
+    /// `None` at the end of the file, which has no page.
     most: Option<usize>,
     buffer: Option<Cursor<Vec<u8>>>,
 }
@@ -150,12 +162,17 @@ impl HeaderRead {
             let Some(most) = self.most else { return Ok(Cursor::new(bytes)) };
             match check_header(&bytes, most) {
                 Ok(()) => return Ok(Cursor::new(bytes)),
-                Err(Bad::Short) if read == size && size < MAX_HEADER_BYTES => size = MAX_HEADER_BYTES,
+                Err(Bad::Short) if read == size && size < MAX_HEADER_BYTES => {
+                    size = MAX_HEADER_BYTES
+                }
                 Err(Bad::Short | Bad::Header) => return Err(io::Error::other(PageError::Header)),
-                Err(Bad::Large(bytes)) => return Err(io::Error::other(PageError::Large { bytes, most })),
+                Err(Bad::Large(bytes)) => {
+                    return Err(io::Error::other(PageError::Large { bytes, most }));
+                }
                 Err(Bad::Encoding(encoding)) => {
                     let name = ENCODING_NAMES.iter().find(|(number, _)| *number == encoding);
-                    let name = name.map_or_else(|| encoding.to_string(), |(_, name)| (*name).to_owned());
+                    let name =
+                        name.map_or_else(|| encoding.to_string(), |(_, name)| (*name).to_owned());
                     return Err(io::Error::other(PageError::Encoding(name)));
                 }
             }
@@ -167,37 +184,45 @@ impl Read for HeaderRead {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let buffer = match &mut self.buffer {
             Some(buffer) => buffer,
-            none => {
-                none.insert(Self::load(&Self { file: self.file.clone(), at: self.at, most: self.most, buffer: None })?)
-            }
+            none => none.insert(Self::load(&Self {
+                file: self.file.clone(),
+                at: self.at,
+                most: self.most,
+                buffer: None,
+            })?),
         };
         buffer.read(out)
     }
 }
 
-/// What is wrong with a header, or a footer.
+/// The faults of a header or footer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Bad {
     /// More bytes of it are needed.
     Short,
-    /// It makes no sense.
+    /// The structure is malformed.
     Header,
-    /// This number in it is too large, or below 0.
+    /// This number in it is too large, or negative.
     Large(i64),
-    /// Values have an encoding of this number, which is not read.
+    /// The values have an encoding of this number, which is not supported.
     Encoding(i64),
 }
 
-/// Encodings whose values are bounded by the bytes of a page, or handed over a few at a time: PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED,
-/// DELTA_BINARY_PACKED, RLE_DICTIONARY and BYTE_STREAM_SPLIT of parquet.thrift.
+/// The encodings whose values are bounded by the bytes of a page, or returned a few at a time:
+/// PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, DELTA_BINARY_PACKED, RLE_DICTIONARY and
+/// BYTE_STREAM_SPLIT of parquet.thrift.
 const ENCODINGS: [i64; 7] = [0, 2, 3, 4, 5, 8, 9];
-/// Those that are not read, by name.
-const ENCODING_NAMES: [(i64, &str); 3] = [(6, "DELTA_LENGTH_BYTE_ARRAY"), (7, "DELTA_BYTE_ARRAY"), (10, "ALP")];
+/// The names of unsupported encodings.
+const ENCODING_NAMES: [(i64, &str); 3] =
+    [(6, "DELTA_LENGTH_BYTE_ARRAY"), (7, "DELTA_BYTE_ARRAY"), (10, "ALP")];
 
-/// Looks through the header at the beginning of `bytes`: its sizes must be there once, and at most `most`.
+/// Checks the header at the beginning of `bytes`: each of its sizes must occur once and be at most
+/// `most`.
 fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
-    // `PageHeader` of parquet.thrift in the compact protocol: 2 and 3 are the sizes of the page unpacked and packed, 7 is the header of a
-    // dictionary, whose 1 is the number of its entries, and 5 and 8 are headers of values, whose 2 and 4 are their encodings.
+    // `PageHeader` of parquet.thrift in the compact protocol: fields 2 and 3 are the sizes of the
+    // page unpacked and packed. Field 7 is the header of a dictionary, whose field 1 is the number
+    // of its entries. Fields 5 and 8 are headers of values, whose fields 2 and 4 are their
+    // encodings.
     let (mut sizes, mut entries) = ([None, None], 0);
     Compact::new(bytes).each_field(|header, id, kind| {
         match (id, kind) {
@@ -214,39 +239,45 @@ fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
                 (1, I32) => dictionary.integer().map(|n| entries = n.max(entries)),
                 _ => dictionary.skip(kind, MAX_DEPTH),
             })?,
-            (5 | 8, STRUCT) => header.each_field(|values, inner, kind| match (id, inner, kind) {
-                (5, 2, I32) | (8, 4, I32) => {
-                    let encoding = values.integer()?;
-                    if ENCODINGS.contains(&encoding) { Ok(()) } else { Err(Bad::Encoding(encoding)) }
-                }
-                _ => values.skip(kind, MAX_DEPTH),
-            })?,
+            (5 | 8, STRUCT) => {
+                header.each_field(|values, inner, kind| match (id, inner, kind) {
+                    (5, 2, I32) | (8, 4, I32) => {
+                        let encoding = values.integer()?;
+                        if ENCODINGS.contains(&encoding) {
+                            Ok(())
+                        } else {
+                            Err(Bad::Encoding(encoding))
+                        }
+                    }
+                    _ => values.skip(kind, MAX_DEPTH),
+                })?
+            }
             _ => header.skip(kind, MAX_DEPTH)?,
         }
         Ok(())
     })?;
     match sizes {
-        // No entry of a dictionary of any length takes less than two bytes.
+        // A dictionary entry of any length takes at least two bytes.
         [Some(unpacked), Some(_)] if entries <= unpacked / 2 + 256 => Ok(()),
         _ => Err(Bad::Header),
     }
 }
 
-/// The kinds of fields that are looked at: a number of 32 bits, a list, a structure.
+/// The field kinds that are read: [`I32`] for 32-bit numbers, [`LIST`] and [`STRUCT`].
 pub(crate) const I32: u8 = 5;
-/// See [`I32`].
+/// A list; see [`I32`].
 pub(crate) const LIST: u8 = 9;
-/// See [`I32`].
+/// A structure; see [`I32`].
 pub(crate) const STRUCT: u8 = 12;
 
-/// Thrift's compact protocol.
+/// A reader of Thrift's compact protocol.
 pub(crate) struct Compact<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Compact<'a> {
-    /// At the beginning of a structure.
+    /// Creates a reader at the beginning of a structure.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
@@ -275,13 +306,13 @@ impl<'a> Compact<'a> {
         Err(Bad::Header)
     }
 
-    /// A signed number, in zigzag order.
+    /// Reads a signed number in zigzag encoding.
     pub(crate) fn integer(&mut self) -> std::result::Result<i64, Bad> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Hands the fields of a structure over: number and kind. `take` reads what follows.
+    /// Passes the fields of a structure to `take`: number and kind. `take` reads the value.
     pub(crate) fn each_field(
         &mut self,
         mut take: impl FnMut(&mut Self, i64, u8) -> std::result::Result<(), Bad>,
@@ -301,14 +332,14 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// The beginning of a list: how many items it says it has, and their kind.
+    /// Reads the beginning of a list: the declared number of items, and their kind.
     pub(crate) fn list(&mut self) -> std::result::Result<(u64, u8), Bad> {
         let head = self.byte()?;
         let items = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
         Ok((items, head & 15))
     }
 
-    /// Goes over a field of this kind, whose parts lie no deeper than `depth` in each other.
+    /// Skips a field of this kind, whose structures are nested at most `depth` deep.
     pub(crate) fn skip(&mut self, kind: u8, depth: u32) -> std::result::Result<(), Bad> {
         let deeper = depth.checked_sub(1).ok_or(Bad::Header)?;
         match kind {
@@ -322,12 +353,13 @@ impl<'a> Compact<'a> {
             }
             LIST | 10 => {
                 let (items, kind) = self.list()?;
-                // In a list a truth value takes a byte.
+                // In a list, a Boolean takes a byte.
                 let kind = if matches!(kind, 1 | 2) { 3 } else { kind };
                 (0..items).try_for_each(|_| {
                     let before = self.at;
                     self.skip(kind, deeper)?;
-                    // No item of a list has no field. Of such items a few bytes would be many, and each much in memory.
+                    // An item of a list must have a field. Otherwise a few bytes would hold many
+                    // items, each of which takes much memory.
                     if kind == STRUCT && self.at == before + 1 { Err(Bad::Header) } else { Ok(()) }
                 })
             }
@@ -353,7 +385,7 @@ mod tests {
         bytes
     }
 
-    /// A header of a dictionary: kind 2, its sizes, a checksum, and `entries`.
+    /// Returns a header of a dictionary: kind 2, its sizes, a checksum, and `entries`.
     fn header(unpacked: i64, packed: i64, entries: i64) -> Vec<u8> {
         let mut bytes = vec![0x15];
         bytes.extend(zigzag(2));
@@ -374,8 +406,15 @@ mod tests {
         assert_eq!(check(&header(1001, 10, 5)), Err(Bad::Large(1001)));
         assert_eq!(check(&header(10, 1001, 5)), Err(Bad::Large(1001)));
         assert_eq!(check(&header(-1, 10, 5)), Err(Bad::Large(-1)));
-        assert_eq!(check(&header(i64::from(i32::MAX), 10, 5)), Err(Bad::Large(i64::from(i32::MAX))));
-        assert_eq!(check(&header(1000, 10, 1_000_000)), Err(Bad::Header), "a dictionary of more than its bytes");
+        assert_eq!(
+            check(&header(i64::from(i32::MAX), 10, 5)),
+            Err(Bad::Large(i64::from(i32::MAX)))
+        );
+        assert_eq!(
+            check(&header(1000, 10, 1_000_000)),
+            Err(Bad::Header),
+            "a dictionary of more than its bytes"
+        );
         let good = header(1000, 10, 500);
         for cut in 0..good.len() {
             assert_eq!(check(&good[..cut]), Err(Bad::Short), "{cut}");

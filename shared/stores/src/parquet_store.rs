@@ -1,9 +1,11 @@
 //! Features in a Parquet file that stays on disk.
 //!
-//! The ids are read once, into an index of 12 bytes a row. A look-up goes through the row groups in order. Of a group it reads the
-//! columns that the schema names, and of each column the pages that have a row that was asked for: a page is the least that can be
-//! unpacked. Of the rows of a page those are made features that were asked for, or whole stretches of rows where that pays; stretches are
-//! kept. So neighbours cost little, and a record here and there costs the unpacking of its pages each time.
+//! The ids are read once, into an index of 12 bytes per row. A look-up goes through the row groups
+//! in order. In a group it reads the columns that the schema names, and in each column the pages
+//! that contain a requested row: a page is the smallest unit that can be unpacked. Only the
+//! requested rows of a page are converted to features, or whole stretches of rows where that pays;
+//! stretches are cached. So neighbouring records are cheap, and a scattered record costs the
+//! unpacking of its pages each time.
 
 mod columns;
 mod index;
@@ -16,7 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nalgebra::DMatrix;
 use tokio::sync::Semaphore;
 use vfl_shared::data::features::Answer;
-use vfl_shared::data::{Failure, FeatureSchema, Found, RemoteStore, StoreError, TableError, TableProblem};
+use vfl_shared::data::{
+    Failure, FeatureSchema, Found, RemoteStore, StoreError, TableError, TableProblem,
+};
 use vfl_shared::types::{FeatureBlock, IdError, RecordId, RecordIds, RecordIdsBuilder};
 
 use crate::bounds::DataError;
@@ -27,17 +31,17 @@ use index::RowIndex;
 use layout::Layout;
 use rows::{Kept, Rows};
 
-/// About how many bytes a stretch of rows takes.
+/// The approximate size of a stretch of rows in bytes.
 const STRETCH_BYTES: usize = 1 << 20;
-/// The most rows of a stretch, and the least.
+/// The minimum and maximum number of rows in a stretch.
 const STRETCH_ROWS: (usize, usize) = (64, 8192);
-/// A stretch is read whole where at least one in so many of its rows is asked for,
+/// A stretch is read whole if at least one in this many of its rows is requested.
 const SPARSE: usize = 64;
-/// or where the look-up is about so few stretches.
+/// A stretch is also read whole if the look-up touches at most this many stretches.
 const FEW: usize = 8;
-/// Look-ups that read at the same time, and cursors that are kept open. Each holds a page of every column.
+/// The number of concurrent look-ups, and of open cursors. Each holds a page of every column.
 const READERS: usize = 2;
-/// Ids that are read at once.
+/// The number of ids that are read at once.
 const ID_ROWS: u32 = 8192;
 
 /// Features in a Parquet file that stays on disk.
@@ -51,7 +55,7 @@ struct Reading {
     schema: FeatureSchema,
     layout: Layout,
     index: RowIndex,
-    /// Rows of a stretch.
+    /// The number of rows in a stretch.
     stretch: u32,
     kept: Mutex<Kept>,
     cursors: Mutex<Vec<Cursor>>,
@@ -61,7 +65,8 @@ impl ParquetStore {
     /// Opens a file and reads all of its ids.
     ///
     /// # Errors
-    /// [`DataError::Table`] naming the file, and where it can the row and the column; never a value.
+    /// [`DataError::Table`] that names the file, and the row and the column where possible; never a
+    /// value.
     pub fn open(config: &ParquetConfig, schema: FeatureSchema) -> Result<Self, DataError> {
         let path = &config.file;
         let (layout, index) = contained(path, None, || {
@@ -83,7 +88,7 @@ impl ParquetStore {
         Ok(Self { reading: Arc::new(reading), readers: Arc::new(Semaphore::new(READERS)) })
     }
 
-    /// Does work that reads the file, on a thread that may wait.
+    /// Runs work that reads the file on a thread that may block.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Reading) -> Result<T, StoreError> + Send + 'static,
@@ -92,7 +97,7 @@ impl ParquetStore {
         let gone = || self.reading.damaged(DAMAGED);
         let turn = self.readers.clone().acquire_owned().await.map_err(|_| gone())?;
         let done = tokio::task::spawn_blocking(move || {
-            // A look-up that nobody waits for any more ends before the next begins.
+            // An abandoned look-up ends before the next one begins.
             let _turn = turn;
             reading.unless_changed(work)
         });
@@ -100,12 +105,12 @@ impl ParquetStore {
     }
 }
 
-const CHANGED: &str =
-    "the file has changed since it was opened; start this party again, and put a new file in its place by renaming it";
+const CHANGED: &str = "the file has changed since it was opened; start this party again, and put a new file in its place by renaming it";
 
 /// Reads the ids of a file.
 fn index_of(layout: &Layout, id_column: &str) -> Result<RowIndex, TableError> {
-    // The footer may claim any number of rows. The index grows where a short file has more of them than bytes.
+    // The footer may declare any number of rows. The index grows if a short file has more of them
+    // than bytes.
     let mut index = RowIndex::with_room((layout.rows() as usize).min(layout.bytes()));
     each_id(layout, |row, id| {
         RecordId::new(id).map_err(|e| match e {
@@ -122,7 +127,7 @@ fn index_of(layout: &Layout, id_column: &str) -> Result<RowIndex, TableError> {
     }
     index.sort();
     let mut from = 0;
-    // Two ids may have the same hash, if hardly ever.
+    // Two ids may have the same hash, though rarely.
     while let Some((row, earlier)) = index.repeated(from) {
         if id_at(layout, row)? == id_at(layout, earlier)? {
             return Err(layout.error(Some(row), Some(id_column), TableProblem::RepeatedId));
@@ -132,24 +137,28 @@ fn index_of(layout: &Layout, id_column: &str) -> Result<RowIndex, TableError> {
     Ok(index)
 }
 
-/// Hands over all ids, in the order of the file.
-fn each_id(layout: &Layout, mut take: impl FnMut(u32, &str) -> Result<(), IdError>) -> Result<(), TableError> {
+/// Passes all ids to `take`, in the order of the file.
+fn each_id(
+    layout: &Layout,
+    mut take: impl FnMut(u32, &str) -> Result<(), IdError>,
+) -> Result<(), TableError> {
     let ids = &layout.leaves[..1];
     for group in 0..layout.groups() {
         let (first, rows) = layout.group(group);
         let mut cursor = layout.cursor(group, ids).map_err(|e| layout.unread(group, 0, e))?;
         for from in (0..rows).step_by(ID_ROWS as usize) {
             let to = (from + ID_ROWS).min(rows);
-            let read = cursor.read(ids, std::slice::from_ref(&(from..to)), &mut |_, place, cell| {
-                take(first + from + place as u32, &cell?.text()?).map_err(TableProblem::Id)
-            });
+            let read =
+                cursor.read(ids, std::slice::from_ref(&(from..to)), &mut |_, place, cell| {
+                    take(first + from + place as u32, &cell?.text()?).map_err(TableProblem::Id)
+                });
             cursor = read.map_err(|e| layout.unread(group, from, e))?;
         }
     }
     Ok(())
 }
 
-/// The id of a row of the file.
+/// Reads the id of a row of the file.
 fn id_at(layout: &Layout, row: u32) -> Result<String, TableError> {
     let ((group, place), ids) = (layout.place(row), &layout.leaves[..1]);
     let mut id = String::new();
@@ -172,8 +181,11 @@ impl Reading {
         StoreError::failed(&self.words, Failure::Malformed, reason)
     }
 
-    /// Does some work between two looks at whether the file is still the same.
-    fn unless_changed<T>(&self, work: impl FnOnce(&Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Runs work between two checks that the file has not changed.
+    fn unless_changed<T>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         if self.layout.has_changed() {
             return Err(self.damaged(CHANGED));
         }
@@ -190,15 +202,19 @@ impl Reading {
         let (n, d) = (ids.len(), self.schema.len());
         let mut come = vec![false; n];
         let (mut values, mut labels) = (vec![0.0; n * d], vec![0; n]);
-        // The rows that may be those of the ids, in the order of the file.
-        let rows = ids.iter().enumerate().flat_map(|(at, id)| self.index.rows(id).map(move |row| (row, at)));
+        // The rows that may belong to the ids, in the order of the file.
+        let rows = ids
+            .iter()
+            .enumerate()
+            .flat_map(|(at, id)| self.index.rows(id).map(move |row| (row, at)));
         let mut wanted: Vec<(u32, usize)> = rows.collect();
         wanted.sort_unstable();
         let stretch_of = |row: u32| {
             let (group, place) = self.layout.place(row);
             (group, place / self.stretch)
         };
-        let parts: Vec<&[(u32, usize)]> = wanted.chunk_by(|a, b| stretch_of(a.0) == stretch_of(b.0)).collect();
+        let parts: Vec<&[(u32, usize)]> =
+            wanted.chunk_by(|a, b| stretch_of(a.0) == stretch_of(b.0)).collect();
         let few = parts.len() <= FEW;
         let mut cursor = None;
         for part in parts {
@@ -212,7 +228,8 @@ impl Reading {
             let read = match kept {
                 Some(rows) => Part { rows, places: None, from },
                 None if few || singles.len() * SPARSE >= whole.len() => {
-                    let rows = Arc::new(self.decode(&mut cursor, key.0, std::slice::from_ref(&whole))?);
+                    let rows =
+                        Arc::new(self.decode(&mut cursor, key.0, std::slice::from_ref(&whole))?);
                     locked(&self.kept).put(key, rows.clone());
                     Part { rows, places: None, from }
                 }
@@ -223,11 +240,12 @@ impl Reading {
             };
             for &(row, at) in part {
                 let place = read.place(row - first);
-                // Another id with the same hash.
+                // Another id has the same hash.
                 if read.rows.id(place) != ids.get(at) {
                     continue;
                 }
-                let (features, label) = read.rows.row(place, d).map_err(|why| self.bad_value(why))?;
+                let (features, label) =
+                    read.rows.row(place, d).map_err(|why| self.bad_value(why))?;
                 values[at * d..(at + 1) * d].copy_from_slice(features);
                 (labels[at], come[at]) = (label, true);
             }
@@ -252,14 +270,19 @@ impl Reading {
         StoreError::failed(&self.words, Failure::Value, why)
     }
 
-    /// Reads rows of a group, from where a cursor stands if one is before them.
-    fn decode(&self, cursor: &mut Option<Cursor>, group: usize, ranges: &[Range<u32>]) -> Result<Rows, StoreError> {
+    /// Reads rows of a group, from a cursor that stands before them if there is one.
+    fn decode(
+        &self,
+        cursor: &mut Option<Cursor>,
+        group: usize,
+        ranges: &[Range<u32>],
+    ) -> Result<Rows, StoreError> {
         let first = ranges.first().map_or(0, |range| range.start);
         let here = cursor.take().filter(|cursor| cursor.reaches(group, first));
         let parked = || {
             let mut cursors = locked(&self.cursors);
             let at = cursors.iter().position(|cursor| cursor.reaches(group, first));
-            // In place of the one that was left the longest time ago, so that there are never more of them.
+            // The least recently used cursor is replaced, so that their number stays bounded.
             let taken = at.map(|at| cursors.remove(at));
             if taken.is_none() {
                 cursors.pop();
@@ -270,7 +293,8 @@ impl Reading {
             Some(cursor) => Ok(cursor),
             None => self.layout.cursor(group, &self.layout.leaves),
         };
-        let read = opened.and_then(|cursor| Rows::read(cursor, (&self.schema, &self.layout.leaves), ranges));
+        let read = opened
+            .and_then(|cursor| Rows::read(cursor, (&self.schema, &self.layout.leaves), ranges));
         match read {
             Ok((rows, at)) => {
                 *cursor = Some(at);
@@ -280,7 +304,7 @@ impl Reading {
         }
     }
 
-    /// Neither the file's place nor a row: the words name the file.
+    /// Returns an error without the path and the row: the store's name already names the file.
     fn unread(&self, group: usize, first: u32, unread: Unread) -> StoreError {
         let error = self.layout.unread(group, first, unread);
         self.damaged(&error.problem.to_string())
@@ -297,16 +321,16 @@ impl Reading {
     }
 }
 
-/// Rows that were read: a whole stretch, or some of it.
+/// The rows that were read: a whole stretch, or some of it.
 struct Part {
     rows: Arc<Rows>,
-    /// The rows of the group, if it is not all from `from` on.
+    /// The row numbers in the group; `None` if all rows from `from` on were read.
     places: Option<Vec<u32>>,
     from: u32,
 }
 
 impl Part {
-    /// Where a row of the group is among those that were read.
+    /// Returns the position of a row of the group among those that were read.
     fn place(&self, row: u32) -> usize {
         match &self.places {
             None => (row - self.from) as usize,
@@ -315,7 +339,7 @@ impl Part {
     }
 }
 
-/// Increasing rows as ranges.
+/// Converts increasing rows to ranges.
 fn ranges(rows: &[u32]) -> Vec<Range<u32>> {
     let runs = rows.chunk_by(|a, b| a + 1 == *b);
     runs.map(|run| run[0]..run[0] + run.len() as u32).collect()

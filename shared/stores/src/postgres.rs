@@ -8,42 +8,49 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use tokio::sync::OnceCell;
 use vfl_shared::data::features::{Answer, MAX_LOOKUP_RECORDS};
-use vfl_shared::data::{Cell, Failure, FeatureSchema, Found, Gather, RemoteStore, RollCall, SourceColumn, StoreError};
+use vfl_shared::data::{
+    Cell, Failure, FeatureSchema, Found, Gather, RemoteStore, RollCall, SourceColumn, StoreError,
+};
 use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 
 use crate::bounds::{Bounds, DataError, connect_timeout_ms, connections, timeout_ms};
 use crate::sql::{Pages, check_table, failed, quoted, within};
 
-/// `[data.postgres]`.
+/// The table `[data.postgres]`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostgresConfig {
-    /// `postgres://USER@HOST/DATABASE`. A password may stand in it, in `url_file`, in `PGPASSWORD` or in `PGPASSFILE`.
+    /// The URL `postgres://USER@HOST/DATABASE`. A password may be in it, in `url_file`, in
+    /// `PGPASSWORD` or in `PGPASSFILE`.
     pub url: Option<String>,
     /// A file whose only line is the URL.
     pub url_file: Option<PathBuf>,
     /// The table or view, with its schema if it is not in the search path: `bank.customers`.
     pub table: String,
-    /// The most connections. Default 8.
+    /// The maximum number of connections. Default 8.
     #[serde(default = "connections")]
     pub connections: u32,
-    /// How long a look-up may take, in milliseconds. Default 5000.
+    /// The time limit of a look-up, in milliseconds. Default 5000.
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
-    /// How long a connection may take, in milliseconds. Default 2000.
+    /// The time limit of a connection attempt, in milliseconds. Default 2000.
     #[serde(default = "connect_timeout_ms")]
     pub connect_timeout_ms: u64,
 }
 
-/// Without the URL, which may hold a password.
+/// Omits the URL, which may hold a password.
 impl fmt::Debug for PostgresConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PostgresConfig(table {:?}, at most {} connections)", self.table, self.connections)
+        write!(
+            f,
+            "PostgresConfig(table {:?}, at most {} connections)",
+            self.table, self.connections
+        )
     }
 }
 
 impl PostgresConfig {
-    /// A table of the server at this URL.
+    /// Creates the settings of a table on the server at this URL.
     #[must_use]
     pub fn new(url: impl Into<String>, table: impl Into<String>) -> Self {
         Self {
@@ -57,8 +64,10 @@ impl PostgresConfig {
     }
 
     fn options(&self) -> Result<PgConnectOptions, DataError> {
-        let options = vfl_postgres::named(self.url.as_deref(), self.url_file.as_deref(), "cloison features");
-        let options = options.map_err(|why| DataError::Config(format!("[data.postgres]: {why}")))?;
+        let options =
+            vfl_postgres::named(self.url.as_deref(), self.url_file.as_deref(), "cloison features");
+        let options =
+            options.map_err(|why| DataError::Config(format!("[data.postgres]: {why}")))?;
         Ok(options.disable_statement_logging())
     }
 }
@@ -74,26 +83,31 @@ pub struct PostgresStore {
     ready: OnceCell<Ready>,
 }
 
-/// The connections and the statement, once the table was found to have the columns.
+/// The connections and statements, after the columns of the table were checked.
 struct Ready {
     pool: PgPool,
-    /// Takes the ids as an array.
+    /// The statement that selects rows. It takes the ids as an array.
     select: String,
-    /// The same for the ids alone.
+    /// The statement that selects ids. It takes the ids as an array.
     held: String,
     pages: Pages,
-    /// The type of the id column is a whole number.
+    /// True if the id column is of an integer type.
     whole: bool,
 }
 
 impl PostgresStore {
-    /// A store that connects when it is first asked.
+    /// Creates a store that connects when it is first used.
     ///
     /// # Errors
-    /// [`DataError::Config`] naming the key, never the URL.
+    /// [`DataError::Config`] that names the key, never the URL.
     pub fn new(config: PostgresConfig, schema: FeatureSchema) -> Result<Self, DataError> {
         check_table("postgres", &config.table)?;
-        let bounds = Bounds::new("postgres", config.connections, config.timeout_ms, config.connect_timeout_ms)?;
+        let bounds = Bounds::new(
+            "postgres",
+            config.connections,
+            config.timeout_ms,
+            config.connect_timeout_ms,
+        )?;
         let options = config.options()?;
         let words = format!("the PostgreSQL table {:?}", config.table);
         let columns = schema.source_columns();
@@ -110,15 +124,18 @@ impl PostgresStore {
 
     async fn open(&self) -> Result<Ready, StoreError> {
         let ms = self.bounds.timeout.as_millis();
-        // A view may do what it likes, but not write, and not for longer than anybody waits.
-        let session = format!("SET statement_timeout = {ms}; SET default_transaction_read_only = on");
+        // A view may do anything except write, or run longer than its caller waits.
+        let session =
+            format!("SET statement_timeout = {ms}; SET default_transaction_read_only = on");
         let pool = PgPoolOptions::new()
             .max_connections(self.bounds.connections)
             .min_connections(0)
             .acquire_timeout(self.bounds.connect_timeout)
             .after_connect(move |connection, _| {
                 let session = session.clone();
-                Box::pin(async move { sqlx::raw_sql(AssertSqlSafe(session)).execute(connection).await.map(drop) })
+                Box::pin(async move {
+                    sqlx::raw_sql(AssertSqlSafe(session)).execute(connection).await.map(drop)
+                })
             })
             .connect_with(self.options.clone())
             .await
@@ -127,8 +144,11 @@ impl PostgresStore {
         let kinds = "SELECT a.attname::text, t.typname::text, t.typcategory::text FROM pg_attribute a \
                      JOIN pg_type t ON t.oid = a.atttypid \
                      WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped";
-        let found: Vec<(String, String, String)> =
-            sqlx::query_as(kinds).bind(self.table()).fetch_all(&pool).await.map_err(|e| self.failed(&e))?;
+        let found: Vec<(String, String, String)> = sqlx::query_as(kinds)
+            .bind(self.table())
+            .fetch_all(&pool)
+            .await
+            .map_err(|e| self.failed(&e))?;
         if found.is_empty() {
             return Err(fail("there is no such table".into()));
         }
@@ -144,14 +164,16 @@ impl PostgresStore {
             if place == 0 {
                 whole = integer;
                 if !integer && category != "S" {
-                    return Err(fail(format!("its id column is of type {kind}; make it text, or a whole number")));
+                    return Err(fail(format!(
+                        "its id column is of type {kind}; make it text, or a whole number"
+                    )));
                 }
-                // Another kind of text is compared and ordered as text, whatever its own order is.
+                // Other text types are compared and ordered as text, whatever their own order is.
                 let own = integer || matches!(kind.as_str(), "text" | "varchar");
                 by = if own { format!("r.{name}") } else { format!("r.{name}::text") };
             }
             asked.push(match (column.number, category.as_str()) {
-                // Neither has a way to a double of its own.
+                // Neither type has a direct conversion to a double.
                 (true, "N") if kind == "money" => format!("{name}::numeric::float8"),
                 (true, "N") if kind == "oid" => format!("{name}::int8::float8"),
                 (true, "N") => format!("{name}::float8"),
@@ -166,21 +188,29 @@ impl PostgresStore {
             });
         }
         let (table, id) = (self.table(), quoted(self.schema.id_column()));
-        // Whatever keeps a column from being read is told now, with its name, and not at each look-up.
+        // A column that cannot be read is reported now, by name, and not at each look-up.
         let look = async |shown: &str| {
             let look = sqlx::query(AssertSqlSafe(format!("SELECT {shown} FROM {table} LIMIT 0")));
             look.fetch_optional(&pool).await.map(drop)
         };
         if let Err(error) = look(&asked.join(", ")).await {
             for (column, shown) in self.columns.iter().zip(&asked) {
-                look(shown).await.map_err(|e| failed(&format!("{}, column {:?}", self.words, column.name), &e))?;
+                look(shown).await.map_err(|e| {
+                    failed(&format!("{}, column {:?}", self.words, column.name), &e)
+                })?;
             }
             return Err(self.failed(&error));
         }
         let of = |shown: &str| format!("SELECT {shown} FROM {table} WHERE {id} = ANY($1)");
         let last = if whole { "$1::bigint" } else { "$1::text" };
         let pages = Pages::new(&table, &format!("r.{id}::text"), &by, last);
-        Ok(Ready { select: of(&asked.join(", ")), held: of(&format!("{id}::text")), pages, pool, whole })
+        Ok(Ready {
+            select: of(&asked.join(", ")),
+            held: of(&format!("{id}::text")),
+            pages,
+            pool,
+            whole,
+        })
     }
 
     fn table(&self) -> String {
@@ -191,7 +221,7 @@ impl PostgresStore {
         let id: Option<&str> = row.try_get(0).map_err(|e| self.failed(&e))?;
         let Some(at) = id.map_or(Ok(None), |id| gather.begin(id))? else { return Ok(()) };
         for (place, column) in self.columns.iter().enumerate().skip(1) {
-            // A number comes as a double, or as text where the column is text.
+            // A number arrives as a double, or as text if the column is text.
             let double = column.number.then(|| row.try_get::<Option<f64>, _>(place).ok()).flatten();
             let cell = match double {
                 Some(value) => value.map_or(Cell::Missing, Cell::Real),
@@ -205,11 +235,16 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// The rows that a statement gives of some ids.
-    async fn rows(&self, ready: &Ready, statement: &str, ids: &RecordIds) -> Result<Vec<PgRow>, StoreError> {
+    /// Returns the rows that a statement selects for some ids.
+    async fn rows(
+        &self,
+        ready: &Ready,
+        statement: &str,
+        ids: &RecordIds,
+    ) -> Result<Vec<PgRow>, StoreError> {
         let query = sqlx::query(AssertSqlSafe(statement.to_owned()));
         let rows = if ready.whole {
-            // What is no whole number in its usual form is the id of no row.
+            // Text that is not an integer in its usual form is the id of no row.
             let usual = |id: &str| id.parse::<i64>().ok().filter(|number| number.to_string() == id);
             let whole: Vec<i64> = ids.iter().filter_map(usual).collect();
             query.bind(whole).fetch_all(&ready.pool).await
@@ -231,7 +266,9 @@ impl RemoteStore for PostgresStore {
     }
 
     fn check(&self) -> Answer<'_, ()> {
-        Box::pin(async move { within(&self.words, self.bounds.timeout, self.ready()).await.map(drop) })
+        Box::pin(
+            async move { within(&self.words, self.bounds.timeout, self.ready()).await.map(drop) },
+        )
     }
 
     fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found> {
@@ -266,17 +303,21 @@ impl RemoteStore for PostgresStore {
             let mut last: Option<String> = None;
             loop {
                 let query = match (&last, ready.whole) {
-                    (None, _) => sqlx::query_as::<_, (Option<String>,)>(AssertSqlSafe(ready.pages.first.clone())),
-                    (Some(last), false) => sqlx::query_as(AssertSqlSafe(ready.pages.next.clone())).bind(last.clone()),
-                    (Some(last), true) => {
-                        sqlx::query_as(AssertSqlSafe(ready.pages.next.clone())).bind(last.parse::<i64>().ok())
+                    (None, _) => sqlx::query_as::<_, (Option<String>,)>(AssertSqlSafe(
+                        ready.pages.first.clone(),
+                    )),
+                    (Some(last), false) => {
+                        sqlx::query_as(AssertSqlSafe(ready.pages.next.clone())).bind(last.clone())
                     }
+                    (Some(last), true) => sqlx::query_as(AssertSqlSafe(ready.pages.next.clone()))
+                        .bind(last.parse::<i64>().ok()),
                 };
-                let asked = async { query.fetch_all(&ready.pool).await.map_err(|e| self.failed(&e)) };
+                let asked =
+                    async { query.fetch_all(&ready.pool).await.map_err(|e| self.failed(&e)) };
                 let rows = within(&self.words, self.bounds.timeout, asked).await?;
                 let (n, mut more) = (rows.len(), false);
                 for (id,) in rows {
-                    // NULL is the last of all, and the id of no record.
+                    // NULL is the last of all, and is not an id.
                     more = id.is_some();
                     let Some(id) = id else { break };
                     all.push(&id);
@@ -286,7 +327,9 @@ impl RemoteStore for PostgresStore {
                     break;
                 }
             }
-            all.finish().map_err(|e| StoreError::failed(&self.words, Failure::Value, format!("its id column: {e}")))
+            all.finish().map_err(|e| {
+                StoreError::failed(&self.words, Failure::Value, format!("its id column: {e}"))
+            })
         })
     }
 }
@@ -299,7 +342,8 @@ mod tests {
 
     use super::*;
 
-    /// A plan that is made for any id, as that of a statement that was prepared is after a while: the next page begins in the index.
+    /// A plan that is made for any id, as that of a statement that was prepared is after a while:
+    /// the next page begins in the index.
     #[tokio::test]
     async fn the_next_page_begins_in_the_index() {
         let Ok(url) = std::env::var("CLOISON_POSTGRES_URL") else {
@@ -313,18 +357,22 @@ mod tests {
         for kind in ["TEXT", "VARCHAR(40)", "BIGINT"] {
             for statement in [
                 format!("CREATE TABLE {name} ({id} {kind} PRIMARY KEY, f FLOAT8)"),
-                format!("INSERT INTO {name} SELECT i::text::{kind}, 0 FROM generate_series(1, 9000) i"),
+                format!(
+                    "INSERT INTO {name} SELECT i::text::{kind}, 0 FROM generate_series(1, 9000) i"
+                ),
                 format!("ANALYZE {name}"),
                 "SET plan_cache_mode = force_generic_plan".to_owned(),
             ] {
                 sqlx::query(AssertSqlSafe(statement)).execute(&mut admin).await.unwrap();
             }
-            let store = PostgresStore::new(PostgresConfig::new(&url, &name), schema.clone()).unwrap();
+            let store =
+                PostgresStore::new(PostgresConfig::new(&url, &name), schema.clone()).unwrap();
             let ready = store.ready().await.unwrap();
             let prepared = if ready.whole { "bigint" } else { "text" };
-            for statement in
-                [format!("PREPARE page({prepared}) AS {}", ready.pages.next), "EXPLAIN EXECUTE page('17')".to_owned()]
-            {
+            for statement in [
+                format!("PREPARE page({prepared}) AS {}", ready.pages.next),
+                "EXPLAIN EXECUTE page('17')".to_owned(),
+            ] {
                 let steps: Vec<String> = sqlx::raw_sql(AssertSqlSafe(statement))
                     .fetch_all(&mut admin)
                     .await
@@ -334,7 +382,10 @@ mod tests {
                     .collect();
                 if let Some(steps) = (!steps.is_empty()).then(|| steps.join("\n")) {
                     assert!(steps.contains("Index Cond"), "{kind}: {steps}");
-                    assert!(!steps.contains("Seq Scan") && !steps.contains("Sort"), "{kind}: {steps}");
+                    assert!(
+                        !steps.contains("Seq Scan") && !steps.contains("Sort"),
+                        "{kind}: {steps}"
+                    );
                 }
             }
             for statement in ["DEALLOCATE page".to_owned(), format!("DROP TABLE {name}")] {

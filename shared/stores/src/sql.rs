@@ -1,4 +1,4 @@
-//! What the two databases have in common: names in statements, and what their errors may say.
+//! The common parts of the two databases: quoted names, and errors without values.
 
 use std::time::Duration;
 
@@ -7,41 +7,48 @@ use vfl_shared::data::{Failure, StoreError};
 
 use crate::bounds::DataError;
 
-/// A name in a statement, in quotes.
+/// Quotes a name for a statement.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Statements that list all ids, page after page. Two of them: a condition that holds of all rows on the first page keeps a database from
-/// using the index of the others.
+/// The statements that list all ids, page by page. The first page has one of its own: a condition
+/// that holds for all its rows would keep a database from using the index on the other pages.
 pub(crate) struct Pages {
-    /// Takes nothing.
+    /// The first page; no parameter.
     pub(crate) first: String,
-    /// Takes the last id of the page before.
+    /// A later page; its parameter is the last id of the page before.
     pub(crate) next: String,
 }
 
 impl Pages {
-    /// Of a table `r`, by an expression of it that ids are ordered by; `shown` is what is read of each, `last` the place of the last id.
+    /// Creates the statements for a table `r`: `shown` is selected for each row, ids are ordered by
+    /// the expression `by`, and `last` is the placeholder of the last id.
     pub(crate) fn new(table: &str, shown: &str, by: &str, last: &str) -> Self {
-        // With the table's name before the column: a bare one would mean what is shown.
-        let (read, order) =
-            (format!("SELECT {shown} FROM {table} AS r"), format!("ORDER BY {by} LIMIT {MAX_LOOKUP_RECORDS}"));
-        Self { first: format!("{read} {order}"), next: format!("{read} WHERE {by} > {last} {order}") }
+        // The column is qualified by the table: an unqualified one would mean the selected
+        // expression.
+        let (read, order) = (
+            format!("SELECT {shown} FROM {table} AS r"),
+            format!("ORDER BY {by} LIMIT {MAX_LOOKUP_RECORDS}"),
+        );
+        Self {
+            first: format!("{read} {order}"),
+            next: format!("{read} WHERE {by} > {last} {order}"),
+        }
     }
 }
 
 /// Checks the name of a table.
 pub(crate) fn check_table(of: &str, table: &str) -> Result<(), DataError> {
     match table.is_empty() || table.len() > 128 || table.chars().any(char::is_control) {
-        true => {
-            Err(DataError::Config(format!("`table` in [data.{of}] must be 1 to 128 bytes without control characters")))
-        }
+        true => Err(DataError::Config(format!(
+            "`table` in [data.{of}] must be 1 to 128 bytes without control characters"
+        ))),
         false => Ok(()),
     }
 }
 
-/// An error of the database, without the server's own words: they may quote a value.
+/// Converts an error of the database, without the server's own words: they may quote a value.
 pub(crate) fn failed(store: &str, error: &sqlx::Error) -> StoreError {
     use sqlx::Error as E;
     let fail = |failure, reason: String| StoreError::failed(store, failure, reason);
@@ -63,22 +70,30 @@ pub(crate) fn failed(store: &str, error: &sqlx::Error) -> StoreError {
             };
             fail(failure, format!("{word} (code {code})"))
         }
-        E::PoolTimedOut => fail(Failure::Unreachable, "no connection is free, or none can be made".into()),
-        E::PoolClosed | E::WorkerCrashed => fail(Failure::Unreachable, "the connections are closed".into()),
+        E::PoolTimedOut => {
+            fail(Failure::Unreachable, "no connection is free, or none can be made".into())
+        }
+        E::PoolClosed | E::WorkerCrashed => {
+            fail(Failure::Unreachable, "the connections are closed".into())
+        }
         E::Io(error) => fail(Failure::Unreachable, error.kind().to_string()),
         E::Tls(_) => fail(Failure::Unreachable, "the TLS handshake failed".into()),
         E::Protocol(_) => fail(Failure::Unreachable, "the server broke the protocol".into()),
-        E::ColumnDecode { index, .. } => fail(Failure::Value, format!("column {index} is not of its type")),
+        E::ColumnDecode { index, .. } => {
+            fail(Failure::Value, format!("column {index} is not of its type"))
+        }
         _ => fail(Failure::Malformed, "its answer cannot be read".into()),
     }
 }
 
-/// Waits for a database no longer than it may take.
+/// Waits for a database within a time limit.
 pub(crate) async fn within<T>(
     store: &str,
     timeout: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    let late = |_| StoreError::failed(store, Failure::TimedOut, format!("{} ms are over", timeout.as_millis()));
+    let late = |_| {
+        StoreError::failed(store, Failure::TimedOut, format!("{} ms are over", timeout.as_millis()))
+    };
     tokio::time::timeout(timeout, work).await.map_err(late)?
 }

@@ -7,25 +7,27 @@ use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteRo
 use sqlx::{AssertSqlSafe, ConnectOptions, Decode, Row, Sqlite, TypeInfo, ValueRef};
 use tokio::sync::OnceCell;
 use vfl_shared::data::features::{Answer, MAX_LOOKUP_RECORDS};
-use vfl_shared::data::{Cell, Failure, FeatureSchema, Found, Gather, RemoteStore, RollCall, SourceColumn, StoreError};
+use vfl_shared::data::{
+    Cell, Failure, FeatureSchema, Found, Gather, RemoteStore, RollCall, SourceColumn, StoreError,
+};
 use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 
 use crate::bounds::{Bounds, DataError, connections, timeout_ms};
 use crate::sql::{Pages, check_table, failed, quoted, within};
 
-/// `[data.sqlite]`.
+/// The table `[data.sqlite]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SqliteConfig {
-    /// The file. `load-features` makes it.
+    /// The SQLite file, which `load-features` creates.
     pub file: PathBuf,
-    /// The table in it. Default `features`.
+    /// The table in the file. Default `features`.
     #[serde(default = "table")]
     pub table: String,
-    /// Connections to it. Default 8.
+    /// The number of connections to the file. Default 8.
     #[serde(default = "connections")]
     pub connections: u32,
-    /// How long a look-up may take, in milliseconds. Default 5000.
+    /// The time limit of a look-up, in milliseconds. Default 5000.
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
 }
@@ -35,10 +37,15 @@ fn table() -> String {
 }
 
 impl SqliteConfig {
-    /// The table `features` of a file.
+    /// Creates the settings of the table `features` of a file.
     #[must_use]
     pub fn new(file: impl Into<PathBuf>) -> Self {
-        Self { file: file.into(), table: table(), connections: connections(), timeout_ms: timeout_ms() }
+        Self {
+            file: file.into(),
+            table: table(),
+            connections: connections(),
+            timeout_ms: timeout_ms(),
+        }
     }
 }
 
@@ -53,11 +60,11 @@ pub struct SqliteStore {
     pool: OnceCell<SqlitePool>,
 }
 
-/// What is asked of the file.
+/// The SQL statements of the store.
 struct Statements {
-    /// Takes ids as a JSON array.
+    /// The statement that selects rows. It takes the ids as a JSON array.
     select: String,
-    /// The same for the ids alone.
+    /// The statement that selects ids. It takes the ids as a JSON array.
     held: String,
     pages: Pages,
 }
@@ -66,20 +73,27 @@ impl Statements {
     fn new(table: &str, columns: &[SourceColumn], id: &str) -> Self {
         let names: Vec<String> = columns.iter().map(|column| quoted(&column.name)).collect();
         let (table, id) = (quoted(table), quoted(id));
-        let of = |shown: &str| format!("SELECT {shown} FROM {table} WHERE {id} IN (SELECT value FROM json_each($1))");
+        let of = |shown: &str| {
+            format!("SELECT {shown} FROM {table} WHERE {id} IN (SELECT value FROM json_each($1))")
+        };
         let column = format!("r.{id}");
-        Self { select: of(&names.join(", ")), held: of(&id), pages: Pages::new(&table, &column, &column, "$1") }
+        Self {
+            select: of(&names.join(", ")),
+            held: of(&id),
+            pages: Pages::new(&table, &column, &column, "$1"),
+        }
     }
 }
 
 impl SqliteStore {
-    /// A store that opens its file when it is first asked.
+    /// Creates a store that opens its file when it is first used.
     ///
     /// # Errors
-    /// [`DataError::Config`] naming the key.
+    /// [`DataError::Config`] that names the key.
     pub fn new(config: SqliteConfig, schema: FeatureSchema) -> Result<Self, DataError> {
         check_table("sqlite", &config.table)?;
-        let bounds = Bounds::new("sqlite", config.connections, config.timeout_ms, config.timeout_ms)?;
+        let bounds =
+            Bounds::new("sqlite", config.connections, config.timeout_ms, config.timeout_ms)?;
         let columns = schema.source_columns();
         let statements = Statements::new(&config.table, &columns, schema.id_column());
         let words = format!("the SQLite table {:?}", config.table);
@@ -90,7 +104,7 @@ impl SqliteStore {
         failed(&self.words, error)
     }
 
-    /// The connections, once the table was found to have the columns.
+    /// Returns the connections, after the columns of the table were checked.
     async fn pool(&self) -> Result<&SqlitePool, StoreError> {
         self.pool.get_or_try_init(|| self.open()).await
     }
@@ -107,7 +121,8 @@ impl SqliteStore {
             .read_only(true)
             .busy_timeout(self.bounds.timeout)
             .disable_statement_logging();
-        // All at once and for good: a file that is exchanged is read after a restart, by all connections.
+        // All connections are opened at once and never replaced: after an exchange of the file, all
+        // of them read the old one until a restart.
         let pool = SqlitePoolOptions::new()
             .max_connections(self.bounds.connections)
             .min_connections(self.bounds.connections)
@@ -122,27 +137,31 @@ impl SqliteStore {
             .fetch_all(&pool)
             .await;
         let found = found.map_err(|e| self.failed(&e))?;
-        let names = found.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>();
+        let names =
+            found.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>();
         let names = names.map_err(|e| self.failed(&e))?;
         if names.is_empty() {
             return Err(fail(Failure::Malformed, "there is no such table in the file".into()));
         }
         match self.columns.iter().find(|column| !names.contains(&column.name)) {
-            Some(missing) => Err(fail(Failure::Malformed, format!("it has no column {:?}", missing.name))),
+            Some(missing) => {
+                Err(fail(Failure::Malformed, format!("it has no column {:?}", missing.name)))
+            }
             None => Ok(pool),
         }
     }
 
-    /// The rows that a statement gives of some ids.
+    /// Returns the rows that a statement selects for some ids.
     async fn rows(&self, statement: &str, ids: &RecordIds) -> Result<Vec<SqliteRow>, StoreError> {
         let asked: Vec<&str> = ids.iter().collect();
-        let malformed = |_| StoreError::failed(&self.words, Failure::Malformed, "the ids cannot be written");
+        let malformed =
+            |_| StoreError::failed(&self.words, Failure::Malformed, "the ids cannot be written");
         let asked = serde_json::to_string(&asked).map_err(malformed)?;
         let query = sqlx::query(AssertSqlSafe(statement.to_owned())).bind(asked);
         query.fetch_all(self.pool().await?).await.map_err(|e| self.failed(&e))
     }
 
-    /// The id of a row, if it can be one.
+    /// Returns the id of a row, if its value can be one.
     fn id(&self, row: &SqliteRow) -> Result<Option<String>, StoreError> {
         let id = with_cell(row, 0, |cell| cell.text().map(|text| text.into_owned()).ok());
         id.map_err(|e| self.failed(&e))
@@ -152,15 +171,20 @@ impl SqliteStore {
         let id = self.id(row)?;
         let Some(at) = id.map_or(Ok(None), |id| gather.begin(&id))? else { return Ok(()) };
         for (place, column) in self.columns.iter().enumerate().skip(1) {
-            let taken = with_cell(row, place, |cell| gather.take(at, &column.name, column.target, cell));
+            let taken =
+                with_cell(row, place, |cell| gather.take(at, &column.name, column.target, cell));
             taken.map_err(|e| self.failed(&e))??;
         }
         Ok(())
     }
 }
 
-/// Hands over a value as SQLite holds it, which goes by the value and not by the column.
-fn with_cell<T>(row: &SqliteRow, place: usize, take: impl FnOnce(Cell<'_>) -> T) -> Result<T, sqlx::Error> {
+/// Passes a value to `take` in SQLite's own type, which depends on the value and not on the column.
+fn with_cell<T>(
+    row: &SqliteRow,
+    place: usize,
+    take: impl FnOnce(Cell<'_>) -> T,
+) -> Result<T, sqlx::Error> {
     let value = row.try_get_raw(place)?;
     if value.is_null() {
         return Ok(take(Cell::Missing));
@@ -168,7 +192,9 @@ fn with_cell<T>(row: &SqliteRow, place: usize, take: impl FnOnce(Cell<'_>) -> T)
     let decode = |source| sqlx::Error::ColumnDecode { index: place.to_string(), source };
     let kind = value.type_info().name().to_owned();
     Ok(match kind.as_str() {
-        "INTEGER" | "INT8" | "BOOLEAN" => take(Cell::Integer(<i64 as Decode<Sqlite>>::decode(value).map_err(decode)?)),
+        "INTEGER" | "INT8" | "BOOLEAN" => {
+            take(Cell::Integer(<i64 as Decode<Sqlite>>::decode(value).map_err(decode)?))
+        }
         "REAL" => take(Cell::Real(<f64 as Decode<Sqlite>>::decode(value).map_err(decode)?)),
         _ => take(Cell::Text(<&str as Decode<Sqlite>>::decode(value).map_err(decode)?)),
     })
@@ -184,7 +210,9 @@ impl RemoteStore for SqliteStore {
     }
 
     fn check(&self) -> Answer<'_, ()> {
-        Box::pin(async move { within(&self.words, self.bounds.timeout, self.pool()).await.map(drop) })
+        Box::pin(
+            async move { within(&self.words, self.bounds.timeout, self.pool()).await.map(drop) },
+        )
     }
 
     fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found> {
@@ -221,12 +249,18 @@ impl RemoteStore for SqliteStore {
                     None => sqlx::query(AssertSqlSafe(first.clone())),
                     Some(last) => sqlx::query(AssertSqlSafe(next.clone())).bind(last.clone()),
                 };
-                let asked = async { query.fetch_all(self.pool().await?).await.map_err(|e| self.failed(&e)) };
+                let asked = async {
+                    query.fetch_all(self.pool().await?).await.map_err(|e| self.failed(&e))
+                };
                 let rows = within(&self.words, self.bounds.timeout, asked).await?;
                 for row in &rows {
                     let id = with_cell(row, 0, |cell| cell.text().map(|text| text.into_owned()));
                     let id = id.map_err(|e| self.failed(&e))?.map_err(|problem| {
-                        StoreError::failed(&self.words, Failure::Value, format!("its id column: {problem}"))
+                        StoreError::failed(
+                            &self.words,
+                            Failure::Value,
+                            format!("its id column: {problem}"),
+                        )
                     })?;
                     all.push(&id);
                     last = Some(id);
@@ -235,7 +269,9 @@ impl RemoteStore for SqliteStore {
                     break;
                 }
             }
-            all.finish().map_err(|e| StoreError::failed(&self.words, Failure::Value, format!("its id column: {e}")))
+            all.finish().map_err(|e| {
+                StoreError::failed(&self.words, Failure::Value, format!("its id column: {e}"))
+            })
         })
     }
 }
@@ -248,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// What SQLite means to do for a statement, a step a line.
+    /// Returns SQLite's plan for a statement, one step per line.
     async fn plan(connection: &mut SqliteConnection, statement: &str) -> Vec<String> {
         let query = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")));
         let query = if statement.contains("$1") { query.bind("[\"r1\"]") } else { query };
@@ -256,30 +292,43 @@ mod tests {
         rows.iter().map(|row| row.get::<String, _>("detail")).collect()
     }
 
-    /// Every statement goes through the index, with a table of `load-features` and with one of somebody else's.
+    /// Every statement goes through the index, with a table of `load-features` and with one of
+    /// somebody else's.
     #[tokio::test]
     async fn no_statement_but_the_first_page_scans_the_table() {
         let schema = FeatureSchema::new(vec![FeatureSpec::numeric("f", 0.0, 1.0)], None).unwrap();
         let columns = schema.source_columns();
         let id = quoted(schema.id_column());
         for declared in [
-            format!("CREATE TABLE \"t\" ({id} TEXT PRIMARY KEY NOT NULL, f REAL NOT NULL) WITHOUT ROWID"),
+            format!(
+                "CREATE TABLE \"t\" ({id} TEXT PRIMARY KEY NOT NULL, f REAL NOT NULL) WITHOUT ROWID"
+            ),
             format!("CREATE TABLE \"t\" (f REAL, {id} TEXT UNIQUE)"),
             format!("CREATE TABLE \"t\" ({id} INTEGER PRIMARY KEY, f REAL)"),
         ] {
             let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
             sqlx::query(AssertSqlSafe(declared.clone())).execute(&mut connection).await.unwrap();
-            let Statements { select, held, pages } = Statements::new("t", &columns, schema.id_column());
+            let Statements { select, held, pages } =
+                Statements::new("t", &columns, schema.id_column());
             let next = plan(&mut connection, &pages.next).await;
-            assert!(next.iter().any(|step| step.starts_with("SEARCH r USING")), "{declared}: {next:?}");
+            assert!(
+                next.iter().any(|step| step.starts_with("SEARCH r USING")),
+                "{declared}: {next:?}"
+            );
             for (statement, table) in [(&pages.next, "r"), (&select, "t"), (&held, "t")] {
                 let steps = plan(&mut connection, statement).await;
                 let scan = steps.iter().any(|step| step.starts_with(&format!("SCAN {table}")));
-                assert!(!scan && !steps.iter().any(|step| step.contains("TEMP B-TREE")), "{declared}: {steps:?}");
+                assert!(
+                    !scan && !steps.iter().any(|step| step.contains("TEMP B-TREE")),
+                    "{declared}: {steps:?}"
+                );
             }
             // The first page is read in the order of the index, and ends with the page.
             let first = plan(&mut connection, &pages.first).await;
-            assert!(!first.iter().any(|step| step.contains("TEMP B-TREE")), "{declared}: {first:?}");
+            assert!(
+                !first.iter().any(|step| step.contains("TEMP B-TREE")),
+                "{declared}: {first:?}"
+            );
         }
     }
 }

@@ -1,8 +1,8 @@
-//! State of a party in a table of a PostgreSQL server, for several processes behind one name.
+//! The state of a party in a table of a PostgreSQL server, for several processes of one name.
 //!
-//! Each call is one statement, and so one transaction: what was answered is on the server's disk, and no process that dies or freezes
-//! holds up another. The revision of a content is drawn by whoever writes it, so that a call whose connection broke is made again
-//! without doing its work twice.
+//! Each call is one statement, and so one transaction: an answered change is on the server's disk,
+//! and no process that dies or freezes delays another. The writer draws the revision of a content
+//! at random, so that a call whose connection broke can be repeated without doing its work twice.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,36 +20,38 @@ use vfl_shared::state_dir::StateDir;
 use vfl_shared::state_table::{Reading, Revision, StateTable, StateTableError};
 use vfl_shared::types::PartyName;
 
-/// How long a statement may take. The server is told, and is not waited for any longer.
+/// The time limit of a statement, both at the server and here.
 const STATEMENT: Duration = Duration::from_secs(5);
-/// How long a connection may take.
+/// The time limit of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(3);
-/// How long a call waits in all, for its turn too.
+/// The time limit of a call, including the wait for its turn.
 const CALL: Duration = Duration::from_secs(9);
-/// For how long a server that fell silent is not asked again: those who wait one behind another must not each wait in vain.
+/// The time for which a silent server is not asked again: queued calls must not each wait in vain.
 const SILENCE: Duration = Duration::from_secs(1);
 
 const SESSION: &str = "SET statement_timeout = '5s'; SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '5s'; \
     SET synchronous_commit = on; SET client_min_messages = warning; \
     SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; SET tcp_user_timeout = '10s'";
-/// Two processes that start together make the table once.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('cloison state'), hashtext(current_schema()))";
+/// The lock with which two processes that start together create the table once.
+const LOCK: &str =
+    "SELECT pg_advisory_xact_lock(hashtext('cloison state'), hashtext(current_schema()))";
 const MAKE: &str = "CREATE TABLE IF NOT EXISTS cloison_state \
     (name TEXT PRIMARY KEY, revision BYTEA NOT NULL, content BYTEA NOT NULL)";
-/// The name that says whose state it is.
+/// The name of the entry that holds the owner of the state.
 const OWNER: &str = "owner";
 
-/// `[state]`.
+/// The table `[state]`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateConfig {
-    /// `postgres://USER@HOST/DATABASE`. A password may stand in it, in `url_file`, in `PGPASSWORD` or in `PGPASSFILE`.
+    /// The URL `postgres://USER@HOST/DATABASE`. A password may be in it, in `url_file`, in
+    /// `PGPASSWORD` or in `PGPASSFILE`.
     pub url: Option<String>,
     /// A file whose only line is the URL.
     pub url_file: Option<PathBuf>,
 }
 
-/// Without the URL, which may hold a password.
+/// Omits the URL, which may hold a password.
 impl fmt::Debug for StateConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("StateConfig")
@@ -57,33 +59,37 @@ impl fmt::Debug for StateConfig {
 }
 
 impl StateConfig {
-    /// The state at this URL.
+    /// Creates the settings of the state at this URL.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: Some(url.into()), url_file: None }
     }
 
-    /// The table of a party, which connects when it is first asked.
+    /// Opens the table of a party, which connects when it is first used.
     ///
     /// # Errors
-    /// What is wrong with the URL, which is never quoted.
+    /// A message about the URL, which is never quoted.
     pub fn open(&self, party: &PartyName) -> Result<Arc<dyn StateTable>, String> {
-        let options = vfl_postgres::named(self.url.as_deref(), self.url_file.as_deref(), "cloison state")?;
+        let options =
+            vfl_postgres::named(self.url.as_deref(), self.url_file.as_deref(), "cloison state")?;
         let (asks, asked) = unbounded_channel();
         let options = options.disable_statement_logging();
         let work = Worker { options, party: party.clone(), connection: None, silent_until: None };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
-        // A thread of its own: callers wait for it wherever they are, also where no runtime is.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| e.to_string())?;
+        // A thread of its own: callers block on it anywhere, also outside a runtime.
         let thread = std::thread::Builder::new().name("state".into());
         thread.spawn(move || runtime.block_on(work.run(asked))).map_err(|e| e.to_string())?;
         Ok(Arc::new(PostgresState { asks }))
     }
 }
 
-/// Where a party keeps its state: in a folder, or in the table of `[state]`.
+/// Returns the place of a party's state: a folder, or the table of `[state]`.
 ///
 /// # Errors
-/// If both or neither are named; what is wrong with the URL, which is never quoted.
+/// A message if both or neither are named, or about the URL, which is never quoted.
 pub fn place_of_state(
     folder: Option<&Path>,
     shared: Option<&StateConfig>,
@@ -91,7 +97,9 @@ pub fn place_of_state(
 ) -> Result<StateDir, String> {
     match (folder, shared) {
         (Some(folder), None) => Ok(folder.into()),
-        (None, Some(state)) => state.open(party).map(StateDir::from).map_err(|e| format!("[state]: {e}")),
+        (None, Some(state)) => {
+            state.open(party).map(StateDir::from).map_err(|e| format!("[state]: {e}"))
+        }
         _ => Err("name `state_dir`, or a database in [state], and not both".into()),
     }
 }
@@ -106,7 +114,7 @@ impl fmt::Debug for PostgresState {
     }
 }
 
-/// One call on its way to the server.
+/// A call on its way to the server.
 struct Asked {
     ask: Ask,
     until: Instant,
@@ -143,8 +151,9 @@ impl PostgresState {
         let (answer, answered) = sync_channel(1);
         let asked = Asked { ask, until: Instant::now() + CALL, answer };
         self.asks.send(asked).map_err(|_| failed("its thread has ended"))?;
-        // Longer than the thread itself waits: its word is the better one.
-        waiting(|| answered.recv_timeout(CALL + STATEMENT)).map_err(|_| failed("it does not answer"))?
+        // Longer than the thread itself waits: its own error is more precise.
+        waiting(|| answered.recv_timeout(CALL + STATEMENT))
+            .map_err(|_| failed("it does not answer"))?
     }
 }
 
@@ -156,7 +165,12 @@ impl StateTable for PostgresState {
         }
     }
 
-    fn swap(&self, name: &str, seen: Revision, content: &[u8]) -> Result<Option<Revision>, StateTableError> {
+    fn swap(
+        &self,
+        name: &str,
+        seen: Revision,
+        content: &[u8],
+    ) -> Result<Option<Revision>, StateTableError> {
         let new = revision();
         match self.ask(Ask::Swap { name: name.to_owned(), seen, new, content: content.to_vec() })? {
             Answer::Swapped(swapped) => Ok(swapped.then(|| Revision::named(new))),
@@ -165,7 +179,8 @@ impl StateTable for PostgresState {
     }
 
     fn write(&self, name: &str, content: &[u8]) -> Result<(), StateTableError> {
-        self.ask(Ask::Write { name: name.to_owned(), new: revision(), content: content.to_vec() }).map(drop)
+        self.ask(Ask::Write { name: name.to_owned(), new: revision(), content: content.to_vec() })
+            .map(drop)
     }
 
     fn remove(&self, name: &str) -> Result<(), StateTableError> {
@@ -180,7 +195,7 @@ impl StateTable for PostgresState {
     }
 }
 
-/// The connection, and who uses it.
+/// The worker that owns the connection.
 struct Worker {
     options: PgConnectOptions,
     party: PartyName,
@@ -192,12 +207,12 @@ impl Worker {
     async fn run(mut self, mut asked: UnboundedReceiver<Asked>) {
         while let Some(Asked { ask, until, answer }) = asked.recv().await {
             let done = self.answer(&ask, until).await;
-            // Whoever asked may have gone away.
+            // The caller may have gone away.
             let _ = answer.send(done);
         }
     }
 
-    /// Answers one call: a second time if a connection that was there before turns out to be broken.
+    /// Answers one call, and repeats it if a reused connection turns out to be broken.
     async fn answer(&mut self, ask: &Ask, until: Instant) -> Result<Answer, StateTableError> {
         let mut again = false;
         if self.silent_until.is_some_and(|until| Instant::now() < until) {
@@ -215,7 +230,9 @@ impl Worker {
                     (connected.unwrap_or_else(|_| Err(self.silent()))?, false)
                 }
             };
-            let answer = tokio::time::timeout(left.min(STATEMENT), carry_out(&mut connection, ask, again)).await;
+            let answer =
+                tokio::time::timeout(left.min(STATEMENT), carry_out(&mut connection, ask, again))
+                    .await;
             let error = match answer {
                 Ok(Ok(answer)) => {
                     self.connection = Some(connection);
@@ -244,10 +261,11 @@ impl Worker {
         Ok(connection)
     }
 
-    /// Makes the table if there is none, and sees that it is this party's.
+    /// Creates the table if there is none, and checks that it belongs to this party.
     async fn own(&self, connection: &mut PgConnection) -> Result<(), StateTableError> {
         let there = "SELECT to_regclass('cloison_state') IS NOT NULL";
-        let (there,): (bool,) = sqlx::query_as(there).fetch_one(&mut *connection).await.map_err(|e| words(&e))?;
+        let (there,): (bool,) =
+            sqlx::query_as(there).fetch_one(&mut *connection).await.map_err(|e| words(&e))?;
         if !there {
             let make = async {
                 let mut work = connection.begin().await?;
@@ -258,9 +276,9 @@ impl Worker {
             make.await.map_err(|e| words(&e))?;
         }
         let name = self.party.as_str();
+        let put = "INSERT INTO cloison_state (name, revision, content) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING";
         let put =
-            "INSERT INTO cloison_state (name, revision, content) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING";
-        let put = sqlx::query(put).bind(OWNER).bind(revision().to_vec()).bind(name.as_bytes().to_vec());
+            sqlx::query(put).bind(OWNER).bind(revision().to_vec()).bind(name.as_bytes().to_vec());
         put.execute(&mut *connection).await.map_err(|e| words(&e))?;
         let find = sqlx::query_as("SELECT content FROM cloison_state WHERE name = $1").bind(OWNER);
         let (owner,): (Vec<u8>,) = find.fetch_one(connection).await.map_err(|e| words(&e))?;
@@ -274,7 +292,7 @@ impl Worker {
     }
 }
 
-/// Checks that what is committed is on the server's disk.
+/// Checks that committed data is on the server's disk.
 async fn durable(connection: &mut PgConnection) -> Result<(), StateTableError> {
     for setting in ["synchronous_commit", "fsync", "full_page_writes"] {
         let ask = sqlx::query_as("SELECT current_setting($1)").bind(setting);
@@ -288,8 +306,12 @@ async fn durable(connection: &mut PgConnection) -> Result<(), StateTableError> {
     Ok(())
 }
 
-/// Carries a call out. `again`: it may have been carried out before, on a connection that broke.
-async fn carry_out(connection: &mut PgConnection, ask: &Ask, again: bool) -> Result<Answer, sqlx::Error> {
+/// Executes a call. `again`: it may have been executed before, on a connection that broke.
+async fn carry_out(
+    connection: &mut PgConnection,
+    ask: &Ask,
+    again: bool,
+) -> Result<Answer, sqlx::Error> {
     match ask {
         Ask::Read { name, seen } => {
             let seen = seen.as_ref().and_then(Revision::name).map(|name| name.to_vec());
@@ -309,11 +331,20 @@ async fn carry_out(connection: &mut PgConnection, ask: &Ask, again: bool) -> Res
                 None => {
                     let put = "INSERT INTO cloison_state (name, revision, content) VALUES ($1, $2, $3) \
                         ON CONFLICT (name) DO NOTHING";
-                    sqlx::query(put).bind(name).bind(new.to_vec()).bind(content).execute(&mut *connection).await?
+                    sqlx::query(put)
+                        .bind(name)
+                        .bind(new.to_vec())
+                        .bind(content)
+                        .execute(&mut *connection)
+                        .await?
                 }
                 Some(seen) => {
                     let put = "UPDATE cloison_state SET revision = $2, content = $3 WHERE name = $1 AND revision = $4";
-                    let put = sqlx::query(put).bind(name).bind(new.to_vec()).bind(content).bind(seen.to_vec());
+                    let put = sqlx::query(put)
+                        .bind(name)
+                        .bind(new.to_vec())
+                        .bind(content)
+                        .bind(seen.to_vec());
                     put.execute(&mut *connection).await?
                 }
             };
@@ -328,22 +359,31 @@ async fn carry_out(connection: &mut PgConnection, ask: &Ask, again: bool) -> Res
         Ask::Write { name, new, content } => {
             let put = "INSERT INTO cloison_state (name, revision, content) VALUES ($1, $2, $3) \
                 ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, content = excluded.content";
-            sqlx::query(put).bind(name).bind(new.to_vec()).bind(content).execute(connection).await?;
+            sqlx::query(put)
+                .bind(name)
+                .bind(new.to_vec())
+                .bind(content)
+                .execute(connection)
+                .await?;
             Ok(Answer::Done)
         }
         Ask::Remove { name } => {
-            sqlx::query("DELETE FROM cloison_state WHERE name = $1").bind(name).execute(connection).await?;
+            sqlx::query("DELETE FROM cloison_state WHERE name = $1")
+                .bind(name)
+                .execute(connection)
+                .await?;
             Ok(Answer::Done)
         }
         Ask::Names { prefix } => {
             let find = "SELECT name FROM cloison_state WHERE left(name, length($1)) = $1 ORDER BY name COLLATE \"C\"";
-            let names: Vec<(String,)> = sqlx::query_as(find).bind(prefix).fetch_all(connection).await?;
+            let names: Vec<(String,)> =
+                sqlx::query_as(find).bind(prefix).fetch_all(connection).await?;
             Ok(Answer::Names(names.into_iter().map(|(name,)| name).collect()))
         }
     }
 }
 
-/// An error of the database, without the server's own words: they may quote a value.
+/// Converts an error of the database, without the server's own words: they may quote a value.
 fn words(error: &sqlx::Error) -> StateTableError {
     use sqlx::Error as E;
     match error {
@@ -353,7 +393,9 @@ fn words(error: &sqlx::Error) -> StateTableError {
                 "57014" => "the statement took too long",
                 "28000" | "28P01" => "the user or the password is refused",
                 "3D000" => "there is no such database",
-                "42501" => "the user may not read or write the table `cloison_state`, or not make it",
+                "42501" => {
+                    "the user may not read or write the table `cloison_state`, or not make it"
+                }
                 c if ["08", "53", "57"].iter().any(|class| c.starts_with(class)) => {
                     "the server does not take the query now"
                 }

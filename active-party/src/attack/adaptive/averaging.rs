@@ -1,4 +1,5 @@
-//! Fresh noise is averaged away over repeated questions; noise that is keyed by the record is not, and shows itself.
+//! Averaging over repeated questions. It removes noise that is drawn anew, but not noise that is
+//! keyed by the record; the answers show which of the two it is.
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -12,15 +13,15 @@ use super::privee::Privee;
 use crate::attack::entry::{Entry, Group};
 use crate::attack::settings::Setting;
 use crate::attack::{
-    AdversaryView, Attack, AttackError, Averaged, Ended, Evidence, Need, Needs, NoisyScores, Questions, Reconstruction,
-    RecordOutcome, Status,
+    AdversaryView, Attack, AttackError, Averaged, Ended, Evidence, Need, Needs, NoisyScores,
+    Questions, Reconstruction, RecordOutcome, Status,
 };
 
-/// The mean of several releases of the same records, in the same order.
+/// Returns the mean of several releases of the same records, in the same order.
 ///
 /// # Errors
-/// [`AttackError::Releases`] if there is none or they differ in kind or shape; [`AttackError::Unfit`] for labels and ciphertexts,
-/// which have no mean.
+/// [`AttackError::Releases`] if there is none or they differ in kind or shape;
+/// [`AttackError::Unfit`] for labels and ciphertexts, which have no mean.
 pub fn average(releases: &[ReleasedScores]) -> Result<(ReleasedScores, Averaged), AttackError> {
     let first = releases.first().ok_or(AttackError::Releases { reason: "there is none" })?;
     let mut all = Vec::with_capacity(releases.len());
@@ -29,7 +30,9 @@ pub fn average(releases: &[ReleasedScores]) -> Result<(ReleasedScores, Averaged)
             (ReleasedScores::Probabilities(m), ReleasedScores::Probabilities(f))
             | (ReleasedScores::Numbers(m), ReleasedScores::Numbers(f)) => {
                 if m.shape() != f.shape() {
-                    return Err(AttackError::Releases { reason: "they are not of the same records" });
+                    return Err(AttackError::Releases {
+                        reason: "they are not of the same records",
+                    });
                 }
                 all.push(m);
             }
@@ -44,7 +47,8 @@ pub fn average(releases: &[ReleasedScores]) -> Result<(ReleasedScores, Averaged)
     all.iter().for_each(|m| mean += *m);
     mean /= all.len() as f64;
     let different = |record: usize| {
-        let bits = |m: &&DMatrix<f64>| m.column(record).iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        let bits =
+            |m: &&DMatrix<f64>| m.column(record).iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         all.iter().map(bits).collect::<std::collections::HashSet<_>>().len()
     };
     let distinct = (0..n).map(different).min().unwrap_or(1);
@@ -60,27 +64,34 @@ pub fn average(releases: &[ReleasedScores]) -> Result<(ReleasedScores, Averaged)
     Ok((mean, averaged))
 }
 
-/// The likeliest features behind noisy scores: minimum of Σ (ĉ_j − c_j(x))²/s_j² and the squared distance to ½ in units of the
-/// standard deviation of a uniform feature, over the box. s is the noise's, less with the number of questions that were averaged.
-/// For Gaussian noise ĉ is what was released; of PRIVEE the mean of 1 + u σ is divided out first.
+/// The likeliest features behind noisy scores: the minimum over the box of Σ (ĉ_j − c_j(x))²/s_j²
+/// plus the squared distance to ½ in units of the standard deviation of a uniform feature. s is the
+/// standard deviation of the noise, which falls with the number of questions that were averaged.
+/// For Gaussian noise ĉ is the release; for PRIVEE the mean of 1 + u σ is divided out first.
 ///
-/// Gauss-Newton; the likelihood is not convex in x, so that the point is a local optimum from ½.
+/// Gauss-Newton; the likelihood is not convex in x, so the point is a local optimum from ½.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Averaging {
-    /// What is known. σ of Gaussian noise is known, or else read off: a release need not sum to 1.
+    /// The known policy. If σ of Gaussian noise is secret, it is estimated: the sum of a release
+    /// misses 1 by the noise.
     pub known: KnownPolicy,
-    /// How many different answers were averaged into the release; `None` for what the view says, or 1.
+    /// The number of different answers averaged into the release. `None`: the number in the view,
+    /// or 1.
     pub averaged: Option<usize>,
 }
 
-/// Gauss-Newton steps. Seen: some 4 to 10.
+/// The most Gauss-Newton steps. Some 4 to 10 are usual.
 const STEPS: u32 = 30;
 
 const PRIOR: f64 = 0.288_675_134_594_812_9;
 
 impl Averaging {
-    /// ĉ and its standard deviations (k × n).
-    fn likely(&self, released: &DMatrix<f64>, averaged: usize) -> Result<(DMatrix<f64>, DMatrix<f64>), AttackError> {
+    /// Returns ĉ and its standard deviations (k × n).
+    fn likely(
+        &self,
+        released: &DMatrix<f64>,
+        averaged: usize,
+    ) -> Result<(DMatrix<f64>, DMatrix<f64>), AttackError> {
         let (k, n) = released.shape();
         let queries = averaged.max(1) as f64;
         let (_, at_scores) = self.known.stages();
@@ -97,17 +108,25 @@ impl Averaging {
             let deviation = if self.known.scale_known {
                 sigma / queries.sqrt()
             } else {
-                // Σ c = 1: what sums miss it by has variance k s².
-                (released.column_iter().map(|c| (c.sum() - 1.0).powi(2)).sum::<f64>() / (n * k).max(1) as f64).sqrt()
+                // The scores sum to 1, so the deviation of a released sum from 1 has variance k s².
+                (released.column_iter().map(|c| (c.sum() - 1.0).powi(2)).sum::<f64>()
+                    / (n * k).max(1) as f64)
+                    .sqrt()
             };
             return Ok((released.clone(), DMatrix::from_element(k, n, deviation.max(1e-9))));
         }
         match at_scores.as_slice() {
-            // The scores as they are: what double precision leaves.
+            // Scores without a defense: only the round-off of double precision is left.
             [] => Ok((released.clone(), DMatrix::from_element(k, n, 1e-9))),
             [defense] => {
-                let privee = Privee::new(defense, k).filter(|p| p.template != Template::Fisip).ok_or_else(policy)?;
-                let sigma = if self.known.scale_known { privee.scale } else { privee.estimate(released).likely };
+                let privee = Privee::new(defense, k)
+                    .filter(|p| p.template != Template::Fisip)
+                    .ok_or_else(policy)?;
+                let sigma = if self.known.scale_known {
+                    privee.scale
+                } else {
+                    privee.estimate(released).likely
+                };
                 let (mut likely, mut deviation) = (released.clone(), released.clone());
                 let offset = privee.offset(k);
                 for record in 0..n {
@@ -117,7 +136,8 @@ impl Averaging {
                         let width = (draw.greatest - draw.least) * draw.share * sigma;
                         let c = (released[(j, record)] + offset).max(0.0) / middle;
                         likely[(j, record)] = c;
-                        deviation[(j, record)] = (c * width / middle / (12.0 * queries).sqrt()).max(1e-9);
+                        deviation[(j, record)] =
+                            (c * width / middle / (12.0 * queries).sqrt()).max(1e-9);
                     }
                 }
                 Ok((likely, deviation))
@@ -133,9 +153,13 @@ static AVERAGED: Setting<usize> = Setting {
     read: |value| value.trim().parse().ok().filter(|n| *n > 0),
 };
 
-/// `averaging`.
 pub(in crate::attack) static AVERAGING: Entry = Entry {
-    settings: &[KnownPolicy::SETTINGS[0], KnownPolicy::SETTINGS[1], KnownPolicy::SETTINGS[2], &AVERAGED],
+    settings: &[
+        KnownPolicy::SETTINGS[0],
+        KnownPolicy::SETTINGS[1],
+        KnownPolicy::SETTINGS[2],
+        &AVERAGED,
+    ],
     ..Entry::new("averaging", Group::Adaptive, |settings| {
         Box::new(Averaging { known: settings.into(), averaged: settings.get(&AVERAGED) })
     })
@@ -146,10 +170,16 @@ impl Attack for Averaging {
         Needs { repeated: Need::IfThere, ..Needs::WHITE_BOX }
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        _rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let w_pas = view.weights()?;
         let system = view.linear()?;
-        let (ReleasedScores::Probabilities(released) | ReleasedScores::Numbers(released)) = view.released()? else {
+        let (ReleasedScores::Probabilities(released) | ReleasedScores::Numbers(released)) =
+            view.released()?
+        else {
             return Err(AttackError::unfit("averaging", "score vectors", view.released()?));
         };
         let stretch = self.known.stretch().ok_or_else(|| AttackError::Policy {
@@ -183,7 +213,8 @@ impl Attack for Averaging {
         let solved = system.solved(&estimates, view.b_prime()?);
         let status = Status::Centre { rank: solved.rank };
         let (weights, known) = (w_pas.clone(), view.known_logits());
-        let evidence = NoisyScores { weights, known, stretch, scores: likely, deviation, through: None };
+        let evidence =
+            NoisyScores { weights, known, stretch, scores: likely, deviation, through: None };
         Ok(Reconstruction {
             solved: Some(solved),
             outcomes,
@@ -194,7 +225,7 @@ impl Attack for Averaging {
     }
 }
 
-/// softmax(W x + known)
+/// Returns softmax(W x + known).
 pub(in crate::attack) fn scores_at(w: &DMatrix<f64>, known: &[f64], x: &[f64]) -> Vec<f64> {
     let mut z = known.to_vec();
     for (w, x) in w.column_iter().zip(x) {
@@ -217,7 +248,8 @@ fn descend(
 ) -> (Ended, u32, f64) {
     let (k, d) = w.shape();
     let value = |x: &[f64], c: &[f64]| {
-        let misfit: f64 = c.iter().zip(likely).zip(deviation).map(|((c, l), s)| ((c - l) / s).powi(2)).sum();
+        let misfit: f64 =
+            c.iter().zip(likely).zip(deviation).map(|((c, l), s)| ((c - l) / s).powi(2)).sum();
         misfit + x.iter().map(|x| ((x - 0.5) / PRIOR).powi(2)).sum::<f64>()
     };
     let half = vec![0.5; d];
@@ -228,11 +260,14 @@ fn descend(
         let mut set = Polytope::unit_box(d);
         for j in 0..k {
             // ∂c_j = c_j (∂z_j − Σ c ∂z)
-            let row: Vec<f64> =
-                w.column_iter().map(|w| c[j] * (w[j] - w.iter().zip(&c).map(|(w, c)| w * c).sum::<f64>())).collect();
+            let row: Vec<f64> = w
+                .column_iter()
+                .map(|w| c[j] * (w[j] - w.iter().zip(&c).map(|(w, c)| w * c).sum::<f64>()))
+                .collect();
             let norm = row.iter().map(|r| r * r).sum::<f64>().sqrt();
             if norm > 1e-12 {
-                let target = likely[j] - c[j] + row.iter().zip(x.iter()).map(|(r, x)| r * x).sum::<f64>();
+                let target =
+                    likely[j] - c[j] + row.iter().zip(x.iter()).map(|(r, x)| r * x).sum::<f64>();
                 set.add_giving(&row, target, target, deviation[j] / PRIOR);
             }
         }

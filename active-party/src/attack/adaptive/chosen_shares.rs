@@ -1,13 +1,16 @@
-//! The adversary who does not send its honest logit share.
+//! An adversary that does not send its honest logit share.
 //!
-//! z = p + s with p the passive part that it is after and s its own to choose. Two ways lead to p:
-//! - **Bisection.** With every class but two pushed far down, the predicted class tells the sign of p_i − p_j + s_i − s_j. The
-//!   model's weights bound p_i − p_j over the box; halving takes some 30 questions for each of k − 1 pairs. It works on
-//!   whatever keeps the arg max.
-//! - **Cancelling.** Gaussian noise that is keyed by the record is the same for every question. With one class pushed far up
-//!   the scores are known, 1 and 0, and the release less them is the noise; taken from the honest answer it leaves the scores.
+//! z = p + s, where p is the passive part that the adversary wants and s is its own share, which it
+//! may choose. Two methods find p:
+//! - **Bisection.** Every class but two is pushed far down, so the predicted class tells the sign
+//!   of p_i − p_j + s_i − s_j. The model's weights bound p_i − p_j over the box. Halving takes some
+//!   30 questions for each of k − 1 pairs. It works on every policy that keeps the arg max.
+//! - **Cancelling.** Gaussian noise that is keyed by the record is the same for every question. If
+//!   one class is pushed far up, the scores are known, 1 and 0, and the release less them is the
+//!   noise. Subtracted from the honest answer, it leaves the scores.
 //!
-//! A coordinator that binds the first share refuses the rest: nothing beyond the first answer is gained, and it says so.
+//! A coordinator that binds the first share refuses all others. Then nothing beyond the first
+//! answer is gained, and the result says so.
 
 use std::sync::Arc;
 
@@ -23,45 +26,47 @@ use super::{Centre, KnownPolicy, strongest_on};
 use crate::attack::cells::{Cell, Cells};
 use crate::attack::entry::{Base, Chosen, Entry, Group};
 use crate::attack::{
-    AdversaryView, Answer, Attack, AttackError, ChosenQuestions, KnownModel, Need, Needs, OracleError, Rcc2,
-    Reconstruction, Replacement, Settings, ShareOracle,
+    AdversaryView, Answer, Attack, AttackError, ChosenQuestions, KnownModel, Need, Needs,
+    OracleError, Rcc2, Reconstruction, Replacement, Settings, ShareOracle,
 };
 
-/// What the questions brought.
+/// The result of the questions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gathered {
-    /// The estimates; for records that were refused, from the first answer alone.
+    /// The estimates. Records that were refused are estimated from the first answer alone.
     pub reconstruction: Reconstruction,
-    /// Questions asked, all records of one question counting once.
+    /// The number of questions asked. All records of one question count once.
     pub questions: usize,
-    /// Rows asked for.
+    /// The number of rows asked for.
     pub asked: usize,
-    /// Rows refused.
+    /// The number of rows refused.
     pub refused: usize,
-    /// Answers about the record that had most.
+    /// The most answers about one record.
     pub most_answers: usize,
-    /// For each record whether anything beyond its first answer was learnt.
+    /// For each record, true if more was learnt than its first answer tells.
     pub gained: Vec<bool>,
-    /// Differences p_j − p_0 of the passive logits as found (k − 1 × n); NaN where they were not.
+    /// Differences p_j − p_0 of the passive logits (k − 1 × n); NaN where none was found.
     pub differences: DMatrix<f64>,
 }
 
 impl Gathered {
-    /// Whether the questions after the first told nothing at all, as a coordinator that binds shares makes sure of.
+    /// Returns true if the questions after the first told nothing, which a coordinator that binds
+    /// shares ensures.
     #[must_use]
     pub fn stopped(&self) -> bool {
         !self.gained.iter().any(|g| *g)
     }
 }
 
-/// The attack.
+/// The attack with logit shares of the adversary's own choice.
 #[derive(Debug, Clone)]
 pub struct ChosenShares {
-    /// The policy, as known.
+    /// The known policy.
     pub known: KnownPolicy,
-    /// How closely each difference of logits is wanted, in nats.
+    /// The width, in nats, at which the bisection of a difference of logits stops.
     pub precision: f64,
-    /// The attack on records of which no more than the first answer is learnt: the strongest on one release under the policy.
+    /// The attack on records of which only the first answer is known: the strongest on one release
+    /// under the policy.
     pub fall_back: Arc<dyn Attack>,
 }
 
@@ -71,7 +76,6 @@ impl Default for ChosenShares {
     }
 }
 
-/// `chosen_shares`.
 pub(in crate::attack) static CHOSEN_SHARES: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::upon(
@@ -79,12 +83,17 @@ pub(in crate::attack) static CHOSEN_SHARES: Entry = Entry {
         Group::Adaptive,
         Base { name: fall_back, chosen: Chosen::Fixed, unclipped: false },
         |settings, base| {
-            Box::new(ChosenShares { known: settings.into(), fall_back: base.into(), ..ChosenShares::default() })
+            Box::new(ChosenShares {
+                known: settings.into(),
+                fall_back: base.into(),
+                ..ChosenShares::default()
+            })
         },
     )
 };
 
-/// The strongest attack on one release under the policy that is known.
+/// Returns the name of the strongest attack on one release under the known policy; `rcc2` if there
+/// is none.
 fn fall_back(settings: &Settings) -> &'static str {
     let policy = Policy { unbound_shares: false, ..KnownPolicy::from(settings).policy };
     strongest_on(&policy).unwrap_or("rcc2")
@@ -95,8 +104,15 @@ impl Attack for ChosenShares {
         Needs { release: Need::No, chosen_shares: Need::Yes, ..Needs::WHITE_BOX }
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        let oracle = view.side_information().oracle.ok_or(AttackError::NeedsOracle { attack: "chosen_shares" })?;
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        let oracle = view
+            .side_information()
+            .oracle
+            .ok_or(AttackError::NeedsOracle { attack: "chosen_shares" })?;
         let gathered = self.gather(view.model(), view.active(), oracle, rng)?;
         let questions = ChosenQuestions {
             questions: gathered.questions,
@@ -106,28 +122,40 @@ impl Attack for ChosenShares {
             gained: gathered.gained.iter().filter(|gained| **gained).count(),
             records: gathered.gained.len(),
         };
-        Ok(Reconstruction { questions: Some(crate::attack::Questions::Chosen(questions)), ..gathered.reconstruction })
+        Ok(Reconstruction {
+            questions: Some(crate::attack::Questions::Chosen(questions)),
+            ..gathered.reconstruction
+        })
     }
 }
 
-/// How far classes out of question are pushed beyond what the passive part can be.
+/// The margin by which the other classes are pushed below the range of the passive part.
 const PUSH: f64 = 1e3;
 
-/// The oracle, with what it was asked.
+/// An oracle that counts what it is asked.
 struct Asking<'a> {
     oracle: &'a dyn ShareOracle,
     questions: usize,
     asked: usize,
     refused: usize,
-    /// Answers about each record.
+    /// The number of answers about each record.
     answered: Vec<usize>,
 }
 
 impl Asking<'_> {
-    fn ask(&mut self, records: &[usize], shares: &DMatrix<f64>) -> Result<Vec<Answer>, AttackError> {
+    fn ask(
+        &mut self,
+        records: &[usize],
+        shares: &DMatrix<f64>,
+    ) -> Result<Vec<Answer>, AttackError> {
         let answers = self.oracle.ask(records, shares)?;
         if answers.len() != records.len() {
-            return Err(OracleError(format!("{} answers for {} records", answers.len(), records.len())).into());
+            return Err(OracleError(format!(
+                "{} answers for {} records",
+                answers.len(),
+                records.len()
+            ))
+            .into());
         }
         self.questions += 1;
         self.asked += records.len();
@@ -143,8 +171,9 @@ impl ChosenShares {
     /// Asks honestly first, then with chosen shares, and estimates the features.
     ///
     /// # Errors
-    /// [`AttackError::Oracle`] if a question does not get through; [`AttackError::NeedsParameters`] in the black box;
-    /// [`AttackError::Refused`] if even the honest question is refused for every record.
+    /// [`AttackError::Oracle`] if a question does not get through; [`AttackError::NeedsParameters`]
+    /// in the black box; [`AttackError::Refused`] if even the honest question is refused for every
+    /// record.
     pub fn gather(
         &self,
         model: &KnownModel,
@@ -156,7 +185,8 @@ impl ChosenShares {
         let (k, n) = (model.classes(), active.records());
         let mut honest = model.active_weights() * active.matrix();
         honest.column_iter_mut().for_each(|mut c| c += model.bias());
-        let mut questions = Asking { oracle, questions: 0, asked: 0, refused: 0, answered: vec![0; n] };
+        let mut questions =
+            Asking { oracle, questions: 0, asked: 0, refused: 0, answered: vec![0; n] };
         let all: Vec<usize> = (0..n).collect();
         let first = questions.ask(&all, &honest)?;
         if n > 0 && first.iter().all(|a| *a == Answer::Refused) {
@@ -164,37 +194,73 @@ impl ChosenShares {
         }
         let mut cells: Vec<Cell> = first
             .iter()
-            .map(|a| label_of(a).filter(|l| *l < k).map_or_else(Cell::default, |label| label_cone(label, k)))
+            .map(|a| {
+                label_of(a)
+                    .filter(|l| *l < k)
+                    .map_or_else(Cell::default, |label| label_cone(label, k))
+            })
             .collect();
         let mut gained = vec![false; n];
         let mut differences = DMatrix::from_element(k - 1, n, f64::NAN);
         if self.keyed_gaussian() {
-            self.cancel(&mut questions, &honest, &first, &mut cells, &mut gained, &mut differences)?;
+            self.cancel(
+                &mut questions,
+                &honest,
+                &first,
+                &mut cells,
+                &mut gained,
+                &mut differences,
+            )?;
         } else {
-            self.bisect(&mut questions, w_pas, &mut cells, &mut gained, &mut differences, &first, &honest)?;
+            self.bisect(
+                &mut questions,
+                w_pas,
+                &mut cells,
+                &mut gained,
+                &mut differences,
+                &first,
+                &honest,
+            )?;
         }
         let Asking { questions, asked, refused, answered, .. } = questions;
         let most_answers = answered.into_iter().max().unwrap_or(0);
         let label = ReleasedScores::Labels {
             classes: k,
-            labels: first.iter().map(|a| label_of(a).filter(|l| *l < k).unwrap_or(0) as u32).collect(),
+            labels: first
+                .iter()
+                .map(|a| label_of(a).filter(|l| *l < k).unwrap_or(0) as u32)
+                .collect(),
         };
         let view = AdversaryView::new(model, active, &label, Replacement::default())?;
-        let centre =
-            self.known.centre.unwrap_or(if gained.iter().any(|g| *g) { Centre::Half } else { Centre::Analytic });
+        let centre = self.known.centre.unwrap_or(if gained.iter().any(|g| *g) {
+            Centre::Half
+        } else {
+            Centre::Analytic
+        });
         let mut reconstruction = Cells::new(&view, cells)?.estimate(&view, centre, rng)?;
         self.fall_back(model, active, &first, &gained, &mut reconstruction, rng)?;
-        Ok(Gathered { reconstruction, questions, asked, refused, most_answers, gained, differences })
+        Ok(Gathered {
+            reconstruction,
+            questions,
+            asked,
+            refused,
+            most_answers,
+            gained,
+            differences,
+        })
     }
 
     fn keyed_gaussian(&self) -> bool {
         let (at_logits, at_scores) = self.known.stages();
-        let gaussian =
-            matches!(at_scores.as_slice(), [DefenseConfig::GaussianNoise { .. } | DefenseConfig::DpGaussian { .. }]);
+        let gaussian = matches!(
+            at_scores.as_slice(),
+            [DefenseConfig::GaussianNoise { .. } | DefenseConfig::DpGaussian { .. }]
+        );
         gaussian && at_logits.is_empty() && self.known.policy.noise == NoiseMode::Keyed
     }
 
-    /// Records of which nothing more was learnt get the strongest attack on their first answer.
+    /// Runs the fall-back attack on the first answer about records of which nothing more was
+    /// learnt.
     fn fall_back(
         &self,
         model: &KnownModel,
@@ -204,8 +270,9 @@ impl ChosenShares {
         into: &mut Reconstruction,
         rng: &mut dyn Rng,
     ) -> Result<(), AttackError> {
-        let left: Vec<usize> =
-            (0..gained.len()).filter(|&r| !gained[r] && matches!(first[r], Answer::Scores(_))).collect();
+        let left: Vec<usize> = (0..gained.len())
+            .filter(|&r| !gained[r] && matches!(first[r], Answer::Scores(_)))
+            .collect();
         if left.is_empty() {
             return Ok(());
         }
@@ -226,14 +293,15 @@ impl ChosenShares {
         let found = self.fall_back.reconstruct(&view, rng)?;
         for (at, &record) in left.iter().enumerate() {
             into.estimates.column_mut(record).copy_from(&found.estimates.column(at));
-            if let (Some(to), Some(from)) = (into.outcomes.get_mut(record), found.outcomes.get(at)) {
+            if let (Some(to), Some(from)) = (into.outcomes.get_mut(record), found.outcomes.get(at))
+            {
                 *to = *from;
             }
         }
         Ok(())
     }
 
-    /// Halves the range of p_j − p_0 for every j, all records at once.
+    /// Bisects the range of p_j − p_0 for every j, all records at once.
     #[allow(clippy::too_many_arguments, reason = "one private step of the attack")]
     fn bisect(
         &self,
@@ -256,10 +324,11 @@ impl ChosenShares {
         let mut alive: Vec<usize> = (0..n).filter(|&r| first[r] != Answer::Refused).collect();
         for j in 1..k {
             let (low, high) = range(j, 0);
-            // Somewhat beyond, so that round-off in the weights' sums does not shut the truth out.
+            // Slightly wider, so that round-off in the sums of weights does not exclude the truth.
             let slack = 1e-9 * (1.0 + widest);
             let mut ends = vec![(low - slack, high + slack); n];
-            while !alive.is_empty() && alive.iter().any(|&r| ends[r].1 - ends[r].0 > self.precision) {
+            while !alive.is_empty() && alive.iter().any(|&r| ends[r].1 - ends[r].0 > self.precision)
+            {
                 let mut shares = DMatrix::from_element(k, alive.len(), -(PUSH + 4.0 * widest));
                 for (at, &r) in alive.iter().enumerate() {
                     shares[(0, at)] = 0.5 * (ends[r].0 + ends[r].1);
@@ -285,7 +354,7 @@ impl ChosenShares {
                     differences[(j - 1, r)] = 0.5 * (ends[r].0 + ends[r].1);
                 }
                 if gained[r] {
-                    // In terms of all of z, as the honest question has it.
+                    // As a bound on z of the honest question.
                     let by = honest[(j, r)] - honest[(0, r)];
                     cells[r].certain(j, 0, ends[r].0 + by, ends[r].1 + by);
                 }
@@ -294,7 +363,7 @@ impl ChosenShares {
         Ok(())
     }
 
-    /// Reads the noise off where the scores are known, and takes it from the honest answer.
+    /// Measures the noise where the scores are known, and subtracts it from the honest answer.
     fn cancel(
         &self,
         questions: &mut Asking<'_>,
@@ -305,7 +374,8 @@ impl ChosenShares {
         differences: &mut DMatrix<f64>,
     ) -> Result<(), AttackError> {
         let k = honest.nrows();
-        let alive: Vec<usize> = (0..first.len()).filter(|&r| matches!(first[r], Answer::Scores(_))).collect();
+        let alive: Vec<usize> =
+            (0..first.len()).filter(|&r| matches!(first[r], Answer::Scores(_))).collect();
         if alive.is_empty() {
             return Ok(());
         }
@@ -313,26 +383,33 @@ impl ChosenShares {
         shares.row_mut(0).add_scalar_mut(1e6);
         let answers = questions.ask(&alive, &shares)?;
         for (&r, answer) in alive.iter().zip(&answers) {
-            let (Answer::Scores(noisy), Answer::Scores(at_corner)) = (&first[r], answer) else { continue };
+            let (Answer::Scores(noisy), Answer::Scores(at_corner)) = (&first[r], answer) else {
+                continue;
+            };
             if noisy.len() != k || at_corner.len() != k {
                 continue;
             }
             let noise = |j: usize| at_corner[j] - f64::from(j == 0);
             let scores: Vec<f64> = (0..k).map(|j| noisy[j] - noise(j)).collect();
-            // With the noise drawn anew the sum would miss 1 by it, twice over.
-            if (scores.iter().sum::<f64>() - 1.0).abs() > 1e-9 || scores.iter().any(|c| *c < -1e-9) {
+            // If the noise is drawn anew, both draws are left in the sum, which then misses 1.
+            if (scores.iter().sum::<f64>() - 1.0).abs() > 1e-9 || scores.iter().any(|c| *c < -1e-9)
+            {
                 continue;
             }
             gained[r] = true;
-            // The difference of two doubles of the noise's size.
+            // The round-off of a difference of two doubles of the noise's size.
             let size = 1.0 + (0..k).map(|j| noisy[j].abs().max(noise(j).abs())).fold(0.0, f64::max);
             let slack = 4.0 * f64::EPSILON * size;
             let top = arg_max(&scores);
             let mut cell = Cell::default();
             for j in (0..k).filter(|&j| j != top) {
-                let lower = ((scores[top] - slack).max(1e-300) / (scores[j] + slack).max(1e-300)).ln();
-                let upper =
-                    if scores[j] > slack { ((scores[top] + slack) / (scores[j] - slack)).ln() } else { f64::INFINITY };
+                let lower =
+                    ((scores[top] - slack).max(1e-300) / (scores[j] + slack).max(1e-300)).ln();
+                let upper = if scores[j] > slack {
+                    ((scores[top] + slack) / (scores[j] - slack)).ln()
+                } else {
+                    f64::INFINITY
+                };
                 cell.certain(top, j, lower, upper);
             }
             cells[r] = cell;

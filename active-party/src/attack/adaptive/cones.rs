@@ -1,5 +1,5 @@
-//! Orders and labels as cones of logits: what is left of the scores when only their ranks, their largest, or the nearest word of
-//! a codebook is let out.
+//! Orders and labels as cones of logits: a release that shows only the ranks of the scores, their
+//! largest, or the nearest word of a codebook.
 
 use rand::Rng;
 use vfl_shared::numerics::{Polytope, arg_max};
@@ -12,40 +12,46 @@ use crate::attack::cells::{Cells, Likelihood};
 use crate::attack::entry::{Entry, Group};
 use crate::attack::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
-/// The order of the scores: z_i ≥ z_j wherever the release of class i is larger. Right behind order-preserving encryption,
-/// `ranking`, PRIVEE, rounding and whatever else keeps the order; classes with the same release are left as they are.
+/// The order of the scores: z_i ≥ z_j wherever the release of class i is larger. The cone is
+/// correct under order-preserving encryption, `ranking`, PRIVEE, rounding and every other defense
+/// that keeps the order. Classes with equal releases are not compared.
 #[derive(Debug, Clone, Copy)]
 pub struct RankingCone {
-    /// Which point is taken.
+    /// The point of the polytope that is the estimate.
     pub centre: Centre,
 }
 
-/// The predicted class: z_label ≥ z_j for all j. Right behind whatever keeps the arg max.
+/// The predicted class: z_label ≥ z_j for all j. The cone is correct under every defense that keeps
+/// the arg max.
 #[derive(Debug, Clone, Copy)]
 pub struct LabelCone {
-    /// Which point is taken.
+    /// The point of the polytope that is the estimate.
     pub centre: Centre,
 }
 
-/// The word of a codebook: the cone of its arg max, and of that the points nearer to the word than to the others of the same arg
-/// max. The words are those that were released.
+/// The word of a codebook: the cone of its arg max, and in this cone the points that are nearer to
+/// the word than to the others of the same arg max. The words are those that were released.
 ///
-/// The cone is certain. That the word is the nearest by relative entropy is what the codebook's fit does; those cells are
-/// not convex in the features. Only the centre `posterior` keeps to them; `likely` takes the logarithms of the word as likely, the less
-/// so the smaller they are, and the others look at the cone alone.
+/// The cone is certain. The fit of the codebook chooses the word that is nearest by relative
+/// entropy, but the cells of this choice are not convex in the features. Only the centre
+/// `posterior` keeps to them. `likely` takes the logarithms of the word as likely, with a larger
+/// deviation the smaller they are. The other centres use the cone alone.
 #[derive(Debug, Clone, Copy)]
 pub struct CodebookCell {
-    /// Which point is taken.
+    /// The point of the polytope that is the estimate.
     pub centre: Centre,
 }
 
-/// The cones of all records' orders.
+/// Returns the cone of each record's order.
 pub(super) fn orders(released: &ReleasedScores) -> Vec<Cell> {
     match released {
-        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => {
-            m.column_iter().map(|c| order(c.len(), |i, j| c[i].total_cmp(&c[j]).is_gt() && c[i] > c[j])).collect()
+        ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => m
+            .column_iter()
+            .map(|c| order(c.len(), |i, j| c[i].total_cmp(&c[j]).is_gt() && c[i] > c[j]))
+            .collect(),
+        ReleasedScores::Ciphertexts(m) => {
+            m.column_iter().map(|c| order(c.len(), |i, j| c[i] > c[j])).collect()
         }
-        ReleasedScores::Ciphertexts(m) => m.column_iter().map(|c| order(c.len(), |i, j| c[i] > c[j])).collect(),
         ReleasedScores::Labels { classes, .. } => labels(released, *classes),
     }
 }
@@ -67,7 +73,7 @@ fn labels(released: &ReleasedScores, k: usize) -> Vec<Cell> {
     released.predicted_labels().iter().map(|&label| label_cone(label as usize, k)).collect()
 }
 
-/// z_label ≥ z_j for all others.
+/// Returns the cone z_label ≥ z_j for all other j.
 pub(super) fn label_cone(label: usize, k: usize) -> Cell {
     let mut cell = Cell::default();
     (0..k).filter(|&j| j != label).for_each(|j| cell.certain(label, j, 0.0, f64::INFINITY));
@@ -75,7 +81,7 @@ pub(super) fn label_cone(label: usize, k: usize) -> Cell {
 }
 
 impl RankingCone {
-    /// The set of features that each record's order leaves.
+    /// Returns the set of features that each record's order allows.
     ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box.
@@ -85,11 +91,12 @@ impl RankingCone {
     }
 }
 
-/// `ranking_cone`.
 pub(in crate::attack) static RANKING_CONE: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::new("ranking_cone", Group::Adaptive, |settings| {
-        Box::new(RankingCone { centre: KnownPolicy::from(settings).centre.unwrap_or(Centre::Analytic) })
+        Box::new(RankingCone {
+            centre: KnownPolicy::from(settings).centre.unwrap_or(Centre::Analytic),
+        })
     })
 };
 
@@ -98,13 +105,17 @@ impl Attack for RankingCone {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         Cells::new(view, orders(view.released()?))?.estimate(view, self.centre, rng)
     }
 }
 
 impl LabelCone {
-    /// The set of features that each record's label leaves.
+    /// Returns the set of features that each record's label allows.
     ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box.
@@ -114,11 +125,12 @@ impl LabelCone {
     }
 }
 
-/// `label_cone`.
 pub(in crate::attack) static LABEL_CONE: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::new("label_cone", Group::Adaptive, |settings| {
-        Box::new(LabelCone { centre: KnownPolicy::from(settings).centre.unwrap_or(Centre::Analytic) })
+        Box::new(LabelCone {
+            centre: KnownPolicy::from(settings).centre.unwrap_or(Centre::Analytic),
+        })
     })
 };
 
@@ -127,21 +139,34 @@ impl Attack for LabelCone {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
-        Cells::new(view, labels(view.released()?, view.model().classes()))?.estimate(view, self.centre, rng)
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        Cells::new(view, labels(view.released()?, view.model().classes()))?.estimate(
+            view,
+            self.centre,
+            rng,
+        )
     }
 }
 
 impl CodebookCell {
     fn cells(&self, view: &AdversaryView<'_>) -> Result<Cells, AttackError> {
         let k = view.model().classes();
-        let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) = view.released()? else {
+        let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) =
+            view.released()?
+        else {
             return Err(AttackError::unfit("codebook_cell", "score vectors", view.released()?));
         };
         let (words, of) = words_of(scores);
-        // A word is a mean, which says the less of a score the smaller that is.
-        let likely: Vec<Vec<(f64, f64)>> =
-            words.logs.column_iter().map(|word| word.iter().map(|log| (*log, 2.0 - 0.4 * log)).collect()).collect();
+        // A word is a mean of score vectors: the smaller a score is, the less the word tells of it.
+        let likely: Vec<Vec<(f64, f64)>> = words
+            .logs
+            .column_iter()
+            .map(|word| word.iter().map(|log| (*log, 2.0 - 0.4 * log)).collect())
+            .collect();
         let cells = of
             .iter()
             .map(|&word| {
@@ -156,21 +181,23 @@ impl CodebookCell {
         Ok(cells)
     }
 
-    /// The set of features that is certain: the cone of each word's arg max.
+    /// Returns the set of features that is certain for each record: the cone of its word's arg max.
     ///
     /// # Errors
-    /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Unfit`] for labels and ciphertexts.
+    /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Unfit`] for labels and
+    /// ciphertexts.
     pub fn polytopes(&self, view: &AdversaryView<'_>) -> Result<Vec<Polytope>, AttackError> {
         let cells = self.cells(view)?;
         Ok((0..view.records()).map(|r| cells.polytope(r)).collect())
     }
 }
 
-/// `codebook_cell`.
 pub(in crate::attack) static CODEBOOK_CELL: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::new("codebook_cell", Group::Adaptive, |settings| {
-        Box::new(CodebookCell { centre: KnownPolicy::from(settings).centre.unwrap_or(Centre::Likely) })
+        Box::new(CodebookCell {
+            centre: KnownPolicy::from(settings).centre.unwrap_or(Centre::Likely),
+        })
     })
 };
 
@@ -179,7 +206,11 @@ impl Attack for CodebookCell {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         view.weights()?;
         self.cells(view)?.estimate(view, self.centre, rng)
     }

@@ -1,4 +1,4 @@
-//! Estimates from what a release says of each record's logits: a point of each record's set of features.
+//! Estimates from the set of features that a release allows for each record: a point of that set.
 
 use nalgebra::DMatrix;
 use rand::{Rng, SeedableRng};
@@ -8,15 +8,17 @@ use vfl_shared::numerics::{ActiveSet, Nearest, Polytope, Walk, arg_max};
 
 use super::Centre;
 use crate::attack::cells::{Cell, Cells, Likelihood, Noise, Words};
-use crate::attack::{AdversaryView, Answer, AttackError, Ended, Evidence, Reconstruction, RecordOutcome, Status};
+use crate::attack::{
+    AdversaryView, Answer, AttackError, Ended, Evidence, Reconstruction, RecordOutcome, Status,
+};
 
-/// Steps of hit and run for each record.
+/// The number of hit-and-run steps for each record.
 const STEPS: u32 = 400;
 
 /// Standard deviation of a feature that is uniform in [0, 1].
 const PRIOR: f64 = 0.288_675_134_594_812_9;
 
-/// Room for one record at a time.
+/// Working memory for one record at a time.
 #[derive(Default)]
 struct Work {
     active: ActiveSet,
@@ -25,10 +27,15 @@ struct Work {
 
 impl Cells {
     pub(super) fn new(view: &AdversaryView<'_>, cells: Vec<Cell>) -> Result<Self, AttackError> {
-        Ok(Self { weights: view.weights()?.clone(), known: view.known_logits(), cells, words: None })
+        Ok(Self {
+            weights: view.weights()?.clone(),
+            known: view.known_logits(),
+            cells,
+            words: None,
+        })
     }
 
-    /// The estimates, with the cells as evidence.
+    /// Estimates all records, with the cells as evidence.
     pub(super) fn estimate(
         self,
         view: &AdversaryView<'_>,
@@ -44,24 +51,41 @@ impl Cells {
                 .as_mut_slice()
                 .par_chunks_mut(d)
                 .enumerate()
-                .map_init(Work::default, |work, (record, x)| self.one(record, centre, seed, work, x))
+                .map_init(Work::default, |work, (record, x)| {
+                    self.one(record, centre, seed, work, x)
+                })
                 .collect_into_vec(&mut outcomes);
         } else {
-            outcomes = vec![RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 }; n];
+            outcomes =
+                vec![RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 }; n];
         }
         let solved = view.linear()?.solved(&estimates, view.b_prime()?);
         let status = Status::Centre { rank: solved.rank };
         let evidence = Evidence::Cells(self);
-        Ok(Reconstruction { solved: Some(solved), outcomes, evidence, ..Reconstruction::new(estimates, status) })
+        Ok(Reconstruction {
+            solved: Some(solved),
+            outcomes,
+            evidence,
+            ..Reconstruction::new(estimates, status)
+        })
     }
 
-    /// `objective` is the distance by which the estimate misses the set.
-    fn one(&self, record: usize, centre: Centre, seed: u64, work: &mut Work, features: &mut [f64]) -> RecordOutcome {
+    /// Estimates one record. `objective` is the distance by which the estimate misses the set.
+    fn one(
+        &self,
+        record: usize,
+        centre: Centre,
+        seed: u64,
+        work: &mut Work,
+        features: &mut [f64],
+    ) -> RecordOutcome {
         let set = self.polytope(record);
         let mut half = vec![0.5; features.len()];
         if set.unknowns() > features.len() {
-            // The length of the noise: the middle of what it can be, or its least.
-            let (least, most) = self.cells[record].noise.as_ref().map_or((0.0, 0.0), |noise| noise.ends);
+            // The length of the noise: the middle of its range, or its least if the range is
+            // unbounded.
+            let (least, most) =
+                self.cells[record].noise.as_ref().map_or((0.0, 0.0), |noise| noise.ends);
             half.push(if most.is_finite() { 0.5 * (least + most) } else { least } / Noise::SCALE);
         }
         let mut point = half.clone();
@@ -76,24 +100,30 @@ impl Cells {
             Nearest::Empty => Ended::NearestConsistent,
             Nearest::StepLimit => Ended::StepLimit,
         };
-        if ended != Ended::Solved && set.nearest_misfit(&half, &mut work.active, x) == Nearest::StepLimit {
+        if ended != Ended::Solved
+            && set.nearest_misfit(&half, &mut work.active, x) == Nearest::StepLimit
+        {
             ended = Ended::StepLimit;
             x.copy_from_slice(&half);
         }
         let mut iterations = 0;
         if ended == Ended::Solved && centre != Centre::Half {
-            // Where the set has no inside the point nearest to ½ stays.
+            // If the set has no interior, the point nearest to ½ stays.
             let nearest = x.to_vec();
             let found = match centre {
-                Centre::Half | Centre::Analytic | Centre::Likely => set.analytic_centre(&mut work.walk, x),
+                Centre::Half | Centre::Analytic | Centre::Likely => {
+                    set.analytic_centre(&mut work.walk, x)
+                }
                 Centre::Posterior => {
                     iterations = STEPS;
-                    // One stream of numbers for each record, whatever thread it falls to.
+                    // One random stream for each record, whatever thread it runs on.
                     let mut rng = ChaCha8Rng::seed_from_u64(seed);
                     rng.set_stream(record as u64);
                     match self.log_likelihood(record) {
                         None => set.mean(STEPS, None, &mut rng, &mut work.walk, x),
-                        Some(density) => set.mean(STEPS, Some(&density), &mut rng, &mut work.walk, x),
+                        Some(density) => {
+                            set.mean(STEPS, Some(&density), &mut rng, &mut work.walk, x)
+                        }
                     }
                 }
             };
@@ -107,13 +137,20 @@ impl Cells {
         RecordOutcome { ended, iterations, objective: set.misfit(x) }
     }
 
-    /// The likeliest point of the set, where there is a set and something is likely.
-    fn likeliest(&self, record: usize, set: &Polytope, work: &mut Work, x: &mut [f64]) -> Option<Ended> {
+    /// Finds the likeliest point of the set. Returns `None` if the cell calls no scores likely, the
+    /// set has more unknowns than the features, or the search fails.
+    fn likeliest(
+        &self,
+        record: usize,
+        set: &Polytope,
+        work: &mut Work,
+        x: &mut [f64],
+    ) -> Option<Ended> {
         let (d, cell) = (x.len(), &self.cells[record]);
         if cell.likely.is_empty() || set.unknowns() != d {
             return None;
         }
-        // What the logits have in common is one unknown more, and free.
+        // The common part of the logits is one more unknown, without bounds.
         let mut set = set.clone();
         set.add_unknown(f64::NEG_INFINITY, f64::INFINITY);
         let known = self.known.column(record);
@@ -135,9 +172,11 @@ impl Cells {
         Some(Ended::Solved)
     }
 
-    /// The logarithm of the likelihood of features, where there is more to it than the polytope.
+    /// Returns the logarithm of the likelihood of features, if there is more to it than the
+    /// polytope.
     fn log_likelihood(&self, record: usize) -> Option<impl Fn(&[f64]) -> f64> {
-        /// What a nat outside of the ends costs: the walk finds back from where only the polytope holds.
+        /// The cost of a nat outside the ends. It lets the walk find back from points where only
+        /// the polytope holds.
         const OUTSIDE: f64 = 1e3;
         let cell = &self.cells[record];
         let words = self.words.as_ref();
@@ -151,7 +190,11 @@ impl Cells {
             for (w, x) in self.weights.column_iter().zip(x) {
                 logs.iter_mut().zip(w.iter()).for_each(|(z, w)| *z += w * x);
             }
-            let stretch = if let Likelihood::Scores { stretch, .. } = &cell.likelihood { *stretch } else { 1.0 };
+            let stretch = if let Likelihood::Scores { stretch, .. } = &cell.likelihood {
+                *stretch
+            } else {
+                1.0
+            };
             let top = logs.iter().fold(f64::NEG_INFINITY, |m, z| m.max(*z));
             let total: f64 = logs.iter().map(|z| ((z - top) / stretch).exp()).sum::<f64>().ln();
             logs.iter_mut().for_each(|z| *z = (*z - top) / stretch - total);
@@ -164,9 +207,11 @@ impl Cells {
                     })
                     .sum(),
                 (Likelihood::Word(word), Some(words)) => {
-                    let likeness = |m: usize| (0..k).map(|j| logs[j].exp() * words.logs[(j, m)]).sum::<f64>();
+                    let likeness =
+                        |m: usize| (0..k).map(|j| logs[j].exp() * words.logs[(j, m)]).sum::<f64>();
                     let own = likeness(*word);
-                    let rival = (0..words.tops.len()).filter(|&m| words.tops[m] == words.tops[*word]);
+                    let rival =
+                        (0..words.tops.len()).filter(|&m| words.tops[m] == words.tops[*word]);
                     -OUTSIDE * rival.map(|m| (likeness(m) - own).max(0.0)).fold(0.0, f64::max)
                 }
                 _ => 0.0,
@@ -175,7 +220,7 @@ impl Cells {
     }
 }
 
-/// The class that an answer predicts.
+/// Returns the class that an answer predicts.
 pub(super) fn label_of(answer: &Answer) -> Option<usize> {
     match answer {
         Answer::Label(label) => Some(*label as usize),
@@ -187,7 +232,7 @@ pub(super) fn label_of(answer: &Answer) -> Option<usize> {
     }
 }
 
-/// Words from the distinct columns of vectors (k × n), and the word of each column.
+/// Returns the distinct columns of vectors (k × n) as words, and the word of each column.
 pub(super) fn words_of(scores: &DMatrix<f64>) -> (Words, Vec<usize>) {
     let mut columns: Vec<Vec<f64>> = Vec::new();
     let mut index = std::collections::HashMap::new();
@@ -202,6 +247,7 @@ pub(super) fn words_of(scores: &DMatrix<f64>) -> (Words, Vec<usize>) {
         })
         .collect();
     let tops = columns.iter().map(|c| arg_max(c)).collect();
-    let logs = DMatrix::from_fn(scores.nrows(), columns.len(), |j, m| columns[m][j].max(1e-12).ln());
+    let logs =
+        DMatrix::from_fn(scores.nrows(), columns.len(), |j, m| columns[m][j].max(1e-12).ln());
     (Words { logs, tops }, of)
 }

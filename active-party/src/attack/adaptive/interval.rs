@@ -1,7 +1,8 @@
-//! Intervals of scores: what rounding, top_k, PRIVEE and order-preserving encryption leave to whoever knows them.
+//! Intervals of scores: the scores that a known rounding, top_k, PRIVEE or order-preserving
+//! encryption leaves possible.
 //!
-//! Every released number came from a score within known ends, and Σ c = 1 brings them closer. Pairs of scores so bound the
-//! differences of logits, which are linear in the features.
+//! Every released number came from a score within known ends, and Σ c = 1 narrows them. So pairs of
+//! scores bound the differences of logits, which are linear in the features.
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -14,40 +15,47 @@ use crate::attack::cells::Cells;
 use crate::attack::entry::{Entry, Group};
 use crate::attack::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
-/// The polytope of the intervals. Without a policy the scores are taken as they are.
+/// The attack on the polytope of the intervals. Without a policy the release is taken for the exact
+/// scores.
 ///
-/// Where σ of PRIVEE is secret it is estimated from all records of the view; of DP++ the ratios between ranks are then known
-/// and their common factor is not.
+/// If σ of PRIVEE is secret, it is estimated from all records of the view. The ratios between ranks
+/// of DP++ are known even then; only their common factor is not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
-    /// What is known.
+    /// The known policy.
     pub known: KnownPolicy,
 }
 
-/// Scores worked out from a release.
+/// Scores recovered from a release.
 #[derive(Clone, PartialEq)]
 pub struct RecoveredScores {
     /// The estimates, k × n; columns sum to 1.
     pub scores: DMatrix<f64>,
-    /// The least that each can be, k × n.
+    /// The lower bounds of the scores, k × n.
     pub lower: DMatrix<f64>,
-    /// The most that each can be, k × n.
+    /// The upper bounds of the scores, k × n.
     pub upper: DMatrix<f64>,
-    /// Of PRIVEE with a secret scale: the least, likeliest and greatest value of the largest σ.
+    /// The least, likeliest and greatest value of the largest σ, for PRIVEE with a secret scale.
     pub sigma: Option<(f64, f64, f64)>,
 }
 
 impl std::fmt::Debug for RecoveredScores {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RecoveredScores({} × {}, values withheld)", self.scores.nrows(), self.scores.ncols())
+        write!(
+            f,
+            "RecoveredScores({} × {}, values withheld)",
+            self.scores.nrows(),
+            self.scores.ncols()
+        )
     }
 }
 
 impl Interval {
-    /// The scores behind a release: nothing of the model is needed.
+    /// Recovers the scores behind a release. It needs no parameter of the model.
     ///
     /// # Errors
-    /// [`AttackError::Policy`] if the policy is not one of intervals; [`AttackError::Unfit`] for labels.
+    /// [`AttackError::Policy`] if the policy is not one of intervals; [`AttackError::Unfit`] for
+    /// labels.
     pub fn scores(&self, released: &ReleasedScores) -> Result<RecoveredScores, AttackError> {
         let preimage = Preimage::new(&self.known, released)?;
         let matrix = numbers(released)?;
@@ -67,9 +75,10 @@ impl Interval {
         Ok(recovered)
     }
 
-    /// The centre that was best on the published models' rows: the mean where the scores would determine the features, so that
-    /// what is thought likely beforehand matters little; the nearest to ½ of what top_k leaves, whose polytopes reach far to
-    /// one side; else the analytic centre.
+    /// Returns the centre that was best on the rows of the published models, unless one is set. For
+    /// top_k it is the point nearest to ½, because the polytopes reach far to one side. If the
+    /// scores determine the features, it is the mean, because the prior matters little then.
+    /// Otherwise it is the analytic centre.
     fn centre(&self, view: &AdversaryView<'_>, preimage: &Preimage) -> Result<Centre, AttackError> {
         Ok(match self.known.centre {
             Some(centre) => centre,
@@ -80,11 +89,12 @@ impl Interval {
     }
 
     fn cells(&self, view: &AdversaryView<'_>, preimage: &Preimage) -> Result<Cells, AttackError> {
-        let cells = numbers(view.released()?)?.column_iter().map(|p| preimage.cell(p.as_slice())).collect();
+        let cells =
+            numbers(view.released()?)?.column_iter().map(|p| preimage.cell(p.as_slice())).collect();
         Cells::new(view, cells)
     }
 
-    /// The set of features that each record's release leaves; the truth lies in it.
+    /// Returns the set of features that each record's release allows; the truth lies in it.
     ///
     /// # Errors
     /// As [`Interval::scores`], and [`AttackError::NeedsParameters`] in the black box.
@@ -95,10 +105,11 @@ impl Interval {
     }
 }
 
-/// `interval`.
 pub(in crate::attack) static INTERVAL: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
-    ..Entry::new("interval", Group::Adaptive, |settings| Box::new(Interval { known: settings.into() }))
+    ..Entry::new("interval", Group::Adaptive, |settings| {
+        Box::new(Interval { known: settings.into() })
+    })
 };
 
 impl Attack for Interval {
@@ -106,7 +117,11 @@ impl Attack for Interval {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         view.weights()?;
         let preimage = Preimage::new(&self.known, view.released()?)?;
         let centre = self.centre(view, &preimage)?;

@@ -1,7 +1,8 @@
 //! Adaptive attacks: for each defense, the adversary who has read its source.
 //!
-//! What a known defense releases confines the differences of logits to a [`Cell`](super::Cell), and with the features in [0, 1] that makes
-//! a polytope, which the truth lies in. The estimate is a centre of it.
+//! The release of a known defense confines the differences of logits to a [`Cell`](super::Cell).
+//! With the features in [0, 1] this makes a polytope, in which the truth lies. The estimate is a
+//! centre of the polytope.
 
 pub(in crate::attack) mod averaging;
 pub(in crate::attack) mod chosen_shares;
@@ -32,24 +33,25 @@ pub use shadow_purifier::ShadowPurifier;
 pub use strongest::strongest_on;
 pub use undo::{Examination, Grounds, Hypothesis, UndoTransform, Undone, Verdict};
 
-/// Which point of a polytope stands for it.
+/// The point of a polytope that is the estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Centre {
-    /// The point nearest to ½·1, as the second relaxation of the Chebyshev centre takes.
+    /// The point nearest to ½·1, as in the second relaxation of the Chebyshev centre.
     Half,
-    /// The maximum of the sum of logarithms of the distances to the bounds.
+    /// The analytic centre: the maximum of the sum of logarithms of the distances to the bounds.
     Analytic,
-    /// The mean under a uniform prior: what an adversary who knows nothing of the features but their range should take. By hit
-    /// and run, so that it depends on the seed a little.
+    /// The mean under a uniform prior. An adversary who knows only the range of the features should
+    /// take it. It is computed by hit and run, so it depends slightly on the seed.
     Posterior,
-    /// The likeliest: scores like normal deviates in their logarithms, as the intervals have them, features like those of
-    /// uniform ones' variance around ½, within the polytope. For a release that makes nothing likelier than the
-    /// rest, such as a label, the analytic centre.
+    /// The likeliest point of the polytope. The logarithms of the scores are taken for normal, with
+    /// the moments of their intervals. The features are taken for normal around ½, with the
+    /// variance of uniform ones. If the release makes no point likelier than others, as a label
+    /// does, the analytic centre is taken.
     Likely,
 }
 
 impl Centre {
-    /// The name.
+    /// Returns the name of the centre.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +62,7 @@ impl Centre {
         }
     }
 
-    /// The centre of this name: `half`, `analytic`, `posterior` or `likely`.
+    /// Returns the centre of this name: `half`, `analytic`, `posterior` or `likely`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -73,19 +75,20 @@ impl Centre {
     }
 }
 
-/// What the adversary knows of the policy, and how it chooses its estimate.
+/// The adversary's knowledge of the policy, and its choice of the estimate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownPolicy {
-    /// The policy; without one the release is taken for the scores as they are.
+    /// The policy. Without a defense the release is taken for the exact scores.
     pub policy: Policy,
-    /// Whether the scale of the policy's noise is known: σ of PRIVEE, α of logit noise, σ of Gaussian noise.
+    /// True if the scale of the policy's noise is known: σ of PRIVEE, α of logit noise, σ of
+    /// Gaussian noise.
     pub scale_known: bool,
-    /// The centre; each attack has its own default, the best measured.
+    /// The centre; `None` for the default of each attack, the best measured.
     pub centre: Option<Centre>,
 }
 
 impl Default for KnownPolicy {
-    /// No defense.
+    /// Returns a policy without a defense.
     fn default() -> Self {
         Self { policy: Policy::default(), scale_known: true, centre: None }
     }
@@ -124,7 +127,8 @@ impl From<&Settings> for KnownPolicy {
     }
 }
 
-/// The name of the strongest attack on one release of the policy that the settings state, where there is one.
+/// Returns the name of the strongest attack on one release of the policy in the settings, if there
+/// is one.
 pub(super) fn strongest_on_one_release(settings: &Settings) -> Option<&'static str> {
     let mut policy = settings.get(&POLICY)?;
     policy.unbound_shares = false;
@@ -132,31 +136,35 @@ pub(super) fn strongest_on_one_release(settings: &Settings) -> Option<&'static s
 }
 
 impl KnownPolicy {
-    /// Settings of an attack that state it.
+    /// Returns settings of an attack that state this knowledge.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let centre = self.centre.map(|centre| (CENTRE.key, centre.as_str().to_owned()));
         let policy = (POLICY.key, self.policy.to_string());
-        let pairs = [policy, (SIGMA_KNOWN.key, self.scale_known.to_string())].into_iter().chain(centre);
+        let pairs =
+            [policy, (SIGMA_KNOWN.key, self.scale_known.to_string())].into_iter().chain(centre);
         Settings::accepted(pairs)
     }
 
-    /// The settings that state it.
-    pub(in crate::attack) const SETTINGS: &'static [&'static dyn AnySetting] = &[&POLICY, &SIGMA_KNOWN, &CENTRE];
+    /// The settings that state the known policy.
+    pub(in crate::attack) const SETTINGS: &'static [&'static dyn AnySetting] =
+        &[&POLICY, &SIGMA_KNOWN, &CENTRE];
 
-    /// The defenses at the logits, and those at the scores.
+    /// Returns the defenses at the logits, and those at the scores.
     fn stages(&self) -> (Vec<&DefenseConfig>, Vec<&DefenseConfig>) {
         let real = self.policy.defenses.iter().filter(|d| d.leaves() != Leaves::Everything);
         real.partition(|d| d.facts().at_logits)
     }
 
-    /// The factor that makes differences of logits out of those of what is left after temperature and scheme 3; `None` for
-    /// other defenses at the logits, and for parameters out of range.
+    /// Returns the factor by which temperature and scheme 3 shrink differences of logits; `None`
+    /// for other defenses at the logits, and for parameters out of range.
     pub(in crate::attack) fn stretch(&self) -> Option<f64> {
         self.stages().0.into_iter().try_fold(1.0, |factor, defense| {
             let by = match defense {
                 DefenseConfig::Temperature { temperature } => *temperature,
-                DefenseConfig::LogitNoise { scheme: 3, alpha } if *alpha >= 0.0 && *alpha < 1.0 => 1.0 / (1.0 - alpha),
+                DefenseConfig::LogitNoise { scheme: 3, alpha } if *alpha >= 0.0 && *alpha < 1.0 => {
+                    1.0 / (1.0 - alpha)
+                }
                 _ => return None,
             };
             (by > 0.0 && by.is_finite()).then_some(factor * by)

@@ -1,5 +1,5 @@
-//! Labels that are now and then another: how likely each predicted class is behind the label
-//! released, and the features then.
+//! Labels that are sometimes replaced by another: the probability of each predicted class given the
+//! released label, and the mean of the features under it.
 
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt, SeedableRng};
@@ -11,19 +11,20 @@ use vfl_shared::policy::{DefenseConfig, kept_label_probability};
 use super::KnownPolicy;
 use crate::attack::entry::{Entry, Group};
 use crate::attack::{
-    AdversaryView, Attack, AttackError, Ended, Evidence, Needs, NoisyScores, Reconstruction, RecordOutcome, Status,
+    AdversaryView, Attack, AttackError, Ended, Evidence, Needs, NoisyScores, Reconstruction,
+    RecordOutcome, Status,
 };
 
-/// Draws of the features, the same for all records.
+/// The number of draws of the features, the same for all records.
 const DRAWS: usize = 2048;
 
 /// The mean of the features given the released label ℓ, if they are uniform in [0, 1]: E[x | ℓ] =
-/// E[x P(ℓ | y(x))] / E[P(ℓ | y(x))], with y(x) the class that the model predicts of x and the
-/// adversary's own logits, and P the channel of `randomized_label`. A label that the own logits
-/// make impossible counts for nothing so. Without the defense the label is taken to be right.
+/// E[x P(ℓ | y(x))] / E[P(ℓ | y(x))]. Here y(x) is the class that the model predicts from x and the
+/// adversary's own logits, and P is the channel of `randomized_label`. So a label that the own
+/// logits make impossible tells nothing. Without the defense the label is taken to be right.
 ///
 /// Expectations are means over 2048 draws of x, one matrix for all records. They add 1/(12 × 2048)
-/// to the error where the label tells nothing.
+/// to the error if the label tells nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoisyLabel {
     /// The policy, which states ε.
@@ -31,7 +32,8 @@ pub struct NoisyLabel {
 }
 
 impl NoisyLabel {
-    /// The probabilities that a label is the predicted class, and that it is a given other one.
+    /// Returns the probabilities that a label is the predicted class, and that it is one given
+    /// other class.
     fn channel(&self, classes: usize) -> (f64, f64) {
         let defenses = self.known.policy.defenses.iter();
         let epsilon = defenses.rev().find_map(|defense| match defense {
@@ -42,27 +44,37 @@ impl NoisyLabel {
         (kept, (1.0 - kept) / (classes as f64 - 1.0))
     }
 
-    /// What the labels say of the scores, for estimators that know moments: (1[ℓ = j] − q)/(p − q)
-    /// is right on average about whether j is the predicted class, with at most the variance p (1
-    /// − p)/(p − q)² or q (1 − q)/(p − q)²; that stands for the score up to the variance of a
-    /// uniform number.
+    /// Returns the evidence of the labels about the scores, for estimators that know moments. (1[ℓ
+    /// = j] − q)/(p − q) is an unbiased estimate of the indicator that j is the predicted class,
+    /// with variance at most p (1 − p)/(p − q)² or q (1 − q)/(p − q)². The indicator stands for the
+    /// score, up to the variance of a uniform number.
     fn evidence(&self, view: &AdversaryView<'_>, labels: &[u32]) -> Result<Evidence, AttackError> {
         let (weights, known) = (view.weights()?.clone(), view.known_logits());
         let (k, n) = known.shape();
         let (p, q) = self.channel(k);
         let gap = (p - q).max(1e-6);
-        let scores = DMatrix::from_fn(k, n, |j, record| (f64::from(u8::from(labels[record] as usize == j)) - q) / gap);
+        let scores = DMatrix::from_fn(k, n, |j, record| {
+            (f64::from(u8::from(labels[record] as usize == j)) - q) / gap
+        });
         let variance = (p * (1.0 - p)).max(q * (1.0 - q)) / (gap * gap) + 1.0 / 12.0;
         let deviation = DMatrix::from_element(k, n, variance.sqrt());
         let stretch = self.known.stretch().unwrap_or(1.0);
-        Ok(Evidence::NoisyScores(NoisyScores { weights, known, stretch, scores, deviation, through: None }))
+        Ok(Evidence::NoisyScores(NoisyScores {
+            weights,
+            known,
+            stretch,
+            scores,
+            deviation,
+            through: None,
+        }))
     }
 }
 
-/// `noisy_label`.
 pub(in crate::attack) static NOISY_LABEL: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
-    ..Entry::new("noisy_label", Group::Adaptive, |settings| Box::new(NoisyLabel { known: settings.into() }))
+    ..Entry::new("noisy_label", Group::Adaptive, |settings| {
+        Box::new(NoisyLabel { known: settings.into() })
+    })
 };
 
 impl Attack for NoisyLabel {
@@ -70,7 +82,11 @@ impl Attack for NoisyLabel {
         Needs::WHITE_BOX
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let weights = view.weights()?;
         let (known, labels) = (view.known_logits(), view.released()?.predicted_labels());
         let (d, n, k) = (weights.ncols(), view.records(), weights.nrows());
@@ -92,7 +108,10 @@ impl Attack for NoisyLabel {
                     sum.iter_mut().zip(x.iter()).for_each(|(sum, x)| *sum += weight * x);
                 }
                 if total > 0.0 {
-                    estimate.iter_mut().zip(&sum).for_each(|(estimate, sum)| *estimate = sum / total);
+                    estimate
+                        .iter_mut()
+                        .zip(&sum)
+                        .for_each(|(estimate, sum)| *estimate = sum / total);
                     return RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 };
                 }
                 RecordOutcome { ended: Ended::NearestConsistent, iterations: 0, objective: 0.0 }
@@ -100,10 +119,17 @@ impl Attack for NoisyLabel {
             let columns = estimates.as_mut_slice().par_chunks_mut(d).enumerate();
             columns.map_init(Vec::new, fit).collect_into_vec(&mut outcomes);
         } else {
-            outcomes = vec![RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 }; n];
+            outcomes =
+                vec![RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 }; n];
         }
         let solved = view.linear()?.solved(&estimates, view.b_prime()?);
-        let (status, evidence) = (Status::Centre { rank: solved.rank }, self.evidence(view, &labels)?);
-        Ok(Reconstruction { solved: Some(solved), outcomes, evidence, ..Reconstruction::new(estimates, status) })
+        let (status, evidence) =
+            (Status::Centre { rank: solved.rank }, self.evidence(view, &labels)?);
+        Ok(Reconstruction {
+            solved: Some(solved),
+            outcomes,
+            evidence,
+            ..Reconstruction::new(estimates, status)
+        })
     }
 }

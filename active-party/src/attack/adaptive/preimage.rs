@@ -1,9 +1,12 @@
-//! The scores that a release can have come from, class by class: intervals taken back through the defenses, last first.
+//! The scores that a release can have come from, class by class: intervals mapped back through the
+//! defenses, last first.
 
 use std::borrow::Cow;
 
 use nalgebra::DMatrix;
-use vfl_shared::policy::{DefenseConfig, ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS, Template};
+use vfl_shared::policy::{
+    DefenseConfig, ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS, Template,
+};
 use vfl_shared::types::ReleasedScores;
 
 use super::KnownPolicy;
@@ -11,26 +14,26 @@ use super::privee::{Draw, Privee, Scale};
 use crate::attack::AttackError;
 use crate::attack::cells::{Cell, Likelihood};
 
-/// What the sum of scores is trusted to, and scores computed in double precision themselves.
+/// The round-off of scores computed in double precision, and of their sum.
 const ROUND_OFF: f64 = 1e-14;
 
-/// What a difference such as p + 2/k has lost, relative to its terms.
+/// The error of a difference such as p + 2/k, relative to its terms.
 const CANCELLED: f64 = 1e-15;
 
-/// The scores that one record can have.
+/// The possible scores of one record.
 #[derive(Debug, Clone)]
 pub(super) struct ScoreBox {
     pub(super) lower: Vec<f64>,
     pub(super) upper: Vec<f64>,
-    /// The likeliest values, before Σ c = 1 is looked at.
+    /// The likeliest values, before Σ c = 1 is used.
     pub(super) likely: Vec<f64>,
-    /// The ends hold up to a common factor only.
+    /// True if the ends hold only up to a common factor.
     proportional: bool,
-    /// 1 where a score was multiplied by a uniform number.
+    /// 1 if scores were multiplied by a uniform number, else 0.
     weight: f64,
 }
 
-/// One defense as it is taken back.
+/// One defense to be inverted.
 enum Stage {
     Rounding { half_step: f64 },
     TopK,
@@ -38,22 +41,23 @@ enum Stage {
     Encryption,
 }
 
-/// All defenses at the scores, in the order they are applied, and what is left of those at the logits.
+/// All defenses at the scores, in the order of application, and the stretch of those at the logits.
 pub(super) struct Preimage {
     stages: Vec<Stage>,
     stretch: f64,
     keeps_order: bool,
-    /// σ of PRIVEE where it was estimated.
+    /// The estimate of σ of PRIVEE, if it was secret.
     pub(super) scale: Option<Scale>,
 }
 
 impl Preimage {
-    /// Whether some scores are known exactly and others hardly, as top_k leaves them.
+    /// Returns true if some scores are known exactly and others hardly, as top_k leaves them.
     pub(super) fn lopsided(&self) -> bool {
         self.stages.iter().any(|stage| matches!(stage, Stage::TopK))
     }
 
-    /// Of a policy whose defenses leave intervals, as it shows in these releases.
+    /// Builds the preimage of a policy whose defenses leave intervals. A secret σ is estimated from
+    /// these releases.
     pub(super) fn new(known: &KnownPolicy, released: &ReleasedScores) -> Result<Self, AttackError> {
         let policy = || AttackError::Policy {
             attack: "interval",
@@ -71,9 +75,16 @@ impl Preimage {
                 DefenseConfig::Rounding { decimals } if *decimals <= 15 => {
                     Stage::Rounding { half_step: 0.5 * 10f64.powi(-(*decimals as i32)) }
                 }
-                // Kept numbers of 0 or below, as a shifted template gives, leave no zeros to tell the dropped ones by.
-                DefenseConfig::TopK { .. } if !stages.iter().any(|s| matches!(s, Stage::Privee { .. })) => Stage::TopK,
-                DefenseConfig::OrderPreservingEncryption {} if at_scores.len() == 1 => Stage::Encryption,
+                // A shifted template may give kept numbers of 0 or below. Then zeros do not tell
+                // the dropped ones.
+                DefenseConfig::TopK { .. }
+                    if !stages.iter().any(|s| matches!(s, Stage::Privee { .. })) =>
+                {
+                    Stage::TopK
+                }
+                DefenseConfig::OrderPreservingEncryption {} if at_scores.len() == 1 => {
+                    Stage::Encryption
+                }
                 DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => {
                     let privee = Privee::new(defense, k).ok_or_else(policy)?;
                     keeps_order &= privee.template != Template::Fisip;
@@ -97,16 +108,18 @@ impl Preimage {
         Ok(Self { stages, stretch, keeps_order, scale: estimated })
     }
 
-    /// The scores of one record.
+    /// Returns the possible scores of one record.
     pub(super) fn scores(&self, released: &[f64]) -> ScoreBox {
         let k = released.len();
-        let (mut lower, mut upper, mut likely) = (released.to_vec(), released.to_vec(), released.to_vec());
+        let (mut lower, mut upper, mut likely) =
+            (released.to_vec(), released.to_vec(), released.to_vec());
         let (mut proportional, mut weight) = (false, 0.0);
         for stage in self.stages.iter().rev() {
             match stage {
                 Stage::Rounding { half_step } => {
                     for (low, high) in lower.iter_mut().zip(&mut upper) {
-                        (*low, *high) = (*low - half_step - CANCELLED, *high + half_step + CANCELLED);
+                        (*low, *high) =
+                            (*low - half_step - CANCELLED, *high + half_step + CANCELLED);
                     }
                 }
                 Stage::Encryption => {
@@ -115,11 +128,14 @@ impl Preimage {
                     }
                 }
                 Stage::TopK => {
-                    // Zeros among the kept say no more than that they are small.
+                    // A zero may also be a kept score. It says only that the score is small.
                     let dropped: Vec<usize> = (0..k).filter(|&j| released[j] == 0.0).collect();
-                    let least = (0..k).filter(|&j| released[j] != 0.0).map(|j| upper[j]).fold(f64::INFINITY, f64::min);
+                    let least = (0..k)
+                        .filter(|&j| released[j] != 0.0)
+                        .map(|j| upper[j])
+                        .fold(f64::INFINITY, f64::min);
                     let sum: f64 = released.iter().sum();
-                    // Divided by their sum, or as good as all there is.
+                    // The kept scores were divided by their sum, or are nearly all there is.
                     proportional |= (sum - 1.0).abs() < 1e-9;
                     for j in dropped {
                         (lower[j], upper[j], likely[j]) = (0.0, least.min(1.0), 0.0);
@@ -130,13 +146,21 @@ impl Preimage {
                     let draws = privee.draws(released);
                     let offset = privee.offset(k);
                     for j in 0..k {
-                        // Sums of few terms, and a step for each lower rank where the order is kept.
+                        // Round-off of sums of few terms, and of a step for each lower rank if the
+                        // order is kept.
                         let slack = CANCELLED * (1.0 + k as f64) * (1.0 + released[j].abs());
                         let q = (lower[j] + offset - slack, upper[j] + offset + slack);
                         (lower[j], upper[j]) = if privee.template == Template::Fisip {
-                            turned(offset, (lower[j] - slack, upper[j] + slack), scale.upper * draws[j].share)
+                            turned(
+                                offset,
+                                (lower[j] - slack, upper[j] + slack),
+                                scale.upper * draws[j].share,
+                            )
                         } else {
-                            (least(q.0, draws[j], scale.upper), greatest(q.1, draws[j], scale.lower))
+                            (
+                                least(q.0, draws[j], scale.upper),
+                                greatest(q.1, draws[j], scale.lower),
+                            )
                         };
                         likely[j] = mean(likely[j] + offset, draws[j], scale.likely);
                     }
@@ -145,11 +169,12 @@ impl Preimage {
         }
         for ((low, high), likely) in lower.iter_mut().zip(&mut upper).zip(&mut likely) {
             *low = (*low * (1.0 - ROUND_OFF)).clamp(0.0, 1.0);
-            *high = (*high * (1.0 + ROUND_OFF)).clamp(0.0, if proportional { f64::MAX } else { 1.0 });
+            *high =
+                (*high * (1.0 + ROUND_OFF)).clamp(0.0, if proportional { f64::MAX } else { 1.0 });
             *likely = likely.clamp(*low, high.max(*low));
         }
         if !proportional {
-            // Σ c = 1, twice: each end once the others stand.
+            // Σ c = 1 is applied twice, so that each end uses the narrowed others.
             for _ in 0..2 {
                 let (least, most): (f64, f64) = (lower.iter().sum(), upper.iter().sum());
                 for j in 0..k {
@@ -160,7 +185,7 @@ impl Preimage {
             }
         }
         for j in 0..k {
-            // Where the likeliest value is not within, or at the end that says least, the middle is.
+            // If the likeliest value is not strictly between the ends, the middle is taken.
             if !(likely[j] > lower[j] && likely[j] < upper[j]) {
                 likely[j] = 0.5 * (lower[j] + upper[j]);
             }
@@ -168,7 +193,7 @@ impl Preimage {
         ScoreBox { lower, upper, likely, proportional, weight }
     }
 
-    /// The same as bounds on differences of logits.
+    /// Returns the intervals as bounds on differences of logits.
     pub(super) fn cell(&self, released: &[f64]) -> Cell {
         let scores = self.scores(released);
         let mut cell = Cell::default();
@@ -199,7 +224,8 @@ impl Preimage {
     }
 }
 
-/// Released vectors, or ciphertexts as they are (their 53 bits fit), or why there are none.
+/// Returns the released vectors, or ciphertexts as numbers (their 53 bits fit); an error for
+/// labels.
 pub(super) fn numbers(released: &ReleasedScores) -> Result<Cow<'_, DMatrix<f64>>, AttackError> {
     match released {
         ReleasedScores::Ciphertexts(m) => Ok(Cow::Owned(m.map(|c| c as f64))),
@@ -207,7 +233,7 @@ pub(super) fn numbers(released: &ReleasedScores) -> Result<Cow<'_, DMatrix<f64>>
     }
 }
 
-/// Released vectors, or why there are none.
+/// Returns the released vectors; an error for labels and ciphertexts.
 pub(super) fn vectors(released: &ReleasedScores) -> Result<&DMatrix<f64>, AttackError> {
     match released {
         ReleasedScores::Probabilities(m) | ReleasedScores::Numbers(m) => Ok(m),
@@ -216,13 +242,14 @@ pub(super) fn vectors(released: &ReleasedScores) -> Result<&DMatrix<f64>, Attack
 }
 
 impl ScoreBox {
-    /// Mean and standard deviation of the logarithm of a score that is uniform between its ends, or whose logarithm is where a uniform
-    /// number was multiplied on.
+    /// Returns mean and standard deviation of the logarithm of a score. The score is taken for
+    /// uniform between its ends. If a uniform number was multiplied on, its logarithm is.
     fn logarithm(&self, j: usize) -> (f64, f64) {
         let (low, high) = (self.lower[j], self.upper[j].max(1e-300));
         if low < 1e-6 * high {
-            // Only the upper end says something: a score that rounds to 0 may be smaller by any factor. Found on the rows of
-            // satellite and robot; less deviation is worse there.
+            // Only the upper end says something: a score that rounds to 0 may be smaller by any
+            // factor. Measured on the rows of satellite and robot, where a smaller deviation is
+            // worse.
             return (high.ln() - 4.0, 4.0);
         }
         let width = (high / low).ln();
@@ -236,18 +263,19 @@ impl ScoreBox {
         (high.ln() + first, (second - first * first).max(1e-24).sqrt())
     }
 
-    /// The largest ln c_i − ln c_j.
+    /// Returns the largest ln c_i − ln c_j.
     fn most(&self, i: usize, j: usize) -> f64 {
         let mut least = self.lower[j];
         if !self.proportional {
-            let rest: f64 = (0..self.upper.len()).filter(|&m| m != i && m != j).map(|m| self.upper[m]).sum();
+            let rest: f64 =
+                (0..self.upper.len()).filter(|&m| m != i && m != j).map(|m| self.upper[m]).sum();
             least = least.max(1.0 - rest - self.upper[i] - ROUND_OFF);
         }
         if least > 0.0 { self.upper[i].max(1e-300).ln() - least.ln() } else { f64::INFINITY }
     }
 
-    /// One vector of scores: the likeliest values, moved to Σ c = 1 in proportion to the square of each interval's width, within
-    /// the intervals.
+    /// Returns one vector of scores: the likeliest values, moved to Σ c = 1 in proportion to the
+    /// square of each interval's width, within the intervals.
     pub(super) fn point(&self) -> Vec<f64> {
         let mut c = self.likely.clone();
         if self.proportional {
@@ -257,54 +285,60 @@ impl ScoreBox {
         }
         for _ in 0..50 {
             let missing = 1.0 - c.iter().sum::<f64>();
-            let room = |j: usize, c: f64| if missing > 0.0 { self.upper[j] - c } else { c - self.lower[j] };
+            let room = |j: usize, c: f64| {
+                if missing > 0.0 { self.upper[j] - c } else { c - self.lower[j] }
+            };
             let weights: Vec<f64> = (0..c.len())
-                .map(|j| if room(j, c[j]) > 0.0 { (self.upper[j] - self.lower[j]).powi(2) } else { 0.0 })
+                .map(|j| {
+                    if room(j, c[j]) > 0.0 { (self.upper[j] - self.lower[j]).powi(2) } else { 0.0 }
+                })
                 .collect();
             let total: f64 = weights.iter().sum();
             if missing.abs() < 1e-15 || total <= 0.0 {
                 break;
             }
             for (j, c) in c.iter_mut().enumerate() {
-                *c = (*c + missing * weights[j] / total).clamp(self.lower[j], self.upper[j].max(self.lower[j]));
+                *c = (*c + missing * weights[j] / total)
+                    .clamp(self.lower[j], self.upper[j].max(self.lower[j]));
             }
         }
         c
     }
 }
 
-/// Standard deviations between which a score is looked for.
+/// The number of standard deviations that bounds a score behind a ciphertext.
 const DEVIATIONS: f64 = 8.0;
 
-/// The least, the most and the likeliest score behind a ciphertext: of a random order-preserving function from M units to N
-/// numbers the image of unit m is the mth smallest of M drawn from N, which lies within a few √m of m N/M.
+/// Returns the least, the greatest and the likeliest score behind a ciphertext. Under a random
+/// order-preserving function from M units to N numbers, the image of unit m is the mth smallest of
+/// M numbers drawn from N. It lies within a few √m of m N/M.
 fn decrypted(ciphertext: f64) -> (f64, f64, f64) {
     let units = f64::from(2u32).powi(ENCRYPTED_UNIT_BITS as i32);
     let spread = f64::from(2u32).powi((ENCRYPTED_BITS - ENCRYPTED_UNIT_BITS) as i32);
     let unit = ciphertext / f64::from(2u32).powi(ENCRYPTED_ORDER_BITS as i32) / spread;
-    // A unit is floored, and may have been raised to keep the order of scores that share it.
+    // A unit was floored, and may have been raised to keep the order of scores that share it.
     let slack = DEVIATIONS * (unit.max(1.0) * (1.0 - unit / units).max(0.0)).sqrt() + DEVIATIONS;
     ((unit - slack).max(0.0) / units, (unit + slack).min(units) / units, (unit + 0.5) / units)
 }
 
-/// The least c with q = c (1 + u σ).
+/// Returns the least c with q = c (1 + u σ).
 fn least(q: f64, draw: Draw, sigma: f64) -> f64 {
     if sigma.is_finite() { q.max(0.0) / (1.0 + draw.greatest * draw.share * sigma) } else { 0.0 }
 }
 
-/// The greatest.
+/// Returns the greatest c with q = c (1 + u σ).
 fn greatest(q: f64, draw: Draw, sigma: f64) -> f64 {
     q.max(0.0) / (1.0 + draw.least * draw.share * sigma)
 }
 
-/// The mean of q/(1 + u σ).
+/// Returns the mean of q/(1 + u σ).
 fn mean(q: f64, draw: Draw, sigma: f64) -> f64 {
     let (a, b) = (draw.least * draw.share * sigma, draw.greatest * draw.share * sigma);
     let by = if b - a > 1e-9 { ((1.0 + b) / (1.0 + a)).ln() / (b - a) } else { 1.0 / (1.0 + a) };
     q.max(0.0) * by
 }
 
-/// `fisip`, p = 2/k − c (1 − u σ) with u anywhere in [0, 1): the ends of c.
+/// Returns the ends of c under `fisip`, p = 2/k − c (1 − u σ) with u anywhere in [0, 1).
 fn turned(offset: f64, p: (f64, f64), sigma: f64) -> (f64, f64) {
     let q = (offset - p.1, offset - p.0);
     if q.0 > 0.0 {

@@ -1,15 +1,17 @@
-//! PRIVEE known (P algorithm 1): p = A c + u ⊙ σ ⊙ c with A the identity, or less (2/k) 1 1ᵀ, so that q = p (+ 2/k) = c ⊙ (1 + u σ)
-//! where u of the j-th smallest score lies in [(j − 1)/k, j/k).
+//! PRIVEE with a known policy (P algorithm 1): p = A c + u ⊙ σ ⊙ c, with A the identity, or the
+//! identity less (2/k) 1 1ᵀ. So q = p (+ 2/k) = c ⊙ (1 + u σ), where u of the j-th smallest score
+//! lies in [(j − 1)/k, j/k).
 //!
-//! σ follows from Σ c = 1 where it is secret. Each record confines it: Σ q/(1 + u σ) falls with every u, so that σ lies
-//! between the values at which the sum is 1 with all u at their greatest and at their least; records together leave
-//! little. The mean over records of Σ q/(1 + ū σ), ū the middle of each interval, is 1 in expectation, as q/(1 + ū σ) has
-//! mean c: that picks the value within.
+//! If σ is secret, it follows from Σ c = 1. Σ q/(1 + u σ) falls with every u. So each record
+//! confines σ between the values at which the sum is 1 with all u at their greatest and at their
+//! least, and all records together leave little. The mean over records of Σ q/(1 + ū σ), with ū the
+//! middle of each interval, is 1 in expectation, because q/(1 + ū σ) has mean c. That picks the
+//! value within the range.
 
 use nalgebra::DMatrix;
 use vfl_shared::policy::{DefenseConfig, Template};
 
-/// How u lies for one entry: least, greatest, and the entry's share of the common factor of σ.
+/// The range of u for one entry, and the entry's share of the common factor of σ.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Draw {
     pub(super) least: f64,
@@ -17,18 +19,18 @@ pub(super) struct Draw {
     pub(super) share: f64,
 }
 
-/// A PRIVEE defense as the adversary writes it down.
+/// A PRIVEE defense in the adversary's notation.
 #[derive(Debug, Clone)]
 pub(super) struct Privee {
     pub(super) template: Template,
-    /// σ by rank from the smallest score, over its largest.
+    /// σ by rank from the smallest score, divided by its largest value.
     shares: Vec<f64>,
     /// The largest σ.
     pub(super) scale: f64,
     span: f64,
 }
 
-/// What is known of the common factor of σ.
+/// The bounds and the likeliest value of the common factor of σ.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     pub(super) lower: f64,
@@ -37,21 +39,25 @@ pub(super) struct Scale {
 }
 
 impl Privee {
-    /// For k classes; `None` for another defense, for scales that do not fit, and for the published variant of DP++, which keeps no
-    /// order.
+    /// Reads the defense for k classes. Returns `None` for another defense, for scales that do not
+    /// fit, and for the published variant of DP++, which keeps no order.
     pub(super) fn new(defense: &DefenseConfig, k: usize) -> Option<Self> {
         let (template, span) = match defense {
             DefenseConfig::PriveeDp { template, as_published, .. } => {
                 (*template, if *as_published { 3.0 } else { 1.0 })
             }
-            DefenseConfig::PriveeDpPlusPlus { template, as_published: false, .. } => (*template, 1.0),
+            DefenseConfig::PriveeDpPlusPlus { template, as_published: false, .. } => {
+                (*template, 1.0)
+            }
             _ => return None,
         };
         let given = defense.privee_scales();
         let scales: Vec<f64> = match given.as_slice() {
             [one] => vec![*one; k],
             all if all.len() == k => all.to_vec(),
-            [low, high] => (0..k).map(|r| low + (high - low) * r as f64 / (k.max(2) - 1) as f64).collect(),
+            [low, high] => {
+                (0..k).map(|r| low + (high - low) * r as f64 / (k.max(2) - 1) as f64).collect()
+            }
             _ => return None,
         };
         if !scales.iter().all(|s| *s >= 0.0 && s.is_finite()) {
@@ -62,13 +68,13 @@ impl Privee {
         Some(Self { template, shares, scale, span })
     }
 
-    /// q of p.
+    /// Returns the number that p is raised by to give q.
     pub(super) fn offset(&self, k: usize) -> f64 {
         if self.template == Template::Identity { 0.0 } else { 2.0 / k as f64 }
     }
 
-    /// How u lies for each entry of one record, by the order of `values`; entries that are equal share their intervals. With
-    /// `fisip` nothing is known of the order.
+    /// Returns the range of u for each entry of one record, by the order of `values`. Equal entries
+    /// share their intervals. With `fisip` nothing is known of the order.
     pub(super) fn draws(&self, values: &[f64]) -> Vec<Draw> {
         let k = values.len();
         let (part, fisip) = (self.span / k as f64, self.template == Template::Fisip);
@@ -78,14 +84,21 @@ impl Privee {
                 let (below, upto) = if fisip {
                     (0, k)
                 } else {
-                    (values.iter().filter(|o| *o < v).count(), values.iter().filter(|o| *o <= v).count())
+                    (
+                        values.iter().filter(|o| *o < v).count(),
+                        values.iter().filter(|o| *o <= v).count(),
+                    )
                 };
                 let shares = &self.shares[below..upto.max(below + 1)];
-                // Ranks that share a value differ in σ by little: the ends of u σ over all of them.
+                // Ranks that share a value hardly differ in σ: take the ends of u σ over all of
+                // them.
                 let share = shares.iter().copied().fold(0.0, f64::max);
-                let least =
-                    (0..shares.len()).map(|r| (below + r) as f64 * part * shares[r]).fold(f64::INFINITY, f64::min);
-                let greatest = (0..shares.len()).map(|r| (below + r + 1) as f64 * part * shares[r]).fold(0.0, f64::max);
+                let least = (0..shares.len())
+                    .map(|r| (below + r) as f64 * part * shares[r])
+                    .fold(f64::INFINITY, f64::min);
+                let greatest = (0..shares.len())
+                    .map(|r| (below + r + 1) as f64 * part * shares[r])
+                    .fold(0.0, f64::max);
                 if share > 0.0 {
                     Draw { least: least / share, greatest: greatest / share, share }
                 } else {
@@ -95,7 +108,7 @@ impl Privee {
             .collect()
     }
 
-    /// σ from what was released (k × n).
+    /// Estimates σ from a release (k × n).
     pub(super) fn estimate(&self, released: &DMatrix<f64>) -> Scale {
         let offset = self.offset(released.nrows());
         let records: Vec<(Vec<f64>, Vec<Draw>)> = released
@@ -124,8 +137,8 @@ impl Privee {
 
 const LARGEST: f64 = 1e9;
 
-/// Where a falling function of σ ≥ 0 crosses 0, between two ends next to each other; (0, 0) if it is not above 0 there, and an
-/// infinite upper end where it stays above.
+/// Brackets the zero of a falling function of σ ≥ 0 between two neighbouring numbers. Returns
+/// (0, 0) if the function is not above 0 at σ = 0, and an infinite upper end if it stays above 0.
 fn falling(f: impl Fn(f64) -> f64) -> (f64, f64) {
     if f(0.0) <= 0.0 {
         return (0.0, 0.0);

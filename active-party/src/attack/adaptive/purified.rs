@@ -1,4 +1,5 @@
-//! Logits before a purifier, as a function of the features: what a descent through one needs.
+//! A model behind a purifier, as a differentiable function of the features, for a descent through
+//! both.
 
 use nalgebra::DMatrix;
 use vfl_shared::numerics::softmax_columns;
@@ -7,23 +8,24 @@ use vfl_shared::purifier::Purifier;
 use crate::attack::Differentiable;
 use crate::attack::differentiable::{LANES, Lanes, LogitBlock};
 
-/// Numbers whose softmax is G(softmax(z / stretch)), z the logits of a model. They stand where the logits of a model stand.
+/// A model and a purifier as one model. Its logits are numbers whose softmax is G(softmax(z /
+/// stretch)), with z the logits of the inner model.
 pub(super) struct ThroughPurifier<'a> {
     pub(super) model: &'a dyn Differentiable,
     pub(super) purifier: &'a Purifier,
-    /// What the logits are divided by before the softmax.
+    /// The divisor of the logits before the softmax.
     pub(super) stretch: f64,
 }
 
 struct Block<'a> {
     of: &'a ThroughPurifier<'a>,
     inner: Box<dyn LogitBlock + 'a>,
-    /// z, and then slopes in z.
+    /// The logits z, later the slopes in z.
     logits: Vec<Lanes>,
     /// c and the hidden units of each record, at the last features.
     scores: [Vec<f64>; LANES],
     hidden: [Vec<f64>; LANES],
-    /// Room for a vector of k numbers, twice.
+    /// Working memory: two vectors of k numbers, and one for the hidden units.
     out: Vec<f64>,
     slopes: Vec<f64>,
     work: Vec<f64>,
@@ -45,7 +47,7 @@ impl Differentiable for ThroughPurifier<'_> {
     }
 }
 
-/// softmax of one record's logits over the stretch.
+/// Writes the softmax of one record's logits, divided by the stretch, to `c`.
 fn softmax_of(logits: &[Lanes], record: usize, stretch: f64, c: &mut [f64]) {
     let most = logits.iter().fold(f64::NEG_INFINITY, |most, z| most.max(z.0[record]));
     c.iter_mut().zip(logits).for_each(|(c, z)| *c = ((z.0[record] - most) / stretch).exp());
@@ -77,8 +79,8 @@ impl LogitBlock for Block<'_> {
     }
 }
 
-/// The scores softmax(z / stretch) of a model's records at the features `x` (d × n), k × n. Record j of `x` is record j modulo
-/// `records` of the model.
+/// Returns the scores softmax(z / stretch) of a model's records at the features `x` (d × n), k × n.
+/// Record j of `x` is record j modulo `records` of the model.
 pub(super) fn scores_of(
     model: &dyn Differentiable,
     (classes, records): (usize, usize),
@@ -90,7 +92,8 @@ pub(super) fn scores_of(
     let mut logits = vec![Lanes::all(0.0); classes];
     for first in (0..n).step_by(LANES) {
         let column = |l: usize| (first + l).min(n - 1);
-        let features: Vec<Lanes> = (0..x.nrows()).map(|i| Lanes(std::array::from_fn(|l| x[(i, column(l))]))).collect();
+        let features: Vec<Lanes> =
+            (0..x.nrows()).map(|i| Lanes(std::array::from_fn(|l| x[(i, column(l))]))).collect();
         model.block(std::array::from_fn(|l| column(l) % records)).logits(&features, &mut logits);
         for l in 0..LANES.min(n - first) {
             for (to, z) in scores.column_mut(first + l).iter_mut().zip(&logits) {
@@ -112,13 +115,18 @@ mod tests {
 
     #[test]
     fn slopes_are_those_of_differences() {
-        let weights = DMatrix::from_row_slice(4, 3, &[1.0, -2.0, 0.5, 0.3, 1.2, -0.7, -1.1, 0.2, 0.9, 0.0, 0.4, 2.0]);
+        let weights = DMatrix::from_row_slice(
+            4,
+            3,
+            &[1.0, -2.0, 0.5, 0.3, 1.2, -0.7, -1.1, 0.2, 0.9, 0.0, 0.4, 2.0],
+        );
         let known = DMatrix::from_fn(4, 2, |i, j| 0.3 * i as f64 - 0.2 * j as f64);
         let inner = LinearLogits::new(&weights, known);
         let purifier = Purifier::untrained(4, &mut ChaCha20Rng::seed_from_u64(1));
         let through = ThroughPurifier { model: &inner, purifier: &purifier, stretch: 1.7 };
         let mut block = through.block(std::array::from_fn(|l| l % 2));
-        let x: Vec<Lanes> = (0..3).map(|i| Lanes(std::array::from_fn(|l| 0.1 * (i + l) as f64))).collect();
+        let x: Vec<Lanes> =
+            (0..3).map(|i| Lanes(std::array::from_fn(|l| 0.1 * (i + l) as f64))).collect();
         let at = |block: &mut dyn LogitBlock, x: &[Lanes]| {
             let mut z = vec![Lanes::all(0.0); 4];
             block.logits(x, &mut z);
@@ -137,7 +145,8 @@ mod tests {
             let (more, less) = (at(&mut *block, &moved(1e-6)), at(&mut *block, &moved(-1e-6)));
             for l in 0..LANES {
                 let difference: f64 =
-                    (0..4).map(|j| slopes[j].0[l] * (more[j].0[l] - less[j].0[l])).sum::<f64>() / 2e-6;
+                    (0..4).map(|j| slopes[j].0[l] * (more[j].0[l] - less[j].0[l])).sum::<f64>()
+                        / 2e-6;
                 assert!((difference - gradient[i].0[l]).abs() < 1e-8, "{i} {l}");
             }
         }

@@ -1,9 +1,12 @@
-//! The adversary that knows that a purifier stands before the release (J 6.1.3.3), and trains one of its own.
+//! The adversary that knows that a purifier changes the scores before the release (J 6.1.3.3), and
+//! trains one of its own.
 //!
-//! It does not know the coordinator's purifier: that was drawn from a secret. It trains its shadow as the coordinator did, on what it can
-//! draw by itself, or fits it to records whose passive features it knows, of which it has the scores before the purifier and after.
-//! Then it descends on the features through model and shadow. How far the shadow may be off is measured, on a second shadow or on
-//! known records that the first was not fitted to, and a record is pulled towards ½ (or its prior) by as much.
+//! It does not know the coordinator's purifier, which was drawn from a secret. It trains its shadow
+//! as the coordinator did, on scores that it can draw itself. Or it fits the shadow to records
+//! whose passive features it knows, and whose scores it therefore has before and after the
+//! purifier. Then it descends on the features through model and shadow. The error of the shadow is
+//! measured on a second shadow, or on known records that the first was not fitted to. The larger it
+//! is, the more a record is pulled towards ½ (or its prior).
 
 use std::sync::Arc;
 
@@ -18,54 +21,57 @@ use super::purified::{ThroughPurifier, scores_of};
 use crate::attack::entry::{Entry, Group};
 use crate::attack::gradient_inversion::{GradientInversion, Loss, Start};
 use crate::attack::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, Differentiable, Evidence, Need, Needs, NoisyScores,
-    Parameters, Reconstruction, Status,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, Differentiable, Evidence, Need, Needs,
+    NoisyScores, Parameters, Reconstruction, Status,
 };
 
 const NAME: &str = "shadow_purifier";
 
-/// Simulated scores at least.
+/// The least number of simulated scores.
 const SIMULATED: usize = 2000;
 
-/// Known records at least that a shadow is fitted to; a quarter of them is held back.
+/// The least number of known records that a shadow is fitted to. A quarter of them is held back.
 const LEAST_KNOWN: usize = 8;
 
-/// The least squared error of a shadow that is counted with.
+/// The least squared error that is assumed of a shadow.
 const LEAST_ERROR: f64 = 1e-10;
 
-/// What the measured squared error is multiplied by. Errors of a shadow are neither normal nor independent: similar records err alike, a
-/// few records by far more than others, and all k scores of one together. Taken as they are, they count for too much: on satellite with 5
-/// features the posterior of known moments then errs more (0.0038) than without any score (0.0030), and with 16 less (0.0024).
+/// The factor on the measured squared error. Errors of a shadow are neither normal nor independent:
+/// similar records err alike, a few records err far more than others, and all k scores of a record
+/// err together. Without the factor the scores count for too much: on satellite with 5 features,
+/// the posterior of known moments then errs more (0.0038) than without any score (0.0030), and with
+/// a factor of 16 less (0.0024).
 const CAUTION: f64 = 16.0;
 
-/// Steps of the descent, and their length.
+/// Steps of the descent, and its learning rate.
 const STEPS: u32 = 2000;
 const LEARNING_RATE: f64 = 0.02;
 
-/// A shadow purifier, and the descent through it.
+/// The attack by a descent through a shadow purifier.
 #[derive(Debug, Clone)]
 pub struct ShadowPurifier {
-    /// What is known.
+    /// The known policy.
     pub known: KnownPolicy,
 }
 
-/// `shadow_purifier`.
 pub(in crate::attack) static SHADOW_PURIFIER: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
-    ..Entry::new(NAME, Group::Adaptive, |settings| Box::new(ShadowPurifier { known: settings.into() }))
+    ..Entry::new(NAME, Group::Adaptive, |settings| {
+        Box::new(ShadowPurifier { known: settings.into() })
+    })
 };
 
-/// A shadow, and what is known of it.
+/// A shadow purifier with its measured error.
 struct Shadow {
     purifier: Purifier,
-    /// The mean squared error of an entry of what it gives.
+    /// The mean squared error of an entry of its output.
     error: f64,
-    /// What it was made from, in words.
+    /// Its origin, in words.
     made: String,
 }
 
 impl ShadowPurifier {
-    /// What the purifier of the policy is trained on, and its λ.
+    /// Returns the training of the policy's purifier, and its λ.
     fn recipe(&self) -> Result<(PurifierTraining, f64), AttackError> {
         let purifiers = self.known.policy.defenses.iter().filter_map(|defense| match defense {
             DefenseConfig::Purifier { training, label_weight } => Some((*training, *label_weight)),
@@ -74,14 +80,16 @@ impl ShadowPurifier {
         let found: Vec<_> = purifiers.collect();
         match found[..] {
             [one] if one.1 >= 0.0 && one.1.is_finite() => Ok(one),
-            _ => {
-                Err(AttackError::Policy { attack: NAME, expected: "one purifier", got: self.known.policy.to_string() })
-            }
+            _ => Err(AttackError::Policy {
+                attack: NAME,
+                expected: "one purifier",
+                got: self.known.policy.to_string(),
+            }),
         }
     }
 
-    /// Scores that the adversary makes itself: of the records under attack with features drawn from what it knows of them, `spread` times
-    /// as far apart.
+    /// Simulates scores of the records under attack. Their features are drawn from the adversary's
+    /// knowledge, `spread` times as far apart.
     fn simulated(
         &self,
         view: &AdversaryView<'_>,
@@ -95,8 +103,10 @@ impl ShadowPurifier {
         let mut x = DMatrix::from_fn(d, draws, |_, _| 0.5 + spread * (rng.random::<f64>() - 0.5));
         if let Some(prior) = view.side_information().prior {
             let (means, covariance) = prior.given(view.active().matrix())?;
-            // Uniform numbers of the moments' variance: the spread counts here, the shape hardly.
-            let reach: Vec<f64> = covariance.diagonal().iter().map(|v| (12.0 * v.max(0.0)).sqrt()).collect();
+            // Uniform numbers with the variance of the moments: the spread counts here, the shape
+            // hardly.
+            let reach: Vec<f64> =
+                covariance.diagonal().iter().map(|v| (12.0 * v.max(0.0)).sqrt()).collect();
             for (j, mut column) in x.column_iter_mut().enumerate() {
                 for (i, u) in column.iter_mut().enumerate() {
                     *u = (means[(i, j % n)] + reach[i] * (*u - 0.5)).clamp(0.0, 1.0);
@@ -106,7 +116,7 @@ impl ShadowPurifier {
         Ok(scores_of(model, (view.model().classes(), n), stretch, &x))
     }
 
-    /// The shadow that errs least, as far as the adversary can tell.
+    /// Returns the shadow with the least error, as far as the adversary can measure it.
     fn shadow(
         &self,
         view: &AdversaryView<'_>,
@@ -117,8 +127,10 @@ impl ShadowPurifier {
         let (training, label_weight) = self.recipe()?;
         let classes = view.model().classes();
         let simulated = self.simulated(view, model, stretch, 1.0, rng)?;
-        let untrained = |_| AttackError::NotFinite { what: "a training vector of the shadow purifier" };
-        // The second set differs in what the adversary does not know: how far the features spread.
+        let untrained =
+            |_| AttackError::NotFinite { what: "a training vector of the shadow purifier" };
+        // The adversary does not know how far the features spread: the second set spreads them
+        // less.
         let mut train = |spread: f64| {
             let set = match training {
                 PurifierTraining::Scores if spread == 1.0 => simulated.clone(),
@@ -130,7 +142,9 @@ impl ShadowPurifier {
         };
         let shadows = [train(1.0)?, train(0.4)?];
         let error = mean_square(&(shadows[0].apply(&simulated) - shadows[1].apply(&simulated)));
-        if let Some(known) = view.side_information().auxiliary.filter(|known| known.records() >= LEAST_KNOWN) {
+        if let Some(known) =
+            view.side_information().auxiliary.filter(|known| known.records() >= LEAST_KNOWN)
+        {
             return fitted(view, known, shadows, stretch, rng);
         }
         let on = match training {
@@ -143,7 +157,8 @@ impl ShadowPurifier {
     }
 }
 
-/// The better of two shadows, or of the two fitted to known records: on a quarter of them that no fit has seen.
+/// Returns the best of two shadows and of their fits to known records, by its error on a quarter of
+/// these that no fit has seen.
 fn fitted(
     view: &AdversaryView<'_>,
     known: &AuxiliaryRecords,
@@ -155,18 +170,24 @@ fn fitted(
     let n = known.records();
     let size = (view.model().classes(), n);
     let before = scores_of(&*beside.differentiable()?, size, stretch, known.passive().matrix());
-    let after = vectors(known.released()).map_err(|_| AttackError::unfit(NAME, "score vectors", known.released()))?;
+    let after = vectors(known.released())
+        .map_err(|_| AttackError::unfit(NAME, "score vectors", known.released()))?;
     let held = n / 4;
-    let part = |m: &DMatrix<f64>, from: usize, columns: usize| m.columns(from, columns).into_owned();
+    let part =
+        |m: &DMatrix<f64>, from: usize, columns: usize| m.columns(from, columns).into_owned();
     let (learnt, targets) = (part(&before, held, n - held), part(after, held, n - held));
     let mut candidates = Vec::with_capacity(4);
     for shadow in shadows {
-        candidates.push((shadow.clone(), format!("trained by its recipe, chosen with {held} known records")));
+        candidates.push((
+            shadow.clone(),
+            format!("trained by its recipe, chosen with {held} known records"),
+        ));
         let mut fitted = shadow;
         fitted
             .learn(&learnt, &targets, 0.0, rng)
             .map_err(|_| AttackError::NotFinite { what: "a known record's scores" })?;
-        candidates.push((fitted, format!("fitted to {} known records, {held} held back", n - held)));
+        candidates
+            .push((fitted, format!("fitted to {} known records, {held} held back", n - held)));
     }
     let (tried, released) = (part(&before, 0, held), part(after, 0, held));
     let judged = candidates.into_iter().map(|(purifier, made)| {
@@ -185,12 +206,21 @@ impl Attack for ShadowPurifier {
         Needs { parameters: Parameters::Differentiable, auxiliary: Need::IfThere, ..Needs::RELEASE }
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let released = view.released()?;
-        let released = vectors(released).map_err(|_| AttackError::unfit(NAME, "score vectors", released))?;
+        let released =
+            vectors(released).map_err(|_| AttackError::unfit(NAME, "score vectors", released))?;
         let k = view.model().classes();
         if k > MAX_CLASSES {
-            return Err(AttackError::Steps { what: "classes", got: k as u32, limit: MAX_CLASSES as u64 });
+            return Err(AttackError::Steps {
+                what: "classes",
+                got: k as u32,
+                limit: MAX_CLASSES as u64,
+            });
         }
         let model = view.differentiable()?;
         let stretch = self.known.stretch().unwrap_or(1.0);
@@ -198,7 +228,8 @@ impl Attack for ShadowPurifier {
         let off = error.sqrt();
         let error = CAUTION * error.max(LEAST_ERROR);
         let through = ThroughPurifier { model: &*model, purifier: &purifier, stretch };
-        // −ln p = Σ (ĉ − c)² / (2 s²) + 6 Σ (x − ½)² for features of a uniform one's variance, times 2 s² / k.
+        // −ln p = Σ (ĉ − c)² / (2 s²) + 6 Σ (x − ½)² for features of a uniform one's variance,
+        // times 2 s² / k.
         let descent = GradientInversion::default()
             .with_loss(Loss::Mse)
             .with_start(Start::Half)
@@ -206,7 +237,8 @@ impl Attack for ShadowPurifier {
             .and_then(|descent| descent.with_learning_rate(LEARNING_RATE))
             .and_then(|descent| descent.with_stop_loss(0.0))
             .unwrap_or_default();
-        let (estimates, outcomes) = descent.descend(view, &through, 12.0 * error / k as f64, rng)?;
+        let (estimates, outcomes) =
+            descent.descend(view, &through, 12.0 * error / k as f64, rng)?;
         let evidence = match view.weights() {
             Ok(weights) => Evidence::NoisyScores(NoisyScores {
                 weights: weights.clone(),
@@ -218,7 +250,14 @@ impl Attack for ShadowPurifier {
             }),
             Err(_) => Evidence::Nothing,
         };
-        let remarks = vec![format!("the shadow purifier was {made}; it is taken to be {off:.1e} off in each score")];
-        Ok(Reconstruction { outcomes, evidence, remarks, ..Reconstruction::new(estimates, Status::Descent) })
+        let remarks = vec![format!(
+            "the shadow purifier was {made}; it is taken to be {off:.1e} off in each score"
+        )];
+        Ok(Reconstruction {
+            outcomes,
+            evidence,
+            remarks,
+            ..Reconstruction::new(estimates, Status::Descent)
+        })
     }
 }

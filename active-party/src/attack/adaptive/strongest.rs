@@ -1,12 +1,13 @@
-//! Which adaptive attack is the strongest on a policy.
+//! The choice of the strongest adaptive attack on a policy.
 
 use vfl_shared::policy::{DefenseConfig, Leaves, NoiseMode, Policy};
 
-/// The name of the strongest adaptive attack on a policy; `None` where there is no defense, and so nothing to adapt to, and where no attack
-/// here adapts to one of the defenses ([`Leaves::Unstudied`]).
+/// Returns the name of the strongest adaptive attack on a policy. Returns `None` if there is no
+/// defense, and so nothing to adapt to, or if no attack here adapts to one of the defenses
+/// ([`Leaves::Unstudied`]).
 ///
-/// Where shares are not bound that is `chosen_shares`, and where noise is drawn anew `averaging`: both need more than one
-/// release. Of several defenses the one that leaves the least decides.
+/// If shares are not bound, it is `chosen_shares`; if noise is drawn anew, it is `averaging`. Both
+/// need more than one release. Of several defenses, the one that leaves the least decides.
 #[must_use]
 pub fn strongest_on(policy: &Policy) -> Option<&'static str> {
     if policy.is_none() {
@@ -19,7 +20,8 @@ pub fn strongest_on(policy: &Policy) -> Option<&'static str> {
     strongest(&leaves, policy.noise)
 }
 
-/// The strongest attack on one release of defenses that leave this, one after the other, of which one or more change the scores.
+/// Returns the strongest attack on one release of a chain of defenses that leave these, of which
+/// one or more change the scores.
 fn strongest(leaves: &[Leaves], noise: NoiseMode) -> Option<&'static str> {
     let all: Vec<Leaves> = leaves.iter().copied().filter(|l| *l != Leaves::Everything).collect();
     let any = |what: Leaves| all.contains(&what);
@@ -32,15 +34,19 @@ fn strongest(leaves: &[Leaves], noise: NoiseMode) -> Option<&'static str> {
         "noisy_label"
     } else if any(Leaves::Label) {
         "label_cone"
-    } else if any(Leaves::Purified) && !any(Leaves::Ciphertexts) && !any(Leaves::Order) && !any(Leaves::Word) {
+    } else if any(Leaves::Purified)
+        && !any(Leaves::Ciphertexts)
+        && !any(Leaves::Order)
+        && !any(Leaves::Word)
+    {
         "shadow_purifier"
     } else if any(Leaves::Word) {
         if projected { "label_cone" } else { "codebook_cell" }
     } else if projected {
-        // Both schemes keep the arg max, and nothing else once something stands behind them.
+        // Both schemes keep the arg max, and nothing else if another defense follows.
         if at_scores.is_empty() && at_logits.len() == 1 { "noise_direction" } else { "label_cone" }
     } else if at_scores == [Leaves::Ciphertexts] {
-        // Ciphertexts that sort lie where their scores lie.
+        // Ciphertexts that keep the order lie near their scores.
         "interval"
     } else if any(Leaves::Ciphertexts) || any(Leaves::Order) {
         "ranking_cone"
@@ -51,7 +57,8 @@ fn strongest(leaves: &[Leaves], noise: NoiseMode) -> Option<&'static str> {
     } else if any(Leaves::OrderNoised) && any(Leaves::Largest) {
         "label_cone"
     } else {
-        // Rounded scores, the largest ones, and noise that keeps the order: each score lies between two bounds.
+        // Rounded scores, the largest ones, and noise that keeps the order: each score lies between
+        // two bounds.
         "interval"
     })
 }
@@ -69,7 +76,10 @@ mod tests {
             ("temperature (temperature = 2.0)", Some("noise_direction")),
             ("top_k (k = 2)", Some("interval")),
             ("logit_noise (scheme = 1, alpha = 1.0)", Some("noise_direction")),
-            ("logit_noise (scheme = 2, alpha = 1.0) then rounding (decimals = 2)", Some("label_cone")),
+            (
+                "logit_noise (scheme = 2, alpha = 1.0) then rounding (decimals = 2)",
+                Some("label_cone"),
+            ),
             ("privee_dp", Some("interval")),
             ("privee_dp then top_k (k = 2)", Some("label_cone")),
             ("privee_dp_plus_plus, fresh noise", Some("averaging")),
@@ -81,7 +91,10 @@ mod tests {
             ("class_label, unbound shares", Some("chosen_shares")),
             ("codebook (size = 16)", Some("codebook_cell")),
             ("purifier", Some("shadow_purifier")),
-            ("temperature (temperature = 2.0) then purifier then rounding (decimals = 2)", Some("shadow_purifier")),
+            (
+                "temperature (temperature = 2.0) then purifier then rounding (decimals = 2)",
+                Some("shadow_purifier"),
+            ),
             ("purifier then class_label", Some("label_cone")),
             ("randomized_label (epsilon = 1.0)", Some("noisy_label")),
         ] {

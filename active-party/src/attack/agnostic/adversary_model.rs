@@ -13,7 +13,8 @@ use super::super::sizes::same;
 use super::super::{AdversaryFit, AttackError, LabelledRecords, Replacement, Seen};
 use super::{AgnosticObjective, AgnosticSettings, recipe};
 
-/// ĉ = softmax(W y + b), an estimate of the joint model's scores. `Debug` shows the shape.
+/// The model ĉ = softmax(W y + b), an estimate of the joint model's scores. `Debug` shows the
+/// shape.
 #[derive(Clone, PartialEq)]
 pub struct AdversaryModel {
     weights: DMatrix<f64>,
@@ -28,12 +29,13 @@ impl fmt::Debug for AdversaryModel {
 }
 
 impl AdversaryModel {
-    /// Fits V (8), or V (9) with what was `seen`.
+    /// Fits V (8), or V (9) with the records `seen`.
     ///
-    /// With a penalty in `settings` [the objective](AgnosticObjective) is minimised from W = 0, b = 0. Without one the model is
-    /// trained on the same terms as the joint model was, by `recipe`: logits grow with the number of steps, and a model that
-    /// stopped elsewhere has other ones even where it predicts as well. With α > 0 the objective is not convex, and what is found
-    /// lies downhill from the start.
+    /// With a penalty in `settings`, [the objective](AgnosticObjective) is minimised from W = 0, b
+    /// = 0. Without one, the model is trained by `recipe`, on the same terms as the joint model.
+    /// Logits grow with the number of steps, and a model that stopped elsewhere has other logits
+    /// even where it predicts as well. With α > 0 the objective is not convex, and the result lies
+    /// downhill from the start.
     ///
     /// # Errors
     /// As [`AgnosticObjective::new`]; [`AttackError::NotFinite`] if the fit runs away.
@@ -45,7 +47,8 @@ impl AdversaryModel {
         seen: Option<Seen<'_>>,
         replacement: Replacement,
     ) -> Result<(Self, AdversaryFit), AttackError> {
-        let penalised = AgnosticSettings { l2: settings.l2.or(Some(recipe.values().l2)), ..*settings };
+        let penalised =
+            AgnosticSettings { l2: settings.l2.or(Some(recipe.values().l2)), ..*settings };
         let objective = AgnosticObjective::new(&penalised, classes, own, seen, replacement)?;
         let found = if settings.l2.is_some() {
             let start = vec![0.0; objective.parameters()];
@@ -56,7 +59,13 @@ impl AdversaryModel {
             let mut gradient = vec![0.0; x.len()];
             let value = objective.flat(&x, &mut gradient);
             let gradient_norm = gradient.iter().fold(0.0, |norm: f64, g| norm.max(g.abs()));
-            Minimum { x, value, gradient_norm, iterations: trained.epochs, converged: trained.stopped }
+            Minimum {
+                x,
+                value,
+                gradient_norm,
+                iterations: trained.epochs,
+                converged: trained.stopped,
+            }
         };
         if !(found.value.is_finite() && found.x.iter().all(|v| v.is_finite())) {
             return Err(AttackError::NotFinite { what: "the fit of the adversary model" });
@@ -75,28 +84,34 @@ impl AdversaryModel {
         Ok((model, fit))
     }
 
-    /// W, k × d_act.
+    /// Returns W, k × d_act.
     #[must_use]
     pub fn weights(&self) -> &DMatrix<f64> {
         &self.weights
     }
 
-    /// b, k.
+    /// Returns the bias b, k entries.
     #[must_use]
     pub fn bias(&self) -> &DVector<f64> {
         &self.bias
     }
 
-    /// ĉ of records, k × n.
+    /// Returns ĉ of records, k × n.
     ///
     /// # Errors
-    /// [`AttackError::View`] if `y` (d_act × n) has another number of features, or the logits overflow.
+    /// [`AttackError::View`] if `y` (d_act × n) has another number of features, or the logits
+    /// overflow.
     pub fn scores(&self, y: &FeatureBlock) -> Result<ConfidenceScores, AttackError> {
         same("active features", "features", self.weights.ncols(), y.features())?;
-        Ok(ConfidenceScores::softmax(Logits::new(affine(&self.weights, Some(&self.bias), y.matrix()))?))
+        Ok(ConfidenceScores::softmax(Logits::new(affine(
+            &self.weights,
+            Some(&self.bias),
+            y.matrix(),
+        ))?))
     }
 
-    /// How far ĉ is from what was released (V remark 18): what the active party gains by asking.
+    /// Returns the distance of ĉ from the released scores (V remark 18): the gain of the active
+    /// party from asking.
     ///
     /// # Errors
     /// [`AttackError::View`] as [`AdversaryModel::scores`], or if the release is of another size.

@@ -1,9 +1,10 @@
 //! Agnostic attacks: on records that the adversary has no score of (V section IV).
 //!
-//! The active party has labelled records of its own, those of the training among them. A model fitted to its own features and
-//! those labels estimates the scores of any record, asked about or not; the estimate takes the scores' place in an attack of
-//! the white box. Scores of *other* records, which it did ask for, refine the model. No defense of the scores touches the
-//! attack on records that are never asked about.
+//! The active party has labelled records of its own, the training records among them. A model
+//! fitted to its own features and those labels estimates the scores of any record, asked about or
+//! not. A white-box attack then takes the estimates for scores. Scores of *other* records, which
+//! the adversary did ask for, refine the model. No defense of the scores touches the attack on
+//! records that are never asked about.
 
 mod adversary_model;
 mod objective;
@@ -21,8 +22,8 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 use super::entry::{Base, Entry, Group};
 use super::sizes::same;
 use super::{
-    AdversaryFit, AdversaryView, Attack, AttackError, EstimatedScores, HalfStar, KnownModel, LabelledRecords, Need,
-    Needs, Reconstruction, Replacement, Seen, StatedKnowledge,
+    AdversaryFit, AdversaryView, Attack, AttackError, EstimatedScores, HalfStar, KnownModel,
+    LabelledRecords, Need, Needs, Reconstruction, Replacement, Seen, StatedKnowledge,
 };
 
 pub use adversary_model::AdversaryModel;
@@ -30,41 +31,47 @@ pub use objective::AgnosticObjective;
 pub use out_of_range::OutOfRange;
 pub use settings::AgnosticSettings;
 
-/// `agnostic`.
 pub(super) static AGNOSTIC: Entry = Entry {
     settings: AgnosticSettings::SETTINGS,
-    // The rule takes the place of the base's own clipping.
-    ..Entry::upon("agnostic", Group::Helped, Base { unclipped: true, ..Base::CHOSEN }, |settings, base| {
-        Box::new(Agnostic {
-            settings: settings.into(),
-            base: base.into(),
-            knowledge: settings.into(),
-            recipe: None,
-            seen_are_targets: false,
-        })
-    })
+    // The rule for estimates out of range replaces the base's own clipping.
+    ..Entry::upon(
+        "agnostic",
+        Group::Helped,
+        Base { unclipped: true, ..Base::CHOSEN },
+        |settings, base| {
+            Box::new(Agnostic {
+                settings: settings.into(),
+                base: base.into(),
+                knowledge: settings.into(),
+                recipe: None,
+                seen_are_targets: false,
+            })
+        },
+    )
 };
 
-/// The attack.
+/// The agnostic attack.
 #[derive(Debug, Clone)]
 pub struct Agnostic {
-    /// Its own settings.
+    /// The settings of the attack.
     pub settings: AgnosticSettings,
-    /// The attack of the white box that the estimated scores go to. The rule for estimates out of range takes the place of its
-    /// clipping. The release it sees is one of scores as they are, whatever was released of other records.
+    /// The white-box attack on the estimated scores. The rule for estimates out of range replaces
+    /// its clipping. It sees the release as one of undefended scores, whatever was released of
+    /// other records.
     pub base: Arc<dyn Attack>,
-    /// What is known of the features.
+    /// The knowledge of the features.
     pub knowledge: StatedKnowledge,
-    /// How the joint model was trained, if it is known; the defaults of [`TrainingConfig`] stand for it if not.
-    /// [`SideInformation::recipe`](super::SideInformation::recipe) takes its place.
+    /// The training configuration of the joint model, if it is known; otherwise the defaults of
+    /// [`TrainingConfig`] are used. [`SideInformation::recipe`](super::SideInformation::recipe)
+    /// takes precedence.
     pub recipe: Option<TrainingConfig>,
-    /// Whether the records seen are the first of the targets. Their released scores are then attacked instead of ĉ; of labels and
-    /// ciphertexts, ĉ is.
+    /// True if the records seen are the first of the targets. Then their released scores are
+    /// attacked instead of ĉ, unless they are labels or ciphertexts.
     pub seen_are_targets: bool,
 }
 
 impl Default for Agnostic {
-    /// Upon `half_star`.
+    /// Returns the attack on the base `half_star`.
     fn default() -> Self {
         Self {
             settings: AgnosticSettings::default(),
@@ -76,16 +83,16 @@ impl Default for Agnostic {
     }
 }
 
-/// What the attack found. `Debug` shows shapes only.
+/// The result of the attack. `Debug` shows shapes only.
 #[derive(Clone, PartialEq)]
 pub struct AgnosticFound {
     /// The estimates of the targets.
     pub reconstruction: Reconstruction,
-    /// ĉ of the targets, k × n, for those that were seen too.
+    /// ĉ of the targets, k × n, including those that were seen.
     pub scores: DMatrix<f64>,
     /// The adversary model.
     pub model: AdversaryModel,
-    /// How its fit ended.
+    /// The result of its fit.
     pub fit: AdversaryFit,
 }
 
@@ -96,12 +103,13 @@ impl std::fmt::Debug for AgnosticFound {
 }
 
 impl Agnostic {
-    /// Fits an adversary model to the labelled records and what was seen, estimates the scores of the `targets` (own features,
-    /// d_act × n), and attacks them with the base. Nothing that was released of the targets comes in, unless they are
-    /// [the ones seen](Self::seen_are_targets).
+    /// Fits an adversary model to the labelled records and the records seen, estimates the scores
+    /// of the `targets` (own features, d_act × n), and attacks them with the base. It uses no
+    /// release of the targets, unless they are [the records seen](Self::seen_are_targets).
     ///
     /// # Errors
-    /// As [`AdversaryModel::fit`]; [`AttackError::View`] if the parts differ in features; [`AttackError::NeedsParameters`] in the black box; those of the base.
+    /// As [`AdversaryModel::fit`]; [`AttackError::View`] if the parts differ in features;
+    /// [`AttackError::NeedsParameters`] in the black box; those of the base.
     pub fn attack(
         &self,
         known: &KnownModel,
@@ -116,7 +124,8 @@ impl Agnostic {
         let features = known.active_weights().ncols();
         same("active features of labelled records", "features", features, own.y.features())?;
         let recipe = self.recipe.clone().unwrap_or_default();
-        let (model, fit) = AdversaryModel::fit(&self.settings, &recipe, known.classes(), own, seen, replacement)?;
+        let (model, fit) =
+            AdversaryModel::fit(&self.settings, &recipe, known.classes(), own, seen, replacement)?;
         let scores = model.scores(targets)?.into_matrix();
         let released = self.attacked(&scores, seen)?;
         let view = AdversaryView::new(known, targets, &released, replacement)?;
@@ -128,8 +137,13 @@ impl Agnostic {
         Ok(AgnosticFound { reconstruction, scores, model, fit })
     }
 
-    /// What the base attacks: ĉ, with the scores of targets that were seen in place of their own ĉ.
-    fn attacked(&self, scores: &DMatrix<f64>, seen: Option<Seen<'_>>) -> Result<ReleasedScores, AttackError> {
+    /// Returns the scores that the base attacks: ĉ, and for targets that were seen their released
+    /// scores.
+    fn attacked(
+        &self,
+        scores: &DMatrix<f64>,
+        seen: Option<Seen<'_>>,
+    ) -> Result<ReleasedScores, AttackError> {
         let mut scores = scores.clone();
         let Some(Seen { released, .. }) = seen.filter(|_| self.seen_are_targets) else {
             return Ok(ReleasedScores::Probabilities(scores));
@@ -146,13 +160,16 @@ impl Agnostic {
                 scores.columns_mut(0, n).copy_from(c);
                 ReleasedScores::Numbers(scores)
             }
-            ReleasedScores::Labels { .. } | ReleasedScores::Ciphertexts(_) => ReleasedScores::Probabilities(scores),
+            ReleasedScores::Labels { .. } | ReleasedScores::Ciphertexts(_) => {
+                ReleasedScores::Probabilities(scores)
+            }
         })
     }
 
-    /// The base attack with the rule in place of its clipping, in the ranges stated.
+    /// Returns the base attack in the stated ranges, with the rule in place of its clipping.
     fn ruled(&self) -> Box<dyn Attack> {
-        let ruled = out_of_range::Ruled { inner: self.base.clone(), rule: self.settings.out_of_range };
+        let ruled =
+            out_of_range::Ruled { inner: self.base.clone(), rule: self.settings.out_of_range };
         self.knowledge.wrap(Box::new(ruled))
     }
 
@@ -169,15 +186,22 @@ impl Agnostic {
         if !fit.converged {
             remarks.push(match trained {
                 true => {
-                    format!("the adversary's model used all {} epochs before its loss stopped falling", fit.iterations)
+                    format!(
+                        "the adversary's model used all {} epochs before its loss stopped falling",
+                        fit.iterations
+                    )
                 }
                 false => {
-                    format!("the fit of the adversary model stopped after {} steps, short of a minimum", fit.iterations)
+                    format!(
+                        "the fit of the adversary model stopped after {} steps, short of a minimum",
+                        fit.iterations
+                    )
                 }
             });
         }
-        let labels =
-            seen.is_some_and(|s| matches!(s.released, ReleasedScores::Labels { .. } | ReleasedScores::Ciphertexts(_)));
+        let labels = seen.is_some_and(|s| {
+            matches!(s.released, ReleasedScores::Labels { .. } | ReleasedScores::Ciphertexts(_))
+        });
         if labels && self.settings.beta == 0.0 {
             remarks.push(
                 "what was released has no scores for alpha to refine the adversary model by; set beta above 0".into(),
@@ -198,7 +222,11 @@ impl Attack for Agnostic {
         }
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let has = view.side_information();
         let own = has.labelled.ok_or(AttackError::NoLabelled { attack: "agnostic" })?;
         let attack = Self {
@@ -206,17 +234,23 @@ impl Attack for Agnostic {
             recipe: has.recipe.or(self.recipe.as_ref()).cloned(),
             ..self.clone()
         };
-        let found = attack.attack(view.model(), own, has.seen, view.replacement(), view.active(), rng)?;
+        let found =
+            attack.attack(view.model(), own, has.seen, view.replacement(), view.active(), rng)?;
         let seen = has.seen.map_or(0, |seen| seen.released.records());
-        let vectors =
-            |seen: &Seen<'_>| matches!(seen.released, ReleasedScores::Probabilities(_) | ReleasedScores::Numbers(_));
+        let vectors = |seen: &Seen<'_>| {
+            matches!(seen.released, ReleasedScores::Probabilities(_) | ReleasedScores::Numbers(_))
+        };
         let estimated = EstimatedScores {
             mismatch: has.seen.map(|seen| found.model.mismatch(seen)).transpose()?,
             scores: found.scores,
             fit: found.fit,
             labelled: own.labels.len(),
             seen,
-            own_scores: if attack.seen_are_targets && has.seen.as_ref().is_some_and(vectors) { seen } else { 0 },
+            own_scores: if attack.seen_are_targets && has.seen.as_ref().is_some_and(vectors) {
+                seen
+            } else {
+                0
+            },
         };
         Ok(Reconstruction { estimated: Some(Box::new(estimated)), ..found.reconstruction })
     }

@@ -1,4 +1,4 @@
-//! What an adversary model is fitted to: V (8), and V (9) where records were asked about before.
+//! The objective of an adversary model: V (8), and V (9) if records were asked about before.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
@@ -10,13 +10,15 @@ use super::AgnosticSettings;
 
 /// The objective in the weights W (k × d_act) and the bias b (k), for given records.
 ///
-/// With ĉ = softmax(W y + b), H the cross-entropy in nats, n_t labelled records with labels u and n_p records seen:
+/// With ĉ = softmax(W y + b), H the cross-entropy in nats, n_t labelled records with labels u and
+/// n_p records seen:
 ///
-/// (1/(n_t + n_p)) (Σ H(ĉ, u) + β Σ H(ĉ, û)) + (α/n_p) Σ Σ_m (ln ĉ_m − ln c_m)² + l2 ‖W‖²_F,
+/// (1/(n_t + n_p)) (Σ H(ĉ, u) + β Σ H(ĉ, û)) + (α/n_p) Σ Σ_m (ln ĉ_m − ln c_m)² + l2 ‖W‖²_F.
 ///
-/// the second and third sum over the records seen, û their predicted classes, c their scores. Without such records, or with
-/// α = β = 0, it is (1/n_t) Σ H(ĉ, u) + l2 ‖W‖²_F. The bias is free. Labels and ciphertexts are no scores: for them α counts
-/// as 0. Convex for α = 0 only.
+/// The second and third sums run over the records seen; û are their predicted classes, c their
+/// scores. Without such records, or with α = β = 0, it is (1/n_t) Σ H(ĉ, u) + l2 ‖W‖²_F. The bias
+/// is not penalised. Labels and ciphertexts are no scores: for them α counts as 0. The objective is
+/// convex for α = 0 only.
 #[derive(Clone)]
 pub struct AgnosticObjective<'a> {
     classes: usize,
@@ -25,18 +27,18 @@ pub struct AgnosticObjective<'a> {
     l2: f64,
 }
 
-/// Records with what the model is to say of them.
+/// Records with the labels and scores that the model is fitted to.
 #[derive(Clone)]
 struct Part<'a> {
     y: &'a FeatureBlock,
     /// yᵀ, for the gradient.
     transposed: DMatrix<f64>,
     labels: Vec<u32>,
-    /// Of the cross-entropy of one record.
+    /// The weight of the cross-entropy of one record.
     entropy_weight: f64,
     /// ln c, k × n, if there are scores.
     logarithms: Option<DMatrix<f64>>,
-    /// Of the squared log-ratios of one record.
+    /// The weight of the squared log-ratios of one record.
     ratio_weight: f64,
 }
 
@@ -54,12 +56,13 @@ impl std::fmt::Debug for AgnosticObjective<'_> {
 }
 
 impl<'a> AgnosticObjective<'a> {
-    /// Of the adversary's labelled records and what it saw before; `replacement` stands for scores of 0. Settings without `l2` have no
-    /// penalty.
+    /// Creates the objective for the adversary's labelled records and the records seen.
+    /// `replacement` stands for scores of 0. Settings without `l2` have no penalty.
     ///
     /// # Errors
-    /// [`AttackError::NoLabelled`] without a labelled record; [`AttackError::Label`] for a label that is no class;
-    /// [`AttackError::Weight`] if α, β or l2 is negative or not finite; [`AttackError::View`] if parts differ in size.
+    /// [`AttackError::NoLabelled`] without a labelled record; [`AttackError::Label`] for a label
+    /// that is no class; [`AttackError::Weight`] if α, β or l2 is negative or not finite;
+    /// [`AttackError::View`] if parts differ in size.
     pub fn new(
         settings: &AgnosticSettings,
         classes: usize,
@@ -74,7 +77,9 @@ impl<'a> AgnosticObjective<'a> {
             }
         }
         if classes < 2 {
-            return Err(ShapeError::TooFewClasses { what: "the adversary model", got: classes }.into());
+            return Err(
+                ShapeError::TooFewClasses { what: "the adversary model", got: classes }.into()
+            );
         }
         let records = own.labels.len();
         same("labelled records", "records", records, own.y.records())?;
@@ -125,44 +130,57 @@ impl<'a> AgnosticObjective<'a> {
         Ok(Self { classes, own, seen, l2 })
     }
 
-    /// Number of classes, k.
+    /// Returns the number of classes, k.
     pub(super) fn classes(&self) -> usize {
         self.classes
     }
 
-    /// Weight of the mean cross-entropy of the labelled records: n_t / (n_t + n_p).
+    /// Returns the weight of the mean cross-entropy of the labelled records: n_t / (n_t + n_p).
     pub(super) fn share_of_own(&self) -> f64 {
         self.own.entropy_weight * self.own.labels.len() as f64
     }
 
-    /// The terms of the records seen alone, without penalty, with their gradients in W and b.
-    pub(super) fn of_seen(&self, weights: &DMatrix<f64>, bias: &DVector<f64>) -> (f64, DMatrix<f64>, DVector<f64>) {
-        let mut sum = (0.0, DMatrix::zeros(self.classes, weights.ncols()), DVector::zeros(self.classes));
+    /// Returns the terms of the records seen alone, without penalty, with their gradients in W and
+    /// b.
+    pub(super) fn of_seen(
+        &self,
+        weights: &DMatrix<f64>,
+        bias: &DVector<f64>,
+    ) -> (f64, DMatrix<f64>, DVector<f64>) {
+        let mut sum =
+            (0.0, DMatrix::zeros(self.classes, weights.ncols()), DVector::zeros(self.classes));
         self.seen.iter().for_each(|part| part.add(weights, bias, &mut sum));
         sum
     }
 
-    /// Number of parameters: k (d_act + 1), W column by column and then b.
+    /// Returns the number of parameters: k (d_act + 1), W column by column and then b.
     #[must_use]
     pub fn parameters(&self) -> usize {
         self.classes * (self.own.y.features() + 1)
     }
 
-    /// The objective at W (k × d_act) and b, with its gradients in both.
+    /// Returns the objective at W (k × d_act) and b, with its gradients in both.
     ///
     /// # Panics
     /// If W or b is of another shape.
     #[must_use]
-    pub fn at(&self, weights: &DMatrix<f64>, bias: &DVector<f64>) -> (f64, DMatrix<f64>, DVector<f64>) {
+    pub fn at(
+        &self,
+        weights: &DMatrix<f64>,
+        bias: &DVector<f64>,
+    ) -> (f64, DMatrix<f64>, DVector<f64>) {
         assert_eq!(weights.shape(), (self.classes, self.own.y.features()), "shape of the weights");
         assert_eq!(bias.len(), self.classes, "length of the bias");
         let (value, of_weights) = (self.l2 * weights.norm_squared(), weights * (2.0 * self.l2));
         let mut sum = (value, of_weights, DVector::zeros(self.classes));
-        std::iter::once(&self.own).chain(&self.seen).for_each(|part| part.add(weights, bias, &mut sum));
+        std::iter::once(&self.own)
+            .chain(&self.seen)
+            .for_each(|part| part.add(weights, bias, &mut sum));
         sum
     }
 
-    /// The same on all parameters in one vector, as a minimiser has them.
+    /// Returns the objective at all parameters in one vector, as a minimiser has them, and writes
+    /// its gradient.
     pub(super) fn flat(&self, x: &[f64], gradient: &mut [f64]) -> f64 {
         let at = self.classes * self.own.y.features();
         let weights = DMatrix::from_column_slice(self.classes, self.own.y.features(), &x[..at]);
@@ -174,15 +192,20 @@ impl<'a> AgnosticObjective<'a> {
 }
 
 impl Part<'_> {
-    /// Adds its value and gradients at W and b.
-    fn add(&self, weights: &DMatrix<f64>, bias: &DVector<f64>, sum: &mut (f64, DMatrix<f64>, DVector<f64>)) {
+    /// Adds the value and the gradients at W and b to `sum`.
+    fn add(
+        &self,
+        weights: &DMatrix<f64>,
+        bias: &DVector<f64>,
+        sum: &mut (f64, DMatrix<f64>, DVector<f64>),
+    ) {
         let mut slopes = affine(weights, Some(bias), self.y.matrix());
         sum.0 += self.value_and_slopes(&mut slopes);
         sum.1.gemm(1.0, &slopes, &self.transposed, 1.0);
         sum.2 += slopes.column_sum();
     }
 
-    /// Puts the derivatives in the logits in place of the logits, and gives the value.
+    /// Replaces the logits by the derivatives in them, and returns the value.
     fn value_and_slopes(&self, logits: &mut DMatrix<f64>) -> f64 {
         let mut value = 0.0;
         for (record, mut z) in logits.column_iter_mut().enumerate() {
@@ -192,7 +215,8 @@ impl Part<'_> {
             // z becomes ln ĉ.
             z.add_scalar_mut(-log_sum);
             value -= self.entropy_weight * z[label];
-            // ∂/∂z_j: of the entropy ĉ_j − [j = label], of Σ r² with r = ln ĉ − ln c: 2 r_j − 2 ĉ_j Σ r.
+            // ∂/∂z_j: of the entropy ĉ_j − [j = label], of Σ r² with r = ln ĉ − ln c: 2 r_j − 2 ĉ_j
+            // Σ r.
             let (mut pulled, mut factor) = (None, self.entropy_weight);
             if let Some(logarithms) = &self.logarithms {
                 let ratios = &z - logarithms.column(record);
@@ -201,7 +225,8 @@ impl Part<'_> {
                 pulled = Some(ratios);
             }
             for (j, z) in z.iter_mut().enumerate() {
-                *z = factor * z.exp() + pulled.as_ref().map_or(0.0, |r| 2.0 * self.ratio_weight * r[j]);
+                *z = factor * z.exp()
+                    + pulled.as_ref().map_or(0.0, |r| 2.0 * self.ratio_weight * r[j]);
             }
             z[label] -= self.entropy_weight;
         }

@@ -1,26 +1,26 @@
-//! What becomes of estimates that no feature can have (V section IV-C).
+//! The rule for estimates that no feature can have (V section IV-C).
 
 use rand::Rng;
 
 use super::super::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
 
-/// What becomes of estimates outside [0, 1] (of each feature's range, where ranges are stated). Estimated scores are as a rule
-/// those of no record at all, so that even with d < k the estimates leave the range.
+/// The rule for estimates outside [0, 1] (of each feature's range, if ranges are stated). Estimated
+/// scores usually belong to no record at all, so even with d < k the estimates leave the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OutOfRange {
-    /// They stay.
+    /// Estimates stay as they are.
     Keep,
-    /// Each goes to the nearer end, 0 or 1 (V case i).
+    /// Each estimate moves to the nearer end, 0 or 1 (V case i).
     #[default]
     Clamp,
-    /// Each becomes ½ (V case ii).
+    /// Each estimate out of range becomes ½ (V case ii).
     Half,
-    /// If one of a record is outside, all of that record become ½ (V case iii).
+    /// If one estimate of a record is outside, all of that record become ½ (V case iii).
     AllHalf,
 }
 
 impl OutOfRange {
-    /// The rule of this name: `keep`, `clamp`, `half` or `all_half`.
+    /// Returns the rule of this name: `keep`, `clamp`, `half` or `all_half`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -48,7 +48,7 @@ impl OutOfRange {
     }
 }
 
-/// An attack with the rule applied to what it gives.
+/// An attack with the rule applied to its estimates.
 #[derive(Debug)]
 pub(super) struct Ruled {
     pub(super) inner: std::sync::Arc<dyn Attack>,
@@ -60,10 +60,15 @@ impl Attack for Ruled {
         self.inner.needs()
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let mut found = self.inner.reconstruct(view, rng)?;
         let before = found.estimates.clone();
-        for record in found.estimates.as_mut_slice().chunks_exact_mut(view.target_features().max(1)) {
+        for record in found.estimates.as_mut_slice().chunks_exact_mut(view.target_features().max(1))
+        {
             self.rule.apply(record);
         }
         if found.estimates != before {
@@ -92,8 +97,9 @@ mod tests {
     }
 
     proptest! {
-        /// All rules but `keep` end in the range, leave a record within it alone, and change nothing the second time. Clipping is
-        /// never farther from a truth in the range than what came.
+        /// All rules but `keep` end in the range, leave a record within it alone, and change
+        /// nothing the second time. Clipping is never farther from a truth in the range than what
+        /// came.
         #[test]
         fn rules(x in proptest::collection::vec(-1.5f64..2.5, 0..8), inside in proptest::collection::vec(0.0f64..=1.0, 8)) {
             for name in ["keep", "clamp", "half", "all_half"] {

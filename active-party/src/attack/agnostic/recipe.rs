@@ -1,8 +1,9 @@
-//! Training of an adversary model as the joint model was trained: same optimiser, penalty, batches and early stop.
+//! Training of an adversary model as the joint model was trained: same optimiser, penalty, batches
+//! and early stop.
 //!
-//! Logits grow with the number of steps. A model of the same accuracy that stopped elsewhere is more or less sure of itself than
-//! the joint one, and its log-ratios are wrong by as much: on satellite, d = 1, a model fitted to convergence with l2 = 1e-3
-//! gave errors 18 times as large.
+//! Logits grow with the number of steps. A model of the same accuracy that stopped elsewhere has
+//! larger or smaller logits than the joint one, and its log-ratios are wrong by as much: on
+//! satellite, d = 1, a model fitted to convergence with l2 = 1e-3 gave errors 18 times as large.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::model::contract::{Tensor, Use};
@@ -13,20 +14,22 @@ use super::super::affine::affine;
 use super::super::{AttackError, LabelledRecords};
 use super::AgnosticObjective;
 
-/// What a training ended with.
+/// The result of a training.
 pub(super) struct Trained {
-    /// k × d_act.
+    /// The weights, k × d_act.
     pub(super) weights: DMatrix<f64>,
-    /// k.
+    /// The bias, k entries.
     pub(super) bias: DVector<f64>,
-    /// Epochs run.
+    /// The number of epochs run.
     pub(super) epochs: u32,
-    /// Whether it stopped because the loss on the validation records no longer fell. Without such records all epochs are the end.
+    /// True if the loss on the validation records stopped falling. Without such records it is
+    /// always true.
     pub(super) stopped: bool,
 }
 
-/// Trains from W = 0, b = 0 on mini-batches of `own`. To each batch's mean cross-entropy the terms of the records seen are added
-/// whole, weighted as in the objective. Without records seen it is the training of the joint model on the adversary's features.
+/// Trains from W = 0, b = 0 on mini-batches of `own`. The terms of all records seen are added to
+/// each batch's mean cross-entropy, weighted as in the objective. Without records seen it is the
+/// training of the joint model on the adversary's features.
 ///
 /// # Errors
 /// [`AttackError::NotFinite`] if it runs away.
@@ -65,7 +68,12 @@ pub(super) fn train(
                     used: Use::Weight,
                     values: weights.as_mut_slice(),
                 },
-                Tensor { name: "bias".into(), shape: vec![classes], used: Use::Free, values: bias.as_mut_slice() },
+                Tensor {
+                    name: "bias".into(),
+                    shape: vec![classes],
+                    used: Use::Free,
+                    values: bias.as_mut_slice(),
+                },
             ];
             let gradients = vec![of_weights.as_slice().to_vec(), of_bias.as_slice().to_vec()];
             adam.step(tensors, gradients).map_err(|_| runaway())?;
@@ -73,8 +81,10 @@ pub(super) fn train(
         if validation.1.is_empty() {
             continue;
         }
-        let logits = Logits::new(affine(&weights, Some(&bias), &validation.0)).map_err(|_| runaway())?;
-        let loss = share * cross_entropy(logits, &validation.1).0 + objective.of_seen(&weights, &bias).0;
+        let logits =
+            Logits::new(affine(&weights, Some(&bias), &validation.0)).map_err(|_| runaway())?;
+        let loss =
+            share * cross_entropy(logits, &validation.1).0 + objective.of_seen(&weights, &bias).0;
         if loss < best_loss {
             (best, best_loss, best_epoch) = (Some((weights.clone(), bias.clone())), loss, epoch);
         } else if epoch - best_epoch >= v.patience {
@@ -101,7 +111,7 @@ mod tests {
 
     struct World {
         own: LabelledRecords,
-        /// What was seen: other records, with the scores of a model of its own.
+        /// The records seen: other records, with the scores of a model of its own.
         y: FeatureBlock,
         released: ReleasedScores,
     }
@@ -109,7 +119,8 @@ mod tests {
     fn world() -> World {
         let mut rng = ChaCha20Rng::seed_from_u64(5);
         let y = DMatrix::from_fn(3, 400, |_, _| rng.random::<f64>());
-        let labels = y.column_iter().map(|y| u32::from(y[0] > 0.5) + u32::from(y[1] > y[2] + 0.2)).collect();
+        let labels =
+            y.column_iter().map(|y| u32::from(y[0] > 0.5) + u32::from(y[1] > y[2] + 0.2)).collect();
         let seen = DMatrix::from_fn(3, 60, |_, _| rng.random::<f64>());
         let weights = DMatrix::from_fn(3, 3, |_, _| 4.0 * rng.random::<f64>() - 2.0);
         let scores = ConfidenceScores::softmax(Logits::new(weights * &seen).unwrap()).into_matrix();
@@ -130,23 +141,35 @@ mod tests {
         .unwrap()
     }
 
-    /// Without records seen it is the joint model's own training on these features, with early stop and without.
+    /// Without records seen it is the joint model's own training on these features, with early stop
+    /// and without.
     #[test]
     fn without_records_seen_it_is_central_training() {
         let World { own, .. } = world();
         for share in [0.0, 0.2] {
             let recipe = recipe(share);
-            let settings = AgnosticSettings { l2: Some(recipe.values().l2), ..AgnosticSettings::default() };
-            let objective = AgnosticObjective::new(&settings, 3, &own, None, Replacement::default()).unwrap();
+            let settings =
+                AgnosticSettings { l2: Some(recipe.values().l2), ..AgnosticSettings::default() };
+            let objective =
+                AgnosticObjective::new(&settings, 3, &own, None, Replacement::default()).unwrap();
             let found = train(&recipe, &objective, &own).unwrap();
             let central = train_central(&recipe, 3, own.y.matrix(), &own.labels);
             assert_eq!(found.epochs, central.epochs);
-            assert_eq!(found.stopped, share == 0.0 || central.epochs < 60, "{} epochs", central.epochs);
-            assert!((found.weights - central.weights).amax() < 1e-9 && (found.bias - central.bias).amax() < 1e-9);
+            assert_eq!(
+                found.stopped,
+                share == 0.0 || central.epochs < 60,
+                "{} epochs",
+                central.epochs
+            );
+            assert!(
+                (found.weights - central.weights).amax() < 1e-9
+                    && (found.bias - central.bias).amax() < 1e-9
+            );
         }
     }
 
-    /// With them it comes close to the minimum of V (9), closer than it started, and far below the model that saw nothing.
+    /// With them it comes close to the minimum of V (9), closer than it started, and far below the
+    /// model that saw nothing.
     #[test]
     fn with_records_seen_it_descends_to_the_minimum_of_the_whole_objective() {
         let World { own, y, released } = world();
@@ -159,16 +182,25 @@ mod tests {
         })
         .unwrap();
         for (alpha, beta) in [(1.0, 0.0), (0.0, 1.0), (0.5, 2.0)] {
-            let settings = AgnosticSettings { alpha, beta, l2: Some(1e-3), ..AgnosticSettings::default() };
-            let objective = AgnosticObjective::new(&settings, 3, &own, seen, Replacement::default()).unwrap();
+            let settings =
+                AgnosticSettings { alpha, beta, l2: Some(1e-3), ..AgnosticSettings::default() };
+            let objective =
+                AgnosticObjective::new(&settings, 3, &own, seen, Replacement::default()).unwrap();
             let found = train(&recipe, &objective, &own).unwrap();
-            let blind = AgnosticObjective::new(&settings, 3, &own, None, Replacement::default()).unwrap();
+            let blind =
+                AgnosticObjective::new(&settings, 3, &own, None, Replacement::default()).unwrap();
             let blind = train(&recipe, &blind, &own).unwrap();
             let mut flat = |x: &[f64], gradient: &mut [f64]| objective.flat(x, gradient);
-            let least = vfl_shared::numerics::Lbfgs::default().minimise(&[0.0; 12], &mut flat).value;
-            let (value, unseen) =
-                (objective.at(&found.weights, &found.bias).0, objective.at(&blind.weights, &blind.bias).0);
-            assert!(value - least < 0.02 * (unseen - least) + 2e-3, "{alpha} {beta}: {value} {least} {unseen}");
+            let least =
+                vfl_shared::numerics::Lbfgs::default().minimise(&[0.0; 12], &mut flat).value;
+            let (value, unseen) = (
+                objective.at(&found.weights, &found.bias).0,
+                objective.at(&blind.weights, &blind.bias).0,
+            );
+            assert!(
+                value - least < 0.02 * (unseen - least) + 2e-3,
+                "{alpha} {beta}: {value} {least} {unseen}"
+            );
         }
     }
 }

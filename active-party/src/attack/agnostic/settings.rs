@@ -7,22 +7,25 @@ use super::OutOfRange;
 /// Settings of the agnostic attack.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AgnosticSettings {
-    /// Weight α ≥ 0 of the squared log-ratios to scores seen. Nothing where labels or ciphertexts were released.
+    /// Weight α ≥ 0 of the squared log-ratios to scores seen. It has no effect if labels or
+    /// ciphertexts were released.
     pub alpha: f64,
     /// Weight β ≥ 0 of the cross-entropy to the predicted classes seen.
     pub beta: f64,
-    /// Weight of ‖W‖²_F, at least 0, of a model fitted to full convergence. `None`: the model is trained as the joint one was,
-    /// penalty and early stop included.
+    /// Weight of ‖W‖²_F, at least 0, of a model fitted to full convergence. `None`: the model is
+    /// trained as the joint one was, penalty and early stop included.
     pub l2: Option<f64>,
-    /// What becomes of estimates out of range. It takes the place of the clipping of `clamped_least_squares` and
+    /// The rule for estimates out of range. It replaces the clipping of `clamped_least_squares` and
     /// `clamped_half_star`.
     pub out_of_range: OutOfRange,
-    /// n_p, how many records to ask about first, for callers that ask. The attack itself does not look at it.
+    /// n_p, the number of records to ask about first, for callers that ask. The attack only passes
+    /// it on to them.
     pub observed: usize,
 }
 
 impl Default for AgnosticSettings {
-    /// α = 1, β = 0 (V remark 1), trained as the joint model (V IV-B: the same kind of model on the same labels), nothing asked first.
+    /// Returns α = 1, β = 0 (V remark 1), the training of the joint model (V IV-B: the same kind of
+    /// model on the same labels), and no records asked about first.
     fn default() -> Self {
         Self { alpha: 1.0, beta: 0.0, l2: None, out_of_range: OutOfRange::Clamp, observed: 0 }
     }
@@ -70,6 +73,7 @@ impl From<&Settings> for AgnosticSettings {
 }
 
 impl AgnosticSettings {
-    /// The settings that state it.
-    pub(super) const SETTINGS: &'static [&'static dyn AnySetting] = &[&OBSERVED, &ALPHA, &BETA, &L2, &OUT_OF_RANGE];
+    /// The settings that the attack takes.
+    pub(super) const SETTINGS: &'static [&'static dyn AnySetting] =
+        &[&OBSERVED, &ALPHA, &BETA, &L2, &OUT_OF_RANGE];
 }

@@ -1,20 +1,24 @@
-//! The smallest ball around points: the method of P. Wolfe for the nearest point of a polytope, on the dual of the ball.
+//! The smallest ball around points, by the method of P. Wolfe for the nearest point of a polytope,
+//! on the dual of the ball.
 //!
-//! The centre is Σ λ_i p_i with λ ≥ 0 and Σ λ_i = 1 over a support, a few points that are affinely independent and all at
-//! the radius. Each round takes in the point farthest from the centre, then walks towards the centre of the sphere through
-//! the support, dropping points whose λ reaches 0, until that centre lies within their hull. The radius grows in every
-//! round, so that no support comes twice.
+//! The centre is Σ λ_i p_i with λ ≥ 0 and Σ λ_i = 1 over a support, a few points that are affinely
+//! independent and all at the radius. Each round adds the point farthest from the centre, then
+//! walks towards the centre of the sphere through the support, dropping points whose λ reaches 0,
+//! until that centre lies within their hull. The radius grows in every round, so no support comes
+//! twice.
 
-/// A point this much farther than the radius, relative to it, is still on the sphere; also what counts as no growth.
+/// A point farther than the radius by at most this share is still on the sphere. Growth of the
+/// radius by less counts as none.
 const ON_SPHERE: f64 = 1e-14;
 
-/// A point whose distance from the flat of the support is less than this share of its distance from the support is in it.
+/// A point is in the flat of the support if its distance from the flat is below this share of its
+/// distance from the support.
 const IN_FLAT: f64 = 1e-9;
 
-/// Rounds at most. Sets of corners take about n.
+/// The most rounds. Sets of corners take about n.
 const ROUNDS: usize = 10_000;
 
-/// Memory of a search, used again for the next, and what it found.
+/// Memory of a search, reused for the next, with its result.
 #[derive(Default)]
 pub(super) struct Ball {
     /// The centre, d.
@@ -24,8 +28,8 @@ pub(super) struct Ball {
     support: Vec<usize>,
     lambda: Vec<f64>,
     goal: Vec<f64>,
-    /// An orthonormal basis of the support's flat (m × d by rows), and the support's differences from its first point in it
-    /// (m × m by columns, upper triangle).
+    /// An orthonormal basis of the support's flat (m × d by rows), and the support's differences
+    /// from its first point in it (m × m by columns, upper triangle).
     basis: Vec<f64>,
     triangle: Vec<f64>,
     rest: Vec<f64>,
@@ -41,7 +45,8 @@ fn distance_squared(a: &[f64], b: &[f64]) -> f64 {
 }
 
 impl Ball {
-    /// Finds the smallest ball around `points`, of which each `d` numbers are one; there is at least one.
+    /// Finds the smallest ball around `points`. Each `d` numbers are one point, and there is at
+    /// least one.
     pub(super) fn enclose(&mut self, points: &[f64], d: usize) {
         self.support.clear();
         self.lambda.clear();
@@ -53,7 +58,9 @@ impl Ball {
         for round in 0..=ROUNDS {
             let (farthest, distance) = self.farthest(points, d);
             self.radius_squared = distance;
-            if distance <= radius_squared * (1.0 + 2.0 * ON_SPHERE) + f64::MIN_POSITIVE || round == ROUNDS {
+            if distance <= radius_squared * (1.0 + 2.0 * ON_SPHERE) + f64::MIN_POSITIVE
+                || round == ROUNDS
+            {
                 return;
             }
             self.take_in(farthest, points, d);
@@ -64,10 +71,11 @@ impl Ball {
                     *c += l * p;
                 }
             }
-            let on_sphere = self.support.iter().map(|&s| distance_squared(&points[s * d..][..d], &self.centre));
+            let on_sphere =
+                self.support.iter().map(|&s| distance_squared(&points[s * d..][..d], &self.centre));
             let grown = on_sphere.fold(0.0, f64::max);
             if grown <= radius_squared * (1.0 + ON_SPHERE) {
-                // Round-off is all that is left to gain.
+                // Only round-off is left to gain.
                 self.radius_squared = self.farthest(points, d).1;
                 return;
             }
@@ -75,7 +83,7 @@ impl Ball {
         }
     }
 
-    /// The farthest point from the centre, with its squared distance.
+    /// Returns the farthest point from the centre, with its squared distance.
     fn farthest(&self, points: &[f64], d: usize) -> (usize, f64) {
         let mut farthest = (0, -1.0);
         for (i, p) in points.chunks_exact(d).enumerate() {
@@ -87,8 +95,9 @@ impl Ball {
         farthest
     }
 
-    /// Adds a point outside the ball to the support. One in the flat of the support takes the place of another: along the
-    /// one way of moving weight to it that leaves the centre where it is, the dual grows until a λ is 0.
+    /// Adds a point outside the ball to the support. If it lies in the flat of the support, it
+    /// replaces another point: there is one way of moving weight to it that keeps the centre, and
+    /// along it the dual grows until a λ is 0.
     fn take_in(&mut self, new: usize, points: &[f64], d: usize) {
         self.decompose(points, d);
         let m = self.support.len() - 1;
@@ -110,8 +119,10 @@ impl Ball {
             solve_upper(&self.triangle, m, &mut self.coefficients);
             let first = 1.0 - self.coefficients.iter().sum::<f64>();
             let shares = || std::iter::once(first).chain(self.coefficients.iter().copied());
-            let ratios = shares().zip(&self.lambda).enumerate().filter(|(_, (share, _))| *share > 0.0);
-            let most = ratios.map(|(i, (share, l))| (i, l / share)).min_by(|a, b| a.1.total_cmp(&b.1));
+            let ratios =
+                shares().zip(&self.lambda).enumerate().filter(|(_, (share, _))| *share > 0.0);
+            let most =
+                ratios.map(|(i, (share, l))| (i, l / share)).min_by(|a, b| a.1.total_cmp(&b.1));
             if let Some((out, t)) = most {
                 weight = t;
                 for (l, share) in self.lambda.iter_mut().zip(shares()) {
@@ -125,20 +136,31 @@ impl Ball {
         self.lambda.push(weight);
     }
 
-    /// Moves λ to the centre of the sphere through the support, or as far as it stays in the hull.
+    /// Moves λ to the centre of the sphere through the support, and drops points whose λ reaches 0
+    /// on the way.
     fn walk(&mut self, points: &[f64], d: usize) {
         loop {
             self.decompose(points, d);
             let m = self.support.len() - 1;
-            // With D the differences from the first point, the centre is that point plus D y with 2 DᵀD y = diag DᵀD.
+            // With D the differences from the first point, the centre is that point plus D y with 2
+            // DᵀD y = diag DᵀD.
             self.goal.clear();
-            self.goal.extend((0..m).map(|j| 0.5 * (0..=j).map(|i| self.triangle[j * m + i].powi(2)).sum::<f64>()));
+            self.goal.extend(
+                (0..m)
+                    .map(|j| 0.5 * (0..=j).map(|i| self.triangle[j * m + i].powi(2)).sum::<f64>()),
+            );
             solve_upper_transposed(&self.triangle, m, &mut self.goal);
             solve_upper(&self.triangle, m, &mut self.goal);
             let first = 1.0 - self.goal.iter().sum::<f64>();
             self.goal.insert(0, first);
-            let stops = self.lambda.iter().zip(&self.goal).enumerate().filter(|(_, (_, goal))| **goal < 0.0);
-            let stop = stops.map(|(i, (l, goal))| (i, l / (l - goal))).min_by(|a, b| a.1.total_cmp(&b.1));
+            let stops = self
+                .lambda
+                .iter()
+                .zip(&self.goal)
+                .enumerate()
+                .filter(|(_, (_, goal))| **goal < 0.0);
+            let stop =
+                stops.map(|(i, (l, goal))| (i, l / (l - goal))).min_by(|a, b| a.1.total_cmp(&b.1));
             let Some((out, t)) = stop else {
                 self.lambda.copy_from_slice(&self.goal);
                 return;
@@ -155,7 +177,8 @@ impl Ball {
         }
     }
 
-    /// Gram and Schmidt on the support's differences from its first point, each direction cleared twice.
+    /// Orthonormalises the support's differences from its first point (Gram-Schmidt, each direction
+    /// cleared twice).
     fn decompose(&mut self, points: &[f64], d: usize) {
         let m = self.support.len() - 1;
         self.basis.clear();
@@ -179,7 +202,7 @@ impl Ball {
     }
 }
 
-/// R⁻¹ v in place, R m × m upper triangular by columns.
+/// Computes R⁻¹ v in place, R m × m upper triangular by columns.
 fn solve_upper(r: &[f64], m: usize, v: &mut [f64]) {
     for j in (0..m).rev() {
         v[j] /= r[j * m + j];
@@ -189,7 +212,7 @@ fn solve_upper(r: &[f64], m: usize, v: &mut [f64]) {
     }
 }
 
-/// R⁻ᵀ v in place.
+/// Computes R⁻ᵀ v in place.
 fn solve_upper_transposed(r: &[f64], m: usize, v: &mut [f64]) {
     for j in 0..m {
         let known: f64 = (0..j).map(|i| r[j * m + i] * v[i]).sum();

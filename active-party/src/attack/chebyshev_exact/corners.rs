@@ -1,13 +1,15 @@
 //! All corners of {x ∈ [0, 1]^d : A x = b}, by walking along its edges.
 //!
-//! With r = rank A, n = d − r features are held at 0 or 1 and the other r follow from the equations: a basis, as in the
-//! simplex method with bounds. From one that lies in the box, each of its n edges leads to another; corners and edges of a
-//! polytope are connected, so that all are found.
+//! With r = rank A, n = d − r features are held at 0 or 1 and the other r follow from the
+//! equations: a basis, as in the simplex method with bounds. From a basis in the box, each of its n
+//! edges leads to another. Corners and edges of a polytope are connected, so all are found.
 //!
-//! Where more than n features of a corner are at 0 or 1, many bases stand for it, and the walk could go astray among them.
-//! So the box is enlarged while walking: each of its 2d faces moves outwards by a distance of its own, 0.5e-9 to 1e-9, after
-//! which ties do not occur. It also lets in what round-off leaves outside: a record all of whose features are 0 or 1
-//! misses the box by 1e-16 as often as not. The corners told are those of the box itself: the same features at exactly 0 or 1.
+//! If more than n features of a corner are at 0 or 1, many bases stand for it, and the walk could
+//! go astray among them. So the box is enlarged while walking: each of its 2d faces moves outwards
+//! by its own distance, 0.5e-9 to 1e-9, after which ties do not occur. The enlarged box also admits
+//! points that round-off leaves outside: a record all of whose features are 0 or 1 misses the box
+//! by 1e-16 as often as not. The reported corners are those of the box itself: the same features at
+//! exactly 0 or 1.
 
 use std::collections::VecDeque;
 
@@ -17,21 +19,23 @@ pub const MAX_NULLITY: usize = 8;
 use foldhash::HashSet;
 use nalgebra::DMatrix;
 
-/// How far outside the box a coordinate may lie: each face moves outwards by at most this.
+/// The most that a coordinate may lie outside the box: each face moves outwards by at most this.
 pub(super) const SLACK: f64 = 1e-9;
 
 /// Entries of a table below this are round-off of 0.
 const NEGLIGIBLE: f64 = 1e-11;
 
-/// Bases at which the search for a first corner gives up. No search in tests took a tenth of it.
+/// The number of bases at which the search for a first corner gives up. No search in tests took a
+/// tenth of it.
 const FIRST_CORNER_STEPS: usize = 10_000;
 
-/// Which features a basis holds at which end, 2 i for feature i at 0 and 2 i + 1 at 1; in rising order, then `UNUSED`.
+/// The ends at which a basis holds its features: 2 i for feature i at 0 and 2 i + 1 at 1, in rising
+/// order, then `UNUSED`.
 type Held = [u32; MAX_NULLITY];
 
 const UNUSED: u32 = u32::MAX;
 
-/// What the walks of all records share: one basis of the equations and its table.
+/// The part that the walks of all records share: one basis of the equations and its table.
 pub(super) struct Corners {
     features: usize,
     start: Basis,
@@ -39,7 +43,7 @@ pub(super) struct Corners {
     ends: Vec<f64>,
 }
 
-/// x_B + T x_N = h: the r features of B in terms of the n that are held, N.
+/// A basis x_B + T x_N = h: the r features of B in terms of the n held ones, N.
 #[derive(Clone, Default)]
 struct Basis {
     solved: Vec<u32>,
@@ -49,7 +53,7 @@ struct Basis {
     table: Vec<f64>,
 }
 
-/// Memory of a walk, used again for the next.
+/// Memory of a walk, reused for the next.
 #[derive(Default)]
 pub(super) struct Walk {
     seen: HashSet<Held>,
@@ -59,20 +63,21 @@ pub(super) struct Walk {
     values: Vec<f64>,
     /// d × (number of corners), by columns.
     pub(super) corners: Vec<f64>,
-    /// Corners of the enlarged box, clipped: told where none of the box's own is left.
+    /// Corners of the enlarged box, clipped. They are used if none of the box's own is left.
     clipped: Vec<f64>,
 }
 
-/// Why a walk ended without corners.
+/// The reasons for a walk to end without corners.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// No point of the box satisfies the equations.
     Empty,
-    /// More bases than allowed.
+    /// There are more bases than allowed.
     TooMany,
 }
 
-/// A number in [0.5, 1) · `SLACK` for each face, the same on every run (the finaliser of splitmix64).
+/// Returns a number in [0.5, 1) · `SLACK` for each face, the same on every run (the finaliser of
+/// splitmix64).
 fn shift(face: u64) -> f64 {
     let mut z = (face + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -82,15 +87,18 @@ fn shift(face: u64) -> f64 {
 }
 
 impl Corners {
-    /// Of the projector A⁺ A (d × d) onto the rows of A, with its rank. Features are solved for in the order in which the
-    /// rows say most of them (the largest diagonal of what is left of the projector).
+    /// Prepares the walks from the projector A⁺ A (d × d) onto the rows of A, and its rank. The
+    /// features that the rows say most of (the largest diagonal of what is left of the projector)
+    /// are solved for first.
     pub(super) fn new(projector: &DMatrix<f64>, rank: usize) -> Self {
         let d = projector.nrows();
         let mut rows = projector.clone();
         let mut solved: Vec<usize> = Vec::with_capacity(rank);
         for _ in 0..rank {
             let left = (0..d).filter(|i| !solved.contains(i));
-            let Some(pivot) = left.max_by(|&i, &j| rows[(i, i)].total_cmp(&rows[(j, j)])) else { break };
+            let Some(pivot) = left.max_by(|&i, &j| rows[(i, i)].total_cmp(&rows[(j, j)])) else {
+                break;
+            };
             let row = rows.row(pivot) / rows[(pivot, pivot)];
             for i in 0..d {
                 let share = rows[(i, pivot)];
@@ -116,8 +124,8 @@ impl Corners {
         Self { features: d, start, ends }
     }
 
-    /// Leaves in `walk.corners` the corners of the solutions in the box, given one solution `q` anywhere; some may be
-    /// there more than once. Returns the number of bases visited.
+    /// Writes the corners of the solutions in the box to `walk.corners`, given any solution `q`. A
+    /// corner may be there more than once. Returns the number of bases visited.
     ///
     /// # Errors
     /// [`Stop`] if there is none, or if there are more than `most` bases.
@@ -132,7 +140,8 @@ impl Corners {
         }
         walk.seen.insert(first.key());
         walk.ahead.push_back(first);
-        // Breadth first: tables are worked out from tables, and this keeps their chains as short as they can be.
+        // Breadth first: each table is computed from another, and this keeps the chains as short as
+        // they can be.
         while let Some(basis) = walk.ahead.pop_front() {
             basis.values(&self.ends, &mut walk.values);
             self.tell(&basis, walk);
@@ -158,7 +167,8 @@ impl Corners {
         Ok(walk.seen.len())
     }
 
-    /// Writes down the corner of a basis. One that leaves the box once the faces are back in their places is no corner of it.
+    /// Records the corner of a basis. If the basis leaves the box once the faces are back in their
+    /// places, it has no corner of the box.
     fn tell(&self, basis: &Basis, walk: &mut Walk) {
         let (d, width) = (self.features, basis.held.len() + 1);
         let from = walk.corners.len();
@@ -169,7 +179,8 @@ impl Corners {
         }
         let mut inside = true;
         for (line, &i) in basis.table.chunks_exact(width).zip(&basis.solved) {
-            let at_ends: f64 = line.iter().zip(&basis.held).map(|(t, face)| t * f64::from(face % 2)).sum();
+            let at_ends: f64 =
+                line.iter().zip(&basis.held).map(|(t, face)| t * f64::from(face % 2)).sum();
             let value = line[width - 1] - at_ends;
             inside &= (-2.0 * SLACK..=1.0 + 2.0 * SLACK).contains(&value);
             corner[i as usize] = value.clamp(0.0, 1.0);
@@ -177,7 +188,7 @@ impl Corners {
         if inside {
             walk.clipped.clear();
         } else {
-            // Wanted only if nothing else comes.
+            // Used only if no other corner is found.
             if from == 0 {
                 for (value, &i) in walk.values.iter().zip(&basis.solved) {
                     corner[i as usize] = value.clamp(0.0, 1.0);
@@ -198,7 +209,8 @@ impl Walk {
     }
 }
 
-/// Where an edge ends: at the other end of the feature that moves along it, or where a solved feature meets an end.
+/// The end of an edge: the other end of the feature that moves along it, or the point where a
+/// solved feature meets an end.
 #[derive(Clone, Copy)]
 enum Step {
     Across,
@@ -212,7 +224,7 @@ impl Basis {
         self.table.clone_from(&other.table);
     }
 
-    /// h for the solutions through `q`; held features at the end next to it.
+    /// Sets h for the solutions through `q`, and moves held features to the nearer end.
     fn place(&mut self, q: &[f64]) {
         let width = self.held.len() + 1;
         for (line, &i) in self.table.chunks_exact_mut(width).zip(&self.solved) {
@@ -224,7 +236,7 @@ impl Basis {
         }
     }
 
-    /// The solved features, with the held ones at their ends.
+    /// Computes the solved features, with the held ones at their ends.
     fn values(&self, ends: &[f64], values: &mut Vec<f64>) {
         let width = self.held.len() + 1;
         values.clear();
@@ -234,7 +246,7 @@ impl Basis {
         }));
     }
 
-    /// Lets the held feature of `edge` move inwards until something meets an end.
+    /// Returns the step along `edge`: its held feature moves inwards until something meets an end.
     fn along(&self, edge: usize, ends: &[f64], values: &[f64]) -> Step {
         let width = self.held.len() + 1;
         let face = self.held[edge];
@@ -300,8 +312,9 @@ impl Basis {
         key
     }
 
-    /// Goes to a basis in the box: the sum of the distances by which solved features miss it falls at every step. False if
-    /// it comes to rest above 0, as then no point of the box satisfies the equations.
+    /// Moves to a basis in the box. The sum of the distances by which solved features miss it falls
+    /// at every step. Returns false if the sum stops above 0: then no point of the box satisfies
+    /// the equations.
     fn enter(&mut self, ends: &[f64], values: &mut Vec<f64>) -> bool {
         let width = self.held.len() + 1;
         for _ in 0..FIRST_CORNER_STEPS {
@@ -337,8 +350,9 @@ impl Basis {
         false
     }
 
-    /// As [`Basis::along`] while some solved features are outside: one outside meets the end at which it comes in, and is
-    /// then held there; one that moves away from the box meets nothing.
+    /// Works as [`Basis::along`] while some solved features are outside. Such a feature meets the
+    /// end at which it enters the box, and is then held there; one that moves away from the box
+    /// meets nothing.
     fn until_inside(&self, edge: usize, ends: &[f64], values: &[f64]) -> Step {
         let width = self.held.len() + 1;
         let face = self.held[edge];

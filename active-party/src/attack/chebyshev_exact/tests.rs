@@ -28,7 +28,11 @@ fn empty_sets_are_replaced_by_the_nearest() {
         // The second record is out of reach: twice as far as the farthest corner.
         let far = DMatrix::from_fn(d, 1, |i, _| if a[(0, i)] > 0.0 { 2.0 } else { -1.0 });
         let inside = DMatrix::from_element(d, 1, 0.4);
-        let b = DMatrix::from_columns(&[(a * &inside).column(0), (a * far).column(0), (a * inside).column(0)]);
+        let b = DMatrix::from_columns(&[
+            (a * &inside).column(0),
+            (a * far).column(0),
+            (a * inside).column(0),
+        ]);
         let asked = std::cell::Cell::new(0);
         let (x, outcomes) = centres(&system, &b, |b| {
             asked.set(asked.get() + b.ncols());

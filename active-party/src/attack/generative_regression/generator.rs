@@ -1,4 +1,4 @@
-//! The generator: a perceptron whose hidden layers are normalised, with a sigmoid at its end.
+//! The generator: a perceptron with normalised hidden layers and a sigmoid at its end.
 
 use std::borrow::Cow;
 
@@ -9,37 +9,37 @@ use vfl_shared::model::contract::{Parametrised, Tensor, Use};
 /// Added to the variance of a layer's sums before the root, as PyTorch's `LayerNorm` does.
 const EPSILON: f64 = 1e-5;
 
-/// One layer: a = relu(g ⊙ ẑ + s) for ẑ = (z − mean z) / √(var z + ε) and z = W x + b, over the units of the layer, record by record;
-/// or a = 1 / (1 + exp(−z)) for the last.
+/// One layer: a = relu(g ⊙ ẑ + s) for ẑ = (z − mean z) / √(var z + ε) and z = W x + b, over the
+/// units of the layer, record by record. The last layer is a = 1 / (1 + exp(−z)).
 struct Layer {
-    /// Outputs × inputs.
+    /// The weights, outputs × inputs.
     weights: DMatrix<f64>,
     bias: DVector<f64>,
-    /// Gain g and shift s. `None`: the last layer.
+    /// Gain g and shift s. `None` for the last layer.
     norm: Option<(DVector<f64>, DVector<f64>)>,
 }
 
-/// What the way back through a layer needs.
+/// The values of a layer that the backward pass needs.
 struct Kept {
-    /// x.
+    /// The input x.
     input: DMatrix<f64>,
     /// ẑ, and 1 / √(var z + ε) of each record; empty for the last layer.
     normed: DMatrix<f64>,
     inverse: Vec<f64>,
-    /// a.
+    /// The output a.
     output: DMatrix<f64>,
 }
 
 /// A map of m inputs to d numbers in (0, 1), one record per column.
 pub(super) struct Generator {
     layers: Vec<Layer>,
-    /// Of the last [`Generator::forward`].
+    /// The values of the last [`Generator::forward`].
     kept: Vec<Kept>,
 }
 
 impl Generator {
-    /// Hidden layers of these widths. Weights and biases are uniform within 1 / √inputs, as PyTorch's `Linear` draws them; gains are
-    /// 1, shifts 0.
+    /// Creates hidden layers of these widths. Weights and biases are uniform within 1 / √inputs, as
+    /// PyTorch's `Linear` draws them; gains are 1, shifts 0.
     pub(super) fn new(inputs: usize, hidden: &[usize], outputs: usize, rng: &mut dyn Rng) -> Self {
         let mut from = inputs;
         let layers = hidden.iter().map(|width| (*width, true)).chain([(outputs, false)]);
@@ -55,12 +55,12 @@ impl Generator {
         Self { layers: layers.collect(), kept: Vec::new() }
     }
 
-    /// About how many multiplications one record takes, forwards.
+    /// Returns the approximate number of multiplications of a forward pass for one record.
     pub(super) fn work(&self) -> u64 {
         self.layers.iter().map(|layer| layer.weights.len() as u64).sum()
     }
 
-    /// The outputs (d × n) at the inputs (m × n).
+    /// Computes the outputs (d × n) at the inputs (m × n).
     pub(super) fn forward(&mut self, input: DMatrix<f64>) -> &DMatrix<f64> {
         self.kept.clear();
         let mut next = input;
@@ -73,8 +73,8 @@ impl Generator {
         &self.kept[self.kept.len() - 1].output
     }
 
-    /// The slopes in all parameters from those in the outputs (d × n) of the last [`Generator::forward`], in the order of
-    /// [`Parametrised::tensors_mut`].
+    /// Computes the slopes in all parameters from those in the outputs (d × n) of the last
+    /// [`Generator::forward`], in the order of [`Parametrised::tensors_mut`].
     pub(super) fn backward(&self, slopes: DMatrix<f64>) -> Vec<Vec<f64>> {
         let mut delta = slopes;
         let mut reversed = Vec::with_capacity(4 * self.layers.len());
@@ -114,8 +114,13 @@ impl Layer {
         Kept { input, normed: z, inverse, output }
     }
 
-    /// Makes the slopes in a those in z; those in s and g, in this order, go to `reversed`.
-    fn through_activation(&self, kept: &Kept, delta: &mut DMatrix<f64>, reversed: &mut Vec<Vec<f64>>) {
+    /// Converts the slopes in a to those in z. Those in s and g, in this order, go to `reversed`.
+    fn through_activation(
+        &self,
+        kept: &Kept,
+        delta: &mut DMatrix<f64>,
+        reversed: &mut Vec<Vec<f64>>,
+    ) {
         let Some((gain, _)) = &self.norm else {
             delta.zip_apply(&kept.output, |slope, a| *slope *= a * (1.0 - a));
             return;
@@ -123,7 +128,9 @@ impl Layer {
         delta.zip_apply(&kept.output, |slope, a| *slope = if a > 0.0 { *slope } else { 0.0 });
         reversed.push(delta.column_sum().as_slice().to_vec());
         reversed.push(delta.component_mul(&kept.normed).column_sum().as_slice().to_vec());
-        for ((mut delta, normed), scale) in delta.column_iter_mut().zip(kept.normed.column_iter()).zip(&kept.inverse) {
+        for ((mut delta, normed), scale) in
+            delta.column_iter_mut().zip(kept.normed.column_iter()).zip(&kept.inverse)
+        {
             delta.component_mul_assign(gain);
             let (mean, along) = (delta.mean(), delta.dot(&normed) / delta.len() as f64);
             for (slope, z) in delta.iter_mut().zip(normed.iter()) {
@@ -141,7 +148,11 @@ impl Parametrised for Generator {
     fn tensors(&self) -> Vec<Tensor<&[f64]>> {
         let mut tensors = Vec::new();
         for Layer { weights, bias, norm } in &self.layers {
-            tensors.push(tensor("weights", vec![weights.ncols(), weights.nrows()], weights.as_slice()));
+            tensors.push(tensor(
+                "weights",
+                vec![weights.ncols(), weights.nrows()],
+                weights.as_slice(),
+            ));
             tensors.push(tensor("bias", vec![bias.len()], bias.as_slice()));
             if let Some((gain, shift)) = norm {
                 tensors.push(tensor("gain", vec![gain.len()], gain.as_slice()));
@@ -154,7 +165,11 @@ impl Parametrised for Generator {
     fn tensors_mut(&mut self) -> Vec<Tensor<&mut [f64]>> {
         let mut tensors = Vec::new();
         for Layer { weights, bias, norm } in &mut self.layers {
-            tensors.push(tensor("weights", vec![weights.ncols(), weights.nrows()], weights.as_mut_slice()));
+            tensors.push(tensor(
+                "weights",
+                vec![weights.ncols(), weights.nrows()],
+                weights.as_mut_slice(),
+            ));
             tensors.push(tensor("bias", vec![bias.len()], bias.as_mut_slice()));
             if let Some((gain, shift)) = norm {
                 tensors.push(tensor("gain", vec![gain.len()], gain.as_mut_slice()));

@@ -1,11 +1,13 @@
-//! Generative regression network: one map of the adversary's own features, and noise, to the passive ones, trained until the estimates of
-//! all records under attack give the scores that were released of them (Luo et al. 2021, which J 4.2.2 and P 3.1 attack with).
+//! Generative regression network: one map of the adversary's own features, and noise, to the
+//! passive ones. It is trained until the estimates of all records under attack give their released
+//! scores (Luo et al. 2021, which J 4.2.2 and P 3.1 attack with).
 //!
-//! Where gradient inversion has a solution of its own for every record, the generator has one for all of them: what it learns is how the
-//! passive features go with the active ones. It needs no records that are known whole; with few records it learns little.
+//! Gradient inversion has its own solution for every record; the generator has one for all of them.
+//! It learns how the passive features go with the active ones. It needs no fully known records;
+//! with few records it learns little.
 //!
-//! Input [y; noise from N(0, I_d)], hidden layers of 600, 200 and 100 with layer norm and relu, sigmoid at the end. The noise is drawn
-//! anew for every batch, and once more for the estimates.
+//! Input [y; noise from N(0, I_d)], hidden layers of 600, 200 and 100 with layer norm and relu,
+//! sigmoid at the end. The noise is drawn anew for every batch, and once more for the estimates.
 
 mod generator;
 mod objective;
@@ -34,10 +36,11 @@ const HIDDEN: [usize; 3] = [600, 200, 100];
 /// The most multiplications of a training: an hour or less on one core of 2020.
 const MOST_WORK: u64 = 8_000_000_000_000;
 
-/// `generative_regression`.
 pub(super) static GENERATIVE_REGRESSION: Entry = Entry {
     settings: GenerativeRegression::SETTINGS,
-    ..Entry::new("generative_regression", Group::Special, |settings| Box::new(GenerativeRegression::from(settings)))
+    ..Entry::new("generative_regression", Group::Special, |settings| {
+        Box::new(GenerativeRegression::from(settings))
+    })
 };
 
 impl Attack for GenerativeRegression {
@@ -46,8 +49,12 @@ impl Attack for GenerativeRegression {
         Needs { parameters: Parameters::Differentiable, prior, ..Needs::RELEASE }
     }
 
-    /// The remark says how far the scores of the estimates are from the released ones, before and after the training.
-    fn reconstruct(&self, view: &AdversaryView<'_>, mut rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    /// Adds a remark on the misfit of the scores per record, in the first epoch and in the last.
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        mut rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let model = view.differentiable()?;
         let (features, records) = (view.target_features(), view.records());
         let mean = match self.mean_weight {
@@ -69,7 +76,8 @@ impl Attack for GenerativeRegression {
         let mut generator = Generator::new(own.0.nrows() + features, &HIDDEN, features, rng);
         // A step of Adam costs about eight multiplications a parameter, once for every batch.
         let of_records = (3 * generator.work() + 2 * view.model().work()) * records as u64;
-        let limit = MOST_WORK / (of_records + 8 * generator.work() * records.div_ceil(self.batch) as u64).max(1);
+        let limit = MOST_WORK
+            / (of_records + 8 * generator.work() * records.div_ceil(self.batch) as u64).max(1);
         if u64::from(self.epochs) > limit {
             return Err(AttackError::Steps { what: "epochs", got: self.epochs, limit });
         }
@@ -80,7 +88,8 @@ impl Attack for GenerativeRegression {
             order.shuffle(&mut rng);
             let mut misfit = 0.0;
             for batch in order.chunks(self.batch) {
-                let (of_batch, slopes) = objective.at(generator.forward(own.with_noise(batch, features, rng)), batch);
+                let (of_batch, slopes) =
+                    objective.at(generator.forward(own.with_noise(batch, features, rng)), batch);
                 misfit += of_batch;
                 let gradients = generator.backward(slopes);
                 adam.step(generator.tensors_mut(), gradients)
@@ -90,7 +99,7 @@ impl Attack for GenerativeRegression {
         }
         let mut estimates = DMatrix::zeros(features, records);
         order.sort_unstable();
-        // What a layer puts out is kept: of all records at once it could be gigabytes.
+        // A pass keeps the outputs of all layers: for all records at once these could be gigabytes.
         for (place, block) in order.chunks(MAX_BATCH).enumerate() {
             let of_block = generator.forward(own.with_noise(block, features, rng));
             estimates.columns_mut(place * MAX_BATCH, block.len()).copy_from(of_block);
@@ -106,8 +115,8 @@ impl Attack for GenerativeRegression {
     }
 }
 
-/// The adversary's own features as the generator takes them, d_act × n: rows that leave [0, 1], as outputs of its sub-model do, are put
-/// on it.
+/// The adversary's own features as inputs of the generator, d_act × n. Rows that leave [0, 1], as
+/// outputs of its sub-model do, are scaled to it.
 struct Own(DMatrix<f64>);
 
 impl Own {
@@ -123,7 +132,7 @@ impl Own {
         Self(y)
     }
 
-    /// The inputs of a batch, [y; noise].
+    /// Returns the inputs of a batch, [y; noise].
     fn with_noise(&self, batch: &[usize], noise: usize, rng: &mut dyn Rng) -> DMatrix<f64> {
         let own = self.0.nrows();
         DMatrix::from_fn(own + noise, batch.len(), |i, j| match i < own {

@@ -4,13 +4,13 @@ use super::super::gradient_inversion::loss::Loss;
 use super::super::gradient_inversion::settings::{LEARNING_RATE, LOSS};
 use super::super::settings::{AnySetting, Setting, Settings};
 
-/// Most epochs of a training.
+/// The most epochs of a training.
 pub const MAX_EPOCHS: u32 = 100_000;
 
-/// Most records of a batch.
+/// The most records of a batch.
 pub const MAX_BATCH: usize = 4096;
 
-/// The attack, with its settings.
+/// The generative regression attack, with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GenerativeRegression {
     pub(super) epochs: u32,
@@ -22,15 +22,24 @@ pub struct GenerativeRegression {
 }
 
 impl Default for GenerativeRegression {
-    /// 150 epochs of batches of 64, Adam at 1e-3, squared differences of the scores, and no weight on the estimates' variance: with one the
-    /// generator learns to say the same of all records.
+    /// Returns 150 epochs of batches of 64, Adam at 1e-3, squared differences of the scores, and no
+    /// weight on the variance of the estimates. With such a weight the generator learns to give the
+    /// same estimate for all records.
     fn default() -> Self {
-        Self { epochs: 150, batch: 64, learning_rate: 1e-3, loss: Loss::Mse, variance_weight: 0.0, mean_weight: 0.0 }
+        Self {
+            epochs: 150,
+            batch: 64,
+            learning_rate: 1e-3,
+            loss: Loss::Mse,
+            variance_weight: 0.0,
+            mean_weight: 0.0,
+        }
     }
 }
 
 impl GenerativeRegression {
-    /// The settings of its inventors' program: 60 epochs, Adam at 1e-4, a quarter of the variance.
+    /// Returns the settings of its inventors' program: 60 epochs, Adam at 1e-4, a quarter of the
+    /// variance.
     #[must_use]
     pub fn as_published() -> Self {
         Self { epochs: 60, learning_rate: 1e-4, variance_weight: 0.25, ..Self::default() }
@@ -88,7 +97,7 @@ impl From<&Settings> for GenerativeRegression {
 }
 
 impl GenerativeRegression {
-    /// The settings that state it.
+    /// The settings that the attack takes.
     pub(super) const SETTINGS: &'static [&'static dyn AnySetting] =
         &[&GENERATOR, &EPOCHS, &BATCH, &LEARNING_RATE, &LOSS, &VARIANCE_WEIGHT, &MEAN_WEIGHT];
 }

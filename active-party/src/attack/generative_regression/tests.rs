@@ -30,12 +30,14 @@ fn scores(k: usize, n: usize, seed: u64) -> DMatrix<f64> {
 fn value(objective: &Objective<'_>, x: &DMatrix<f64>, batch: &[usize]) -> f64 {
     let (misfit, _) = objective.at(x, batch);
     let b = x.ncols() as f64;
-    let of_feature = |(i, x): (usize, nalgebra::MatrixView1xX<'_, f64, nalgebra::U1, nalgebra::Dyn>)| {
-        let mean = x.sum() / b;
-        let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (b - 1.0);
-        let known = objective.mean.as_ref().map_or(0.0, |(m, known)| m * (mean - known[i]).powi(2));
-        objective.variance_weight * variance + known
-    };
+    let of_feature =
+        |(i, x): (usize, nalgebra::MatrixView1xX<'_, f64, nalgebra::U1, nalgebra::Dyn>)| {
+            let mean = x.sum() / b;
+            let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (b - 1.0);
+            let known =
+                objective.mean.as_ref().map_or(0.0, |(m, known)| m * (mean - known[i]).powi(2));
+            objective.variance_weight * variance + known
+        };
     misfit + x.row_iter().enumerate().map(of_feature).sum::<f64>()
 }
 
@@ -47,10 +49,13 @@ fn gradients_are_those_of_central_differences() {
     let weights = random(k, d, 1);
     let settings = SubModelSpec::parse_settings(r#"{"hidden":[6],"activation":"tanh"}"#).unwrap();
     let spec = SubModelSpec::new("mlp", k as u32, settings).unwrap();
-    let part = kinds::start(&Origin { spec, features: d, active: false, start: start_of(1) }).unwrap();
+    let part =
+        kinds::start(&Origin { spec, features: d, active: false, start: start_of(1) }).unwrap();
     let network = KnownNetwork::summed(vec![Arc::from(part) as Arc<dyn SubModel>]);
-    let models: [Box<dyn Differentiable>; 2] =
-        [Box::new(LinearLogits::new(&weights, random(k, n, 2))), Box::new(network.logits(random(k, n, 2)).unwrap())];
+    let models: [Box<dyn Differentiable>; 2] = [
+        Box::new(LinearLogits::new(&weights, random(k, n, 2))),
+        Box::new(network.logits(random(k, n, 2)).unwrap()),
+    ];
     let batch: Vec<usize> = (0..19).map(|i| (7 * i + 3) % n).collect();
     for model in &models {
         for loss in Loss::ALL {
@@ -61,7 +66,8 @@ fn gradients_are_those_of_central_differences() {
                 variance_weight: 0.25,
                 mean: Some((0.7, DVector::from_element(d, 0.3))),
             };
-            let mut generator = Generator::new(own + d, &[9, 7], d, &mut ChaCha20Rng::seed_from_u64(4));
+            let mut generator =
+                Generator::new(own + d, &[9, 7], d, &mut ChaCha20Rng::seed_from_u64(4));
             // Gains and shifts away from where they start.
             for (at, tensor) in generator.tensors_mut().into_iter().enumerate() {
                 let noise = random(tensor.values.len(), 1, 10 + at as u64);
@@ -80,7 +86,8 @@ fn gradients_are_those_of_central_differences() {
                         value
                     };
                     let h = 1e-5;
-                    let (wide, near) = ((at(h) - at(-h)) / (2.0 * h), (at(h / 4.0) - at(-h / 4.0)) / (h / 2.0));
+                    let (wide, near) =
+                        ((at(h) - at(-h)) / (2.0 * h), (at(h / 4.0) - at(-h / 4.0)) / (h / 2.0));
                     // Where a sum crosses the kink of relu between the two points, the two quotients differ.
                     if (wide - near).abs() > 1e-6 * (1.0 + slope.abs()) {
                         kinks += 1;
@@ -131,11 +138,17 @@ fn columns(of: &[Vec<f64>]) -> DMatrix<f64> {
 fn a_training_is_that_of_pytorch() {
     let case: Case = serde_json::from_str(include_str!("pytorch.json")).unwrap();
     assert!(case.pytorch.starts_with("torch "));
-    let mut generator =
-        Generator::new(case.own + case.passive, &case.hidden, case.passive, &mut ChaCha20Rng::seed_from_u64(0));
+    let mut generator = Generator::new(
+        case.own + case.passive,
+        &case.hidden,
+        case.passive,
+        &mut ChaCha20Rng::seed_from_u64(0),
+    );
     for (tensor, values) in generator.tensors_mut().into_iter().zip(&case.weights) {
         let from = match tensor.shape[..] {
-            [inputs, outputs] => DMatrix::from_row_slice(outputs, inputs, values).as_slice().to_vec(),
+            [inputs, outputs] => {
+                DMatrix::from_row_slice(outputs, inputs, values).as_slice().to_vec()
+            }
             _ => values.clone(),
         };
         tensor.values.copy_from_slice(&from);
@@ -152,9 +165,11 @@ fn a_training_is_that_of_pytorch() {
     let mut adam = Adam::at(case.learning_rate);
     let y = columns(&case.y);
     let input = |batch: &[usize], noise: &[Vec<f64>]| {
-        DMatrix::from_fn(case.own + case.passive, batch.len(), |i, j| match i.checked_sub(case.own) {
-            None => y[(i, batch[j])],
-            Some(i) => noise[j][i],
+        DMatrix::from_fn(case.own + case.passive, batch.len(), |i, j| {
+            match i.checked_sub(case.own) {
+                None => y[(i, batch[j])],
+                Some(i) => noise[j][i],
+            }
         })
     };
     for ((batch, noise), expected) in case.steps.iter().zip(&case.misfits) {

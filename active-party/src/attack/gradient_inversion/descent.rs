@@ -7,45 +7,47 @@ use super::{GradientInversion, Iterate};
 use crate::attack::Differentiable;
 use crate::attack::differentiable::{LANES, Lanes, LogitBlock};
 
-/// How fast the mean of the gradients forgets.
+/// The decay rate of the mean of the gradients.
 const BETA_1: f64 = 0.9;
 
-/// How fast the mean of their squares forgets.
+/// The decay rate of the mean of their squares.
 const BETA_2: f64 = 0.999;
 
 /// Added to the root of that mean.
 const EPSILON: f64 = 1e-8;
 
-/// What the descents of all records share, and their inputs.
+/// The part that the descents of all records share, and their inputs.
 pub(super) struct Descents<'a> {
     pub(super) settings: GradientInversion,
-    /// The loss that the settings come to for these scores.
+    /// The loss, chosen for these scores.
     pub(super) loss: Loss,
-    /// The loss at which a record stops; 0: none does.
+    /// The loss at which a record stops; with 0 none does.
     pub(super) stop_loss: f64,
-    /// What the squared distance to ½ weighs beside the loss, at least 0. It is no part of the losses that are kept.
+    /// The weight of the squared distance to ½ beside the loss, at least 0. The reported losses do
+    /// not include it.
     pub(super) pull: f64,
     /// The logits as a function of the features.
     pub(super) model: &'a dyn Differentiable,
-    /// c, k × n.
+    /// The released scores c, k × n.
     pub(super) scores: DMatrix<f64>,
-    /// Where each record starts, d × n.
+    /// The start of each record, d × n.
     pub(super) start: DMatrix<f64>,
 }
 
-/// What became of the records of a block; the last block of all has places that stand for no record.
+/// The results of the records of a block. The last block of all may have places that stand for no
+/// record.
 pub(super) struct Block {
     /// The estimates, per feature.
     pub(super) x: Vec<Lanes>,
-    /// Their losses.
+    /// The losses of the estimates.
     pub(super) losses: Lanes,
-    /// Steps taken.
+    /// The number of steps taken.
     pub(super) iterations: [u32; LANES],
-    /// Whether `stop_loss` was reached.
+    /// True if `stop_loss` was reached.
     pub(super) stopped: [bool; LANES],
 }
 
-/// Memory of one descent, for the next one on the same thread.
+/// Memory of one descent, reused for the next one on the same thread.
 pub(super) struct Workspace {
     target: Target,
     logits: Vec<Lanes>,
@@ -56,7 +58,7 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// For d features and k classes.
+    /// Allocates the memory for d features and k classes.
     pub(super) fn new(features: usize, classes: usize) -> Self {
         let zeros = vec![Lanes::all(0.0); classes];
         Self {
@@ -70,7 +72,7 @@ impl Workspace {
 }
 
 impl Descents<'_> {
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub(super) fn blocks(&self) -> usize {
         self.scores.ncols().div_ceil(LANES)
     }
@@ -78,11 +80,13 @@ impl Descents<'_> {
     /// Runs one block from its start to its end.
     pub(super) fn run(&self, block: usize, work: &mut Workspace) -> Block {
         let settings = &self.settings;
-        let (low, high) = if settings.projected { (0.0, 1.0) } else { (f64::NEG_INFINITY, f64::INFINITY) };
+        let (low, high) =
+            if settings.projected { (0.0, 1.0) } else { (f64::NEG_INFINITY, f64::INFINITY) };
         let record = |l: usize| (block * LANES + l).min(self.scores.ncols() - 1);
         let mut logits = self.model.block(std::array::from_fn(record));
         let mut x = self.open(record, work);
-        let mut best = (settings.iterate == Iterate::Best).then(|| (x.clone(), Lanes::all(f64::INFINITY)));
+        let mut best =
+            (settings.iterate == Iterate::Best).then(|| (x.clone(), Lanes::all(f64::INFINITY)));
         let records = (self.scores.ncols() - block * LANES).min(LANES);
         let mut moving: [bool; LANES] = std::array::from_fn(|l| l < records);
         let mut stopped = [false; LANES];
@@ -106,7 +110,8 @@ impl Descents<'_> {
             for l in 0..LANES {
                 iterations[l] += u32::from(moving[l]);
             }
-            // A record that does not move goes on at a rate of 0: no branch in the loop over features.
+            // A record that has stopped continues at a rate of 0, so that the loop over features
+            // needs no branch.
             let rates = Lanes(moving.map(|moves| if moves { rate } else { 0.0 }));
             step(&mut x, &Pace { rates, scale, low, high, pull: self.pull }, &mut *logits, work);
         };
@@ -114,7 +119,7 @@ impl Descents<'_> {
         Block { x, losses, iterations, stopped }
     }
 
-    /// Loads a block's inputs and answers its start. Places beyond the last record hold that record once more.
+    /// Loads a block's inputs and returns its start. Places beyond the last record repeat it.
     fn open(&self, record: impl Fn(usize) -> usize, work: &mut Workspace) -> Vec<Lanes> {
         work.target.fill(|class, l| self.scores[(class, record(l))]);
         work.moments.fill((Lanes::all(0.0), Lanes::all(0.0)));
@@ -123,19 +128,23 @@ impl Descents<'_> {
             .collect()
     }
 
-    /// The losses at `x`; their slopes in the logits take the place of the logits.
+    /// Returns the losses at `x`. Their slopes in the logits replace the logits.
     fn evaluate(&self, x: &[Lanes], logits: &mut dyn LogitBlock, work: &mut Workspace) -> Lanes {
         logits.logits(x, &mut work.logits);
         self.loss.evaluate(&work.target, &mut work.logits, &mut work.c_hat)
     }
 }
 
-/// One step of every feature, from the slopes that `evaluate` left.
+/// Takes one step of every feature, from the slopes that `evaluate` left.
 fn step(x: &mut [Lanes], pace: &Pace, logits: &mut dyn LogitBlock, work: &mut Workspace) {
     logits.pull_back(&work.logits, &mut work.gradient);
     if pace.pull > 0.0 {
         for (gradient, x) in work.gradient.iter_mut().zip(&*x) {
-            gradient.0.iter_mut().zip(&x.0).for_each(|(slope, x)| *slope += 2.0 * pace.pull * (x - 0.5));
+            gradient
+                .0
+                .iter_mut()
+                .zip(&x.0)
+                .for_each(|(slope, x)| *slope += 2.0 * pace.pull * (x - 0.5));
         }
     }
     for ((x, (m, v)), gradient) in x.iter_mut().zip(&mut work.moments).zip(&work.gradient) {
@@ -145,21 +154,23 @@ fn step(x: &mut [Lanes], pace: &Pace, logits: &mut dyn LogitBlock, work: &mut Wo
 
 /// The numbers of one step.
 struct Pace {
-    /// λ / (1 − β₁ᵗ) per record, or 0 for one that does not move.
+    /// λ / (1 − β₁ᵗ) per record, or 0 for one that has stopped.
     rates: Lanes,
     /// 1 / √(1 − β₂ᵗ).
     scale: f64,
     /// The range of a feature.
     low: f64,
     high: f64,
-    /// What the squared distance to ½ weighs.
+    /// The weight of the squared distance to ½.
     pull: f64,
 }
 
-/// Adam's step of one feature: m and v take in the gradient, and x goes to x − rate m / (scale √v + ε).
+/// Takes Adam's step of one feature: m and v take in the gradient, and x goes to x − rate m /
+/// (scale √v + ε).
 ///
-/// Roots and quotients are what costs. They become vector instructions only if the compiler knows that the arrays are
-/// distinct: hence the arguments, one simple loop per quantity, and the hint.
+/// Roots and quotients dominate the cost. They become vector instructions only if the compiler
+/// knows that the arrays are distinct: hence the arguments, one simple loop per quantity, and the
+/// hint.
 #[inline(always)]
 fn move_along(x: &mut Lanes, (m, v): (&mut Lanes, &mut Lanes), gradient: &Lanes, pace: &Pace) {
     for l in 0..LANES {
@@ -192,7 +203,7 @@ fn keep_lower(best: &mut [Lanes], least: &mut Lanes, x: &[Lanes], losses: &Lanes
     }
 }
 
-/// Adam's corrections for means that start at 0, once per step: 1 − βᵗ by multiplying on.
+/// Adam's corrections for means that start at 0, once per step: 1 − βᵗ by repeated multiplication.
 struct Corrections {
     learning_rate: f64,
     steps: u32,
@@ -204,7 +215,7 @@ impl Corrections {
         Self { learning_rate, steps: 0, powers: (1.0, 1.0) }
     }
 
-    /// Of the next step: the factor of m, λ / (1 − β₁ᵗ), and that of √v, 1 / √(1 − β₂ᵗ).
+    /// Returns the factors of the next step: of m, λ / (1 − β₁ᵗ), and of √v, 1 / √(1 − β₂ᵗ).
     fn next(&mut self) -> (f64, f64) {
         self.steps += 1;
         self.powers = (self.powers.0 * BETA_1, self.powers.1 * BETA_2);

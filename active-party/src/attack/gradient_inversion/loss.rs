@@ -1,18 +1,18 @@
-//! Distances between released scores c and the scores ĉ = softmax(z) of an estimate, with their slopes in the logits z, for
-//! a block of records at a time.
+//! Distances between released scores c and the scores ĉ = softmax(z) of an estimate, with their
+//! slopes in the logits z, for a block of records at a time.
 
 use vfl_shared::types::ReleasedScores;
 
 use crate::attack::differentiable::{LANES, Lanes};
 
-/// How far the estimate's scores ĉ are from the released scores c. All are 0 at ĉ = c and none elsewhere is lower, for c
-/// that sum to 1. Logarithms are natural.
+/// The distance of the estimate's scores ĉ from the released scores c. All are 0 at ĉ = c and none
+/// elsewhere is lower, for c that sum to 1. Logarithms are natural.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Loss {
     /// (1/k) Σ (c − ĉ)² (J (18)).
     Mse,
-    /// D(c‖ĉ) = Σ c ln(c/ĉ) (J (19) with its sign put right). Convex in the features, the only one of the four. For c
-    /// that do not sum to 1 it still leads towards c, but may be negative.
+    /// D(c‖ĉ) = Σ c ln(c/ĉ) (J (19) with its sign put right). Convex in the features, the only one
+    /// of the four. For c that do not sum to 1 it still leads towards c, but may be negative.
     Kl,
     /// D(ĉ‖c) = Σ ĉ ln(ĉ/c) (R remark 7, which calls it convex: it is not, being bounded).
     Rkl,
@@ -21,10 +21,10 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// All losses.
+    /// All losses, in order.
     pub const ALL: [Self; 4] = [Self::Mse, Self::Kl, Self::Rkl, Self::LogSq];
 
-    /// The name: `mse`, `kl`, `rkl`, `logsq`.
+    /// Returns the name: `mse`, `kl`, `rkl`, `logsq`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -35,17 +35,20 @@ impl Loss {
         }
     }
 
-    /// The loss of that name.
+    /// Returns the loss of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|l| l.as_str() == name)
     }
 
-    /// The loss where none is named: squared logarithms, which get nearest, unless some released score is 0 or below. A logarithm of what
-    /// stands in for it would say more than the release does: D(c‖ĉ) gives it next to no weight.
+    /// Returns the default loss: squared logarithms, which get nearest, unless some released score
+    /// is 0 or below. The logarithm of its replacement would say more than the release does; D(c‖ĉ)
+    /// gives it next to no weight.
     pub(in crate::attack) fn for_release(released: Option<&ReleasedScores>) -> Self {
         match released {
-            Some(ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c)) if c.iter().all(|c| *c > 0.0) => {
+            Some(ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c))
+                if c.iter().all(|c| *c > 0.0) =>
+            {
                 Self::LogSq
             }
             Some(ReleasedScores::Ciphertexts(_)) => Self::LogSq,
@@ -53,8 +56,9 @@ impl Loss {
         }
     }
 
-    /// The loss of one record and its k derivatives by the logits, from the released scores c (k, above 0) and the
-    /// estimate's logits z (k). By the features the derivatives are W_pasᵀ times these.
+    /// Returns the loss of one record and its k derivatives by the logits, from the released scores
+    /// c (k, above 0) and the estimate's logits z (k). The derivatives by the features are W_pasᵀ
+    /// times these.
     ///
     /// # Panics
     /// If there are not as many scores as logits.
@@ -68,8 +72,14 @@ impl Loss {
         (loss.0[0], slope.iter().map(|s| s.0[0]).collect())
     }
 
-    /// The losses of a block. `logits` holds z and then the slopes, `c_hat` becomes ĉ; one entry per class each.
-    pub(in crate::attack) fn evaluate(self, target: &Target, logits: &mut [Lanes], c_hat: &mut [Lanes]) -> Lanes {
+    /// Returns the losses of a block. `logits` holds z and then the slopes, `c_hat` becomes ĉ; one
+    /// entry per class each.
+    pub(in crate::attack) fn evaluate(
+        self,
+        target: &Target,
+        logits: &mut [Lanes],
+        c_hat: &mut [Lanes],
+    ) -> Lanes {
         match self {
             Self::Mse => {
                 softmax(logits, c_hat);
@@ -98,18 +108,18 @@ pub(in crate::attack) struct Target {
     c: Vec<Lanes>,
     /// ln c, per class.
     ln_c: Vec<Lanes>,
-    /// Σ c: 1 for probabilities, but not behind every defense.
+    /// Σ c: 1 for probabilities, but not with every defense.
     total: Lanes,
 }
 
 impl Target {
-    /// Room for the scores of `classes` classes.
+    /// Allocates room for the scores of `classes` classes.
     pub(in crate::attack) fn new(classes: usize) -> Self {
         let zeros = vec![Lanes::all(0.0); classes];
         Self { c: zeros.clone(), ln_c: zeros, total: Lanes::all(0.0) }
     }
 
-    /// Takes the scores of a block, each above 0, by class and place in the block.
+    /// Loads the scores of a block, each above 0, by class and place in the block.
     pub(in crate::attack) fn fill(&mut self, score: impl Fn(usize, usize) -> f64) {
         self.total = Lanes::all(0.0);
         for (class, (c, ln_c)) in self.c.iter_mut().zip(&mut self.ln_c).enumerate() {
@@ -122,7 +132,8 @@ impl Target {
     }
 }
 
-/// Takes each record's largest logit out of `logits`, puts ĉ into `c_hat`, and answers Σ exp of what is left.
+/// Subtracts each record's largest logit from `logits`, writes ĉ to `c_hat`, and returns Σ exp of
+/// the reduced logits.
 fn softmax(logits: &mut [Lanes], c_hat: &mut [Lanes]) -> Lanes {
     let mut max = Lanes::all(f64::NEG_INFINITY);
     for z in logits.iter() {
@@ -151,8 +162,8 @@ fn softmax(logits: &mut [Lanes], c_hat: &mut [Lanes]) -> Lanes {
     sum
 }
 
-/// Makes `logits` ln ĉ and `c_hat` ĉ, with one logarithm per record: ln ĉ = z − ln Σ exp z. It is finite even where ĉ is
-/// too small for a number of its own.
+/// Turns `logits` into ln ĉ and `c_hat` into ĉ, with one logarithm per record: ln ĉ = z − ln Σ exp
+/// z. It is finite even where ĉ is too small for a double.
 fn log_softmax(logits: &mut [Lanes], c_hat: &mut [Lanes]) {
     let sum = softmax(logits, c_hat);
     let ln_sum = Lanes(sum.0.map(f64::ln));
@@ -163,7 +174,7 @@ fn log_softmax(logits: &mut [Lanes], c_hat: &mut [Lanes]) {
     }
 }
 
-/// With e = ĉ − c: loss (1/k) Σ e², slope (2/k) ĉ ⊙ (e − Σ ĉ e).
+/// Computes the loss (1/k) Σ e² and the slope (2/k) ĉ ⊙ (e − Σ ĉ e), with e = ĉ − c.
 fn mse(target: &Target, slope: &mut [Lanes], c_hat: &[Lanes]) -> Lanes {
     let (mut loss, mut mean) = (Lanes::all(0.0), Lanes::all(0.0));
     for ((s, p), c) in slope.iter_mut().zip(c_hat).zip(&target.c) {
@@ -183,7 +194,8 @@ fn mse(target: &Target, slope: &mut [Lanes], c_hat: &[Lanes]) -> Lanes {
     Lanes(loss.0.map(|sum| sum * by_class))
 }
 
-/// Loss Σ c (ln c − ln ĉ), slope ĉ Σ c − c. `slope` comes in as ln ĉ, here and below.
+/// Computes the loss Σ c (ln c − ln ĉ) and the slope ĉ Σ c − c. `slope` comes in as ln ĉ, here and
+/// below.
 fn kl(target: &Target, slope: &mut [Lanes], c_hat: &[Lanes]) -> Lanes {
     let mut loss = Lanes::all(0.0);
     for (((s, p), c), ln_c) in slope.iter_mut().zip(c_hat).zip(&target.c).zip(&target.ln_c) {
@@ -195,7 +207,7 @@ fn kl(target: &Target, slope: &mut [Lanes], c_hat: &[Lanes]) -> Lanes {
     loss
 }
 
-/// With r = ln ĉ − ln c: loss Σ ĉ r, slope ĉ ⊙ (r − Σ ĉ r).
+/// Computes the loss Σ ĉ r and the slope ĉ ⊙ (r − Σ ĉ r), with r = ln ĉ − ln c.
 fn rkl(target: &Target, slope: &mut [Lanes], c_hat: &[Lanes]) -> Lanes {
     let mut loss = Lanes::all(0.0);
     for ((s, p), ln_c) in slope.iter_mut().zip(c_hat).zip(&target.ln_c) {
@@ -212,7 +224,7 @@ fn rkl(target: &Target, slope: &mut [Lanes], c_hat: &[Lanes]) -> Lanes {
     loss
 }
 
-/// With r = ln ĉ − ln c: loss Σ r², slope 2 (r − ĉ Σ r).
+/// Computes the loss Σ r² and the slope 2 (r − ĉ Σ r), with r = ln ĉ − ln c.
 fn log_sq(target: &Target, slope: &mut [Lanes], c_hat: &[Lanes]) -> Lanes {
     let (mut loss, mut sum) = (Lanes::all(0.0), Lanes::all(0.0));
     for (s, ln_c) in slope.iter_mut().zip(&target.ln_c) {

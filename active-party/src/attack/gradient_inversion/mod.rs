@@ -1,10 +1,10 @@
-//! Gradient inversion: descent, record by record, towards features whose scores are the released ones (J section 4.3.1,
-//! algorithm 1; R remark 7).
+//! Gradient inversion: descent, record by record, towards features whose scores are the released
+//! ones (J section 4.3.1, algorithm 1; R remark 7).
 //!
-//! x̂ = argmin D(c, softmax(W_pas x + W_act y + b)) by Adam (β 0.9 and 0.999, ε 1e-8 added to √v̂), with the gradient in
-//! closed form. On exact scores every solution of A x = b' is a minimum, so that the estimate depends on the start as much
-//! as on the scores. Every record is kept as it ends: none is drawn again because its descent went badly, which the code
-//! of R's authors does.
+//! x̂ = argmin D(c, softmax(W_pas x + W_act y + b)) by Adam (β 0.9 and 0.999, ε 1e-8 added to √v̂),
+//! with the gradient in closed form. On exact scores every solution of A x = b' is a minimum, so
+//! the estimate depends on the start as much as on the scores. Every record is kept as it ends. The
+//! code of R's authors draws a record again if its descent went badly; this attack does not.
 
 mod descent;
 pub(super) mod loss;
@@ -20,16 +20,19 @@ use rayon::prelude::*;
 use self::descent::{Descents, Workspace};
 use super::entry::{Entry, Group};
 use super::{
-    AdversaryView, Attack, AttackError, Differentiable, Ended, Needs, Parameters, Reconstruction, RecordOutcome, Status,
+    AdversaryView, Attack, AttackError, Differentiable, Ended, Needs, Parameters, Reconstruction,
+    RecordOutcome, Status,
 };
 
-/// The most multiplications of all descents of an attack, forwards: an hour or less on one core of 2020.
+/// The most multiplications of all descents of an attack, forwards: an hour or less on one core
+/// of 2020.
 const MOST_WORK: u64 = 4_000_000_000_000;
 
-/// `gradient_inversion`.
 pub(super) static GRADIENT_INVERSION: Entry = Entry {
     settings: GradientInversion::SETTINGS,
-    ..Entry::new("gradient_inversion", Group::General, |settings| Box::new(GradientInversion::from(settings)))
+    ..Entry::new("gradient_inversion", Group::General, |settings| {
+        Box::new(GradientInversion::from(settings))
+    })
 };
 
 impl Attack for GradientInversion {
@@ -37,9 +40,14 @@ impl Attack for GradientInversion {
         Needs { parameters: Parameters::Differentiable, ..Needs::RELEASE }
     }
 
-    /// Each outcome's objective is the loss at the estimate. With a `stop_loss`, a record that has not reached it ends at
-    /// the step limit; without, taking all steps is what was asked for.
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    /// Reports the loss at the estimate as each outcome's objective. With a `stop_loss`, a record
+    /// that has not reached it ends at the step limit. Without one, a record ends as solved after
+    /// all steps.
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let (estimates, outcomes) = self.descend(view, &*view.differentiable()?, 0.0, rng)?;
         let status = Status::Descent;
         let found = match view.linear() {
@@ -51,8 +59,9 @@ impl Attack for GradientInversion {
 }
 
 impl GradientInversion {
-    /// The estimates (d × n) of a view's records under `model`, which may be more than the view's own: what is done to the logits can
-    /// stand in it. `pull` times the squared distance to ½ is added to the loss of each record.
+    /// Returns the estimates (d × n) of a view's records under `model`. It may be more than the
+    /// view's own model, such as one with a change of the logits. `pull` times the squared distance
+    /// to ½ is added to the loss of each record.
     pub(in crate::attack) fn descend(
         &self,
         view: &AdversaryView<'_>,
@@ -60,7 +69,8 @@ impl GradientInversion {
         pull: f64,
         rng: &mut dyn Rng,
     ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
-        let (features, records, classes) = (view.target_features(), view.records(), view.model().classes());
+        let (features, records, classes) =
+            (view.target_features(), view.records(), view.model().classes());
         // A step of Adam, and the scores of the logits, cost about eight multiplications a number.
         let work = view.model().work() + 8 * (features + classes) as u64;
         let limit = MOST_WORK / (work * records as u64).max(1);
@@ -71,7 +81,8 @@ impl GradientInversion {
         let loss = self.loss.unwrap_or_else(|| Loss::for_release(view.released().ok()));
         // A divergence from scores that do not sum to 1 may be below 0 far from its least value.
         let sums = scores.column_iter().all(|c| (c.sum() - 1.0).abs() < 1e-9);
-        let stop_loss = if sums || matches!(loss, Loss::Mse | Loss::LogSq) { self.stop_loss } else { 0.0 };
+        let stop_loss =
+            if sums || matches!(loss, Loss::Mse | Loss::LogSq) { self.stop_loss } else { 0.0 };
         let start = self.start.points(features, records, rng);
         let descents = Descents { settings: *self, loss, stop_loss, pull, model, scores, start };
         let blocks: Vec<_> = (0..descents.blocks())
@@ -80,14 +91,19 @@ impl GradientInversion {
             .collect();
         let mut estimates = descents.start;
         let mut outcomes = Vec::with_capacity(records);
-        for (record, (block, l)) in blocks.iter().flat_map(|b| (0..b.iterations.len()).map(move |l| (b, l))).enumerate()
+        for (record, (block, l)) in
+            blocks.iter().flat_map(|b| (0..b.iterations.len()).map(move |l| (b, l))).enumerate()
         {
             if record == records {
                 break;
             }
             estimates.column_mut(record).iter_mut().zip(&block.x).for_each(|(to, x)| *to = x.0[l]);
             outcomes.push(RecordOutcome {
-                ended: if self.stop_loss > 0.0 && !block.stopped[l] { Ended::StepLimit } else { Ended::Solved },
+                ended: if self.stop_loss > 0.0 && !block.stopped[l] {
+                    Ended::StepLimit
+                } else {
+                    Ended::Solved
+                },
                 iterations: block.iterations[l],
                 objective: block.losses.0[l],
             });

@@ -8,28 +8,29 @@ use super::Loss;
 use crate::attack::Settings;
 use crate::attack::settings::{AnySetting, Setting};
 
-/// Most steps of a descent.
+/// The most steps of a descent.
 pub const MAX_STEPS: u32 = 1_000_000;
 
-/// Where a descent starts.
+/// The start of a descent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Start {
     /// 0 for every feature (J algorithm 1).
     Zero,
     /// ½ for every feature, the centre of the box.
     Half,
-    /// Uniform numbers in [0, 1) (the text of J section 4.3.1), drawn record after record, so that parts of a set in order
-    /// start where the whole would.
+    /// Uniform numbers in [0, 1) (the text of J section 4.3.1), drawn record after record: the
+    /// first records of a set start as they do in the whole set.
     Random,
-    /// Standard normal numbers (P's code for what it calls a generative regression network), drawn record after record.
+    /// Standard normal numbers (P's code for what it calls a generative regression network), drawn
+    /// record after record.
     Normal,
 }
 
 impl Start {
-    /// All starts.
+    /// All starts, in order.
     pub const ALL: [Self; 4] = [Self::Zero, Self::Half, Self::Random, Self::Normal];
 
-    /// The name: `zero`, `half`, `random`, `normal`.
+    /// Returns the name: `zero`, `half`, `random`, `normal`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -40,7 +41,7 @@ impl Start {
         }
     }
 
-    /// The start of that name.
+    /// Returns the start of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.as_str() == name)
@@ -50,27 +51,27 @@ impl Start {
         match self {
             Self::Zero => DMatrix::zeros(features, records),
             Self::Half => DMatrix::from_element(features, records, 0.5),
-            // Goes column by column, which is record by record.
+            // `from_fn` goes column by column, which is record by record.
             Self::Random => DMatrix::from_fn(features, records, |_, _| rng.random::<f64>()),
             Self::Normal => DMatrix::from_fn(features, records, |_, _| StandardNormal.sample(rng)),
         }
     }
 }
 
-/// Which point of a descent is the estimate.
+/// The point of a descent that is the estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Iterate {
-    /// The last one.
+    /// The last point.
     Final,
-    /// The one of least loss, the start included; the first of equals.
+    /// The point of least loss, the start included; the first of equals.
     Best,
 }
 
 impl Iterate {
-    /// All of them.
+    /// All choices, in order.
     pub const ALL: [Self; 2] = [Self::Final, Self::Best];
 
-    /// The name: `final`, `best`.
+    /// Returns the name: `final`, `best`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -79,40 +80,40 @@ impl Iterate {
         }
     }
 
-    /// The one of that name.
+    /// Returns the choice of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|i| i.as_str() == name)
     }
 }
 
-/// A setting out of range.
+/// Errors from a setting out of range.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum GradientInversionError {
-    /// The number of steps.
+    /// The number of steps is out of range.
     #[error("`steps` is {got}, expected 1 to {MAX_STEPS}")]
     Steps {
-        /// What came.
+        /// The number given.
         got: u32,
     },
-    /// The learning rate.
+    /// The learning rate is out of range.
     #[error("`learning_rate` is {got}, expected above 0 and at most 1")]
     LearningRate {
-        /// What came.
+        /// The learning rate given.
         got: f64,
     },
-    /// The loss at which a record stops.
+    /// The loss at which a record stops is out of range.
     #[error("`stop_loss` is {got}, expected a finite number of at least 0")]
     StopLoss {
-        /// What came.
+        /// The loss given.
         got: f64,
     },
 }
 
-/// The attack, with its settings.
+/// The gradient inversion attack, with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GradientInversion {
-    /// `None`: by what was released.
+    /// The loss; `None` to choose it by the release.
     pub(super) loss: Option<Loss>,
     pub(super) start: Start,
     pub(super) projected: bool,
@@ -123,9 +124,11 @@ pub struct GradientInversion {
 }
 
 impl Default for GradientInversion {
-    /// Squared logarithms, the loss of R's experiments (D(c‖ĉ) where a released score is 0 or below), from 0 within the box, up to 10 000 steps at a learning rate of 0.01, or
-    /// fewer where the loss ends at 1e-14; the last point. That is convergence: the divergences are flat in what classes of small
-    /// scores say, and 1000 steps of them leave most of a record that has one solution unsaid.
+    /// Returns squared logarithms, the loss of R's experiments (D(c‖ĉ) if a released score is 0 or
+    /// below), from 0 within the box, up to 10 000 steps at a learning rate of 0.01, or fewer if
+    /// the loss reaches 1e-14, and the last point. These steps reach convergence. With fewer they
+    /// do not: the divergences are flat in what classes of small scores tell, and 1000 steps of
+    /// them leave most of a record with one solution undetermined.
     fn default() -> Self {
         Self {
             loss: None,
@@ -140,58 +143,72 @@ impl Default for GradientInversion {
 }
 
 impl GradientInversion {
-    /// J's own settings (algorithm 1, section 6.1): squared differences from 0, not confined to the box, a learning rate of 0.001.
-    /// J does not say how many steps; 10 000, the default, is ours.
+    /// Returns J's own settings (algorithm 1, section 6.1): squared differences from 0, not
+    /// confined to the box, a learning rate of 0.001. J does not state the number of steps; 10 000,
+    /// the default, is ours.
     #[must_use]
     pub fn of_paper_j() -> Self {
-        Self { loss: Some(Loss::Mse), projected: false, learning_rate: 1e-3, stop_loss: 0.0, ..Self::default() }
+        Self {
+            loss: Some(Loss::Mse),
+            projected: false,
+            learning_rate: 1e-3,
+            stop_loss: 0.0,
+            ..Self::default()
+        }
     }
 
-    /// P's settings for MNIST, which its code has and its text does not: from 0, clipped to the box, 500 steps of 0.1. The loss is the
-    /// squared differences that P reports (table 5); of what is minimised the text says "divergence".
+    /// Returns P's settings for MNIST, which are in its code and not in its text: from 0, clipped
+    /// to the box, 500 steps of 0.1. The loss is the squared differences that P reports (table 5).
+    /// Of the minimised loss the text says only "divergence".
     #[must_use]
     pub fn of_paper_p() -> Self {
-        Self { steps: 500, learning_rate: 0.1, loss: Some(Loss::Mse), stop_loss: 0.0, ..Self::default() }
+        Self {
+            steps: 500,
+            learning_rate: 0.1,
+            loss: Some(Loss::Mse),
+            stop_loss: 0.0,
+            ..Self::default()
+        }
     }
 
-    /// What P's code does under the name of a generative regression network, for MNIST: no generator, but 50 steps of 0.1 on the features
-    /// from normal numbers, not clipped.
+    /// Returns the settings of P's code for what it calls a generative regression network, for
+    /// MNIST: no generator, but 50 steps of 0.1 on the features from normal numbers, not clipped.
     #[must_use]
     pub fn of_paper_p_without_generator() -> Self {
         Self { start: Start::Normal, projected: false, steps: 50, ..Self::of_paper_p() }
     }
 
-    /// With this loss.
+    /// Returns the settings with this loss.
     #[must_use]
     pub fn with_loss(self, loss: Loss) -> Self {
         Self { loss: Some(loss), ..self }
     }
 
-    /// From this start.
+    /// Returns the settings with this start.
     #[must_use]
     pub fn with_start(self, start: Start) -> Self {
         Self { start, ..self }
     }
 
-    /// Clipping to [0, 1] after every step, or not.
+    /// Returns the settings with or without clipping to [0, 1] after every step.
     #[must_use]
     pub fn with_projected(self, projected: bool) -> Self {
         Self { projected, ..self }
     }
 
-    /// With this choice of the estimate.
+    /// Returns the settings with this choice of the estimate.
     #[must_use]
     pub fn with_iterate(self, iterate: Iterate) -> Self {
         Self { iterate, ..self }
     }
 
-    /// Number of steps.
+    /// Returns the number of steps.
     #[must_use]
     pub fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// With this number of steps, 1 to [`MAX_STEPS`].
+    /// Returns the settings with this number of steps, 1 to [`MAX_STEPS`].
     ///
     /// # Errors
     /// [`GradientInversionError::Steps`] out of range.
@@ -203,7 +220,8 @@ impl GradientInversion {
         }
     }
 
-    /// With this learning rate λ, in (0, 1]: about the most that a feature moves in one step.
+    /// Returns the settings with this learning rate λ, in (0, 1]: about the most that a feature
+    /// moves in one step.
     ///
     /// # Errors
     /// [`GradientInversionError::LearningRate`] out of range.
@@ -215,7 +233,8 @@ impl GradientInversion {
         }
     }
 
-    /// A record stops where its loss is at or below `stop_loss`, finite and at least 0; with 0 it takes all steps.
+    /// Returns the settings with this `stop_loss`, finite and at least 0. A record stops once its
+    /// loss is at or below it; with 0 it takes all steps.
     ///
     /// # Errors
     /// [`GradientInversionError::StopLoss`] out of range.
@@ -231,14 +250,13 @@ impl GradientInversion {
 /// A set of settings by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Preset {
-    /// The default.
     #[default]
     Own,
-    /// J's.
+    /// The settings of paper J.
     J,
-    /// P's.
+    /// The settings of paper P.
     P,
-    /// P's in place of a generator.
+    /// The settings of paper P's code in place of a generator.
     PGrn,
 }
 
@@ -314,7 +332,7 @@ impl From<&Settings> for GradientInversion {
 }
 
 impl GradientInversion {
-    /// The settings that state it.
+    /// The settings that the attack takes.
     pub(super) const SETTINGS: &'static [&'static dyn AnySetting] =
         &[&PRESET, &LOSS, &START, &PROJECTED, &STEPS, &LEARNING_RATE, &STOP_LOSS, &ITERATE];
 }

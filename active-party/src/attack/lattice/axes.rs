@@ -1,4 +1,4 @@
-//! The grid that the passive features lie on, as whole numbers: one coordinate for a feature with a
+//! The grid that the passive features lie on, in whole-number coordinates: one for a feature with a
 //! step, and one for each option but the first of a choice.
 
 use std::ops::Range;
@@ -7,7 +7,7 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::attack::FeatureKnowledge;
 
-/// Evenly spaced levels are a grid if they are so to this share of the step.
+/// The share of the step up to which levels count as evenly spaced.
 const EVEN: f64 = 1e-9;
 
 /// Features that are decided together.
@@ -22,7 +22,7 @@ enum Axis {
 }
 
 impl Axis {
-    /// Number of coordinates.
+    /// Returns the number of coordinates.
     fn width(&self) -> usize {
         match self {
             Self::Steps { .. } => 1,
@@ -31,7 +31,7 @@ impl Axis {
         }
     }
 
-    /// Number of points.
+    /// Returns the number of points.
     fn points(&self) -> f64 {
         match self {
             Self::Steps { n, .. } => *n as f64 + 1.0,
@@ -39,7 +39,7 @@ impl Axis {
         }
     }
 
-    /// The values of the features at an option of a choice, 0 to `width`.
+    /// Sets the values of the features at an option of a choice, 0 to `width`.
     fn option(&self, option: usize, mut set: impl FnMut(usize, f64)) {
         match self {
             Self::Steps { feature, lower, upper, step, n } => {
@@ -66,19 +66,24 @@ pub(super) struct Axes {
 }
 
 impl Axes {
-    /// The grid of what is known of d features, with `steps` (in the features' own numbers) where
-    /// the knowledge has none.
+    /// Builds the grid of d features. `steps` (in the features' own numbers) is used where the
+    /// knowledge has none.
     ///
     /// # Errors
     /// The positions of the features whose grid is not known.
-    pub(super) fn new(knowledge: &FeatureKnowledge, steps: impl Fn(usize) -> Option<f64>) -> Result<Self, Vec<usize>> {
+    pub(super) fn new(
+        knowledge: &FeatureKnowledge,
+        steps: impl Fn(usize) -> Option<f64>,
+    ) -> Result<Self, Vec<usize>> {
         let d = knowledge.features();
         let (mut grid, mut unknown) = (Self { d, axes: Vec::new(), fixed: Vec::new() }, Vec::new());
         let mut in_group = vec![false; d];
         for group in knowledge.groups() {
             in_group[group.clone()].fill(true);
-            let columns: Vec<_> =
-                group.clone().map(|c| (c, knowledge.ranges()[c].0, knowledge.ranges()[c].1)).collect();
+            let columns: Vec<_> = group
+                .clone()
+                .map(|c| (c, knowledge.ranges()[c].0, knowledge.ranges()[c].1))
+                .collect();
             match columns.as_slice() {
                 [(column, _, upper)] => grid.fixed.push((*column, *upper)),
                 _ => grid.push(Axis::Group { columns }),
@@ -117,17 +122,17 @@ impl Axes {
         self.axes.push((axis, range));
     }
 
-    /// Number of coordinates, p.
+    /// Returns the number of coordinates, p.
     pub(super) fn coordinates(&self) -> usize {
         self.axes.last().map_or(0, |(_, range)| range.end)
     }
 
-    /// ln of the number of grid points.
+    /// Returns ln of the number of grid points.
     pub(super) fn ln_points(&self) -> f64 {
         self.axes.iter().map(|(axis, _)| axis.points().ln()).sum()
     }
 
-    /// x at t = 0 (d), and the change of x with each coordinate (d × p).
+    /// Returns x at t = 0 (d), and the change of x with each coordinate (d × p).
     pub(super) fn map(&self) -> (DVector<f64>, DMatrix<f64>) {
         let mut origin = DVector::zeros(self.d);
         let mut slopes = DMatrix::zeros(self.d, self.coordinates());
@@ -137,18 +142,20 @@ impl Axes {
             for (option, coordinate) in range.clone().enumerate() {
                 match axis {
                     Axis::Steps { feature, step, .. } => slopes[(*feature, coordinate)] = *step,
-                    _ => axis.option(option + 1, |f, value| slopes[(f, coordinate)] = value - origin[f]),
+                    _ => axis
+                        .option(option + 1, |f, value| slopes[(f, coordinate)] = value - origin[f]),
                 }
             }
         }
         (origin, slopes)
     }
 
-    /// The middle of the grid (p), the inverse square root of its covariance (p × p), and its
-    /// covariance, all points being equally likely.
+    /// Returns the middle of the grid (p), the inverse square root of its covariance (p × p), and
+    /// its covariance, if all points are equally likely.
     pub(super) fn spread(&self) -> (Vec<f64>, DMatrix<f64>, DMatrix<f64>) {
         let p = self.coordinates();
-        let (mut centre, mut metric, mut covariance) = (vec![0.0; p], DMatrix::zeros(p, p), DMatrix::zeros(p, p));
+        let (mut centre, mut metric, mut covariance) =
+            (vec![0.0; p], DMatrix::zeros(p, p), DMatrix::zeros(p, p));
         for (axis, range) in &self.axes {
             match axis {
                 Axis::Steps { n, .. } => {
@@ -158,8 +165,9 @@ impl Axes {
                     metric[(at, at)] = 1.0 / covariance[(at, at)].sqrt();
                 }
                 _ => {
-                    // Of g options: covariance (I − J/g)/g of the indicators but the first, inverse g (I + J),
-                    // whose square root is √g (I + s J) with s = (√(w + 1) − 1)/w for w = g − 1.
+                    // With g options, the indicators but the first have the covariance (I − J/g)/g.
+                    // Its inverse is g (I + J), with the square root √g (I + s J), where s =
+                    // (√(w + 1) − 1)/w for w = g − 1.
                     let (w, g) = (axis.width() as f64, axis.points());
                     let s = ((w + 1.0).sqrt() - 1.0) / w;
                     for i in range.clone() {
@@ -176,7 +184,7 @@ impl Axes {
         (centre, metric, covariance)
     }
 
-    /// The largest ‖metric (t − centre)‖² of a grid point.
+    /// Returns the largest ‖metric (t − centre)‖² of a grid point.
     pub(super) fn reach(&self) -> f64 {
         let of = |(axis, _): &(Axis, _)| match axis {
             Axis::Steps { n, .. } => 3.0 * *n as f64 / (*n as f64 + 2.0),
@@ -185,7 +193,7 @@ impl Axes {
         self.axes.iter().map(of).sum()
     }
 
-    /// Whether these coordinates are a point of the grid.
+    /// Returns true if these coordinates are a point of the grid.
     pub(super) fn contains(&self, t: &[i64]) -> bool {
         self.axes.iter().all(|(axis, range)| {
             let own = &t[range.clone()];
@@ -196,7 +204,7 @@ impl Axes {
         })
     }
 
-    /// The same grid with steps `factor` times as fine; `None` if no axis has steps.
+    /// Returns the same grid with steps `factor` times as fine; `None` if no axis has steps.
     pub(super) fn finer(&self, factor: i64) -> Option<Self> {
         let mut finer = self.clone();
         let mut any = false;
@@ -208,7 +216,7 @@ impl Axes {
         any.then_some(finer)
     }
 
-    /// The share of each coordinate's step that is left on a grid so many times as fine, p.
+    /// Returns the share of each coordinate's step that is left on a grid so many times as fine, p.
     pub(super) fn shares(&self, factor: i64) -> Vec<f64> {
         let of = |(axis, range): &(Axis, Range<usize>)| match axis {
             Axis::Steps { .. } => vec![1.0 / factor as f64],
@@ -217,7 +225,7 @@ impl Axes {
         self.axes.iter().flat_map(of).collect()
     }
 
-    /// Whether two points of the grid may differ by this much.
+    /// Returns true if two points of the grid may differ by this much.
     pub(super) fn spans(&self, v: &[i64]) -> bool {
         self.axes.iter().all(|(axis, range)| match axis {
             Axis::Steps { n, .. } => v[range.start].abs() <= *n,
@@ -225,7 +233,7 @@ impl Axes {
         })
     }
 
-    /// The features of a grid point, d.
+    /// Returns the features of a grid point, d.
     pub(super) fn features(&self, t: &[i64]) -> DVector<f64> {
         let mut x = DVector::zeros(self.d);
         self.fixed.iter().for_each(|&(feature, value)| x[feature] = value);
@@ -240,26 +248,32 @@ impl Axes {
         x
     }
 
-    /// The coordinates of each axis's options, where no axis has more than `most`; else `None`.
+    /// Returns the coordinates of each axis's options; `None` if an axis has more than `most`.
     pub(super) fn options(&self, most: f64) -> Option<Vec<Vec<Vec<i64>>>> {
         let of = |(axis, range): &(Axis, Range<usize>)| {
             (axis.points() <= most).then(|| match axis {
                 Axis::Steps { n, .. } => (0..=*n).map(|t| vec![t]).collect(),
-                _ => (0..=range.len()).map(|o| (1..=range.len()).map(|c| i64::from(c == o)).collect()).collect(),
+                _ => (0..=range.len())
+                    .map(|o| (1..=range.len()).map(|c| i64::from(c == o)).collect())
+                    .collect(),
             })
         };
         self.axes.iter().map(of).collect()
     }
 
-    /// The coordinate range of each axis, in order.
+    /// Returns the coordinate range of each axis, in order.
     pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         self.axes.iter().map(|(_, range)| range.clone())
     }
 
-    /// What is known of the coordinates by whoever knows the mean of x for each record (d × n) and its
-    /// covariance (d × d): means (p × n) and covariance (p × p). A coordinate is never known better
-    /// than to the width of its step.
-    pub(super) fn moments(&self, means: &DMatrix<f64>, covariance: &DMatrix<f64>) -> (DMatrix<f64>, DMatrix<f64>) {
+    /// Converts the mean of x for each record (d × n) and its covariance (d × d) to coordinates:
+    /// means (p × n) and covariance (p × p). A coordinate is never known better than to the width
+    /// of its step.
+    pub(super) fn moments(
+        &self,
+        means: &DMatrix<f64>,
+        covariance: &DMatrix<f64>,
+    ) -> (DMatrix<f64>, DMatrix<f64>) {
         let (p, n) = (self.coordinates(), means.ncols());
         let (centre, _, spread) = self.spread();
         let mut to = DMatrix::from_fn(p, n, |i, _| centre[i]);
@@ -271,14 +285,20 @@ impl Axes {
                 Axis::Steps { feature, lower, step, .. } => {
                     rows[(range.start, *feature)] = 1.0 / step;
                     least[range.start] = 1.0 / 12.0;
-                    (0..n).for_each(|j| to[(range.start, j)] = (means[(*feature, j)] - lower) / step);
+                    (0..n)
+                        .for_each(|j| to[(range.start, j)] = (means[(*feature, j)] - lower) / step);
                 }
                 Axis::Group { columns } => {
                     range.clone().for_each(|i| least[i] = 1e-3);
-                    let apart = |(_, (_, lower, upper)): &(usize, &(usize, f64, f64))| lower < upper;
-                    for (i, &(column, lower, upper)) in range.clone().zip(&columns[1..]).filter(apart) {
+                    let apart =
+                        |(_, (_, lower, upper)): &(usize, &(usize, f64, f64))| lower < upper;
+                    for (i, &(column, lower, upper)) in
+                        range.clone().zip(&columns[1..]).filter(apart)
+                    {
                         rows[(i, column)] = 1.0 / (upper - lower);
-                        (0..n).for_each(|j| to[(i, j)] = (means[(column, j)] - lower) / (upper - lower));
+                        (0..n).for_each(|j| {
+                            to[(i, j)] = (means[(column, j)] - lower) / (upper - lower)
+                        });
                     }
                 }
                 // One number does not tell how likely each of several levels is.
@@ -286,18 +306,21 @@ impl Axes {
             }
         }
         let mut known = &rows * covariance * rows.transpose() + DMatrix::from_diagonal(&least);
-        for (i, j) in (0..p).flat_map(|i| (0..p).map(move |j| (i, j))).filter(|&(i, j)| apart[i] || apart[j]) {
+        for (i, j) in
+            (0..p).flat_map(|i| (0..p).map(move |j| (i, j))).filter(|&(i, j)| apart[i] || apart[j])
+        {
             known[(i, j)] = if apart[i] && apart[j] { spread[(i, j)] } else { 0.0 };
         }
         (to, known)
     }
 }
 
-/// Two levels, or evenly spaced ones, are a grid; others are a choice.
+/// Returns a grid axis for two levels, or evenly spaced ones; for others a choice.
 fn of_levels(feature: usize, values: &[f64]) -> Axis {
     let (lower, upper, n) = (values[0], values[values.len() - 1], values.len() as i64 - 1);
     let step = (upper - lower) / n as f64;
-    let even = values.iter().enumerate().all(|(i, v)| (v - lower - step * i as f64).abs() <= EVEN * step);
+    let even =
+        values.iter().enumerate().all(|(i, v)| (v - lower - step * i as f64).abs() <= EVEN * step);
     if even {
         Axis::Steps { feature, lower, upper, step, n }
     } else {

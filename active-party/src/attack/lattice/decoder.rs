@@ -1,4 +1,4 @@
-//! Decodes the records of a view on one grid.
+//! The decoder of a view's records on one grid.
 
 use std::f64::consts::TAU;
 
@@ -9,35 +9,37 @@ use vfl_shared::numerics::{GridLattice, GridPoint, LatticeError, Matching};
 use super::axes::Axes;
 use super::equations::ScoreEquations;
 
-/// A record is certain if fewer than so many wrong grid points are expected to fit as well as the
-/// one that was found.
+/// A record is certain if fewer wrong grid points than this are expected to fit as well as the one
+/// that was found.
 const CERTAIN: f64 = 1e-6;
-/// Steps of a search for one record.
+/// The most steps of a search for one record.
 const NODES: u64 = 30_000;
-/// The same in lists of combinations, for one record and for all of a view: some ten seconds of work.
+/// The most comparisons in lists of combinations, for one record and for all of a view: some ten
+/// seconds of work.
 const COMPARISONS: u64 = 20_000_000;
 const ALL_COMPARISONS: u64 = 2_000_000_000;
-/// Points of one record that are weighed against each other.
+/// The most points of one record that are weighed against each other.
 const MOST_POINTS: usize = 20_000;
-/// Combinations up to which lists are matched in the middle, as a logarithm (10¹¹).
+/// The most combinations for which lists are matched in the middle, as a logarithm (10¹¹).
 const LN_MATCHED: f64 = 25.3;
-/// Finer grids on which weights must not be related. A half, a third and a tenth hold what people
-/// round to.
+/// Factors of the finer grids on which weights must not be related. A half, a third and a tenth
+/// hold the values that people round to.
 const FINER: [i64; 3] = [2, 3, 10];
-/// A vector so short that fewer than this are expected is no chance.
+/// A vector is no chance if fewer than this are expected to be as short.
 const BY_CHANCE: f64 = 1e-3;
 /// A ball in which more points than this are expected is not searched.
 const HOPELESS: f64 = 1e6;
-/// Coordinates up to which a lattice is reduced for each record.
+/// The most coordinates for which a lattice is reduced for each record.
 const MOST_APART: usize = 64;
-/// Beyond the best point so far, one may be as much less likely: e to minus half of this.
+/// The range of points beside the best one: they may be less likely by a factor of e to minus half
+/// of this.
 const BESIDE: f64 = 24.0;
 
-/// What is known of the coordinates of each record beforehand.
+/// The prior moments of the coordinates of each record.
 pub(super) struct CoordinateMoments {
-    /// p × n.
+    /// The means, p × n.
     pub(super) means: DMatrix<f64>,
-    /// p × p.
+    /// The covariance, p × p.
     pub(super) covariance: DMatrix<f64>,
 }
 
@@ -46,18 +48,19 @@ pub(super) struct CoordinateMoments {
 pub(super) struct Decoded {
     /// The likeliest coordinates, if a point of the grid was found.
     pub(super) t: Option<Vec<i64>>,
-    /// Whether no other point of the grid fits.
+    /// True if no other point of the grid fits.
     pub(super) certain: bool,
-    /// How likely the point is among those that fit; 1 if it is certain.
+    /// The probability of the point among those that fit; 1 if it is certain.
     pub(super) probability: f64,
-    /// The mean over all points that fit, if they were listed to the last.
+    /// The mean over all points that fit, if the list of them is complete.
     pub(super) mean: Option<DVector<f64>>,
     /// ‖D (A t − b)‖² of the point.
     pub(super) misfit: f64,
 }
 
 impl Decoded {
-    const NOTHING: Self = Self { t: None, certain: false, probability: 0.0, mean: None, misfit: f64::INFINITY };
+    const NOTHING: Self =
+        Self { t: None, certain: false, probability: 0.0, mean: None, misfit: f64::INFINITY };
 }
 
 /// The search for the points of one grid.
@@ -65,21 +68,21 @@ pub(super) struct Decoder<'a> {
     axes: &'a Axes,
     equations: &'a ScoreEquations,
     moments: Option<&'a CoordinateMoments>,
-    /// In the metric of the grid itself.
+    /// The lattice in the metric of the grid itself.
     even: GridLattice,
     centre: Vec<f64>,
-    /// In the metric of the moments.
+    /// The lattice in the metric of the moments.
     informed: Option<GridLattice>,
     matching: Option<(Matching, Vec<Vec<Vec<i64>>>)>,
-    /// Whether all records have the precision that the lattices were reduced for.
+    /// True if all records have the precision that the lattices were reduced for.
     alike: bool,
     /// ln of the expected number of wrong points that fit, for the precision of all records.
     ln_false: f64,
     /// The covariance of A t over the grid, by axis.
     images: Vec<DMatrix<f64>>,
-    /// Grids tried for these records.
+    /// The number of grids tried for these records.
     tries: f64,
-    /// Whether a record beside the grid may look like one on it.
+    /// True if a record off the grid may look like one on it.
     related: bool,
 }
 
@@ -104,9 +107,11 @@ impl<'a> Decoder<'a> {
             Some(root) => Some(GridLattice::new(&equations.a, &weights, &root)?),
             None => None,
         };
-        // Where grids are tried, preparing lists for each would take longer than the search.
-        let few = if axes.ln_points() <= LN_MATCHED && tries == 1 { axes.options(2000.0) } else { None };
-        let matching = few.and_then(|options| Some((matching(&options, axes, &equations.a)?, options)));
+        // If several grids are tried, preparing lists for each takes longer than the search.
+        let few =
+            if axes.ln_points() <= LN_MATCHED && tries == 1 { axes.options(2000.0) } else { None };
+        let matching =
+            few.and_then(|options| Some((matching(&options, axes, &equations.a)?, options)));
         let tries = tries.max(1) as f64;
         let mut decoder = Self {
             axes,
@@ -127,12 +132,12 @@ impl<'a> Decoder<'a> {
         Ok(decoder)
     }
 
-    /// ln of the number of grid points that fit by chance: those of the grid, times the share of the
-    /// space of scores that fits, taken as Gaussian with the grid's own covariance.
+    /// Returns ln of the number of grid points that fit by chance: those of the grid, times the
+    /// share of the space of scores that fits, taken as Gaussian with the grid's own covariance.
     ///
     /// One axis that outweighs the others makes clusters, denser than a Gaussian of the same
-    /// covariance. A sum of independent parts is nowhere denser than without one of them, so that
-    /// each axis is left out in turn and the largest share counts.
+    /// covariance. A sum of independent parts is nowhere denser than without one of them. So each
+    /// axis is left out in turn and the largest share counts.
     fn ln_false_points(&self, weights: &DMatrix<f64>) -> f64 {
         let (m, k) = (weights.nrows(), self.images.len());
         let all = self.images.iter().fold(DMatrix::zeros(m, m), |sum, image| sum + image);
@@ -142,24 +147,28 @@ impl<'a> Decoder<'a> {
         self.axes.ln_points() + share + self.tries.ln()
     }
 
-    /// ln of the largest share of a Gaussian of this covariance that a ball of scores holds.
+    /// Returns ln of the largest share of a Gaussian of this covariance that a ball of scores
+    /// holds.
     fn ln_share(&self, weights: &DMatrix<f64>, image: &DMatrix<f64>) -> f64 {
         let radius = self.equations.reach().sqrt();
         let spread = weights * image * weights.transpose();
-        let of = |variance: &f64| (2.0 * radius / (TAU * variance.max(1e-300)).sqrt()).min(1.0).ln();
+        let of =
+            |variance: &f64| (2.0 * radius / (TAU * variance.max(1e-300)).sqrt()).min(1.0).ln();
         spread.symmetric_eigenvalues().iter().map(of).sum()
     }
 
-    /// Whether points of a finer grid have the same scores though chance does not make them: the
-    /// weights are related, as (2, 1) are, and a record beside the grid may look like one on it.
+    /// Returns true if points of a finer grid have the same scores, and not by chance: the weights
+    /// are related, as (2, 1) are, and a record off the grid may look like one on it.
     fn is_related(&self, weights: &DMatrix<f64>) -> Result<bool, LatticeError> {
         let alike = 4.0 * self.equations.reach();
         for factor in FINER {
             let Some(finer) = self.axes.finer(factor) else { return Ok(false) };
             let (shares, whole) = (self.axes.shares(factor), &self.equations.a);
-            let a = DMatrix::from_fn(whole.nrows(), whole.ncols(), |i, j| whole[(i, j)] * shares[j]);
+            let a =
+                DMatrix::from_fn(whole.nrows(), whole.ncols(), |i, j| whole[(i, j)] * shares[j]);
             let lattice = GridLattice::new(&a, weights, &finer.spread().1)?;
-            let by_chance = |(misfit, away): (f64, f64)| lattice.points_expected(misfit + away) >= BY_CHANCE;
+            let by_chance =
+                |(misfit, away): (f64, f64)| lattice.points_expected(misfit + away) >= BY_CHANCE;
             if lattice.basis().any(|(v, of)| of.0 <= alike && finer.spans(v) && !by_chance(of)) {
                 return Ok(true);
             }
@@ -167,12 +176,12 @@ impl<'a> Decoder<'a> {
         Ok(false)
     }
 
-    /// Whether even the typical record has more points than its scores can tell apart.
+    /// Returns true if even the typical record has more points than its scores can tell apart.
     pub(super) fn is_ambiguous(&self) -> bool {
         self.ln_false >= CERTAIN.ln() || self.related
     }
 
-    /// Decodes the first records.
+    /// Decodes the first `records` records.
     pub(super) fn decode(&self, records: usize) -> Vec<Decoded> {
         (0..records).into_par_iter().map(|record| self.record(record)).collect()
     }
@@ -196,18 +205,27 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// All combinations of few options that fit, by meeting in the middle.
+    /// Lists all combinations of few options that fit, by meeting in the middle.
     fn matched(&self, record: usize) -> Option<Decoded> {
         let records = self.equations.b.ncols().max(1) as u64;
         let (matching, options) = self.matching.as_ref()?;
         let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
         let off = self.equations.off(record);
-        let found = matching.matches(&b, &off, MOST_POINTS, COMPARISONS.min(ALL_COMPARISONS / records))?;
+        let found =
+            matching.matches(&b, &off, MOST_POINTS, COMPARISONS.min(ALL_COMPARISONS / records))?;
         let coordinates = |choices: &[usize]| -> Vec<i64> {
-            choices.iter().zip(options).flat_map(|(&choice, list)| list[choice].iter().copied()).collect()
+            choices
+                .iter()
+                .zip(options)
+                .flat_map(|(&choice, list)| list[choice].iter().copied())
+                .collect()
         };
         let reach = self.equations.reach();
-        let lattice = if self.alike { None } else { self.even.with_weights(&self.equations.weights(record)).ok() };
+        let lattice = if self.alike {
+            None
+        } else {
+            self.even.with_weights(&self.equations.weights(record)).ok()
+        };
         let measured = lattice.as_ref().unwrap_or(&self.even);
         let points = found.iter().map(|m| {
             let t = coordinates(&m.choices);
@@ -216,11 +234,15 @@ impl<'a> Decoder<'a> {
             GridPoint { t, misfit, away }
         });
         let points: Vec<GridPoint> = points.filter(|point| point.misfit <= reach).collect();
-        let ln_false = if self.alike { self.ln_false } else { self.ln_false_points(&self.equations.weights(record)) };
+        let ln_false = if self.alike {
+            self.ln_false
+        } else {
+            self.ln_false_points(&self.equations.weights(record))
+        };
         Some(self.weighed(&points, true, ln_false))
     }
 
-    /// By what is known beforehand: minus twice the logarithm of the density of a point.
+    /// Returns minus twice the logarithm of the prior density of a point; 0 without moments.
     fn away(&self, record: usize, t: &[i64]) -> f64 {
         match (&self.informed, self.moments) {
             (Some(lattice), Some(known)) => {
@@ -232,17 +254,24 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The points of the lattice that fit.
-    fn searched(&self, record: usize, even: &GridLattice, informed: Option<&GridLattice>, ln_false: f64) -> Decoded {
+    /// Searches the points of the lattice that fit.
+    fn searched(
+        &self,
+        record: usize,
+        even: &GridLattice,
+        informed: Option<&GridLattice>,
+        ln_false: f64,
+    ) -> Decoded {
         let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
         let reach = self.equations.reach();
         let fits = |point: &GridPoint| point.misfit <= reach && self.axes.contains(&point.t);
         let listed = ln_false < CERTAIN.ln();
         if listed {
-            // Every point that fits lies in the ball around the grid: where the list is complete,
-            // one point alone is a proof.
+            // Every point that fits lies in the ball around the grid. So if the list is complete, a
+            // single point is a proof.
             let square = reach + self.axes.reach();
-            let list = even.points_near(&b, &self.centre, square, NODES, |p| fits(p).then_some(square));
+            let list =
+                even.points_near(&b, &self.centre, square, NODES, |p| fits(p).then_some(square));
             if list.complete || !list.points.is_empty() {
                 let points: Vec<GridPoint> = list
                     .points
@@ -254,17 +283,29 @@ impl<'a> Decoder<'a> {
         }
         if let (Some(lattice), Some(known)) = (informed, self.moments) {
             let mean: Vec<f64> = known.means.column(record).iter().copied().collect();
-            let decoded = self.likeliest(&b, &mean, lattice, self.axes.coordinates() as f64, ln_false);
+            let decoded =
+                self.likeliest(&b, &mean, lattice, self.axes.coordinates() as f64, ln_false);
             if decoded.t.is_some() {
                 return decoded;
             }
-            // A record far from what is usual may still be the only one that fits.
+            // A record far from the prior mean may still be the only one that fits.
         }
-        if listed { Decoded::NOTHING } else { self.likeliest(&b, &self.centre, even, self.axes.reach(), ln_false) }
+        if listed {
+            Decoded::NOTHING
+        } else {
+            self.likeliest(&b, &self.centre, even, self.axes.reach(), ln_false)
+        }
     }
 
-    /// The likeliest points around a centre.
-    fn likeliest(&self, b: &[f64], centre: &[f64], lattice: &GridLattice, typical: f64, ln_false: f64) -> Decoded {
+    /// Searches the likeliest points around a centre.
+    fn likeliest(
+        &self,
+        b: &[f64],
+        centre: &[f64],
+        lattice: &GridLattice,
+        typical: f64,
+        ln_false: f64,
+    ) -> Decoded {
         let reach = self.equations.reach();
         if lattice.points_expected(reach + typical) > HOPELESS {
             return Decoded::NOTHING;
@@ -280,27 +321,31 @@ impl<'a> Decoder<'a> {
         });
         let mut points = list.points;
         if self.moments.is_none() {
-            // All points of the grid are equally likely: what orders them here is the shape of the ball.
+            // All points of the grid are equally likely: their order here is only the shape of the
+            // ball.
             points.iter_mut().for_each(|point| point.away = 0.0);
         }
         let mut decoded = self.weighed(&points, list.complete, ln_false);
-        // The ball is around what is usual: points outside may fit.
+        // The ball is around the usual records: points outside may fit.
         decoded.certain = false;
         if !list.complete && decoded.t.is_some() {
-            // The rest of the ball was not looked at: as many points as its volume holds.
+            // The rest of the ball was not searched: it has as many points as its volume holds.
             let expected = lattice.points_expected(best + decoded.misfit);
             decoded.probability = decoded.probability.min(1.0 / (1.0 + expected));
         }
         decoded
     }
 
-    /// Weighs points by what is known beforehand.
+    /// Weighs points by their prior density.
     fn weighed(&self, points: &[GridPoint], complete: bool, ln_false: f64) -> Decoded {
-        let Some(best) = points.iter().min_by(|a, b| a.away.total_cmp(&b.away)) else { return Decoded::NOTHING };
+        let Some(best) = points.iter().min_by(|a, b| a.away.total_cmp(&b.away)) else {
+            return Decoded::NOTHING;
+        };
         let weight = |point: &GridPoint| (-0.5 * (point.away - best.away)).exp();
         let total: f64 = points.iter().map(weight).sum();
         let mean = complete.then(|| {
-            let sum = points.iter().map(|p| self.axes.features(&p.t) * weight(p)).reduce(|a, b| a + b);
+            let sum =
+                points.iter().map(|p| self.axes.features(&p.t) * weight(p)).reduce(|a, b| a + b);
             sum.map(|sum| sum / total)
         });
         let certain = complete && points.len() == 1 && ln_false < CERTAIN.ln() && !self.related;
@@ -314,21 +359,23 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The inverse of a square root of a covariance; `None` if it has none.
+/// Returns the inverse of a square root of a covariance; `None` if it has none.
 fn inverse_root(covariance: &DMatrix<f64>) -> Option<DMatrix<f64>> {
     let root = Cholesky::new(covariance.clone())?.l();
     let identity = DMatrix::identity(root.nrows(), root.ncols());
     root.solve_lower_triangular(&identity)
 }
 
-/// The lists of options as sums of the equations; `None` if they are too many.
+/// Prepares the lists of options as sums of the equations; `None` if they are too many.
 fn matching(options: &[Vec<Vec<i64>>], axes: &Axes, a: &DMatrix<f64>) -> Option<Matching> {
     let lists: Vec<Vec<Vec<f64>>> = options
         .iter()
         .zip(axes.ranges())
         .map(|(list, range)| {
             let sum = |t: &Vec<i64>| {
-                (0..a.nrows()).map(|m| range.clone().zip(t).map(|(c, t)| a[(m, c)] * *t as f64).sum()).collect()
+                (0..a.nrows())
+                    .map(|m| range.clone().zip(t).map(|(c, t)| a[(m, c)] * *t as f64).sum())
+                    .collect()
             };
             list.iter().map(sum).collect()
         })

@@ -1,8 +1,8 @@
-//! The adversary that can count: exact scores of a linear model fix features that lie on a grid.
+//! The lattice attack: exact scores of a linear model determine features that lie on a grid.
 //!
-//! A score that is released as a double tells some 45 to 50 bits in each of k − 1 equations
-//! A x = b'. Ages, amounts, pixels and categories lie on a known grid, so that few grid points
-//! satisfy the equations, often a single one. `docs/lattice.md` has the method and its limits.
+//! A score that is released as a double carries some 45 to 50 bits in each of k − 1 equations A x =
+//! b'. Ages, amounts, pixels and categories lie on a known grid, so few grid points satisfy the
+//! equations, often a single one. `docs/lattice.md` has the method and its limits.
 
 mod axes;
 mod decoder;
@@ -22,41 +22,42 @@ use super::adaptive::{Interval, KnownPolicy, strongest_on_one_release};
 use super::entry::{Entry, Group};
 use super::sizes::same;
 use super::{
-    AdversaryView, Attack, AttackError, Ended, FeatureKnowledge, HalfStar, Moments, Need, Needs, Point, Posterior,
-    Prior, Reconstruction, RecordOutcome, Settings, StatedKnowledge, Status,
+    AdversaryView, Attack, AttackError, Ended, FeatureKnowledge, HalfStar, Moments, Need, Needs,
+    Point, Posterior, Prior, Reconstruction, RecordOutcome, Settings, StatedKnowledge, Status,
 };
 
-/// The most coordinates of a grid. Beyond, the reduction takes minutes.
+/// The most coordinates of a grid. With more, the reduction takes minutes.
 const MOST_COORDINATES: usize = 128;
-/// A point that is at least so likely stands for the record; otherwise the mean of all that fit does.
+/// The least probability of a point that stands for its record. Below it, the mean of all points
+/// that fit does.
 const LIKELY: f64 = 0.5;
 
-/// Decodes records to points of the grid that their features lie on. Records that no point or too
-/// many points fit get the estimate of another attack.
+/// The attack that decodes records to points of the grid that their features lie on. Records that
+/// no point or too many points fit get the estimate of another attack.
 #[derive(Debug)]
 pub struct Lattice {
     /// The grid, as far as it is known.
     pub knowledge: StatedKnowledge,
-    /// What is known of the policy.
+    /// The known policy.
     pub policy: KnownPolicy,
-    /// Estimates the records that are not decoded.
+    /// The attack on the records that are not decoded.
     pub other: Box<dyn Attack>,
     /// The same for an adversary that knows moments of the features.
     pub informed: Box<dyn Attack>,
-    /// Whether it does not run without moments.
+    /// True if it does not run without moments.
     pub needs_moments: bool,
 }
 
-/// `lattice`.
 pub(super) static LATTICE: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
     ..Entry::new("lattice", Group::General, |settings| Box::new(Lattice::new(settings, false)))
 };
 
-/// `informed_lattice`.
 pub(super) static INFORMED_LATTICE: Entry = Entry {
     settings: KnownPolicy::SETTINGS,
-    ..Entry::new("informed_lattice", Group::Informed, |settings| Box::new(Lattice::new(settings, true)))
+    ..Entry::new("informed_lattice", Group::Informed, |settings| {
+        Box::new(Lattice::new(settings, true))
+    })
 };
 
 impl Lattice {
@@ -68,22 +69,31 @@ impl Lattice {
                 _ => Box::new(HalfStar { clamped: true }),
             }
         };
-        let posterior = Posterior { evidence: evidence(), point: Point::Mean, moments: Moments::Joint };
+        let posterior =
+            Posterior { evidence: evidence(), point: Point::Mean, moments: Moments::Joint };
         Self { other: evidence(), informed: Box::new(posterior), knowledge, policy, needs_moments }
     }
 
-    /// The released scores and how they are read, where the policy leaves equations; `Err` says why
-    /// it does not.
+    /// Returns the released scores and how they are read, if the policy leaves equations; otherwise
+    /// the reason why not.
     fn reading<'a>(&self, view: &AdversaryView<'a>) -> Result<Reading<'a>, String> {
         let scores = match view.released() {
             Ok(ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) => scores,
             _ => return Err("no scores were released, which the lattice needs".into()),
         };
-        let kept = |leaves| matches!(leaves, Leaves::Everything | Leaves::Scaled | Leaves::Rounded | Leaves::Largest);
-        if let Some(defense) = self.policy.policy.defenses.iter().find(|defense| !kept(defense.leaves())) {
+        let kept = |leaves| {
+            matches!(
+                leaves,
+                Leaves::Everything | Leaves::Scaled | Leaves::Rounded | Leaves::Largest
+            )
+        };
+        if let Some(defense) =
+            self.policy.policy.defenses.iter().find(|defense| !kept(defense.leaves()))
+        {
             return Err(format!("{} leaves no equation that holds", defense.name()));
         }
-        let stretch = self.policy.stretch().ok_or("the logits were changed in a way that is not known")?;
+        let stretch =
+            self.policy.stretch().ok_or("the logits were changed in a way that is not known")?;
         let decimals = self.policy.policy.defenses.iter().find_map(|defense| match defense {
             DefenseConfig::Rounding { decimals } => i32::try_from(*decimals).ok(),
             _ => None,
@@ -91,8 +101,8 @@ impl Lattice {
         Ok(Reading { scores, stretch, decimals })
     }
 
-    /// What is known of the features in units of their ranges: the register puts the attack on these,
-    /// and leaves out features that are the same in all records.
+    /// Returns the knowledge of the features in units of their ranges. The register scales the
+    /// attack to these, and leaves out features that are the same in all records.
     fn known(&self, view: &AdversaryView<'_>) -> Result<FeatureKnowledge, AttackError> {
         let d = view.target_features();
         let stated = self.knowledge.lower.len().max(self.knowledge.upper.len());
@@ -101,18 +111,20 @@ impl Lattice {
         Ok(known)
     }
 
-    /// By how much wider the equations are than their rounding: parameters that are estimates miss
-    /// the scores of the records that are known.
+    /// Returns the factor by which the equations are wider than their rounding. Estimated
+    /// parameters miss the scores of the known records, which shows it.
     fn wider(view: &AdversaryView<'_>, reading: Reading<'_>) -> Result<f64, AttackError> {
         let Some(auxiliary) = view.side_information().auxiliary else { return Ok(1.0) };
-        let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) = auxiliary.released() else {
+        let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) =
+            auxiliary.released()
+        else {
             return Ok(1.0);
         };
         let known = AdversaryView::of_auxiliary(view.model(), auxiliary)?;
         Reading { scores, ..reading }.misfit(&known, auxiliary.passive().matrix())
     }
 
-    /// Moments of the coordinates of each record.
+    /// Returns the moments of the coordinates of each record.
     fn moments(
         prior: Option<&Prior>,
         view: &AdversaryView<'_>,
@@ -125,8 +137,13 @@ impl Lattice {
         Ok(Some(CoordinateMoments { means, covariance }))
     }
 
-    /// The other attack's estimates, with the reason in words.
-    fn instead(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng, why: String) -> Result<Reconstruction, AttackError> {
+    /// Returns the other attack's estimates, with the reason in words.
+    fn instead(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+        why: String,
+    ) -> Result<Reconstruction, AttackError> {
         let mut found = self.otherwise(view).reconstruct(view, rng)?;
         found.remarks.push(format!("no record was decoded: {why}"));
         found.certain = vec![false; view.records()];
@@ -144,10 +161,16 @@ impl Attack for Lattice {
         Needs { prior, ..Needs::WHITE_BOX }
     }
 
+    /// Decodes the records, and runs another attack on the rest.
+    ///
     /// # Errors
     /// [`AttackError::NeedsParameters`] in the black box, [`AttackError::NotLinear`] for networks,
     /// [`AttackError::Knowledge`] if the grid is of other features, and those of the other attacks.
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         view.weights()?;
         let knowledge = self.known(view)?;
         let reading = match self.reading(view) {
@@ -167,8 +190,10 @@ impl Attack for Lattice {
                 }
                 let failed = |e: AttackError| e.to_string();
                 let equations = ScoreEquations::new(view, reading, axes, wider).map_err(failed)?;
-                let moments = Self::moments(view.side_information().prior, view, axes).map_err(failed)?;
-                let decoder = Decoder::new(axes, &equations, moments.as_ref(), tries).map_err(|e| e.to_string())?;
+                let moments =
+                    Self::moments(view.side_information().prior, view, axes).map_err(failed)?;
+                let decoder = Decoder::new(axes, &equations, moments.as_ref(), tries)
+                    .map_err(|e| e.to_string())?;
                 Ok(match records {
                     None => decoder.decode(view.records()),
                     // A grid with more points than the scores can tell apart makes nothing certain.
@@ -194,8 +219,9 @@ impl Lattice {
         decoded: &[Decoded],
         mut remarks: Vec<String>,
     ) -> Result<Reconstruction, AttackError> {
-        let point =
-            |d: &Decoded| d.t.as_ref().filter(|_| d.certain || d.probability >= LIKELY).map(|t| axes.features(t));
+        let point = |d: &Decoded| {
+            d.t.as_ref().filter(|_| d.certain || d.probability >= LIKELY).map(|t| axes.features(t))
+        };
         let of = |d: &Decoded| point(d).or_else(|| d.mean.clone());
         let (mut estimates, otherwise) = if decoded.iter().all(|d| of(d).is_some()) {
             (DMatrix::zeros(view.target_features(), view.records()), Vec::new())
@@ -210,12 +236,13 @@ impl Lattice {
         }
         let certain: Vec<bool> = decoded.iter().map(|d| d.certain).collect();
         let count = |of: &dyn Fn(&Decoded) -> bool| decoded.iter().filter(|d| of(d)).count();
-        let (sure, likely) = (count(&|d| d.certain), count(&|d| !d.certain && d.probability >= LIKELY));
+        let (sure, likely) =
+            (count(&|d| d.certain), count(&|d| !d.certain && d.probability >= LIKELY));
         remarks.push(format!(
             "of {} records {sure} decode to one grid point for certain, {likely} more likely",
             decoded.len()
         ));
-        // Of a record that was not decoded the other attack's outcome is told, if it says one.
+        // A record that was not decoded has the other attack's outcome, if there is one.
         let outcome = |(j, d): (usize, &Decoded)| match (of(d).is_some(), otherwise.get(j)) {
             (false, Some(outcome)) => *outcome,
             _ => RecordOutcome {

@@ -1,12 +1,12 @@
-//! The precision with which scores were released, read off the scores themselves.
+//! The precision of released scores, read off the scores themselves.
 
 use nalgebra::DMatrix;
 
 /// Half of the distance between 1 and the next double above it.
 const HALF_ULP: f64 = 1.110_223_024_625_156_5e-16;
-/// Half the width of ln c where a score says nothing: no score of a model is so far from another.
+/// Half the width of ln c if a score says nothing: no score of a model is so far from another.
 const OPEN: f64 = 60.0;
-/// The most decimals and significant digits that are looked for.
+/// The most decimals and significant digits that are tried.
 const MOST_DIGITS: i32 = 15;
 
 /// The form of released scores.
@@ -23,8 +23,8 @@ pub(super) enum Precision {
 }
 
 impl Precision {
-    /// The forms that all scores have, doubles among them. Whoever takes rounded scores for exact
-    /// decodes nothing, so that the widest of them counts for each score.
+    /// Returns the forms that all scores have, doubles among them. An attack that takes rounded
+    /// scores for exact decodes nothing, so the widest form counts for each score.
     pub(super) fn of(scores: &DMatrix<f64>, stated: Option<i32>) -> Vec<Self> {
         let decimals = (0..=MOST_DIGITS).map(Self::Decimals).find(|form| form.fits(scores));
         let digits = (1..=MOST_DIGITS).map(Self::Digits).find(|form| form.fits(scores));
@@ -38,7 +38,9 @@ impl Precision {
             let rounded = match self {
                 Self::Double => c,
                 Self::Single => f64::from(c as f32),
-                Self::Decimals(decimals) => (c * 10f64.powi(decimals)).round() / 10f64.powi(decimals),
+                Self::Decimals(decimals) => {
+                    (c * 10f64.powi(decimals)).round() / 10f64.powi(decimals)
+                }
                 Self::Digits(digits) => {
                     let Some(unit) = unit(c, digits) else { return true };
                     (c / unit).round() * unit
@@ -48,7 +50,7 @@ impl Precision {
         })
     }
 
-    /// How far ln c may be from that of the score before it was rounded, at most.
+    /// Returns the largest distance of ln c from the logarithm of the score before it was rounded.
     pub(super) fn half_width(self, c: f64) -> f64 {
         if c <= 0.0 {
             return OPEN;
@@ -64,18 +66,19 @@ impl Precision {
     }
 }
 
-/// The unit of the last of so many significant digits of c; `None` for 0.
+/// Returns the unit of the last of so many significant digits of c; `None` for 0.
 fn unit(c: f64, digits: i32) -> Option<f64> {
     (c > 0.0).then(|| 10f64.powi(c.log10().floor() as i32 + 1 - digits))
 }
 
-/// How far ln c may be from that of the score before it was rounded, at most, in the widest form.
+/// Returns the largest distance of ln c from the logarithm of the score before it was rounded, in
+/// the widest form.
 pub(super) fn half_width(forms: &[Precision], c: f64) -> f64 {
     forms.iter().map(|form| form.half_width(c)).fold(HALF_ULP, f64::max)
 }
 
-/// How far the logits of a model may be from exact ones when they are computed in doubles: `terms`
-/// is the sum of the absolute values of what is added up.
+/// Returns the largest distance of the logits of a model from exact ones, if they are computed in
+/// doubles. `terms` is the sum of the absolute values of the summands.
 pub(super) fn arithmetic(terms: f64, ln_score: f64) -> f64 {
     // The sums lose half a unit of the largest partial sum for each addition, with either sign; the
     // exponential, the quotient and the logarithm one unit each.
@@ -92,7 +95,8 @@ mod tests {
             let z = [(0.37 * j as f64).sin(), (1.1 * j as f64).cos(), 0.2];
             z[i].exp() / z.iter().map(|z: &f64| z.exp()).sum::<f64>()
         });
-        // One decimal of scores between 0.1 and 1 is one significant digit as well: the widths count.
+        // One decimal of scores between 0.1 and 1 is one significant digit as well: the widths
+        // count.
         let check = |scores: DMatrix<f64>, form: Precision| {
             let forms = Precision::of(&scores, None);
             for &c in &scores {
@@ -106,7 +110,8 @@ mod tests {
             check(rounded, Precision::Decimals(decimals));
         }
         for digits in [2, 3, 6] {
-            let text = exact.map(|c| format!("{c:.*e}", digits as usize - 1).parse::<f64>().unwrap());
+            let text =
+                exact.map(|c| format!("{c:.*e}", digits as usize - 1).parse::<f64>().unwrap());
             check(text, Precision::Digits(digits));
         }
     }
@@ -120,11 +125,15 @@ mod tests {
                     Precision::Digits(_) => format!("{c:.2e}").parse().unwrap(),
                     _ => f64::from(c as f32),
                 };
-                assert!((released.ln() - c.ln()).abs() <= form.half_width(released), "{form:?} {c}");
+                assert!(
+                    (released.ln() - c.ln()).abs() <= form.half_width(released),
+                    "{form:?} {c}"
+                );
             }
         }
         assert_eq!(Precision::Decimals(2).half_width(0.0), OPEN);
-        // Few scores have several forms: the last score of these is open to a fifth, not to a fortieth.
+        // Few scores have several forms: the last score of these is open to a fifth, not to a
+        // fortieth.
         let few = DMatrix::from_column_slice(4, 1, &[0.45, 0.45, 0.098, 0.002]);
         assert!(half_width(&Precision::of(&few, None), 0.002) > 0.2);
     }

@@ -1,7 +1,9 @@
-//! A control for whoever knows records whole: of each attribute the imputation that errs least on the records known.
+//! A control for adversaries that know whole records: for each attribute, the imputation that errs
+//! least on the known records.
 //!
-//! It chooses by records that are not under attack, which costs an audit with noise nothing. A control that is chosen by its error on the records under attack errs less on
-//! them than on others, and what attacks add to it is told too low.
+//! It chooses by records that are not under attack, which costs an audit with noise nothing. A
+//! control chosen by its error on the records under attack errs less on them than on others. Then
+//! the gain of attacks over it would be reported too low.
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -11,27 +13,30 @@ use super::regression::{into_ranges, regressed};
 use crate::attack::entry::{Entry, Group};
 use crate::attack::sizes::same;
 use crate::attack::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, FeatureKnowledge, Need, Needs, Reconstruction,
-    StatedKnowledge, Status,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, FeatureKnowledge, Need, Needs,
+    Reconstruction, StatedKnowledge, Status,
 };
 
-/// The parts that known records are split into: each is estimated from the others.
+/// The number of parts that known records are split into: each is estimated from the others.
 const FOLDS: usize = 5;
-/// Known records that the choice is made by, at most.
+/// The most known records that the choice is made by.
 const CHOSEN_BY: usize = 2000;
 
-/// Of each attribute the one of three imputations that errs least on known records that it was not made from: the mean, the mean given
-/// the active features (`imputation`), and a regression on these (`kernel_imputation`).
+/// A control that takes, for each attribute, the one of three imputations that errs least on known
+/// records that it was not made from: the mean, the mean given the active features (`imputation`),
+/// and a regression on these (`kernel_imputation`).
 #[derive(Debug, Clone)]
 pub struct BestImputation {
-    /// What is known of the features: estimates are moved into their ranges, and the columns of a group are chosen together.
+    /// The knowledge of the features: estimates are moved into their ranges, and the columns of a
+    /// group are chosen together.
     pub stated: StatedKnowledge,
 }
 
-/// `best_imputation`.
 pub(in crate::attack) static BEST_IMPUTATION: Entry = Entry {
     informed: true,
-    ..Entry::new("best_imputation", Group::Informed, |settings| Box::new(BestImputation { stated: settings.into() }))
+    ..Entry::new("best_imputation", Group::Informed, |settings| {
+        Box::new(BestImputation { stated: settings.into() })
+    })
 };
 
 impl Attack for BestImputation {
@@ -39,7 +44,11 @@ impl Attack for BestImputation {
         Needs { auxiliary: Need::Yes, ..Needs::default() }
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        _rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let records = view.side_information().auxiliary.ok_or(AttackError::NoAuxiliary)?;
         same("auxiliary passive features", "features", view.target_features(), records.features())?;
         let known = self.stated.about(view.target_features())?;
@@ -49,33 +58,37 @@ impl Attack for BestImputation {
         let mut best = DMatrix::zeros(view.target_features(), view.records());
         for columns in attributes(&known) {
             let total = |of: usize| columns.clone().map(|column| errors[of][column]).sum::<f64>();
-            // Of equals the first, which is the simplest.
-            let Some(least) = (0..IMPUTATIONS).min_by(|a, b| total(*a).total_cmp(&total(*b))) else { continue };
+            // Of equals take the first, which is the simplest.
+            let Some(least) = (0..IMPUTATIONS).min_by(|a, b| total(*a).total_cmp(&total(*b)))
+            else {
+                continue;
+            };
             columns.for_each(|column| best.set_row(column, &estimates[least].row(column)));
         }
         Ok(Reconstruction::new(best, Status::Baseline))
     }
 }
 
-/// The columns of each attribute: those of a group together, any other by itself.
+/// Returns the columns of each attribute: those of a group together, any other by itself.
 fn attributes(known: &FeatureKnowledge) -> Vec<std::ops::Range<usize>> {
     let alone = |column: &usize| !known.groups().iter().any(|group| group.contains(column));
     let single = (0..known.features()).filter(alone).map(|column| column..column + 1);
     known.groups().iter().cloned().chain(single).collect()
 }
 
-/// Imputations that are chosen among.
+/// The number of imputations to choose from.
 const IMPUTATIONS: usize = 3;
 
-/// Estimates (d × n) from the known records in these `places`, of records with active features `y`: the mean, the mean given the active
-/// features, and a regression on these.
+/// Returns three estimates (d × n) of records with active features `y`, from the known records in
+/// these `places`: the mean, the mean given the active features, and a regression on these.
 fn each(
     records: &AuxiliaryRecords,
     places: &[usize],
     y: &DMatrix<f64>,
     known: &FeatureKnowledge,
 ) -> Result<Vec<DMatrix<f64>>, AttackError> {
-    let (x, own) = (records.x.matrix().select_columns(places), records.y.matrix().select_columns(places));
+    let (x, own) =
+        (records.x.matrix().select_columns(places), records.y.matrix().select_columns(places));
     let mean = x.column_mean();
     let (given, _) = Prior::of_records(&x, &own)?.given(y)?;
     let regressed = regressed(&x, &[own], std::slice::from_ref(y))?;
@@ -84,17 +97,25 @@ fn each(
     Ok(each)
 }
 
-/// Mean squared error of each imputation on each feature (d), over known records that it was not made from. Of a single record
-/// nothing is known.
-fn left_out(records: &AuxiliaryRecords, known: &FeatureKnowledge) -> Result<Vec<Vec<f64>>, AttackError> {
+/// Returns the mean squared error of each imputation on each feature (d), over known records that
+/// it was not made from. With a single record all errors are infinite.
+fn left_out(
+    records: &AuxiliaryRecords,
+    known: &FeatureKnowledge,
+) -> Result<Vec<Vec<f64>>, AttackError> {
     let (n, d) = (records.records().min(CHOSEN_BY), records.features());
     let mut errors = vec![vec![if n < 2 { f64::INFINITY } else { 0.0 }; d]; IMPUTATIONS];
     for fold in 0..if n < 2 { 0 } else { FOLDS.min(n) } {
-        let (held, others): (Vec<usize>, Vec<usize>) = (0..n).partition(|place| place % FOLDS == fold);
-        let (y, truth) = (records.y.matrix().select_columns(&held), records.x.matrix().select_columns(&held));
+        let (held, others): (Vec<usize>, Vec<usize>) =
+            (0..n).partition(|place| place % FOLDS == fold);
+        let (y, truth) =
+            (records.y.matrix().select_columns(&held), records.x.matrix().select_columns(&held));
         for (errors, estimates) in errors.iter_mut().zip(each(records, &others, &y, known)?) {
             let away = estimates - &truth;
-            errors.iter_mut().zip(away.row_iter()).for_each(|(error, away)| *error += away.norm_squared() / n as f64);
+            errors
+                .iter_mut()
+                .zip(away.row_iter())
+                .for_each(|(error, away)| *error += away.norm_squared() / n as f64);
         }
     }
     Ok(errors)
@@ -112,8 +133,9 @@ mod tests {
 
     const ACTIVE: usize = 24;
 
-    /// Passive features of records: one that its own mean alone tells, one that is linear in all active ones, and a category of three
-    /// that is a product of two. Gives active and passive features, d × n.
+    /// Draws passive features of records: one that its own mean alone tells, one that is linear in
+    /// all active ones, and a category of three that is a product of two. Returns active and
+    /// passive features, d × n.
     fn draw(n: usize, rng: &mut ChaCha20Rng) -> (DMatrix<f64>, DMatrix<f64>) {
         let y = DMatrix::from_fn(ACTIVE, n, |_, _| rng.random::<f64>());
         let mut x = DMatrix::zeros(5, n);
@@ -134,8 +156,11 @@ mod tests {
         let ((own, known), (y, truth)) = (draw(n, rng), draw(4000, rng));
         let block = |m: DMatrix<f64>| FeatureBlock::new(m).unwrap();
         let scores = ReleasedScores::Probabilities(DMatrix::from_element(2, n, 0.5));
-        let records = AuxiliaryRecords::new(block(own), block(known), scores, Replacement::default()).unwrap();
-        let model = KnownModel::black_box(DMatrix::zeros(2, ACTIVE), vec![0.0; 2].into(), 5).unwrap();
+        let records =
+            AuxiliaryRecords::new(block(own), block(known), scores, Replacement::default())
+                .unwrap();
+        let model =
+            KnownModel::black_box(DMatrix::zeros(2, ACTIVE), vec![0.0; 2].into(), 5).unwrap();
         let y = block(y);
         let view = AdversaryView::without_scores(&model, &y, Replacement::default()).unwrap();
         let prior = records.prior().unwrap();
@@ -160,8 +185,9 @@ mod tests {
         all.into_iter().map(of).collect()
     }
 
-    /// On records that it has not seen it errs hardly more than the best of the three on each attribute. Of 3000 known records the moments
-    /// take all and the regression 500, so that each does better on one attribute: then it errs less on all than any of them.
+    /// On records that it has not seen it errs hardly more than the best of the three on each
+    /// attribute. Of 3000 known records the moments take all and the regression 500, so that each
+    /// does better on one attribute: then it errs less on all than any of them.
     #[test]
     fn the_best_imputation_of_each_attribute_is_taken() {
         for (n, slack) in [(60, 1.10), (300, 1.03), (3000, 1.02)] {
@@ -178,7 +204,10 @@ mod tests {
                 assert!(best[attribute] <= slack * least, "{n} {attribute}: {best:?} {others:?}");
             }
             let all = |of: &[f64; 3]| of.iter().sum::<f64>();
-            assert!(n < 3000 || others.iter().all(|of| all(&best) < all(of)), "{n}: {best:?} {others:?}");
+            assert!(
+                n < 3000 || others.iter().all(|of| all(&best) < all(of)),
+                "{n}: {best:?} {others:?}"
+            );
         }
     }
 

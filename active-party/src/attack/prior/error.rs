@@ -1,30 +1,30 @@
-//! Moments that cannot be used.
+//! Errors of moments.
 
-/// Why moments were refused.
+/// Errors from moments that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PriorError {
-    /// Moments that do not fit together.
+    /// The moments do not fit together.
     #[error("`{what}` is {rows} × {columns}, expected {expected}")]
     Shape {
-        /// The moment.
+        /// The name of the moment.
         what: &'static str,
-        /// Its rows.
+        /// The number of its rows.
         rows: usize,
-        /// Its columns.
+        /// The number of its columns.
         columns: usize,
-        /// What it should be.
+        /// The expected shape.
         expected: String,
     },
-    /// A value that is not finite.
+    /// A value is not finite.
     #[error("`{what}` holds a value that is not finite")]
     NotFinite {
-        /// The moment.
+        /// The name of the moment.
         what: &'static str,
     },
-    /// A matrix that is no covariance.
+    /// A matrix is no covariance.
     #[error("`{what}` is not symmetric")]
     Asymmetric {
-        /// The matrix.
+        /// The name of the matrix.
         what: &'static str,
     },
 }

@@ -1,4 +1,5 @@
-//! Adversaries that know moments of the passive features, or records whole, and the controls that have no scores.
+//! Adversaries that know moments of the passive features or whole records, and their controls,
+//! which have no scores.
 
 pub(super) mod best_imputation;
 mod error;

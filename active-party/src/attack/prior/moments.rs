@@ -1,4 +1,4 @@
-//! What an adversary knows of the passive features beforehand: their moments.
+//! The adversary's prior knowledge of the passive features: their moments.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::{PseudoInverse, SampleMoments};
@@ -7,8 +7,8 @@ use super::PriorError;
 use crate::attack::AttackError;
 use crate::attack::sizes::same;
 
-/// Mean and covariance of the passive features (d), and, if known, their moments with features that the adversary has of
-/// each record. `Debug` shows shapes only.
+/// Mean and covariance of the passive features (d), and, if known, their moments with features that
+/// the adversary has of each record. `Debug` shows shapes only.
 #[derive(Clone, PartialEq)]
 pub struct Prior {
     mean: DVector<f64>,
@@ -19,11 +19,11 @@ pub struct Prior {
 /// Moments with the adversary's features.
 #[derive(Clone, PartialEq)]
 struct Joint {
-    /// The adversary's features before this one are not part of it.
+    /// The first of the adversary's features that is part of it.
     first: usize,
     mean: DVector<f64>,
     covariance: DMatrix<f64>,
-    /// d × the features that are part of it.
+    /// The covariance of passive features with these, d × the features that are part of it.
     cross: DMatrix<f64>,
 }
 
@@ -34,7 +34,12 @@ impl std::fmt::Debug for Prior {
     }
 }
 
-fn shape(what: &'static str, m: &DMatrix<f64>, rows: usize, columns: usize) -> Result<(), PriorError> {
+fn shape(
+    what: &'static str,
+    m: &DMatrix<f64>,
+    rows: usize,
+    columns: usize,
+) -> Result<(), PriorError> {
     if m.shape() != (rows, columns) {
         let expected = format!("{rows} × {columns}");
         return Err(PriorError::Shape { what, rows: m.nrows(), columns: m.ncols(), expected });
@@ -49,18 +54,19 @@ fn covariance(what: &'static str, m: &DMatrix<f64>, features: usize) -> Result<(
 }
 
 impl Prior {
-    /// Mean (d) and covariance (d × d) of the passive features.
+    /// Creates a prior from mean (d) and covariance (d × d) of the passive features.
     ///
     /// # Errors
-    /// [`PriorError`] for shapes that do not fit, values that are not finite, or a matrix that is not symmetric.
+    /// [`PriorError`] for shapes that do not fit, values that are not finite, or a matrix that is
+    /// not symmetric.
     pub fn new(mean: DVector<f64>, covariances: DMatrix<f64>) -> Result<Self, PriorError> {
         shape("mean", &DMatrix::from_column_slice(mean.len(), 1, mean.as_slice()), mean.len(), 1)?;
         covariance("covariance", &covariances, mean.len())?;
         Ok(Self { mean, covariance: covariances, joint: None })
     }
 
-    /// The same with the mean (d_act) and covariance (d_act × d_act) of the active features, and the covariance of passive with active
-    /// ones (d × d_act).
+    /// Returns the same prior with the mean (d_act) and covariance (d_act × d_act) of the active
+    /// features, and the covariance of passive with active ones (d × d_act).
     ///
     /// # Errors
     /// As [`Prior::new`].
@@ -71,21 +77,30 @@ impl Prior {
         cross: DMatrix<f64>,
     ) -> Result<Self, PriorError> {
         let features = mean.len();
-        shape("active_mean", &DMatrix::from_column_slice(features, 1, mean.as_slice()), features, 1)?;
+        shape(
+            "active_mean",
+            &DMatrix::from_column_slice(features, 1, mean.as_slice()),
+            features,
+            1,
+        )?;
         covariance("active_covariance", &covariances, features)?;
         shape("cross_covariance", &cross, self.mean.len(), features)?;
         Ok(Self { joint: Some(Joint { first: 0, mean, covariance: covariances, cross }), ..self })
     }
 
-    /// Joint moments of records that the adversary has whole: passive features `x` (d × n) and active ones `y` (d_act × n),
-    /// with [shrunk](SampleMoments::shrunk) correlations.
+    /// Computes the joint moments of records that the adversary has whole: passive features `x` (d
+    /// × n) and active ones `y` (d_act × n), with [shrunk](SampleMoments::shrunk) correlations.
     ///
     /// # Errors
     /// [`PriorError`] if the numbers of records differ, or a value is not finite.
     pub fn of_records(x: &DMatrix<f64>, y: &DMatrix<f64>) -> Result<Self, PriorError> {
         let (d, n) = x.shape();
         shape("records", y, y.nrows(), n)?;
-        let all = DMatrix::from_fn(d + y.nrows(), n, |i, j| if i < d { x[(i, j)] } else { y[(i - d, j)] });
+        let all = DMatrix::from_fn(
+            d + y.nrows(),
+            n,
+            |i, j| if i < d { x[(i, j)] } else { y[(i - d, j)] },
+        );
         let SampleMoments { mean, covariance, .. } = SampleMoments::shrunk(&all);
         let part = |from: usize, rows: usize, to: usize, columns: usize| {
             covariance.view((from, to), (rows, columns)).into_owned()
@@ -98,32 +113,33 @@ impl Prior {
         )
     }
 
-    /// The moments of the passive features alone.
+    /// Returns the moments of the passive features alone.
     #[must_use]
     pub fn own(&self) -> Self {
         Self { joint: None, ..self.clone() }
     }
 
-    /// Number of passive features.
+    /// Returns the number of passive features.
     #[must_use]
     pub fn features(&self) -> usize {
         self.mean.len()
     }
 
-    /// Whether it says something of each record from the adversary's own features of it.
+    /// Returns true if the prior includes the adversary's own features of each record.
     #[must_use]
     pub fn is_joint(&self) -> bool {
         self.joint.is_some()
     }
 
-    /// Mean of the passive features, d.
+    /// Returns the mean of the passive features, d.
     #[must_use]
     pub fn mean(&self) -> &DVector<f64> {
         &self.mean
     }
 
-    /// What is known of records with these active features (d_act × n) before any score: the mean of each, d × n, and the
-    /// covariance of all, d × d. m = μ + C Σ_yy⁺ (y − μ_y), S = Σ − C Σ_yy⁺ Cᵀ; μ and Σ where the moments are not joint.
+    /// Returns the prior of records with these active features (d_act × n), before any score: the
+    /// mean of each, d × n, and the covariance of all, d × d. m = μ + C Σ_yy⁺ (y − μ_y), S = Σ − C
+    /// Σ_yy⁺ Cᵀ; μ and Σ if the moments are not joint.
     ///
     /// # Errors
     /// [`AttackError::View`] if the active features are others than those of the moments.
@@ -142,23 +158,27 @@ impl Prior {
         Ok((means, 0.5 * (&left + left.transpose())))
     }
 
-    /// What is known of u = (x − lower) / width of the features `open`; the others are known.
+    /// Returns the prior of u = (x − lower) / width for the features `open`; the others are known.
     pub(in crate::attack) fn in_ranges(&self, open: &[usize], ranges: &[(f64, f64)]) -> Self {
         let width = |i: usize| ranges[i].1 - ranges[i].0;
-        let mean = DVector::from_iterator(open.len(), open.iter().map(|&i| (self.mean[i] - ranges[i].0) / width(i)));
+        let mean = DVector::from_iterator(
+            open.len(),
+            open.iter().map(|&i| (self.mean[i] - ranges[i].0) / width(i)),
+        );
         let covariance = DMatrix::from_fn(open.len(), open.len(), |i, j| {
             self.covariance[(open[i], open[j])] / (width(open[i]) * width(open[j]))
         });
         let joint = self.joint.as_ref().map(|joint| {
-            let cross =
-                DMatrix::from_fn(open.len(), joint.cross.ncols(), |i, j| joint.cross[(open[i], j)] / width(open[i]));
+            let cross = DMatrix::from_fn(open.len(), joint.cross.ncols(), |i, j| {
+                joint.cross[(open[i], j)] / width(open[i])
+            });
             Joint { cross, ..joint.clone() }
         });
         Self { mean, covariance, joint }
     }
 
-    /// What is known of the features `others` by somebody who also has `map` x_known (r × the features `known`) of each
-    /// record, behind `active` features of its own.
+    /// Returns the prior of the features `others` for an adversary that also has `map` x_known (r ×
+    /// the features `known`) of each record, behind `active` features of its own.
     pub(in crate::attack) fn learning(
         &self,
         others: &[usize],
@@ -167,9 +187,13 @@ impl Prior {
         active: usize,
     ) -> Self {
         let part = |rows: &[usize], columns: &[usize]| {
-            DMatrix::from_fn(rows.len(), columns.len(), |i, j| self.covariance[(rows[i], columns[j])])
+            DMatrix::from_fn(rows.len(), columns.len(), |i, j| {
+                self.covariance[(rows[i], columns[j])]
+            })
         };
-        let pick = |which: &[usize]| DVector::from_iterator(which.len(), which.iter().map(|&i| self.mean[i]));
+        let pick = |which: &[usize]| {
+            DVector::from_iterator(which.len(), which.iter().map(|&i| self.mean[i]))
+        };
         let (first, own) = match &self.joint {
             None => (active, 0),
             Some(joint) => (joint.first, joint.mean.len()),
@@ -234,10 +258,14 @@ mod tests {
         let gain = covariance.select_columns(&[1]).select_rows(&[0, 2]) / covariance[(1, 1)];
         let want = mean.select_rows(&[0, 2]) + &gain * (0.8 - mean[1]);
         let learnt = prior.learning(&[0, 2], &[1], &DMatrix::identity(1, 1), 2);
-        let (got, left) = learnt.given(&DMatrix::from_column_slice(3, 1, &[0.1, 0.9, 0.8])).unwrap();
+        let (got, left) =
+            learnt.given(&DMatrix::from_column_slice(3, 1, &[0.1, 0.9, 0.8])).unwrap();
         assert!((got - want).amax() < 1e-12);
         let others = covariance.select_columns(&[0, 2]).select_rows(&[0, 2]);
-        assert!((left - (others - &gain * covariance.select_rows(&[1]).select_columns(&[0, 2]))).amax() < 1e-12);
+        assert!(
+            (left - (others - &gain * covariance.select_rows(&[1]).select_columns(&[0, 2]))).amax()
+                < 1e-12
+        );
         // Without joint moments the own features are passed over.
         let own = Prior::new(prior.mean.clone(), prior.covariance.clone()).unwrap();
         let learnt = own.learning(&[0, 2], &[1], &DMatrix::identity(1, 1), 2);
@@ -252,7 +280,10 @@ mod tests {
         let y = DMatrix::from_fn(2, n, |i, j| ((j * (7 + 4 * i)) % 101) as f64 / 100.0);
         let x = DMatrix::from_fn(1, n, |_, j| 0.2 + 0.5 * y[(0, j)] - 0.3 * y[(1, j)]);
         let (means, left) = Prior::of_records(&x, &y).unwrap().given(&y).unwrap();
-        assert!((means - x).amax() < 5e-3 && left[(0, 0)] < 1e-3, "shrinkage is slight for many records");
+        assert!(
+            (means - x).amax() < 5e-3 && left[(0, 0)] < 1e-3,
+            "shrinkage is slight for many records"
+        );
     }
 
     #[test]
@@ -270,6 +301,9 @@ mod tests {
             DMatrix::zeros(1, 1),
             DMatrix::zeros(1, 2),
         );
-        assert_eq!(cross.map_err(refused).unwrap_err(), "`cross_covariance` is 1 × 2, expected 2 × 1");
+        assert_eq!(
+            cross.map_err(refused).unwrap_err(),
+            "`cross_covariance` is 1 × 2, expected 2 × 1"
+        );
     }
 }

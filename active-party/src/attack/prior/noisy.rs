@@ -1,5 +1,5 @@
-//! The posterior behind noisy scores: softmax is not linear, so that the likeliest point is found by Gauss-Newton steps, and the
-//! mean is that of the Gaussian that fits there, within the box.
+//! The posterior given noisy scores. Softmax is not linear, so the likeliest point is found by
+//! Gauss-Newton steps, and the mean is that of the Gaussian that fits there, within the box.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::{ActiveSet, ConfinedGaussian, Nearest};
@@ -8,10 +8,11 @@ use super::Point;
 use crate::attack::adaptive::averaging::scores_at;
 use crate::attack::{Ended, NoisyScores};
 
-/// Gauss-Newton steps.
+/// The most Gauss-Newton steps.
 const STEPS: u32 = 30;
 
-/// The estimate of one record under a Gaussian of this mean and covariance; `metric` is the inverse of the covariance.
+/// Estimates one record under a Gaussian of this mean and covariance; `metric` is the inverse of
+/// the covariance.
 pub(super) fn estimate(
     scores: &NoisyScores,
     record: usize,
@@ -24,7 +25,8 @@ pub(super) fn estimate(
     let known: Vec<f64> = scores.known.column(record).iter().map(|z| z / scores.stretch).collect();
     let (likely, deviation) = (scores.scores.column(record), scores.deviation.column(record));
     let prior = ConfinedGaussian::new(mean.clone(), covariance.clone());
-    // What is released at x without noise, and the slopes in the k scores of each entry where it is not the scores themselves.
+    // The release at x without noise. If it is not the scores themselves, also the slopes of its
+    // entries in the k scores.
     let released = |c: Vec<f64>| match &scores.through {
         None => (c, None),
         Some(purifier) => {
@@ -32,7 +34,7 @@ pub(super) fn estimate(
             (found.scores.as_slice().to_vec(), Some(found.slopes))
         }
     };
-    // What is left of the prior once the scores are taken for linear around x.
+    // The posterior with the scores linearised around x.
     let around = |x: &DVector<f64>| {
         let c = scores_at(&weights, &known, x.as_slice());
         let mut posterior = prior.clone();
@@ -55,7 +57,12 @@ pub(super) fn estimate(
     };
     let misfit = |x: &DVector<f64>| {
         let (there, _) = released(scores_at(&weights, &known, x.as_slice()));
-        there.iter().zip(likely.iter()).zip(deviation.iter()).map(|((c, l), s)| ((c - l) / s).powi(2)).sum::<f64>()
+        there
+            .iter()
+            .zip(likely.iter())
+            .zip(deviation.iter())
+            .map(|((c, l), s)| ((c - l) / s).powi(2))
+            .sum::<f64>()
     };
     let value = |x: &DVector<f64>| misfit(x) + (x - &mean).dot(&(metric * (x - &mean)));
     let mut x = mean.map(|v| v.clamp(0.0, 1.0));

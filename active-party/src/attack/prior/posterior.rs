@@ -1,11 +1,12 @@
-//! Attacks of an adversary that knows moments: another attack works out what the scores say, and its evidence is put together with
-//! the Gaussian of these moments.
+//! Attacks of an adversary that knows moments. Another attack derives evidence from the scores,
+//! which is combined with the Gaussian of these moments.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rayon::prelude::*;
 use vfl_shared::numerics::{
-    ActiveSet, BoxSolution, ConfinedGaussian, FactoredCovariance, GaussianSystem, Nearest, PseudoInverse,
+    ActiveSet, BoxSolution, ConfinedGaussian, FactoredCovariance, GaussianSystem, Nearest,
+    PseudoInverse,
 };
 
 use super::tangent::through_network;
@@ -15,22 +16,22 @@ use crate::attack::cells::{Cells, Noise};
 use crate::attack::entry::{Base, Chosen, Entry, Group};
 use crate::attack::settings::AnySetting;
 use crate::attack::{
-    AdversaryView, Attack, AttackError, Ended, Equations, Evidence, Need, Needs, Parameters, Reconstruction,
-    RecordOutcome, Settings, Status,
+    AdversaryView, Attack, AttackError, Ended, Equations, Evidence, Need, Needs, Parameters,
+    Reconstruction, RecordOutcome, Settings, Status,
 };
 
-/// An attack whose evidence is put together with the prior of the view.
+/// An attack that combines the evidence of another attack with the prior of the view.
 #[derive(Debug)]
 pub struct Posterior {
-    /// The attack that works out the evidence.
+    /// The attack that gives the evidence.
     pub evidence: Box<dyn Attack>,
-    /// The estimate.
+    /// The point that is the estimate.
     pub point: Point,
-    /// The moments it uses.
+    /// The moments that it uses.
     pub moments: Moments,
 }
 
-/// The evidence of the strongest attack on the policy that is known, or the equations of the scores as they are.
+/// The evidence of the strongest attack on the known policy, or the equations of undefended scores.
 const EVIDENCE: Base = Base { name: evidence, chosen: Chosen::Evidence, unclipped: false };
 
 fn evidence(settings: &Settings) -> &'static str {
@@ -39,30 +40,36 @@ fn evidence(settings: &Settings) -> &'static str {
 
 static SETTINGS: [&dyn AnySetting; 1] = [&MOMENTS];
 
-const fn entry(name: &'static str, build: fn(&Settings, Box<dyn Attack>) -> Box<dyn Attack>) -> Entry {
-    // The register puts ranges on [0, 1], the prior with them.
-    Entry { informed: false, settings: &SETTINGS, ..Entry::upon(name, Group::Informed, EVIDENCE, build) }
+const fn entry(
+    name: &'static str,
+    build: fn(&Settings, Box<dyn Attack>) -> Box<dyn Attack>,
+) -> Entry {
+    // The register scales ranges to [0, 1], and the prior with them.
+    Entry {
+        informed: false,
+        settings: &SETTINGS,
+        ..Entry::upon(name, Group::Informed, EVIDENCE, build)
+    }
 }
 
-/// `conditional_mean`.
-pub(in crate::attack) static CONDITIONAL_MEAN: Entry = entry("conditional_mean", |settings, evidence| {
-    Box::new(Posterior { evidence, point: Point::Unconfined, moments: settings.into() })
-});
+pub(in crate::attack) static CONDITIONAL_MEAN: Entry =
+    entry("conditional_mean", |settings, evidence| {
+        Box::new(Posterior { evidence, point: Point::Unconfined, moments: settings.into() })
+    });
 
-/// `gaussian`.
 pub(in crate::attack) static GAUSSIAN: Entry = entry("gaussian", |settings, evidence| {
     Box::new(Posterior { evidence, point: Point::Likeliest, moments: settings.into() })
 });
 
-/// `posterior_mean`.
-pub(in crate::attack) static POSTERIOR_MEAN: Entry = entry("posterior_mean", |settings, evidence| {
-    Box::new(Posterior { evidence, point: Point::Mean, moments: settings.into() })
-});
+pub(in crate::attack) static POSTERIOR_MEAN: Entry =
+    entry("posterior_mean", |settings, evidence| {
+        Box::new(Posterior { evidence, point: Point::Mean, moments: settings.into() })
+    });
 
 impl Attack for Posterior {
     fn needs(&self) -> Needs {
         let evidence = self.evidence.needs();
-        // Of networks the equations are those of tangents.
+        // For networks the equations are those of tangents.
         let parameters = match evidence.parameters {
             Parameters::Hidden => Parameters::Hidden,
             Parameters::Linear | Parameters::Differentiable => Parameters::Differentiable,
@@ -70,7 +77,11 @@ impl Attack for Posterior {
         Needs { prior: Need::Yes, parameters, ..evidence }
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let prior = self.moments.of(view)?;
         let (means, covariance) = prior.given(view.active().matrix())?;
         if view.model().network().is_some() {
@@ -79,10 +90,12 @@ impl Attack for Posterior {
         let found = self.evidence.reconstruct(view, rng)?;
         let (estimates, outcomes) = match &found.evidence {
             Evidence::Nothing => return Err(AttackError::NoEvidence),
-            Evidence::Equations(equations) => self.under_equations(equations, &means, &covariance)?,
-            Evidence::Cells(cells) => {
-                self.by_record(&means, |record, mean, work| self.in_cell(cells, record, mean, &covariance, work))?
+            Evidence::Equations(equations) => {
+                self.under_equations(equations, &means, &covariance)?
             }
+            Evidence::Cells(cells) => self.by_record(&means, |record, mean, work| {
+                self.in_cell(cells, record, mean, &covariance, work)
+            })?,
             Evidence::NoisyScores(scores) => {
                 let metric = PseudoInverse::new(&covariance)?.matrix;
                 let known = (&covariance, &metric);
@@ -99,7 +112,7 @@ impl Attack for Posterior {
 }
 
 impl Posterior {
-    /// On a network: the scores are taken for exact, whatever the policy.
+    /// Reconstructs on a network. The scores are taken for exact, whatever the policy.
     fn through_network(
         &self,
         view: &AdversaryView<'_>,
@@ -115,7 +128,10 @@ impl Posterior {
             Ok(x.column(0).into_owned())
         })?;
         let rank = view.target_features().min(view.model().classes() - 1);
-        Ok(Reconstruction { outcomes, ..Reconstruction::new(estimates, Status::Posterior { rank }) })
+        Ok(Reconstruction {
+            outcomes,
+            ..Reconstruction::new(estimates, Status::Posterior { rank })
+        })
     }
 
     fn under_equations(
@@ -141,15 +157,18 @@ impl Posterior {
         (x, outcomes.iter().map(RecordOutcome::from).collect())
     }
 
-    /// One record after the other, with room to work in for each thread.
+    /// Runs `one` on every record, with working memory for each thread.
     fn by_record(
         &self,
         means: &DMatrix<f64>,
-        one: impl Fn(usize, DVector<f64>, &mut ActiveSet) -> Result<(DVector<f64>, Ended), AttackError> + Sync,
+        one: impl Fn(usize, DVector<f64>, &mut ActiveSet) -> Result<(DVector<f64>, Ended), AttackError>
+        + Sync,
     ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
         let found: Vec<_> = (0..means.ncols())
             .into_par_iter()
-            .map_init(ActiveSet::default, |work, record| one(record, means.column(record).into_owned(), work))
+            .map_init(ActiveSet::default, |work, record| {
+                one(record, means.column(record).into_owned(), work)
+            })
             .collect::<Result<_, _>>()?;
         let mut estimates = means.clone();
         let mut outcomes = Vec::with_capacity(found.len());
@@ -162,8 +181,9 @@ impl Posterior {
         Ok((estimates, outcomes))
     }
 
-    /// The posterior in the cell of one record. Bounds count, and nothing else: what a cell calls likely within them comes from features
-    /// that are uniform, and the prior knows better. (On satellite, behind two decimals, it made the attack worse than its control.)
+    /// Estimates one record from the posterior in its cell. Only the bounds count: the likelihood
+    /// in a cell assumes uniform features, and the prior knows better. (On satellite, with rounding
+    /// to two decimals, it made the attack worse than its control.)
     fn in_cell(
         &self,
         cells: &Cells,
@@ -180,9 +200,13 @@ impl Posterior {
         let set = cells.polytope(record);
         let mut confined = ConfinedGaussian::new(mean, covariance.clone());
         if set.unknowns() > d {
-            // The length of the noise: anything in its range.
+            // The length of the noise may be anything in its range.
             let (least, most) = set.bounds().nth(d).map_or((0.0, 0.0), |(_, ends)| ends);
-            let width = if most.is_finite() { most - least } else { 1e3 / Noise::SCALE * (1.0 + least.abs()) };
+            let width = if most.is_finite() {
+                most - least
+            } else {
+                1e3 / Noise::SCALE * (1.0 + least.abs())
+            };
             confined = confined.with_unknown(least + 0.5 * width, width);
         }
         for (at, (row, (lower, upper))) in set.bounds().enumerate() {

@@ -1,5 +1,5 @@
-//! The adversary that knows records whole and fits a regression to them, with what was released of them or without: its control.
-//! Neither needs parameters, nor takes the features for Gaussian.
+//! The adversary that knows whole records and fits a regression to them, with their release or, as
+//! its control, without. Neither needs parameters, nor takes the features for Gaussian.
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -9,17 +9,17 @@ use vfl_shared::types::ReleasedScores;
 use crate::attack::entry::{Entry, Group};
 use crate::attack::sizes::same;
 use crate::attack::{
-    AdversaryView, Attack, AttackError, FeatureKnowledge, Need, Needs, Reconstruction, Replacement, Settings,
-    StatedKnowledge, Status,
+    AdversaryView, Attack, AttackError, FeatureKnowledge, Need, Needs, Reconstruction, Replacement,
+    Settings, StatedKnowledge, Status,
 };
 
-/// Kernel ridge regression of the passive features on the active ones and on what was released: linear, with products, or smooth,
-/// whichever does best on records left out, feature by feature.
+/// Kernel ridge regression of the passive features on the active ones and on the release: linear,
+/// with products, or smooth, whichever does best on records left out, feature by feature.
 #[derive(Debug, Clone)]
 pub struct Regression {
-    /// Whether it looks at what was released. Without, it is the control of the one that does.
+    /// True if it uses the release. Otherwise it is the control of the one that does.
     pub release: bool,
-    /// What is known of the features: estimates are moved into their ranges.
+    /// The knowledge of the features: estimates are moved into their ranges.
     pub stated: StatedKnowledge,
 }
 
@@ -30,13 +30,13 @@ const fn entry(name: &'static str, build: fn(&Settings) -> Box<dyn Attack>) -> E
     Entry { informed: true, ..Entry::new(name, Group::Informed, build) }
 }
 
-/// `kernel_ridge`.
-pub(in crate::attack) static KERNEL_RIDGE: Entry =
-    entry("kernel_ridge", |settings| Box::new(Regression { release: true, stated: settings.into() }));
+pub(in crate::attack) static KERNEL_RIDGE: Entry = entry("kernel_ridge", |settings| {
+    Box::new(Regression { release: true, stated: settings.into() })
+});
 
-/// `kernel_imputation`.
-pub(in crate::attack) static KERNEL_IMPUTATION: Entry =
-    entry("kernel_imputation", |settings| Box::new(Regression { release: false, stated: settings.into() }));
+pub(in crate::attack) static KERNEL_IMPUTATION: Entry = entry("kernel_imputation", |settings| {
+    Box::new(Regression { release: false, stated: settings.into() })
+});
 
 impl Attack for Regression {
     fn needs(&self) -> Needs {
@@ -44,7 +44,11 @@ impl Attack for Regression {
         Needs { release, auxiliary: Need::Yes, ..Needs::default() }
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, _rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        _rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let records = view.side_information().auxiliary.ok_or(AttackError::NoAuxiliary)?;
         same("auxiliary passive features", "features", view.target_features(), records.features())?;
         let known = self.stated.about(view.target_features())?;
@@ -53,18 +57,23 @@ impl Attack for Regression {
             true => {
                 let floor = floor(&records.released, view.replacement());
                 let own = AdversaryView::new(view.model(), &records.y, &records.released, floor)?;
-                let other = AdversaryView::new(view.model(), view.active(), view.released()?, floor)?;
+                let other =
+                    AdversaryView::new(view.model(), view.active(), view.released()?, floor)?;
                 (inputs(&own)?, inputs(&other)?)
             }
         };
         let mut estimates = regressed(records.x.matrix(), &own, &other)?;
         into_ranges(&mut estimates, &known);
-        Ok(Reconstruction::new(estimates, if self.release { Status::Regression } else { Status::Baseline }))
+        Ok(Reconstruction::new(
+            estimates,
+            if self.release { Status::Regression } else { Status::Baseline },
+        ))
     }
 }
 
-/// Regresses the features `outputs` (d × n) on one of several inputs of the same records, `own`, feature by feature the one
-/// that does best on records left out, and estimates them from the same inputs of `other` records. Fits at most [`MAX_FITTED`] records.
+/// Regresses the features `outputs` (d × n) on each of several inputs of the same records, `own`,
+/// and estimates them from the same inputs of `other` records. For each feature the input that does
+/// best on records left out is taken. Fits at most [`MAX_FITTED`] records.
 ///
 /// # Errors
 /// [`AttackError`] for values that are not finite, or an iteration that does not converge.
@@ -82,7 +91,7 @@ pub(super) fn regressed(
         let fitted = KernelRidge::fit(&own.columns(0, n).into_owned(), &outputs)?;
         let predicted = fitted.predict(other);
         for (at, error) in fitted.left_out().iter().enumerate() {
-            // The first, where nothing is known of any.
+            // Take the first if no error is known.
             if *error < left_out[at] || left_out[at] == f64::INFINITY {
                 left_out[at] = *error;
                 estimates.set_row(at, &predicted.row(at));
@@ -99,14 +108,14 @@ pub(super) fn into_ranges(estimates: &mut DMatrix<f64>, known: &FeatureKnowledge
     }
 }
 
-/// What the passive features may be regressed on (rows; one record per column): the own features, and beside them the scores, b′, or
-/// both. Which of them tells most depends on the defense.
+/// Returns the possible inputs of the regression (rows; one record per column): the own features,
+/// alone or beside the scores, b′, or both. The defense decides which of them is best.
 fn inputs(view: &AdversaryView<'_>) -> Result<Vec<DMatrix<f64>>, AttackError> {
     let (y, c, b) = (view.active().matrix(), view.scores()?, view.b_prime()?);
     Ok(vec![y.clone(), stack(&[y, &c]), stack(&[y, b]), stack(&[y, &c, b])])
 }
 
-/// Blocks with the same records, one below the other.
+/// Stacks blocks with the same records, one below the other.
 fn stack(blocks: &[&DMatrix<f64>]) -> DMatrix<f64> {
     let rows = blocks.iter().map(|b| b.nrows()).sum();
     let mut all = DMatrix::zeros(rows, blocks.first().map_or(0, |b| b.ncols()));
@@ -118,9 +127,16 @@ fn stack(blocks: &[&DMatrix<f64>]) -> DMatrix<f64> {
     all
 }
 
-/// What stands for scores of 0: half of the least score above it, so that rounding to 0 is not taken for certainty.
+/// Returns the replacement of scores of 0: half of the least score above it, so that rounding to 0
+/// is not taken for certainty.
 fn floor(released: &ReleasedScores, otherwise: Replacement) -> Replacement {
-    let (ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c)) = released else { return otherwise };
+    let (ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c)) = released else {
+        return otherwise;
+    };
     let least = c.iter().copied().filter(|c| *c > 0.0).fold(f64::INFINITY, f64::min);
-    if c.iter().all(|c| *c > 0.0) { otherwise } else { Replacement::new(0.5 * least).unwrap_or(otherwise) }
+    if c.iter().all(|c| *c > 0.0) {
+        otherwise
+    } else {
+        Replacement::new(0.5 * least).unwrap_or(otherwise)
+    }
 }

@@ -1,9 +1,10 @@
-//! Networks in place of equations: each record's tangent at its estimate is a linear system, whose solution is the next estimate
-//! (Gauss and Newton).
+//! Gauss-Newton steps through networks: each record's tangent at its estimate is a linear system,
+//! whose solution is the next estimate.
 //!
-//! With h(x) the differences of neighbouring logits and b those of the logarithms of the scores, the tangent at x̂ says
-//! J x = b − h(x̂) + J x̂, J the slopes of h at x̂. Where this comes to rest at a point with h(x̂) = b, the estimate is the one that the
-//! equations of its own tangent give.
+//! With h(x) the differences of neighbouring logits and b those of the logarithms of the scores,
+//! the tangent at x̂ says J x = b − h(x̂) + J x̂, with J the slopes of h at x̂. If this comes to
+//! rest at a point with h(x̂) = b, the estimate is the one that the equations of its own tangent
+//! give.
 
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
@@ -14,28 +15,29 @@ use crate::attack::{AdversaryView, AttackError, Differentiable, Ended, RecordOut
 /// The most passive features: each step of each record solves a system of this size.
 const MOST_FEATURES: usize = 128;
 
-/// Steps of a record at most.
+/// The most steps of a record.
 const STEPS: u32 = 60;
 
 /// A step that moves no feature farther than this is the last one.
 const AT_REST: f64 = 1e-9;
 
-/// A record is solved if its squared misfit is below this share of what b measures, squared.
+/// A record is solved if its squared misfit is below this share of 1 + ‖b‖².
 const SOLVED: f64 = 1e-14;
 
 /// The equations of one record at one point.
 pub(super) struct Tangent {
-    /// J, (k − 1) × d.
+    /// The slopes J, (k − 1) × d.
     pub(super) slopes: DMatrix<f64>,
-    /// b − h(x̂) + J x̂, (k − 1) × 1.
+    /// The right side b − h(x̂) + J x̂, (k − 1) × 1.
     pub(super) right: DMatrix<f64>,
 }
 
-/// Estimates (d × n) of the records of a view whose model is a network: from `start` (d × n), each next one is what `solve` makes of the
-/// record's tangent.
+/// Returns estimates (d × n) of the records of a view whose model is a network. They begin at
+/// `start` (d × n), and `solve` computes each next one from the record's tangent.
 ///
 /// # Errors
-/// [`AttackError::Features`] for too many features; as [`AdversaryView::differentiable`] and [`AdversaryView::b_prime`]; those of `solve`.
+/// [`AttackError::Features`] for too many features; as [`AdversaryView::differentiable`] and
+/// [`AdversaryView::b_prime`]; those of `solve`.
 pub(super) fn through_network(
     view: &AdversaryView<'_>,
     start: &DMatrix<f64>,
@@ -59,14 +61,15 @@ pub(super) fn through_network(
         })
         .collect::<Result<_, AttackError>>()?;
     let (columns, outcomes): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-    let estimates = if columns.is_empty() { DMatrix::zeros(d, 0) } else { DMatrix::from_columns(&columns) };
+    let estimates =
+        if columns.is_empty() { DMatrix::zeros(d, 0) } else { DMatrix::from_columns(&columns) };
     Ok((estimates, outcomes))
 }
 
 /// The descent of one record. The places of its block are steps of different lengths.
 struct Newton<'a> {
     block: Box<dyn LogitBlock + 'a>,
-    /// b.
+    /// The differences of the logarithms of the scores, b.
     scores: DVector<f64>,
     x: Vec<Lanes>,
     logits: Vec<Lanes>,
@@ -75,13 +78,19 @@ struct Newton<'a> {
 }
 
 impl<'a> Newton<'a> {
-    fn new(model: &'a dyn Differentiable, record: usize, scores: DVector<f64>, k: usize, d: usize) -> Self {
+    fn new(
+        model: &'a dyn Differentiable,
+        record: usize,
+        scores: DVector<f64>,
+        k: usize,
+        d: usize,
+    ) -> Self {
         let zeros = |n| vec![Lanes::all(0.0); n];
         let block = model.block([record; LANES]);
         Self { block, scores, x: zeros(d), logits: zeros(k), slopes: zeros(k), gradient: zeros(d) }
     }
 
-    /// Squared misfits ‖b − h‖² at the points that `x` holds.
+    /// Returns the squared misfits ‖b − h‖² at the points that `x` holds.
     fn misfits(&mut self) -> [f64; LANES] {
         self.block.logits(&self.x, &mut self.logits);
         std::array::from_fn(|l| {
@@ -94,7 +103,7 @@ impl<'a> Newton<'a> {
         self.x.iter_mut().zip(x).for_each(|(to, x)| *to = Lanes::all(*x));
     }
 
-    /// The tangent at a point, and the squared misfit there.
+    /// Returns the tangent at a point, and the squared misfit there.
     fn tangent(&mut self, x: &DVector<f64>) -> (Tangent, f64) {
         self.place(x);
         let misfit = self.misfits()[0];
@@ -105,7 +114,11 @@ impl<'a> Newton<'a> {
             self.slopes.fill(Lanes::all(0.0));
             (self.slopes[row], self.slopes[row + 1]) = (Lanes::all(-1.0), Lanes::all(1.0));
             self.block.pull_back(&self.slopes, &mut self.gradient);
-            slopes.row_mut(row).iter_mut().zip(&self.gradient).for_each(|(to, slope)| *to = slope.0[0]);
+            slopes
+                .row_mut(row)
+                .iter_mut()
+                .zip(&self.gradient)
+                .for_each(|(to, slope)| *to = slope.0[0]);
         }
         let mut right = DMatrix::from_column_slice(equations, 1, self.scores.as_slice());
         let linear = &slopes * x;
@@ -120,19 +133,23 @@ impl<'a> Newton<'a> {
     ) -> Result<(DVector<f64>, RecordOutcome), AttackError> {
         let solved = SOLVED * (1.0 + self.scores.norm_squared());
         let (mut tangent, mut misfit) = self.tangent(&x);
-        // A step may lose some of the fit for a likelier point, less with each of them.
+        // A step may worsen the fit for a likelier point, but each step less than the one before.
         let mut allowed = misfit;
         for iterations in 0..STEPS {
             let step = solve(&tangent)? - &x;
             // Lengths 1, ½, ¼, … side by side: the longest that is good enough.
             for (feature, to) in self.x.iter_mut().enumerate() {
-                *to = Lanes(std::array::from_fn(|l| x[feature] + step[feature] * 0.5f64.powi(l as i32)));
+                *to = Lanes(std::array::from_fn(|l| {
+                    x[feature] + step[feature] * 0.5f64.powi(l as i32)
+                }));
             }
             let misfits = self.misfits();
             allowed /= 4.0;
             let enough = solved.max(allowed).max(0.99 * misfit);
             let length = misfits.iter().position(|found| *found <= enough);
-            let Some(length) = length else { return Ok(ended(x, iterations, misfit, misfit <= solved)) };
+            let Some(length) = length else {
+                return Ok(ended(x, iterations, misfit, misfit <= solved));
+            };
             let step = step * 0.5f64.powi(length as i32);
             x += &step;
             (tangent, misfit) = self.tangent(&x);
@@ -146,7 +163,12 @@ impl<'a> Newton<'a> {
     }
 }
 
-fn ended(x: DVector<f64>, iterations: u32, misfit: f64, solved: bool) -> (DVector<f64>, RecordOutcome) {
+fn ended(
+    x: DVector<f64>,
+    iterations: u32,
+    misfit: f64,
+    solved: bool,
+) -> (DVector<f64>, RecordOutcome) {
     let ended = if solved { Ended::Solved } else { Ended::NearestConsistent };
     (x, RecordOutcome { ended, iterations, objective: misfit })
 }

@@ -1,20 +1,19 @@
-//! Which of the moments that are known an attack uses.
+//! The choice of the moments that an attack uses.
 
 use crate::attack::settings::Setting;
 use crate::attack::sizes::same;
 use crate::attack::{AdversaryView, AttackError, Prior, Settings};
 
-/// Which moments are used.
+/// The choice of the moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Moments {
-    /// All that are known, with the active features where they are.
+    /// All known moments, those with the active features included.
     #[default]
     Joint,
-    /// Those of the passive features alone. From few records they are known better than the joint ones.
+    /// Those of the passive features alone. Few records tell them better than the joint ones.
     Own,
 }
 
-/// `moments`.
 pub(super) static MOMENTS: Setting<Moments> = Setting {
     key: "moments",
     takes: "which moments imputation, conditional_mean, gaussian and posterior_mean use: `joint` (with the active features, the \
@@ -33,7 +32,7 @@ impl From<&Settings> for Moments {
 }
 
 impl Moments {
-    /// These moments of a view.
+    /// Returns these moments of a view.
     pub(super) fn of(self, view: &AdversaryView<'_>) -> Result<Prior, AttackError> {
         let prior = view.prior()?;
         same("moments", "features", view.target_features(), prior.features())?;

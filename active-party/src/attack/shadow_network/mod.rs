@@ -1,9 +1,11 @@
-//! The black box with auxiliary records where the passive model may be a network (J section 4.3.2, algorithm 2, and 5.3.2): from records
-//! whose passive features it knows, and their scores, the adversary trains a network of an architecture that it guesses, by Adam, and then
-//! attacks through it as in the white box.
+//! The black box with auxiliary records if the passive model may be a network (J section 4.3.2,
+//! algorithm 2, and 5.3.2). From records whose passive features it knows, and their scores, the
+//! adversary trains a network of an architecture that it guesses, by Adam. It then attacks through
+//! this network as in the white box.
 //!
-//! It knows the active party's own part of the logits. What is trained stands for the sum of the passive parties' parts, whatever they
-//! are: a linear model, one network or several. J (22) asks for as many records as the network has parameters, divided by the classes.
+//! It knows the active party's own part of the logits. The shadow stands for the sum of the passive
+//! parties' parts, whatever they are: a linear model, one network or several. J (22) asks for as
+//! many records as the network has parameters, divided by the classes.
 
 mod fit;
 mod settings;
@@ -21,36 +23,38 @@ use self::settings::{ACTIVATION, PENALTY, RATE, SHADOW, STARTS, STEPS};
 use super::entry::{Base, Chosen, Entry, Group};
 use super::shadow_model::{BIAS, FIT};
 use super::{
-    AdversaryView, Attack, AttackError, Descent, KnownModel, KnownNetwork, Need, Needs, Parameters, Reconstruction,
-    Settings, ShadowBias, ShadowFit, StatedKnowledge,
+    AdversaryView, Attack, AttackError, Descent, KnownModel, KnownNetwork, Need, Needs, Parameters,
+    Reconstruction, Settings, ShadowBias, ShadowFit, StatedKnowledge,
 };
 
-/// Trains a shadow on auxiliary records, then runs an attack on it as if it were the passive model.
+/// The attack that trains a shadow on auxiliary records, then runs another attack on it as if it
+/// were the passive model.
 ///
-/// Status, outcomes and residuals of the reconstruction are those of the inner attack on the shadow.
+/// Status, outcomes and residuals of the reconstruction are those of the inner attack on the
+/// shadow.
 #[derive(Debug)]
 pub struct ShadowNetwork {
-    /// What the adversary takes the passive model for.
+    /// The adversary's guess of the passive model's architecture.
     pub architecture: Architecture,
-    /// What is lessened. `None`: squared log-ratios, and divergences where a score of the records is 0 or below, which has no logarithm.
+    /// The loss of the fit. `None`: squared log-ratios, or divergences if a score of the records is
+    /// 0 or below, which has no logarithm.
     pub fit: Option<ShadowFit>,
-    /// Whether the last layer has a bias.
+    /// The knowledge of the bias. If it is unknown, the last layer has one.
     pub bias: ShadowBias,
-    /// How the shadow is trained, of the settings; what they leave open follows the fit.
+    /// The settings of the training. Those that are left open follow the fit.
     pub settings: Settings,
     /// The attack on the shadow.
     pub inner: Box<dyn Attack>,
 }
 
-/// What goes through networks by itself.
+/// The default base, which takes networks by itself.
 const BASE: Base = Base { name: |_| "gradient_inversion", chosen: Chosen::Base, unclipped: false };
 
-/// `shadow_network`.
 pub(super) static SHADOW_NETWORK: Entry = Entry {
     settings: &[&SHADOW, &ACTIVATION, &FIT, &BIAS, &STEPS, &RATE, &PENALTY, &STARTS],
-    // Of records known whole there are moments, so that it has a control that knows the same.
+    // Records known whole give moments, so this attack has a control with the same knowledge.
     ..Entry::upon("shadow_network", Group::Informed, BASE, |settings, base| {
-        // What is known of the features goes to the base, which has parameters.
+        // The knowledge of the features goes to the base, which has parameters.
         let inner = StatedKnowledge::from(settings).wrap(base);
         Box::new(ShadowNetwork {
             architecture: settings.into(),
@@ -63,7 +67,8 @@ pub(super) static SHADOW_NETWORK: Entry = Entry {
 };
 
 impl FittedShadow {
-    /// The model with the shadow in place of the passive parameters: weights where the shadow is linear, else a network.
+    /// Returns the model with the shadow in place of the passive parameters: weights if the shadow
+    /// is linear, else a network.
     ///
     /// # Errors
     /// [`AttackError::View`] if it is of another number of classes.
@@ -77,11 +82,13 @@ impl FittedShadow {
     }
 }
 
-/// What is lessened on this release of the records, unless told.
+/// Returns the default loss for this release of the records.
 fn fit_for(released: &ReleasedScores) -> ShadowFit {
     let divergence = ShadowFit::Gradient(Descent::default());
     match released {
-        ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) if c.iter().all(|c| *c > 0.0) => {
+        ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c)
+            if c.iter().all(|c| *c > 0.0) =>
+        {
             ShadowFit::LeastSquares
         }
         ReleasedScores::Ciphertexts(_) => ShadowFit::LeastSquares,
@@ -91,16 +98,25 @@ fn fit_for(released: &ReleasedScores) -> ShadowFit {
 
 impl Attack for ShadowNetwork {
     fn needs(&self) -> Needs {
-        Needs { auxiliary: Need::Yes, ..Needs { parameters: Parameters::Hidden, ..self.inner.needs() } }
+        Needs {
+            auxiliary: Need::Yes,
+            ..Needs { parameters: Parameters::Hidden, ..self.inner.needs() }
+        }
     }
 
-    /// The remark says how far the shadow's scores are from those of the records, before the training and after.
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    /// Adds a remark on the divergence of the shadow's scores from those of the records, before the
+    /// training and after.
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         let auxiliary = view.side_information().auxiliary.ok_or(AttackError::NoAuxiliary)?;
         let Self { architecture, bias, settings, inner, .. } = self;
         let fit = self.fit.unwrap_or_else(|| fit_for(auxiliary.released()));
         let training = NetworkTraining::read(settings, fit);
-        let fitted = fit_shadow(view.model(), auxiliary, architecture, (fit, *bias), &training, rng)?;
+        let fitted =
+            fit_shadow(view.model(), auxiliary, architecture, (fit, *bias), &training, rng)?;
         let (parameters, (before, after)) = (fitted.parameters, fitted.divergence);
         let model = fitted.in_place(view.model())?;
         let mut found = inner.reconstruct(&view.under(&model)?, rng)?;

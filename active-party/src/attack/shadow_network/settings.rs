@@ -1,4 +1,4 @@
-//! Settings of a shadow that is a network: its architecture, and how it is trained.
+//! Settings of a shadow that is a network: its architecture and its training.
 
 use std::fmt;
 
@@ -11,23 +11,24 @@ use crate::attack::settings::{Setting, Settings, weight};
 /// The most starts of a training.
 pub const MAX_STARTS: u32 = 100;
 
-/// The architecture that the adversary guesses: hidden layers and their activation. Without hidden layers the shadow is linear.
+/// The architecture that the adversary guesses: hidden layers and their activation. Without hidden
+/// layers the shadow is linear.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Architecture {
     /// Widths of the hidden layers, from the features to the logits.
     pub hidden: Vec<u32>,
-    /// What they apply.
+    /// The activation of the hidden layers.
     pub activation: Activation,
 }
 
 impl Default for Architecture {
-    /// J's network: two hidden layers of 8, sigmoid.
+    /// Returns J's network: two hidden layers of 8, sigmoid.
     fn default() -> Self {
         Self { hidden: vec![8, 8], activation: Activation::Sigmoid }
     }
 }
 
-/// As in a setting: `8,8 sigmoid`, `linear`.
+/// Writes the architecture as in a setting: `8,8 sigmoid`, `linear`.
 impl fmt::Display for Architecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.hidden.is_empty() {
@@ -47,47 +48,49 @@ fn name(activation: Activation) -> &'static str {
 }
 
 impl Architecture {
-    /// As a sub-model with these outputs.
+    /// Returns the architecture as a sub-model with these outputs.
     pub(super) fn spec(&self, outputs: u32) -> Result<SubModelSpec, vfl_shared::model::SpecError> {
-        let settings = serde_json::json!({ "hidden": self.hidden, "activation": name(self.activation) });
+        let settings =
+            serde_json::json!({ "hidden": self.hidden, "activation": name(self.activation) });
         SubModelSpec::new("mlp", outputs, settings.as_object().cloned().unwrap_or_default())
     }
 
-    /// Widths as in a setting, if there can be such layers.
+    /// Reads widths as in a setting; `None` if there cannot be such layers.
     fn widths(text: &str) -> Option<Vec<u32>> {
         if text.trim() == "linear" {
             return Some(Vec::new());
         }
-        let hidden = text.split(',').map(|width| width.trim().parse().ok()).collect::<Option<Vec<u32>>>()?;
+        let hidden =
+            text.split(',').map(|width| width.trim().parse().ok()).collect::<Option<Vec<u32>>>()?;
         let guess = Self { hidden, ..Self::default() };
         let there_can_be = guess.spec(1).and_then(|spec| spec.check()).is_ok();
         there_can_be.then_some(guess.hidden)
     }
 }
 
-/// How a shadow is trained: Adam on all records at once, with a rate that is divided by ten twice.
+/// The training of a shadow: Adam on all records at once, with a rate that is divided by ten twice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NetworkTraining {
-    /// Steps of each start, J's T: 1 to 1 000 000.
+    /// The steps of each start, J's T: 1 to 1 000 000.
     pub steps: u32,
-    /// J's λ, above 0 and at most 1.
+    /// The learning rate, J's λ, above 0 and at most 1.
     pub learning_rate: f64,
     /// Weight of the penalty Σ w² of the weights (not of biases), at least 0.
     pub l2: f64,
-    /// How many first parameters are tried: 1 to [`MAX_STARTS`].
+    /// The number of random starts: 1 to [`MAX_STARTS`].
     pub starts: u32,
 }
 
 impl NetworkTraining {
-    /// 6000 steps from 0.05 down, the best of three starts. The penalty is 1e-4 beside squared log-ratios and 1e-6 beside divergences, which
-    /// are that much flatter.
+    /// Returns 6000 steps from 0.05 down, and the best of three starts. The penalty is 1e-4 beside
+    /// squared log-ratios and 1e-6 beside divergences, which are that much flatter.
     #[must_use]
     pub fn of(fit: ShadowFit) -> Self {
         let l2 = if matches!(fit, ShadowFit::LeastSquares) { 1e-4 } else { 1e-6 };
         Self { steps: 6000, learning_rate: 0.05, l2, starts: 3 }
     }
 
-    /// What settings say, and the rest by default.
+    /// Reads the settings, with defaults for the rest.
     pub(super) fn read(settings: &Settings, fit: ShadowFit) -> Self {
         let default = Self::of(fit);
         Self {

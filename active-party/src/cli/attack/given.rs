@@ -1,4 +1,5 @@
-//! A case of kind `attack` as it is read: the model, the adversary's records, what it has beside them, and an attack on all of it.
+//! Reads and checks a case of kind `attack`: the model, the records and the adversary's side
+//! information. Runs attacks on it.
 
 use nalgebra::DMatrix;
 use serde::Deserialize;
@@ -8,11 +9,11 @@ use super::case::{columns, own_parameters, weights};
 use super::networks::{Networks, Own};
 use super::own_records::{self, Auxiliary, Labelled, Moments, Observed};
 use crate::attack::{
-    self, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Colluders, KnownModel, LabelledRecords,
-    Method, Need, Prior, Reconstruction, Seen, Settings, SideInformation,
+    self, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Colluders, KnownModel,
+    LabelledRecords, Method, Need, Prior, Reconstruction, Seen, Settings, SideInformation,
 };
 
-/// A case file.
+/// A case file of kind `attack`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Case {
@@ -26,34 +27,34 @@ pub(super) struct Case {
     w_pas: Option<Vec<Vec<f64>>>,
     #[serde(default)]
     b: Option<Vec<f64>>,
-    /// In place of the three above.
+    /// Replaces the three fields above.
     #[serde(default)]
     networks: Option<Networks>,
     records: Vec<CaseRecord>,
-    /// For `agnostic`: labelled records of the adversary's own.
+    /// For `agnostic`: the adversary's own labelled records.
     #[serde(default)]
     training: Vec<Labelled>,
-    /// For `agnostic`: records asked about before.
+    /// For `agnostic`: records with scores from earlier requests.
     #[serde(default)]
     observed: Vec<Observed>,
-    /// For `coalition`: positions of the passive features, from 0, that colluding parties hold. Each record has their values in
-    /// `x_colluders`.
+    /// For `coalition`: the positions of the passive features, from 0, that colluding parties hold.
+    /// Each record has their values in `x_colluders`.
     #[serde(default)]
     colluders: Vec<usize>,
     /// For `undo_transform` and `shadow_model`: records whose passive features are known.
     #[serde(default)]
     auxiliary: Vec<Auxiliary>,
-    /// For `imputation`, `conditional_mean`, `gaussian` and `posterior_mean`: moments of the features. Without them those of the
-    /// `auxiliary` records count.
+    /// For `imputation`, `conditional_mean`, `gaussian` and `posterior_mean`: moments of the
+    /// features. Default: the moments of the `auxiliary` records.
     #[serde(default)]
     prior: Option<Moments>,
     /// The grid that the passive features lie on, in units of their ranges.
     #[serde(default)]
     grid: Option<Grid>,
-    /// Passive columns of which exactly one is 1, side by side.
+    /// Groups of adjacent passive columns of which exactly one is 1.
     #[serde(default)]
     groups: Vec<Vec<usize>>,
-    /// For scoring. [`Case::split`] takes it away before an attack is run.
+    /// For scoring. [`Case::split`] removes it before an attack runs.
     #[serde(default)]
     truth: Option<Vec<TruthRecord>>,
     #[serde(default, rename = "expected")]
@@ -65,7 +66,7 @@ pub(super) struct Case {
 struct CaseRecord {
     id: String,
     y_act: Vec<f64>,
-    /// Not there for records that were never asked about.
+    /// Missing for records without a released score.
     #[serde(default)]
     c: Option<Vec<f64>>,
     /// The features of colluding parties, in the order of `colluders`.
@@ -73,7 +74,7 @@ struct CaseRecord {
     x_colluders: Vec<f64>,
 }
 
-/// The distance of neighbouring values of each passive feature; 0 where it is not known.
+/// The distance between neighbouring values of each passive feature; 0 if unknown.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Grid {
@@ -91,7 +92,7 @@ pub(super) struct TruthRecord {
 /// The model of a case.
 struct Model {
     known: KnownModel,
-    /// The adversary's own part, where the parts are networks.
+    /// The adversary's own sub-model, if the sub-models are networks.
     own: Option<Own>,
 }
 
@@ -103,7 +104,10 @@ impl Model {
                 let (known, own) = networks.read()?;
                 Ok(Self { known, own: Some(own) })
             }
-            (_, Some(_)) => Err("`networks` stands in place of `w_act`, `w_pas` and `b`: leave these out".into()),
+            (_, Some(_)) => {
+                Err("`networks` stands in place of `w_act`, `w_pas` and `b`: leave these out"
+                    .into())
+            }
             ((Some(w_act), Some(w_pas), Some(bias)), None) => {
                 let (w_act, bias) = own_parameters(&w_act, bias)?;
                 let w_pas = weights("w_pas", bias.len(), &w_pas)?;
@@ -114,13 +118,20 @@ impl Model {
                 Ok(Self { known, own: None })
             }
             ((w_act, w_pas, _), None) => {
-                let missing = if w_act.is_none() { "w_act" } else { ["w_pas", "b"][usize::from(w_pas.is_some())] };
-                Err(format!("missing field `{missing}`: a case holds `w_act`, `w_pas` and `b`, or `networks`"))
+                let missing = if w_act.is_none() {
+                    "w_act"
+                } else {
+                    ["w_pas", "b"][usize::from(w_pas.is_some())]
+                };
+                Err(format!(
+                    "missing field `{missing}`: a case holds `w_act`, `w_pas` and `b`, or `networks`"
+                ))
             }
         }
     }
 
-    /// Features that the adversary has of a record, and outputs of its own network that stand below them.
+    /// Returns the number of the adversary's features of a record, and the number of outputs of its
+    /// own network below them.
     fn own(&self) -> (usize, usize) {
         match &self.own {
             Some(own) => (own.features(), own.outputs()),
@@ -128,7 +139,8 @@ impl Model {
         }
     }
 
-    /// What it has of records with these features (d_act × n).
+    /// Returns the adversary's input for records with these features (d_act × n): the features,
+    /// with the outputs of its own network below them.
     fn whole(&self, y: DMatrix<f64>) -> Result<DMatrix<f64>, String> {
         match &self.own {
             Some(own) => own.with_outputs(y),
@@ -137,27 +149,31 @@ impl Model {
     }
 }
 
-/// A case, checked.
+/// A checked case.
 pub(super) struct Given {
     pub(super) ids: RecordIds,
     model: Model,
     /// The adversary's features of the records, d_act × n.
     active: DMatrix<f64>,
-    /// The same, with the outputs of its own network below them.
+    /// The same, with the outputs of the adversary's own network below.
     y: FeatureBlock,
-    /// What was released of the records; `Err` with the record that has no score.
+    /// The released scores of the records; `Err` with the position of the first record without a
+    /// score.
     released: Result<ReleasedScores, usize>,
     training: Option<LabelledRecords>,
     seen: Option<(FeatureBlock, ReleasedScores)>,
     auxiliary: Option<AuxiliaryRecords>,
     colluders: Option<Colluders>,
     prior: Option<Prior>,
-    /// The settings that state the grid.
+    /// The settings that describe the grid and the groups.
     grid: Vec<(&'static str, String)>,
 }
 
-/// The settings that state a grid and groups of columns.
-fn stated(grid: Option<&Grid>, groups: &[Vec<usize>]) -> Result<Vec<(&'static str, String)>, String> {
+/// Writes a grid and groups of columns as settings.
+fn stated(
+    grid: Option<&Grid>,
+    groups: &[Vec<usize>],
+) -> Result<Vec<(&'static str, String)>, String> {
     let mut pairs = Vec::new();
     if let Some(grid) = grid {
         let steps: Vec<String> = grid.step.iter().map(f64::to_string).collect();
@@ -169,7 +185,9 @@ fn stated(grid: Option<&Grid>, groups: &[Vec<usize>]) -> Result<Vec<(&'static st
             return Err(format!("group {at} of `groups` has no column"));
         };
         if columns.windows(2).any(|pair| pair[1] != pair[0].saturating_add(1)) {
-            return Err(format!("the columns of group {at} of `groups` are expected side by side, in rising order"));
+            return Err(format!(
+                "the columns of group {at} of `groups` are expected side by side, in rising order"
+            ));
         }
         ranges.push(format!("{first}-{last}"));
     }
@@ -180,8 +198,11 @@ fn stated(grid: Option<&Grid>, groups: &[Vec<usize>]) -> Result<Vec<(&'static st
 }
 
 impl Case {
-    /// Parts what the attacks may see, checked, from the truth, which they may not.
-    pub(super) fn split(mut self, settings: &Settings) -> Result<(Given, Option<Vec<TruthRecord>>), String> {
+    /// Separates the checked input of the attacks from the truth, which they must not see.
+    pub(super) fn split(
+        mut self,
+        settings: &Settings,
+    ) -> Result<(Given, Option<Vec<TruthRecord>>), String> {
         let truth = self.truth.take();
         Ok((Given::read(self, settings)?, truth))
     }
@@ -189,9 +210,11 @@ impl Case {
 
 impl Given {
     fn read(mut case: Case, settings: &Settings) -> Result<Self, String> {
-        let ids = RecordIds::new(case.records.iter().map(|r| &r.id)).map_err(|e| format!("`records`: {e}"))?;
+        let ids = RecordIds::new(case.records.iter().map(|r| &r.id))
+            .map_err(|e| format!("`records`: {e}"))?;
         let model = Model::read(&mut case)?;
-        let (k, d, (d_act, outputs)) = (model.known.classes(), model.known.target_features(), model.own());
+        let (k, d, (d_act, outputs)) =
+            (model.known.classes(), model.known.target_features(), model.own());
         let whole = |y| model.whole(y);
         if case.records.is_empty() {
             return Err("`records` is empty".into());
@@ -209,8 +232,13 @@ impl Given {
             [] => None,
             positions => {
                 let w_pas = model.known.passive_weights();
-                let w_pas = w_pas.map_err(|_| "`colluders` are of a case with weights, not with `networks`")?;
-                Some(own_records::colluders(positions, w_pas, case.records.iter().map(|r| &r.x_colluders))?)
+                let w_pas = w_pas
+                    .map_err(|_| "`colluders` are of a case with weights, not with `networks`")?;
+                Some(own_records::colluders(
+                    positions,
+                    w_pas,
+                    case.records.iter().map(|r| &r.x_colluders),
+                )?)
             }
         };
         let mut observed = case.observed;
@@ -218,10 +246,16 @@ impl Given {
         if most > 0 {
             observed.truncate(most);
         }
-        let seen = if observed.is_empty() { None } else { Some(own_records::observed(k, d_act, &observed, whole)?) };
+        let seen = if observed.is_empty() {
+            None
+        } else {
+            Some(own_records::observed(k, d_act, &observed, whole)?)
+        };
         let auxiliary = match case.auxiliary.as_slice() {
             [] => None,
-            records => Some(own_records::auxiliary((k, d_act, d), records, settings.replacement(), whole)?),
+            records => {
+                Some(own_records::auxiliary((k, d_act, d), records, settings.replacement(), whole)?)
+            }
         };
         let training = match case.training.as_slice() {
             [] => None,
@@ -233,16 +267,35 @@ impl Given {
             (None, None) => None,
         };
         let grid = stated(case.grid.as_ref(), &case.groups)?;
-        Ok(Self { ids, model, active, y, released, training, seen, auxiliary, colluders, prior, grid })
+        Ok(Self {
+            ids,
+            model,
+            active,
+            y,
+            released,
+            training,
+            seen,
+            auxiliary,
+            colluders,
+            prior,
+            grid,
+        })
     }
 
-    /// Runs an attack.
-    pub(super) fn attack(&self, method: Method, settings: &Settings, seed: u64) -> Result<Reconstruction, String> {
+    /// Runs an attack on the records of the case.
+    pub(super) fn attack(
+        &self,
+        method: Method,
+        settings: &Settings,
+        seed: u64,
+    ) -> Result<Reconstruction, String> {
         let told = |e: AttackError| e.to_string();
-        // What the case says comes first, so that a setting of the same name counts.
-        let grid: Vec<(&str, &str)> = self.grid.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        // The grid of the case comes first, so that a setting of the same name overrides it.
+        let grid: Vec<(&str, &str)> =
+            self.grid.iter().map(|(key, value)| (*key, value.as_str())).collect();
         let stated = settings.pairs().collect::<Vec<(&str, &str)>>();
-        let settings = &Settings::read(grid.into_iter().chain(stated)).map_err(|e| format!("`grid`: {e}"))?;
+        let settings =
+            &Settings::read(grid.into_iter().chain(stated)).map_err(|e| format!("`grid`: {e}"))?;
         let attack = method.build(settings);
         let view = match (attack.needs().release, &self.released) {
             (Need::Yes, Err(at)) => {
@@ -251,10 +304,12 @@ impl Given {
                 ));
             }
             (Need::No, _) | (_, Err(_)) => {
-                AdversaryView::without_scores(&self.model.known, &self.y, settings.replacement()).map_err(told)?
+                AdversaryView::without_scores(&self.model.known, &self.y, settings.replacement())
+                    .map_err(told)?
             }
             (_, Ok(released)) => {
-                AdversaryView::new(&self.model.known, &self.y, released, settings.replacement()).map_err(told)?
+                AdversaryView::new(&self.model.known, &self.y, released, settings.replacement())
+                    .map_err(told)?
             }
         };
         let beside = SideInformation {
@@ -268,20 +323,26 @@ impl Given {
         attack::run(&*attack, &view.with_side_information(beside), seed).map_err(told)
     }
 
-    /// The adversary's features of the records, d_act × n.
+    /// Returns the adversary's features of the records, d_act × n.
     pub(super) fn active(&self) -> &DMatrix<f64> {
         &self.active
     }
 
-    /// The model.
+    /// Returns the model that the adversary knows.
     pub(super) fn model(&self) -> &KnownModel {
         &self.model.known
     }
 
-    /// How far the scores that the model gives at the estimates (d × n) are from the released ones; `None` where there are none.
-    pub(super) fn score_mismatch(&self, estimates: &DMatrix<f64>, settings: &Settings) -> Option<f64> {
+    /// Returns the squared error between the model's scores at the estimates (d × n) and the
+    /// released scores; `None` if no scores were released.
+    pub(super) fn score_mismatch(
+        &self,
+        estimates: &DMatrix<f64>,
+        settings: &Settings,
+    ) -> Option<f64> {
         let released = self.released.as_ref().ok()?;
-        let view = AdversaryView::new(&self.model.known, &self.y, released, settings.replacement()).ok()?;
+        let view = AdversaryView::new(&self.model.known, &self.y, released, settings.replacement())
+            .ok()?;
         view.score_mismatch(estimates).ok()?.squared_error
     }
 }

@@ -1,5 +1,6 @@
-//! `attack`: attacks on a case file, without any service. The kind of the case says what there is to attack: records of a known
-//! model ([`records`]), one feature of an unknown one ([`one_feature`]), or the unknown model itself ([`shadow_model`]).
+//! `attack`: runs attacks on a case file, without any service. The kind of the case says what is
+//! attacked: records of a known model ([`records`]), one feature of an unknown one
+//! ([`one_feature`]), or the unknown model itself ([`shadow_model`]).
 
 mod answer;
 mod case;
@@ -21,15 +22,15 @@ use crate::attack::{Method, Settings};
 use answer::Answer;
 use case::Kind;
 
-/// `active-party attack`
+/// The arguments of `active-party attack`.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct AttackArgs {
     /// The case file (JSON).
     #[arg(long, value_name = "FILE")]
     case: PathBuf,
-    /// Names of attacks, separated by commas (see below). A case of another kind than "attack" has one method, its kind's,
-    /// and needs no name.
+    /// Names of attacks, separated by commas (see below). A case of another kind than "attack" has
+    /// one method, its kind's, and needs no name.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     attack: Vec<String>,
     /// A setting, key=value (see below); may be given more than once.
@@ -38,16 +39,19 @@ pub struct AttackArgs {
     /// Seed of attacks that draw random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where the estimates go (JSON); `-` for standard output.
+    /// The output file for the estimates (JSON); `-` for standard output.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
 
-/// Examples, kinds, attacks and settings; the last two from the lists the code itself reads.
+/// Returns the text below the options: examples, kinds, attacks and settings. The last two come
+/// from the lists that the code itself reads.
 fn after_help() -> String {
-    let attacks: Vec<_> = Method::all().filter(|m| *m != Method::ChosenShares).map(Method::as_str).collect();
+    let attacks: Vec<_> =
+        Method::all().filter(|m| *m != Method::ChosenShares).map(Method::as_str).collect();
     let attacks = attacks.join(", ");
-    let settings: String = Settings::all().iter().map(|s| format!("\n  {}: {}", s.key(), s.takes())).collect();
+    let settings: String =
+        Settings::all().iter().map(|s| format!("\n  {}: {}", s.key(), s.takes())).collect();
     format!(
         "\
 Examples:
@@ -102,13 +106,14 @@ impl AttackArgs {
             let known = || CliError::Input(format!("--set {pair:?} is not of the form key=value"));
             pair.split_once('=').ok_or_else(known)
         });
-        let settings = Settings::read(pairs.collect::<Result<Vec<_>, _>>()?).map_err(CliError::input)?;
+        let settings =
+            Settings::read(pairs.collect::<Result<Vec<_>, _>>()?).map_err(CliError::input)?;
         let shown = self.case.display();
         let text = std::fs::read_to_string(&self.case)
             .map_err(|e| CliError::Input(format!("cannot read the case file {shown}: {e}")))?;
         let Answer { content, remarks } = answer_case(&text, &self.attack, &settings, self.seed)
             .map_err(|reason| CliError::Input(format!("case file {shown}: {reason}")))?;
-        // Beside the output, which may go to standard output.
+        // To standard error, because the output may go to standard output.
         for remark in remarks {
             eprintln!("{remark}");
         }
@@ -121,20 +126,36 @@ impl AttackArgs {
 }
 
 /// Runs the named attacks on the text of a case file.
-fn answer_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed: u64) -> Result<Answer, String> {
+fn answer_case(
+    text: &str,
+    names: &[impl AsRef<str>],
+    settings: &Settings,
+    seed: u64,
+) -> Result<Answer, String> {
     let kind = Kind::of(text)?;
     match kind {
         Kind::Attack => records::run(text, &kind.methods(names)?, settings, seed),
-        Kind::OneFeature => kind.own_method(names).and_then(|()| one_feature::run(text)).map(Answer::from),
-        Kind::ShadowModel => kind.own_method(names).and_then(|()| shadow_model::run(text, settings)).map(Answer::from),
+        Kind::OneFeature => {
+            kind.own_method(names).and_then(|()| one_feature::run(text)).map(Answer::from)
+        }
+        Kind::ShadowModel => kind
+            .own_method(names)
+            .and_then(|()| shadow_model::run(text, settings))
+            .map(Answer::from),
     }
 }
 
-/// What `active-party attack` writes to its output file for the text of a case file.
+/// Returns the output file of `active-party attack` for the text of a case file.
 ///
 /// # Errors
-/// What is wrong with the case, or why an attack cannot run on it; no feature, score or parameter stands in it.
-pub fn attack_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed: u64) -> Result<Vec<u8>, String> {
+/// A message that says what is wrong with the case, or why an attack cannot run on it. It contains
+/// no feature, score or parameter.
+pub fn attack_case(
+    text: &str,
+    names: &[impl AsRef<str>],
+    settings: &Settings,
+    seed: u64,
+) -> Result<Vec<u8>, String> {
     answer_case(text, names, settings, seed).map(|answer| answer.content)
 }
 

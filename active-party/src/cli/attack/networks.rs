@@ -1,4 +1,5 @@
-//! Networks in place of weights in a case of kind `attack`: the sub-models of all parties, and what combines their outputs.
+//! Networks in place of weights in a case of kind `attack`: the sub-models of all parties and their
+//! combiner.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ pub(super) struct Networks {
     combiner: Combiner,
     active: WrittenNetwork,
     passive: Vec<WrittenNetwork>,
-    /// Of combiner `concat` alone.
+    /// Only for combiner `concat`.
     #[serde(default)]
     top: Option<WrittenNetwork>,
 }
@@ -28,7 +29,7 @@ fn restored(what: &str, written: WrittenNetwork) -> Result<Box<dyn SubModel>, St
 }
 
 impl Networks {
-    /// Puts the model together.
+    /// Builds the model and returns it with the adversary's own sub-model.
     pub(super) fn read(self) -> Result<(KnownModel, Own), String> {
         let own = restored("active", self.active)?;
         let mut parts: Vec<Arc<dyn SubModel>> = Vec::with_capacity(self.passive.len());
@@ -42,19 +43,25 @@ impl Networks {
                 "`networks`: the logits are of {width} class, a model has at least 2 (binary is k = 2)"
             ));
         }
-        // The head checks kinds, widths and the top model; it is not needed for more.
+        // `heads::restore` checks kinds, widths and the top model. The head itself is not used.
         let told = |e: &dyn std::fmt::Display| format!("`networks`: {e}");
         let specs = parts.iter().map(|part| part.spec().clone()).collect();
         let top_spec = top.as_ref().map(|top| top.spec().clone());
-        let spec = ModelSpec::new(self.combiner, own.spec().clone(), specs, top_spec).map_err(|e| told(&e))?;
+        let spec = ModelSpec::new(self.combiner, own.spec().clone(), specs, top_spec)
+            .map_err(|e| told(&e))?;
         let outputs: usize = spec.widths().iter().sum();
-        if let Some(inputs) = top.as_ref().map(|top| top.features()).filter(|inputs| *inputs != outputs) {
-            return Err(format!("`networks.top` takes {inputs} inputs, and the sub-models have {outputs} outputs"));
+        if let Some(inputs) =
+            top.as_ref().map(|top| top.features()).filter(|inputs| *inputs != outputs)
+        {
+            return Err(format!(
+                "`networks.top` takes {inputs} inputs, and the sub-models have {outputs} outputs"
+            ));
         }
         let stored = top.as_ref().map(|top| Parameters::of(&**top, top.snapshot()));
         heads::restore(&spec, width, stored.as_ref()).map_err(|e| told(&e))?;
         let (d, w, k) = (own.features(), own.spec().width() as usize, width as usize);
-        // As an active party has it: its outputs are a part of the logits, or under a top model embeddings that it knows.
+        // As for an active party: its outputs are a part of the logits or, under a top model,
+        // embeddings that it knows.
         let (network, w_act) = match top {
             None => {
                 let taken = DMatrix::from_fn(k, d + w, |i, j| if j == d + i { 1.0 } else { 0.0 });
@@ -65,25 +72,28 @@ impl Networks {
                 (network, DMatrix::zeros(k, d + w))
             }
         };
-        let model = KnownModel::of_network(w_act, DVector::zeros(k), network).map_err(|e| told(&e))?;
+        let model =
+            KnownModel::of_network(w_act, DVector::zeros(k), network).map_err(|e| told(&e))?;
         Ok((model, Own(own)))
     }
 }
 
 impl Own {
-    /// Features that the adversary has of each record, its outputs not counted.
+    /// Returns the number of the adversary's features per record, without its outputs.
     pub(super) fn features(&self) -> usize {
         self.0.features()
     }
 
-    /// Outputs that stand below them.
+    /// Returns the number of outputs of the sub-model.
     pub(super) fn outputs(&self) -> usize {
         self.0.spec().width() as usize
     }
 
-    /// The adversary's features of n records (d_act × n) with its own outputs below them (d_act + w × n).
+    /// Returns the adversary's features of n records (d_act × n) with its own outputs below them
+    /// (d_act + w × n).
     pub(super) fn with_outputs(&self, y: DMatrix<f64>) -> Result<DMatrix<f64>, String> {
-        let outputs = self.0.outputs(&y).map_err(|e| format!("`networks.active`: {e}"))?.into_matrix();
+        let outputs =
+            self.0.outputs(&y).map_err(|e| format!("`networks.active`: {e}"))?.into_matrix();
         let (d, w) = (y.nrows(), outputs.nrows());
         let mut below = y.resize_vertically(d + w, 0.0);
         below.rows_mut(d, w).copy_from(&outputs);

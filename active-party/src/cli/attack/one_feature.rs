@@ -1,11 +1,12 @@
-//! Cases of kind `one_feature`: values of one passive feature's part of the log-ratio, its parameters unknown.
+//! Cases of kind `one_feature`: one passive feature's part of the log-ratio, with unknown
+//! parameters.
 
 use serde::{Deserialize, Serialize};
 
 use super::answer::output;
 use crate::attack::{OneFeatureCase, OneFeatureError, one_feature, one_feature_of_mean};
 
-/// A case file. What an attack must not see has no place to go to.
+/// A case file. Fields that an attack must not see are ignored.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -28,9 +29,10 @@ struct Output {
     x_hat: Vec<f64>,
 }
 
-/// Estimates the feature.
+/// Estimates the feature of a case and returns the output file.
 pub(super) fn run(text: &str) -> Result<Vec<u8>, String> {
-    let Case { case, v, mean, .. } = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
+    let Case { case, v, mean, .. } =
+        serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     let case: OneFeatureCase = case.parse().map_err(|e: OneFeatureError| format!("`case`: {e}"))?;
     if v.is_empty() {
         return Err("`v` is empty".into());

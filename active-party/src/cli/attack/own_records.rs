@@ -1,5 +1,5 @@
-//! What a case of kind `attack` may hold of the adversary's own beside the records: labelled ones, some it asked about before,
-//! and some whose passive features it knows.
+//! The adversary's own records in a case of kind `attack`: labelled ones, ones with scores from
+//! earlier requests, and ones whose passive features it knows.
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 use super::case::columns;
 use crate::attack::{AuxiliaryRecords, Colluders, LabelledRecords, Prior, PriorError, Replacement};
 
-/// A record with its label. Nothing is told of it, so that its id may be missing, or come twice.
+/// A record with its label. The output does not mention it, so its id may be missing or repeated.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Labelled {
@@ -18,7 +18,7 @@ pub(super) struct Labelled {
     label: u32,
 }
 
-/// A record asked about before.
+/// A record with scores from an earlier request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Observed {
@@ -39,7 +39,8 @@ pub(super) struct Auxiliary {
     c: Vec<f64>,
 }
 
-/// Moments of the passive features, and of the active ones with them: the last three are there together, or not at all.
+/// The moments of the passive features and of the active ones. The last three fields are given
+/// together or not at all.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Moments {
@@ -54,8 +55,9 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// For d passive and d_act active features, below which stand `outputs` of the adversary's own network: of these no moment is told,
-    /// so that they say nothing.
+    /// Builds the prior for d passive and d_act active features. Below the active features stand
+    /// `outputs` of the adversary's own network. No moments of these are given: they are set to 0,
+    /// so that the outputs carry no information.
     pub(super) fn read(self, d: usize, d_act: usize, outputs: usize) -> Result<Prior, String> {
         let vector = |name: &str, values: Vec<f64>, length: usize| {
             if values.len() == length {
@@ -69,8 +71,13 @@ impl Moments {
                 return Err(format!("`prior.{name}` has {} rows, expected {height}", rows.len()));
             }
             match rows.iter().position(|row| row.len() != width) {
-                Some(at) => Err(format!("row {at} of `prior.{name}` has {} entries, expected {width}", rows[at].len())),
-                None => Ok(DMatrix::from_row_iterator(height, width, rows.iter().flatten().copied())),
+                Some(at) => Err(format!(
+                    "row {at} of `prior.{name}` has {} entries, expected {width}",
+                    rows[at].len()
+                )),
+                None => {
+                    Ok(DMatrix::from_row_iterator(height, width, rows.iter().flatten().copied()))
+                }
             }
         };
         let told = |e: PriorError| format!("`prior`: {e}");
@@ -97,7 +104,8 @@ fn block(field: &str, matrix: DMatrix<f64>) -> Result<FeatureBlock, String> {
     FeatureBlock::new(matrix).map_err(|e| format!("`{field}`: {e}"))
 }
 
-/// The labelled records, for a model of k classes and d_act active features; `whole` as in [`auxiliary`].
+/// Reads the labelled records, for a model of k classes and d_act active features; `whole` as in
+/// [`auxiliary`].
 pub(super) fn training(
     k: usize,
     d_act: usize,
@@ -105,7 +113,10 @@ pub(super) fn training(
     whole: impl Fn(DMatrix<f64>) -> Result<DMatrix<f64>, String>,
 ) -> Result<LabelledRecords, String> {
     if let Some(at) = records.iter().position(|r| r.label as usize >= k) {
-        return Err(format!("`label` of record {at} of `training` is no class, expected 0 to {}", k - 1));
+        return Err(format!(
+            "`label` of record {at} of `training` is no class, expected 0 to {}",
+            k - 1
+        ));
     }
     let told = |e| format!("`training`: {e}");
     let y = columns("y_act", d_act, records.iter().map(|r| &r.y_act)).map_err(told)?;
@@ -113,7 +124,7 @@ pub(super) fn training(
     Ok(LabelledRecords { y, labels: records.iter().map(|r| r.label).collect() })
 }
 
-/// What was seen before: own features and scores; `whole` as in [`auxiliary`].
+/// Reads the records of earlier requests: own features and scores; `whole` as in [`auxiliary`].
 pub(super) fn observed(
     k: usize,
     d_act: usize,
@@ -127,7 +138,8 @@ pub(super) fn observed(
     Ok((y, ReleasedScores::Numbers(c)))
 }
 
-/// The auxiliary records, of d passive features; `whole` is what the adversary has of records with these features (d_act × n).
+/// Reads the auxiliary records, with d passive features. `whole` returns the adversary's input for
+/// records with these features (d_act × n).
 pub(super) fn auxiliary(
     (k, d_act, d): (usize, usize, usize),
     records: &[Auxiliary],
@@ -137,12 +149,15 @@ pub(super) fn auxiliary(
     let told = |e| format!("`auxiliary`: {e}");
     let y = columns("y_act", d_act, records.iter().map(|r| &r.y_act)).map_err(told)?;
     let y = block("auxiliary", whole(y)?)?;
-    let x = block("auxiliary", columns("x_pas", d, records.iter().map(|r| &r.x_pas)).map_err(told)?)?;
+    let x =
+        block("auxiliary", columns("x_pas", d, records.iter().map(|r| &r.x_pas)).map_err(told)?)?;
     let c = columns("c", k, records.iter().map(|r| &r.c)).map_err(told)?;
-    AuxiliaryRecords::new(y, x, ReleasedScores::Numbers(c), replacement).map_err(|e| told(e.to_string()))
+    AuxiliaryRecords::new(y, x, ReleasedScores::Numbers(c), replacement)
+        .map_err(|e| told(e.to_string()))
 }
 
-/// What parties give that hold the passive features at these `positions`: `x` has their values, record by record.
+/// Returns the colluders who hold the passive features at `positions`, with their shares of the
+/// logits. `x` has the values of these features, record by record.
 pub(super) fn colluders<'a>(
     positions: &[usize],
     w_pas: &DMatrix<f64>,

@@ -1,4 +1,5 @@
-//! Cases of kind `attack`: records of a model whose parameters are known, and the attacks on them that were asked for.
+//! Cases of kind `attack`: runs the requested attacks on records of a model whose parameters are
+//! known.
 
 use serde::Serialize;
 
@@ -10,7 +11,7 @@ use crate::attack::{AdversaryFit, EstimatedScores, Method, Settings};
 #[derive(Serialize)]
 struct Output {
     attacks: Vec<AttackOutput>,
-    /// Where the case has the truth.
+    /// Only if the case has the truth.
     #[serde(skip_serializing_if = "Option::is_none")]
     active_correlation: Option<ActiveCorrelation>,
 }
@@ -25,16 +26,16 @@ struct AttackOutput {
     nullity: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     condition_number: Option<f64>,
-    /// What the attack has to say in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     remarks: Vec<String>,
-    /// Of the adversary's own model.
+    /// The fit of the adversary's own model.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<Model>,
-    /// Mean squared difference between the scores that the model as shown gives at the estimates and the released ones: P's loss.
+    /// The mean squared difference between the released scores and those that the model as shown
+    /// gives at the estimates: P's loss.
     #[serde(skip_serializing_if = "Option::is_none")]
     score_mismatch: Option<f64>,
-    /// Where the case has the truth.
+    /// Only if the case has the truth.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<Errors>,
     estimates: Vec<Estimate>,
@@ -45,7 +46,7 @@ struct Model {
     objective: f64,
     iterations: u32,
     converged: bool,
-    /// Of its scores and those of the `observed` records.
+    /// The difference between the model's scores and those of the `observed` records.
     #[serde(skip_serializing_if = "Option::is_none")]
     mismatch: Option<Mismatch>,
 }
@@ -63,7 +64,7 @@ struct Mismatch {
 struct Estimate {
     id: String,
     x: Vec<f64>,
-    /// Scores as estimated, where they were.
+    /// The scores that the attack estimated, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     c: Option<Vec<f64>>,
     /// ‖A x − b'‖₂
@@ -75,36 +76,49 @@ struct Estimate {
     iterations: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     objective: Option<f64>,
-    /// Whether no other value of the features gives these scores, where the attack says so.
+    /// True if no other feature values give these scores. Missing if the attack does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     certain: Option<bool>,
 }
 
-/// Runs the attacks.
-pub(super) fn run(text: &str, methods: &[Method], settings: &Settings, seed: u64) -> Result<Answer, String> {
+/// Runs the attacks on the records of a case.
+pub(super) fn run(
+    text: &str,
+    methods: &[Method],
+    settings: &Settings,
+    seed: u64,
+) -> Result<Answer, String> {
     let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     let (given, truth) = case.split(settings)?;
     let mut attacks = Vec::with_capacity(methods.len());
     let mut said = Vec::new();
     let mut all_found = Vec::with_capacity(methods.len());
     for method in methods {
-        all_found.push((method, given.attack(*method, settings, seed).map_err(|e| format!("{method}: {e}"))?));
+        all_found.push((
+            method,
+            given.attack(*method, settings, seed).map_err(|e| format!("{method}: {e}"))?,
+        ));
     }
-    // No attack runs after this.
+    // The truth is read only after all attacks have run.
     let truth = truth.map(|records| Truth::read(&records, &given)).transpose()?;
     for (method, found) in all_found {
-        let (scores, model) =
-            (found.estimated.as_ref().map(|e| &e.scores), found.estimated.as_deref().map(Model::from));
-        let estimates = given.ids.iter().zip(found.estimates.column_iter()).enumerate().map(|(i, (id, x))| Estimate {
-            id: id.to_owned(),
-            x: x.iter().copied().collect(),
-            c: scores.map(|c| c.column(i).iter().copied().collect()),
-            residual: found.solved.as_ref().map(|s| s.residuals[i]),
-            ended: found.outcomes.get(i).map(|o| o.ended.as_str()),
-            iterations: found.outcomes.get(i).map(|o| o.iterations),
-            objective: found.outcomes.get(i).map(|o| o.objective),
-            certain: found.certain.get(i).copied(),
-        });
+        let (scores, model) = (
+            found.estimated.as_ref().map(|e| &e.scores),
+            found.estimated.as_deref().map(Model::from),
+        );
+        let estimates =
+            given.ids.iter().zip(found.estimates.column_iter()).enumerate().map(|(i, (id, x))| {
+                Estimate {
+                    id: id.to_owned(),
+                    x: x.iter().copied().collect(),
+                    c: scores.map(|c| c.column(i).iter().copied().collect()),
+                    residual: found.solved.as_ref().map(|s| s.residuals[i]),
+                    ended: found.outcomes.get(i).map(|o| o.ended.as_str()),
+                    iterations: found.outcomes.get(i).map(|o| o.iterations),
+                    objective: found.outcomes.get(i).map(|o| o.objective),
+                    certain: found.certain.get(i).copied(),
+                }
+            });
         said.extend(found.remarks.iter().map(|remark| format!("{method}: {remark}")));
         attacks.push(AttackOutput {
             name: method.as_str(),

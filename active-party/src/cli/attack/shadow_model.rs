@@ -1,4 +1,4 @@
-//! Cases of kind `shadow_model`: auxiliary records, from which the passive parameters are estimated.
+//! Cases of kind `shadow_model`: estimates the passive parameters from auxiliary records.
 
 use serde::{Deserialize, Serialize};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -6,10 +6,11 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 use super::answer::output;
 use super::case::{columns, own_parameters};
 use crate::attack::{
-    AttackError, AuxiliaryRecords, DescentEnd, KnownModel, Settings, ShadowBias, ShadowEstimate, ShadowFit,
+    AttackError, AuxiliaryRecords, DescentEnd, KnownModel, Settings, ShadowBias, ShadowEstimate,
+    ShadowFit,
 };
 
-/// A case file. What an attack must not see has no place to go to.
+/// A case file. Fields that an attack must not see are ignored.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -26,7 +27,7 @@ struct Case {
     _expected: serde::de::IgnoredAny,
 }
 
-/// Nothing is told of single records, so that their ids need not differ.
+/// A record. The output does not mention it, so ids may repeat.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
@@ -40,7 +41,7 @@ struct Record {
 #[derive(Serialize)]
 struct Output {
     w_pas: Vec<Vec<f64>>,
-    /// What the bias lacks, if it was estimated.
+    /// The correction of the bias, if it was estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     b_shift: Option<Vec<f64>>,
     rank: usize,
@@ -57,7 +58,7 @@ struct Descent {
     loss: f64,
 }
 
-/// Estimates the parameters.
+/// Estimates the parameters of a case and returns the output file.
 pub(super) fn run(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
     let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
     let (w_act, bias) = own_parameters(&case.w_act, case.b)?;
@@ -67,7 +68,8 @@ pub(super) fn run(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
     if d == 0 {
         return Err("`x_pas` of record 0 is empty, so there is nothing to estimate".into());
     }
-    let block = |name: &'static str, rows| FeatureBlock::new(rows).map_err(|e| format!("`{name}`: {e}"));
+    let block =
+        |name: &'static str, rows| FeatureBlock::new(rows).map_err(|e| format!("`{name}`: {e}"));
     let y = block("y_act", columns("y_act", d_act, case.auxiliary.iter().map(|r| &r.y_act))?)?;
     let x = block("x_pas", columns("x_pas", d, case.auxiliary.iter().map(|r| &r.x_pas))?)?;
     let released = ReleasedScores::Numbers(columns("c", k, case.auxiliary.iter().map(|r| &r.c))?);
@@ -75,7 +77,8 @@ pub(super) fn run(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
     let auxiliary = AuxiliaryRecords::new(y, x, released, settings.replacement()).map_err(told)?;
     let model = KnownModel::black_box(w_act, bias, d).map_err(told)?;
     let found =
-        ShadowEstimate::fit(&model, &auxiliary, ShadowFit::of(settings), ShadowBias::of(settings)).map_err(told)?;
+        ShadowEstimate::fit(&model, &auxiliary, ShadowFit::of(settings), ShadowBias::of(settings))
+            .map_err(told)?;
     let estimates_bias = found.system.unknowns > d;
     output(&Output {
         w_pas: found.w_pas.row_iter().map(|row| row.iter().copied().collect()).collect(),
@@ -83,6 +86,10 @@ pub(super) fn run(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
         rank: found.system.rank,
         unknowns: found.system.unknowns,
         condition_number: found.system.condition_number,
-        descent: found.descent.map(|DescentEnd { converged, steps, loss }| Descent { converged, steps, loss }),
+        descent: found.descent.map(|DescentEnd { converged, steps, loss }| Descent {
+            converged,
+            steps,
+            loss,
+        }),
     })
 }

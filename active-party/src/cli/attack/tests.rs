@@ -2,7 +2,12 @@ use std::collections::HashMap;
 
 use super::*;
 
-fn attack_case(text: &str, names: &[impl AsRef<str>], settings: &Settings, seed: u64) -> Result<Vec<u8>, String> {
+fn attack_case(
+    text: &str,
+    names: &[impl AsRef<str>],
+    settings: &Settings,
+    seed: u64,
+) -> Result<Vec<u8>, String> {
     answer_case(text, names, settings, seed).map(|answer| answer.content)
 }
 
@@ -32,7 +37,9 @@ fn all_golden_cases() {
             assert_eq!(attack["rank"], case["expected"]["rank"], "{file} {name}");
             let want = rows(&case["expected"][name]);
             assert_eq!(attack["estimates"].as_array().unwrap().len(), want.len());
-            for (at, (estimate, want)) in attack["estimates"].as_array().unwrap().iter().zip(want).enumerate() {
+            for (at, (estimate, want)) in
+                attack["estimates"].as_array().unwrap().iter().zip(want).enumerate()
+            {
                 let tolerance = match name {
                     "rcc1" => case["expected"]["rcc1_tol"][at].as_f64().unwrap(),
                     "rcc2" => 1e-8,
@@ -68,7 +75,9 @@ fn all_golden_cases_with_moments() {
             let want = rows(&case["expected"][method.as_str()]);
             let truth = case["truth"].as_array().unwrap();
             let (mut error, mut values) = (0.0, 0.0);
-            for ((estimate, want), truth) in attack["estimates"].as_array().unwrap().iter().zip(want).zip(truth) {
+            for ((estimate, want), truth) in
+                attack["estimates"].as_array().unwrap().iter().zip(want).zip(truth)
+            {
                 let got: Vec<f64> = serde_json::from_value(estimate["x"].clone()).unwrap();
                 let truth: Vec<f64> = serde_json::from_value(truth["x_pas"].clone()).unwrap();
                 let scale = want.iter().fold(1.0f64, |m, v| m.max(v.abs()));
@@ -79,7 +88,11 @@ fn all_golden_cases_with_moments() {
                 }
             }
             let mse = case["expected"]["mse"][method.as_str()].as_f64().unwrap();
-            assert!((error / values - mse).abs() <= 1e-6 * (1e-6 + mse), "{file} {method}: {} {mse}", error / values);
+            assert!(
+                (error / values - mse).abs() <= 1e-6 * (1e-6 + mse),
+                "{file} {method}: {} {mse}",
+                error / values
+            );
         }
     }
     assert!(cases >= 24, "{cases} cases");
@@ -147,8 +160,10 @@ fn all_golden_cases_of_one_feature() {
     for (path, text, case) in cases {
         for names in [&[][..], &["one_feature"]] {
             let got: Vec<Option<f64>> =
-                serde_json::from_value(answer(&text, names, &Settings::default())["x_hat"].clone()).unwrap();
-            let want: Vec<Option<f64>> = serde_json::from_value(case["expected"]["x_hat"].clone()).unwrap();
+                serde_json::from_value(answer(&text, names, &Settings::default())["x_hat"].clone())
+                    .unwrap();
+            let want: Vec<Option<f64>> =
+                serde_json::from_value(case["expected"]["x_hat"].clone()).unwrap();
             assert_eq!(got.len(), want.len(), "{path}");
             for pair in got.iter().zip(&want) {
                 match pair {
@@ -168,9 +183,15 @@ fn all_golden_cases_of_shadow_models() {
         let got = answer(&text, &NONE, &Settings::default());
         let w = rows(&got["w_pas"]);
         let (n, d) = (case["auxiliary"].as_array().unwrap().len(), w[0].len());
-        assert_eq!((got["rank"].as_u64(), got["unknowns"].as_u64()), (Some(n.min(d) as u64), Some(d as u64)), "{path}");
-        let differences: Vec<Vec<f64>> =
-            w.windows(2).map(|pair| pair[0].iter().zip(&pair[1]).map(|(a, b)| b - a).collect()).collect();
+        assert_eq!(
+            (got["rank"].as_u64(), got["unknowns"].as_u64()),
+            (Some(n.min(d) as u64), Some(d as u64)),
+            "{path}"
+        );
+        let differences: Vec<Vec<f64>> = w
+            .windows(2)
+            .map(|pair| pair[0].iter().zip(&pair[1]).map(|(a, b)| b - a).collect())
+            .collect();
         let want = rows(&case["expected"]["J_w_pas"]);
         assert_eq!(differences.len(), want.len(), "{path}");
         let scale = want.iter().flatten().fold(1.0f64, |m, v| m.max(v.abs()));
@@ -183,7 +204,8 @@ fn all_golden_cases_of_shadow_models() {
 #[test]
 fn undefined_estimates_are_null() {
     let case = |case: &str, v: &[f64]| {
-        let text = serde_json::json!({"schema": 1, "kind": "one_feature", "case": case, "v": v}).to_string();
+        let text = serde_json::json!({"schema": 1, "kind": "one_feature", "case": case, "v": v})
+            .to_string();
         answer(&text, &NONE, &Settings::default())["x_hat"].clone()
     };
     for name in ["2", "3", "+-", "-+"] {
@@ -209,14 +231,18 @@ fn auxiliary() -> serde_json::Value {
 fn the_settings_of_a_shadow_model_are_read() {
     let mut case = auxiliary();
     case["auxiliary"].as_array_mut().unwrap().pop();
-    let right: Vec<f64> = [(0.3, 1.5f64), (0.1, 1.0 / 9.0)].iter().map(|(y, odds)| odds.ln() + y - 0.1).collect();
+    let right: Vec<f64> =
+        [(0.3, 1.5f64), (0.1, 1.0 / 9.0)].iter().map(|(y, odds)| odds.ln() + y - 0.1).collect();
     let a2 = right[1];
     let a1 = (right[0] - 0.25 * a2) / 0.5;
     for fit in ["least_squares", "gradient"] {
         let settings = Settings::read([("shadow_fit", fit)]).unwrap();
         let got = answer(&case.to_string(), &["shadow_model"], &settings);
         let w = rows(&got["w_pas"]);
-        assert!((w[1][0] - w[0][0] - a1).abs() < 1e-8 && (w[1][1] - w[0][1] - a2).abs() < 1e-8, "{fit}: {w:?}");
+        assert!(
+            (w[1][0] - w[0][0] - a1).abs() < 1e-8 && (w[1][1] - w[0][1] - a2).abs() < 1e-8,
+            "{fit}: {w:?}"
+        );
         assert_eq!(got["converged"].as_bool(), (fit == "gradient").then_some(true));
         assert!(got.get("b_shift").is_none());
     }
@@ -227,9 +253,12 @@ fn the_settings_of_a_shadow_model_are_read() {
     // Another guess at the bias: the same weights, and the shift makes up for it.
     shifted["b"] = serde_json::json!([0.1, 1.2]);
     let other = answer(&shifted.to_string(), &NONE, &settings);
-    let shift = |v: &serde_json::Value| v["b_shift"][1].as_f64().unwrap() - v["b_shift"][0].as_f64().unwrap();
+    let shift = |v: &serde_json::Value| {
+        v["b_shift"][1].as_f64().unwrap() - v["b_shift"][0].as_f64().unwrap()
+    };
     assert!((shift(&known) - shift(&other) - 1.0).abs() < 1e-9);
-    for (a, b) in rows(&known["w_pas"]).iter().flatten().zip(rows(&other["w_pas"]).iter().flatten()) {
+    for (a, b) in rows(&known["w_pas"]).iter().flatten().zip(rows(&other["w_pas"]).iter().flatten())
+    {
         assert!((a - b).abs() < 1e-9);
     }
     for (key, value) in [("shadow_fit", "adam"), ("shadow_bias", "0"), ("one_feature_case", "4")] {
@@ -243,7 +272,8 @@ type Change = (&'static str, &'static str, fn(&mut serde_json::Value));
 
 #[test]
 fn bad_cases_of_the_other_kinds_are_refused_by_name() {
-    let feature = serde_json::json!({"schema": 1, "kind": "one_feature", "case": "2", "v": [0.1, 0.2]});
+    let feature =
+        serde_json::json!({"schema": 1, "kind": "one_feature", "case": "2", "v": [0.1, 0.2]});
     let changes: [Change; 15] = [
         ("one", "`v` is empty", |c| c["v"] = serde_json::json!([])),
         ("one", "expected f64 at line 1", |c| c["v"] = serde_json::json!([null])),
@@ -253,8 +283,12 @@ fn bad_cases_of_the_other_kinds_are_refused_by_name() {
         ("one", "missing field `v`", |c| drop(c.as_object_mut().unwrap().remove("v"))),
         ("one", "missing field `kind`", |c| drop(c.as_object_mut().unwrap().remove("kind"))),
         ("shadow", "`auxiliary` is empty", |c| c["auxiliary"] = serde_json::json!([])),
-        ("shadow", "`x_pas` of record 0 is empty", |c| c["auxiliary"][0]["x_pas"] = serde_json::json!([])),
-        ("shadow", "`x_pas` of record 1", |c| c["auxiliary"][1]["x_pas"] = serde_json::json!([0.5])),
+        ("shadow", "`x_pas` of record 0 is empty", |c| {
+            c["auxiliary"][0]["x_pas"] = serde_json::json!([])
+        }),
+        ("shadow", "`x_pas` of record 1", |c| {
+            c["auxiliary"][1]["x_pas"] = serde_json::json!([0.5])
+        }),
         ("shadow", "`y_act` of record 2", |c| c["auxiliary"][2]["y_act"] = serde_json::json!([])),
         ("shadow", "`c` of record 0", |c| c["auxiliary"][0]["c"] = serde_json::json!([1.0])),
         ("shadow", "at least 2 classes", |c| c["b"] = serde_json::json!([0.1])),
@@ -271,15 +305,20 @@ fn bad_cases_of_the_other_kinds_are_refused_by_name() {
     // A case file holds private values; a complaint about one does not repeat it.
     for value in [serde_json::json!("0.7316123"), serde_json::json!(0.7316123)] {
         let mut case = auxiliary();
-        case["auxiliary"][0]["x_pas"] = if value.is_string() { serde_json::json!([value]) } else { value };
+        case["auxiliary"][0]["x_pas"] =
+            if value.is_string() { serde_json::json!([value]) } else { value };
         let error = attack_case(&case.to_string(), &NONE, &Settings::default(), 1).unwrap_err();
         assert!(error.contains("expected") && !error.contains("7316"), "{error}");
     }
     // What is for scoring is not read.
     for mut case in [feature, auxiliary()] {
         let without = attack_case(&case.to_string(), &NONE, &Settings::default(), 1).unwrap();
-        (case["truth"], case["expected"]) = (serde_json::json!([1]), serde_json::json!({"x_hat": "?"}));
-        assert_eq!(attack_case(&case.to_string(), &NONE, &Settings::default(), 1).unwrap(), without);
+        (case["truth"], case["expected"]) =
+            (serde_json::json!([1]), serde_json::json!({"x_hat": "?"}));
+        assert_eq!(
+            attack_case(&case.to_string(), &NONE, &Settings::default(), 1).unwrap(),
+            without
+        );
     }
 }
 
@@ -293,7 +332,9 @@ fn every_kind_says_which_attacks_it_takes() {
     let error = refusal(&small(), &["half", "shadow_model"]);
     assert!(error.contains("shadow_model") && error.contains("`auxiliary`"), "{error}");
     assert!(refusal(&small(), &["rcc9"]).contains("\"rcc9\""));
-    assert!(refusal(&small(), &["one_feature"]).contains("single passive feature, and there are 2"));
+    assert!(
+        refusal(&small(), &["one_feature"]).contains("single passive feature, and there are 2")
+    );
     for names in [&["half_star"][..], &["shadow_model", "half"], &["one_feature"]] {
         assert!(refusal(&auxiliary(), names).contains("has one method, shadow_model"));
     }
@@ -313,7 +354,10 @@ fn one_feature_is_an_attack_on_records_too() {
     });
     let got = answer(&case.to_string(), &["one_feature"], &Settings::default());
     let attack = &got["attacks"][0];
-    assert_eq!((attack["name"].as_str(), attack["status"].as_str()), (Some("one_feature"), Some("scaled")));
+    assert_eq!(
+        (attack["name"].as_str(), attack["status"].as_str()),
+        (Some("one_feature"), Some("scaled"))
+    );
     for (at, x) in [0.4, 1.0].iter().enumerate() {
         let found = attack["estimates"][at]["x"][0].as_f64().unwrap();
         assert!((found - x).abs() < 1e-12, "{found}");
@@ -324,7 +368,10 @@ fn one_feature_is_an_attack_on_records_too() {
 #[test]
 fn help_names_all_attacks_and_settings() {
     let help = after_help();
-    for name in Method::on_one_release().map(Method::as_str).chain(Settings::all().into_iter().map(|s| s.key())) {
+    for name in Method::on_one_release()
+        .map(Method::as_str)
+        .chain(Settings::all().into_iter().map(|s| s.key()))
+    {
         assert!(help.contains(name), "{name}");
     }
 }
@@ -336,7 +383,10 @@ fn estimates_do_not_change_when_the_truth_does() {
     let runs = |m: &Method| ![Method::OneFeature, Method::ShadowPurifier].contains(m);
     let methods: Vec<Method> = Method::on_one_release().filter(runs).collect();
     let run = |case: &serde_json::Value| -> serde_json::Value {
-        serde_json::from_slice(&attack_case(&case.to_string(), &methods, &Settings::default(), 1).unwrap()).unwrap()
+        serde_json::from_slice(
+            &attack_case(&case.to_string(), &methods, &Settings::default(), 1).unwrap(),
+        )
+        .unwrap()
     };
     // What is said of the estimates is taken out, the estimates are compared.
     let unscored = |mut output: serde_json::Value| {
@@ -357,11 +407,16 @@ fn estimates_do_not_change_when_the_truth_does() {
     // Those with moments as well.
     let run = |case: &serde_json::Value| {
         // Those that need records whole are not there.
-        let moments = |m: &Method| m.build(&Settings::default()).needs().prior == crate::attack::Need::Yes;
+        let moments =
+            |m: &Method| m.build(&Settings::default()).needs().prior == crate::attack::Need::Yes;
         let methods: Vec<Method> = Method::informed().filter(moments).collect();
-        serde_json::from_slice(&attack_case(&case.to_string(), &methods, &Settings::default(), 1).unwrap()).unwrap()
+        serde_json::from_slice(
+            &attack_case(&case.to_string(), &methods, &Settings::default(), 1).unwrap(),
+        )
+        .unwrap()
     };
-    case["prior"] = serde_json::json!({"mean": [0.4, 0.6], "covariance": [[0.04, 0.01], [0.01, 0.05]]});
+    case["prior"] =
+        serde_json::json!({"mean": [0.4, 0.6], "covariance": [[0.04, 0.01], [0.01, 0.05]]});
     let first = run(&case);
     case["truth"] = serde_json::json!([{"id": "r1", "x_pas": [0.1, 0.2]}]);
     assert_eq!(unscored(run(&case)), unscored(first));
@@ -380,13 +435,18 @@ fn bad_moments_are_refused_by_name() {
     let mean = serde_json::json!([0.4, 0.6]);
     let told = with(serde_json::json!({"mean": [0.4], "covariance": covariance}), &[]);
     assert_eq!(told, "`prior.mean` has 1 entries, expected 2");
-    let told = with(serde_json::json!({"mean": mean, "covariance": covariance, "active_mean": [0.1]}), &[]);
+    let told = with(
+        serde_json::json!({"mean": mean, "covariance": covariance, "active_mean": [0.1]}),
+        &[],
+    );
     assert!(told.contains("together, or none of them"), "{told}");
-    let told = with(serde_json::json!({"mean": mean, "covariance": [[0.04, 0.9], [0.9, 0.05]]}), &[]);
+    let told =
+        with(serde_json::json!({"mean": mean, "covariance": [[0.04, 0.9], [0.9, 0.05]]}), &[]);
     assert!(told.contains("not positive semidefinite"), "{told}");
     let mut case = small();
     case["prior"] = serde_json::Value::Null;
-    let told = attack_case(&case.to_string(), &[Method::Gaussian], &Settings::default(), 1).unwrap_err();
+    let told =
+        attack_case(&case.to_string(), &[Method::Gaussian], &Settings::default(), 1).unwrap_err();
     assert!(told.contains("moments of the passive features (`prior` in a case)"), "{told}");
     for none in ["random", "gaussian", "agnostic", "imputation"] {
         assert!(Settings::read([("evidence", none)]).is_err(), "{none}");
@@ -394,17 +454,25 @@ fn bad_moments_are_refused_by_name() {
     let least_squares = Settings::read([("evidence", "gradient_inversion")]).unwrap();
     case["prior"] = serde_json::json!({"mean": mean, "covariance": covariance});
     let told = attack_case(&case.to_string(), &[Method::Gaussian], &least_squares, 1);
-    assert!(told.as_ref().is_ok() || told.as_ref().is_err_and(|e| e.contains("evidence")), "{told:?}");
+    assert!(
+        told.as_ref().is_ok() || told.as_ref().is_err_and(|e| e.contains("evidence")),
+        "{told:?}"
+    );
 }
 
 #[test]
 fn names_and_settings_are_checked() {
-    let error = "half".parse::<Method>().map(|_| ()).and("rcc9".parse::<Method>().map(|_| ())).unwrap_err();
+    let error =
+        "half".parse::<Method>().map(|_| ()).and("rcc9".parse::<Method>().map(|_| ())).unwrap_err();
     assert!(error.to_string().contains("rcc9") && error.to_string().contains("half_star"));
     assert!(Settings::read([("zero_floor", "0.005")]).is_ok());
-    for (key, value) in
-        [("zero_floor", "0"), ("zero_floor", "0.6"), ("zero_floor", "NaN"), ("zero_floor", "x"), ("floor", "1")]
-    {
+    for (key, value) in [
+        ("zero_floor", "0"),
+        ("zero_floor", "0.6"),
+        ("zero_floor", "NaN"),
+        ("zero_floor", "x"),
+        ("floor", "1"),
+    ] {
         let error = Settings::read([(key, value)]).unwrap_err().to_string();
         assert!(error.contains("zero_floor"), "{error}");
     }
@@ -413,7 +481,8 @@ fn names_and_settings_are_checked() {
 /// A case of records that were never asked about.
 fn never_asked() -> serde_json::Value {
     let mut case = small();
-    case["records"] = serde_json::json!([{"id": "r1", "y_act": [0.3]}, {"id": "r2", "y_act": [0.8], "c": null}]);
+    case["records"] =
+        serde_json::json!([{"id": "r1", "y_act": [0.3]}, {"id": "r2", "y_act": [0.8], "c": null}]);
     case["training"] = serde_json::json!([
         {"id": "t1", "y_act": [0.1], "label": 0}, {"y_act": [0.9], "label": 1}, {"y_act": [0.4], "label": 1}
     ]);
@@ -426,7 +495,10 @@ fn agnostic_needs_no_scores_of_the_records() {
     let case = never_asked();
     let got = answer(&case.to_string(), &["agnostic"], &Settings::default());
     let attack = &got["attacks"][0];
-    assert_eq!((attack["name"].as_str(), attack["model"]["converged"].as_bool()), (Some("agnostic"), Some(true)));
+    assert_eq!(
+        (attack["name"].as_str(), attack["model"]["converged"].as_bool()),
+        (Some("agnostic"), Some(true))
+    );
     assert_eq!(attack["model"]["mismatch"]["records"], 1);
     let c: Vec<f64> = serde_json::from_value(attack["estimates"][1]["c"].clone()).unwrap();
     assert!((c.iter().sum::<f64>() - 1.0).abs() < 1e-12);
@@ -436,7 +508,10 @@ fn agnostic_needs_no_scores_of_the_records() {
     assert_eq!(answer(&with.to_string(), &["agnostic"], &Settings::default()), got);
     // What was observed is; `observed` takes the first of it.
     let mut more = case.clone();
-    more["observed"].as_array_mut().unwrap().push(serde_json::json!({"y_act": [0.9], "c": [0.6, 0.4]}));
+    more["observed"]
+        .as_array_mut()
+        .unwrap()
+        .push(serde_json::json!({"y_act": [0.9], "c": [0.6, 0.4]}));
     assert_ne!(answer(&more.to_string(), &["agnostic"], &Settings::default()), got);
     let first = Settings::read([("observed", "1")]).unwrap();
     assert_eq!(answer(&more.to_string(), &["agnostic"], &first), got);
@@ -445,12 +520,19 @@ fn agnostic_needs_no_scores_of_the_records() {
         attack_case(&case.to_string(), names, &Settings::default(), 1).unwrap_err()
     };
     let error = refusal(&case, &["half_star"]);
-    assert!(error.contains("record 0 of `records` has no scores `c`") && error.contains("agnostic"), "{error}");
+    assert!(
+        error.contains("record 0 of `records` has no scores `c`") && error.contains("agnostic"),
+        "{error}"
+    );
     assert!(refusal(&small(), &["agnostic"]).contains("`training`"));
     let changes: [Change; 4] = [
         ("agnostic", "`label` of record 1 of `training`", |c| c["training"][1]["label"] = 2.into()),
-        ("agnostic", "`training`: `y_act` of record 2", |c| c["training"][2]["y_act"] = serde_json::json!([])),
-        ("agnostic", "`observed`: `c` of record 0", |c| c["observed"][0]["c"] = serde_json::json!([1.0])),
+        ("agnostic", "`training`: `y_act` of record 2", |c| {
+            c["training"][2]["y_act"] = serde_json::json!([])
+        }),
+        ("agnostic", "`observed`: `c` of record 0", |c| {
+            c["observed"][0]["c"] = serde_json::json!([1.0])
+        }),
         ("agnostic", "x_pas", |c| c["observed"][0]["x_pas"] = serde_json::json!([1.0])),
     ];
     for (attack, names, change) in changes {
@@ -473,16 +555,22 @@ fn undo_transform_says_what_it_undid() {
         "schema": 1, "kind": "attack", "w_act": [[], []], "w_pas": [[0.0, 0.0], [-1.0, -1.5]], "b": [0.0, 0.0],
         "records": [record("r1", [0.37, 0.91]), record("r2", [0.83, 0.12])]
     });
-    case["auxiliary"] = serde_json::json!([{"y_act": [], "x_pas": [0.37, 0.91], "c": score([0.37, 0.91])}]);
-    let found = answer_case(&case.to_string(), &["undo_transform"], &Settings::default(), 1).unwrap();
+    case["auxiliary"] =
+        serde_json::json!([{"y_act": [], "x_pas": [0.37, 0.91], "c": score([0.37, 0.91])}]);
+    let found =
+        answer_case(&case.to_string(), &["undo_transform"], &Settings::default(), 1).unwrap();
     assert!(found.remarks[0].starts_with("undo_transform: undone: negate"), "{:?}", found.remarks);
     let undone: serde_json::Value = serde_json::from_slice(&found.content).unwrap();
-    assert!(undone["attacks"][0]["remarks"][0].as_str().unwrap().contains("2 of 2 records"), "{undone}");
+    assert!(
+        undone["attacks"][0]["remarks"][0].as_str().unwrap().contains("2 of 2 records"),
+        "{undone}"
+    );
     case.as_object_mut().unwrap().remove("auxiliary");
     case["w_pas"] = serde_json::json!([[0.0, 0.0], [1.0, 1.5]]);
     let direct = answer(&case.to_string(), &["clamped_half_star"], &Settings::default());
     for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        let x = |from: &serde_json::Value| from["attacks"][0]["estimates"][a]["x"][b].as_f64().unwrap();
+        let x =
+            |from: &serde_json::Value| from["attacks"][0]["estimates"][a]["x"][b].as_f64().unwrap();
         assert!((x(&undone) - x(&direct)).abs() < 1e-12);
     }
 }
@@ -500,12 +588,16 @@ fn check_runs(prefix: &str) -> Vec<String> {
             let attack = run["attack"].as_str().unwrap();
             let what = format!("{file}, {attack} {}", run["settings"]);
             let pairs = run["settings"].as_object().unwrap().iter();
-            let settings = Settings::read(pairs.map(|(key, value)| (key.as_str(), value.as_str().unwrap()))).unwrap();
+            let settings =
+                Settings::read(pairs.map(|(key, value)| (key.as_str(), value.as_str().unwrap())))
+                    .unwrap();
             let got = answer(&text, &[attack], &settings);
             let found = &got["attacks"][0];
             let tolerance = run["tolerance"].as_f64().unwrap();
             let (mut furthest, mut largest) = (0.0f64, 1.0f64);
-            for (estimate, want) in found["estimates"].as_array().unwrap().iter().zip(rows(&run["x"])) {
+            for (estimate, want) in
+                found["estimates"].as_array().unwrap().iter().zip(rows(&run["x"]))
+            {
                 let x: Vec<f64> = serde_json::from_value(estimate["x"].clone()).unwrap();
                 assert_eq!(x.len(), want.len(), "{what}");
                 for (x, want) in x.iter().zip(&want) {
@@ -520,7 +612,12 @@ fn check_runs(prefix: &str) -> Vec<String> {
             close(&found["errors"]["mse"], &run["mse"], scale, &what);
             close(&found["errors"]["half"], &run["half"], 1e-12, &what);
             for (metric, want) in run["metrics"].as_object().unwrap() {
-                close(&found["errors"]["metrics"][metric], want, scale, &format!("{what}: {metric}"));
+                close(
+                    &found["errors"]["metrics"][metric],
+                    want,
+                    scale,
+                    &format!("{what}: {metric}"),
+                );
             }
             let correlations = case["expected"]["active_correlation"].as_array().unwrap();
             for (feature, want) in correlations.iter().enumerate() {
@@ -568,8 +665,12 @@ fn attacks_on_equations_say_that_networks_are_not_linear() {
         let settings = Settings::read([("epochs", "3")]).unwrap();
         let got = answer(&text, &["generative_regression"], &settings);
         let x = rows(&case["expected"]["runs"][0]["x"]);
-        let first: Vec<f64> = serde_json::from_value(got["attacks"][0]["estimates"][0]["x"].clone()).unwrap();
-        assert!(first.len() == x[0].len() && first.iter().all(|v| (0.0..=1.0).contains(v)), "{file}");
+        let first: Vec<f64> =
+            serde_json::from_value(got["attacks"][0]["estimates"][0]["x"].clone()).unwrap();
+        assert!(
+            first.len() == x[0].len() && first.iter().all(|v| (0.0..=1.0).contains(v)),
+            "{file}"
+        );
     }
     let relu = golden_cases("network_sum_relu").remove(0).1;
     let error = attack_case(&relu, &["half_star_layerwise"], &Settings::default(), 1).unwrap_err();
@@ -586,21 +687,31 @@ fn bad_networks_are_refused_by_name() {
         ("leave these out", |c| c["b"] = serde_json::json!([0.0, 0.0])),
         ("unknown variant `stack`", |c| c["networks"]["combiner"] = "stack".into()),
         ("unknown field `bottom`", |c| c["networks"]["bottom"] = 1.into()),
-        ("missing field `active`", |c| drop(c["networks"].as_object_mut().unwrap().remove("active"))),
+        ("missing field `active`", |c| {
+            drop(c["networks"].as_object_mut().unwrap().remove("active"))
+        }),
         ("top model", |c| drop(c["networks"].as_object_mut().unwrap().remove("top"))),
         ("top model", |c| c["networks"]["combiner"] = "sum".into()),
         ("passive part", |c| c["networks"]["passive"] = serde_json::json!([])),
         ("`networks.passive[1]`: the first layer takes 2 inputs", |c| {
             c["networks"]["passive"][1]["features"] = 3.into()
         }),
-        ("`networks.active`: the first layer takes 2 inputs", |c| c["networks"]["active"]["features"] = 3.into()),
-        ("`networks.active`: model: `kind` is `lstm`", |c| c["networks"]["active"]["kind"] = "lstm".into()),
-        ("`networks.top`", |c| c["networks"]["top"]["parameters"]["0.bias"] = serde_json::json!([0.1])),
+        ("`networks.active`: the first layer takes 2 inputs", |c| {
+            c["networks"]["active"]["features"] = 3.into()
+        }),
+        ("`networks.active`: model: `kind` is `lstm`", |c| {
+            c["networks"]["active"]["kind"] = "lstm".into()
+        }),
+        ("`networks.top`", |c| {
+            c["networks"]["top"]["parameters"]["0.bias"] = serde_json::json!([0.1])
+        }),
         ("takes 9 inputs, and the sub-models have 7 outputs", |c| {
             drop(c["networks"]["passive"].as_array_mut().unwrap().pop())
         }),
         ("`y_act` of record 0 has 1", |c| c["records"][0]["y_act"] = serde_json::json!([0.5])),
-        ("`c` of record 0 has 2 entries, expected 4", |c| c["records"][0]["c"] = serde_json::json!([0.5, 0.5])),
+        ("`c` of record 0 has 2 entries, expected 4", |c| {
+            c["records"][0]["c"] = serde_json::json!([0.5, 0.5])
+        }),
         ("`colluders` are of a case with weights", |c| {
             c["colluders"] = serde_json::json!([0]);
             for record in c["records"].as_array_mut().unwrap() {
@@ -614,9 +725,11 @@ fn bad_networks_are_refused_by_name() {
         let error = attack_case(&case.to_string(), &["half"], &Settings::default(), 1).unwrap_err();
         assert!(error.contains(says), "{says}: {error}");
     }
-    for (key, says) in
-        [("w_act", "missing field `w_act`"), ("w_pas", "missing field `w_pas`"), ("b", "missing field `b`")]
-    {
+    for (key, says) in [
+        ("w_act", "missing field `w_act`"),
+        ("w_pas", "missing field `w_pas`"),
+        ("b", "missing field `b`"),
+    ] {
         let mut case = small();
         case.as_object_mut().unwrap().remove(key);
         let error = run(&case).unwrap_err();
@@ -633,11 +746,18 @@ fn the_truth_is_found_by_id_and_checked() {
     turned["truth"].as_array_mut().unwrap().reverse();
     assert_eq!(answer(&turned.to_string(), &["half"], &Settings::default()), first);
     let changes: [Refused; 4] = [
-        ("`truth` does not have record \"r12\"", |c| drop(c["truth"].as_array_mut().unwrap().pop())),
-        ("`truth` has 13 records", |c| {
-            c["truth"].as_array_mut().unwrap().push(serde_json::json!({"id": "else", "x_pas": [0.1, 0.2, 0.3]}));
+        ("`truth` does not have record \"r12\"", |c| {
+            drop(c["truth"].as_array_mut().unwrap().pop())
         }),
-        ("`truth`: `x_pas` of record 1 has 1", |c| c["truth"][1]["x_pas"] = serde_json::json!([0.5])),
+        ("`truth` has 13 records", |c| {
+            c["truth"]
+                .as_array_mut()
+                .unwrap()
+                .push(serde_json::json!({"id": "else", "x_pas": [0.1, 0.2, 0.3]}));
+        }),
+        ("`truth`: `x_pas` of record 1 has 1", |c| {
+            c["truth"][1]["x_pas"] = serde_json::json!([0.5])
+        }),
         ("unknown field `x`", |c| c["truth"][1]["x"] = 1.into()),
     ];
     for (says, change) in changes {

@@ -1,4 +1,4 @@
-//! `defend`: a defense on a file of scores, without any service.
+//! `defend`: applies a defense to a file of scores, without any service.
 
 mod report;
 mod scores;
@@ -19,7 +19,7 @@ use crate::defense::{Grants, Noise, NoiseSecret, Pipeline, Released};
 use report::Report;
 use scores::ScoreFile;
 
-/// `coordinator defend`
+/// The arguments of `coordinator defend`.
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub struct DefendArgs {
@@ -29,25 +29,29 @@ pub struct DefendArgs {
     /// The name of a defense, or a policy as its text; may be given more than once, in order.
     #[arg(long, value_name = "NAME", required = true)]
     defense: Vec<String>,
-    /// Calibration scores (CSV), for defenses that are fitted on scores (`ranking`, `codebook`, `purifier`). Default: the scores themselves.
+    /// Calibration scores (CSV), for defenses that are fitted on scores (`ranking`, `codebook`,
+    /// `purifier`). Default: the scores themselves.
     #[arg(long, value_name = "FILE")]
     fit: Option<PathBuf>,
     /// A case file (JSON) with `w_pas`, for `logit_noise` schemes 1 and 2.
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
-    /// A setting, key=value or defense.key=value, lists as 1,2,3 (see below); may be given more than once.
+    /// A setting, key=value or defense.key=value, lists as 1,2,3 (see below); may be given more
+    /// than once.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Seed of the key that noise is drawn with: the same seed, record and policy give the same answer.
+    /// Seed of the key that noise is drawn with: the same seed, record and policy give the same
+    /// answer.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Labels (CSV, `id,label`), for the change of accuracy and the calibration error.
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
-    /// How many of the largest scores the report compares as a set. Default: 5, or all but one.
+    /// Number of the largest scores that the report compares as a set. Default: 5, or all but one.
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// Where the released scores go (CSV); `-` for standard output, with the report on standard error.
+    /// File for the released scores (CSV); `-` for standard output, with the report on standard
+    /// error.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Print the report as JSON.
@@ -74,11 +78,11 @@ Defenses and their settings:{}",
 }
 
 impl DefendArgs {
-    /// Defends the file and prints what it cost.
+    /// Applies the defense to the file, writes the released scores and prints the report.
     ///
     /// # Errors
-    /// [`CliError::Input`] for a bad file or setting, naming it, the line and the fix; [`CliError::Failed`] where the output
-    /// cannot be written.
+    /// [`CliError::Input`] for a bad file or setting, naming it, the line and the fix;
+    /// [`CliError::Failed`] where the output cannot be written.
     pub fn run(self) -> Result<(), CliError> {
         let (content, report) = self.defend(&scores::content).map_err(CliError::Input)?;
         let report = match self.json {
@@ -94,11 +98,15 @@ impl DefendArgs {
         std::io::stdout().write_all(report.as_bytes()).map_err(CliError::failed)
     }
 
-    /// What [`run`](DefendArgs::run) writes to its output file, and the report for a reader, for files whose content `read` gives.
+    /// Returns the content that [`run`](DefendArgs::run) writes to its output file, and the report
+    /// as text. `read` gives the content of a file.
     ///
     /// # Errors
-    /// What is wrong with a file or a setting; no score and no parameter of a file stands in it.
-    pub fn answer(&self, read: &dyn Fn(&Path) -> std::io::Result<Vec<u8>>) -> Result<(Vec<u8>, String), String> {
+    /// A message about the file or setting at fault; it shows no score and no parameter of a file.
+    pub fn answer(
+        &self,
+        read: &dyn Fn(&Path) -> std::io::Result<Vec<u8>>,
+    ) -> Result<(Vec<u8>, String), String> {
         self.defend(read).map(|(content, report)| (content, report.to_string()))
     }
 
@@ -112,10 +120,18 @@ impl DefendArgs {
             && fit.classes != file.classes
         {
             let scores = self.scores.display();
-            return Err(format!("{}: its columns are not those of {scores}, in the same order", path.display()));
+            return Err(format!(
+                "{}: its columns are not those of {scores}, in the same order",
+                path.display()
+            ));
         }
-        let weights = self.parameters.as_deref().map(|path| read_weights(path, read)).transpose()?;
-        let labels = self.labels.as_deref().map(|path| scores::read_labels(path, read, &file)).transpose()?;
+        let weights =
+            self.parameters.as_deref().map(|path| read_weights(path, read)).transpose()?;
+        let labels = self
+            .labels
+            .as_deref()
+            .map(|path| scores::read_labels(path, read, &file))
+            .transpose()?;
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&self.seed.to_le_bytes());
         let key = NoiseSecret::new(seed).key("defend", &asked.policy.to_string());
@@ -125,7 +141,8 @@ impl DefendArgs {
             seed: key.training_seed(),
         };
         let pipeline = Pipeline::build(&asked.policy.defenses, k, &grants).map_err(|e| {
-            let lacking = weights.is_none() && asked.policy.defenses.iter().any(DefenseConfig::needs_passive_weights);
+            let lacking = weights.is_none()
+                && asked.policy.defenses.iter().any(DefenseConfig::needs_passive_weights);
             let hint = if lacking { "; --parameters CASE.json gives the weights" } else { "" };
             format!("{e}{hint}")
         })?;
@@ -135,8 +152,8 @@ impl DefendArgs {
         };
         let scores = file.scores.clone();
         let Released { released, .. } = if pipeline.changes_logits() {
-            let logits =
-                Logits::new(scores.matrix().map(|c| c.max(asked.zero_floor).ln())).map_err(|e| e.to_string())?;
+            let logits = Logits::new(scores.matrix().map(|c| c.max(asked.zero_floor).ln()))
+                .map_err(|e| e.to_string())?;
             pipeline.release(logits, noise)
         } else {
             pipeline.release_scores(scores, noise)
@@ -146,13 +163,15 @@ impl DefendArgs {
         if !(1..=k).contains(&top) {
             return Err(format!("--top is {top}, expected 1 to {k}, the number of classes"));
         }
-        let report = Report::new(&asked.policy, &pipeline, &file, &released, top, labels.as_deref())?;
-        let content = scores::write(&file.classes, &file.ids, &released).map_err(|e| e.to_string())?;
+        let report =
+            Report::new(&asked.policy, &pipeline, &file, &released, top, labels.as_deref())?;
+        let content =
+            scores::write(&file.classes, &file.ids, &released).map_err(|e| e.to_string())?;
         Ok((content, report))
     }
 }
 
-/// A case file of any kind, as far as it is read here.
+/// The part of a case file, of any kind, that is read here.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -180,7 +199,7 @@ struct Case {
     _expected: IgnoredAny,
 }
 
-/// W_pas (k × d) of a case file.
+/// Reads W_pas (k × d) from a case file.
 fn read_weights(path: &Path, read: scores::Read<'_>) -> Result<DMatrix<f64>, String> {
     let shown = path.display();
     let text = read(path).map_err(|e| format!("cannot read the case file {shown}: {e}"))?;
@@ -192,7 +211,10 @@ fn read_weights(path: &Path, read: scores::Read<'_>) -> Result<DMatrix<f64>, Str
     }
     let d = w_pas.first().map_or(0, Vec::len);
     match w_pas.iter().position(|row| row.len() != d) {
-        Some(at) => Err(error(format!("row {at} of `w_pas` has {} columns, the first has {d}", w_pas[at].len()))),
+        Some(at) => Err(error(format!(
+            "row {at} of `w_pas` has {} columns, the first has {d}",
+            w_pas[at].len()
+        ))),
         None => Ok(DMatrix::from_row_iterator(w_pas.len(), d, w_pas.into_iter().flatten())),
     }
 }

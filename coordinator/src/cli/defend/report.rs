@@ -1,4 +1,5 @@
-//! What `defend` says of a release: what is promised, and what it cost on these records.
+//! The report of `defend` on a release: what the policy promises, and what it cost on these
+//! records.
 
 use std::fmt;
 
@@ -10,10 +11,10 @@ use vfl_shared::types::ReleasedScores;
 use super::scores::ScoreFile;
 use crate::defense::{Output, Pipeline};
 
-/// The report. In JSON `null` is what is undefined, infinite or unbounded.
+/// The report. In JSON, `null` stands for an undefined, infinite or unbounded value.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Of this structure.
+    /// Version of this structure.
     schema: u32,
     policy: String,
     records: usize,
@@ -67,7 +68,10 @@ impl Report {
         let order = OrderTotals::of(&file.scores, released, top).map_err(|e| e.to_string())?;
         let mut notes = pipeline.notes();
         if file.rescaled > 0 {
-            notes.push(format!("{} records did not sum to 1 within 1e-9 and were divided by their sum", file.rescaled));
+            notes.push(format!(
+                "{} records did not sum to 1 within 1e-9 and were divided by their sum",
+                file.rescaled
+            ));
         }
         Ok(Self {
             schema: 1,
@@ -120,7 +124,7 @@ impl WithLabels {
     }
 }
 
-/// A number of the table; `-` where there is none.
+/// Formats a number of the table; `-` where there is none.
 fn shown(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -138,7 +142,8 @@ impl fmt::Display for Report {
         writeln!(f, "  {:<36}{:>12}", "class kept", yes(contract.keeps_arg_max))?;
         writeln!(f, "  {:<36}{:>12}", "ranking kept", yes(contract.keeps_ranking))?;
         writeln!(f, "  {:<36}{:>12}", "draws noise", yes(contract.randomised))?;
-        let bits = contract.bits_per_record.map_or("unbounded".to_owned(), |bits| format!("{bits:.3}"));
+        let bits =
+            contract.bits_per_record.map_or("unbounded".to_owned(), |bits| format!("{bits:.3}"));
         writeln!(f, "  {:<36}{:>12}\n\nOn these records", "bits a record at most", bits)?;
         let top = format!("share with the {} largest kept", utility.top);
         for (name, value) in [

@@ -1,10 +1,10 @@
-//! The policy of `defend`: names, texts and settings of the command line.
+//! The policy of `defend`, from the names, texts and settings of the command line.
 
 use toml::Table;
 use vfl_shared::cli::key_value;
 use vfl_shared::policy::{DefenseConfig, Facts, NoiseMode, Policy};
 
-/// The defenses and their settings, for the help.
+/// Returns the help on the defenses and their settings.
 pub(super) fn help() -> String {
     let mut out = String::new();
     for facts in DefenseConfig::ALL {
@@ -16,17 +16,17 @@ pub(super) fn help() -> String {
     out
 }
 
-/// What the command line asks for.
+/// The policy and the settings that the command line asks for.
 pub(super) struct Asked {
     pub(super) policy: Policy,
-    /// What stands for a score of 0 before the logarithm.
+    /// The value that replaces a score of 0 before the logarithm.
     pub(super) zero_floor: f64,
 }
 
-/// The default of `zero_floor`: no score that a model gives without underflow is smaller.
+/// The default of `zero_floor`. No model gives a smaller score without underflow.
 const ZERO_FLOOR: f64 = 1e-300;
 
-/// Puts together names, policy texts and settings, for `classes` classes.
+/// Builds the policy for `classes` classes from names, policy texts and settings.
 pub(super) fn policy(defenses: &[String], set: &[String], classes: usize) -> Result<Asked, String> {
     let mut pairs = Vec::with_capacity(set.len());
     for pair in set {
@@ -36,7 +36,9 @@ pub(super) fn policy(defenses: &[String], set: &[String], classes: usize) -> Res
     let mut asked = Asked { policy: Policy::default(), zero_floor: ZERO_FLOOR };
     for text in defenses {
         let mut text = text.trim();
-        if let Some(before) = text.strip_suffix("fresh noise").and_then(|b| b.trim_end().strip_suffix(',')) {
+        if let Some(before) =
+            text.strip_suffix("fresh noise").and_then(|b| b.trim_end().strip_suffix(','))
+        {
             (asked.policy.noise, text) = (NoiseMode::Fresh, before.trim_end());
         }
         for part in text.split(" then ").map(str::trim) {
@@ -50,7 +52,10 @@ pub(super) fn policy(defenses: &[String], set: &[String], classes: usize) -> Res
     }
     for (key, value, used) in pairs {
         if key == "zero_floor" {
-            let floor = value.parse().ok().filter(|floor: &f64| *floor >= f64::MIN_POSITIVE && *floor < 1.0);
+            let floor = value
+                .parse()
+                .ok()
+                .filter(|floor: &f64| *floor >= f64::MIN_POSITIVE && *floor < 1.0);
             asked.zero_floor = floor.ok_or_else(|| {
                 format!("--set zero_floor is `{value}`, expected a number above 0 (2.3e-308 or more) and below 1")
             })?;
@@ -74,8 +79,13 @@ fn unknown(key: &str, policy: &Policy) -> String {
     )
 }
 
-/// The config of a bare name, with all settings of the command line that it knows.
-fn from_settings(facts: &Facts, pairs: &mut [(&str, &str, bool)], classes: usize) -> Result<DefenseConfig, String> {
+/// Builds the config of a defense given by its bare name, with all settings of the command line
+/// that it knows.
+fn from_settings(
+    facts: &Facts,
+    pairs: &mut [(&str, &str, bool)],
+    classes: usize,
+) -> Result<DefenseConfig, String> {
     let mut table = Table::new();
     for parameter in facts.parameters {
         if let Some(default) = parameter.command_default(classes) {
@@ -138,8 +148,11 @@ mod tests {
         assert!(list.contains("sigma = [1.0, 2.0, 3.0]") && list.contains("householder"), "{list}");
         assert!(of(&["privee_dp_plus_plus"], &["epsilon=0.1"]).contains("epsilon = [0.1, 0.1]"));
         assert_eq!(of(&["codebook"], &[]), "codebook (size = 12)");
-        // A config cannot be broken out of.
-        assert!(super::policy(&["privee_dp".into()], &["template=fisip\"\nname = \"none".into()], 3).is_err());
+        // A setting cannot inject another key into the config.
+        assert!(
+            super::policy(&["privee_dp".into()], &["template=fisip\"\nname = \"none".into()], 3)
+                .is_err()
+        );
     }
 
     #[test]
@@ -152,8 +165,16 @@ mod tests {
             (&["rounding"], &["decimals"], &["key=value"]),
             (&["rounding"], &["decimals=few"], &["rounding", "`decimals`", "few", "0 to 15"]),
             (&["rounding"], &["decimals=-1"], &["rounding", "`decimals` is -1", "0 to 15"]),
-            (&["privee_dp"], &["template=house"], &["privee_dp", "`template`", "house", "householder"]),
-            (&["privee_dp_plus_plus"], &["sigma=1,b"], &["privee_dp_plus_plus", "`sigma`", "\"b\""]),
+            (
+                &["privee_dp"],
+                &["template=house"],
+                &["privee_dp", "`template`", "house", "householder"],
+            ),
+            (
+                &["privee_dp_plus_plus"],
+                &["sigma=1,b"],
+                &["privee_dp_plus_plus", "`sigma`", "\"b\""],
+            ),
             (&["privee"], &[], &["no defense `privee`", "privee_dp"]),
             (&["rounding"], &["zero_floor=0"], &["zero_floor"]),
             (&[""], &[], &["no defense"]),

@@ -24,7 +24,10 @@ impl Bench {
             })
             .collect();
         bench.write("scores.csv", format!("id,low,\"mid, or so\",high\n{rows}"));
-        bench.write("case.json", r#"{"schema":1,"kind":"assess","w_pas":[[1,2],[-0.5,0.1],[0,1]],"x_pas":[[0,1]]}"#);
+        bench.write(
+            "case.json",
+            r#"{"schema":1,"kind":"assess","w_pas":[[1,2],[-0.5,0.1],[0,1]],"x_pas":[[0,1]]}"#,
+        );
         bench
     }
 
@@ -45,8 +48,10 @@ impl Bench {
     /// The output, and the report.
     fn run(&self, more: &[&str]) -> (Vec<Vec<String>>, serde_json::Value) {
         let args = self.args(more);
-        let (content, report) = args.defend(&scores::content).unwrap_or_else(|e| panic!("{more:?}: {e}"));
-        let rows = csv::ReaderBuilder::new().has_headers(false).from_reader(&content[..]).into_records();
+        let (content, report) =
+            args.defend(&scores::content).unwrap_or_else(|e| panic!("{more:?}: {e}"));
+        let rows =
+            csv::ReaderBuilder::new().has_headers(false).from_reader(&content[..]).into_records();
         let rows = rows.map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
         assert!(report.to_string().contains("Promised"));
         (rows, serde_json::to_value(report).unwrap())
@@ -69,7 +74,10 @@ fn every_defense_runs_and_keeps_the_columns() {
     for name in DefenseConfig::NAMES {
         let (rows, report) = bench.run(&["--defense", name, "--parameters", &case]);
         assert_eq!((rows.len(), &rows[0]), (1201, &input[0]), "{name}");
-        assert!(rows.iter().zip(&input).all(|(row, input)| row[0] == input[0] && row.len() == 4), "{name}");
+        assert!(
+            rows.iter().zip(&input).all(|(row, input)| row[0] == input[0] && row.len() == 4),
+            "{name}"
+        );
         if report["contract"]["keeps_arg_max"] == true {
             assert_eq!(report["utility"]["arg_max_kept"], 1.0, "{name}");
         }
@@ -118,17 +126,23 @@ fn labels_fit_and_output_are_used() {
     let input = bench.run(&["--defense", "none"]).0;
     let labels: String = input[1..].iter().map(|row| format!("{},low\n", row[0])).collect();
     bench.write("labels.csv", format!("id,label\n{labels}"));
-    let (_, report) = bench.run(&["--defense", "class_label", "--labels", &bench.path("labels.csv")]);
+    let (_, report) =
+        bench.run(&["--defense", "class_label", "--labels", &bench.path("labels.csv")]);
     assert_eq!(report["labels"]["accuracy_change"], 0.0);
     assert!(
-        report["labels"]["calibration_error_before"].is_f64() && report["labels"]["calibration_error_after"].is_null()
+        report["labels"]["calibration_error_before"].is_f64()
+            && report["labels"]["calibration_error_after"].is_null()
     );
     let fit = bench.path("scores.csv");
     bench.run(&["--defense", "ranking", "--fit", &fit]);
     let (_, report) = bench.run(&["--defense", "codebook", "--set", "size=3", "--top", "1"]);
     assert!((report["contract"]["bits_per_record"].as_f64().unwrap() - 3f64.log2()).abs() < 1e-12);
     bench.args(&["--defense", "rounding", "--json"]).run().unwrap();
-    assert!(fs::read_to_string(bench.path("out.csv")).unwrap().starts_with("id,low,\"mid, or so\",high\nr0,"));
+    assert!(
+        fs::read_to_string(bench.path("out.csv"))
+            .unwrap()
+            .starts_with("id,low,\"mid, or so\",high\nr0,")
+    );
 }
 
 #[test]
@@ -173,7 +187,8 @@ fn bad_options_are_refused() {
     bench.write("worse.json", r#"{"schema":1,"w_pas":[["1.2345"]]}"#);
     bench.write("key.json", r#"{"schema":1,"w_pas":[[1]],"w_pass":[]}"#);
     let [other, labels, unknown, bad, worse, key] =
-        ["other.csv", "labels.csv", "unknown.csv", "bad.json", "worse.json", "key.json"].map(|name| bench.path(name));
+        ["other.csv", "labels.csv", "unknown.csv", "bad.json", "worse.json", "key.json"]
+            .map(|name| bench.path(name));
     for (options, part) in [
         (&["--defense", "logit_noise"][..], "--parameters"),
         (&["--defense", "logit_noise", "--parameters", &bad], "row 1"),
@@ -219,10 +234,13 @@ fn hostile_files_do_not_panic() {
     ];
     for _ in 0..500 {
         let n = rng.random_range(0..40);
-        let content: Vec<u8> = (0..n).flat_map(|_| pieces[rng.random_range(0..pieces.len())]).copied().collect();
+        let content: Vec<u8> =
+            (0..n).flat_map(|_| pieces[rng.random_range(0..pieces.len())]).copied().collect();
         bench.write("scores.csv", &content);
         let _ = bench.args(&["--defense", "privee_dp"]).defend(&scores::content);
-        let _ = bench.args(&["--defense", "none", "--labels", &bench.path("scores.csv")]).defend(&scores::content);
+        let _ = bench
+            .args(&["--defense", "none", "--labels", &bench.path("scores.csv")])
+            .defend(&scores::content);
         let _ = read_weights(Path::new(&bench.path("scores.csv")), &scores::content);
     }
 }

@@ -93,7 +93,8 @@ fn what_is_lacking_is_said() {
     ] {
         let policy: Policy = policy.parse().unwrap();
         assert_eq!(Pipeline::check(&policy.defenses), Ok(()));
-        let error = Pipeline::build(&policy.defenses, 4, &Grants::default()).unwrap_err().to_string();
+        let error =
+            Pipeline::build(&policy.defenses, 4, &Grants::default()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
@@ -128,11 +129,14 @@ fn lists_that_do_not_go_together_are_refused() {
 fn none_gives_out_what_it_gets() {
     let ground = Ground::new(4);
     let scores = random_scores(4, 50, 2);
-    for text in ["rounding (decimals = 1)", "class_label", "order_preserving_encryption", "privee_dp"] {
+    for text in
+        ["rounding (decimals = 1)", "class_label", "order_preserving_encryption", "privee_dp"]
+    {
         let alone: Policy = text.parse().unwrap();
         let mut longer = alone.clone();
         longer.defenses.push(DefenseConfig::None {});
-        let [alone, longer] = [alone, longer].map(|p| Pipeline::build(&p.defenses, 4, &ground.grants()).unwrap());
+        let [alone, longer] =
+            [alone, longer].map(|p| Pipeline::build(&p.defenses, 4, &ground.grants()).unwrap());
         assert_eq!(alone.contract(), longer.contract());
         let released = |p: &Pipeline| release(p, &scores, Noise::fresh([1; 32])).released;
         assert_eq!(released(&alone), released(&longer));
@@ -146,11 +150,24 @@ fn a_list_is_as_tight_as_its_tightest_defense() {
         Pipeline::build(&policy.defenses, 4, &Ground::new(4).grants()).unwrap().contract()
     };
     assert_eq!(contract("none").bits, None);
-    assert!((contract("gaussian_noise (sigma = 0.1) then rounding (decimals = 3)").bits.unwrap() - 5.907).abs() < 1e-3);
+    assert!(
+        (contract("gaussian_noise (sigma = 0.1) then rounding (decimals = 3)").bits.unwrap()
+            - 5.907)
+            .abs()
+            < 1e-3
+    );
     assert!((contract("ranking then class_label").bits.unwrap() - 2.0).abs() < 1e-12);
-    assert!((contract("ranking then rounding (decimals = 1)").bits.unwrap() - 24f64.log2()).abs() < 1e-12);
+    assert!(
+        (contract("ranking then rounding (decimals = 1)").bits.unwrap() - 24f64.log2()).abs()
+            < 1e-12
+    );
     let both = contract("ranking then order_preserving_encryption");
-    assert!(both.keeps_ranking && both.keeps_arg_max && both.randomised && both.output == Output::Ciphertexts);
+    assert!(
+        both.keeps_ranking
+            && both.keeps_arg_max
+            && both.randomised
+            && both.output == Output::Ciphertexts
+    );
 }
 
 /// What all parties are told of a defense is what is made of it here.
@@ -169,8 +186,14 @@ fn stated_facts_are_those_of_what_is_made() {
                 recipe::Made::AtScores(defense) => defense.contract(),
             };
             assert_eq!(stated.output, made.output, "{config}");
-            let without = |grants: Grants<'_>| Pipeline::build(std::slice::from_ref(&config), k, &grants).is_err();
-            assert_eq!(without(Grants { calibration: None, ..ground.grants() }), config.fitted(), "{config}");
+            let without = |grants: Grants<'_>| {
+                Pipeline::build(std::slice::from_ref(&config), k, &grants).is_err()
+            };
+            assert_eq!(
+                without(Grants { calibration: None, ..ground.grants() }),
+                config.fitted(),
+                "{config}"
+            );
             let weightless = without(Grants { passive_weights: None, ..ground.grants() });
             assert_eq!(weightless, config.needs_passive_weights(), "{config}");
         }

@@ -25,20 +25,34 @@ fn check(name: &str, contract: &Contract, c: &DMatrix<f64>, released: &ReleasedS
             (ReleasedScores::Probabilities(p), Output::Probabilities) => {
                 let p = p.column(record);
                 assert!((p.sum() - 1.0).abs() < 1e-9 && p.min() >= 0.0, "{name}: {c:?} {p}");
-                assert!(!contract.keeps_ranking || in_order(&|i, j| p[i] > p[j]), "{name}: {c:?} {p}");
+                assert!(
+                    !contract.keeps_ranking || in_order(&|i, j| p[i] > p[j]),
+                    "{name}: {c:?} {p}"
+                );
             }
             (ReleasedScores::Numbers(p), Output::Numbers) => {
                 let p = p.column(record);
                 assert!(p.iter().all(|v| v.is_finite()), "{name}: {c:?} {p}");
-                assert!(!contract.keeps_ranking || in_order(&|i, j| p[i] > p[j]), "{name}: {c:?} {p}");
+                assert!(
+                    !contract.keeps_ranking || in_order(&|i, j| p[i] > p[j]),
+                    "{name}: {c:?} {p}"
+                );
             }
-            (ReleasedScores::Labels { .. }, Output::Label) => assert!((labels[record] as usize) < k),
+            (ReleasedScores::Labels { .. }, Output::Label) => {
+                assert!((labels[record] as usize) < k)
+            }
             (ReleasedScores::Ciphertexts(p), Output::Ciphertexts) => {
                 let p = p.column(record);
                 assert!(p.iter().all(|v| *v < 1 << 53), "{name}: {c:?} {p}");
-                assert!(!contract.keeps_ranking || in_order(&|i, j| p[i] > p[j]), "{name}: {c:?} {p}");
+                assert!(
+                    !contract.keeps_ranking || in_order(&|i, j| p[i] > p[j]),
+                    "{name}: {c:?} {p}"
+                );
                 // Alone, it keeps equal scores equal too.
-                assert!(name.contains(" then ") || (1..k).all(|i| c[i] != c[0] || p[i] == p[0]), "{name}: {c:?} {p}");
+                assert!(
+                    name.contains(" then ") || (1..k).all(|i| c[i] != c[0] || p[i] == p[0]),
+                    "{name}: {c:?} {p}"
+                );
             }
             (released, output) => panic!("{name}: {released:?} is not {output:?}"),
         }
@@ -66,7 +80,8 @@ fn contracts_hold(classes: &[(usize, usize)]) {
             let pipeline = ground.build(&config);
             let contract = pipeline.contract();
             let name = format!("{config}, {k} classes");
-            let Released { scores: undefended, released } = release(&pipeline, &scores, Noise::fresh([k as u8; 32]));
+            let Released { scores: undefended, released } =
+                release(&pipeline, &scores, Noise::fresh([k as u8; 32]));
             check(&name, &contract, undefended.matrix(), &released);
             // What is drawn has more values than it tells bits.
             if let Some(bits) = contract.bits.filter(|_| !contract.randomised) {
@@ -95,7 +110,8 @@ fn contracts_hold_for_many_classes() {
 fn ranking_has_at_most_k_factorial_outputs_and_codebook_its_size() {
     let ground = Ground::new(3);
     let scores = random_scores(3, 5000, 1);
-    for (config, most) in [(DefenseConfig::Ranking {}, 6), (DefenseConfig::Codebook { size: 9 }, 9)] {
+    for (config, most) in [(DefenseConfig::Ranking {}, 6), (DefenseConfig::Codebook { size: 9 }, 9)]
+    {
         let pipeline = ground.build(&config);
         let released = release(&pipeline, &scores, Noise::fresh([0; 32])).released;
         let distinct: HashSet<_> = columns(&released).into_iter().collect();
@@ -124,10 +140,20 @@ fn lists_keep_what_all_of_their_defenses_keep() {
     let mut built = 0;
     for first in &all {
         for second in &all {
-            let Ok(pipeline) = Pipeline::build(&[first.clone(), second.clone()], k, &ground.grants()) else { continue };
+            let Ok(pipeline) =
+                Pipeline::build(&[first.clone(), second.clone()], k, &ground.grants())
+            else {
+                continue;
+            };
             built += 1;
-            let Released { scores: undefended, released } = release(&pipeline, &scores, Noise::fresh([1; 32]));
-            check(&format!("{first} then {second}"), &pipeline.contract(), undefended.matrix(), &released);
+            let Released { scores: undefended, released } =
+                release(&pipeline, &scores, Noise::fresh([1; 32]));
+            check(
+                &format!("{first} then {second}"),
+                &pipeline.contract(),
+                undefended.matrix(),
+                &released,
+            );
         }
     }
     assert!(built > 300, "{built}");
@@ -136,7 +162,9 @@ fn lists_keep_what_all_of_their_defenses_keep() {
 #[test]
 fn top_k_keeps_the_largest_as_they_are() {
     let defense = TopK::new(2, 4).unwrap();
-    let apply = |c: [f64; 4]| match defense.apply(DMatrix::from_column_slice(4, 1, &c), &Noise::fresh([0; 32])).unwrap()
+    let apply = |c: [f64; 4]| match defense
+        .apply(DMatrix::from_column_slice(4, 1, &c), &Noise::fresh([0; 32]))
+        .unwrap()
     {
         ReleasedScores::Numbers(p) => p.as_slice().to_vec(),
         _ => panic!("kind"),
@@ -152,10 +180,14 @@ fn top_k_keeps_the_largest_as_they_are() {
 fn class_labels_match_the_golden_vectors() {
     let file = golden("noise_schemes.json");
     let mut cases = 0;
-    for case in file["models"].as_array().unwrap().iter().flat_map(|m| m["class_label"].as_array().unwrap()) {
+    for case in
+        file["models"].as_array().unwrap().iter().flat_map(|m| m["class_label"].as_array().unwrap())
+    {
         let c = numbers(&case["c"]);
         let defense = ClassLabel::new(number(&case["delta"]), c.len()).unwrap();
-        let released = defense.apply(DMatrix::from_column_slice(c.len(), 1, &c), &Noise::fresh([0; 32])).unwrap();
+        let released = defense
+            .apply(DMatrix::from_column_slice(c.len(), 1, &c), &Noise::fresh([0; 32]))
+            .unwrap();
         let ReleasedScores::Probabilities(p) = released else { panic!("kind") };
         close(p.as_slice(), &numbers(&case["out"]), 1e-12);
         cases += 1;
@@ -171,7 +203,8 @@ fn rounding_matches_the_golden_vectors() {
     for case in cases {
         let decimals = case["decimals"].as_u64().unwrap() as u32;
         let c = DMatrix::from_vec(numbers(&case["c"]).len(), 1, numbers(&case["c"]));
-        let released = Rounding::new(decimals).unwrap().apply(c.clone(), &Noise::fresh([0; 32])).unwrap();
+        let released =
+            Rounding::new(decimals).unwrap().apply(c.clone(), &Noise::fresh([0; 32])).unwrap();
         let ReleasedScores::Numbers(out) = released else { panic!("kind") };
         close(out.as_slice(), &numbers(&case["out"]), 1e-12);
         // Half a step at most, and a whole number of steps.
@@ -181,7 +214,9 @@ fn rounding_matches_the_golden_vectors() {
             assert!((out / step - (out / step).round()).abs() < 1e-9);
         }
     }
-    let released =
-        Rounding::new(15).unwrap().apply(DMatrix::from_element(2, 1, 1e300), &Noise::fresh([0; 32])).unwrap();
+    let released = Rounding::new(15)
+        .unwrap()
+        .apply(DMatrix::from_element(2, 1, 1e300), &Noise::fresh([0; 32]))
+        .unwrap();
     assert_eq!(released, ReleasedScores::Numbers(DMatrix::from_element(2, 1, 1e300)));
 }

@@ -20,11 +20,15 @@ fn a_record_has_one_answer_wherever_it_stands() {
         let whole = columns(&release(&pipeline, &scores, Noise::keyed(&key, &forward)).released);
         let backward = RecordIds::new(ids.iter().rev()).unwrap();
         let turned = DMatrix::from_fn(K, n, |i, j| scores[(i, n - 1 - j)]);
-        let mut again = columns(&release(&pipeline, &turned, Noise::keyed(&key, &backward)).released);
+        let mut again =
+            columns(&release(&pipeline, &turned, Noise::keyed(&key, &backward)).released);
         again.reverse();
         assert_eq!(again, whole, "{config}");
         let alone = RecordIds::new(["r7"]).unwrap();
-        let one = columns(&release(&pipeline, &scores.columns(7, 1).into_owned(), Noise::keyed(&key, &alone)).released);
+        let one = columns(
+            &release(&pipeline, &scores.columns(7, 1).into_owned(), Noise::keyed(&key, &alone))
+                .released,
+        );
         assert_eq!(one[0], whole[7], "{config}");
     }
 }
@@ -38,20 +42,28 @@ fn a_thousand_questions_have_one_answer_and_another_secret_another() {
     for config in configs(K) {
         let pipeline = ground.build(&config);
         let key = NoiseSecret::new([3; 32]).key("m", "p");
-        let answers: HashSet<_> =
-            (0..1000).map(|_| columns(&release(&pipeline, &scores, Noise::keyed(&key, &ids)).released)).collect();
+        let answers: HashSet<_> = (0..1000)
+            .map(|_| columns(&release(&pipeline, &scores, Noise::keyed(&key, &ids)).released))
+            .collect();
         assert_eq!(answers.len(), 1, "{config}");
         let others: HashSet<_> = (0u8..20)
             .map(|s| {
                 columns(
-                    &release(&pipeline, &scores, Noise::keyed(&NoiseSecret::new([s; 32]).key("m", "p"), &ids)).released,
+                    &release(
+                        &pipeline,
+                        &scores,
+                        Noise::keyed(&NoiseSecret::new([s; 32]).key("m", "p"), &ids),
+                    )
+                    .released,
                 )
             })
             .collect();
         match (pipeline.contract().randomised, pipeline.contract().output) {
             // Five labels are all there are.
             (true, Output::Label) => assert!((2..=K).contains(&others.len()), "{config}"),
-            (randomised, _) => assert_eq!(others.len(), if randomised { 20 } else { 1 }, "{config}"),
+            (randomised, _) => {
+                assert_eq!(others.len(), if randomised { 20 } else { 1 }, "{config}")
+            }
         }
         randomised += u32::from(pipeline.contract().randomised);
     }
@@ -86,7 +98,9 @@ fn ciphertexts_sort_across_records() {
     let pipeline = Ground::new(2).build(&DefenseConfig::OrderPreservingEncryption {});
     let key = NoiseSecret::new([3; 32]).key("m", "p");
     let ids = RecordIds::new(["a", "b", "c"]).unwrap();
-    let ReleasedScores::Ciphertexts(out) = release(&pipeline, &scores, Noise::keyed(&key, &ids)).released else {
+    let ReleasedScores::Ciphertexts(out) =
+        release(&pipeline, &scores, Noise::keyed(&key, &ids)).released
+    else {
         panic!("kind")
     };
     assert!(out[(0, 0)] == out[(1, 1)] && out[(1, 0)] == out[(0, 1)]);

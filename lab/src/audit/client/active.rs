@@ -1,4 +1,4 @@
-//! The active party as the auditor calls it.
+//! The auditor's client of the active party.
 
 use tonic::Streaming;
 use tonic::transport::Channel;
@@ -14,38 +14,38 @@ use crate::audit::found::{EstimatedScores, Found, NotRun, Questions, Rebuilt};
 use crate::audit::request::{Request, Spec};
 use crate::report::{Refused, Status};
 
-/// The active party.
+/// A client of the active party.
 pub(crate) struct ActiveParty {
     peer: Peer,
     client: ActivePartyClient<Channel>,
 }
 
-/// What the active party tells while it runs attacks.
+/// An event that the active party reports while it runs attacks.
 pub(crate) enum Event {
-    /// What is being done.
+    /// A stage begins.
     Progress {
-        /// Stages that have ended.
+        /// The number of stages that have ended.
         done: usize,
         /// The stage that begins, in words.
         stage: String,
     },
-    /// What the release was worth to it.
+    /// The scores were received.
     Scores {
-        /// Share of the released rows whose predicted class is the label, where that is told.
+        /// The share of the released rows whose predicted class is the label, if it is reported.
         accuracy: Option<f64>,
     },
     /// An attack has ended.
     Found(Box<Found>),
 }
 
-/// The events of one request, as they come.
+/// The events of one request, as they arrive.
 pub(crate) struct Events<'a> {
     peer: &'a Peer,
     events: Streaming<pb::ReconstructEvent>,
 }
 
 impl ActiveParty {
-    /// The active party at its address. Connects on first use.
+    /// Creates a client, which connects on first use.
     ///
     /// # Errors
     /// INVALID_ARGUMENT if the address is malformed.
@@ -56,12 +56,11 @@ impl ActiveParty {
         Ok(Self { peer: peer.clone(), client })
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &PartyName {
         &self.peer.name
     }
 
-    /// Has attacks run.
+    /// Requests attacks and returns the stream of their events.
     ///
     /// # Errors
     /// [`Refusal`] with what the active party said, or that it is not reachable.
@@ -72,17 +71,19 @@ impl ActiveParty {
 }
 
 impl Events<'_> {
-    /// The next event; `None` after the last one.
+    /// Returns the next event; `None` after the last one.
     ///
     /// # Errors
     /// [`Refusal`] with what the active party said, or that it went away or answered with nonsense.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Refusal> {
         while let Some(message) = self.events.message().await.map_err(refused(self.peer))? {
             let event = match message.event {
-                Some(WireEvent::Progress(p)) => Event::Progress { done: p.done as usize, stage: p.stage },
+                Some(WireEvent::Progress(p)) => {
+                    Event::Progress { done: p.done as usize, stage: p.stage }
+                }
                 Some(WireEvent::Scores(scores)) => Event::Scores { accuracy: scores.accuracy },
                 Some(WireEvent::Result(result)) => Event::Found(Box::new(Found::try_from(result)?)),
-                // News of a later version.
+                // An event of a later version.
                 None => continue,
             };
             return Ok(Some(event));
@@ -114,7 +115,10 @@ impl From<Request> for pb::ReconstructRequest {
 impl From<Spec> for pb::AttackSpec {
     fn from(spec: Spec) -> Self {
         let setting = |(key, value)| pb::attack_spec::Setting { key, value };
-        Self { name: spec.method.as_str().into(), settings: spec.settings.into_iter().map(setting).collect() }
+        Self {
+            name: spec.method.as_str().into(),
+            settings: spec.settings.into_iter().map(setting).collect(),
+        }
     }
 }
 
@@ -125,8 +129,9 @@ impl TryFrom<pb::AttackResult> for Found {
         let outcome = match why_not_run(&result) {
             Some(why) => Err(NotRun { why, reason: std::mem::take(&mut result.refusal) }),
             None => {
-                let block =
-                    |block: wire::Block| Ok((block.passive_party, require("estimates", block.estimates)?.into()));
+                let block = |block: wire::Block| {
+                    Ok((block.passive_party, require("estimates", block.estimates)?.into()))
+                };
                 Ok(Rebuilt {
                     status: status(&result),
                     nearest_consistent: result.nearest_consistent,
@@ -153,7 +158,7 @@ impl TryFrom<pb::AttackResult> for Found {
     }
 }
 
-/// What kept an attack from running; `None` if it ran.
+/// Returns the reason that an attack did not run; `None` if it ran.
 fn why_not_run(result: &pb::AttackResult) -> Option<Refused> {
     Some(match result.refused() {
         wire::Refused::Unspecified if result.refusal.is_empty() => return None,
@@ -168,14 +173,15 @@ fn why_not_run(result: &pb::AttackResult) -> Option<Refused> {
     })
 }
 
-/// How an attack's estimates came about.
+/// Returns the way in which an attack found its estimates.
 fn status(result: &pb::AttackResult) -> Status {
     use wire::Outcome;
     let (rank, unknowns) = (result.rank() as usize, result.unknowns() as usize);
     match result.outcome() {
         Outcome::Unspecified | Outcome::Guess => Status::Guess,
         Outcome::Unique => Status::Unique,
-        // A defense that leaves bounds leaves many solutions of equations that would have one.
+        // A defense that leaves bounds leaves many solutions of equations that would otherwise have
+        // one.
         Outcome::LeastNorm => Status::LeastNorm { rank, unknowns },
         Outcome::NearestHalf => Status::NearestHalf { rank, unknowns },
         Outcome::BestFit => Status::BestFit { rank, unknowns },
@@ -195,9 +201,13 @@ impl From<wire::Questions> for Questions {
             wire::Questions::Repeated(wire::RepeatedQuestions { queries, distinct }) => {
                 Self::Repeated { queries, distinct }
             }
-            wire::Questions::Chosen(wire::ChosenQuestions { questions, asked, refused, gained, records }) => {
-                Self::Chosen { questions, asked, refused, gained, records }
-            }
+            wire::Questions::Chosen(wire::ChosenQuestions {
+                questions,
+                asked,
+                refused,
+                gained,
+                records,
+            }) => Self::Chosen { questions, asked, refused, gained, records },
         }
     }
 }
@@ -216,7 +226,8 @@ mod tests {
     #[test]
     fn an_attack_that_gives_no_reason_in_kind_has_not_run_all_the_same() {
         let read = |result: pb::AttackResult| Found::try_from(result).unwrap().outcome;
-        let not_run = read(pb::AttackResult { refusal: "why".into(), ..Default::default() }).err().unwrap();
+        let not_run =
+            read(pb::AttackResult { refusal: "why".into(), ..Default::default() }).err().unwrap();
         assert_eq!((not_run.why, not_run.reason.as_str()), (Refused::Unknown, "why"));
         assert!(read(pb::AttackResult::default()).is_ok());
     }

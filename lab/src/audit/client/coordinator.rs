@@ -1,4 +1,4 @@
-//! The coordinator as the auditor calls it.
+//! The auditor's client of the coordinator.
 
 use tonic::transport::Channel;
 use vfl_coordinator::ledger::{Budgets, PartySummary, Summary, UseSummary};
@@ -13,7 +13,7 @@ use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 use super::peer::{connected, nonsense, refused};
 use crate::audit::model::{Model, Training};
 
-/// The coordinator.
+/// A client of the coordinator.
 pub(crate) struct Coordinator {
     peer: Peer,
     client: CoordinatorClient<Channel>,
@@ -21,27 +21,27 @@ pub(crate) struct Coordinator {
 
 /// An open session.
 pub(crate) struct Session {
-    /// Its name, which is a secret.
+    /// The session's name, which is a secret.
     pub(crate) name: String,
-    /// What the release of one record tells at most, in bits, where the policy bounds it.
+    /// The most bits that the release of one record reveals, if the policy bounds it.
     pub(crate) bits: Option<f64>,
-    /// What the guarantees of the policy are and are not, in sentences.
+    /// The policy's guarantees and their limits, in sentences.
     pub(crate) notes: Vec<String>,
 }
 
-/// What a policy cost: means over the records of a session.
+/// The cost of a policy: means over the records of a session.
 #[derive(Clone, Copy)]
 pub(crate) struct Cost {
     /// D(undefended || released) in nats; `None` where a release is not a positive vector.
     pub(crate) kl_divergence: Option<f64>,
     /// Half the L1 distance; `None` for labels.
     pub(crate) total_variation: Option<f64>,
-    /// Share of records whose arg max is that of the undefended scores.
+    /// The share of records whose arg max is that of the undefended scores.
     pub(crate) arg_max_kept: Option<f64>,
 }
 
 impl Coordinator {
-    /// The coordinator at its address. Connects on first use.
+    /// Creates a client, which connects on first use.
     ///
     /// # Errors
     /// INVALID_ARGUMENT if the address is malformed.
@@ -52,7 +52,7 @@ impl Coordinator {
         Ok(Self { peer: peer.clone(), client })
     }
 
-    /// The model in service.
+    /// Asks for the model in service.
     ///
     /// # Errors
     /// [`Refusal`] with what the coordinator said, or that it is not reachable.
@@ -60,23 +60,48 @@ impl Coordinator {
         let described = self.client.clone().describe_model(pb::DescribeModelRequest {}).await;
         let described = described.map_err(refused(&self.peer))?.into_inner();
         let training = described.training.unwrap_or_default();
-        let policy = described.policy.as_ref().map(Policy::try_from).transpose().map_err(nonsense(&self.peer))?;
-        let model = described.model.as_ref().map(ModelSpec::try_from).transpose().map_err(nonsense(&self.peer))?;
-        let parties = described.passive_parties.iter().map(|party| (party.name.as_str(), party.privacy.as_ref()));
+        let policy = described
+            .policy
+            .as_ref()
+            .map(Policy::try_from)
+            .transpose()
+            .map_err(nonsense(&self.peer))?;
+        let model = described
+            .model
+            .as_ref()
+            .map(ModelSpec::try_from)
+            .transpose()
+            .map_err(nonsense(&self.peer))?;
+        let parties = described
+            .passive_parties
+            .iter()
+            .map(|party| (party.name.as_str(), party.privacy.as_ref()));
         let mut privacy = Vec::new();
-        for (name, stated) in [("the active party", described.active_privacy.as_ref())].into_iter().chain(parties) {
-            let stated = stated.map(PrivacyStatement::try_from).transpose().map_err(nonsense(&self.peer))?;
+        for (name, stated) in
+            [("the active party", described.active_privacy.as_ref())].into_iter().chain(parties)
+        {
+            let stated =
+                stated.map(PrivacyStatement::try_from).transpose().map_err(nonsense(&self.peer))?;
             privacy.extend(stated.map(|stated| (name.to_owned(), stated)));
         }
         Ok(Model {
-            version: WireError::model_version(described.model_version).map_err(nonsense(&self.peer))?,
+            version: WireError::model_version(described.model_version)
+                .map_err(nonsense(&self.peer))?,
             class_names: described.class_names,
             active_features: described.active_features as usize,
-            passive_features: described.passive_parties.iter().map(|party| party.features as usize).collect(),
-            passive_parties: described.passive_parties.into_iter().map(|party| party.name).collect(),
+            passive_features: described
+                .passive_parties
+                .iter()
+                .map(|party| party.features as usize)
+                .collect(),
+            passive_parties: described
+                .passive_parties
+                .into_iter()
+                .map(|party| party.name)
+                .collect(),
             privacy,
             policy: policy.unwrap_or_default(),
-            // A coordinator that says nothing of the model adds.
+            // A coordinator that does not describe the model sums the shares.
             combiner: model.map_or(Combiner::Sum, |model| model.combiner()),
             top_shown: described.top_shown,
             training: Training {
@@ -89,12 +114,14 @@ impl Coordinator {
         })
     }
 
-    /// What each active party has asked for in the live service, and what is left of its budgets; `None` where no ledger is kept.
+    /// Asks for each active party's use of the live service and its remaining budgets; `None` if no
+    /// ledger is kept.
     ///
     /// # Errors
     /// [`Refusal`] with what the coordinator said, or that it is not reachable.
     pub(crate) async fn ledger(&self) -> Result<Option<Summary>, Refusal> {
-        let described = self.client.clone().describe_ledger(pb::DescribeLedgerRequest::default()).await;
+        let described =
+            self.client.clone().describe_ledger(pb::DescribeLedgerRequest::default()).await;
         let described = described.map_err(refused(&self.peer))?.into_inner();
         Ok(described.kept.then(|| summary(described)))
     }
@@ -116,19 +143,36 @@ impl Coordinator {
             ids: Some(ids.into()),
             active_party: active_party.as_str().to_owned(),
         };
-        let opened = self.client.clone().open_audit(request).await.map_err(refused(&self.peer))?.into_inner();
+        let opened = self
+            .client
+            .clone()
+            .open_audit(request)
+            .await
+            .map_err(refused(&self.peer))?
+            .into_inner();
         let promise = opened.promise.unwrap_or_default();
         Ok(Session { name: opened.audit_session, bits: promise.bits, notes: promise.notes })
     }
 
-    /// Closes the session of this name. Gives what its policy cost, or why that is withheld: with `summary` false because it was not
-    /// asked for.
+    /// Closes the session of this name. Returns the cost of its policy, or the reason that it is
+    /// withheld; if `summary` is false, it was not asked for.
     ///
     /// # Errors
     /// [`Refusal`] with what the coordinator said, or that it is not reachable.
-    pub(crate) async fn close(&self, session: &str, summary: bool) -> Result<Result<Cost, String>, Refusal> {
-        let request = pb::CloseAuditRequest { audit_session: session.to_owned(), without_summary: !summary };
-        let closed = self.client.clone().close_audit(request).await.map_err(refused(&self.peer))?.into_inner();
+    pub(crate) async fn close(
+        &self,
+        session: &str,
+        summary: bool,
+    ) -> Result<Result<Cost, String>, Refusal> {
+        let request =
+            pb::CloseAuditRequest { audit_session: session.to_owned(), without_summary: !summary };
+        let closed = self
+            .client
+            .clone()
+            .close_audit(request)
+            .await
+            .map_err(refused(&self.peer))?
+            .into_inner();
         if !closed.withheld.is_empty() {
             return Ok(Err(closed.withheld));
         }
@@ -137,7 +181,8 @@ impl Coordinator {
     }
 }
 
-/// What the ledger's own reader gives, but for what operators did to it, which is not told.
+/// Converts a description to the summary of the ledger's own reader, without the operators'
+/// changes, which are not sent.
 fn summary(described: pb::DescribeLedgerResponse) -> Summary {
     use pb::describe_ledger_response::{Party, Use};
     let budgets = described.budgets.unwrap_or_default();

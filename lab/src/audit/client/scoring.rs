@@ -1,4 +1,4 @@
-//! The scorings of one set of records at a passive party, as the auditor calls for them.
+//! The auditor's client of scorings of one set of records at a passive party.
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -25,86 +25,87 @@ pub(crate) struct Scoring {
     answers: Streaming<pb::EvaluateReconstructionResponse>,
 }
 
-/// What a passive party says as it opens the scorings.
+/// A passive party's answer when the scorings are opened.
 pub(crate) struct Opened {
-    /// Names of its features.
+    /// The names of its features.
     pub(crate) feature_names: Vec<String>,
-    /// What it shows the active party of its parameters.
+    /// The parameters that it shows the active party.
     pub(crate) shown: ShownParameters,
-    /// Whether it answers with noise.
+    /// True if it answers with noise.
     pub(crate) noised: bool,
-    /// Whether it plays the adversary that knows its moments.
+    /// True if it simulates the adversary that knows its moments.
     pub(crate) plays: bool,
-    /// How many more candidates it scores, without noise.
+    /// The number of further candidates that it scores, without noise.
     pub(crate) scorings_left: u32,
-    /// What the records may cost in all, with noise.
+    /// The total budget of the records, with noise.
     pub(crate) rho_total: Option<f64>,
-    /// What of that is left.
+    /// The budget left, with noise.
     pub(crate) rho_left: f64,
-    /// What guessing ½ achieves, if it is told.
+    /// The errors of guessing ½, if it reports them.
     pub(crate) half: Option<ErrorsTold>,
-    /// What guessing each feature's mean achieves, if it is told.
+    /// The errors of guessing each feature's mean, if it reports them.
     pub(crate) column_mean: Option<ErrorsTold>,
 }
 
-/// What is to be told of the candidates that were uploaded since the last scoring.
+/// A question about the candidates that were uploaded since the last scoring.
 pub(crate) struct Question<'a> {
-    /// Whose errors.
+    /// The candidates whose errors are reported.
     pub(crate) told: Told,
-    /// What they are compared with.
+    /// The control that they are compared with.
     pub(crate) control: Control,
-    /// Whether the party plays the adversary that knows its moments: two candidates after those that were uploaded.
+    /// True if the party simulates the adversary that knows its moments: two more candidates after
+    /// the uploaded ones.
     pub(crate) moments: bool,
-    /// What the scoring may spend, with noise.
+    /// The most that the scoring may spend, with noise.
     pub(crate) rho: Option<f64>,
-    /// The metrics, beside the mean squared error.
+    /// The metrics beside the mean squared error.
     pub(crate) metrics: &'a [&'static dyn Metric],
 }
 
-/// Whose errors are told.
+/// The candidates whose errors are reported.
 #[derive(Clone, Copy)]
 pub(crate) enum Told {
-    /// Those of the best candidate.
+    /// The best candidate.
     Best,
-    /// Those of all candidates.
     All,
 }
 
-/// What errors are compared with, and whose own error is told with them.
+/// The control that errors are compared with; its own error is reported too.
 #[derive(Clone, Copy)]
 pub(crate) enum Control {
-    /// Nothing.
+    /// No control.
     None,
     /// Each feature's mean over the records.
     ColumnMean,
     /// The estimates that were uploaded as the control.
     Given,
-    /// Each feature's mean over the records there that are not scored.
+    /// Each feature's mean over the party's records that are not scored.
     Moments,
 }
 
 /// The answer to a question.
 pub(crate) struct Scored {
-    /// The candidate with the smallest error, by its place among those uploaded.
+    /// The candidate with the smallest error, by its place among the uploaded ones.
     pub(crate) best: Option<usize>,
     /// The errors of the candidates whose errors were asked for.
     pub(crate) errors: Vec<ErrorsTold>,
-    /// What each of them achieves over the control, if there is one.
+    /// The gain of each of them over the control, if there is one.
     pub(crate) gains: Vec<Option<GainTold>>,
-    /// For each of the errors the figures by attribute of the party's schema, if there is a control.
+    /// The figures by attribute of the party's schema for each of the errors, if there is a
+    /// control.
     pub(crate) attributes: Vec<Vec<AttributeFigures>>,
-    /// The error of the control, if there is one.
+    /// The errors of the control, if there is one.
     pub(crate) control: Option<ErrorsTold>,
-    /// For each candidate, how many values lay outside [0, 1] and were clipped.
+    /// The number of values of each candidate that lay outside [0, 1] and were clipped.
     pub(crate) clipped: Vec<u64>,
-    /// What the scoring has cost, with noise.
+    /// The cost of the scoring, with noise.
     pub(crate) rho_spent: Option<f64>,
-    /// What the records have left, with noise.
+    /// The budget left for the records, with noise.
     pub(crate) rho_left: Option<f64>,
 }
 
 impl Scoring {
-    /// Opens the scorings of a set of records, of a model version.
+    /// Opens the scorings of a set of records for a model version.
     ///
     /// # Errors
     /// [`Refusal`] with what the party said, or that it is not reachable or answers with nonsense.
@@ -123,7 +124,10 @@ impl Scoring {
             model_version: version.as_str().to_owned(),
         };
         asks.send(first).await.map_err(|_| gone(peer))?;
-        let answers = client.evaluate_reconstruction(ReceiverStream::new(outgoing)).await.map_err(refused(peer))?;
+        let answers = client
+            .evaluate_reconstruction(ReceiverStream::new(outgoing))
+            .await
+            .map_err(refused(peer))?;
         let mut scoring = Self { peer: peer.clone(), asks, answers: answers.into_inner() };
         let Some(Answer::Opened(opened)) = scoring.answer().await? else {
             return Err(Refusal::internal(format!("{peer} did not open the scoring")));
@@ -132,12 +136,12 @@ impl Scoring {
         Ok((scoring, opened))
     }
 
-    /// The party that scores.
+    /// Returns the party that scores.
     pub(crate) fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Uploads the estimates of one candidate, or those that candidates are compared with.
+    /// Uploads the estimates of one candidate, or of the control.
     pub(crate) async fn upload(&mut self, estimates: Estimates, control: bool) {
         for message in estimates.messages(MAX_MESSAGE_BYTES / 2) {
             let message = pb::Estimates { control, ..message };
@@ -145,7 +149,7 @@ impl Scoring {
         }
     }
 
-    /// Has the candidates scored that were uploaded.
+    /// Has the uploaded candidates scored.
     ///
     /// # Errors
     /// [`Refusal`] with what the party said, or that it went away or answered with nonsense.
@@ -185,14 +189,18 @@ impl Scoring {
         for error in &scored.errors {
             let told = error.metrics.iter().map(|figure| figure.metric.as_str());
             if !told.eq(metrics.iter().map(|metric| metric.name())) {
-                return Err(Refusal::internal(format!("{} told other metrics than those asked for", self.peer)));
+                return Err(Refusal::internal(format!(
+                    "{} told other metrics than those asked for",
+                    self.peer
+                )));
             }
         }
         Ok(scored)
     }
 
     async fn send(&mut self, message: Ask) {
-        let ask = pb::EvaluateReconstructionRequest { message: Some(message), ..Default::default() };
+        let ask =
+            pb::EvaluateReconstructionRequest { message: Some(message), ..Default::default() };
         // If the stream has ended, the answer to the scoring says why.
         let _ = self.asks.send(ask).await;
     }
@@ -258,8 +266,10 @@ impl TryFrom<pb::Scored> for Scored {
 
 impl From<pb::ReconstructionError> for ErrorsTold {
     fn from(error: pb::ReconstructionError) -> Self {
-        let pb::ReconstructionError { mse, mse_by_feature, sigma, sigma_by_feature, metrics } = error;
-        let figure = |pb::MetricFigure { metric, value, sigma }| FigureTold { metric, value, sigma };
+        let pb::ReconstructionError { mse, mse_by_feature, sigma, sigma_by_feature, metrics } =
+            error;
+        let figure =
+            |pb::MetricFigure { metric, value, sigma }| FigureTold { metric, value, sigma };
         let metrics = metrics.into_iter().map(figure).collect();
         Self { mse, by_feature: mse_by_feature, sigma, sigma_by_feature, metrics }
     }

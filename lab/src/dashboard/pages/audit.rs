@@ -1,4 +1,4 @@
-//! One audit: what came out, and its files.
+//! The page of one audit: its results and its files.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::dashboard::words::{segment, when};
 use crate::page::said;
 use crate::report::{compliance, digest};
 
-/// The page. `config`: whether its configuration is kept.
+/// Renders the page. `config` is true if its configuration exists.
 pub(in crate::dashboard) fn audit(entry: &Entry, config: bool) -> Markup {
     let path = format!("/audit/{}", segment(&entry.name));
     html! {

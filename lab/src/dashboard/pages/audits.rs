@@ -1,4 +1,4 @@
-//! The audits of the folder.
+//! The page that lists the audits of the folder.
 
 use maud::{Markup, html};
 
@@ -8,19 +8,19 @@ use crate::dashboard::words::{counted, segment, when};
 use crate::page::said;
 use crate::report::{Digest, Report, badge, compliance, digest};
 
-/// What is listed.
+/// The content of the list.
 pub(in crate::dashboard) struct Listed<'a> {
-    /// The audits, the latest first.
+    /// The audits, newest first.
     pub(in crate::dashboard) entries: &'a [Entry],
-    /// How many older ones are left out.
+    /// The number of older audits that are left out.
     pub(in crate::dashboard) more: usize,
-    /// The audit that runs.
     pub(in crate::dashboard) running: Option<&'a Watched>,
 }
 
-/// The page.
+/// Renders the page.
 pub(in crate::dashboard) fn audits(listed: &Listed<'_>) -> Markup {
-    let reports: Vec<&Entry> = listed.entries.iter().filter(|entry| matches!(entry.kept, Kept::Report(_))).collect();
+    let reports: Vec<&Entry> =
+        listed.entries.iter().filter(|entry| matches!(entry.kept, Kept::Report(_))).collect();
     html! {
         @if let Some(running) = listed.running {
             div class="card callout" {
@@ -40,7 +40,7 @@ pub(in crate::dashboard) fn audits(listed: &Listed<'_>) -> Markup {
     }
 }
 
-/// What an audit is called.
+/// Returns the title of an audit.
 pub(super) fn title(name: &str) -> String {
     if name == ITSELF { "the folder itself".into() } else { name.to_owned() }
 }
@@ -83,7 +83,7 @@ fn records(report: &Report) -> String {
     counted(report.audits.first().map_or(report.data.test, |audit| audit.records), "record")
 }
 
-/// What the columns of [`lines`] are.
+/// Explains the columns of [`lines`].
 pub(super) fn legend() -> Markup {
     html! {
         p class="small muted" {
@@ -93,7 +93,7 @@ pub(super) fn legend() -> Markup {
     }
 }
 
-/// A row for each policy.
+/// Renders a table with one row for each policy.
 pub(super) fn lines(digest: &Digest) -> Markup {
     html! {
         table class="cards" role="table" {

@@ -1,4 +1,4 @@
-//! Two audits side by side: the same rows, and which of them differ. Nothing is computed from the figures.
+//! The page that compares two audits row by row. It compares figures as text and computes nothing.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use super::audits::title;
 use crate::page::said;
 use crate::report::{Report, Sheet, scroll, sheets};
 
-/// A row: what it is of, and the figure on either side.
+/// A row: its name, and the figure of either audit.
 struct Pair {
     name: String,
     sides: [Option<String>; 2],
@@ -23,14 +23,21 @@ impl Pair {
     }
 }
 
-/// Pairs of the same name; of several of one name the first with the first, the second with the second.
+/// Pairs rows of the same name; of several with one name the first with the first, the second with
+/// the second.
 fn paired(first: &[(String, String)], second: &[(String, String)]) -> Vec<Pair> {
     let mut left: Vec<Option<&(String, String)>> = second.iter().map(Some).collect();
     let mut pairs: Vec<Pair> = first
         .iter()
         .map(|(name, figure)| {
-            let other = left.iter_mut().find(|row| row.is_some_and(|(other, _)| other == name)).and_then(Option::take);
-            Pair { name: name.clone(), sides: [Some(figure.clone()), other.map(|(_, figure)| figure.clone())] }
+            let other = left
+                .iter_mut()
+                .find(|row| row.is_some_and(|(other, _)| other == name))
+                .and_then(Option::take);
+            Pair {
+                name: name.clone(),
+                sides: [Some(figure.clone()), other.map(|(_, figure)| figure.clone())],
+            }
         })
         .collect();
     pairs.extend(
@@ -41,7 +48,7 @@ fn paired(first: &[(String, String)], second: &[(String, String)]) -> Vec<Pair> 
     pairs
 }
 
-/// What was asked and of whom.
+/// Returns the request of an audit and the deployment that it was of.
 fn facts(report: &Report) -> Vec<(String, String)> {
     let config = |key: &str| match report.generated.config.get(key) {
         Some(serde_json::Value::Array(items)) => items
@@ -52,8 +59,11 @@ fn facts(report: &Report) -> Vec<(String, String)> {
         Some(serde_json::Value::Null) | None => "not given".into(),
         Some(value) => value.to_string(),
     };
-    let service = report.in_service.as_ref().map_or_else(|| "not known".into(), crate::report::Policy::label);
-    let shown = report.passive_parties().filter_map(|p| Some(format!("{}: {}", p.name, p.parameters_shown.as_ref()?)));
+    let service =
+        report.in_service.as_ref().map_or_else(|| "not known".into(), crate::report::Policy::label);
+    let shown = report
+        .passive_parties()
+        .filter_map(|p| Some(format!("{}: {}", p.name, p.parameters_shown.as_ref()?)));
     let mut facts = vec![
         ("model".to_owned(), report.deployment.model_version.clone()),
         ("policy in service".to_owned(), service),
@@ -68,7 +78,7 @@ fn facts(report: &Report) -> Vec<(String, String)> {
     facts
 }
 
-/// The page of two audits, by their names.
+/// Renders the page of two audits with their names.
 pub(in crate::dashboard) fn compare(first: (&str, &Report), second: (&str, &Report)) -> Markup {
     let names = [title(first.0), title(second.0)];
     let facts = paired(&facts(first.1), &facts(second.1));
@@ -149,10 +159,17 @@ mod tests {
         let first = [row("a", "1"), row("b", "2"), row("a", "3"), row("c", "4")];
         let second = [row("a", "1"), row("d", "9"), row("a", "5")];
         let pairs = paired(&first, &second);
-        let said: Vec<(&str, &str)> = pairs.iter().map(|pair| (pair.name.as_str(), pair.difference())).collect();
+        let said: Vec<(&str, &str)> =
+            pairs.iter().map(|pair| (pair.name.as_str(), pair.difference())).collect();
         assert_eq!(
             said,
-            [("a", "same"), ("b", "first only"), ("a", "differs"), ("c", "first only"), ("d", "second only")]
+            [
+                ("a", "same"),
+                ("b", "first only"),
+                ("a", "differs"),
+                ("c", "first only"),
+                ("d", "second only")
+            ]
         );
     }
 }

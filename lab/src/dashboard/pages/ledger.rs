@@ -1,4 +1,4 @@
-//! The coordinator's ledger, for its operator.
+//! The page of the coordinator's ledger, for its operator.
 
 use maud::{Markup, html};
 use vfl_coordinator::ledger::{RecordUse, Summary};
@@ -9,16 +9,18 @@ use crate::dashboard::words::{budgets, spent, when_unix};
 use crate::page::said;
 use crate::report::scroll;
 
-/// What was searched for and found.
+/// The result of a search for a record.
 pub(in crate::dashboard) struct Searched<'a> {
-    /// The record id.
     pub(in crate::dashboard) record: &'a str,
-    /// Its uses.
     pub(in crate::dashboard) uses: &'a [RecordUse],
 }
 
-/// The page.
-pub(in crate::dashboard) fn ledger(summary: &Summary, searched: Option<&Searched<'_>>, form: &Secret) -> Markup {
+/// Renders the page.
+pub(in crate::dashboard) fn ledger(
+    summary: &Summary,
+    searched: Option<&Searched<'_>>,
+    form: &Secret,
+) -> Markup {
     html! {
         section aria-labelledby="record" {
             h2 id="record" { "A record" }
@@ -79,7 +81,7 @@ fn found(searched: &Searched<'_>) -> Markup {
     }
 }
 
-/// The page where no ledger was named.
+/// Renders the page if no ledger was named.
 pub(in crate::dashboard) fn no_ledger() -> Markup {
     html! {
         p { "This dashboard was not given a ledger." }

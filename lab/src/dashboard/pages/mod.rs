@@ -1,4 +1,4 @@
-//! The pages: what they show of what they are given. Nothing here asks a party or opens a file.
+//! The pages, which only show what they are given. Nothing here asks a party or opens a file.
 
 mod audit;
 mod audits;

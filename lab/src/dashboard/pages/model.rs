@@ -1,4 +1,4 @@
-//! The model: how it came about, what each party shows of it, which features it takes.
+//! The page of the model: its training, the parameters that each party shows, and its features.
 
 use std::time::SystemTime;
 
@@ -14,19 +14,24 @@ use crate::page::said;
 use crate::report::number::significant;
 use crate::report::scroll;
 
-/// What the passive parties said when they were last asked.
+/// The last answers of the passive parties.
 #[derive(Clone)]
 pub(in crate::dashboard) struct Asked {
-    /// When.
+    /// The time of the answers.
     pub(in crate::dashboard) at: SystemTime,
-    /// The version that they said it of.
+    /// The model version that they are about.
     pub(in crate::dashboard) version: String,
-    /// What each said, by its name.
+    /// The answer of each party, by its name.
     pub(in crate::dashboard) said: Vec<(String, Result<Said, Refusal>)>,
 }
 
-/// The page. `records`: how many records the configuration names.
-pub(in crate::dashboard) fn model(standing: &Standing, asked: Option<&Asked>, records: usize, form: &Secret) -> Markup {
+/// Renders the page. `records` is the number of records that the configuration names.
+pub(in crate::dashboard) fn model(
+    standing: &Standing,
+    asked: Option<&Asked>,
+    records: usize,
+    form: &Secret,
+) -> Markup {
     html! {
         @match &standing.model {
             Err(refusal) => p class="trouble" { (said(&why(refusal))) },
@@ -64,14 +69,18 @@ fn training(model: &Model) -> Markup {
     }
 }
 
-/// What a party's release gives an adversary, in words.
+/// Explains what the shown parameters give an adversary.
 fn meaning(shown: &ShownParameters) -> &'static str {
     match shown {
-        s if !s.granted => "The active party is shown no parameters: attacks that need them do not run.",
+        s if !s.granted => {
+            "The active party is shown no parameters: attacks that need them do not run."
+        }
         s if s.transformed() || s.trained_on_transformed() => {
             "The active party is shown parameters that are not those of the features: attacks first undo that."
         }
-        _ => "The active party is shown the true parameters: attacks solve the model's own equations.",
+        _ => {
+            "The active party is shown the true parameters: attacks solve the model's own equations."
+        }
     }
 }
 
@@ -113,7 +122,9 @@ fn shown(model: &Model, asked: Option<&Asked>, records: usize, form: &Secret) ->
 fn left(left: Left) -> String {
     match left {
         Left::Scorings(left) => {
-            format!("It trusts this auditor and scores without noise, {left} times more for these records.")
+            format!(
+                "It trusts this auditor and scores without noise, {left} times more for these records."
+            )
         }
         Left::Rho { left, total } => format!(
             "It scores with noise. Of the budget of these records, rho = {} of {} is left.",

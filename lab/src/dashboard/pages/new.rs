@@ -1,4 +1,4 @@
-//! The form of an audit.
+//! The form that starts an audit.
 
 use maud::{Markup, html};
 use vfl_coordinator::defense::DefenseConfig;
@@ -10,21 +10,21 @@ use crate::dashboard::shell::secret;
 use crate::dashboard::words::counted;
 use crate::page::said;
 
-/// What the form is made of.
+/// The content of the form.
 pub(in crate::dashboard) struct New<'a> {
     /// The config file.
     pub(in crate::dashboard) source: &'a Source,
-    /// How many records its file of ids names.
+    /// The number of records in its file of ids.
     pub(in crate::dashboard) records: usize,
-    /// The policy in service, if it is known.
+    /// The policy in service, if known.
     pub(in crate::dashboard) live: Option<&'a Policy>,
-    /// What the fields hold.
+    /// The values of the fields.
     pub(in crate::dashboard) draft: &'a Draft,
-    /// What is wrong with them.
+    /// The errors of the fields.
     pub(in crate::dashboard) errors: &'a Errors,
 }
 
-/// The page.
+/// Renders the page.
 pub(in crate::dashboard) fn new(new: &New<'_>, form: &Secret) -> Markup {
     let New { source, draft, errors, .. } = new;
     html! {
@@ -58,8 +58,16 @@ fn wrong(id: &str, error: Option<&str>) -> Markup {
     html! { @if let Some(error) = error { p class="wrong" id=(format!("{id}-wrong")) { (said(error)) } } }
 }
 
-fn field(id: &str, label: &str, help: &str, value: &str, error: Option<&str>, mode: &str) -> Markup {
-    let described = if error.is_some() { format!("{id}-wrong {id}-help") } else { format!("{id}-help") };
+fn field(
+    id: &str,
+    label: &str,
+    help: &str,
+    value: &str,
+    error: Option<&str>,
+    mode: &str,
+) -> Markup {
+    let described =
+        if error.is_some() { format!("{id}-wrong {id}-help") } else { format!("{id}-help") };
     html! {
         div class="field" {
             label for=(id) { (label) }

@@ -1,4 +1,5 @@
-//! The service: who answers, which model is in service under which policy, what was spent.
+//! The page of the service: the state of the parties, the model and policy in service, and the
+//! spending.
 
 use maud::{Markup, html};
 use vfl_shared::rpc::{Refusal, RefusalKind};
@@ -8,7 +9,7 @@ use crate::audit::{Standing, Targets};
 use crate::dashboard::words::{budgets, counted, spent, why};
 use crate::page::said;
 
-/// The page.
+/// Renders the page.
 pub(in crate::dashboard) fn service(targets: &Targets, standing: &Standing) -> Markup {
     let passive = standing.passive.iter().map(|(peer, said)| (peer, said.as_ref().map(|_| ())));
     let all: Vec<(&str, &Peer, Result<(), &Refusal>)> = [

@@ -1,4 +1,4 @@
-//! The audit that runs.
+//! The page of the running audit.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::dashboard::shell::secret;
 use crate::dashboard::words::{segment, when};
 use crate::page::said;
 
-/// The page. `still`: it does not ask for itself again.
+/// Renders the page. `still` is true if it does not reload.
 pub(in crate::dashboard) fn watch(watched: &Watched, still: bool) -> Markup {
     let path = format!("/audit/{}", segment(&watched.name));
     html! {
@@ -33,7 +33,7 @@ pub(in crate::dashboard) fn watch(watched: &Watched, still: bool) -> Markup {
             }
         }
         @if let Stage::Running { .. } = watched.stage {
-            // Focus comes back here whenever the page is loaded anew.
+            // The focus returns here whenever the page reloads.
             p class="ways" {
                 a class="button" href="/audits/stop" autofocus { "Stop this audit" }
                 @if still { " " a href="/audits/running" { "Go on watching" } }
@@ -45,7 +45,7 @@ pub(in crate::dashboard) fn watch(watched: &Watched, still: bool) -> Markup {
     }
 }
 
-/// The page that asks whether to stop.
+/// Renders the page that asks for confirmation to stop.
 pub(in crate::dashboard) fn stop(watched: &Watched, form: &Secret) -> Markup {
     html! {
         p class="lead" { (said(&watched.name)) }
@@ -57,7 +57,7 @@ pub(in crate::dashboard) fn stop(watched: &Watched, form: &Secret) -> Markup {
     }
 }
 
-/// The page where none ran.
+/// Renders the page if no audit ran.
 pub(in crate::dashboard) fn nothing() -> Markup {
     html! {
         p { "No audit has run since the dashboard was started." }

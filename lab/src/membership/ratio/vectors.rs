@@ -1,4 +1,5 @@
-//! Numbers φ and likelihood ratios of a few records and models against those of NumPy (`scripts/numpy/likelihood_ratio.py`).
+//! Compares φ and likelihood ratios of a few records and models with those of NumPy
+//! (`scripts/numpy/likelihood_ratio.py`).
 
 use nalgebra::DMatrix;
 use serde::Deserialize;
@@ -28,7 +29,10 @@ struct Case {
 fn ratios_are_those_of_numpy() {
     let cases: Vec<Case> = serde_json::from_str(include_str!("numpy.json")).unwrap();
     let models: Vec<usize> = cases.iter().map(|case| case.scores.len()).collect();
-    assert!(models[0] <= OWN_VARIANCES_FROM && models[1] > OWN_VARIANCES_FROM, "pooled variances and own ones");
+    assert!(
+        models[0] <= OWN_VARIANCES_FROM && models[1] > OWN_VARIANCES_FROM,
+        "pooled variances and own ones"
+    );
     for case in &cases {
         let by_model: Vec<Vec<f64>> = case
             .scores
@@ -36,7 +40,9 @@ fn ratios_are_those_of_numpy() {
             .map(|of_model| {
                 let (k, n) = (of_model[0].len(), of_model.len());
                 let released =
-                    ReleasedScores::Probabilities(DMatrix::from_fn(k, n, |class, record| of_model[record][class]));
+                    ReleasedScores::Probabilities(DMatrix::from_fn(k, n, |class, record| {
+                        of_model[record][class]
+                    }));
                 let (found, likelihood) = statistics(&released, &case.labels);
                 assert_eq!(likelihood, Likelihood::Normal);
                 found
@@ -53,8 +59,12 @@ fn ratios_are_those_of_numpy() {
             assert_eq!(found.len(), by_record.len());
             for (record, (found, want)) in found.iter().zip(by_record).enumerate() {
                 let off = (found - want).abs();
-                // The floor of a variance adds a millionth of the pooled one where records have their own and it is small.
-                assert!(off < 1e-10 * want.abs().max(1.0), "target {target}, record {record}: {found} {want}");
+                // The floor of a variance adds a millionth of the pooled one if records have their
+                // own variances and these are small.
+                assert!(
+                    off < 1e-10 * want.abs().max(1.0),
+                    "target {target}, record {record}: {found} {want}"
+                );
             }
         }
     }

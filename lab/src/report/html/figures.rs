@@ -1,4 +1,4 @@
-//! The figures of the page.
+//! Renders the plots of the page.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -11,7 +11,8 @@ use crate::report::facts;
 use crate::report::inference;
 use crate::report::private;
 
-/// What a policy costs and what it leaves, which features suffer, and how that goes with the number of passive features.
+/// Renders the plots of the policies' cost and risk, of the errors by feature, and of the errors by
+/// number of passive features.
 pub(super) fn plots(report: &Report, plots: &Plots) -> Markup {
     html! {
         @if let Some((wide, narrow)) = &plots.frontier { (frontier(report, wide, narrow)) }
@@ -32,7 +33,7 @@ pub(super) fn plots(report: &Report, plots: &Plots) -> Markup {
     }
 }
 
-/// What is inferred beside features, a row for each attack.
+/// Renders the table of other inferences, a row for each attack.
 fn inferences(report: &Report) -> Markup {
     let lines = inference::lines(report);
     html! {
@@ -61,7 +62,7 @@ fn inferences(report: &Report) -> Markup {
     }
 }
 
-/// Models trained with noise, a row for each.
+/// Renders the table of models trained with noise, a row for each.
 fn private_trainings(report: &Report) -> Markup {
     let lines = private::lines(report);
     html! {
@@ -96,7 +97,9 @@ fn frontier(report: &Report, wide: &str, narrow: &str) -> Markup {
     let lines = defense::lines(report);
     let left_out = lines
         .iter()
-        .filter(|line| line.accuracy_lost.is_none() || line.risk.as_ref().is_none_or(|r| r.value.is_none()))
+        .filter(|line| {
+            line.accuracy_lost.is_none() || line.risk.as_ref().is_none_or(|r| r.value.is_none())
+        })
         .count();
     html! {
         section {
@@ -115,7 +118,7 @@ fn frontier(report: &Report, wide: &str, narrow: &str) -> Markup {
     }
 }
 
-/// The policy that is judged, feature by feature: of the informed adversary if there is one.
+/// Renders the judged policy by feature: for the informed adversary if there is one.
 fn by_feature(report: &Report, plots: &Plots) -> Markup {
     let judged = report.judged();
     let drawn = || {

@@ -1,4 +1,5 @@
-//! How the figures came about: the adversary, the surfaces, what was measured how, and the command that makes the report again.
+//! Renders the method: the adversary, the surfaces, the measurements, and the command that makes
+//! the report again.
 
 use maud::{Markup, html};
 
@@ -10,7 +11,7 @@ use crate::report::facts;
 use crate::report::surface::{SurfaceKind, TRAINING_DISCLOSURE};
 use crate::report::threat::{DefenseKnowledge, Observations, ThreatModel};
 
-/// Every release surface, and what training tells.
+/// Renders the release surfaces, and the disclosure by training.
 pub(super) fn surfaces(report: &Report) -> Markup {
     html! {
         section {
@@ -25,7 +26,8 @@ pub(super) fn surfaces(report: &Report) -> Markup {
                             tr {
                                 th scope="row" { (surface.surface.label()) }
                                 td { @if surface.audited { strong { "yes" } }
-                                    // What training tells follows from the protocol: there is nothing to measure.
+                                    // The disclosure by training follows from the protocol: there
+                                    // is nothing to measure.
                                     @else if surface.surface == SurfaceKind::Training && !report.deployment.training.imported { strong { "certain" } }
                                     @else { "no" } }
                                 td { (said(&surface.note)) }
@@ -54,12 +56,15 @@ pub(super) fn surfaces(report: &Report) -> Markup {
     }
 }
 
-/// Who attacks, once for each adversary.
+/// Renders each distinct adversary once.
 pub(super) fn threat_models(report: &Report) -> Markup {
-    // One entry per distinct adversary, with the defenses it was tried on.
+    // One entry per distinct adversary, with the defenses that it attacked.
     let mut distinct: Vec<(&ThreatModel, Vec<String>)> = Vec::new();
     let audits = report.audits.iter().map(|audit| (&audit.threat_model, audit.policy.label()));
-    let sweep = report.sweep.iter().map(|s| (&s.threat_model, format!("{}, by number of features", s.policy.label())));
+    let sweep = report
+        .sweep
+        .iter()
+        .map(|s| (&s.threat_model, format!("{}, by number of features", s.policy.label())));
     for (model, label) in audits.chain(sweep) {
         match distinct.iter_mut().find(|(known, _)| *known == model) {
             Some((_, labels)) => labels.push(label),
@@ -85,10 +90,12 @@ pub(super) fn threat_models(report: &Report) -> Markup {
     }
 }
 
-/// An adversary in a few words: what sets it apart from the others.
+/// Describes an adversary in a few words that set it apart from the others.
 fn headline(model: &ThreatModel) -> String {
     let mut words = vec![match model.defense {
-        _ if model.known_records > 0 => format!("informed, knows {}", facts::counted(model.known_records, "record")),
+        _ if model.known_records > 0 => {
+            format!("informed, knows {}", facts::counted(model.known_records, "record"))
+        }
         _ if model.moments => "informed, knows means and covariances".into(),
         _ if !model.sees_scores() => "estimates scores".into(),
         DefenseKnowledge::Unknown => "unaware of the defense".into(),
@@ -96,7 +103,9 @@ fn headline(model: &ThreatModel) -> String {
     }];
     match model.observations {
         Observations::Repeated { times } => words.push(format!("{times} releases per record")),
-        Observations::ScoresOfSome { records } => words.push(format!("sees {}", facts::counted(records, "score"))),
+        Observations::ScoresOfSome { records } => {
+            words.push(format!("sees {}", facts::counted(records, "score")))
+        }
         Observations::NoScore | Observations::OneScorePerRecord => {}
     }
     if !model.colluding.is_empty() {
@@ -105,7 +114,7 @@ fn headline(model: &ThreatModel) -> String {
     words.join(", ")
 }
 
-/// How reconstructions were measured and scored.
+/// Explains how reconstructions were measured and scored.
 pub(super) fn measured(report: &Report) -> Markup {
     html! {
         section {
@@ -121,7 +130,7 @@ pub(super) fn measured(report: &Report) -> Markup {
     }
 }
 
-/// What was audited, by which program, and the command.
+/// Renders the audited deployment, the program and the command.
 pub(super) fn reproduce(report: &Report) -> Markup {
     let config = serde_json::to_string_pretty(&report.generated.config).unwrap_or_default();
     html! {
@@ -138,7 +147,7 @@ pub(super) fn reproduce(report: &Report) -> Markup {
     }
 }
 
-/// What was audited, and how to tell whether it is the same.
+/// Returns the audited deployment, and the hashes that identify it.
 fn about(report: &Report) -> Vec<(&'static str, Markup)> {
     let mut about: Vec<(&'static str, Markup)> =
         facts::about(report).into_iter().map(|(label, value)| (label, said(&value))).collect();

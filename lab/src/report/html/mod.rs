@@ -1,4 +1,4 @@
-//! The report as one page.
+//! Renders the report as one page.
 
 mod figures;
 mod method;
@@ -16,10 +16,11 @@ use crate::page::Shell;
 use plots::Plots;
 pub(crate) use widgets::{badge, compliance, scroll};
 
-/// The report as a self-contained HTML page. The same report gives the same bytes.
+/// Renders the report as a self-contained HTML page. The same report gives the same bytes.
 ///
 /// # Errors
-/// [`ReportError::Invalid`] if [`Report::check`] finds something, [`ReportError::Plot`] if a plot cannot be drawn.
+/// [`ReportError::Invalid`] if [`Report::check`] finds something, [`ReportError::Plot`] if a plot
+/// cannot be drawn.
 pub fn render_html(report: &Report) -> Result<String, ReportError> {
     report.check()?;
     let series = Series::of(report);
@@ -42,15 +43,21 @@ pub fn render_html(report: &Report) -> Result<String, ReportError> {
     Ok(page(report, &plots))
 }
 
-/// Names of the attacked features in order; none unless all attacked parties publish theirs.
+/// Returns the names of the attacked features in order; none unless all attacked parties publish
+/// theirs.
 fn feature_names(report: &Report, audit: &super::Audit) -> Vec<String> {
     let targets = report.targets(&audit.threat_model);
     if targets.iter().any(|party| party.feature_names.len() != party.features) {
         return Vec::new();
     }
     let several = targets.len() > 1;
-    let name = |party: &str, feature: &str| if several { format!("{party}: {feature}") } else { feature.to_owned() };
-    targets.iter().flat_map(|party| party.feature_names.iter().map(|feature| name(&party.name, feature))).collect()
+    let name = |party: &str, feature: &str| {
+        if several { format!("{party}: {feature}") } else { feature.to_owned() }
+    };
+    targets
+        .iter()
+        .flat_map(|party| party.feature_names.iter().map(|feature| name(&party.name, feature)))
+        .collect()
 }
 
 fn page(report: &Report, plots: &Plots) -> String {
@@ -63,7 +70,8 @@ fn page(report: &Report, plots: &Plots) -> String {
         source: "report.json".into(),
         schema_version: report.schema_version,
     };
-    // In the order of a reader's questions: what came out, at what cost, how sure, how again, and every figure.
+    // In the order of a reader's questions: the result, its cost, its certainty, how to repeat it,
+    // and every figure.
     shell.page(&html! {
         (opening::verdict(report))
         (figures::plots(report, plots))

@@ -1,4 +1,5 @@
-//! What the page opens with: a sentence for each release surface, what to do next, and a line for each policy.
+//! Renders the opening of the page: a sentence for each release surface, the next step, and a line
+//! for each policy.
 
 use maud::{Markup, html};
 
@@ -9,7 +10,7 @@ use crate::report::defense::{self, DefenseLine};
 use crate::report::document::Report;
 use crate::report::{added, facts};
 
-/// The verdict.
+/// Renders the verdict.
 pub(super) fn verdict(report: &Report) -> Markup {
     let brief = brief(report);
     let lines = defense::lines(report);
@@ -36,10 +37,11 @@ pub(super) fn verdict(report: &Report) -> Markup {
     }
 }
 
-/// The heading of a column, and what it says of a policy.
+/// The heading of a column, and its cell for a policy.
 type Column = (&'static str, fn(&DefenseLine<'_>) -> String);
 
-/// One policy a row; on a narrow screen each is a card. Roles are stated because the cards would lose them.
+/// Renders a table with one policy a row; on a narrow screen each is a card. Roles are stated
+/// because the cards would lose them.
 fn table(report: &Report, lines: &[DefenseLine<'_>]) -> Markup {
     let informed = lines.iter().any(|line| line.risk.is_some());
     let demanded = report.thresholds.is_some();

@@ -1,4 +1,4 @@
-//! Every figure, folded away.
+//! Renders every figure in folded tables.
 
 use maud::{Markup, html};
 
@@ -12,7 +12,7 @@ use crate::report::facts::{self, RowKind, Rows};
 use crate::report::number::{self, align_left, four, significant};
 use crate::report::verdict::verdict;
 
-/// All tables, and the plot of every attack.
+/// Renders all tables, and the plot of every attack.
 pub(super) fn all(report: &Report, plots: &Plots) -> Markup {
     html! {
         @if !report.audits.is_empty() {
@@ -40,17 +40,21 @@ pub(super) fn all(report: &Report, plots: &Plots) -> Markup {
     }
 }
 
-/// The adversaries of the papers, policy by policy.
+/// Renders the adversaries of the papers, policy by policy.
 fn summary(report: &Report) -> Markup {
     // Adversaries with a control have a table of their own.
-    let audits: Vec<&Audit> = report.audits.iter().filter(|audit| !audit.threat_model.informed()).collect();
+    let audits: Vec<&Audit> =
+        report.audits.iter().filter(|audit| !audit.threat_model.informed()).collect();
     let or_none = |x: Option<String>| x.unwrap_or_else(|| facts::NONE.into());
     let column = |of: &dyn Fn(&Audit) -> Option<String>| -> Vec<String> {
         align_left(&audits.iter().map(|audit| or_none(of(audit))).collect::<Vec<_>>(), FIGURE_SPACE)
     };
-    let error = column(&|a| a.strongest().map(|(_, errors)| number::figure(errors.mse, errors.sigma)));
+    let error =
+        column(&|a| a.strongest().map(|(_, errors)| number::figure(errors.mse, errors.sigma)));
     let half = column(&|a| Some(number::figure(a.baselines.half.mse, a.baselines.half.sigma)));
-    let mean = column(&|a| Some(number::figure(a.baselines.column_mean.mse, a.baselines.column_mean.sigma)));
+    let mean = column(&|a| {
+        Some(number::figure(a.baselines.column_mean.mse, a.baselines.column_mean.sigma))
+    });
     let accuracy = column(&|a| a.utility.accuracy.map(four));
     let kl = column(&|a| a.utility.mean_kl_nats.map(significant));
     let bits = column(&|a| a.utility.bits.map(significant));
@@ -83,7 +87,7 @@ fn summary(report: &Report) -> Markup {
     }
 }
 
-/// One audit: its attacks, what the defense costs, and the errors by feature.
+/// Renders one audit: its attacks, the cost of the defense, and the errors by feature.
 fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
     let rows = Rows::of(report, audit);
     let verdict = verdict(audit);
@@ -93,12 +97,14 @@ fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
         ("ratio to column mean", rows.column(|r| &r.vs_mean)),
     ];
     for (i, party) in rows.parties.iter().enumerate() {
-        columns.push((party, rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str))));
+        columns
+            .push((party, rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str))));
     }
     for (i, title) in rows.metrics.iter().enumerate() {
         columns.push((title, rows.metric(i)));
     }
-    let aligned: Vec<Vec<String>> = columns.iter().map(|(_, cells)| align_left(cells, FIGURE_SPACE)).collect();
+    let aligned: Vec<Vec<String>> =
+        columns.iter().map(|(_, cells)| align_left(cells, FIGURE_SPACE)).collect();
     let name = format!("{}{}", audit.policy.label(), facts::against(audit));
     html! {
         details class="card" {
@@ -148,7 +154,7 @@ fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
     }
 }
 
-/// The attributes, each with the attack that finds most of it.
+/// Renders the attributes, each with the attack that finds most of it.
 fn by_attribute(audit: &Audit, name: &str) -> Markup {
     let lines = attributes::lines(audit);
     if lines.is_empty() {

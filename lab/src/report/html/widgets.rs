@@ -1,4 +1,4 @@
-//! Parts that several sections use.
+//! The parts that several sections use.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -6,22 +6,25 @@ use crate::report::level::Level;
 use crate::report::text::printable;
 use crate::report::thresholds::Compliance;
 
-/// As wide as a digit, unlike a space.
+/// A space as wide as a digit.
 pub(super) const FIGURE_SPACE: char = '\u{2007}';
 
-/// How far the strongest attack got.
+/// Renders the success of the strongest attack.
 pub(crate) fn badge(level: Level) -> Markup {
     let class = match level {
         Level::Exact | Level::SomeExact => "badge bad",
         Level::Partial => "badge mid",
-        Level::ColumnMean | Level::Half | Level::NoMore | Level::Undecided | Level::Unresolved | Level::Unmeasured => {
-            "badge flat"
-        }
+        Level::ColumnMean
+        | Level::Half
+        | Level::NoMore
+        | Level::Undecided
+        | Level::Unresolved
+        | Level::Unmeasured => "badge flat",
     };
     html! { span class=(class) { (level.label()) } }
 }
 
-/// Whether a threshold is met.
+/// Renders the compliance with a threshold.
 pub(crate) fn compliance(compliance: Compliance) -> Markup {
     let class = match compliance {
         Compliance::Met => "badge good",
@@ -31,12 +34,13 @@ pub(crate) fn compliance(compliance: Compliance) -> Markup {
     html! { span class=(class) { (compliance.label()) } }
 }
 
-/// Content that may be wider than the page: it scrolls by itself, with the keyboard too. `label` says what it is.
+/// Wraps content that may be wider than the page, so that it scrolls by itself, with the keyboard
+/// too. `label` names it.
 pub(crate) fn scroll(label: &str, content: &Markup) -> Markup {
     html! { div class="scroll" tabindex="0" role="region" aria-label=(printable(label)) { (content) } }
 }
 
-/// A plot with its caption. `label` says what it is.
+/// Renders a plot with its caption. `label` names it.
 pub(super) fn figure(label: &str, svg: &str, caption: &Markup) -> Markup {
     html! {
         figure {

@@ -1,28 +1,29 @@
-//! A logarithmic axis for errors, with a band below it for those that are zero or as good as zero.
+//! A logarithmic axis for errors, with a band below it for errors that are zero or nearly zero.
 //!
-//! Errors of one report span thirty decades when an attack is exact (1e-27 beside 0.1), and all that separates a good
-//! defense from a bad one happens in the last two. So the axis covers the decades of the errors that matter, and
-//! everything at or below [`FLOOR`] is drawn in one band at its end.
+//! Errors of one report span thirty decades when an attack is exact (1e-27 beside 0.1), and all
+//! that separates a good defense from a bad one happens in the last two. So the axis covers the
+//! decades of the errors that matter, and everything at or below [`FLOOR`] is drawn in one band at
+//! its end.
 
-/// Mean squared errors up to this one are round-off: they go into the band.
+/// The largest mean squared error that counts as round-off and is drawn in the band.
 pub(crate) const FLOOR: f64 = 1e-16;
 
-/// Label of the band.
+/// The label of the band.
 pub(crate) const FLOOR_LABEL: &str = "0 or below 1e-16";
 
-/// Share of the axis that the band takes.
+/// The share of the axis that the band takes.
 const BAND: f64 = 0.16;
 
 pub(crate) struct ErrorAxis {
-    /// Decimal logarithms of the ends.
+    /// The decimal logarithms of the ends.
     low: f64,
     high: f64,
-    /// Whether there is anything for the band.
+    /// True if any error lies in the band.
     band: bool,
 }
 
 impl ErrorAxis {
-    /// An axis that covers all given errors (finite and not negative; others are ignored).
+    /// Creates an axis that covers all given errors (finite and not negative; others are ignored).
     pub(crate) fn covering(errors: impl IntoIterator<Item = f64>) -> Self {
         let (mut least, mut most, mut band) = (f64::INFINITY, 0.0_f64, false);
         for error in errors.into_iter().filter(|e| e.is_finite() && *e >= 0.0) {
@@ -45,8 +46,9 @@ impl ErrorAxis {
         Self { low, high, band }
     }
 
-    /// Position of an error on the axis, from 0 at the low end to 1; `spread` in [0, 1] places it inside the band,
-    /// where position means nothing and overlapping series would hide each other.
+    /// Returns the position of an error on the axis, from 0 at the low end to 1. `spread` in [0, 1]
+    /// places it inside the band, where position has no meaning and overlapping series would hide
+    /// each other.
     pub(crate) fn position(&self, error: f64, spread: f64) -> f64 {
         if error <= FLOOR {
             return if self.band { BAND * (0.75 - 0.6 * spread.clamp(0.0, 1.0)) } else { 0.0 };
@@ -56,12 +58,12 @@ impl ErrorAxis {
         start + (1.0 - start) * share.clamp(0.0, 1.0)
     }
 
-    /// Where the band ends and the logarithmic part begins; 0 without a band.
+    /// Returns the end of the band, where the logarithmic part begins; 0 without a band.
     pub(crate) fn band_end(&self) -> f64 {
         if self.band { BAND } else { 0.0 }
     }
 
-    /// Ticks of the logarithmic part: position and label.
+    /// Returns the ticks of the logarithmic part: position and label.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         let span = self.high - self.low;
         let factors: &[f64] = if span <= 2.6 { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -90,7 +92,7 @@ fn label(factor: f64, decade: i32) -> String {
     }
 }
 
-/// Logarithm of the largest of 1, 2, 5 × 10ⁿ that is not above `x`.
+/// Returns the logarithm of the largest of 1, 2, 5 × 10ⁿ that is not above `x`.
 fn step_down(x: f64) -> f64 {
     let decade = x.log10().floor();
     let mantissa = x / 10f64.powf(decade);
@@ -98,7 +100,7 @@ fn step_down(x: f64) -> f64 {
     decade + f64::log10(step)
 }
 
-/// Logarithm of the smallest of 1, 2, 5 × 10ⁿ that is not below `x`.
+/// Returns the logarithm of the smallest of 1, 2, 5 × 10ⁿ that is not below `x`.
 fn step_up(x: f64) -> f64 {
     let decade = x.log10().floor();
     let mantissa = x / 10f64.powf(decade);
@@ -124,7 +126,14 @@ mod tests {
 
     #[test]
     fn ticks_are_where_they_say() {
-        for errors in [vec![0.004, 0.04], vec![1e-14, 1.0], vec![0.0], vec![], vec![0.03, 0.03], vec![1e-15, 1e12]] {
+        for errors in [
+            vec![0.004, 0.04],
+            vec![1e-14, 1.0],
+            vec![0.0],
+            vec![],
+            vec![0.03, 0.03],
+            vec![1e-15, 1e12],
+        ] {
             let axis = ErrorAxis::covering(errors.iter().copied());
             let ticks = axis.ticks();
             assert!((2..=12).contains(&ticks.len()), "{errors:?}: {ticks:?}");
@@ -140,6 +149,10 @@ mod tests {
         assert_eq!(ErrorAxis::covering([0.1, 0.2]).band_end(), 0.0);
         assert!(ErrorAxis::covering([0.1, 0.0]).band_end() > 0.0);
         let axis = ErrorAxis::covering([0.0, 1.0]);
-        assert!((0..=10).map(|i| axis.position(0.0, f64::from(i) / 10.0)).all(|p| p > 0.0 && p < axis.band_end()));
+        assert!(
+            (0..=10)
+                .map(|i| axis.position(0.0, f64::from(i) / 10.0))
+                .all(|p| p > 0.0 && p < axis.band_end())
+        );
     }
 }

@@ -8,10 +8,10 @@ use unicode_width::UnicodeWidthStr;
 use super::ink::{Ink, PAPER};
 use crate::report::ReportError;
 
-/// Point in pixels from the upper left corner.
+/// A point in pixels from the upper left corner.
 pub(crate) type At = (i32, i32);
 
-/// Shapes that stay distinct without colour.
+/// The shapes of markers, which stay distinct without colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marker {
     Circle,
@@ -24,11 +24,18 @@ pub(crate) enum Marker {
 }
 
 impl Marker {
-    /// Seven against six hues: 42 attacks before a pair of both comes again.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Circle, Self::Square, Self::Up, Self::Diamond, Self::Down, Self::Plus, Self::Hexagon];
+    /// All shapes. Seven shapes and six hues give 42 different attacks.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Circle,
+        Self::Square,
+        Self::Up,
+        Self::Diamond,
+        Self::Down,
+        Self::Plus,
+        Self::Hexagon,
+    ];
 
-    /// Corners around the origin for a marker of radius `r`; none for the circle.
+    /// Returns the corners around the origin for a marker of radius `r`; none for the circle.
     fn corners(self, r: i32) -> Vec<At> {
         let s = r * 9 / 10;
         let t = (r + 1) / 3;
@@ -52,12 +59,14 @@ impl Marker {
                 (-r - 1, -t),
                 (-t, -t),
             ],
-            Self::Hexagon => vec![(-r - 1, 0), (-r / 2, -r), (r / 2, -r), (r + 1, 0), (r / 2, r), (-r / 2, r)],
+            Self::Hexagon => {
+                vec![(-r - 1, 0), (-r / 2, -r), (r / 2, -r), (r + 1, 0), (r / 2, r), (-r / 2, r)]
+            }
         }
     }
 }
 
-/// Which part of a text stands at its point; vertically it is always centred.
+/// The part of a text at its point; vertically it is always centred.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -65,7 +74,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// Size of ordinary text, in pixels.
+/// The size of ordinary text, in pixels.
 pub(crate) const TEXT_SIZE: i32 = 13;
 
 pub(crate) struct Canvas<'a> {
@@ -75,7 +84,7 @@ pub(crate) struct Canvas<'a> {
 
 type Drawn = Result<(), ReportError>;
 
-/// Draws into an SVG of the given size; `label` is its text for readers who cannot see it.
+/// Draws an SVG of the given size; `label` is its text for readers who cannot see it.
 pub(crate) fn svg(
     plot: &'static str,
     label: &str,
@@ -85,12 +94,19 @@ pub(crate) fn svg(
     let (width, height) = (size.0.max(1).unsigned_abs(), size.1.max(1).unsigned_abs());
     let mut out = String::new();
     {
-        let canvas = Canvas { area: SVGBackend::with_string(&mut out, (width, height)).into_drawing_area(), plot };
+        let canvas = Canvas {
+            area: SVGBackend::with_string(&mut out, (width, height)).into_drawing_area(),
+            plot,
+        };
         draw(&canvas)?;
         canvas.area.present().map_err(|e| canvas.failed(&e))?;
     }
     let label = maud::html! { (label) }.into_string().replace('"', "&quot;");
-    Ok(out.replacen("<svg ", &format!("<svg class=\"plot\" role=\"img\" aria-label=\"{label}\" "), 1))
+    Ok(out.replacen(
+        "<svg ",
+        &format!("<svg class=\"plot\" role=\"img\" aria-label=\"{label}\" "),
+        1,
+    ))
 }
 
 impl Canvas<'_> {
@@ -107,13 +123,14 @@ impl Canvas<'_> {
         self.area.draw(&Rectangle::new([from, to], ink.rgb().filled())).map_err(|e| self.failed(&e))
     }
 
-    /// A filled marker with an outline in the colour of the page.
+    /// Draws a filled marker with an outline in the colour of the page.
     pub(crate) fn marker(&self, (x, y): At, marker: Marker, ink: Ink) -> Drawn {
         for (radius, ink) in [(6, PAPER), (4, ink)] {
             let done = if marker == Marker::Circle {
                 self.area.draw(&Circle::new((x, y), radius, ink.rgb().filled()))
             } else {
-                let corners: Vec<At> = marker.corners(radius).into_iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
+                let corners: Vec<At> =
+                    marker.corners(radius).into_iter().map(|(dx, dy)| (x + dx, y + dy)).collect();
                 self.area.draw(&Polygon::new(corners, ink.rgb().filled()))
             };
             done.map_err(|e| self.failed(&e))?;
@@ -121,10 +138,12 @@ impl Canvas<'_> {
         Ok(())
     }
 
-    /// A ring, the hollow form of the round marker.
+    /// Draws a ring, the hollow form of the round marker.
     pub(crate) fn ring(&self, (x, y): At, ink: Ink) -> Drawn {
         for (radius, ink) in [(6, PAPER), (5, ink), (3, PAPER)] {
-            self.area.draw(&Circle::new((x, y), radius, ink.rgb().filled())).map_err(|e| self.failed(&e))?;
+            self.area
+                .draw(&Circle::new((x, y), radius, ink.rgb().filled()))
+                .map_err(|e| self.failed(&e))?;
         }
         Ok(())
     }
@@ -156,7 +175,8 @@ impl Canvas<'_> {
     }
 }
 
-/// About how many pixels a text takes: fonts are the reader's, so nothing may depend on it closely.
+/// Estimates the width of a text in pixels. The reader's fonts are unknown, so nothing may depend
+/// on it closely.
 pub(crate) fn text_width(text: &str) -> i32 {
     i32::try_from(text.width()).unwrap_or(i32::MAX / 8).saturating_mul(TEXT_SIZE * 6 / 10)
 }

@@ -1,4 +1,5 @@
-//! Error of each attack under each defense, with both baselines: one row per attack, grouped by defense.
+//! The plot of each attack's error under each defense, with both baselines: one row per attack,
+//! grouped by defense.
 
 use super::axis::{ErrorAxis, FLOOR_LABEL};
 use super::canvas::{Anchor, Canvas, svg, text_width};
@@ -16,13 +17,17 @@ const HEAD: i32 = 28;
 const ROW: i32 = 21;
 const GAP: i32 = 10;
 
-/// The plot, or nothing if no attack has a figure.
-pub(in crate::report) fn defenses(report: &Report, series: &Series) -> Result<Option<String>, ReportError> {
+/// Draws the plot; `None` if no attack has a figure.
+pub(in crate::report) fn defenses(
+    report: &Report,
+    series: &Series,
+) -> Result<Option<String>, ReportError> {
     let attacks = |audit: &Audit| -> Vec<(String, f64)> {
         let shown = audit.attacks.iter().filter(|attack| !repeats_half(audit, attack));
         shown.filter_map(|attack| Some((attack.name.clone(), attack.mse()?))).collect()
     };
-    let groups: Vec<(&Audit, Vec<(String, f64)>)> = report.audits.iter().map(|audit| (audit, attacks(audit))).collect();
+    let groups: Vec<(&Audit, Vec<(String, f64)>)> =
+        report.audits.iter().map(|audit| (audit, attacks(audit))).collect();
     if groups.iter().all(|(_, attacks)| attacks.is_empty()) {
         return Ok(None);
     }
@@ -54,8 +59,17 @@ pub(in crate::report) fn defenses(report: &Report, series: &Series) -> Result<Op
             for (name, mse) in attacks {
                 let (ink, marker) = series.look(name);
                 let middle = y + ROW / 2;
-                canvas.text(&shortened(name, MAX_NAME), (LEFT - 12, middle), ink::TEXT, Anchor::End)?;
-                canvas.line(vec![(LEFT, middle), (x(axis.position(*mse, 0.5)), middle)], ink::GRID, 1)?;
+                canvas.text(
+                    &shortened(name, MAX_NAME),
+                    (LEFT - 12, middle),
+                    ink::TEXT,
+                    Anchor::End,
+                )?;
+                canvas.line(
+                    vec![(LEFT, middle), (x(axis.position(*mse, 0.5)), middle)],
+                    ink::GRID,
+                    1,
+                )?;
                 canvas.marker((x(axis.position(*mse, 0.5)), middle), marker, ink)?;
                 y += ROW;
             }
@@ -66,8 +80,13 @@ pub(in crate::report) fn defenses(report: &Report, series: &Series) -> Result<Op
     Ok(Some(svg))
 }
 
-/// Grid, ticks and band of a horizontal error axis; shared with the plot by feature.
-pub(super) fn frame(canvas: &Canvas<'_>, axis: &ErrorAxis, top: i32, bottom: i32) -> Result<(), ReportError> {
+/// Draws the grid, ticks and band of a horizontal error axis; shared with the plot by feature.
+pub(super) fn frame(
+    canvas: &Canvas<'_>,
+    axis: &ErrorAxis,
+    top: i32,
+    bottom: i32,
+) -> Result<(), ReportError> {
     let x = |position: f64| LEFT + (f64::from(RIGHT - LEFT) * position).round() as i32;
     let band = x(axis.band_end());
     if band > LEFT {
@@ -86,7 +105,7 @@ pub(super) fn frame(canvas: &Canvas<'_>, axis: &ErrorAxis, top: i32, bottom: i32
     canvas.small("mean squared error per feature", (RIGHT, bottom + 36), ink::TEXT, Anchor::End)
 }
 
-/// Keys of the two baselines, of one attack and of its control, above the plot.
+/// Draws the keys of the two baselines, of one attack and of its control, above the plot.
 pub(super) fn legend(
     canvas: &Canvas<'_>,
     attack: Option<(&str, ink::Ink, super::canvas::Marker)>,

@@ -1,4 +1,5 @@
-//! Error of the strongest attack by feature, beside both guesses, and beside the same adversary without scores where there is one.
+//! The plot of the strongest attack's error by feature, with both guesses, and with the same
+//! adversary without scores if there is one.
 
 use super::axis::ErrorAxis;
 use super::canvas::{Anchor, svg};
@@ -12,17 +13,23 @@ use crate::report::text::shortened;
 const TOP: i32 = 46;
 const ROW: i32 = 22;
 
-/// The plot, or nothing if no attack ran or no error by feature is known. `names` are the attacked features' names;
-/// where there are too few, features are numbered.
+/// Draws the plot; `None` if no attack ran or no error by feature is known. `names` are the
+/// attacked features' names; if there are too few, features are numbered.
 pub(in crate::report) fn features(
     audit: &Audit,
     names: &[String],
     series: &Series,
 ) -> Result<Option<String>, ReportError> {
     let Some((attack, errors)) = audit.strongest() else { return Ok(None) };
-    let (half, mean) = (&audit.baselines.half.per_feature, &audit.baselines.column_mean.per_feature);
-    let rows: Vec<[f64; 3]> =
-        errors.per_feature.iter().zip(half).zip(mean).map(|((attack, half), mean)| [*attack, *half, *mean]).collect();
+    let (half, mean) =
+        (&audit.baselines.half.per_feature, &audit.baselines.column_mean.per_feature);
+    let rows: Vec<[f64; 3]> = errors
+        .per_feature
+        .iter()
+        .zip(half)
+        .zip(mean)
+        .map(|((attack, half), mean)| [*attack, *half, *mean])
+        .collect();
     if rows.is_empty() {
         return Ok(None);
     }
@@ -33,20 +40,25 @@ pub(in crate::report) fn features(
 
     let label = "Dot plot: mean squared error of the strongest attack for every feature";
     let svg = svg("error by feature", label, (PLOT_WIDTH, bottom + 48), |canvas| {
-        let x = |error: f64| PLOT_LEFT + (f64::from(PLOT_RIGHT - PLOT_LEFT) * axis.position(error, 0.5)).round() as i32;
+        let x = |error: f64| {
+            PLOT_LEFT
+                + (f64::from(PLOT_RIGHT - PLOT_LEFT) * axis.position(error, 0.5)).round() as i32
+        };
         frame(canvas, &axis, TOP, bottom)?;
         legend(canvas, Some((attack, ink, marker)), !control.is_empty())?;
         for (i, [error, half, mean]) in rows.iter().enumerate() {
             let top = TOP + ROW * i32::try_from(i).unwrap_or(1000);
             let middle = top + ROW / 2;
-            let name = names.get(i).map_or_else(|| format!("feature {}", i + 1), |name| shortened(name, MAX_NAME));
+            let name = names
+                .get(i)
+                .map_or_else(|| format!("feature {}", i + 1), |name| shortened(name, MAX_NAME));
             canvas.text(&name, (PLOT_LEFT - 12, middle), ink::TEXT, Anchor::End)?;
             canvas.line(vec![(PLOT_LEFT, middle), (PLOT_RIGHT, middle)], ink::GRID, 1)?;
             for (ink, guess) in [(ink::HALF, half), (ink::MEAN, mean)] {
                 canvas.line(vec![(x(*guess), top + 3), (x(*guess), top + ROW - 3)], ink, 2)?;
             }
             if let Some(control) = control.get(i) {
-                // What lies between the two is what the scores tell.
+                // The line between the two shows the information in the scores.
                 canvas.line(vec![(x(*error), middle), (x(*control), middle)], ink, 2)?;
                 canvas.ring((x(*control), middle), ink::GUESS)?;
             }
@@ -57,7 +69,7 @@ pub(in crate::report) fn features(
     Ok(Some(svg))
 }
 
-/// Errors by feature of the control of the strongest attack, if it has one.
+/// Returns the errors by feature of the strongest attack's control, if it has one.
 fn control(audit: &Audit) -> Option<&[f64]> {
     let (_, _, risk) = audit.added_risk()?;
     let control = audit.attacks.iter().find(|attack| attack.name == risk.control)?;

@@ -2,15 +2,15 @@
 
 use plotters::style::RGBColor;
 
-/// A colour on a light page and what the style sheet makes of it on a dark one.
+/// A colour on a light page, with its replacement on a dark one.
 ///
-/// The light colour is written into the SVG and is at the same time the handle by which the style sheet finds it, so
-/// all of them differ.
+/// The light colour is written into the SVG, and the style sheet finds it by its value, so all
+/// colours must differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ink {
     pub(crate) light: (u8, u8, u8),
     dark: &'static str,
-    /// Dash pattern of lines in this colour.
+    /// The dash pattern of lines in this colour.
     dash: Option<&'static str>,
 }
 
@@ -18,30 +18,32 @@ const fn ink(light: (u8, u8, u8), dark: &'static str) -> Ink {
     Ink { light, dark, dash: None }
 }
 
-/// Titles and names.
+/// The colour of titles and names.
 pub(crate) const TEXT: Ink = ink((0x1F, 0x29, 0x33), "#dfe5ec");
-/// Tick labels and remarks.
+/// The colour of tick labels and remarks.
 pub(crate) const MUTED: Ink = ink((0x56, 0x61, 0x6F), "#9fabb8");
-/// Grid lines.
+/// The colour of grid lines.
 pub(crate) const GRID: Ink = ink((0xE4, 0xE8, 0xED), "#2b343f");
-/// Axis lines.
+/// The colour of axis lines.
 pub(crate) const AXIS: Ink = ink((0x9A, 0xA5, 0xB1), "#5a6674");
-/// The band of errors too small for the axis.
+/// The colour of the band of errors too small for the axis.
 pub(crate) const BAND: Ink = ink((0xF1, 0xF4, 0xF7), "#1d242d");
-/// What is behind a plot; outlines markers so that they stay apart.
+/// The background of a plot; it also outlines markers so that they stay apart.
 pub(crate) const PAPER: Ink = ink((0xFF, 0xFF, 0xFF), "#161b22");
-/// Guesses that are no baseline.
+/// The colour of guesses that are no baseline.
 pub(crate) const GUESS: Ink = ink((0x8A, 0x94, 0xA0), "#7c8896");
-/// Guessing ½.
+/// The colour of guessing ½.
 pub(crate) const HALF: Ink = Ink { light: (0x3A, 0x43, 0x4F), dark: "#c9d2dc", dash: Some("7 4") };
-/// Guessing the column mean.
+/// The colour of guessing the column mean.
 pub(crate) const MEAN: Ink = Ink { light: (0x3B, 0x44, 0x50), dark: "#c8d1db", dash: Some("2 4") };
-/// The number of features that k classes determine.
+/// The colour of the number of features that k classes determine.
 pub(crate) const LIMIT: Ink = Ink { light: (0x9B, 0xA6, 0xB2), dark: "#5b6775", dash: Some("3 3") };
-/// A threshold that a user has set.
-pub(crate) const THRESHOLD: Ink = Ink { light: (0xA4, 0x22, 0x1B), dark: "#ffb3ad", dash: Some("6 4") };
-/// The attacks: eight hues told apart under the common colour vision deficiencies (after Okabe and Ito, darkened to be
-/// legible on white), each with a marker of its own.
+/// The colour of a threshold that a user has set.
+pub(crate) const THRESHOLD: Ink =
+    Ink { light: (0xA4, 0x22, 0x1B), dark: "#ffb3ad", dash: Some("6 4") };
+/// The colours of the attacks: eight hues that stay distinct under the common colour vision
+/// deficiencies (after Okabe and Ito, darkened to be legible on white), each with a marker of its
+/// own.
 pub(crate) const SERIES: [Ink; 8] = [
     ink((0x00, 0x72, 0xB2), "#5aa9f0"),
     ink((0xD5, 0x5E, 0x00), "#f5925a"),
@@ -56,7 +58,7 @@ pub(crate) const SERIES: [Ink; 8] = [
 const ALL: [Ink; 11] = [TEXT, MUTED, GRID, AXIS, BAND, PAPER, GUESS, HALF, MEAN, LIMIT, THRESHOLD];
 
 impl Ink {
-    /// A colour that is data: the same on a dark page.
+    /// Creates a colour that is data: the same on a dark page.
     pub(crate) const fn data(light: (u8, u8, u8)) -> Self {
         ink(light, "")
     }
@@ -66,14 +68,15 @@ impl Ink {
         RGBColor(r, g, b)
     }
 
-    /// As the SVG backend writes it.
+    /// Formats the colour as the SVG backend does.
     pub(crate) fn hex(self) -> String {
         let (r, g, b) = self.light;
         format!("#{r:02X}{g:02X}{b:02X}")
     }
 }
 
-/// Style rules for the plots: dashes, and inside a dark media query for screens the dark colours.
+/// Returns the style rules for the plots: dashes, and the dark colours inside a dark media query
+/// for screens.
 pub(crate) fn style_sheet() -> String {
     let inks = || ALL.iter().chain(&SERIES);
     let mut css = String::new();
@@ -85,7 +88,9 @@ pub(crate) fn style_sheet() -> String {
     css.push_str("@media screen and (prefers-color-scheme: dark){\n");
     for ink in inks() {
         let (light, dark) = (ink.hex(), ink.dark);
-        css.push_str(&format!(".plot [stroke=\"{light}\"]{{stroke:{dark}}} .plot [fill=\"{light}\"]{{fill:{dark}}}\n"));
+        css.push_str(&format!(
+            ".plot [stroke=\"{light}\"]{{stroke:{dark}}} .plot [fill=\"{light}\"]{{fill:{dark}}}\n"
+        ));
     }
     css.push_str("}\n");
     css

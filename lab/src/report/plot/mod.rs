@@ -1,5 +1,5 @@
-//! Plots as inline SVG, drawn with plotters. Fonts are the browser's; colours are re-mapped for dark pages by the style
-//! sheet of [`ink`].
+//! Plots as inline SVG, drawn with plotters. Fonts are the browser's; colours are re-mapped for
+//! dark pages by the style sheet of [`ink`].
 
 pub(crate) mod axis;
 pub(crate) mod canvas;
@@ -17,11 +17,11 @@ pub(super) use sweep::sweep;
 use super::attack_result::{AttackResult, Outcome, Status};
 use super::document::Report;
 
-/// Longest name in a plot, in columns.
+/// The longest name in a plot, in columns.
 const MAX_NAME: usize = 26;
 
-/// The look of each attack, the same in every plot: position in the order of first appearance, and whether it is a
-/// guess.
+/// The look of each attack, the same in every plot: its position in the order of first appearance,
+/// and true if it is a guess.
 pub(super) struct Series {
     names: Vec<(String, bool)>,
 }
@@ -32,7 +32,9 @@ impl Series {
         for attack in report.audits.iter().flat_map(|audit| &audit.attacks) {
             series.add(&attack.name, is_guess(attack));
         }
-        for attack in report.sweep.iter().flat_map(|sweep| &sweep.points).flat_map(|point| &point.attacks) {
+        for attack in
+            report.sweep.iter().flat_map(|sweep| &sweep.points).flat_map(|point| &point.attacks)
+        {
             let guess = matches!(attack.name.as_str(), "random" | "zero" | "half");
             series.add(&attack.name, guess);
         }
@@ -45,21 +47,27 @@ impl Series {
         }
     }
 
-    /// Colour and marker of an attack.
+    /// Returns the colour and the marker of an attack.
     fn look(&self, name: &str) -> (ink::Ink, canvas::Marker) {
         let Some((_, guess)) = self.names.iter().find(|(known, _)| known == name) else {
             return (ink::GUESS, canvas::Marker::Circle);
         };
-        let position = self.names.iter().filter(|(_, g)| g == guess).position(|(known, _)| known == name);
+        let position =
+            self.names.iter().filter(|(_, g)| g == guess).position(|(known, _)| known == name);
         let position = position.unwrap_or_default();
         let marker = canvas::Marker::ALL[position % canvas::Marker::ALL.len()];
-        if *guess { (ink::GUESS, marker) } else { (ink::SERIES[position % ink::SERIES.len()], marker) }
+        if *guess {
+            (ink::GUESS, marker)
+        } else {
+            (ink::SERIES[position % ink::SERIES.len()], marker)
+        }
     }
 }
 
 fn is_guess(attack: &AttackResult) -> bool {
     matches!(
         attack.outcome,
-        Outcome::Ran { status: Status::Guess, .. } | Outcome::NotScored { status: Status::Guess, .. }
+        Outcome::Ran { status: Status::Guess, .. }
+            | Outcome::NotScored { status: Status::Guess, .. }
     )
 }

@@ -1,4 +1,4 @@
-//! Error by number of passive features, one line per attack.
+//! The plot of the error by number of passive features, one line per attack.
 
 use super::axis::{ErrorAxis, FLOOR_LABEL};
 use super::canvas::{Anchor, At, svg};
@@ -15,19 +15,26 @@ const BOTTOM: i32 = 384;
 const LEGEND: i32 = RIGHT + 26;
 const LEGEND_STEP: i32 = 23;
 
-/// The plot, or nothing if the sweep has no points. `classes` is k: with fewer than k passive features the scores
-/// determine them.
-pub(in crate::report) fn sweep(sweep: &Sweep, classes: usize, series: &Series) -> Result<Option<String>, ReportError> {
-    let (Some(first), Some(last)) = (sweep.points.first(), sweep.points.last()) else { return Ok(None) };
+/// Draws the plot; `None` if the sweep has no points. `classes` is k: with fewer than k passive
+/// features the scores determine them.
+pub(in crate::report) fn sweep(
+    sweep: &Sweep,
+    classes: usize,
+    series: &Series,
+) -> Result<Option<String>, ReportError> {
+    let (Some(first), Some(last)) = (sweep.points.first(), sweep.points.last()) else {
+        return Ok(None);
+    };
     let mut names: Vec<&str> = Vec::new();
     for attack in sweep.points.iter().flat_map(|point| &point.attacks) {
-        // `half` as an attack is the baseline over again.
+        // The attack `half` repeats the baseline.
         if attack.name != "half" && !names.contains(&attack.name.as_str()) {
             names.push(&attack.name);
         }
     }
     let errors = sweep.points.iter().flat_map(|point| {
-        let attacks = point.attacks.iter().filter(|a| a.name != "half").filter_map(|attack| attack.mse);
+        let attacks =
+            point.attacks.iter().filter(|a| a.name != "half").filter_map(|attack| attack.mse);
         attacks.chain([point.half, point.column_mean])
     });
     let axis = ErrorAxis::covering(errors);
@@ -35,7 +42,8 @@ pub(in crate::report) fn sweep(sweep: &Sweep, classes: usize, series: &Series) -
     // Attacks often agree to within a pixel: side by side at each d, none hides another.
     let room = (RIGHT - LEFT) / i32::try_from(sweep.points.len()).unwrap_or(i32::MAX);
     let beside = |i: usize| {
-        let (i, n) = (i32::try_from(i).unwrap_or_default(), i32::try_from(names.len()).unwrap_or(i32::MAX));
+        let (i, n) =
+            (i32::try_from(i).unwrap_or_default(), i32::try_from(names.len()).unwrap_or(i32::MAX));
         (2 * i - (n - 1)) * (room * 3 / 4 / n.max(1)).min(9) / 2
     };
 
@@ -45,9 +53,12 @@ pub(in crate::report) fn sweep(sweep: &Sweep, classes: usize, series: &Series) -
         let share = if last.d == first.d { 0.5 } else { (d - first.d as f64 + 0.4) / (span + 0.8) };
         LEFT + (f64::from(RIGHT - LEFT) * share).round() as i32
     };
-    let y = |error: f64, spread: f64| BOTTOM - (f64::from(BOTTOM - TOP) * axis.position(error, spread)).round() as i32;
+    let y = |error: f64, spread: f64| {
+        BOTTOM - (f64::from(BOTTOM - TOP) * axis.position(error, spread)).round() as i32
+    };
 
-    let height = (BOTTOM + 56).max(TOP + 30 + LEGEND_STEP * (i32::try_from(names.len()).unwrap_or(64) + 2));
+    let height =
+        (BOTTOM + 56).max(TOP + 30 + LEGEND_STEP * (i32::try_from(names.len()).unwrap_or(64) + 2));
     let label = "Line chart: mean squared error per feature by number of passive features, one line per attack";
     let svg = svg("error by number of passive features", label, (WIDTH, height), |canvas| {
         canvas.fill((LEFT, TOP), (RIGHT, BOTTOM), ink::PAPER)?;
@@ -69,19 +80,30 @@ pub(in crate::report) fn sweep(sweep: &Sweep, classes: usize, series: &Series) -
             let at = x(point.d as f64);
             canvas.line(vec![(at, BOTTOM), (at, BOTTOM + 4)], ink::AXIS, 1)?;
             if i % every == 0 {
-                canvas.small(&point.d.to_string(), (at, BOTTOM + 16), ink::MUTED, Anchor::Middle)?;
+                canvas.small(
+                    &point.d.to_string(),
+                    (at, BOTTOM + 16),
+                    ink::MUTED,
+                    Anchor::Middle,
+                )?;
             }
         }
         canvas.line(vec![(LEFT, BOTTOM), (RIGHT, BOTTOM)], ink::AXIS, 1)?;
         let middle = (LEFT + RIGHT) / 2;
-        canvas.small("number of passive features d", (middle, BOTTOM + 38), ink::TEXT, Anchor::Middle)?;
+        canvas.small(
+            "number of passive features d",
+            (middle, BOTTOM + 38),
+            ink::TEXT,
+            Anchor::Middle,
+        )?;
 
-        // Where the k − 1 independent log-ratios stop determining d features.
+        // The limit where the k − 1 independent log-ratios stop determining d features.
         let limit = classes.saturating_sub(1);
         if first.d <= limit && limit < last.d {
             let at = x(limit as f64 + 0.5);
             canvas.line(vec![(at, TOP), (at, BOTTOM)], ink::LIMIT, 1)?;
-            // It reads over the line, towards the right, where there is room; the axis' title ends before it.
+            // The label reads over the line, towards the side with room; the axis' title ends
+            // before it.
             let text = format!("← d ≤ k − 1 = {limit}: as many equations as features, or more");
             let anchor = if at > middle { Anchor::End } else { Anchor::Start };
             canvas.small(&text, (at.max(LEFT + 110), TOP - 12), ink::MUTED, anchor)?;
@@ -111,7 +133,12 @@ pub(in crate::report) fn sweep(sweep: &Sweep, classes: usize, series: &Series) -
             }
             canvas.fill((LEGEND, entry - 1), (LEGEND + 28, entry + 1), ink)?;
             canvas.marker((LEGEND + 14, entry), marker, ink)?;
-            canvas.text(&shortened(name, MAX_NAME), (LEGEND + 38, entry), ink::TEXT, Anchor::Start)?;
+            canvas.text(
+                &shortened(name, MAX_NAME),
+                (LEGEND + 38, entry),
+                ink::TEXT,
+                Anchor::Start,
+            )?;
             entry += LEGEND_STEP;
         }
         for (ink, name) in [(ink::HALF, "guessing ½"), (ink::MEAN, "guessing the mean")] {

@@ -39,7 +39,9 @@ fn told(audit: &Audit) -> [f64; 3] {
 
 #[test]
 fn each_half_chooses_and_the_other_half_tells() {
-    let close = |a: [f64; 3], b: [f64; 3]| assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12), "{a:?} {b:?}");
+    let close = |a: [f64; 3], b: [f64; 3]| {
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12), "{a:?} {b:?}")
+    };
     let strongest = |halves| (0.70, risk(0.30, 0.20, 0.40, halves));
     let other = |halves| (0.72, risk(0.28, 0.18, 0.38, Some(halves)));
     // Both halves choose the strongest: the figure of all records.
@@ -47,7 +49,10 @@ fn each_half_chooses_and_the_other_half_tells() {
     // Equals change nothing.
     close(told(&audit([strongest(Some((0.35, 0.25))), other((0.35, 0.25))])), [0.30, 0.20, 0.40]);
     // The first chooses the strongest, whose second half says 0.25; the second chooses the other, whose first half says 0.20.
-    close(told(&audit([strongest(Some((0.35, 0.25))), other((0.20, 0.36))])), [0.225, 0.125, 0.325]);
+    close(
+        told(&audit([strongest(Some((0.35, 0.25))), other((0.20, 0.36))])),
+        [0.225, 0.125, 0.325],
+    );
     // Both choose the other, which does as well on the halves and not on all records: what is told is never raised.
     close(told(&audit([strongest(Some((0.29, 0.31))), other((0.30, 0.32))])), [0.30, 0.20, 0.40]);
     // Without halves there is nothing to choose by.
@@ -69,7 +74,10 @@ fn the_choice_among_worthless_attacks_gains_nothing() {
                 let errors = draw();
                 let gain = Gain::of_records(mean(&errors), mean(&controls), &errors, &controls);
                 let ((low, high), halves) = (gain.interval.unwrap(), gain.halves.unwrap());
-                (mean(&errors), risk(gain.value.unwrap(), low, high, Some((halves.first, halves.second))))
+                (
+                    mean(&errors),
+                    risk(gain.value.unwrap(), low, high, Some((halves.first, halves.second))),
+                )
             })
             .collect();
         attacks.sort_by(|a, b| a.0.total_cmp(&b.0));

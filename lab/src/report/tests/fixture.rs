@@ -2,14 +2,15 @@
 
 use serde_json::json;
 use vfl_shared::metrics::{
-    AttributeFigures, Beside, Event, EventFigures, HalfRemoved, METRICS, Metric, RecordsWithin, Removed, Within,
+    AttributeFigures, Beside, Event, EventFigures, HalfRemoved, METRICS, Metric, RecordsWithin,
+    Removed, Within,
 };
 
 use crate::report::{
-    AddedRisk, AttackResult, AttributeResult, Audit, Baselines, DataFacts, DefenseKnowledge, Deployment, Errors,
-    Generated, Halves, MetricFacts, MetricFigure, Outcome, Party, PartyError, PartyFigure, Policy, Refused, Report,
-    Role, ScoringFacts, ScoringMode, Status, Surface, SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel,
-    Thresholds, TrainingFacts, Utility,
+    AddedRisk, AttackResult, AttributeResult, Audit, Baselines, DataFacts, DefenseKnowledge,
+    Deployment, Errors, Generated, Halves, MetricFacts, MetricFigure, Outcome, Party, PartyError,
+    PartyFigure, Policy, Refused, Report, Role, ScoringFacts, ScoringMode, Status, Surface,
+    SurfaceKind, Sweep, SweepError, SweepPoint, ThreatModel, Thresholds, TrainingFacts, Utility,
 };
 
 /// MSE by d, from 1: least_squares, clamped_least_squares, half_star, clamped_half_star.
@@ -29,7 +30,8 @@ const CURVES: [[f64; 4]; 14] = [
     [0.116, 0.0884, 0.0119, 0.0118],
     [0.118, 0.0899, 0.0122, 0.0122],
 ];
-const ATTACKS: [&str; 4] = ["least_squares", "clamped_least_squares", "half_star", "clamped_half_star"];
+const ATTACKS: [&str; 4] =
+    ["least_squares", "clamped_least_squares", "half_star", "clamped_half_star"];
 
 /// Errors by feature that average to `mse`.
 pub(super) fn errors(mse: f64, d: usize) -> Errors {
@@ -98,7 +100,12 @@ pub(super) fn report() -> Report {
         bits: None,
     };
     report.audits = vec![
-        audit(Policy::new("none"), d, utility(0.8305, Some(0.0), 1.0), [3.84e-27, 3.83e-27, 3.84e-27, 3.83e-27]),
+        audit(
+            Policy::new("none"),
+            d,
+            utility(0.8305, Some(0.0), 1.0),
+            [3.84e-27, 3.83e-27, 3.84e-27, 3.83e-27],
+        ),
         audit(
             Policy::new("rounding").with("decimals", 3),
             d,
@@ -111,7 +118,12 @@ pub(super) fn report() -> Report {
             utility(0.828, Some(0.0223), 0.9855),
             [3.41, 0.166, 0.0352, 0.0317],
         ),
-        audit(Policy::new("class_label"), d, utility(0.8305, None, 1.0), [1240.0, 0.311, 0.208, 0.146]),
+        audit(
+            Policy::new("class_label"),
+            d,
+            utility(0.8305, None, 1.0),
+            [1240.0, 0.311, 0.208, 0.146],
+        ),
     ];
     if let Some(last) = report.audits.last_mut() {
         last.attacks.push(AttackResult::not_run(
@@ -122,14 +134,25 @@ pub(super) fn report() -> Report {
         last.remarks.push("Scores of 0 are replaced by 1e-3 before the logarithm.".into());
     }
     report.sweep = Some(sweep(&Policy::new("none")));
-    report.notes.push("Features are normalised by the minimum and maximum over all records.".into());
+    report
+        .notes
+        .push("Features are normalised by the minimum and maximum over all records.".into());
     report
 }
 
 /// Figures of an attribute of which this share is removed, in both halves of the records.
-pub(super) fn attribute(name: &str, column: usize, (value, low, high): (f64, f64, f64)) -> AttributeFigures {
+pub(super) fn attribute(
+    name: &str,
+    column: usize,
+    (value, low, high): (f64, f64, f64),
+) -> AttributeFigures {
     let half = HalfRemoved { value, deviation: (high - low) / 2.77 };
-    let removed = Some(Removed { value: Some(value), low: Some(low), high: Some(high), halves: Some([half, half]) });
+    let removed = Some(Removed {
+        value: Some(value),
+        low: Some(low),
+        high: Some(high),
+        halves: Some([half, half]),
+    });
     let both = |attack, control| Some(Beside { attack, control });
     AttributeFigures {
         attribute: name.into(),
@@ -157,8 +180,11 @@ pub(super) fn attribute(name: &str, column: usize, (value, low, high): (f64, f64
 pub(super) fn attributes(risk: (f64, f64, f64)) -> Vec<AttributeResult> {
     let (value, low, high) = risk;
     let of = |(column, name): (usize, &str)| {
-        let share =
-            if column == 0 { risk } else { (value / 4.0, value / 4.0 - (value - low), value / 4.0 + high - value) };
+        let share = if column == 0 {
+            risk
+        } else {
+            (value / 4.0, value / 4.0 - (value - low), value / 4.0 + high - value)
+        };
         AttributeResult { party: "insurer".into(), figures: attribute(name, column, share) }
     };
     ["nir_1", "nir_2", "red_1", "red_2", "green_1"].into_iter().enumerate().map(of).collect()
@@ -185,7 +211,8 @@ pub(super) fn informed() -> Report {
         audit.threat_model.known_records = 200;
         let with_share = |mut errors: Errors, share| {
             let name = RecordsWithin.name().into();
-            errors.metrics = vec![MetricFigure { name, value: Some(share), sigma: None, per_party: Vec::new() }];
+            errors.metrics =
+                vec![MetricFigure { name, value: Some(share), sigma: None, per_party: Vec::new() }];
             errors
         };
         let risk = |value, low, high| AddedRisk {
@@ -199,12 +226,20 @@ pub(super) fn informed() -> Report {
         let error = control * (1.0 - value);
         audit.attacks = vec![
             AttackResult::ran("imputation", Status::Guess, with_share(errors(control, 5), 0.12)),
-            AttackResult::ran("gaussian", Status::Unique, with_share(errors(error * 1.2, 5), 0.31 * value))
-                .with_added_risk(Some(risk(1.0 - 1.2 * error / control, low - 0.2, high - 0.1)))
-                .with_attributes(attributes((0.9 * value, 0.9 * low, 0.9 * high))),
-            AttackResult::ran("posterior_mean", Status::Unique, with_share(errors(error, 5), 0.3 * value))
-                .with_added_risk(Some(risk(value, low, high)))
-                .with_attributes(attributes((value, low, high))),
+            AttackResult::ran(
+                "gaussian",
+                Status::Unique,
+                with_share(errors(error * 1.2, 5), 0.31 * value),
+            )
+            .with_added_risk(Some(risk(1.0 - 1.2 * error / control, low - 0.2, high - 0.1)))
+            .with_attributes(attributes((0.9 * value, 0.9 * low, 0.9 * high))),
+            AttackResult::ran(
+                "posterior_mean",
+                Status::Unique,
+                with_share(errors(error, 5), 0.3 * value),
+            )
+            .with_added_risk(Some(risk(value, low, high)))
+            .with_attributes(attributes((value, low, high))),
         ];
         report.audits.push(audit);
     }
@@ -256,7 +291,11 @@ pub(super) fn hostile() -> Report {
     report.notes = vec![EVIL.into()];
     report.deployment.parties = vec![
         Party::new(EVIL, Role::Active, 29),
-        Party::with_feature_names(&first, Role::Passive, vec![EVIL.into(), "a\"b".into(), "c&d".into(), "d".into()]),
+        Party::with_feature_names(
+            &first,
+            Role::Passive,
+            vec![EVIL.into(), "a\"b".into(), "c&d".into(), "d".into()],
+        ),
         Party::with_feature_names(&second, Role::Passive, vec!["x".into(), "y".into(), "z".into()]),
     ];
     report.deployment.n_active = 29;
@@ -265,8 +304,10 @@ pub(super) fn hostile() -> Report {
         let part = |party: &String, mse: f64| PartyError { party: party.clone(), mse, sigma: None };
         errors(mse, 7).with_parties(vec![part(&first, mse * 0.8), part(&second, mse * 1.27)])
     };
-    let threat_model =
-        ThreatModel { target: vec![first.clone(), second.clone()], ..ThreatModel::white_box(DefenseKnowledge::Known) };
+    let threat_model = ThreatModel {
+        target: vec![first.clone(), second.clone()],
+        ..ThreatModel::white_box(DefenseKnowledge::Known)
+    };
     let baselines = Baselines { half: parted(0.0436), column_mean: parted(0.0264) };
     let policy = Policy::new(EVIL).with("x", EVIL);
     let mut audit = Audit::new(policy, threat_model, 2000, Utility::default(), baselines);
@@ -278,7 +319,10 @@ pub(super) fn hostile() -> Report {
         name: name.clone(),
         value,
         sigma,
-        per_party: value.map(|value| PartyFigure { party: first.clone(), value, sigma }).into_iter().collect(),
+        per_party: value
+            .map(|value| PartyFigure { party: first.clone(), value, sigma })
+            .into_iter()
+            .collect(),
     };
     let mut measured = parted(0.00613);
     measured.metrics = vec![figure(&names[0], Some(0.734), None), figure(&names[1], None, None)];
@@ -322,9 +366,13 @@ pub(super) fn hostile() -> Report {
         rho_left: rho,
         rho_total: rho,
     };
-    report.scoring =
-        vec![scoring(&first, ScoringMode::Noised, Some(0.08)), scoring(&second, ScoringMode::Trusted, None)];
-    if let Some(attack) = report.sweep.as_mut().and_then(|s| s.points.first_mut()?.attacks.first_mut()) {
+    report.scoring = vec![
+        scoring(&first, ScoringMode::Noised, Some(0.08)),
+        scoring(&second, ScoringMode::Trusted, None),
+    ];
+    if let Some(attack) =
+        report.sweep.as_mut().and_then(|s| s.points.first_mut()?.attacks.first_mut())
+    {
         attack.name = EVIL.into();
     }
     report.in_service = Some(Policy::new(EVIL).with("x", EVIL));

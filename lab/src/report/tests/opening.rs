@@ -13,7 +13,9 @@ fn many(policies: usize) -> Report {
     for i in report.audits.len() / 2..policies {
         for audit in &pair {
             let mut audit = audit.clone();
-            audit.policy = Policy::new("order_preserving_logit_noise").with("alpha", 0.25 * i as f64).with("scheme", i);
+            audit.policy = Policy::new("order_preserving_logit_noise")
+                .with("alpha", 0.25 * i as f64)
+                .with("scheme", i);
             report.audits.push(audit);
         }
     }
@@ -39,7 +41,10 @@ fn the_verdict_fits_on_a_screen() {
     }
     for report in [fixture::report(), fixture::hostile()] {
         let text = render_summary(&report, 80, false);
-        assert!(text.lines().count() <= MOST_LINES && text.lines().all(|line| line.width() <= 80), "{text}");
+        assert!(
+            text.lines().count() <= MOST_LINES && text.lines().all(|line| line.width() <= 80),
+            "{text}"
+        );
     }
 }
 
@@ -49,7 +54,11 @@ fn there_is_a_sentence_for_each_surface_and_a_line_for_each_policy() {
     let text = render_summary(&report, 140, false);
     let html = render_html(&report).unwrap();
     for surface in ["Scores: ", "Rounded scores: ", "Class label: ", "Parameters: ", "Training: "] {
-        assert_eq!(text.lines().filter(|line| line.starts_with(&format!("- {surface}"))).count(), 1, "{text}");
+        assert_eq!(
+            text.lines().filter(|line| line.starts_with(&format!("- {surface}"))).count(),
+            1,
+            "{text}"
+        );
         assert_eq!(html.matches(&format!("<strong>{surface}</strong>")).count(), 1, "{surface}");
     }
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -62,7 +71,10 @@ fn there_is_a_sentence_for_each_surface_and_a_line_for_each_policy() {
     }
     // Without a control nothing is claimed of what the scores add.
     let plain = render_summary(&fixture::report(), 140, false);
-    assert!(!plain.contains("added risk") && plain.contains("Next: Do not serve none as it is"), "{plain}");
+    assert!(
+        !plain.contains("added risk") && plain.contains("Next: Do not serve none as it is"),
+        "{plain}"
+    );
 }
 
 /// Headings without a gap, one h1, a caption for every table and a scope for every head of a row or column.
@@ -71,7 +83,9 @@ fn the_page_is_read_in_order() {
     let mut report = many(17);
     report.demand(Thresholds::new(Some(0.1), None).unwrap());
     for html in [render_html(&report).unwrap(), render_html(&fixture::report()).unwrap()] {
-        let levels = html.match_indices("<h").filter_map(|(at, _)| html[at + 2..].chars().next()?.to_digit(10));
+        let levels = html
+            .match_indices("<h")
+            .filter_map(|(at, _)| html[at + 2..].chars().next()?.to_digit(10));
         let levels: Vec<u32> = levels.collect();
         assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1);
         assert!(levels[0] == 1 && levels.windows(2).all(|two| two[1] <= two[0] + 1), "{levels:?}");
@@ -82,9 +96,13 @@ fn the_page_is_read_in_order() {
         // The verdict stands before everything else, and nothing long is unfolded.
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text}"));
         assert!(
-            at("<h2>Verdict</h2>") < at("What to do next.") && at("What to do next.") < at("<h2>Threat model</h2>")
+            at("<h2>Verdict</h2>") < at("What to do next.")
+                && at("What to do next.") < at("<h2>Threat model</h2>")
         );
-        assert!(at("<h2>Threat model</h2>") < at("<h2>Every figure</h2>") && !html.contains("<details open"));
+        assert!(
+            at("<h2>Threat model</h2>") < at("<h2>Every figure</h2>")
+                && !html.contains("<details open")
+        );
     }
 }
 
@@ -94,7 +112,10 @@ fn the_frontier_has_every_policy() {
     let mut report = many(17);
     let plots = |report: &Report| -> Vec<String> {
         let html = render_html(report).unwrap();
-        let svgs = html.split("<svg").skip(1).filter_map(|rest| rest.split("</svg>").next().map(str::to_owned));
+        let svgs = html
+            .split("<svg")
+            .skip(1)
+            .filter_map(|rest| rest.split("</svg>").next().map(str::to_owned));
         svgs.filter(|svg| svg.contains("accuracy lost against added risk")).collect()
     };
     let threshold = crate::report::plot::ink::THRESHOLD.hex();
@@ -105,7 +126,11 @@ fn the_frontier_has_every_policy() {
         let blue = format!("fill=\"{}\"", crate::report::plot::ink::SERIES[0].hex());
         assert_eq!(svg.matches(&blue).count(), 17);
         for audit in &report.audits {
-            assert!(svg.contains(&audit.policy.name.chars().take(20).collect::<String>()), "{}", audit.policy.name);
+            assert!(
+                svg.contains(&audit.policy.name.chars().take(20).collect::<String>()),
+                "{}",
+                audit.policy.name
+            );
         }
         assert!(!svg.contains(&threshold));
     }

@@ -4,8 +4,8 @@ use vfl_shared::metrics::Removed;
 
 use super::{fixture, invalid};
 use crate::report::{
-    AttackResult, Compliance, Errors, MetricFigure, PartyFigure, Policy, Report, Status, Threshold, Thresholds,
-    not_met, render_html, render_summary,
+    AttackResult, Compliance, Errors, MetricFigure, PartyFigure, Policy, Report, Status, Threshold,
+    Thresholds, not_met, render_html, render_summary,
 };
 
 fn demanded(max_added_risk: Option<f64>, max_exact_share: Option<f64>) -> Report {
@@ -17,7 +17,8 @@ fn demanded(max_added_risk: Option<f64>, max_exact_share: Option<f64>) -> Report
 fn of(report: &Report, name: &str) -> Vec<(Threshold, Compliance, Option<f64>)> {
     let policy = report.audits.iter().map(|a| &a.policy).find(|p| p.name == name).unwrap();
     // What attacks are certain of has a test of its own.
-    let asked = report.compliance(policy).into_iter().filter(|r| r.threshold != Threshold::MaxExact);
+    let asked =
+        report.compliance(policy).into_iter().filter(|r| r.threshold != Threshold::MaxExact);
     asked.map(|r| (r.threshold, r.compliance, r.figure)).collect()
 }
 
@@ -27,7 +28,8 @@ fn records_that_an_attack_is_certain_of_are_counted() {
     let exact = |certain: Option<u64>, max_exact: Option<f64>| {
         let mut report = fixture::informed();
         report.audits[0].attacks[3].certain = certain;
-        let thresholds = Thresholds { max_added_risk: Some(1.0), max_exact, ..Thresholds::default() };
+        let thresholds =
+            Thresholds { max_added_risk: Some(1.0), max_exact, ..Thresholds::default() };
         report.demand(thresholds.checked().unwrap());
         report.check().unwrap();
         let results = report.compliance(&Policy::new("none"));
@@ -42,7 +44,12 @@ fn records_that_an_attack_is_certain_of_are_counted() {
     let (compliance, figure, _, said) = exact(Some(21), None);
     assert_eq!((compliance, figure), (NotMet, Some(0.0105)));
     let said = said.unwrap();
-    assert!(said.contains("max_exact = 0.01: behind none, least_squares is certain to have rebuilt 1.1 %"), "{said}");
+    assert!(
+        said.contains(
+            "max_exact = 0.01: behind none, least_squares is certain to have rebuilt 1.1 %"
+        ),
+        "{said}"
+    );
     assert_eq!(exact(Some(21), Some(0.5)).0, Met);
     assert_eq!(exact(Some(1), Some(0.0)).0, NotMet);
     let mut beyond = fixture::informed();
@@ -55,7 +62,11 @@ fn records_that_an_attack_is_certain_of_are_counted() {
 fn bits_are_those_of_the_policy() {
     let found = |bits: Option<f64>, max_bits: f64| {
         let mut report = fixture::informed();
-        report.audits.iter_mut().filter(|a| a.policy.name == "none").for_each(|audit| audit.utility.bits = bits);
+        report
+            .audits
+            .iter_mut()
+            .filter(|a| a.policy.name == "none")
+            .for_each(|audit| audit.utility.bits = bits);
         let thresholds = Thresholds { max_bits: Some(max_bits), ..Thresholds::default() };
         report.demand(thresholds.checked().unwrap());
         report.check().unwrap();
@@ -65,10 +76,16 @@ fn bits_are_those_of_the_policy() {
     };
     let (compliance, figure, said) = found(None, 100.0);
     assert_eq!((compliance, figure), (Compliance::NotMet, None));
-    assert!(said.contains("max_bits = 100: no finite number of bits bounds what none tells"), "{said}");
+    assert!(
+        said.contains("max_bits = 100: no finite number of bits bounds what none tells"),
+        "{said}"
+    );
     let (compliance, figure, said) = found(Some(3.459), 3.0);
     assert_eq!((compliance, figure), (Compliance::NotMet, Some(3.459)));
-    assert!(said.contains("max_bits = 3: none tells at most 3.46 bits a record, a factor of 11"), "{said}");
+    assert!(
+        said.contains("max_bits = 3: none tells at most 3.46 bits a record, a factor of 11"),
+        "{said}"
+    );
     assert_eq!(found(Some(3.459), 3.5).0, Compliance::Met);
 }
 
@@ -88,8 +105,12 @@ fn the_upper_end_of_the_interval_is_compared() {
     }
     // The audits without a control measure nothing, each by itself.
     let report = demanded(Some(0.1), None);
-    let measured: Vec<Compliance> = report.audits.iter().map(|a| a.thresholds[0].compliance).collect();
-    assert_eq!(measured, [vec![Compliance::NotMeasured; 4], vec![NotMet, NotMet, NotMet, Met]].concat());
+    let measured: Vec<Compliance> =
+        report.audits.iter().map(|a| a.thresholds[0].compliance).collect();
+    assert_eq!(
+        measured,
+        [vec![Compliance::NotMeasured; 4], vec![NotMet, NotMet, NotMet, Met]].concat()
+    );
 }
 
 #[test]
@@ -115,7 +136,9 @@ fn the_largest_share_of_any_attack_is_compared_and_not_that_of_the_control() {
     }];
     *attack = AttackResult::ran("posterior_mean", Status::Unique, errors);
     noised.demand(Thresholds::new(None, Some(0.069)).unwrap());
-    let [(_, compliance, Some(figure))] = of(&noised, "class_label")[..] else { panic!("one figure") };
+    let [(_, compliance, Some(figure))] = of(&noised, "class_label")[..] else {
+        panic!("one figure")
+    };
     assert!(compliance == NotMet && (figure - (0.03 + 1.96 * 0.02)).abs() < 1e-12, "{figure}");
 }
 
@@ -125,7 +148,8 @@ fn noise_without_a_bound_meets_nothing_and_what_is_not_measured_is_not_met() {
     let all = open.audits[7].attacks.iter_mut().flat_map(|attack| &mut attack.attributes);
     all.for_each(|of| {
         of.figures.error = None;
-        of.figures.removed = Some(Removed { value: Some(1.0), low: None, high: None, halves: None });
+        of.figures.removed =
+            Some(Removed { value: Some(1.0), low: None, high: None, halves: None });
     });
     open.demand(Thresholds::new(Some(1.0), None).unwrap());
     assert_eq!(of(&open, "class_label"), [(Threshold::MaxAddedRisk, Compliance::NotMet, None)]);
@@ -135,7 +159,10 @@ fn noise_without_a_bound_meets_nothing_and_what_is_not_measured_is_not_met() {
     let results: Vec<Compliance> = unmeasured.unmet().iter().map(|r| r.compliance).collect();
     assert_eq!(results, [Compliance::NotMeasured; 2]);
     let said = not_met(&unmeasured).unwrap();
-    assert!(said.contains("max_added_risk = 1: nothing measures") && said.contains("`auxiliary_ids`"), "{said}");
+    assert!(
+        said.contains("max_added_risk = 1: nothing measures") && said.contains("`auxiliary_ids`"),
+        "{said}"
+    );
 
     let mut empty = fixture::report();
     empty.audits.clear();
@@ -149,13 +176,26 @@ fn the_policy_in_service_is_judged_or_else_the_first_audited() {
     let mut report = demanded(Some(0.1), None);
     assert_eq!(report.judged(), Some(&Policy::new("none")));
     let said = not_met(&report).unwrap();
-    assert!(said.starts_with("max_added_risk = 0.1: the scores behind none add up to 74 % (posterior_mean"), "{said}");
-    assert!(said.ends_with("that meet every threshold it costs least, at a cost of 0.0 points of accuracy."), "{said}");
+    assert!(
+        said.starts_with(
+            "max_added_risk = 0.1: the scores behind none add up to 74 % (posterior_mean"
+        ),
+        "{said}"
+    );
+    assert!(
+        said.ends_with(
+            "that meet every threshold it costs least, at a cost of 0.0 points of accuracy."
+        ),
+        "{said}"
+    );
     assert!(said.contains("Serve class_label instead") && said.lines().count() == 1, "{said}");
 
     report.in_service = Some(Policy::new("class_label"));
     assert!(report.unmet().is_empty() && not_met(&report).is_none());
-    assert!(render_summary(&report, 100, false).contains("Next: Serve class_label: it meets every threshold"));
+    assert!(
+        render_summary(&report, 100, false)
+            .contains("Next: Serve class_label: it meets every threshold")
+    );
     report.in_service = Some(Policy::new("nothing of these"));
     assert_eq!(report.judged(), Some(&Policy::new("none")));
 
@@ -179,7 +219,10 @@ fn a_document_that_says_otherwise_than_its_figures_is_refused() {
     assert!(invalid(&undemanded).starts_with("audits[0].thresholds are not what"));
     let mut beyond = demanded(Some(0.1), None);
     beyond.thresholds = Some(Thresholds { max_added_risk: Some(1.5), ..Thresholds::default() });
-    assert_eq!(invalid(&beyond), "thresholds max_added_risk is 1.5; give a number from 0 to 1, as 0.1 for 10 %");
+    assert_eq!(
+        invalid(&beyond),
+        "thresholds max_added_risk is 1.5; give a number from 0 to 1, as 0.1 for 10 %"
+    );
 }
 
 #[test]
@@ -196,7 +239,10 @@ fn both_renderings_say_what_is_demanded_and_whether_it_is_met() {
         assert!(html.contains(said), "{said}");
     }
     assert!(flat.contains("Threshold not met: max_added_risk"));
-    assert!(html.contains("accepted: 10 %") && !render_html(&fixture::informed()).unwrap().contains("accepted: "));
+    assert!(
+        html.contains("accepted: 10 %")
+            && !render_html(&fixture::informed()).unwrap().contains("accepted: ")
+    );
 }
 
 /// The informed adversary of the fixture learns from records; a white box that solves the equations of exact scores finds everything.
@@ -208,11 +254,17 @@ fn an_attack_that_finds_more_than_the_informed_one_is_what_a_policy_is_judged_by
         Threshold::MaxAddedRisk as Risk,
     };
     let least_squares = |report: &mut Report, audit: usize, errors: Errors| {
-        let attack = report.audits[audit].attacks.iter_mut().find(|attack| attack.name == "least_squares").unwrap();
+        let attack = report.audits[audit]
+            .attacks
+            .iter_mut()
+            .find(|attack| attack.name == "least_squares")
+            .unwrap();
         *attack = AttackResult::ran("least_squares", Status::Unique, errors);
         report.demand(Thresholds::new(Some(0.8), None).unwrap());
     };
-    let said = |report: &Report| render_summary(report, 100, false).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = |report: &Report| {
+        render_summary(report, 100, false).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
 
     let mut report = demanded(Some(0.8), None);
     assert_eq!(of(&report, "none"), [(Risk, Met, Some(0.74))]);
@@ -238,7 +290,10 @@ fn an_attack_that_finds_more_than_the_informed_one_is_what_a_policy_is_judged_by
     errors.sigma = Some(0.0001);
     least_squares(&mut report, 0, errors);
     let [(_, compliance, Some(figure))] = of(&report, "none")[..] else { panic!("one figure") };
-    assert!(compliance == NotMet && (figure - (1.0 - (0.0005 - 1.96 * 0.0001) / 0.005)).abs() < 1e-12, "{figure}");
+    assert!(
+        compliance == NotMet && (figure - (1.0 - (0.0005 - 1.96 * 0.0001) / 0.005)).abs() < 1e-12,
+        "{figure}"
+    );
     // Whoever is after other features is not compared.
     least_squares(&mut report, 0, fixture::errors(4e-27, 5));
     report.audits[0].threat_model.target = vec!["insurer".into()];

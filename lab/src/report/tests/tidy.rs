@@ -24,18 +24,43 @@ type Figure = (String, String, Option<usize>, Option<f64>, Option<f64>);
 fn figures(errors: &Value) -> Vec<Figure> {
     let text = |v: &Value| v.as_str().unwrap().to_owned();
     let list = |v: &Value| v.as_array().cloned().unwrap_or_default();
-    let mut all = vec![("mse".into(), String::new(), None, errors["mse"].as_f64(), errors["sigma"].as_f64())];
+    let mut all =
+        vec![("mse".into(), String::new(), None, errors["mse"].as_f64(), errors["sigma"].as_f64())];
     for part in list(&errors["per_party"]) {
-        all.push(("mse".into(), text(&part["party"]), None, part["mse"].as_f64(), part["sigma"].as_f64()));
+        all.push((
+            "mse".into(),
+            text(&part["party"]),
+            None,
+            part["mse"].as_f64(),
+            part["sigma"].as_f64(),
+        ));
     }
     for (i, mse) in list(&errors["per_feature"]).iter().enumerate() {
-        all.push(("mse".into(), String::new(), Some(i), mse.as_f64(), errors["per_feature_sigma"][i].as_f64()));
+        all.push((
+            "mse".into(),
+            String::new(),
+            Some(i),
+            mse.as_f64(),
+            errors["per_feature_sigma"][i].as_f64(),
+        ));
     }
     for metric in list(&errors["metrics"]) {
         let name = text(&metric["name"]);
-        all.push((name.clone(), String::new(), None, metric["value"].as_f64(), metric["sigma"].as_f64()));
+        all.push((
+            name.clone(),
+            String::new(),
+            None,
+            metric["value"].as_f64(),
+            metric["sigma"].as_f64(),
+        ));
         for part in list(&metric["per_party"]) {
-            all.push((name.clone(), text(&part["party"]), None, part["value"].as_f64(), part["sigma"].as_f64()));
+            all.push((
+                name.clone(),
+                text(&part["party"]),
+                None,
+                part["value"].as_f64(),
+                part["sigma"].as_f64(),
+            ));
         }
     }
     all
@@ -86,20 +111,36 @@ fn agrees(report: &Report) {
             assert_eq!(number(&row["value"]), utility[&row["metric"]].as_f64());
             assert!(row["attack"].is_empty() && row["party"].is_empty());
         }
-        let guesses = [&audit["baselines"]["half"], &audit["baselines"]["column_mean"]].map(|e| (e, &Value::Null));
-        let ran = audit["attacks"].as_array().unwrap().iter().filter(|attack| attack["outcome"]["ran"].is_object());
+        let guesses = [&audit["baselines"]["half"], &audit["baselines"]["column_mean"]]
+            .map(|e| (e, &Value::Null));
+        let ran = audit["attacks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|attack| attack["outcome"]["ran"].is_object());
         let attacks = ran.map(|attack| (&attack["outcome"]["ran"]["errors"], attack));
         for (errors, attack) in guesses.into_iter().chain(attacks) {
             let risk = &attack["added_risk"];
-            for (i, (metric, party, feature, value, sigma)) in figures(errors).into_iter().enumerate() {
+            for (i, (metric, party, feature, value, sigma)) in
+                figures(errors).into_iter().enumerate()
+            {
                 let row = rows.next().unwrap();
-                assert_eq!((&row["metric"], number(&row["value"]), number(&row["sigma"])), (&metric, value, sigma));
+                assert_eq!(
+                    (&row["metric"], number(&row["value"]), number(&row["sigma"])),
+                    (&metric, value, sigma)
+                );
                 assert_eq!(row["feature"].is_empty(), feature.is_none(), "{row:?}");
                 // Names come without control characters.
-                assert!(feature.is_some() || row["party"].chars().count() == party.chars().count(), "{row:?} {party}");
-                for (column, key) in
-                    [("control", "control_mse"), ("added_risk", "value"), ("low", "low"), ("high", "high")]
-                {
+                assert!(
+                    feature.is_some() || row["party"].chars().count() == party.chars().count(),
+                    "{row:?} {party}"
+                );
+                for (column, key) in [
+                    ("control", "control_mse"),
+                    ("added_risk", "value"),
+                    ("low", "low"),
+                    ("high", "high"),
+                ] {
                     let expected = if i == 0 { risk[key].as_f64() } else { None };
                     assert_eq!(number(&row[column]), expected, "{column} of {row:?}");
                 }
@@ -115,10 +156,14 @@ fn agrees(report: &Report) {
             let row = rows.next().unwrap();
             assert_eq!(row["metric"], "added_risk");
             let mut attacks = audit["attacks"].as_array().unwrap().iter();
-            let risk = &attacks.find(|a| a["name"] == row["attack"].as_str()).unwrap()["added_risk"];
-            for (column, key) in
-                [("value", "value"), ("control", "control_mse"), ("added_risk", "value"), ("high", "high")]
-            {
+            let risk =
+                &attacks.find(|a| a["name"] == row["attack"].as_str()).unwrap()["added_risk"];
+            for (column, key) in [
+                ("value", "value"),
+                ("control", "control_mse"),
+                ("added_risk", "value"),
+                ("high", "high"),
+            ] {
                 assert_eq!(number(&row[column]), risk[key].as_f64(), "{column} of {row:?}");
             }
         }
@@ -136,7 +181,8 @@ fn every_figure_of_the_document_is_a_row_and_no_other() {
 #[test]
 fn rows_name_surface_defense_adversary_party_and_feature() {
     let rows = read(&render_csv(&fixture::informed()).unwrap());
-    let row = rows.iter().find(|r| r["attack"] == "posterior_mean" && r["feature"] == "red_1").unwrap();
+    let row =
+        rows.iter().find(|r| r["attack"] == "posterior_mean" && r["feature"] == "red_1").unwrap();
     let of = |column: &str| row[column].as_str();
     assert_eq!(
         ["surface", "defense", "knowledge", "metric", "party"].map(of),

@@ -10,8 +10,8 @@ use vfl_shared::numerics::two_sided_normal;
 
 use super::fixture;
 use crate::report::{
-    AddedRisk, AttackResult, AttributeResult, Audit, Compliance, DefenseKnowledge, Errors, Level, Report, Status,
-    ThreatModel, Thresholds, not_met, render_html, render_summary, verdict, worst,
+    AddedRisk, AttackResult, AttributeResult, Audit, Compliance, DefenseKnowledge, Errors, Level,
+    Report, Status, ThreatModel, Thresholds, not_met, render_html, render_summary, verdict, worst,
 };
 
 fn risk() -> AddedRisk {
@@ -26,10 +26,14 @@ fn risk() -> AddedRisk {
 }
 
 /// An informed audit with one attack that has these figures by attribute.
-fn audit(of: impl IntoIterator<Item = (&'static str, AttributeFigures)>, sigma: Option<f64>) -> Audit {
+fn audit(
+    of: impl IntoIterator<Item = (&'static str, AttributeFigures)>,
+    sigma: Option<f64>,
+) -> Audit {
     let mut audit = fixture::informed().audits.swap_remove(4);
     let errors = Errors { sigma, ..Errors::new(0.0099, Vec::new()) };
-    let attributes = of.into_iter().map(|(party, figures)| AttributeResult { party: party.into(), figures });
+    let attributes =
+        of.into_iter().map(|(party, figures)| AttributeResult { party: party.into(), figures });
     audit.attacks = vec![
         AttackResult::ran("gaussian", Status::Unique, errors)
             .with_added_risk(Some(risk()))
@@ -43,7 +47,8 @@ fn halves(name: &str, first: f64, second: f64) -> AttributeFigures {
     let mean = 0.5 * (first + second);
     let mut figures = fixture::attribute(name, 0, (mean, mean - 0.1, mean + 0.1));
     let half = |value| HalfRemoved { value, deviation: 0.06 };
-    figures.removed = figures.removed.map(|r| Removed { halves: Some([half(first), half(second)]), ..r });
+    figures.removed =
+        figures.removed.map(|r| Removed { halves: Some([half(first), half(second)]), ..r });
     figures
 }
 
@@ -75,10 +80,16 @@ fn each_half_chooses_and_the_other_tells() {
 #[test]
 fn the_worst_hit_party_decides_and_each_has_its_own_verdict() {
     let figures = |name, value| fixture::attribute(name, 0, (value, value - 0.05, value + 0.05));
-    let audit = audit([("a", figures("x", 0.2)), ("b", figures("y", 0.6)), ("a", figures("z", 0.1))], None);
-    let of = |party| worst(&[&audit], party).map(|worst| (worst.party, worst.figures.attribute.as_str()));
+    let audit =
+        audit([("a", figures("x", 0.2)), ("b", figures("y", 0.6)), ("a", figures("z", 0.1))], None);
+    let of = |party| {
+        worst(&[&audit], party).map(|worst| (worst.party, worst.figures.attribute.as_str()))
+    };
     assert_eq!(of(None), Some(("b", "y")));
-    assert_eq!((of(Some("a")), of(Some("b")), of(Some("c"))), (Some(("a", "x")), Some(("b", "y")), None));
+    assert_eq!(
+        (of(Some("a")), of(Some("b")), of(Some("c"))),
+        (Some(("a", "x")), Some(("b", "y")), None)
+    );
 }
 
 /// An attack without a control of its own is measured by that of the informed one, and by its error alone.
@@ -104,7 +115,8 @@ fn an_attack_without_a_control_outdoes_the_informed_one_by_attribute() {
 /// Attributes of which an attack removes these shares, in 400 records, from a control with errors of its own on each record.
 fn drawn(shares: &[f64], n: usize, rng: &mut ChaCha20Rng) -> Audit {
     let mut normal = || -> f64 { StandardNormal.sample(rng) };
-    let specs: Vec<FeatureSpec> = (0..shares.len()).map(|i| FeatureSpec::numeric(format!("x{i}"), 0.0, 1.0)).collect();
+    let specs: Vec<FeatureSpec> =
+        (0..shares.len()).map(|i| FeatureSpec::numeric(format!("x{i}"), 0.0, 1.0)).collect();
     let common: Vec<f64> = (0..n).map(|_| normal()).collect();
     let truth = DMatrix::from_fn(shares.len(), n, |_, j| 0.5 * common[j] + normal());
     // What the control misses has a heavy tail, and the attack misses a part of it.
@@ -125,7 +137,8 @@ const MISSED: f64 = 1.25 + 0.797_884_560_802_865_4;
 #[test]
 fn the_interval_of_the_worst_attribute_covers_and_is_about_as_wide_as_of_one_known_in_advance() {
     let mut rng = ChaCha20Rng::seed_from_u64(36);
-    let close: Vec<f64> = (0..12).map(|i| if i == 7 { 0.4 } else { 0.05 + 0.0227 * f64::from(i) }).collect();
+    let close: Vec<f64> =
+        (0..12).map(|i| if i == 7 { 0.4 } else { 0.05 + 0.0227 * f64::from(i) }).collect();
     let clear: Vec<f64> = (0..12).map(|i| if i == 7 { 0.5 } else { 0.0 }).collect();
     for (shares, truth) in [(close, 0.4), (clear, 0.5), (vec![0.0; 12], 0.0)] {
         let (mut holds, mut widths, mut known) = (0, Vec::new(), Vec::new());
@@ -144,7 +157,9 @@ fn the_interval_of_the_worst_attribute_covers_and_is_about_as_wide_as_of_one_kno
             of[of.len() / 2]
         };
         let ratio = median(&mut widths) / median(&mut known);
-        println!("covers in {holds} of 400, median width {ratio:.3} times that of an attribute known in advance");
+        println!(
+            "covers in {holds} of 400, median width {ratio:.3} times that of an attribute known in advance"
+        );
         assert!(holds >= 368 && ratio <= 1.3, "{holds} {ratio}");
     }
 }
@@ -153,10 +168,15 @@ fn the_interval_of_the_worst_attribute_covers_and_is_about_as_wide_as_of_one_kno
 fn noised(share: f64, d: usize, sigma: f64, rng: &mut ChaCha20Rng) -> Audit {
     let mut normal = || -> f64 { StandardNormal.sample(rng) };
     let z = two_sided_normal(0.05 / d as f64);
-    let specs: Vec<FeatureSpec> = (0..d).map(|i| FeatureSpec::numeric(format!("x{i}"), 0.0, 1.0)).collect();
+    let specs: Vec<FeatureSpec> =
+        (0..d).map(|i| FeatureSpec::numeric(format!("x{i}"), 0.0, 1.0)).collect();
     let controls: Vec<f64> = (0..d).map(|_| 0.05 + sigma * normal()).collect();
-    let errors: Vec<f64> = (0..d).map(|i| 0.05 * (1.0 - if i == 0 { share } else { 0.0 }) + sigma * normal()).collect();
-    let of = |attribute| ("insurer", AttributeFigures::of_noised(attribute, (&errors, sigma), (&controls, sigma), z));
+    let errors: Vec<f64> = (0..d)
+        .map(|i| 0.05 * (1.0 - if i == 0 { share } else { 0.0 }) + sigma * normal())
+        .collect();
+    let of = |attribute| {
+        ("insurer", AttributeFigures::of_noised(attribute, (&errors, sigma), (&controls, sigma), z))
+    };
     audit(attributes(&specs).iter().map(of), Some(sigma / (d as f64).sqrt()))
 }
 
@@ -171,7 +191,9 @@ fn a_headline_states_no_more_than_the_noise_bears() {
         };
         let claims = count(0.0, |level| level == Level::Partial);
         let denials = count(0.5, |level| level == Level::NoMore);
-        println!("noise {sigma}: {claims} of 200 claim a leak that is none, {denials} of 200 deny one of 50 %");
+        println!(
+            "noise {sigma}: {claims} of 200 claim a leak that is none, {denials} of 200 deny one of 50 %"
+        );
         assert!(claims <= 10 && denials <= 10, "{sigma}: {claims} {denials}");
     }
     // Little noise finds it, and too much is said to bound nothing.
@@ -179,7 +201,11 @@ fn a_headline_states_no_more_than_the_noise_bears() {
     let open = noised(0.5, 6, 0.06, &mut rng);
     let said = verdict(&open);
     assert_eq!(said.level, Level::Undecided);
-    assert!(said.text.contains("the noise of this audit bounds nothing; audit more records"), "{}", said.text);
+    assert!(
+        said.text.contains("the noise of this audit bounds nothing; audit more records"),
+        "{}",
+        said.text
+    );
     let mut report = reported(open);
     report.demand(Thresholds::new(Some(0.3), None).unwrap());
     assert_eq!(report.unmet()[0].compliance, Compliance::NotMet);
@@ -190,21 +216,30 @@ fn a_headline_states_no_more_than_the_noise_bears() {
 /// One attribute that hardly varies is open, and the sentence names it.
 #[test]
 fn attributes_that_the_noise_leaves_open_are_named() {
-    let specs: Vec<FeatureSpec> = ["narrow", "wide"].map(|name| FeatureSpec::numeric(name, 0.0, 1.0)).into();
+    let specs: Vec<FeatureSpec> =
+        ["narrow", "wide"].map(|name| FeatureSpec::numeric(name, 0.0, 1.0)).into();
     let (errors, z) = ([0.001, 0.04], two_sided_normal(0.025));
-    let of = |attribute| ("insurer", AttributeFigures::of_noised(attribute, (&errors, 0.001), (&errors, 0.001), z));
+    let of = |attribute| {
+        ("insurer", AttributeFigures::of_noised(attribute, (&errors, 0.001), (&errors, 0.001), z))
+    };
     let said = verdict(&audit(attributes(&specs).iter().map(of), Some(0.001)));
     assert_eq!(said.level, Level::Undecided);
-    assert!(said.text.contains("of `narrow` the noise bounds nothing; audit more records"), "{}", said.text);
+    assert!(
+        said.text.contains("of `narrow` the noise bounds nothing; audit more records"),
+        "{}",
+        said.text
+    );
 }
 
 /// The attack that removes most of the worst attribute need not be the one that rebuilds everything.
 #[test]
 fn the_attack_that_rebuilds_all_features_is_named_for_it() {
-    let mut report = reported(audit([("insurer", fixture::attribute("late", 0, (1.0, 1.0, 1.0)))], None));
+    let mut report =
+        reported(audit([("insurer", fixture::attribute("late", 0, (1.0, 1.0, 1.0)))], None));
     let mut exact = report.audits[0].clone();
     exact.threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
-    exact.attacks = vec![AttackResult::ran("lattice", Status::Unique, Errors::new(0.0, Vec::new()))];
+    exact.attacks =
+        vec![AttackResult::ran("lattice", Status::Unique, Errors::new(0.0, Vec::new()))];
     report.audits.push(exact);
     let text = render_summary(&report, 140, false);
     assert!(text.contains("lattice rebuilds all passive features exactly"), "{text}");
@@ -215,7 +250,8 @@ fn reported(audit: Audit) -> Report {
     let mut report = fixture::informed();
     report.audits = vec![audit];
     // As many features as the credit table has.
-    let passive = report.deployment.parties.iter_mut().find(|party| party.name == "insurer").unwrap();
+    let passive =
+        report.deployment.parties.iter_mut().find(|party| party.name == "insurer").unwrap();
     (passive.features, passive.feature_names) = (6, Vec::new());
     report.deployment.d_passive = 6;
     let baselines = &mut report.audits[0].baselines;
@@ -248,9 +284,13 @@ fn credit(wide: f64, rng: &mut ChaCha20Rng) -> Audit {
         category("private"),
         category("own"),
         FeatureSpec::numeric("debt_ratio", 0.0, 1.5 * wide),
-        FeatureSpec { kind: FeatureKind::Ordinal, ..FeatureSpec::numeric("late_90d", 0.0, 20.0 * wide) },
+        FeatureSpec {
+            kind: FeatureKind::Ordinal,
+            ..FeatureSpec::numeric("late_90d", 0.0, 20.0 * wide)
+        },
     ];
-    let (mut raw, mut active, mut score) = (DMatrix::zeros(6, n), DMatrix::zeros(2, n), DMatrix::zeros(1, n));
+    let (mut raw, mut active, mut score) =
+        (DMatrix::zeros(6, n), DMatrix::zeros(2, n), DMatrix::zeros(1, n));
     for j in 0..n {
         let mut normal = || -> f64 { StandardNormal.sample(rng) };
         let (age, balance) = (normal(), normal());
@@ -264,15 +304,21 @@ fn credit(wide: f64, rng: &mut ChaCha20Rng) -> Audit {
         raw.column_mut(j).copy_from_slice(&[income, 0.0, 0.0, 0.0, debt, late]);
         raw[(1 + employer, j)] = 1.0;
         let own = f64::from(u8::from(employer == 2));
-        score[(0, j)] = -3.0 + 1.2 * late + 2.5 * debt - 0.5 * (income / 3e4).ln() - 0.4 * age + 0.3 * own;
+        score[(0, j)] =
+            -3.0 + 1.2 * late + 2.5 * debt - 0.5 * (income / 3e4).ln() - 0.4 * age + 0.3 * own;
     }
     let truth = DMatrix::from_fn(6, n, |i, j| specs[i].normalise(raw[(i, j)]));
-    let with = DMatrix::from_rows(&[active.row(0), active.row(1), score.row(0)].map(|row| row.into_owned()));
+    let with = DMatrix::from_rows(
+        &[active.row(0), active.row(1), score.row(0)].map(|row| row.into_owned()),
+    );
     let known = 500;
     let audited = |m: DMatrix<f64>| m.columns(known, n - known).into_owned();
-    let (attack, control) = (audited(regression(&with, &truth, known)), audited(regression(&active, &truth, known)));
+    let (attack, control) =
+        (audited(regression(&with, &truth, known)), audited(regression(&active, &truth, known)));
     let truth = audited(truth);
-    let of = |attribute| ("insurer", AttributeFigures::of(attribute, &truth, &attack, &control).rounded());
+    let of = |attribute| {
+        ("insurer", AttributeFigures::of(attribute, &truth, &attack, &control).rounded())
+    };
     let mut audit = audit(attributes(&specs).iter().map(of), None);
     let mean = |e: &DMatrix<f64>| (e - &truth).norm_squared() / truth.len() as f64;
     let risk = audit.attacks[0].added_risk.as_mut().unwrap();
@@ -311,16 +357,23 @@ fn in_the_credit_table_who_was_late_is_told_most() {
 
     // Where a control names as many of them, the first line does not count.
     let mut as_many = audit.clone();
-    for of in as_many.attacks[0].attributes.iter_mut().filter(|of| of.figures.attribute == "late_90d") {
+    for of in
+        as_many.attacks[0].attributes.iter_mut().filter(|of| of.figures.attribute == "late_90d")
+    {
         of.figures.event.as_mut().into_iter().for_each(|event| event.control = event.attack);
     }
     let text = render_summary(&reported(as_many), 200, false);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains("`late_90d` is told most: the scores remove") && !flat.contains("would name"), "{text}");
+    assert!(
+        flat.contains("`late_90d` is told most: the scores remove") && !flat.contains("would name"),
+        "{text}"
+    );
 
     // Ranges declared ten times as wide change no figure.
     let wide = credit(10.0, &mut ChaCha20Rng::seed_from_u64(3));
-    let of = |audit: &Audit| audit.attacks[0].attributes.iter().map(|a| a.figures.removed).collect::<Vec<_>>();
+    let of = |audit: &Audit| {
+        audit.attacks[0].attributes.iter().map(|a| a.figures.removed).collect::<Vec<_>>()
+    };
     for (narrow, wide) in of(&audit).into_iter().zip(of(&wide)) {
         let (narrow, wide) = (narrow.unwrap(), wide.unwrap());
         // Three digits of the ratio are told, and a regression with a bit of ridge is not quite free of units.
@@ -331,7 +384,12 @@ fn in_the_credit_table_who_was_late_is_told_most() {
 #[test]
 fn what_a_half_has_no_records_of_chooses_nothing() {
     let mut lone = halves("lone", 0.9, 0.9);
-    lone.removed = lone.removed.map(|_| Removed { value: Some(0.2), low: Some(-0.5), high: Some(0.9), halves: None });
+    lone.removed = lone.removed.map(|_| Removed {
+        value: Some(0.2),
+        low: Some(-0.5),
+        high: Some(0.9),
+        halves: None,
+    });
     let audit = audit([("insurer", lone), ("insurer", halves("a", 0.3, 0.4))], None);
     assert_eq!(worst(&[&audit], None).unwrap().figures.attribute, "a");
     let none = Audit { attacks: Vec::new(), ..audit };

@@ -1,4 +1,5 @@
-//! A card: one figure or table of a paper, what the paper says of it, and how it is computed again. `lab/cards/NAME.toml`.
+//! A card: one figure or table of a paper, what the paper says about it, and how it is computed
+//! again. `lab/cards/NAME.toml`.
 
 use serde::{Deserialize, Serialize};
 use vfl_shared::data::DatasetName;
@@ -6,57 +7,57 @@ use vfl_shared::data::DatasetName;
 use super::test::Test;
 use crate::reproduce::{Document, Figure, Options, ReproduceError};
 
-/// A card as its file holds it.
+/// A card as in its file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
-    /// The name of its file, without the ending.
+    /// The name of its file, without the extension.
     #[serde(skip)]
     pub id: String,
-    /// The letter of the paper, as `papers.toml` has it.
+    /// The letter of the paper, as in `papers.toml`.
     pub paper: String,
-    /// What it is called there.
+    /// The figure or table in the paper, such as "figure 4".
     pub item: String,
-    /// What it shows.
+    /// The title: what the item shows.
     pub title: String,
-    /// The section that speaks of it.
+    /// The section that discusses it.
     #[serde(default)]
     pub section: String,
     /// The figure of `cloison reproduce` that computes it.
     #[serde(default)]
     pub figure: Option<String>,
-    /// On this data set.
+    /// The data set that it is computed on.
     #[serde(default)]
     pub dataset: Option<String>,
-    /// On these columns of it; absent: those that the paper takes.
+    /// The variant of the data set; absent: the one that the paper uses.
     #[serde(default)]
     pub variant: Option<String>,
-    /// Why nothing computes it.
+    /// The reason why nothing computes it.
     #[serde(default)]
     pub not_made: Option<String>,
-    /// The paper's data, split, model and records, and where ours differ.
+    /// The paper's data, split, model and records, and the differences of ours.
     pub setup: String,
-    /// How it is computed in full.
+    /// The settings of a full run.
     #[serde(default)]
     pub full: Settings,
-    /// What is different with `--quick`.
+    /// The settings that differ with `--quick`.
     #[serde(default)]
     pub quick: Settings,
-    /// Beginnings of the names of the curves that are drawn; none: all curves.
+    /// Prefixes of the names of the curves that are drawn; none: all curves.
     #[serde(default)]
     pub shown: Vec<String>,
-    /// Published values.
+    /// The published values.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// Sentences of the paper.
+    /// The tested sentences of the paper.
     #[serde(default)]
     pub claim: Vec<Claim>,
-    /// Why the full run differs from the paper.
+    /// The explanation of a difference between the full run and the paper.
     #[serde(default)]
     pub difference: Option<Difference>,
 }
 
-/// How a card is computed; what is absent is as the figure has it.
+/// The settings of a card's computation; absent ones are the figure's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -66,15 +67,15 @@ pub struct Settings {
     pub windows: Option<usize>,
     /// Numbers of passive features.
     pub dimensions: Option<Vec<usize>>,
-    /// Curves.
+    /// The curves to compute.
     pub attacks: Option<Vec<String>>,
-    /// Training records of models of the adversary's own, or `all`.
+    /// Training records of the adversary's own models, or `all`.
     pub own_records: Option<Count>,
     /// Settings of gradient inversion, `key=value`.
     pub inversion: Option<Vec<String>>,
-    /// Records that it attacks in every split at most.
+    /// The most records of every split that gradient inversion attacks.
     pub inversion_records: Option<usize>,
-    /// With `--quick`: why the card is left out.
+    /// With `--quick`: the reason why the card is left out.
     pub skip: Option<String>,
 }
 
@@ -82,9 +83,9 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Count {
-    /// So many.
+    /// A given number.
     Some(usize),
-    /// `all`.
+    /// The word `all`.
     All(String),
 }
 
@@ -92,24 +93,25 @@ pub enum Count {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// The curve of the document that it stands beside; `model_accuracy` is the accuracy of the document's model.
+    /// The curve of the document to compare with; `model_accuracy` is the accuracy of the
+    /// document's model.
     pub curve: String,
-    /// Where it is in the authors' files.
+    /// The curve in the authors' files.
     #[serde(default)]
     pub file: Option<FileCurve>,
-    /// Where the values were read, if they were typed.
+    /// The place where the values were read, if they were typed.
     #[serde(default)]
     pub source: Option<String>,
-    /// Points of the document's axis that the values are of.
+    /// The points of the document's axis that the values belong to.
     #[serde(default)]
     pub points: Vec<usize>,
-    /// The values.
+    /// The published values of the curve.
     #[serde(default)]
     pub values: Vec<f64>,
-    /// Largest relative difference that counts as none.
+    /// The largest relative difference that counts as agreement.
     #[serde(default = "tolerance")]
     pub tolerance: f64,
-    /// Largest difference that counts as none, whatever the value: for values about 0.
+    /// The largest absolute difference that counts as agreement: for values about 0.
     #[serde(default)]
     pub within: f64,
 }
@@ -122,13 +124,13 @@ fn tolerance() -> f64 {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileCurve {
-    /// The experiment.
+    /// The experiment's name in the file.
     pub group: String,
     /// The data set.
     pub data: String,
-    /// What was measured.
+    /// The measured quantity.
     pub quantity: String,
-    /// Before or after a transform.
+    /// The stage: before or after a transform.
     #[serde(default)]
     pub when: Option<String>,
 }
@@ -137,51 +139,51 @@ pub struct FileCurve {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Its words.
+    /// The words of the sentence.
     pub quote: String,
-    /// Where they are.
+    /// The place of the sentence in the paper.
     #[serde(rename = "where")]
     pub place: String,
-    /// What of the document shows it.
+    /// The test of the sentence on the document.
     pub test: Test,
 }
 
-/// Why a full run differs from the paper.
+/// The explanation of a difference between a full run and the paper.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// The cause.
+    /// The cause of the difference.
     pub reason: String,
-    /// Figures that show it.
+    /// The figures that show it.
     pub measured: String,
-    /// The command that gives them.
+    /// The command that computes them.
     #[serde(default)]
     pub command: Option<String>,
 }
 
-/// What is wrong with a card.
+/// Errors from reading and judging cards.
 #[derive(Debug, thiserror::Error)]
 pub enum CardError {
-    /// The file is no card.
+    /// The file is not a valid card.
     #[error("card {id}: {reason}")]
     Card {
-        /// The card.
+        /// The id of the card.
         id: String,
-        /// What is wrong.
+        /// The reason in words.
         reason: String,
     },
     /// The files beside the cards are damaged.
     #[error("{file}: {reason}")]
     File {
-        /// The file.
+        /// The name of the file.
         file: String,
-        /// What is wrong.
+        /// The reason in words.
         reason: String,
     },
 }
 
 impl Card {
-    /// Reads a card and checks what can be checked without computing it.
+    /// Reads a card, and checks as much as possible without computing it.
     ///
     /// # Errors
     /// [`CardError::Card`] with the field that is wrong.
@@ -190,21 +192,30 @@ impl Card {
         let mut card: Self = toml::from_str(text).map_err(|e| wrong(e.to_string()))?;
         id.clone_into(&mut card.id);
         match (&card.figure, &card.not_made) {
-            (Some(_), Some(_)) => return Err(wrong("has both `figure` and `not_made`: one of them".into())),
-            (None, None) => return Err(wrong("has no `figure`: name one, or say why in `not_made`".into())),
+            (Some(_), Some(_)) => {
+                return Err(wrong("has both `figure` and `not_made`: one of them".into()));
+            }
+            (None, None) => {
+                return Err(wrong("has no `figure`: name one, or say why in `not_made`".into()));
+            }
             _ => {}
         }
         card.computed().map_err(&wrong)?;
         for published in &card.published {
             let curve = &published.curve;
             if published.file.is_some() == published.source.is_some() {
-                return Err(wrong(format!("published `{curve}` is to have either `file` or `source`")));
+                return Err(wrong(format!(
+                    "published `{curve}` is to have either `file` or `source`"
+                )));
             }
             if published.source.is_some() && published.values.is_empty() {
                 return Err(wrong(format!("published `{curve}` has no `values`")));
             }
-            if published.curve != MODEL_ACCURACY && published.points.len() != published.values.len() {
-                return Err(wrong(format!("published `{curve}` is to have as many `points` as `values`")));
+            if published.curve != MODEL_ACCURACY && published.points.len() != published.values.len()
+            {
+                return Err(wrong(format!(
+                    "published `{curve}` is to have as many `points` as `values`"
+                )));
             }
             if published.values.iter().any(|v| !v.is_finite()) {
                 return Err(wrong(format!("published `{curve}` has a value that is no number")));
@@ -217,29 +228,30 @@ impl Card {
         Ok(card)
     }
 
-    /// The figure and the data set, where both are named.
+    /// Returns the figure and the data set, if both are named.
     fn figure_named(&self) -> Option<(Figure, DatasetName)> {
         self.computed().ok().flatten()
     }
 
-    /// What computes it: a figure on a data set; `None` if nothing does.
+    /// Returns the figure and data set that compute the card; `None` if nothing does.
     ///
     /// # Errors
-    /// What is wrong with the names, in words.
+    /// The error in the names, in words.
     pub fn computed(&self) -> Result<Option<(Figure, DatasetName)>, String> {
         let Some(name) = &self.figure else { return Ok(None) };
         let figure = Figure::ALL.iter().copied().find(|figure| figure.as_str() == name);
-        let figure = figure.ok_or_else(|| format!("`{name}` is no figure of `cloison reproduce`"))?;
+        let figure =
+            figure.ok_or_else(|| format!("`{name}` is no figure of `cloison reproduce`"))?;
         let dataset = self.dataset.as_ref().ok_or("has no `dataset`")?;
         let dataset: DatasetName = dataset.parse().map_err(|e| format!("{e}"))?;
         let dataset = figure.on(dataset).map_err(|e: ReproduceError| e.to_string())?;
         Ok(Some((figure, dataset)))
     }
 
-    /// How it is computed.
+    /// Returns the options of its computation.
     ///
     /// # Errors
-    /// What is wrong with the settings, in words.
+    /// The error in the settings, in words.
     pub fn options(&self, quick: bool) -> Result<Options, String> {
         let figure = self.figure_named().map(|(figure, _)| figure);
         let options = self.full.apply(figure, Options::default())?;
@@ -248,11 +260,17 @@ impl Card {
 }
 
 impl Card {
-    /// The command that computes its figure, with `--quick` or in full; `None` if nothing does.
+    /// Returns the command that computes its figure, with `--quick` or in full; `None` if nothing
+    /// does.
     #[must_use]
     pub fn command(&self, quick: bool) -> Option<String> {
-        let mut command = format!("cloison reproduce {} --dataset {}", self.figure.as_ref()?, self.dataset.as_ref()?);
-        let mut add = |option: &str, value: String| command.push_str(&format!(" --{option} {value}"));
+        let mut command = format!(
+            "cloison reproduce {} --dataset {}",
+            self.figure.as_ref()?,
+            self.dataset.as_ref()?
+        );
+        let mut add =
+            |option: &str, value: String| command.push_str(&format!(" --{option} {value}"));
         let (full, over) = (&self.full, if quick { Some(&self.quick) } else { None });
         if let Some(variant) = &self.variant {
             add("variant", variant.clone());
@@ -275,7 +293,10 @@ impl Card {
             add("windows", windows.to_string());
         }
         if let Some(dimensions) = laid(over, full, |s| &s.dimensions) {
-            add("dimensions", dimensions.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
+            add(
+                "dimensions",
+                dimensions.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+            );
         }
         if let Some(attacks) = laid(over, full, |s| &s.attacks) {
             add("attacks", attacks.join(","));
@@ -292,32 +313,49 @@ impl Card {
         Some(command)
     }
 
-    /// Curves that it names and that its document does not have, each with those that it has.
+    /// Returns the curves that the card names and its document does not have, each with the
+    /// document's curves.
     #[must_use]
     pub fn unknown(&self, document: &Document) -> Vec<String> {
-        let published = self.published.iter().map(|p| p.curve.as_str()).filter(|curve| *curve != MODEL_ACCURACY);
-        let mut named: Vec<&str> = published.chain(self.claim.iter().flat_map(|claim| claim.test.curves())).collect();
+        let published = self
+            .published
+            .iter()
+            .map(|p| p.curve.as_str())
+            .filter(|curve| *curve != MODEL_ACCURACY);
+        let mut named: Vec<&str> =
+            published.chain(self.claim.iter().flat_map(|claim| claim.test.curves())).collect();
         named.sort_unstable();
         named.dedup();
         let unknown = named.into_iter().filter(|curve| document.curve(curve).is_none());
-        let known = || document.curves.iter().map(|curve| curve.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known = || {
+            document.curves.iter().map(|curve| curve.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
         unknown
-            .map(|curve| format!("card {}: the document has no curve `{curve}`; it has: {}", self.id, known()))
+            .map(|curve| {
+                format!(
+                    "card {}: the document has no curve `{curve}`; it has: {}",
+                    self.id,
+                    known()
+                )
+            })
             .collect()
     }
 }
 
-/// Stands for the accuracy of the document's model in [`Published::curve`].
+/// The name that stands for the accuracy of the document's model in [`Published::curve`].
 pub const MODEL_ACCURACY: &str = "model_accuracy";
 
 impl Settings {
-    /// Writes these settings over others; the figure's own number of records if one is given.
+    /// Applies these settings to `options`, with the figure's own number of records if a figure is
+    /// given.
     fn apply(&self, figure: Option<Figure>, mut options: Options) -> Result<Options, String> {
         let count = |count: &Count| match count {
             Count::Some(n) if *n > 0 => Ok(Some(*n)),
             Count::Some(_) => Err("a number of records is 0".to_owned()),
             Count::All(text) if text == "all" => Ok(None),
-            Count::All(text) => Err(format!("`{text}` is no number of records: a number, or \"all\"")),
+            Count::All(text) => {
+                Err(format!("`{text}` is no number of records: a number, or \"all\""))
+            }
         };
         if let Some(figure) = figure {
             options.records = Some(figure.default_records());
@@ -337,7 +375,8 @@ impl Settings {
         }
         if let Some(pairs) = &self.inversion {
             let pair = |text: &String| {
-                let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is to be key=value"))?;
+                let (key, value) =
+                    text.split_once('=').ok_or_else(|| format!("`{text}` is to be key=value"))?;
                 Ok::<_, String>((key.to_owned(), value.to_owned()))
             };
             options.inversion = pairs.iter().map(pair).collect::<Result<_, _>>()?;

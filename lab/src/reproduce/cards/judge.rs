@@ -1,4 +1,5 @@
-//! What a card comes to: the published values beside ours, the paper's sentences tested, and a verdict.
+//! Judges a card: compares the published values with ours, tests the paper's sentences, and gives a
+//! verdict.
 
 use serde::Serialize;
 
@@ -7,34 +8,36 @@ use super::published::{PublishedCurve, published};
 use super::test::Found;
 use crate::reproduce::Document;
 
-/// Share of the points that must agree for a curve to agree.
+/// The share of the points that must agree for a curve to agree.
 const MOST: f64 = 0.9;
-/// Two published values stand in an order if they differ by more than this, relatively.
+/// The relative difference from which two published values count as ordered.
 const APART: f64 = 0.2;
-/// Errors below this are none: a solver's round-off.
+/// The size below which errors count as 0: a solver's round-off.
 const EXACT: f64 = 1e-6;
 
 /// The verdict on a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Published values agree and every tested sentence holds.
+    /// The published values agree and every tested sentence holds.
     Reproduced,
-    /// The published values stand in the paper's order, or at least half of the tested sentences hold; something else differs.
+    /// The values are in the published order, or at least half of the tested sentences hold;
+    /// something else differs.
     OrderOnly,
-    /// Neither.
+    /// Neither of these holds.
     NotReproduced,
-    /// Computed, but nothing of the paper could be tested on it.
+    /// It was computed, but nothing in the paper could be tested on it.
     NotTested,
     /// Nothing computes it.
     NotMade,
 }
 
 impl Verdict {
-    /// All, in the order of the tables.
-    pub const ALL: [Self; 5] = [Self::Reproduced, Self::OrderOnly, Self::NotReproduced, Self::NotTested, Self::NotMade];
+    /// All verdicts, in the order of the tables.
+    pub const ALL: [Self; 5] =
+        [Self::Reproduced, Self::OrderOnly, Self::NotReproduced, Self::NotTested, Self::NotMade];
 
-    /// In words.
+    /// Returns the verdict in words.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,62 +50,63 @@ impl Verdict {
     }
 }
 
-/// One value beside the published one.
+/// Our value beside the published one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beside {
-    /// The axis point.
+    /// The point of the axis.
     pub point: Option<usize>,
-    /// What the paper has.
+    /// The published value.
     pub paper: f64,
-    /// Its standard deviation over windows, where it was published.
+    /// The published standard deviation over windows, if any.
     pub spread: Option<f64>,
-    /// What we have.
+    /// Our value, from the document.
     pub here: f64,
-    /// Whether they agree: within the tolerance or the spread, or both 0 but for round-off.
+    /// True if they agree: within the tolerance or the spread, or both 0 up to round-off.
     pub agrees: bool,
 }
 
-/// One curve beside the published one.
+/// Our curve beside the published one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Its name.
+    /// The name of the curve.
     pub curve: String,
-    /// Where the published values are from.
+    /// The source of the published values.
     pub source: String,
-    /// The largest relative difference that counts as none.
+    /// The largest relative difference that counts as agreement.
     pub tolerance: f64,
-    /// Points that both have.
+    /// The points that both curves have.
     pub points: Vec<Beside>,
-    /// The median of here / paper over points with an error in the paper; `None` without one.
+    /// The median of here / paper over points with a nonzero value in the paper; `None` if there
+    /// are none.
     pub median_ratio: Option<f64>,
-    /// Whether nine in ten points agree.
+    /// True if nine in ten points agree.
     pub agrees: bool,
 }
 
-/// A sentence of the paper, tested.
+/// A tested sentence of the paper.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tested {
-    /// Its words.
+    /// The words of the sentence.
     pub quote: String,
-    /// Where they are.
+    /// The place of the sentence in the paper.
     #[serde(rename = "where")]
     pub place: String,
-    /// Whether it holds here; `None`: it could not be tested.
+    /// True if it holds here; `None`: it could not be tested.
     pub holds: Option<bool>,
-    /// The figures behind the answer, or what would be needed.
+    /// The figures behind the result, or what a test would need.
     pub detail: String,
 }
 
-/// What a card comes to.
+/// The result of judging a card.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judged {
-    /// The verdict.
+    /// The verdict on the card.
     pub verdict: Verdict,
-    /// The published values that have one of ours beside them.
+    /// The published curves compared with ours.
     pub comparisons: Vec<Comparison>,
-    /// Published curves that have none, with all their values.
+    /// The published curves that we have no curve for.
     pub alone: Vec<String>,
-    /// The sentences.
+    /// The tested sentences.
     pub claims: Vec<Tested>,
 }
 
@@ -114,7 +118,9 @@ pub fn judge(card: &Card, document: Option<&Document>) -> Result<Judged, CardErr
     let (mut comparisons, mut alone) = (Vec::new(), Vec::new());
     for named in &card.published {
         let of_paper = published(&card.id, named)?;
-        match document.and_then(|document| beside(document, &named.curve, &of_paper, (named.tolerance, named.within))) {
+        match document.and_then(|document| {
+            beside(document, &named.curve, &of_paper, (named.tolerance, named.within))
+        }) {
             Some(comparison) => comparisons.push(comparison),
             None => alone.push(named.curve.clone()),
         }
@@ -154,7 +160,7 @@ fn verdict(comparisons: &[Comparison], claims: &[Tested]) -> Verdict {
     if order { Verdict::OrderOnly } else { Verdict::NotReproduced }
 }
 
-/// The values of a document's curve beside published ones; `None` without a point in common.
+/// Compares a document's curve with a published one; `None` without a common point.
 fn beside(
     document: &Document,
     curve: &str,
@@ -170,22 +176,34 @@ fn beside(
         Beside { point, paper, spread, here, agrees }
     };
     let points: Vec<Beside> = if curve == MODEL_ACCURACY {
-        paper.values.first().map(|value| one(None, *value, None, document.model.accuracy)).into_iter().collect()
+        paper
+            .values
+            .first()
+            .map(|value| one(None, *value, None, document.model.accuracy))
+            .into_iter()
+            .collect()
     } else {
         let ours = document.curve(curve)?;
         let axis = document.axis.points.iter().zip(&ours.mean);
-        let pairs =
-            axis.filter_map(|(point, here)| Some((paper.points.iter().position(|p| p == point)?, *point, *here)));
+        let pairs = axis.filter_map(|(point, here)| {
+            Some((paper.points.iter().position(|p| p == point)?, *point, *here))
+        });
         pairs
             .map(|(at, point, here)| {
-                one(Some(point), paper.values[at], paper.spread.as_ref().and_then(|s| s.get(at).copied()), here)
+                one(
+                    Some(point),
+                    paper.values[at],
+                    paper.spread.as_ref().and_then(|s| s.get(at).copied()),
+                    here,
+                )
             })
             .collect()
     };
     if points.is_empty() {
         return None;
     }
-    let mut ratios: Vec<f64> = points.iter().filter(|p| p.paper.abs() > EXACT).map(|p| p.here / p.paper).collect();
+    let mut ratios: Vec<f64> =
+        points.iter().filter(|p| p.paper.abs() > EXACT).map(|p| p.here / p.paper).collect();
     ratios.sort_by(f64::total_cmp);
     let middle = |sorted: &[f64]| (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0;
     let agreeing = points.iter().filter(|point| point.agrees).count();
@@ -199,7 +217,8 @@ fn beside(
     })
 }
 
-/// Whether published values that are apart stand in the same order here, nine in ten pairs of two curves at a point; where all agree they do.
+/// Returns true if published values that differ are in the same order here, in nine of ten pairs of
+/// two curves at a point, or if all curves agree.
 fn in_order(comparisons: &[Comparison]) -> bool {
     let (mut pairs, mut right) = (0usize, 0usize);
     for (i, a) in comparisons.iter().enumerate() {
@@ -207,7 +226,7 @@ fn in_order(comparisons: &[Comparison]) -> bool {
             for p in &a.points {
                 let Some(q) = b.points.iter().find(|q| q.point == p.point) else { continue };
                 let difference = p.paper - q.paper;
-                // Of two errors that are none neither is the larger.
+                // Two errors that count as 0 have no order.
                 let larger = p.paper.abs().max(q.paper.abs());
                 if larger > EXACT && difference.abs() > APART * larger {
                     pairs += 1;

@@ -1,4 +1,4 @@
-//! Computes cards, one file for each, so that what was stopped goes on where it was.
+//! Computes cards, with one file for each, so that an interrupted run can be continued.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,50 +16,50 @@ use crate::reproduce::compute::run;
 use crate::reproduce::version::SCHEMA_VERSION;
 use crate::reproduce::{Document, Figure, Options, ReproduceError, Subject, SubjectSpec};
 
-/// What is to be computed.
+/// The plan of a run over cards.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where the files go.
+    /// The directory of the files.
     pub out: PathBuf,
-    /// Where the public data sets are.
+    /// The directory of the public data sets.
     pub data_dir: Option<PathBuf>,
-    /// Whether the cards' smaller settings are taken.
+    /// True if the cards' smaller settings are used.
     pub quick: bool,
     /// Seed of everything random.
     pub seed: u64,
-    /// Threads; no result depends on it.
+    /// The number of threads; no result depends on it.
     pub threads: usize,
-    /// A part of the cards; `None`: all.
+    /// The part of the cards to compute; `None`: all.
     pub shard: Option<Shard>,
-    /// Where finished cards and models are looked for and kept, beside `out`.
+    /// A store for finished cards and models besides `out`.
     pub store: Option<StoreUrl>,
 }
 
-/// What was done.
+/// The result of a run over cards.
 #[derive(Debug, Default)]
 pub struct Made {
-    /// The documents that are there, by the place of their card.
+    /// The existing documents, by the index of their card.
     pub documents: Vec<Option<Document>>,
     /// Cards computed now, with the seconds each took.
     pub computed: Vec<(String, f64)>,
-    /// Cards that were there already.
+    /// The number of cards found in the folder.
     pub kept: usize,
-    /// Cards that were taken from the store.
+    /// The number of cards taken from the store.
     pub fetched: usize,
-    /// Cards that could not be computed, and why.
+    /// The cards that could not be computed, with the reason.
     pub failed: Vec<(String, String)>,
-    /// Cards that --quick leaves out, and why.
+    /// The cards that --quick leaves out, with the reason.
     pub left_out: Vec<(String, String)>,
-    /// Cards that other shards compute and that are not there.
+    /// The number of missing cards that other shards compute.
     pub elsewhere: usize,
-    /// Cards and models that are in files and could not be put into the store.
+    /// The number of cards and models that are in files and could not be put into the store.
     pub unstored: usize,
 }
 
-/// A document as it is kept.
+/// The stored form of a document.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// What it was computed from.
+    /// The key of the settings that it was computed from.
     key: String,
     document: Document,
 }
@@ -74,13 +74,13 @@ struct Job<'a> {
     key: String,
 }
 
-/// Computes the cards that are not there, and reads the others: from the folder, or else from the store. A card that cannot be computed
-/// is told in [`Made::failed`]; the others are computed nevertheless. A card that cannot be put into the store is told in
-/// [`Made::unstored`].
+/// Computes the cards that are missing, and reads the others from the folder, or else from the
+/// store. A card that cannot be computed is listed in [`Made::failed`]; the others are computed
+/// nevertheless. A card that cannot be put into the store counts in [`Made::unstored`].
 ///
 /// # Errors
-/// [`ReproduceError::Write`] if a file cannot be written; [`ReproduceError::Store`] if the store cannot be read, or before the first card
-/// is computed not be written to.
+/// [`ReproduceError::Write`] if a file cannot be written; [`ReproduceError::Store`] if the store
+/// cannot be read or, before the first card is computed, not be written to.
 pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
     let mut made = Made { documents: vec![None; cards.len()], ..Made::default() };
     let mut jobs = Vec::new();
@@ -96,7 +96,7 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
     }
     let keeper = Keeper::open(&plan.out, plan.store.as_ref(), "cards")?;
     let ours = |i: usize| plan.shard.is_none_or(|shard| shard.has(i));
-    // Cards of one computation are of one part, which then computes it once.
+    // Cards of one computation belong to one part, which computes it once.
     let mut computations: BTreeMap<String, usize> = BTreeMap::new();
     let mut missing = Vec::new();
     for job in jobs {
@@ -122,10 +122,12 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
     if !missing.is_empty() {
         keeper.try_store()?;
     }
-    // Cards of one model stand together, so that it is trained once.
-    missing.sort_by_cached_key(|job| (subject_key(&job.spec), job.figure as usize, job.key.clone(), job.place));
+    // Cards of one model are adjacent, so that it is trained once.
+    missing.sort_by_cached_key(|job| {
+        (subject_key(&job.spec), job.figure as usize, job.key.clone(), job.place)
+    });
     let mut held: Option<(String, Subject)> = None;
-    // Several tables of one paper come of one computation.
+    // Several tables of one paper come from one computation.
     let mut last: Option<(String, Document)> = None;
     let all = missing.len();
     for (i, job) in missing.into_iter().enumerate() {
@@ -149,13 +151,13 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
     Ok(made)
 }
 
-/// The document in a file or an object, if it is whole and of this key.
+/// Reads a document from a file or an object, if it is complete and has this key.
 fn kept(bytes: &[u8], key: &str) -> Option<Document> {
     let kept: Kept = serde_json::from_slice(bytes).ok()?;
     (kept.key == key).then_some(kept.document)
 }
 
-/// What a card needs; `None` if nothing computes it.
+/// Returns the job of a card; `None` if nothing computes it.
 fn job<'a>(place: usize, card: &'a Card, plan: &Plan) -> Result<Option<Job<'a>>, String> {
     let Some((figure, dataset)) = card.computed()? else { return Ok(None) };
     let variant = match &card.variant {
@@ -175,7 +177,16 @@ fn job<'a>(place: usize, card: &'a Card, plan: &Plan) -> Result<Option<Job<'a>>,
         protocol: figure.protocol(),
         training: figure.training(),
     };
-    let Options { records, inversion_records, inversion, attacks, dimensions, windows, own_records, .. } = &options;
+    let Options {
+        records,
+        inversion_records,
+        inversion,
+        attacks,
+        dimensions,
+        windows,
+        own_records,
+        ..
+    } = &options;
     let settings = serde_json::json!({
         "schema": SCHEMA_VERSION,
         "program": env!("CARGO_PKG_VERSION"),
@@ -193,19 +204,28 @@ fn job<'a>(place: usize, card: &'a Card, plan: &Plan) -> Result<Option<Job<'a>>,
     Ok(Some(Job { place, card, figure, spec, options, key }))
 }
 
-/// What tells one model from another.
+/// Returns a key that identifies the model.
 fn subject_key(spec: &SubjectSpec) -> String {
-    format!("{} {} {:?} {:?} {}", spec.dataset, spec.variant, spec.protocol, spec.training, spec.seed)
+    format!(
+        "{} {} {:?} {:?} {}",
+        spec.dataset, spec.variant, spec.protocol, spec.training, spec.seed
+    )
 }
 
-/// The document of a card, without what differs from run to run.
-fn compute(job: &Job<'_>, held: &mut Option<(String, Subject)>, models: &Keeper) -> Result<Document, ReproduceError> {
+/// Computes the document of a card, without the times that differ from run to run.
+fn compute(
+    job: &Job<'_>,
+    held: &mut Option<(String, Subject)>,
+    models: &Keeper,
+) -> Result<Document, ReproduceError> {
     let key = subject_key(&job.spec);
     if held.as_ref().is_none_or(|(of, _)| *of != key) {
-        // The old one goes first: two image sets are too much.
+        // The old subject is dropped first: two image sets take too much memory.
         *held = None;
         *held = Some((key, Subject::load_kept(&job.spec, Some(models))?));
     }
-    let Some((_, subject)) = held else { return Err(ReproduceError::NothingToRun { notes: String::new() }) };
+    let Some((_, subject)) = held else {
+        return Err(ReproduceError::NothingToRun { notes: String::new() });
+    };
     Ok(run(job.figure, subject, &job.options)?.without_times())
 }

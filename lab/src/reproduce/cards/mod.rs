@@ -1,7 +1,9 @@
-//! Cards: each figure and table of the papers with what the paper says of it, and what comes of computing it again.
+//! Cards: each figure and table of the papers, with what the paper says about it and the result of
+//! computing it again.
 //!
-//! A card is a file in `lab/cards`. It names the figure of `cloison reproduce` that computes it, the published values that curves stand
-//! beside, and sentences of the paper with a test of each. [`make`] computes cards, [`summary`] judges them and makes the page.
+//! A card is a file in `lab/cards`. It names the figure of `cloison reproduce` that computes it,
+//! the published values to compare curves with, and sentences of the paper with a test of each.
+//! [`make`] computes cards; [`summary`] judges them and makes the page.
 
 mod card;
 mod judge;
@@ -11,7 +13,9 @@ mod published;
 mod shelf;
 mod test;
 
-pub use card::{Card, CardError, Claim, Count, Difference, FileCurve, MODEL_ACCURACY, Published, Settings};
+pub use card::{
+    Card, CardError, Claim, Count, Difference, FileCurve, MODEL_ACCURACY, Published, Settings,
+};
 pub use judge::{Beside, Comparison, Judged, Tested, Verdict, judge};
 pub use make::{Made, Plan, make};
 pub use page::{Summary, summary};

@@ -1,4 +1,5 @@
-//! All cards judged: a page with every plot, a table to read where there is no browser, and a document for programs.
+//! The summary of all judged cards: a page with every plot, a table to read without a browser, and
+//! a document for programs.
 
 use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
@@ -15,21 +16,21 @@ use crate::reproduce::plot::plot;
 use crate::reproduce::version::SCHEMA_VERSION;
 use crate::reproduce::{Figure, compare};
 
-/// What the cards come to.
+/// The summary of all cards.
 pub struct Summary {
-    /// Each card's verdict, in their order.
+    /// The verdict on each card, in their order.
     pub verdicts: Vec<Verdict>,
     /// One page with every plot.
     pub html: String,
     /// The tables in Markdown.
     pub markdown: String,
-    /// The same for programs.
+    /// The same data for programs.
     pub json: String,
-    /// What is wrong with cards beside their documents: curves that there are not, reasons that are missing.
+    /// Defects of cards: curves that their documents do not have, and missing reasons.
     pub wrong: Vec<String>,
 }
 
-/// A card as the document for programs holds it.
+/// A card in the document for programs.
 #[derive(Serialize)]
 struct Row<'a> {
     id: &'a str,
@@ -46,12 +47,17 @@ struct Row<'a> {
     reason: Option<&'a str>,
 }
 
-/// Judges cards by their documents (in the same order, `None` where there is none) and makes the page. `quick` is said on it. The same
-/// documents give the same bytes.
+/// Judges cards by their documents (in the same order, `None` if there is none) and makes the page,
+/// which mentions `quick`. The same documents give the same bytes.
 ///
 /// # Errors
-/// [`CardError`] if a card names published values that do not exist, or if something cannot be drawn.
-pub fn summary(shelf: &Shelf, documents: &[Option<Document>], quick: bool) -> Result<Summary, CardError> {
+/// [`CardError`] if a card names published values that do not exist, or if something cannot be
+/// drawn.
+pub fn summary(
+    shelf: &Shelf,
+    documents: &[Option<Document>],
+    quick: bool,
+) -> Result<Summary, CardError> {
     let cards = &shelf.cards;
     let has_cards = |paper: &&Paper| cards.iter().any(|card| card.paper == paper.letter);
     let papers: &[Paper] = &shelf.papers.iter().filter(has_cards).cloned().collect::<Vec<_>>();
@@ -77,7 +83,11 @@ pub fn summary(shelf: &Shelf, documents: &[Option<Document>], quick: bool) -> Re
             figure: card.figure.as_deref(),
             dataset: card.dataset.as_deref(),
             judged,
-            reason: card.difference.as_ref().map(|d| d.reason.as_str()).or(card.not_made.as_deref()),
+            reason: card
+                .difference
+                .as_ref()
+                .map(|d| d.reason.as_str())
+                .or(card.not_made.as_deref()),
         })
         .collect();
     let wrong = |reason: String| CardError::File { file: "the page".into(), reason };
@@ -91,8 +101,14 @@ pub fn summary(shelf: &Shelf, documents: &[Option<Document>], quick: bool) -> Re
     let mut out_of_order: Vec<String> = Vec::new();
     for (card, document, judged) in &all {
         out_of_order.extend(document.iter().flat_map(|document| card.unknown(document)));
-        if matches!(judged.verdict, Verdict::OrderOnly | Verdict::NotReproduced) && card.difference.is_none() {
-            out_of_order.push(format!("card {}: {}, and no [difference] says why", card.id, judged.verdict.as_str()));
+        if matches!(judged.verdict, Verdict::OrderOnly | Verdict::NotReproduced)
+            && card.difference.is_none()
+        {
+            out_of_order.push(format!(
+                "card {}: {}, and no [difference] says why",
+                card.id,
+                judged.verdict.as_str()
+            ));
         }
     }
     Ok(Summary {
@@ -104,11 +120,13 @@ pub fn summary(shelf: &Shelf, documents: &[Option<Document>], quick: bool) -> Re
     })
 }
 
-/// The documents with what the papers say of several data sets together.
+/// Adds the papers' comparisons of several data sets to the documents.
 fn compared(documents: &[Option<Document>]) -> Vec<Option<Document>> {
     let mut out = documents.to_vec();
     for figure in Figure::ALL {
-        let of_figure = |document: &Option<Document>| document.as_ref().is_some_and(|d| d.figure == figure.as_str());
+        let of_figure = |document: &Option<Document>| {
+            document.as_ref().is_some_and(|d| d.figure == figure.as_str())
+        };
         let places: Vec<usize> = (0..out.len()).filter(|&i| of_figure(&out[i])).collect();
         let mut together: Vec<Document> = places.iter().filter_map(|&i| out[i].clone()).collect();
         if together.len() > 1 {
@@ -132,7 +150,7 @@ fn lead(quick: bool) -> &'static str {
     }
 }
 
-/// What the verdicts mean.
+/// The explanation of each verdict.
 const VERDICTS: [(Verdict, &str); 5] = [
     (
         Verdict::Reproduced,
@@ -158,10 +176,11 @@ fn counts(all: &[(&Card, Option<&Document>, &Judged)], paper: Option<&str>) -> V
     Verdict::ALL.into_iter().map(of).collect()
 }
 
-/// How many tested sentences hold, of how many.
+/// Counts the tested sentences that hold.
 fn held(judged: &Judged) -> String {
     let tested = judged.claims.iter().filter_map(|claim| claim.holds);
-    let (hold, all) = tested.fold((0, 0), |(hold, all), holds| (hold + usize::from(holds), all + 1));
+    let (hold, all) =
+        tested.fold((0, 0), |(hold, all), holds| (hold + usize::from(holds), all + 1));
     match (all, judged.claims.len() - all) {
         (0, _) => "none tested".into(),
         (_, 0) => format!("{hold} of {all}"),
@@ -169,16 +188,20 @@ fn held(judged: &Judged) -> String {
     }
 }
 
-/// How the published curves compare, in a few words.
+/// Summarises how the published curves compare.
 fn values(judged: &Judged) -> String {
     if judged.comparisons.is_empty() {
-        return if judged.alone.is_empty() { "no published value".into() } else { "published, none here".into() };
+        return if judged.alone.is_empty() {
+            "no published value".into()
+        } else {
+            "published, none here".into()
+        };
     }
     let agree = judged.comparisons.iter().filter(|c| c.agrees).count();
     format!("{agree} of {} agree", judged.comparisons.len())
 }
 
-/// Why a card is not reproduced.
+/// Returns the reason why a card is not reproduced.
 fn reason(card: &Card, judged: &Judged, quick: bool) -> String {
     if let (true, Verdict::NotMade, Some(why)) = (quick, judged.verdict, &card.quick.skip) {
         return format!("left out by --quick: {why}");
@@ -202,10 +225,20 @@ fn markdown(papers: &[Paper], all: &[(&Card, Option<&Document>, &Judged)], quick
         out.push_str(&format!("- **{}**: {meaning}.\n", verdict.as_str()));
     }
     let heads: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.as_str()).collect();
-    out.push_str(&format!("\n| paper | {} |\n|---|{}\n", heads.join(" | "), "---:|".repeat(heads.len())));
+    out.push_str(&format!(
+        "\n| paper | {} |\n|---|{}\n",
+        heads.join(" | "),
+        "---:|".repeat(heads.len())
+    ));
     for paper in papers {
-        let counts: Vec<String> = counts(all, Some(&paper.letter)).iter().map(ToString::to_string).collect();
-        out.push_str(&format!("| {} ({}) | {} |\n", paper.letter, cell(&paper.name), counts.join(" | ")));
+        let counts: Vec<String> =
+            counts(all, Some(&paper.letter)).iter().map(ToString::to_string).collect();
+        out.push_str(&format!(
+            "| {} ({}) | {} |\n",
+            paper.letter,
+            cell(&paper.name),
+            counts.join(" | ")
+        ));
     }
     for paper in papers {
         out.push_str(&format!("\n## {}\n\n{}\n\n", paper.letter, paper.name));
@@ -227,12 +260,17 @@ fn markdown(papers: &[Paper], all: &[(&Card, Option<&Document>, &Judged)], quick
     out
 }
 
-fn page(papers: &[Paper], all: &[(&Card, Option<&Document>, &Judged)], quick: bool) -> Result<String, CardError> {
+fn page(
+    papers: &[Paper],
+    all: &[(&Card, Option<&Document>, &Judged)],
+    quick: bool,
+) -> Result<String, CardError> {
     let mut sections = Vec::new();
     for paper in papers {
         let cards = all.iter().filter(|(card, ..)| card.paper == paper.letter);
-        let cards =
-            cards.map(|(card, document, judged)| one(card, *document, judged, quick)).collect::<Result<Vec<_>, _>>()?;
+        let cards = cards
+            .map(|(card, document, judged)| one(card, *document, judged, quick))
+            .collect::<Result<Vec<_>, _>>()?;
         sections.push((paper, cards));
     }
     let shell = Shell {
@@ -286,8 +324,13 @@ fn badge(verdict: Verdict) -> Markup {
     html! { span class=(class) { (verdict.as_str()) } }
 }
 
-/// One card.
-fn one(card: &Card, document: Option<&Document>, judged: &Judged, quick: bool) -> Result<Markup, CardError> {
+/// Renders one card.
+fn one(
+    card: &Card,
+    document: Option<&Document>,
+    judged: &Judged,
+    quick: bool,
+) -> Result<Markup, CardError> {
     let wrong = |reason: String| CardError::Card { id: card.id.clone(), reason };
     let picture = match document {
         Some(document) => Some(match &document.heat_map {
@@ -329,7 +372,7 @@ fn one(card: &Card, document: Option<&Document>, judged: &Judged, quick: bool) -
     })
 }
 
-/// Published values beside ours.
+/// Renders the published values beside ours.
 fn comparisons(judged: &Judged) -> Markup {
     html! {
         @if !judged.comparisons.is_empty() {
@@ -373,7 +416,7 @@ fn comparisons(judged: &Judged) -> Markup {
     }
 }
 
-/// The sentences of the paper.
+/// Renders the sentences of the paper.
 fn claims(judged: &Judged) -> Markup {
     html! {
         @if !judged.claims.is_empty() {
@@ -393,7 +436,7 @@ fn claims(judged: &Judged) -> Markup {
     }
 }
 
-/// What else is checked, by whose it is.
+/// Renders the other checks, with the kind of each.
 fn checks(document: &Document) -> Markup {
     html! {
         @if !document.checks.is_empty() {
@@ -412,22 +455,36 @@ fn checks(document: &Document) -> Markup {
     }
 }
 
-/// The document with the published curves of a card beside its own.
+/// Returns the document with the published curves of a card beside its own.
 fn with_published(card: &Card, document: &Document) -> Result<Document, CardError> {
     let mut out = document.clone();
     if !card.shown.is_empty() {
-        out.curves.retain(|curve| card.shown.iter().any(|start| curve.name.starts_with(start.as_str())));
+        out.curves
+            .retain(|curve| card.shown.iter().any(|start| curve.name.starts_with(start.as_str())));
     }
-    // A logarithm has no place for what is below 0.
-    out.measure.linear |= out.curves.iter().any(|curve| curve.mean.iter().any(|value| *value < 0.0));
+    // A logarithmic axis cannot show values below 0.
+    out.measure.linear |=
+        out.curves.iter().any(|curve| curve.mean.iter().any(|value| *value < 0.0));
     for named in card.published.iter().filter(|named| named.curve != MODEL_ACCURACY) {
         let of_paper = published(&card.id, named)?;
-        // What is left out of ours is left out of the paper's: another unit, say.
-        let Some(ours) = document.curve(&named.curve).filter(|ours| out.curve(&ours.name).is_some()) else { continue };
-        // Where an axis point stands on the axis: as here, or on the line through the first of ours.
-        let here =
-            |point: usize| document.axis.points.iter().position(|p| *p == point).and_then(|i| ours.x.get(i).copied());
-        let scale = document.axis.points.first().zip(ours.x.first()).map(|(point, x)| x / *point as f64);
+        // A curve that is left out of ours is left out of the paper's too, for instance because it
+        // has another unit.
+        let Some(ours) =
+            document.curve(&named.curve).filter(|ours| out.curve(&ours.name).is_some())
+        else {
+            continue;
+        };
+        // The position of an axis point: as in our curve, or on the line through our first point.
+        let here = |point: usize| {
+            document
+                .axis
+                .points
+                .iter()
+                .position(|p| *p == point)
+                .and_then(|i| ours.x.get(i).copied())
+        };
+        let scale =
+            document.axis.points.first().zip(ours.x.first()).map(|(point, x)| x / *point as f64);
         let line = |scale: f64| {
             document
                 .axis
@@ -436,10 +493,16 @@ fn with_published(card: &Card, document: &Document) -> Result<Document, CardErro
                 .zip(&ours.x)
                 .all(|(point, x)| (scale * *point as f64 - x).abs() <= 1e-9 * x.abs())
         };
-        let place =
-            |point: usize| here(point).or_else(|| scale.filter(|scale| line(*scale)).map(|scale| scale * point as f64));
-        let places: Vec<(usize, f64)> =
-            of_paper.points.iter().enumerate().filter_map(|(i, point)| Some((i, place(*point)?))).collect();
+        let place = |point: usize| {
+            here(point)
+                .or_else(|| scale.filter(|scale| line(*scale)).map(|scale| scale * point as f64))
+        };
+        let places: Vec<(usize, f64)> = of_paper
+            .points
+            .iter()
+            .enumerate()
+            .filter_map(|(i, point)| Some((i, place(*point)?)))
+            .collect();
         out.curves.push(Curve {
             name: format!("paper: {}", named.curve),
             role: CurveRole::Published,
@@ -447,7 +510,10 @@ fn with_published(card: &Card, document: &Document) -> Result<Document, CardErro
             x: places.iter().map(|(_, x)| *x).collect(),
             mean: places.iter().map(|(i, _)| of_paper.values[*i]).collect(),
             standard_error: None,
-            spread: of_paper.spread.as_ref().map(|spread| places.iter().map(|(i, _)| spread[*i]).collect()),
+            spread: of_paper
+                .spread
+                .as_ref()
+                .map(|spread| places.iter().map(|(i, _)| spread[*i]).collect()),
         });
     }
     Ok(out)

@@ -12,13 +12,13 @@ pub const R_CURVES: &str = include_str!("../../../cards/published/r_curves.json"
 /// A published curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedCurve {
-    /// Where it is from.
+    /// The source of the values.
     pub source: String,
-    /// Axis points.
+    /// The points of the axis.
     pub points: Vec<usize>,
-    /// The values.
+    /// The value at each point.
     pub values: Vec<f64>,
-    /// Their standard deviation over windows, where it was published.
+    /// The standard deviation over windows, if it was published.
     pub spread: Option<Vec<f64>>,
 }
 
@@ -45,10 +45,10 @@ fn entries() -> Result<&'static [Entry], CardError> {
         .map_err(|reason| CardError::File { file: "r_curves.json".into(), reason: reason.clone() })
 }
 
-/// The curve that a card names.
+/// Returns the curve that a card names.
 ///
 /// # Errors
-/// [`CardError::Card`] if the files have none of these names, or more than one.
+/// [`CardError::Card`] if the files have no entry with these names, or more than one.
 pub fn published(card: &str, named: &Published) -> Result<PublishedCurve, CardError> {
     let Some(file) = &named.file else {
         let source = named.source.clone().unwrap_or_default();
@@ -57,12 +57,17 @@ pub fn published(card: &str, named: &Published) -> Result<PublishedCurve, CardEr
     };
     let FileCurve { group, data, quantity, when } = file;
     let fits = |entry: &&Entry| {
-        entry.group == *group && entry.data == *data && entry.quantity == *quantity && entry.when == *when
+        entry.group == *group
+            && entry.data == *data
+            && entry.quantity == *quantity
+            && entry.when == *when
     };
     let mut found = entries()?.iter().filter(fits);
     let wrong = |what: &str| CardError::Card {
         id: card.to_owned(),
-        reason: format!("r_curves.json has {what} curve `{quantity}` of {data} in {group}, {when:?}"),
+        reason: format!(
+            "r_curves.json has {what} curve `{quantity}` of {data} in {group}, {when:?}"
+        ),
     };
     let entry = found.next().ok_or_else(|| wrong("no"))?;
     if found.next().is_some() {

@@ -7,14 +7,14 @@ use serde::Deserialize;
 
 use super::card::{Card, CardError};
 
-/// `lab/cards`.
+/// The folder `lab/cards`.
 static CARDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/cards");
 
-/// A paper that cards are of.
+/// A paper that has cards.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
-    /// The letter that stands for it.
+    /// The letter of the paper.
     pub letter: String,
     /// Authors and title.
     pub name: String,
@@ -26,12 +26,12 @@ struct Papers {
     paper: Vec<Paper>,
 }
 
-/// Cards with the papers that they are of.
+/// All cards, with their papers.
 #[derive(Debug, Clone)]
 pub struct Shelf {
-    /// In the order of the page.
+    /// The papers, in the order of the page.
     pub papers: Vec<Paper>,
-    /// In the order of their papers and items.
+    /// The cards, in the order of their papers and items.
     pub cards: Vec<Card>,
 }
 
@@ -42,13 +42,15 @@ fn read_papers(text: &str) -> Result<Vec<Paper>, CardError> {
     toml::from_str::<Papers>(text).map(|papers| papers.paper).map_err(wrong)
 }
 
-/// The papers of the cards that come with the program.
+/// Returns the papers of the cards that come with the program.
 fn own_papers() -> Result<Vec<Paper>, CardError> {
     let text = CARDS.get_file(PAPERS).and_then(include_dir::File::contents_utf8);
-    read_papers(text.ok_or_else(|| CardError::File { file: PAPERS.into(), reason: "is missing".into() })?)
+    read_papers(
+        text.ok_or_else(|| CardError::File { file: PAPERS.into(), reason: "is missing".into() })?,
+    )
 }
 
-/// The cards that come with the program.
+/// Returns the cards that come with the program.
 ///
 /// # Errors
 /// [`CardError`] with the card that is wrong.
@@ -61,10 +63,11 @@ pub fn shelf() -> Result<Shelf, CardError> {
     sorted(own_papers()?, cards.collect::<Result<_, _>>()?)
 }
 
-/// The cards of a folder: all `NAME.toml` in it but `papers.toml`, whose papers are added to those of the program.
+/// Reads the cards of a folder: all `NAME.toml` in it except `papers.toml`, whose papers are added
+/// to those of the program.
 ///
 /// # Errors
-/// [`CardError`] if the folder cannot be read, with the card that is wrong, or if there is none.
+/// [`CardError`] if the folder cannot be read or has no card, or with the card that is wrong.
 pub fn read_folder(folder: &Path) -> Result<Shelf, CardError> {
     let wrong = |reason: String| CardError::File { file: folder.display().to_string(), reason };
     let mut cards = Vec::new();
@@ -86,7 +89,10 @@ pub fn read_folder(folder: &Path) -> Result<Shelf, CardError> {
                 None => papers.push(paper),
                 Some(own) if *own == paper => {}
                 Some(own) => {
-                    return Err(wrong(format!("{PAPERS}: the letter {} is taken by {}", own.letter, own.name)));
+                    return Err(wrong(format!(
+                        "{PAPERS}: the letter {} is taken by {}",
+                        own.letter, own.name
+                    )));
                 }
             }
         }
@@ -94,7 +100,7 @@ pub fn read_folder(folder: &Path) -> Result<Shelf, CardError> {
     sorted(papers, cards)
 }
 
-/// By paper, then by item: figures by their number before tables by theirs, then by name.
+/// Sorts by paper, then by item: figures by number, then tables by number, then by name.
 fn sorted(papers: Vec<Paper>, mut cards: Vec<Card>) -> Result<Shelf, CardError> {
     for card in &cards {
         if papers.iter().all(|paper| paper.letter != card.paper) {
@@ -105,18 +111,30 @@ fn sorted(papers: Vec<Paper>, mut cards: Vec<Card>) -> Result<Shelf, CardError> 
             return Err(CardError::Card { id: card.id.clone(), reason });
         }
         if !card.id.starts_with(&format!("{}-", card.paper.to_lowercase())) {
-            let reason = format!("its file is to be called {}-NAME.toml, after its paper", card.paper.to_lowercase());
+            let reason = format!(
+                "its file is to be called {}-NAME.toml, after its paper",
+                card.paper.to_lowercase()
+            );
             return Err(CardError::Card { id: card.id.clone(), reason });
         }
     }
     let number = |item: &str| {
-        let digits: String =
-            item.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+        let digits: String = item
+            .chars()
+            .skip_while(|c| !c.is_ascii_digit())
+            .take_while(char::is_ascii_digit)
+            .collect();
         digits.parse::<u32>().unwrap_or(u32::MAX)
     };
     cards.sort_by_cached_key(|card| {
         let paper = papers.iter().position(|paper| paper.letter == card.paper);
-        (paper, card.item.starts_with("table"), number(&card.item), card.item.clone(), card.id.clone())
+        (
+            paper,
+            card.item.starts_with("table"),
+            number(&card.item),
+            card.item.clone(),
+            card.id.clone(),
+        )
     });
     Ok(Shelf { papers, cards })
 }

@@ -4,118 +4,118 @@ use serde::Deserialize;
 
 use crate::reproduce::Document;
 
-/// What of a document shows a claim.
+/// The test of a claim on a document.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Test {
     /// `curve` ≤ `factor` · `than` at a share of the points.
     Below {
-        /// One curve.
+        /// The curve that must be below.
         curve: String,
-        /// The other.
+        /// The curve to compare with.
         than: String,
-        /// 1 unless given.
+        /// The factor; 1 unless given.
         #[serde(default = "one")]
         factor: f64,
-        /// All points unless given.
+        /// The share of the points; all unless given.
         #[serde(default = "one")]
         share: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// |`curve` − `than`| ≤ `within` · `than` at a share of the points.
     Near {
-        /// One curve.
+        /// The curve that must be near.
         curve: String,
-        /// The other.
+        /// The curve to compare with.
         than: String,
         /// The largest relative difference.
         within: f64,
-        /// All points unless given.
+        /// The share of the points; all unless given.
         #[serde(default = "one")]
         share: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// `curve` ≤ `value` at a share of the points.
     AtMost {
-        /// The curve.
+        /// The bounded curve.
         curve: String,
-        /// The bound.
+        /// The upper bound.
         value: f64,
-        /// All points unless given.
+        /// The share of the points; all unless given.
         #[serde(default = "one")]
         share: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// `curve` ≥ `value` at a share of the points.
     AtLeast {
-        /// The curve.
+        /// The bounded curve.
         curve: String,
-        /// The bound.
+        /// The lower bound.
         value: f64,
-        /// All points unless given.
+        /// The share of the points; all unless given.
         #[serde(default = "one")]
         share: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// `curve` rises from point to point.
     Rises {
-        /// The curve.
+        /// The curve that must rise.
         curve: String,
-        /// A relative fall that is forgiven.
+        /// The relative fall that is tolerated.
         #[serde(default)]
         slack: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// `curve` falls from point to point.
     Falls {
-        /// The curve.
+        /// The curve that must fall.
         curve: String,
-        /// A relative rise that is forgiven.
+        /// The relative rise that is tolerated.
         #[serde(default)]
         slack: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
     /// The mean over points of `curve` / `than` is in [`low`, `high`].
     Ratio {
-        /// One curve.
+        /// The curve in the numerator.
         curve: String,
-        /// The other.
+        /// The curve in the denominator.
         than: String,
-        /// The least.
+        /// The lower end of the range.
         low: f64,
-        /// The most.
+        /// The upper end of the range.
         high: f64,
-        /// First axis point that counts.
+        /// The first axis point that counts.
         from: Option<usize>,
-        /// Last one.
+        /// The last axis point that counts.
         to: Option<usize>,
     },
-    /// A check of the document, by the beginning of what it claims.
+    /// A check of the document, identified by the beginning of its claim.
     Check {
-        /// The beginning.
+        /// The beginning of the claim.
         claim: String,
     },
-    /// Nothing here can show it.
+    /// The claim cannot be tested here.
     None {
-        /// What would be needed.
+        /// The reason, or what a test would need.
         why: String,
     },
 }
@@ -124,7 +124,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// What a test found.
+/// The result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// The claim holds.
@@ -139,7 +139,7 @@ pub enum Found {
 struct Points(Vec<(usize, f64, f64)>);
 
 impl Points {
-    /// Of `curve`, and of `than` if named, from one axis point to another.
+    /// Returns the points of `curve`, and of `than` if named, between two axis points.
     fn of(
         document: &Document,
         curve: &str,
@@ -151,20 +151,27 @@ impl Points {
         let values = |name: &str| {
             let curve = document.curve(name).filter(|curve| curve.mean.len() == points.len());
             curve.map(|curve| curve.mean.as_slice()).ok_or_else(|| {
-                Found::Untested(format!("the document has no curve `{name}` with a value at each point of its axis"))
+                Found::Untested(format!(
+                    "the document has no curve `{name}` with a value at each point of its axis"
+                ))
             })
         };
         let (curve, than) = (values(curve)?, than.map(values).transpose()?);
-        let counted = |point: usize| from.is_none_or(|from| from <= point) && to.is_none_or(|to| point <= to);
+        let counted =
+            |point: usize| from.is_none_or(|from| from <= point) && to.is_none_or(|to| point <= to);
         let all = points.iter().enumerate().filter(|(_, point)| counted(**point));
-        let found: Vec<_> = all.map(|(i, &point)| (point, curve[i], than.map_or(f64::NAN, |than| than[i]))).collect();
+        let found: Vec<_> = all
+            .map(|(i, &point)| (point, curve[i], than.map_or(f64::NAN, |than| than[i])))
+            .collect();
         if found.is_empty() {
-            return Err(Found::Untested("no point of this run is in the range of the claim".into()));
+            return Err(Found::Untested(
+                "no point of this run is in the range of the claim".into(),
+            ));
         }
         Ok(Self(found))
     }
 
-    /// Whether a share of the points is as it should be; says where not.
+    /// Checks that a share of the points is right, and lists those that are not.
     fn mostly(&self, symbol: &str, share: f64, right: impl Fn(f64, f64) -> bool) -> Found {
         let wrong: Vec<String> = self
             .0
@@ -188,7 +195,7 @@ impl Points {
 }
 
 impl Test {
-    /// Looks at a document.
+    /// Tests a document.
     #[must_use]
     pub fn on(&self, document: &Document) -> Found {
         match self.found(document) {
@@ -196,13 +203,19 @@ impl Test {
         }
     }
 
-    /// What it asks, in a few words; empty where the document's check or the reason says it.
+    /// Describes the test in a few words; empty if the document's check or the reason describes it.
     #[must_use]
     pub fn words(&self) -> String {
         match self {
-            Self::Below { curve, than, factor, .. } if *factor == 1.0 => format!("{curve} at most {than}"),
-            Self::Below { curve, than, factor, .. } => format!("{curve} at most {factor} times {than}"),
-            Self::Near { curve, than, within, .. } => format!("{curve} within {:.0} % of {than}", 100.0 * within),
+            Self::Below { curve, than, factor, .. } if *factor == 1.0 => {
+                format!("{curve} at most {than}")
+            }
+            Self::Below { curve, than, factor, .. } => {
+                format!("{curve} at most {factor} times {than}")
+            }
+            Self::Near { curve, than, within, .. } => {
+                format!("{curve} within {:.0} % of {than}", 100.0 * within)
+            }
             Self::AtMost { curve, value, .. } => format!("{curve} at most {value}"),
             Self::AtLeast { curve, value, .. } => format!("{curve} at least {value}"),
             Self::Rises { curve, .. } => format!("{curve} rises"),
@@ -212,11 +225,13 @@ impl Test {
         }
     }
 
-    /// The curves that it looks at.
+    /// Returns the curves that the test uses.
     #[must_use]
     pub fn curves(&self) -> Vec<&str> {
         match self {
-            Self::Below { curve, than, .. } | Self::Near { curve, than, .. } | Self::Ratio { curve, than, .. } => {
+            Self::Below { curve, than, .. }
+            | Self::Near { curve, than, .. }
+            | Self::Ratio { curve, than, .. } => {
                 vec![curve, than]
             }
             Self::AtMost { curve, .. }
@@ -233,57 +248,84 @@ impl Test {
         let symbol = &document.axis.symbol;
         Ok(match self {
             Self::Below { curve, than, factor, share, from, to } => {
-                Points::of(document, curve, Some(than), *from, *to)?
-                    .mostly(symbol, *share, |a, b| a <= factor * b + EQUAL)
+                Points::of(document, curve, Some(than), *from, *to)?.mostly(
+                    symbol,
+                    *share,
+                    |a, b| a <= factor * b + EQUAL,
+                )
             }
-            Self::Near { curve, than, within, share, from, to } => Points::of(document, curve, Some(than), *from, *to)?
-                .mostly(symbol, *share, |a, b| (a - b).abs() <= within * b.abs() + EQUAL),
+            Self::Near { curve, than, within, share, from, to } => {
+                Points::of(document, curve, Some(than), *from, *to)?.mostly(
+                    symbol,
+                    *share,
+                    |a, b| (a - b).abs() <= within * b.abs() + EQUAL,
+                )
+            }
             Self::AtMost { curve, value, share, from, to } => {
-                Points::of(document, curve, None, *from, *to)?.mostly(symbol, *share, |a, _| a <= *value)
+                Points::of(document, curve, None, *from, *to)?
+                    .mostly(symbol, *share, |a, _| a <= *value)
             }
             Self::AtLeast { curve, value, share, from, to } => {
-                Points::of(document, curve, None, *from, *to)?.mostly(symbol, *share, |a, _| a >= *value)
+                Points::of(document, curve, None, *from, *to)?
+                    .mostly(symbol, *share, |a, _| a >= *value)
             }
             Self::Rises { curve, slack, from, to } => {
-                steps(&Points::of(document, curve, None, *from, *to)?, symbol, |a, b| b >= a * (1.0 - slack) - EQUAL)
+                steps(&Points::of(document, curve, None, *from, *to)?, symbol, |a, b| {
+                    b >= a * (1.0 - slack) - EQUAL
+                })
             }
             Self::Falls { curve, slack, from, to } => {
-                steps(&Points::of(document, curve, None, *from, *to)?, symbol, |a, b| b <= a * (1.0 + slack) + EQUAL)
+                steps(&Points::of(document, curve, None, *from, *to)?, symbol, |a, b| {
+                    b <= a * (1.0 + slack) + EQUAL
+                })
             }
             Self::Ratio { curve, than, low, high, from, to } => {
                 let Points(points) = Points::of(document, curve, Some(than), *from, *to)?;
                 let mean = points.iter().map(|(_, a, b)| a / b).sum::<f64>() / points.len() as f64;
-                let text = format!("ratio {mean:.3}, asked for {low} to {high}, mean of {} points", points.len());
+                let text = format!(
+                    "ratio {mean:.3}, asked for {low} to {high}, mean of {} points",
+                    points.len()
+                );
                 if (*low..=*high).contains(&mean) { Found::Holds(text) } else { Found::Fails(text) }
             }
-            Self::Check { claim } => match document.checks.iter().find(|check| check.claim.starts_with(claim.as_str()))
-            {
-                None => Found::Untested(format!("the document has no check that begins with `{claim}`")),
-                Some(check) if check.holds => Found::Holds(check.detail.clone()),
-                Some(check) => Found::Fails(check.detail.clone()),
-            },
+            Self::Check { claim } => {
+                match document.checks.iter().find(|check| check.claim.starts_with(claim.as_str())) {
+                    None => Found::Untested(format!(
+                        "the document has no check that begins with `{claim}`"
+                    )),
+                    Some(check) if check.holds => Found::Holds(check.detail.clone()),
+                    Some(check) => Found::Fails(check.detail.clone()),
+                }
+            }
             Self::None { why } => Found::Untested(why.clone()),
         })
     }
 }
 
-/// Round-off of solvers, as the sweeps have it.
+/// The tolerance for round-off of solvers, as in the sweeps.
 const EQUAL: f64 = 1e-9;
 
-/// Whether each step goes the right way.
+/// Checks that each step goes in the right direction.
 fn steps(Points(points): &Points, symbol: &str, right: impl Fn(f64, f64) -> bool) -> Found {
     if points.len() < 2 {
         return Found::Untested("one point of this run is in the range of the claim".into());
     }
     let wrong = points.windows(2).filter(|pair| !right(pair[0].1, pair[1].1));
     let wrong: Vec<String> = wrong
-        .map(|pair| format!("{symbol} = {} to {}: {:.3e} to {:.3e}", pair[0].0, pair[1].0, pair[0].1, pair[1].1))
+        .map(|pair| {
+            format!(
+                "{symbol} = {} to {}: {:.3e} to {:.3e}",
+                pair[0].0, pair[1].0, pair[0].1, pair[1].1
+            )
+        })
         .collect();
     let n = points.len() - 1;
     match wrong.is_empty() {
         true => Found::Holds(format!("{n} steps")),
-        false => {
-            Found::Fails(format!("{} of {n} steps; not {}", n - wrong.len(), wrong[..wrong.len().min(4)].join("; ")))
-        }
+        false => Found::Fails(format!(
+            "{} of {n} steps; not {}",
+            n - wrong.len(),
+            wrong[..wrong.len().min(4)].join("; ")
+        )),
     }
 }

@@ -1,5 +1,5 @@
-//! J figures 11b and 13: perceptrons whose parameters the adversary does not know. It trains a shadow on records that it knows whole, and
-//! attacks through it.
+//! J figures 11b and 13: perceptrons whose parameters the adversary does not know. It trains a
+//! shadow on records that it knows with all features, and attacks through it.
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{
@@ -20,7 +20,7 @@ impl Shadow {
     }
 }
 
-/// Curves of figure 11b, of J's settings.
+/// The curves of figure 11b, with J's settings.
 const SHARES: [(&str, &str, f64); 4] = [
     ("shadow_0.1_tau", "shadow_0.1_tau_converged", 0.1),
     ("shadow_0.25_tau", "shadow_0.25_tau_converged", 0.25),
@@ -28,7 +28,7 @@ const SHARES: [(&str, &str, f64); 4] = [
     ("shadow_tau", "shadow_tau_converged", 1.0),
 ];
 
-/// Of figure 13, by the number of hidden layers. Two are those of the true model.
+/// The curves of figure 13, by the number of hidden layers. Two layers are those of the true model.
 const GUESSES: [(&str, &str, usize); 4] = [
     ("linear", "linear_converged", 0),
     ("one_layer", "one_layer_converged", 1),
@@ -36,16 +36,20 @@ const GUESSES: [(&str, &str, usize); 4] = [
     ("three_layers", "three_layers_converged", 3),
 ];
 
-/// What J calls "close" to the white box: an error no farther from it than this share of the way to a random guess.
+/// The bound for what J calls "close" to the white box: the error exceeds it by at most this share
+/// of the way to a random guess.
 const CLOSE: f64 = 0.1;
 
-/// The attacks of a figure: J's gradient inversion through shadows fitted by divergences, and ours through shadows fitted by squared
-/// log-ratios, the white box of both, and the guesses.
+/// Returns the attacks of a figure: J's gradient inversion through shadows fitted by divergences,
+/// ours through shadows fitted by squared log-ratios, the white box of both, and the guesses.
 pub(super) fn lines(figure: Figure, options: &Options) -> Vec<Line> {
     let shadows: [(&str, &str, Shadow); 4] = match figure {
-        Figure::JFig13 => GUESSES
-            .map(|(printed, converged, layers)| (printed, converged, Shadow { layers, share: 1.0, printed: true })),
-        _ => SHARES.map(|(printed, converged, share)| (printed, converged, Shadow { layers: 2, share, printed: true })),
+        Figure::JFig13 => GUESSES.map(|(printed, converged, layers)| {
+            (printed, converged, Shadow { layers, share: 1.0, printed: true })
+        }),
+        _ => SHARES.map(|(printed, converged, share)| {
+            (printed, converged, Shadow { layers: 2, share, printed: true })
+        }),
     };
     let line = |wanted, shadow| Line { architecture: Architecture::J, wanted, shadow };
     let through = shadows.into_iter().flat_map(|(printed, ours, shadow)| {
@@ -63,17 +67,19 @@ pub(super) fn lines(figure: Figure, options: &Options) -> Vec<Line> {
     through.chain(others.into_iter().map(|wanted| line(wanted, None))).collect()
 }
 
-/// Records that an adversary may know whole: test records that are not attacked.
+/// Records that an adversary may know with all features: test records that are not attacked.
 pub(super) struct BlackBox {
-    /// d_t × m.
+    /// The records, d_t × m.
     records: DMatrix<f64>,
-    /// Parameters of the passive party's part, if it held all features.
+    /// The number of parameters of the passive party's part, if it held all features.
     parameters: usize,
     classes: usize,
     seed: u64,
 }
 
 impl BlackBox {
+    /// Draws the records that the largest shadow needs.
+    ///
     /// # Errors
     /// [`ReproduceError::NoneLeft`] if too few test records are left.
     pub(super) fn new(
@@ -81,7 +87,8 @@ impl BlackBox {
         options: &Options,
         shadows: &[Option<Shadow>],
     ) -> Result<Self, ReproduceError> {
-        let parameters = passive_parameters(Architecture::J, subject.classes(), subject.features())?;
+        let parameters =
+            passive_parameters(Architecture::J, subject.classes(), subject.features())?;
         let (classes, seed) = (subject.classes(), options.seed);
         let mut found = Self { records: DMatrix::zeros(0, 0), parameters, classes, seed };
         let most = shadows.iter().flatten().map(|shadow| found.count(*shadow)).max().unwrap_or(0);
@@ -89,33 +96,45 @@ impl BlackBox {
         Ok(found)
     }
 
-    /// τ of J (22), with all features passive (section 5.3).
+    /// Returns τ of J (22), with all features passive (section 5.3).
     fn tau(&self) -> f64 {
         self.parameters as f64 / self.classes as f64
     }
 
-    /// The records of a shadow.
+    /// Returns the number of records of a shadow.
     fn count(&self, shadow: Shadow) -> usize {
         ((shadow.share * self.tau()).ceil() as usize).max(1)
     }
 
-    /// The model of a split with a shadow in place of the passive party's part. Fewer records are the first of more.
+    /// Fits a shadow in place of the passive party's part of a split. A smaller set of records is a
+    /// prefix of a larger one.
     pub(super) fn fit(&self, split: &Split, shadow: Shadow) -> Result<KnownModel, ReproduceError> {
         let (d, k0) = (split.d, split.k0);
         let off = |error| ReproduceError::Attack { curve: "the shadow".into(), d, k0, error };
         let mut rng = generator(self.seed, Purpose::Auxiliary, (d as u64) << 20 | k0 as u64);
-        let all = rand::seq::index::sample(&mut rng, self.records.ncols(), self.count(Shadow { share: 1.0, ..shadow }));
+        let all = rand::seq::index::sample(
+            &mut rng,
+            self.records.ncols(),
+            self.count(Shadow { share: 1.0, ..shadow }),
+        );
         let drawn: Vec<usize> = all.iter().take(self.count(shadow)).collect();
         let (hidden, auxiliary) = split.black_box(&self.records.select_columns(&drawn))?;
         let guess = Guess { hidden: vec![8; shadow.layers], ..Guess::default() };
         let fit = shadow.fit();
         let training = NetworkTraining::of(fit);
-        let fitted =
-            fit_shadow(&hidden, &auxiliary, &guess, (fit, ShadowBias::Unknown), &training, &mut rng).map_err(off)?;
+        let fitted = fit_shadow(
+            &hidden,
+            &auxiliary,
+            &guess,
+            (fit, ShadowBias::Unknown),
+            &training,
+            &mut rng,
+        )
+        .map_err(off)?;
         fitted.in_place(&hidden).map_err(off)
     }
 
-    /// Says how many records there are, and where they come from.
+    /// Adds the number and source of the records to the document.
     pub(super) fn tell(&self, document: &mut Document, shadows: &[Option<Shadow>]) {
         for (attack, shadow) in document.attacks.iter_mut().zip(shadows) {
             let Some(shadow) = shadow else { continue };
@@ -143,7 +162,8 @@ impl BlackBox {
     }
 }
 
-/// Figure 11b: more records do not do worse; from a quarter of τ they do as the white box; all beat a random guess.
+/// Figure 11b: more records do not do worse; from a quarter of τ they do as well as the white box;
+/// all do better than a random guess.
 pub(super) fn by_number(found: &Found<'_>, document: &Document) -> Vec<Check> {
     let names = |of: &str| SHARES.map(|(name, _, share)| (format!("{name}{of}"), share));
     let mut checks = Vec::new();
@@ -164,20 +184,25 @@ pub(super) fn by_number(found: &Found<'_>, document: &Document) -> Vec<Check> {
             found.close(document, name, &white, claim)
         }));
         checks.extend(names.iter().filter_map(|(name, _)| {
-            let claim = format!("{name}: an error smaller than that of a random guess (J section 5.3, figure 11b)");
+            let claim = format!(
+                "{name}: an error smaller than that of a random guess (J section 5.3, figure 11b)"
+            );
             found.compare(document, (name, "random"), claim, |d| d.mean >= 0.0)
         }));
     }
     checks
 }
 
-/// Figure 13: the true architecture does best, a linear shadow worst; one layer does about as two, three do worse.
+/// Figure 13: the true architecture does best, a linear shadow worst; one layer does about as well
+/// as two, three do worse.
 pub(super) fn by_architecture(found: &Found<'_>, document: &Document) -> Vec<Check> {
     let mut checks = Vec::new();
     for of in ["", "_converged"] {
         let [linear, one, two, three] = GUESSES.map(|(name, _, _)| format!("{name}{of}"));
         let worst = [&one, &two].into_iter().filter_map(|other| {
-            let claim = format!("{linear} has a larger error than {other} (J section 5.3.2, figure 13: \"usually\")");
+            let claim = format!(
+                "{linear} has a larger error than {other} (J section 5.3.2, figure 13: \"usually\")"
+            );
             found.compare(document, (&linear, other), claim, |d| d.mean <= 0.0)
         });
         checks.extend(worst);
@@ -189,7 +214,9 @@ pub(super) fn by_architecture(found: &Found<'_>, document: &Document) -> Vec<Che
             found.compare(document, (&two, other), claim, |d| d.mean > 2.0 * d.standard_error)
         });
         checks.extend(best);
-        let degrade = format!("{three} has a larger error than {two} (J section 5.3.2, figure 13: it \"can degrade\")");
+        let degrade = format!(
+            "{three} has a larger error than {two} (J section 5.3.2, figure 13: it \"can degrade\")"
+        );
         checks.extend(found.compare(document, (&three, &two), degrade, |d| d.mean <= 0.0));
         let white = format!("white_box{of}");
         let close = format!(
@@ -202,9 +229,11 @@ pub(super) fn by_architecture(found: &Found<'_>, document: &Document) -> Vec<Che
 }
 
 impl Found<'_> {
-    /// Whether the error of `name` is no farther from that of `white` than [`CLOSE`] of the way from there to a random guess.
+    /// Checks that the error of `name` exceeds that of `white` by at most [`CLOSE`] of the way to a
+    /// random guess.
     fn close(&self, document: &Document, name: &str, white: &str, claim: String) -> Option<Check> {
-        let (shadow, white, random) = (document.curve(name)?, document.curve(white)?, document.curve("random")?);
+        let (shadow, white, random) =
+            (document.curve(name)?, document.curve(white)?, document.curve("random")?);
         let off = |i: &usize| {
             let way = (random.mean[*i] - white.mean[*i]).abs();
             shadow.mean[*i] - white.mean[*i] > CLOSE * way

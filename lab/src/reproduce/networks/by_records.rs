@@ -1,4 +1,4 @@
-//! J figure 8: attacks on a perceptron by how many records they have the scores of.
+//! J figure 8: attacks on a perceptron by the number of records that they have scores of.
 
 use super::super::contender::{Contender, pick};
 use super::super::document::{Axis, Check, CheckKind, Document};
@@ -13,23 +13,27 @@ use super::split::{Architecture, Split};
 use super::{attacks, fill, trained};
 use crate::progress::Progress;
 
-/// Numbers of records, each with how often it is drawn anew in a split: an error on few records says little.
+/// The numbers of records, each with its number of draws in a split: an error on few records varies
+/// much.
 const DRAWS: [(usize, u64); 4] = [(1, 30), (10, 10), (100, 3), (1000, 1)];
 
-/// Splits unless told otherwise.
+/// The default number of splits.
 const WINDOWS: usize = 3;
 
-/// What happened in one split.
+/// The result of one split.
 struct InSplit {
     accuracy: f64,
-    /// By attack and number of records: the error of each draw.
+    /// The error of each draw, by attack and number of records.
     found: Vec<Vec<Vec<f64>>>,
-    /// By attack, in seconds.
+    /// The processor time by attack, in seconds.
     cpu: Vec<f64>,
 }
 
-/// Computes the figure: half of the features passive unless one number is asked for.
-pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+/// Computes the figure: half of the features are passive unless one number is requested.
+pub(in super::super) fn run(
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let total = subject.features();
     let d = match options.dimensions[..] {
         [] => total / 2,
@@ -38,8 +42,9 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
         _ => return Err(ReproduceError::OneDimension { figure: Figure::JFig8.as_str() }),
     };
     let most = subject.test_records().ncols().min(options.records.unwrap_or(usize::MAX));
-    let attacks = attacks(options).into_iter().filter(|wanted| !wanted.informed || d <= MOST_FEATURES);
-    // Half* and tangents go record by record too.
+    let attacks =
+        attacks(options).into_iter().filter(|wanted| !wanted.informed || d <= MOST_FEATURES);
+    // Half* and tangents also go record by record.
     let wanted = attacks.map(|wanted| match wanted.method {
         "half_star_layerwise" | "gaussian" => wanted.at_most(options.inversion_records),
         _ => wanted,
@@ -50,7 +55,13 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
     let draws: Vec<(usize, u64)> = DRAWS.into_iter().filter(|(n, _)| *n <= most).collect();
     let architecture = Architecture::J;
     let work = |piece: usize| -> Result<InSplit, ReproduceError> {
-        let split = Split::train(subject, &architecture.training(options.seed)?, &records, starts[piece], d)?;
+        let split = Split::train(
+            subject,
+            &architecture.training(options.seed)?,
+            &records,
+            starts[piece],
+            d,
+        )?;
         let mut found = vec![vec![Vec::new(); draws.len()]; contenders.len()];
         let mut cpu = vec![0.0; contenders.len()];
         let informed = match contenders.iter().any(|contender| contender.informed) {
@@ -63,8 +74,12 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
                 for (at, contender) in contenders.iter().enumerate() {
                     let begun = cpu_time();
                     let errors = match informed.as_ref().filter(|_| contender.informed) {
-                        Some(informed) => informed.attack(&split, contender, &drawn.x, options.seed)?,
-                        None => split.attack(&split.known, contender, &drawn.x, options.seed, draw)?,
+                        Some(informed) => {
+                            informed.attack(&split, contender, &drawn.x, options.seed)?
+                        }
+                        None => {
+                            split.attack(&split.known, contender, &drawn.x, options.seed, draw)?
+                        }
                     };
                     cpu[at] += cpu_time().saturating_sub(begun).as_secs_f64();
                     found[at][point].push(mean(errors.iter().copied()).mean);
@@ -78,7 +93,7 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
     let mut progress = Progress::start("j-fig8", starts.len() as u64);
     in_order(options.threads, starts.len(), work, |piece, done: InSplit| {
         accuracies.push(done.accuracy);
-        // Draws of one split share its model: what is known of a mean is known by splits.
+        // Draws of one split share its model, so the standard error of a mean is over splits.
         for (to, from) in found.iter_mut().flatten().zip(done.found.iter().flatten()) {
             to.push(mean(from.iter().copied()).mean);
         }
@@ -88,7 +103,8 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
     })?;
     progress.done(&format!("j-fig8: {} models trained and attacked", starts.len()));
 
-    let mut document = blank(Figure::JFig8, subject, options.seed, draws.last().map_or(0, |(n, _)| *n));
+    let mut document =
+        blank(Figure::JFig8, subject, options.seed, draws.last().map_or(0, |(n, _)| *n));
     document.axis = Axis {
         label: "records with scores (logarithm to base 10)".into(),
         symbol: "n".into(),
@@ -101,11 +117,17 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
     document.checks.extend(more_records(&contenders, &found));
     let guess = "the generative regression network does better than ½, which needs no score";
     for curve in ["grn", "grn_own"] {
-        document.checks.extend(below(&document, curve, "half", &format!("{curve}: {guess} (ours)")));
+        document.checks.extend(below(
+            &document,
+            curve,
+            "half",
+            &format!("{curve}: {guess} (ours)"),
+        ));
     }
-    document
-        .notes
-        .push(format!("{d} of {total} features are passive; {} splits, each a model of its own", starts.len()));
+    document.notes.push(format!(
+        "{d} of {total} features are passive; {} splits, each a model of its own",
+        starts.len()
+    ));
     let told: Vec<String> = draws.iter().map(|(n, times)| format!("{n}: {times}")).collect();
     document.notes.push(format!(
         "draws of test records in each split: {}; a point is the mean over them, its interval over splits. Attacks that go \
@@ -124,7 +146,8 @@ pub(in super::super) fn run(subject: &Subject, options: &Options) -> Result<Docu
     Ok(document)
 }
 
-/// J: the network needs many records, gradient inversion does not. Few and many are compared split by split.
+/// J: the network needs many records, gradient inversion does not. Few and many are compared split
+/// by split.
 fn more_records(contenders: &[Contender], found: &[Vec<Vec<f64>>]) -> Option<Check> {
     let of = |curve: &str| {
         let points = &found[contenders.iter().position(|c| c.curve == curve)?];

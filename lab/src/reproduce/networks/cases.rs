@@ -1,11 +1,12 @@
-//! Models under attack in J figures 14 and 15, each in one split: softmax regression and perceptrons, trained as they are or with noise,
-//! and what an adversary has that does not know the passive parameters.
+//! Models under attack in J figures 14 and 15, each in one split: softmax regression and
+//! perceptrons, trained with or without noise, and the view of an adversary that does not know the
+//! passive parameters.
 
 use nalgebra::DMatrix;
 use rand::Rng;
 use vfl_active_party::attack::{
-    Architecture as Guess, AttackError, AuxiliaryRecords, Descent, KnownModel, NetworkTraining, Replacement,
-    ShadowBias, ShadowEstimate, ShadowFit, fit_shadow,
+    Architecture as Guess, AttackError, AuxiliaryRecords, Descent, KnownModel, NetworkTraining,
+    Replacement, ShadowBias, ShadowEstimate, ShadowFit, fit_shadow,
 };
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -17,28 +18,29 @@ use super::super::{Figure, Options, ReproduceError};
 use super::private::Private;
 use super::split::{Architecture, Split, passive_parameters};
 
-/// Training records whose scores a purifier learns from, and that the evaluation classifier is trained on, at most.
+/// The most training records for a purifier's scores, and for the evaluation classifier.
 pub(super) const MOST: usize = 4000;
-/// Records that softmax regression is trained on with noise, at most.
+/// The most records that softmax regression is trained on with noise.
 const PRIVATE_RECORDS: usize = 20_000;
-/// First parameters that a shadow of perceptrons is trained from: three take three times as long for each of the defenses.
+/// The number of starts of a shadow of perceptrons: three take three times as long for each of the
+/// defenses.
 const SHADOW_STARTS: u32 = 1;
 
-/// What all splits share.
+/// The data that all splits share.
 pub(super) struct Common<'a> {
     pub(super) figure: Figure,
     pub(super) subject: &'a Subject,
-    /// Records under attack.
+    /// The records under attack.
     pub(super) drawn: &'a Drawn,
-    /// What perceptrons are trained on: features d_t × n, labels.
+    /// The training records of perceptrons: features d_t × n, labels.
     pub(super) records: (DMatrix<f64>, Vec<u32>),
-    /// Training records of the purifier and of the evaluation classifier, d_t × m.
+    /// The training records of the purifier and of the evaluation classifier, d_t × m.
     pub(super) own: DMatrix<f64>,
-    /// Test records that are not attacked, d_t × m.
+    /// The test records that are not attacked, d_t × m.
     left: DMatrix<f64>,
-    /// How many of them an adversary knows whole: J's τ.
+    /// The number of them that an adversary knows with all features: J's τ.
     pub(super) tau: usize,
-    /// What models are trained on with noise.
+    /// The training records of models trained with noise.
     private: (DMatrix<f64>, Vec<u32>),
     pub(super) d: usize,
     seed: u64,
@@ -64,25 +66,37 @@ impl<'a> Common<'a> {
             Figure::JFig14 => subject.own_records(Some(PRIVATE_RECORDS), seed),
             _ => records.clone(),
         };
-        Ok(Self { figure, subject, drawn, records, own, left, tau, private, d: (total / 2).max(1), seed })
+        Ok(Self {
+            figure,
+            subject,
+            drawn,
+            records,
+            own,
+            left,
+            tau,
+            private,
+            d: (total / 2).max(1),
+            seed,
+        })
     }
 
-    /// How the models of the figure are trained, apart from noise.
+    /// Returns the training settings of the figure's models, apart from noise.
     fn training(&self) -> Result<TrainingConfig, ReproduceError> {
         match self.figure {
-            Figure::JFig14 => {
-                Ok(TrainingConfig::try_from(TrainingValues { seed: self.seed, ..TrainingValues::default() })?)
-            }
+            Figure::JFig14 => Ok(TrainingConfig::try_from(TrainingValues {
+                seed: self.seed,
+                ..TrainingValues::default()
+            })?),
             _ => Architecture::J.training(self.seed),
         }
     }
 
-    /// Records of a training with noise.
+    /// Returns the number of records of a training with noise.
     pub(super) fn private_records(&self) -> usize {
         self.private.1.len()
     }
 
-    /// τ of the records that are left, the same for all models of a split.
+    /// Draws τ of the records that are left, the same for all models of a split.
     fn auxiliary(&self, k0: usize) -> DMatrix<f64> {
         let mut rng = generator(self.seed, Purpose::Auxiliary, (self.d as u64) << 20 | k0 as u64);
         let drawn = rand::seq::index::sample(&mut rng, self.left.ncols(), self.tau).into_vec();
@@ -96,32 +110,35 @@ enum Known {
     Of(Box<Split>),
 }
 
-/// A model in one split, and what comes of it.
+/// A model in one split, with its releases.
 pub(super) struct Case {
     pub(super) passive: Vec<usize>,
     known: Known,
-    /// What the adversary has of the records under attack.
+    /// The adversary's features of the records under attack.
     pub(super) y: FeatureBlock,
-    /// Scores of the records under attack, of all test records, and of training records (k × n).
+    /// The scores of the records under attack, of all test records, and of training records (k ×
+    /// n).
     pub(super) scores: [DMatrix<f64>; 3],
     pub(super) black_box: BlackBox,
 }
 
-/// What an adversary has that does not know the passive parameters: records that it knows whole.
+/// The view of an adversary that does not know the passive parameters: records that it knows with
+/// all features.
 pub(super) struct BlackBox {
     hidden: KnownModel,
     y: FeatureBlock,
     x: FeatureBlock,
-    /// Their scores, k × n, before any defense.
+    /// The scores of these records, k × n, before any defense.
     pub(super) scores: DMatrix<f64>,
     linear: bool,
 }
 
-/// What a model gives of records: what the adversary has of them, and their scores (k × n).
+/// The adversary's features of records, and the model's scores for them (k × n).
 type Served = (DMatrix<f64>, DMatrix<f64>);
 
 impl Case {
-    /// `served` gives what the model says of records (d_t × n).
+    /// Creates a case. `served` returns the adversary's features and the scores of records (d_t ×
+    /// n).
     fn of(
         common: &Common<'_>,
         k0: usize,
@@ -129,9 +146,18 @@ impl Case {
         known: Known,
         served: impl Fn(&Known, &DMatrix<f64>) -> Result<Served, ReproduceError>,
     ) -> Result<Self, ReproduceError> {
-        let off = |error| ReproduceError::Attack { curve: "the black box".into(), d: common.d, k0, error };
+        let off = |error| ReproduceError::Attack {
+            curve: "the black box".into(),
+            d: common.d,
+            k0,
+            error,
+        };
         let (y, attacked) = served(&known, &common.drawn.x)?;
-        let scores = [attacked, served(&known, common.subject.test_records())?.1, served(&known, &common.own)?.1];
+        let scores = [
+            attacked,
+            served(&known, common.subject.test_records())?.1,
+            served(&known, &common.own)?.1,
+        ];
         let auxiliary = common.auxiliary(k0);
         let (theirs, of_auxiliary) = served(&known, &auxiliary)?;
         let model = known.model();
@@ -146,12 +172,12 @@ impl Case {
         Ok(Self { passive, known, y: FeatureBlock::new(y)?, scores, black_box })
     }
 
-    /// The model with its passive part known.
+    /// Returns the model with its passive part known.
     pub(super) fn known(&self) -> &KnownModel {
         self.known.model()
     }
 
-    /// The figure's model, trained as it is.
+    /// Returns the figure's model, trained without noise.
     pub(super) fn plain(common: &Common<'_>, k0: usize) -> Result<Self, ReproduceError> {
         let subject = common.subject;
         if common.figure == Figure::JFig14 {
@@ -159,7 +185,7 @@ impl Case {
             let mut case = Self::of(common, k0, passive, Known::Model(Box::new(model)), |_, x| {
                 Ok((select(x, &active, x.ncols()), scores(&subject.weights, &subject.bias, x)?))
             })?;
-            // As they were served.
+            // These scores are the served ones.
             case.scores[0].clone_from(common.drawn.scores());
             return Ok(case);
         }
@@ -174,11 +200,17 @@ impl Case {
         })
     }
 
-    /// The same kind of model, trained with noise.
-    pub(super) fn private(common: &Common<'_>, k0: usize, epsilon: f64) -> Result<Self, ReproduceError> {
-        let off = |error| ReproduceError::Attack { curve: "the model".into(), d: common.d, k0, error };
+    /// Returns the same kind of model, trained with noise.
+    pub(super) fn private(
+        common: &Common<'_>,
+        k0: usize,
+        epsilon: f64,
+    ) -> Result<Self, ReproduceError> {
+        let off =
+            |error| ReproduceError::Attack { curve: "the model".into(), d: common.d, k0, error };
         let classes = common.subject.classes();
-        let model = Private::train(classes, &common.training()?, &common.private, (common.d, k0), epsilon)?;
+        let model =
+            Private::train(classes, &common.training()?, &common.private, (common.d, k0), epsilon)?;
         let known = Known::Model(Box::new(model.known(classes).map_err(off)?));
         Self::of(common, k0, model.passive().to_vec(), known, |_, x| Ok(model.served(x)?))
     }
@@ -194,20 +226,38 @@ impl Known {
 }
 
 impl BlackBox {
-    /// A model of the adversary's own, fitted to the records that it knows whole and to what was released of them: by log-ratios, and where
-    /// a score has no logarithm by divergences (J algorithm 2).
-    pub(super) fn shadow(&self, released: ReleasedScores, rng: &mut dyn Rng) -> Result<KnownModel, AttackError> {
+    /// Fits a model of the adversary's own to the records that it knows with all features and to
+    /// their released scores: by log-ratios, or by divergences if a score has no logarithm (J
+    /// algorithm 2).
+    pub(super) fn shadow(
+        &self,
+        released: ReleasedScores,
+        rng: &mut dyn Rng,
+    ) -> Result<KnownModel, AttackError> {
         let positive = match &released {
-            ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => c.iter().all(|c| *c > 0.0),
+            ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => {
+                c.iter().all(|c| *c > 0.0)
+            }
             _ => false,
         };
-        let fit = if positive { ShadowFit::LeastSquares } else { ShadowFit::Gradient(Descent::default()) };
-        let auxiliary = AuxiliaryRecords::new(self.y.clone(), self.x.clone(), released, Replacement::default())?;
+        let fit = if positive {
+            ShadowFit::LeastSquares
+        } else {
+            ShadowFit::Gradient(Descent::default())
+        };
+        let auxiliary = AuxiliaryRecords::new(
+            self.y.clone(),
+            self.x.clone(),
+            released,
+            Replacement::default(),
+        )?;
         if self.linear {
-            return ShadowEstimate::fit(&self.hidden, &auxiliary, fit, ShadowBias::Known)?.shadow_of(&self.hidden);
+            return ShadowEstimate::fit(&self.hidden, &auxiliary, fit, ShadowBias::Known)?
+                .shadow_of(&self.hidden);
         }
         let training = NetworkTraining { starts: SHADOW_STARTS, ..NetworkTraining::of(fit) };
         let guess = Guess { hidden: vec![8; 2], ..Guess::default() };
-        fit_shadow(&self.hidden, &auxiliary, &guess, (fit, ShadowBias::Unknown), &training, rng)?.in_place(&self.hidden)
+        fit_shadow(&self.hidden, &auxiliary, &guess, (fit, ShadowBias::Unknown), &training, rng)?
+            .in_place(&self.hidden)
     }
 }

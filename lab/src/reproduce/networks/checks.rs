@@ -1,17 +1,17 @@
-//! What J says of figures 7, 9 and 10, checked.
+//! Checks of J's claims on figures 7, 9 and 10.
 
 use super::super::contender::Contender;
 use super::super::document::{Check, CheckKind, Document};
 use super::super::statistics::{Mean, mean};
 
-/// Curves of figure 9, of J's settings.
+/// The curves of figure 9, with J's settings.
 pub(super) const LAYERS: [&str; 3] = ["one_layer", "two_layers", "three_layers"];
 
-/// What J calls an error "near 0".
+/// The bound for what J calls an error "near 0".
 const NEAR_ZERO: f64 = 0.01;
 
-/// The errors of every split: by contender, point and split. Splits come in one order for all contenders, so that two of them can be
-/// compared split by split.
+/// The errors of every split: by contender, point and split. Splits have the same order for all
+/// contenders, so that two of them can be compared split by split.
 pub(super) struct Found<'a> {
     pub(super) contenders: &'a [Contender],
     pub(super) errors: &'a [Vec<Vec<f64>>],
@@ -22,8 +22,9 @@ impl Found<'_> {
         self.contenders.iter().position(|c| c.curve == curve).map(|at| self.errors[at].as_slice())
     }
 
-    /// Says at how many points the errors of two curves are not related as claimed. `off` is told the difference a − b over the splits of
-    /// a point: its mean, and how well that is known.
+    /// Checks at each point that the errors of two curves are related as claimed. `off` gets the
+    /// difference a − b over the splits of a point, as a mean with its standard error, and returns
+    /// true for a violation.
     pub(super) fn compare(
         &self,
         document: &Document,
@@ -41,7 +42,12 @@ impl Found<'_> {
                 let difference = mean(differences.iter().copied());
                 off(difference).then(|| {
                     let at = |errors: &[f64]| mean(errors.iter().copied()).mean;
-                    format!("d = {}: {a} {:.4}, {b} {:.4}", document.axis.points[i], at(a_here), at(b_here))
+                    format!(
+                        "d = {}: {a} {:.4}, {b} {:.4}",
+                        document.axis.points[i],
+                        at(a_here),
+                        at(b_here)
+                    )
                 })
             })
             .collect();
@@ -66,39 +72,50 @@ impl Found<'_> {
             self.compare(document, (few, more), claim, |d| d.mean > 2.0 * d.standard_error)
         });
         let below = names.iter().filter_map(|name| {
-            let claim = format!("{name}: an error smaller than that of a random guess (J section 5.2.2, figure 9)");
+            let claim = format!(
+                "{name}: an error smaller than that of a random guess (J section 5.2.2, figure 9)"
+            );
             self.compare(document, (name, "random"), claim, |d| d.mean >= 0.0)
         });
         rises.chain(below).collect()
     }
 
-    /// Figure 10: tanh does as sigmoid does, and relu somewhat worse, "for most of the datasets".
+    /// Figure 10: tanh does as well as sigmoid, and relu somewhat worse, "for most of the
+    /// datasets".
     pub(super) fn by_activation(&self, document: &Document, of: &str) -> Vec<Check> {
         let [relu, sigmoid, tanh] = ["relu", "sigmoid", "tanh"].map(|name| format!("{name}{of}"));
         let alike = format!(
             "{tanh} does as sigmoid does (J section 5.2.2, figure 10; two standard errors of the difference allowed)"
         );
         let larger = |other: &str| {
-            let claim =
-                format!("{relu} has a larger error than {other} (J section 5.2.2, figure 10; for most data sets)");
+            let claim = format!(
+                "{relu} has a larger error than {other} (J section 5.2.2, figure 10; for most data sets)"
+            );
             self.compare(document, (&relu, other), claim, |d| d.mean <= 0.0)
         };
-        let alike = self.compare(document, (&tanh, &sigmoid), alike, |d| d.mean.abs() > 2.0 * d.standard_error);
+        let alike = self
+            .compare(document, (&tanh, &sigmoid), alike, |d| d.mean.abs() > 2.0 * d.standard_error);
         [alike, larger(&sigmoid), larger(&tanh)].into_iter().flatten().collect()
     }
 }
 
-/// Figure 7.
+/// Checks the claims on figure 7.
 pub(super) fn seventh(document: &Document, total: usize) -> Vec<Check> {
     let curves = ["gia", "gia_converged"];
     let near = curves.iter().filter_map(|curve| near_zero(document, curve, total));
     let lower = curves.iter().filter_map(|curve| {
-        below(document, curve, "grn", &format!("{curve}: below the generative regression network (J section 5.2.2)"))
+        below(
+            document,
+            curve,
+            "grn",
+            &format!("{curve}: below the generative regression network (J section 5.2.2)"),
+        )
     });
     near.chain(lower).collect()
 }
 
-/// With a tenth of the features (as a point is the nearest number of them) the error is near 0.
+/// Checks that with a tenth of the features (a point is the nearest number of them) the error is
+/// near 0.
 fn near_zero(document: &Document, name: &str, total: usize) -> Option<Check> {
     let curve = document.curve(name)?;
     let points = &document.axis.points;
@@ -120,7 +137,7 @@ fn near_zero(document: &Document, name: &str, total: usize) -> Option<Check> {
     })
 }
 
-/// One curve lies below another at every point.
+/// Checks that one curve lies below another at every point.
 pub(super) fn below(document: &Document, low: &str, high: &str, claim: &str) -> Option<Check> {
     let (a, b) = (document.curve(low)?, document.curve(high)?);
     let violations: Vec<String> = (0..a.mean.len())
@@ -135,7 +152,11 @@ pub(super) fn below(document: &Document, low: &str, high: &str, claim: &str) -> 
         claim: claim.into(),
         holds: violations.is_empty(),
         comparisons: a.mean.len() as u64,
-        detail: format!("{low} is not below {high} at {} of {} points", violations.len(), a.mean.len()),
+        detail: format!(
+            "{low} is not below {high} at {} of {} points",
+            violations.len(),
+            a.mean.len()
+        ),
         violations,
     })
 }

@@ -1,6 +1,7 @@
-//! J figures 14 and 15: behind each defense the accuracy of the model, and the accuracy of the attack, J (24), with half of the features
-//! passive, on softmax regression and on perceptrons. In the white box the parameters are known; in the black box the adversary fits a
-//! shadow to τ records that it knows whole, and to what was released of them.
+//! J figures 14 and 15: the accuracy of the model and of the attack, J (24), under each defense,
+//! with half of the features passive, on softmax regression and on perceptrons. In the white box
+//! the parameters are known; in the black box the adversary fits a shadow to τ records that it
+//! knows with all features, and to their released scores.
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{AdversaryView, KnownModel, Method, Replacement, Settings};
@@ -22,8 +23,8 @@ use super::split::Architecture;
 use crate::evaluate::EvaluationClassifier;
 use crate::progress::Progress;
 
-/// J's defenses at the scores, in the order of the points; trainings with noise come after them. Entity alignment (PSI) changes neither
-/// model nor scores and has no point of its own.
+/// J's defenses at the scores, in the order of the points; trainings with noise follow them. Entity
+/// alignment (PSI) changes neither model nor scores and has no point of its own.
 const DEFENSES: [&str; 10] = [
     "none",
     "rounding (decimals = 2)",
@@ -36,15 +37,16 @@ const DEFENSES: [&str; 10] = [
     "purifier",
     "purifier (training = \"random\")",
 ];
-/// All points.
+/// The number of all points.
 const POINTS: usize = DEFENSES.len() + private::EPSILONS.len();
-/// The place of the undefended model.
+/// The index of the undefended model.
 const NONE: usize = 0;
 
-/// Splits unless told otherwise.
+/// The default number of splits.
 const WINDOWS: usize = 4;
 
-/// What one split and defense give: accuracy of the model, of the attack, of ½, and the attack's error; accuracy and error in the black box.
+/// The results of one split and defense: accuracy of the model, of the attack, of ½, and the
+/// attack's error; accuracy and error in the black box.
 type Found = [f64; 6];
 const CURVES: [(&str, CurveRole); 6] = [
     ("accuracy_of_model", CurveRole::Measured),
@@ -56,7 +58,11 @@ const CURVES: [(&str, CurveRole); 6] = [
 ];
 
 /// Computes figure 14 or 15.
-pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(in super::super) fn run(
+    figure: Figure,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let common = Common::new(figure, subject, &drawn, options)?;
     let d = common.d;
@@ -75,7 +81,12 @@ pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options
         progress.at(piece as u64 + 1, "");
         Ok(())
     })?;
-    progress.done(&format!("{}: {} splits attacked behind {} defenses", figure.as_str(), starts.len(), POINTS));
+    progress.done(&format!(
+        "{}: {} splits attacked behind {} defenses",
+        figure.as_str(),
+        starts.len(),
+        POINTS
+    ));
 
     let mut document = blank(figure, subject, options.seed, drawn.records());
     document.axis = Axis {
@@ -92,7 +103,11 @@ pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options
             of: None,
             x: (1..=POINTS).map(|i| i as f64).collect(),
             mean: (0..POINTS).map(|i| mean(found.iter().map(|of| of[i][at])).mean).collect(),
-            standard_error: Some((0..POINTS).map(|i| mean(found.iter().map(|of| of[i][at])).standard_error).collect()),
+            standard_error: Some(
+                (0..POINTS)
+                    .map(|i| mean(found.iter().map(|of| of[i][at])).standard_error)
+                    .collect(),
+            ),
             spread: None,
         });
     }
@@ -104,12 +119,15 @@ pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options
         cpu_seconds: cpu.as_secs_f64(),
     });
     if figure == Figure::JFig15 {
-        document.model.origin =
-            ModelOrigin::EachSplit { config: Architecture::J.training(options.seed)?.values().clone() };
+        document.model.origin = ModelOrigin::EachSplit {
+            config: Architecture::J.training(options.seed)?.values().clone(),
+        };
         document.model.accuracy = document.curves[0].mean[NONE];
     }
     document.checks = checks(&document);
-    let trainings = private::EPSILONS.iter().map(|epsilon| format!("training with noise (epsilon = {epsilon})"));
+    let trainings = private::EPSILONS
+        .iter()
+        .map(|epsilon| format!("training with noise (epsilon = {epsilon})"));
     let names = DEFENSES.iter().map(|defense| (*defense).to_owned()).chain(trainings);
     let numbered = names.enumerate().map(|(i, name)| format!("{}: {name}", i + 1));
     document.notes.push(format!("defenses: {}", numbered.collect::<Vec<_>>().join("; ")));
@@ -135,14 +153,24 @@ pub(in super::super) fn run(figure: Figure, subject: &Subject, options: &Options
     Ok(document)
 }
 
-/// Every point in one split.
-fn behind_each(common: &Common<'_>, k0: usize, options: &Options) -> Result<Vec<Found>, ReproduceError> {
+/// Computes every point in one split.
+fn behind_each(
+    common: &Common<'_>,
+    k0: usize,
+    options: &Options,
+) -> Result<Vec<Found>, ReproduceError> {
     let (subject, d) = (common.subject, common.d);
-    let off = |reason: String| ReproduceError::Failed { what: "the evaluation classifier", d, k0, reason };
+    let off = |reason: String| ReproduceError::Failed {
+        what: "the evaluation classifier",
+        d,
+        k0,
+        reason,
+    };
     let case = Case::plain(common, k0)?;
     let held_out = select(&common.own, &case.passive, common.own.ncols());
     let labels = &common.records.1[..common.own.ncols()];
-    let classifier = EvaluationClassifier::train(subject.classes(), &held_out, labels, options.seed);
+    let classifier =
+        EvaluationClassifier::train(subject.classes(), &held_out, labels, options.seed);
     let classifier = classifier.map_err(|e| off(e.to_string()))?;
     let mut out = Vec::with_capacity(POINTS);
     for (place, text) in DEFENSES.into_iter().enumerate() {
@@ -150,12 +178,19 @@ fn behind_each(common: &Common<'_>, k0: usize, options: &Options) -> Result<Vec<
     }
     for (place, epsilon) in private::EPSILONS.into_iter().enumerate() {
         let case = Case::private(common, k0, epsilon)?;
-        out.push(behind(common, &case, &classifier, (DEFENSES[NONE], DEFENSES.len() + place), k0, options)?);
+        out.push(behind(
+            common,
+            &case,
+            &classifier,
+            (DEFENSES[NONE], DEFENSES.len() + place),
+            k0,
+            options,
+        )?);
     }
     Ok(out)
 }
 
-/// A model behind one defense.
+/// Attacks a model under one defense.
 fn behind(
     common: &Common<'_>,
     case: &Case,
@@ -165,13 +200,19 @@ fn behind(
     options: &Options,
 ) -> Result<Found, ReproduceError> {
     let (subject, d) = (common.subject, common.d);
-    let off = |reason: String| ReproduceError::Failed { what: "the evaluation classifier", d, k0, reason };
+    let off = |reason: String| ReproduceError::Failed {
+        what: "the evaluation classifier",
+        d,
+        k0,
+        reason,
+    };
     let n = common.drawn.records().min(options.inversion_records);
     let truth = select(&common.drawn.x, &case.passive, n);
     let y = FeatureBlock::new(case.y.matrix().columns(0, n).into_owned())?;
     let calibration = ConfidenceScores::softmax(logits(&case.scores[2])?);
     let policy: Policy = text.parse().map_err(|e| off(format!("{e}")))?;
-    let failed = |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
+    let failed =
+        |error: DefenseError| ReproduceError::Defense { defense: policy.to_string(), error };
     let grants = Grants { passive_weights: None, calibration: Some(&calibration), seed: [3; 32] };
     let pipeline = Pipeline::build(&policy.defenses, subject.classes(), &grants).map_err(failed)?;
     let release = |scores: &DMatrix<f64>, noise: u8| -> Result<ReleasedScores, ReproduceError> {
@@ -183,23 +224,30 @@ fn behind(
     let item = (place as u64) << 40 | (d as u64) << 20 | k0 as u64;
     let attack = |model: &KnownModel, curve: &str| -> Result<[f64; 3], ReproduceError> {
         let named = |error| ReproduceError::Attack { curve: curve.to_owned(), d, k0, error };
-        let view = AdversaryView::new(model, &y, &released, Replacement::default()).map_err(named)?;
+        let view =
+            AdversaryView::new(model, &y, &released, Replacement::default()).map_err(named)?;
         let mut rng = generator(options.seed, Purpose::Attack, item);
-        let found = Method::GradientInversion.build(&settings).reconstruct(&view, &mut rng).map_err(named)?.estimates;
-        let of_attack = classifier.attack_accuracy(&found, &truth).map_err(|e| off(e.to_string()))?;
+        let found = Method::GradientInversion
+            .build(&settings)
+            .reconstruct(&view, &mut rng)
+            .map_err(named)?
+            .estimates;
+        let of_attack =
+            classifier.attack_accuracy(&found, &truth).map_err(|e| off(e.to_string()))?;
         let errors = squared_error_by_record(&found, &truth)?;
         Ok([of_attack.estimates, of_attack.half, mean(errors.iter().copied()).mean])
     };
     let [known, half, error] = attack(case.known(), CURVES[1].0)?;
     let named = |error| ReproduceError::Attack { curve: CURVES[4].0.to_owned(), d, k0, error };
-    // Another stream than that of the records known whole.
+    // The stream of random numbers differs from that of the auxiliary records.
     let mut rng = generator(options.seed, Purpose::Auxiliary, 1 << 55 | item);
-    let shadow = case.black_box.shadow(release(&case.black_box.scores, 6)?, &mut rng).map_err(named)?;
+    let shadow =
+        case.black_box.shadow(release(&case.black_box.scores, 6)?, &mut rng).map_err(named)?;
     let [guessed, _, guessed_error] = attack(&shadow, CURVES[4].0)?;
     Ok([of_model, known, half, error, guessed, guessed_error])
 }
 
-/// Softmax of the logarithms of scores is the scores.
+/// Returns the logarithms of scores: their softmax is the scores.
 fn logits(scores: &DMatrix<f64>) -> Result<Logits, ReproduceError> {
     Ok(Logits::new(scores.map(|c| c.max(f64::MIN_POSITIVE).ln()))?)
 }

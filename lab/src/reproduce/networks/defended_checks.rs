@@ -1,8 +1,9 @@
-//! What J says of figures 14 and 15, checked. Where it names no number, ours stands behind "here".
+//! Checks of J's claims on figures 14 and 15. If a claim has no number, the claim text gives ours
+//! after "here".
 
 use super::super::document::{Check, CheckKind, Document};
 
-/// Places of defenses among the points.
+/// The indices of defenses among the points.
 const NONE: usize = 0;
 const NOISE_TENTH: usize = 5;
 const NOISE_ONE: usize = 6;
@@ -13,12 +14,12 @@ const EPSILON_TEN: usize = 10;
 const EPSILON_ONE: usize = 11;
 const EPSILON_TENTH: usize = 12;
 
-/// An accuracy of the attack is reduced if it is at most this share of the undefended one.
+/// The share of the undefended accuracy up to which an attack's accuracy counts as reduced.
 const REDUCED: f64 = 0.9;
-/// An accuracy of the model that is this much lower is still near it.
+/// The loss of the model's accuracy up to which it counts as near the undefended one.
 const NEAR: f64 = 0.02;
 
-/// The sentences on the white box, and again on the black box.
+/// Checks the claims on the white box, and again on the black box.
 pub(super) fn checks(document: &Document) -> Vec<Check> {
     let mut found = of_curve(document, "accuracy_of_attack", "");
     found.extend(of_curve(document, "accuracy_of_attack_black_box", "black box: "));
@@ -27,11 +28,15 @@ pub(super) fn checks(document: &Document) -> Vec<Check> {
 
 fn of_curve(document: &Document, curve: &str, setting: &str) -> Vec<Check> {
     let values = |name: &str| document.curve(name).map_or(&[][..], |curve| curve.mean.as_slice());
-    let (model, attack, half) = (values("accuracy_of_model"), values(curve), values("accuracy_of_half"));
+    let (model, attack, half) =
+        (values("accuracy_of_model"), values(curve), values("accuracy_of_half"));
     let lost = |at: usize| model[NONE] - model[at];
     let reduced = |at: usize| attack[at] <= REDUCED * attack[NONE];
     let told = |at: usize| {
-        format!("model {:.4} from {:.4}, attack {:.3} from {:.3}", model[at], model[NONE], attack[at], attack[NONE])
+        format!(
+            "model {:.4} from {:.4}, attack {:.3} from {:.3}",
+            model[at], model[NONE], attack[at], attack[NONE]
+        )
     };
     let check = |claim: &str, holds: bool, detail: String| Check {
         kind: CheckKind::Paper,
@@ -43,9 +48,13 @@ fn of_curve(document: &Document, curve: &str, setting: &str) -> Vec<Check> {
     };
     let budgets = [EPSILON_TEN, EPSILON_ONE, EPSILON_TENTH];
     let of_budgets = || {
-        let each = budgets.iter().map(|&at| format!("model {:.4}, attack {:.3}", model[at], attack[at]));
+        let each =
+            budgets.iter().map(|&at| format!("model {:.4}, attack {:.3}", model[at], attack[at]));
         let each = each.collect::<Vec<_>>().join("; ");
-        format!("ε = 10, 1, 0.1: {each}; without noise model {:.4}, attack {:.3}", model[NONE], attack[NONE])
+        format!(
+            "ε = 10, 1, 0.1: {each}; without noise model {:.4}, attack {:.3}",
+            model[NONE], attack[NONE]
+        )
     };
     vec![
         check(
@@ -66,7 +75,8 @@ fn of_curve(document: &Document, curve: &str, setting: &str) -> Vec<Check> {
         ),
         check(
             "with a smaller ε both accuracies fall; here: from ε = 10 to 0.1, the model's by more than two points",
-            attack[EPSILON_TENTH] < attack[EPSILON_TEN] && model[EPSILON_TEN] - model[EPSILON_TENTH] > NEAR,
+            attack[EPSILON_TENTH] < attack[EPSILON_TEN]
+                && model[EPSILON_TEN] - model[EPSILON_TENTH] > NEAR,
             of_budgets(),
         ),
         check(
@@ -79,7 +89,11 @@ fn of_curve(document: &Document, curve: &str, setting: &str) -> Vec<Check> {
             reduced(NOISE_TENTH) && lost(NOISE_TENTH) <= NEAR,
             told(NOISE_TENTH),
         ),
-        check("noise of 1 costs the model much; here: five points at least", lost(NOISE_ONE) >= 0.05, told(NOISE_ONE)),
+        check(
+            "noise of 1 costs the model much; here: five points at least",
+            lost(NOISE_ONE) >= 0.05,
+            told(NOISE_ONE),
+        ),
         check(
             "a purifier reduces the attack's accuracy at a negligible loss; here: to nine tenths at most, and by one point at most",
             reduced(PURIFIER) && lost(PURIFIER) <= 0.01,

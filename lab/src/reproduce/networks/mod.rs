@@ -1,6 +1,7 @@
-//! J figures 7, 9 and 10: attacks on perceptrons whose parameters are known, by the share of passive features, the number of hidden layers
-//! and the activation; figures 11b and 13: on perceptrons whose parameters are not. Every split is a model of its own; a point is the mean
-//! over splits, and its error that of this mean.
+//! J figures 7, 9 and 10: attacks on perceptrons whose parameters are known, by the share of
+//! passive features, the number of hidden layers and the activation. Figures 11b and 13: attacks on
+//! perceptrons whose parameters are not known. Every split has its own model; a point is the mean
+//! over splits, with the standard error of this mean.
 
 mod beyond;
 mod black_box;
@@ -30,11 +31,11 @@ use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
-/// Splits of each number of passive features unless told otherwise.
+/// The default number of splits for each number of passive features.
 const WINDOWS: usize = 4;
 
-/// The attacks of figures 7 and 8: J's two as printed, gradient inversion kept in [0, 1], both with settings of ours, V's
-/// way through the layers, and the guesses.
+/// Returns the attacks of figures 7 and 8: J's two as printed, gradient inversion kept in [0, 1],
+/// both with our settings, V's way through the layers, and the guesses.
 fn attacks(options: &Options) -> Vec<Wanted> {
     vec![
         of_paper("gia", options),
@@ -57,7 +58,11 @@ fn lines(figure: Figure, options: &Options) -> Vec<Line> {
     let several = |of: [(Architecture, &'static str, &'static str); 3]| {
         let printed = of.map(|(on_it, curve, _)| on(on_it, of_paper(curve, options)));
         let converged = of.map(|(on_it, _, curve)| on(on_it, converged(curve, options)));
-        printed.into_iter().chain(converged).chain([on(j, Wanted::new("half")), on(j, Wanted::new("random"))]).collect()
+        printed
+            .into_iter()
+            .chain(converged)
+            .chain([on(j, Wanted::new("half")), on(j, Wanted::new("random"))])
+            .collect()
     };
     let mut lines: Vec<Line> = match figure {
         Figure::JFig9 => several([
@@ -78,19 +83,25 @@ fn lines(figure: Figure, options: &Options) -> Vec<Line> {
 }
 
 /// Computes figure 7, 9, 10, 11b or 13.
-pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    figure: Figure,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let dimensions = super::white_box::tenths(subject, options)?;
     let lines = lines(figure, options);
     let architectures: Vec<Architecture> = lines.iter().map(|line| line.architecture).collect();
-    let (wanted, shadows): (Vec<_>, Vec<_>) = lines.into_iter().map(|line| (line.wanted, line.shadow)).unzip();
+    let (wanted, shadows): (Vec<_>, Vec<_>) =
+        lines.into_iter().map(|line| (line.wanted, line.shadow)).unzip();
     let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
-    let shadows: Vec<Option<Shadow>> = contenders.iter().map(|c| shadows[c.place as usize]).collect();
+    let shadows: Vec<Option<Shadow>> =
+        contenders.iter().map(|c| shadows[c.place as usize]).collect();
     let black_box = match shadows.iter().any(Option::is_some) {
         true => Some(BlackBox::new(subject, options, &shadows)?),
         false => None,
     };
-    // Each architecture with its contenders: a model is trained once for all of them.
+    // Each architecture with its contenders, so that a model is trained once for all of them.
     let mut groups: Vec<(Architecture, Vec<usize>)> = Vec::new();
     for (at, contender) in contenders.iter().enumerate() {
         let architecture = architectures[contender.place as usize];
@@ -111,7 +122,13 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     let work = |piece: usize| -> Result<(f64, Vec<(f64, f64)>), ReproduceError> {
         let (d, group, k0) = pieces[piece];
         let (architecture, members) = &groups[group];
-        let split = Split::train(subject, &architecture.training(options.seed)?, &records, k0, dimensions[d])?;
+        let split = Split::train(
+            subject,
+            &architecture.training(options.seed)?,
+            &records,
+            k0,
+            dimensions[d],
+        )?;
         let informed = match members.iter().any(|at| contenders[*at].informed) {
             true => Some(Informed::of(subject, &split)?),
             false => None,
@@ -156,8 +173,12 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     trained(&mut document, Architecture::J, options, &accuracies.concat())?;
     let found = Found { contenders: &contenders, errors: &found };
     document.checks = match figure {
-        Figure::JFig9 => ["", "_converged"].iter().flat_map(|of| found.by_depth(&document, of)).collect(),
-        Figure::JFig10 => ["", "_converged"].iter().flat_map(|of| found.by_activation(&document, of)).collect(),
+        Figure::JFig9 => {
+            ["", "_converged"].iter().flat_map(|of| found.by_depth(&document, of)).collect()
+        }
+        Figure::JFig10 => {
+            ["", "_converged"].iter().flat_map(|of| found.by_activation(&document, of)).collect()
+        }
         Figure::JFig11b => black_box::by_number(&found, &document),
         Figure::JFig13 => black_box::by_architecture(&found, &document),
         _ => checks::seventh(&document, subject.features()),
@@ -186,16 +207,27 @@ pub(super) fn run(figure: Figure, subject: &Subject, options: &Options) -> Resul
     Ok(document)
 }
 
-/// Accuracy on the test records of J's perceptrons, the first `d` columns passive.
-pub(super) fn accuracy(subject: &Subject, options: &Options, d: usize) -> Result<f64, ReproduceError> {
+/// Returns the accuracy of J's perceptrons on the test records, with the first `d` columns passive.
+pub(super) fn accuracy(
+    subject: &Subject,
+    options: &Options,
+    d: usize,
+) -> Result<f64, ReproduceError> {
     let records = subject.own_records(options.own_records, options.seed);
     Ok(Split::train(subject, &Architecture::J.training(options.seed)?, &records, 0, d)?.accuracy)
 }
 
-/// Curves (by contender and point, a value for each split) and facts of the attacks.
-fn fill(document: &mut Document, contenders: &[Contender], x: &[f64], found: &[Vec<Vec<f64>>], cpu: &[f64]) {
+/// Adds the curves (by contender and point, a value for each split) and the facts of the attacks.
+fn fill(
+    document: &mut Document,
+    contenders: &[Contender],
+    x: &[f64],
+    found: &[Vec<Vec<f64>>],
+    cpu: &[f64],
+) {
     for ((contender, of_points), cpu) in contenders.iter().zip(found).zip(cpu) {
-        let means: Vec<Mean> = of_points.iter().map(|values| mean(values.iter().copied())).collect();
+        let means: Vec<Mean> =
+            of_points.iter().map(|values| mean(values.iter().copied())).collect();
         super::white_box::put(document, contender, x, &means, *cpu);
         if let Some(curve) = document.curves.last_mut() {
             curve.spread = Some(of_points.iter().map(|values| deviation(values)).collect());
@@ -203,7 +235,7 @@ fn fill(document: &mut Document, contenders: &[Contender], x: &[f64], found: &[V
     }
 }
 
-/// Says how the models were trained, and how good they are in the mean.
+/// Records the training settings and the mean accuracy of the models.
 fn trained(
     document: &mut Document,
     architecture: Architecture,

@@ -1,32 +1,35 @@
-//! What is said of adversaries that know something, held against the figures.
+//! Checks of claims about adversaries with prior knowledge.
 
 use super::experiment::{Known, POINTS, Point};
 use crate::reproduce::document::{Check, CheckKind, Document};
 use crate::reproduce::statistics::mean;
 use crate::reproduce::sweep::EQUAL;
 
-/// What knowing means and covariances is said to gain over half_star, at most.
+/// The claimed largest gain of knowing means and covariances over half_star.
 const FACTOR: f64 = 13.0;
-/// How far from that counts as the same.
+/// The relative difference from it that is tolerated.
 const ABOUT: f64 = 0.25;
 
-/// The levels of knowledge that have moments, each with the beginning of its curves' names.
+/// The levels of knowledge with moments, each with the prefix of its curves' names.
 const LEVELS: [(Known, &str); 3] =
     [(Known::Moments, "moments"), (Known::Few, "records_200"), (Known::All, "all_records")];
 
-/// Where the first of two curves is above the second by more than the standard error of the difference; and the mean of the
-/// difference, relative to the second.
+/// Returns a violation if the first of two curves is above the second by more than the standard
+/// error of the difference; and the mean of the difference, relative to the second.
 fn above(point: &Point, first: &str, second: &str) -> (Option<String>, f64) {
     let (a, b) = (point.errors(first), point.errors(second));
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
     let m = mean(differences.iter().copied());
     let (a, b) = (mean(a.iter().copied()).mean, mean(b.iter().copied()).mean);
-    let said =
-        format!("d = {}: {first} {a:.4} above {second} {b:.4}, by {:.5} ± {:.5}", point.d, m.mean, m.standard_error);
+    let said = format!(
+        "d = {}: {first} {a:.4} above {second} {b:.4}, by {:.5} ± {:.5}",
+        point.d, m.mean, m.standard_error
+    );
     ((m.mean > m.standard_error + EQUAL).then_some(said), m.mean / b.max(f64::MIN_POSITIVE))
 }
 
-/// An attack has no more error than what has the same knowledge and no score, one standard error of the difference allowed.
+/// Checks that an attack has no more error than its control, which has the same knowledge and no
+/// score. One standard error of the difference is allowed.
 pub(super) fn never_worse(points: &[Point], of: &str) -> Check {
     let (mut violations, mut worst) = (Vec::new(), f64::NEG_INFINITY);
     for point in points {
@@ -48,14 +51,16 @@ pub(super) fn never_worse(points: &[Point], of: &str) -> Check {
     }
 }
 
-/// Somebody who knows means and covariances learns up to 13 times more from the scores than half_star: over the rows in which
-/// half_star does better than the means alone, since elsewhere the moments do most without any score; the best of the three points
-/// of the posterior. `None` without such a row.
+/// Checks that an adversary that knows means and covariances has up to 13 times less error from the
+/// scores than half_star. Only the rows count in which half_star does better than the means alone,
+/// since elsewhere the moments do most without any score. The best of the three points of the
+/// posterior is compared. `None` without such a row.
 pub(in crate::reproduce) fn together(documents: &[Document]) -> Option<Check> {
     let mut factors = Vec::new();
     for document in documents {
         let of = |name: &str| document.curve(name).map(|curve| curve.mean.as_slice());
-        let told: Vec<&[f64]> = POINTS.iter().filter_map(|point| of(&format!("moments_{point}"))).collect();
+        let told: Vec<&[f64]> =
+            POINTS.iter().filter_map(|point| of(&format!("moments_{point}"))).collect();
         let (Some(blind), Some(means)) = (of("half_star"), of("column_mean")) else { continue };
         for (i, d) in document.axis.points.iter().enumerate() {
             let least = told.iter().map(|curve| curve[i]).fold(f64::INFINITY, f64::min);
@@ -77,7 +82,16 @@ pub(in crate::reproduce) fn together(documents: &[Document]) -> Option<Check> {
         comparisons: factors.len() as u64,
         detail: factors
             .iter()
-            .map(|row| format!("{}, d = {}: {:.1} ({:.4} against {:.4})", row.0, row.1, factor(row), row.2, row.3))
+            .map(|row| {
+                format!(
+                    "{}, d = {}: {:.1} ({:.4} against {:.4})",
+                    row.0,
+                    row.1,
+                    factor(row),
+                    row.2,
+                    row.3
+                )
+            })
             .collect::<Vec<_>>()
             .join("; "),
         violations: Vec::new(),

@@ -1,10 +1,11 @@
-//! The same errors from one independent computation, to be put beside ours.
+//! The same errors from one independent computation, for comparison with ours.
 //!
-//! In one place with scikit-learn, on another split: logistic regression with C = 100 on 12 000 rows at most, 70 % of them for training,
-//! ranges over all rows, category codes in sorted order, the last columns passive. There the control is a linear regression of the
-//! passive on the active features with a ridge by cross-validation; here it is the mean of the Gaussian of the moments. Its attack
-//! is linear too, as `conditional_mean` is. It trained until nothing moved; here training stops early, and scores of smaller weights
-//! tell of other directions.
+//! It was done in one place with scikit-learn, on another split: logistic regression with C = 100
+//! on at most 12 000 rows, 70 % of them for training, ranges over all rows, category codes in
+//! sorted order, the last columns passive. Its control is a linear regression of the passive on the
+//! active features with a ridge by cross-validation; ours is the mean of the Gaussian of the
+//! moments. Its attack is linear too, as `conditional_mean` is. It trained until convergence; our
+//! training stops early, and scores of smaller weights reveal other directions.
 
 use vfl_shared::data::DatasetName;
 
@@ -21,17 +22,17 @@ const CURVES: [&str; 7] = [
     "all_records_conditional_mean",
 ];
 
-/// Largest difference that counts as none, relative or absolute.
+/// The largest difference that counts as agreement, relative or absolute.
 const RELATIVE: f64 = 0.25;
 const ABSOLUTE: f64 = 0.0005;
 
-/// A data set with its last `d` columns passive.
+/// The errors of a data set with its last `d` columns passive.
 pub(super) struct Row {
     dataset: DatasetName,
-    /// Number of features of all parties.
+    /// The number of features of all parties.
     features: usize,
     pub(super) d: usize,
-    /// Mean squared error per feature, exact scores, white box.
+    /// The mean squared error per feature of each curve, with exact scores, in the white box.
     errors: [f64; 7],
 }
 
@@ -51,24 +52,27 @@ const ROWS: [Row; 9] = [
     row(DatasetName::Robot, 12, 24, [0.1284, 0.0781, 0.0485, 0.0638, 0.0420, 0.0606, 0.0394]),
 ];
 
-/// The rows of a data set with so many features, by its name.
+/// Returns the rows of a data set with so many features, by its name.
 pub(super) fn rows(dataset: &str, features: usize) -> impl Iterator<Item = &'static Row> {
     ROWS.iter().filter(move |row| row.dataset.as_str() == dataset && row.features == features)
 }
 
 impl Row {
-    /// Puts the errors of the document at its point `at` beside those of the row.
+    /// Compares the errors of the document at its point `at` with those of the row.
     pub(super) fn beside(&self, document: &Document, at: usize) -> Check {
         let pairs: Vec<(&str, f64, f64)> = CURVES
             .iter()
             .zip(self.errors)
-            .filter_map(|(curve, there)| Some((*curve, *document.curve(curve)?.mean.get(at)?, there)))
+            .filter_map(|(curve, there)| {
+                Some((*curve, *document.curve(curve)?.mean.get(at)?, there))
+            })
             .collect();
         let off = |(_, here, there): &&(&str, f64, f64)| {
             let difference = (here - there).abs();
             difference > RELATIVE * there && difference > ABSOLUTE
         };
-        let said = |(curve, here, there): &(&str, f64, f64)| format!("{curve} {there:.4}, here {here:.4}");
+        let said =
+            |(curve, here, there): &(&str, f64, f64)| format!("{curve} {there:.4}, here {here:.4}");
         let violations: Vec<String> = pairs.iter().filter(off).map(said).collect();
         Check {
             kind: CheckKind::Ours,

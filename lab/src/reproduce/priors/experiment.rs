@@ -1,4 +1,4 @@
-//! What the adversaries of the figure know, what they run, and what comes out.
+//! The adversaries of the figure: their knowledge, their attacks, and the results.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::reproduce::subject::{Drawn, Purpose, Subject, generator};
 use crate::reproduce::sweep::{Window, select};
 use crate::reproduce::workers::cpu_time;
 
-/// Whole records of the adversary that has few.
+/// The number of records that the adversary with few records knows with all features.
 pub(super) const FEW: usize = 200;
-/// Draws of these, of which the errors of every record are averaged.
+/// The number of draws of these records, over which the errors of every record are averaged.
 pub(super) const DRAWS: usize = 5;
-/// Standard errors to each side of an interval of 95 %.
+/// The half-width of a 95 % interval, in standard errors.
 const Z95: f64 = 1.959_963_984_540_054;
-/// What an adversary knows of the passive features.
+/// An adversary's knowledge of the passive features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
     Range,
@@ -50,7 +50,8 @@ impl Known {
         if self == Self::Few { DRAWS } else { 1 }
     }
 
-    /// The control of attacks that take moments: the curve of who knows these and has no score.
+    /// Returns the curve of the control for attacks that use moments: an adversary that knows these
+    /// and has no score.
     pub(super) fn control(self) -> &'static str {
         match self {
             Self::Range => "half",
@@ -60,20 +61,23 @@ impl Known {
         }
     }
 
-    /// The attacks whose estimates lie in [0, 1], each a curve.
+    /// Returns the curves of the attacks whose estimates lie in [0, 1].
     pub(super) fn attacks(self) -> impl Iterator<Item = &'static str> {
-        LINES.iter().filter(move |line| line.known == self && line.scores && line.curve != "half_star").map(|l| l.curve)
+        LINES
+            .iter()
+            .filter(move |line| line.known == self && line.scores && line.curve != "half_star")
+            .map(|l| l.curve)
     }
 }
 
-/// One curve.
+/// A curve of the figure.
 pub(super) struct Line {
     pub(super) curve: &'static str,
     pub(super) known: Known,
     pub(super) method: Method,
-    /// Whether it has the scores; a control has none.
+    /// True if it has the scores; a control has none.
     pub(super) scores: bool,
-    /// The defense behind which it has them.
+    /// The defense of the scores that it has.
     pub(super) defense: fn() -> DefenseConfig,
 }
 
@@ -81,12 +85,13 @@ const fn line(curve: &'static str, known: Known, method: Method, scores: bool) -
     Line { curve, known, method, scores, defense: || DefenseConfig::None {} }
 }
 
-/// A line of who has 200 whole records, and scores behind a defense.
+/// Returns a line of the adversary that knows 200 records with all features, and has scores under a
+/// defense.
 const fn behind(curve: &'static str, method: Method, defense: fn() -> DefenseConfig) -> Line {
     Line { defense, ..line(curve, Known::Few, method, true) }
 }
 
-/// Three defenses: one that rounds, one that adds noise, one that leaves the class.
+/// Three defenses: one rounds, one adds noise, one keeps only the class.
 const ROUNDING: fn() -> DefenseConfig = || DefenseConfig::Rounding { decimals: 2 };
 const NOISE: fn() -> DefenseConfig = || DefenseConfig::GaussianNoise { sigma: 0.1 };
 const LABEL: fn() -> DefenseConfig = || DefenseConfig::ClassLabel { softening: 0.0 };
@@ -120,29 +125,31 @@ pub(super) static LINES: [Line; 26] = [
     behind("class_label_kernel_ridge", Method::KernelRidge, LABEL),
 ];
 
-/// The controls of who has whole records: the better one is what an attack is held against.
+/// The controls of the adversary that knows records with all features. An attack is compared with
+/// the better one.
 const CONTROLS: [&str; 2] = ["records_200_control", "records_200_kernel_control"];
 
-/// The points of a posterior that attacks take, by the ends of their curves' names.
+/// The points of a posterior that attacks take, as suffixes of their curves' names.
 pub(super) const POINTS: [&str; 3] = ["conditional_mean", "gaussian", "posterior_mean"];
 
-/// One number of passive features.
+/// The results at one number of passive features.
 pub(super) struct Point {
     pub(super) d: usize,
-    /// Per line and record, the squared error per feature, the mean over draws.
+    /// The squared error per feature by line and record, averaged over draws.
     pub(super) errors: Vec<Vec<f64>>,
-    /// Added risk of posterior_mean in each draw of few records.
+    /// The added risk of posterior_mean in each draw of few records.
     pub(super) draws: Vec<f64>,
 }
 
 impl Point {
-    /// The errors of a curve; none of a curve there is not.
+    /// Returns the errors of a curve; empty if there is no such curve.
     pub(super) fn errors(&self, curve: &str) -> &[f64] {
         let place = LINES.iter().position(|line| line.curve == curve);
         place.map_or(&[], |place| self.errors[place].as_slice())
     }
 
-    /// What the scores add for who knows this and runs this attack, beside the best control that knows the same.
+    /// Returns the added risk of the scores for this knowledge and attack, relative to the best
+    /// control with the same knowledge.
     pub(super) fn added(&self, known: Known, attack: &str) -> Option<AddedRisk> {
         let of = |curve: &&str| mean(self.errors(curve).iter().copied()).mean;
         let better = CONTROLS.into_iter().min_by(|a, b| of(a).total_cmp(&of(b)));
@@ -160,10 +167,11 @@ impl Point {
     }
 }
 
-/// One draw of what is known, at one number of passive features: per line of that knowledge, errors and time.
+/// The results of one draw of the knowledge at one number of passive features: errors and time per
+/// line of that knowledge.
 pub(super) type Done = Vec<(Vec<f64>, Duration)>;
 
-/// What is attacked.
+/// The model and the records under attack.
 pub(super) struct Experiment<'a> {
     pub(super) subject: &'a Subject,
     pub(super) drawn: &'a Drawn,
@@ -171,8 +179,13 @@ pub(super) struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    /// What an adversary knows: moments of records that are no test records.
-    fn prior(&self, window: &Window, known: Known, draw: usize) -> Result<Option<Prior>, ReproduceError> {
+    /// Returns the adversary's prior: moments of records that are not test records.
+    fn prior(
+        &self,
+        window: &Window,
+        known: Known,
+        draw: usize,
+    ) -> Result<Option<Prior>, ReproduceError> {
         let all = &self.subject.others;
         let of = |rows: &[usize]| select(all, rows, all.ncols());
         Ok(Some(match known {
@@ -184,19 +197,23 @@ impl Experiment<'_> {
             Known::All => Prior::of_records(&of(&window.passive), &of(&window.active))?,
             Known::Few => {
                 let records = self.few(draw);
-                Prior::of_records(&select(&records, &window.passive, FEW), &select(&records, &window.active, FEW))?
+                Prior::of_records(
+                    &select(&records, &window.passive, FEW),
+                    &select(&records, &window.active, FEW),
+                )?
             }
         }))
     }
 
-    /// Whole records, the same whatever d is: features of both parties, d_t × [`FEW`].
+    /// Draws records with all features, the same for every d: features of both parties, d_t ×
+    /// [`FEW`].
     fn few(&self, draw: usize) -> DMatrix<f64> {
         let all = &self.subject.others;
         let mut rng = generator(self.seed, Purpose::Auxiliary, draw as u64);
         all.select_columns(&rand::seq::index::sample(&mut rng, all.ncols(), FEW).into_vec())
     }
 
-    /// Scores of records (d_t × n) by the model.
+    /// Returns the model's scores of records (d_t × n).
     fn scores(&self, x: &DMatrix<f64>) -> DMatrix<f64> {
         let mut scores = &self.subject.weights * x;
         scores.column_iter_mut().for_each(|mut z| z += &self.subject.bias);
@@ -205,7 +222,12 @@ impl Experiment<'_> {
     }
 
     /// Runs every line of one knowledge.
-    pub(super) fn lines(&self, d: usize, known: Known, draw: usize) -> Result<Done, ReproduceError> {
+    pub(super) fn lines(
+        &self,
+        d: usize,
+        known: Known,
+        draw: usize,
+    ) -> Result<Done, ReproduceError> {
         let total = self.subject.features();
         let window = Window::new(self.subject, total - d, d)?;
         let n = self.drawn.records();
@@ -215,7 +237,12 @@ impl Experiment<'_> {
         let few = (known == Known::Few).then(|| self.few(draw));
         let mut done = Vec::new();
         for line in LINES.iter().filter(|line| line.known == known) {
-            let failed = |error| ReproduceError::Attack { curve: line.curve.into(), d, k0: window.k0, error };
+            let failed = |error| ReproduceError::Attack {
+                curve: line.curve.into(),
+                d,
+                k0: window.k0,
+                error,
+            };
             let policy = Policy::of((line.defense)());
             let settings = KnownPolicy::from(policy.clone()).settings();
             let released = released_behind(&policy, self.drawn.scores(), None)?;
@@ -224,22 +251,32 @@ impl Experiment<'_> {
                 Some(records) => {
                     let part = |rows: &[usize]| FeatureBlock::new(select(records, rows, FEW));
                     let told = released_behind(&policy, &self.scores(records), None)?;
-                    let whole = AuxiliaryRecords::new(part(&window.active)?, part(&window.passive)?, told, floor);
+                    let whole = AuxiliaryRecords::new(
+                        part(&window.active)?,
+                        part(&window.passive)?,
+                        told,
+                        floor,
+                    );
                     Some(whole.map_err(failed)?)
                 }
                 None => None,
             };
-            let side =
-                SideInformation { prior: prior.as_ref(), auxiliary: auxiliary.as_ref(), ..SideInformation::default() };
+            let side = SideInformation {
+                prior: prior.as_ref(),
+                auxiliary: auxiliary.as_ref(),
+                ..SideInformation::default()
+            };
             let start = cpu_time();
             let view = match line.scores {
                 true => AdversaryView::new(&window.model, &y, &released, floor),
                 false => AdversaryView::without_scores(&window.model, &y, floor),
             };
             let view = view.map_err(failed)?.with_side_information(side);
-            let mut found = attack::run(&*line.method.build(&settings), &view, self.seed).map_err(failed)?.estimates;
+            let mut found = attack::run(&*line.method.build(&settings), &view, self.seed)
+                .map_err(failed)?
+                .estimates;
             if line.method == Method::ConditionalMean {
-                // The only one that does not know the range.
+                // Only this attack does not know the range.
                 found.apply(|x| *x = x.clamp(0.0, 1.0));
             }
             let cpu = cpu_time().saturating_sub(start);

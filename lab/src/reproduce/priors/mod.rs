@@ -1,9 +1,11 @@
-//! Adversaries that know something of the passive features beside their range, each beside a control that knows the same and has
-//! no score. What the scores add is the difference of the two (Jayaraman and Evans, CCS 2022).
+//! Adversaries that know more about the passive features than their range, each compared with a
+//! control that has the same knowledge and no score. The difference of the two is what the scores
+//! add (Jayaraman and Evans, CCS 2022).
 //!
-//! The last d columns are passive. The adversary knows the parameters and has exact scores. It knows of the passive features their
-//! range; or their mean and covariance; or it has whole records, 200 or all that are no test records, with the features of both
-//! parties, and takes the joint moments from these.
+//! The last d columns are passive. The adversary knows the parameters and has exact scores. It
+//! knows of the passive features their range; or their mean and covariance; or it has records with
+//! the features of both parties, 200 or all that are not test records, and estimates the joint
+//! moments from these.
 
 mod checks;
 mod elsewhere;
@@ -31,13 +33,19 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let dimensions = dimensions(subject, options)?;
     let drawn = subject.draw(options.records, options.seed);
     let experiment = Experiment { subject, drawn: &drawn, seed: options.seed };
-    let each = || Known::EACH.iter().flat_map(|&known| (0..known.draws()).map(move |draw| (known, draw)));
-    let jobs: Vec<(usize, Known, usize)> =
-        (0..dimensions.len()).flat_map(|i| each().map(move |(known, draw)| (i, known, draw))).collect();
+    let each =
+        || Known::EACH.iter().flat_map(|&known| (0..known.draws()).map(move |draw| (known, draw)));
+    let jobs: Vec<(usize, Known, usize)> = (0..dimensions.len())
+        .flat_map(|i| each().map(move |(known, draw)| (i, known, draw)))
+        .collect();
 
     let mut points: Vec<Point> = dimensions
         .iter()
-        .map(|&d| Point { d, errors: vec![vec![0.0; drawn.records()]; LINES.len()], draws: Vec::new() })
+        .map(|&d| Point {
+            d,
+            errors: vec![vec![0.0; drawn.records()]; LINES.len()],
+            draws: Vec::new(),
+        })
         .collect();
     let mut cpu = [Duration::ZERO; LINES.len()];
     let mut progress = Progress::start("priors", jobs.len() as u64);
@@ -54,10 +62,17 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         {
             point.draws.push(1.0 - r.mean);
         }
-        let places = LINES.iter().enumerate().filter(|(_, line)| line.known == known).map(|(place, _)| place);
+        let places = LINES
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| line.known == known)
+            .map(|(place, _)| place);
         for (place, (errors, time)) in places.zip(done) {
             cpu[place] += time;
-            point.errors[place].iter_mut().zip(errors).for_each(|(sum, e)| *sum += e / known.draws() as f64);
+            point.errors[place]
+                .iter_mut()
+                .zip(errors)
+                .for_each(|(sum, e)| *sum += e / known.draws() as f64);
         }
         progress.at(job as u64 + 1, &format!("d = {}", dimensions[i]));
         Ok(())
@@ -74,24 +89,29 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     fill(&mut document, &points, &cpu, drawn.records());
     for point in &points {
         for known in Known::EACH {
-            document.added_risk.extend(known.attacks().filter_map(|attack| point.added(known, attack)));
+            document
+                .added_risk
+                .extend(known.attacks().filter_map(|attack| point.added(known, attack)));
         }
     }
     document.checks.extend(POINTS.map(|of| checks::never_worse(&points, of)));
     let rows = elsewhere::rows(&document.dataset.name, total);
-    let beside: Vec<_> =
-        rows.filter_map(|row| Some(row.beside(&document, dimensions.iter().position(|&d| d == row.d)?))).collect();
+    let beside: Vec<_> = rows
+        .filter_map(|row| Some(row.beside(&document, dimensions.iter().position(|&d| d == row.d)?)))
+        .collect();
     document.checks.extend(beside);
     document.notes = notes(&points, pool);
     Ok(document)
 }
 
-/// The numbers of passive features: those asked for, or those of the independent computation, or half of all.
+/// Returns the numbers of passive features: the requested ones, or those of the independent
+/// computation, or half of all.
 fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
     let total = subject.features();
     let mut wanted = options.clone();
     if wanted.dimensions.is_empty() {
-        wanted.dimensions = elsewhere::rows(&subject.dataset.name, total).map(|row| row.d).collect();
+        wanted.dimensions =
+            elsewhere::rows(&subject.dataset.name, total).map(|row| row.d).collect();
     }
     if wanted.dimensions.is_empty() {
         wanted.dimensions.push((total / 2).max(1));
@@ -129,8 +149,10 @@ fn notes(points: &[Point], pool: usize) -> Vec<String> {
         .iter()
         .filter(|p| !p.draws.is_empty())
         .map(|p| {
-            let (low, high) =
-                p.draws.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+            let (low, high) = p
+                .draws
+                .iter()
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
             format!("{low:.3} to {high:.3} at d = {}", p.d)
         })
         .collect();

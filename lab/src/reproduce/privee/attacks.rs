@@ -1,4 +1,4 @@
-//! P's attacks: "GRN" as its code has it, which optimises inputs, and gradient inversion.
+//! P's attacks: "GRN" as in its code, which optimises inputs, and gradient inversion.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::model::{Model, failed, stacked};
 use super::sheet::Found;
 use crate::together::Served;
 
-/// The records that are attacked in one model.
+/// The attacked records of one model.
 pub(super) struct Targets<'a> {
     pub(super) model: &'a Model,
     /// The adversary's features with its embeddings below them.
@@ -28,8 +28,8 @@ pub(super) struct Targets<'a> {
 }
 
 impl Targets<'_> {
-    /// Gradient inversion of a release: its loss and the error of the features, under the name of the curve. `item` tells its random
-    /// numbers from those of others.
+    /// Runs gradient inversion on a release, and returns its loss and the error of the features,
+    /// under the name of the curve. `item` selects its random numbers.
     pub(super) fn invert(
         &self,
         curve: &str,
@@ -37,8 +37,14 @@ impl Targets<'_> {
         release: &ReleasedScores,
         item: u64,
     ) -> Result<Found, ReproduceError> {
-        let off = |error| ReproduceError::Attack { curve: curve.to_owned(), d: self.truth.nrows(), k0: 0, error };
-        let view = AdversaryView::new(&self.model.known, &self.y, release, Replacement::default()).map_err(off)?;
+        let off = |error| ReproduceError::Attack {
+            curve: curve.to_owned(),
+            d: self.truth.nrows(),
+            k0: 0,
+            error,
+        };
+        let view = AdversaryView::new(&self.model.known, &self.y, release, Replacement::default())
+            .map_err(off)?;
         let mut rng = generator(self.seed, Purpose::Attack, item);
         let built = Method::GradientInversion.build(settings);
         let found = built.reconstruct(&view, &mut rng).map_err(off)?.estimates;
@@ -46,43 +52,58 @@ impl Targets<'_> {
         self.told(curve, loss, &found)
     }
 
-    /// The attack of P's code for several parties on a release: see [`towards_logits`].
-    pub(super) fn grn(&self, curve: &str, release: &ReleasedScores, item: u64) -> Result<Found, ReproduceError> {
+    /// Runs the attack of P's code for several parties on a release, see [`towards_logits`].
+    pub(super) fn grn(
+        &self,
+        curve: &str,
+        release: &ReleasedScores,
+        item: u64,
+    ) -> Result<Found, ReproduceError> {
         let (ReleasedScores::Probabilities(p) | ReleasedScores::Numbers(p)) = release else {
-            return Err(failed(self.truth.nrows(), format!("{curve}: only numbers can be attacked")));
+            return Err(failed(
+                self.truth.nrows(),
+                format!("{curve}: only numbers can be attacked"),
+            ));
         };
         let own = self.model.trained.models[0].spec().width() as usize;
         let own = self.y.matrix().rows(self.y.features() - own, own).into_owned();
         let mut rng = generator(self.seed, Purpose::Attack, item);
         let Served { models, top, .. } = &self.model.trained;
         let off = |e: LearnerError| failed(self.truth.nrows(), e.to_string());
-        let top = top.as_ref().ok_or_else(|| failed(self.truth.nrows(), "there is no top model".into()))?;
+        let top = top
+            .as_ref()
+            .ok_or_else(|| failed(self.truth.nrows(), "there is no top model".into()))?;
         let (found, loss) = towards_logits(&models[1..], top, &own, p, &mut rng).map_err(off)?;
         self.told(curve, loss, &found)
     }
 
-    /// Loss and error as columns.
+    /// Returns loss and error as columns.
     fn told(&self, curve: &str, loss: f64, found: &DMatrix<f64>) -> Result<Found, ReproduceError> {
         let errors = squared_error_by_record(found, &self.truth)?;
         let error = mean(errors.iter().copied()).mean;
         if !loss.is_finite() || !error.is_finite() {
-            return Err(ReproduceError::NotFinite { curve: curve.to_owned(), d: self.truth.nrows(), k0: 0 });
+            return Err(ReproduceError::NotFinite {
+                curve: curve.to_owned(),
+                d: self.truth.nrows(),
+                k0: 0,
+            });
         }
         Ok(vec![(curve.to_owned(), loss), (format!("{curve}_error"), error)])
     }
 }
 
-/// Steps of the attack of P's code for several parties, and their length.
+/// The steps of the attack of P's code for several parties, and their length.
 const STEPS: i32 = 5;
 const RATE: f64 = 0.1;
 
-/// What P's code for several parties does under the name of a generative regression network: a few steps of Adam on the features of all
-/// passive parties (`parts`), from normal numbers, kept in [0, 1] after every step, so that the *logits* come near the released numbers
-/// (k × n; errata P5). `own` are the adversary's embeddings. Gives the estimates (d × n) and the mean squared difference before the last
-/// step, which is what P prints.
+/// Runs the attack that P's code for several parties calls a generative regression network. It
+/// takes a few steps of Adam on the features of all passive parties (`parts`), from normal numbers,
+/// kept in [0, 1] after every step, so that the *logits* approach the released numbers (k × n;
+/// errata P5). `own` are the adversary's embeddings. Returns the estimates (d × n) and the mean
+/// squared difference before the last step, which is what P prints.
 ///
 /// # Errors
-/// [`LearnerError`] for numbers that grow beyond what a double holds.
+/// [`LearnerError`] if a number exceeds the range of a double.
 fn towards_logits(
     parts: &[Arc<dyn SubModel>],
     top: &Arc<dyn SubModel>,
@@ -93,7 +114,7 @@ fn towards_logits(
     let mut parts = parts.iter().map(copy).collect::<Result<Vec<_>, _>>()?;
     let mut top = copy(top)?;
     let (d, n) = (parts.iter().map(|part| part.features()).sum(), released.ncols());
-    // Goes record after record: a record's start does not depend on how many follow it.
+    // Draws record by record, so that a record's start does not depend on how many follow it.
     let mut x = DMatrix::from_fn(d, n, |_, _| StandardNormal.sample(rng));
     let (mut first, mut second) = (DMatrix::zeros(d, n), DMatrix::zeros(d, n));
     let mut loss = f64::NAN;
@@ -105,7 +126,8 @@ fn towards_logits(
             from += rows.nrows();
             embeddings.push(part.forward(rows)?.into_matrix());
         }
-        let difference = top.forward(stacked(&embeddings.iter().collect::<Vec<_>>()))?.into_matrix() - released;
+        let difference =
+            top.forward(stacked(&embeddings.iter().collect::<Vec<_>>()))?.into_matrix() - released;
         loss = difference.norm_squared() / difference.len() as f64;
         let slope = difference * (2.0 / released.len() as f64);
         let of_embeddings = inputs(&mut *top, &slope)?;
@@ -126,12 +148,13 @@ fn towards_logits(
     Ok((x, loss))
 }
 
-/// A model of its own with the same parameters: a pass that is differentiated remembers its batch.
+/// Returns a separate model with the same parameters: a pass that is differentiated stores its
+/// batch in the model.
 fn copy(model: &Arc<dyn SubModel>) -> Result<Box<dyn SubModel>, LearnerError> {
     Ok(kinds::restore(&Parameters::of(&**model, model.snapshot()))?)
 }
 
-/// The gradient in the inputs of the last batch.
+/// Returns the gradient with respect to the inputs of the last batch.
 fn inputs(model: &mut dyn SubModel, slope: &DMatrix<f64>) -> Result<DMatrix<f64>, LearnerError> {
     let found = model.backward(slope, true)?.inputs;
     Ok(found.unwrap_or_else(|| DMatrix::zeros(model.features(), slope.ncols())))
@@ -148,18 +171,24 @@ mod tests {
 
     fn linear(features: usize, width: u32, seed: u64) -> Arc<dyn SubModel> {
         let settings = serde_json::json!({ "hidden": [], "activation": "relu" });
-        let spec = SubModelSpec::new("mlp".to_owned(), width, settings.as_object().cloned().unwrap()).unwrap();
-        Arc::from(kinds::start(&Origin { spec, features, active: true, start: start_of(seed) }).unwrap())
+        let spec =
+            SubModelSpec::new("mlp".to_owned(), width, settings.as_object().cloned().unwrap())
+                .unwrap();
+        Arc::from(
+            kinds::start(&Origin { spec, features, active: true, start: start_of(seed) }).unwrap(),
+        )
     }
 
-    /// Linear sub-models under a linear top model are one matrix, which evaluations at unit vectors give; Adam is written out for every
-    /// number alone.
+    /// Linear sub-models under a linear top model are one matrix, which evaluations at unit vectors
+    /// give; Adam is written out for each number.
     #[test]
     fn the_steps_are_those_of_one_matrix() {
         let (parts, top) = ([linear(2, 3, 1), linear(3, 3, 2)], linear(2 + 6, 4, 3));
         let own = DMatrix::from_fn(2, 5, |i, j| 0.1 * i as f64 - 0.2 * j as f64);
         let released = DMatrix::from_fn(4, 5, |i, j| if i == j % 4 { 12.0 } else { -0.2 });
-        let (found, loss) = towards_logits(&parts, &top, &own, &released, &mut ChaCha20Rng::seed_from_u64(9)).unwrap();
+        let (found, loss) =
+            towards_logits(&parts, &top, &own, &released, &mut ChaCha20Rng::seed_from_u64(9))
+                .unwrap();
 
         let logits = |x: &DMatrix<f64>, own: &DMatrix<f64>| {
             let a = parts[0].outputs(&x.rows(0, 2).into_owned()).unwrap().into_matrix();
@@ -168,11 +197,16 @@ mod tests {
         };
         let nothing = (DMatrix::zeros(5, 1), DMatrix::zeros(2, 1));
         let at_zero = logits(&nothing.0, &nothing.1);
-        let column = |j: usize| logits(&DMatrix::from_fn(5, 1, |i, _| f64::from(i == j)), &nothing.1) - &at_zero;
-        let matrix = stacked(&(0..5).map(|j| column(j).transpose()).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+        let column = |j: usize| {
+            logits(&DMatrix::from_fn(5, 1, |i, _| f64::from(i == j)), &nothing.1) - &at_zero
+        };
+        let matrix = stacked(
+            &(0..5).map(|j| column(j).transpose()).collect::<Vec<_>>().iter().collect::<Vec<_>>(),
+        );
         let mut rng = ChaCha20Rng::seed_from_u64(9);
         let mut x = DMatrix::from_fn(5, 5, |_, _| StandardNormal.sample(&mut rng));
-        let (mut m, mut v, mut want) = (DMatrix::<f64>::zeros(5, 5), DMatrix::<f64>::zeros(5, 5), f64::NAN);
+        let (mut m, mut v, mut want) =
+            (DMatrix::<f64>::zeros(5, 5), DMatrix::<f64>::zeros(5, 5), f64::NAN);
         for step in 1..=5 {
             let difference = logits(&x, &own) - &released;
             want = difference.iter().map(|e| e * e).sum::<f64>() / 20.0;

@@ -1,5 +1,6 @@
-//! P's tables: the loss that P prints as the error of an attack (errata P1), the error of the features, and the accuracy. Here tables 1 to 8,
-//! behind each defense by attack strength: the active party's share of the columns, in percent.
+//! P's tables: the loss that P prints as the error of an attack (errata P1), the error of the
+//! features, and the accuracy. This module has tables 1 to 8, for each defense by attack strength:
+//! the active party's share of the columns, in percent.
 
 mod attacks;
 mod defenses;
@@ -28,7 +29,7 @@ use crate::progress::Progress;
 
 pub(super) use self::parties::{by_epsilon, by_parties};
 
-/// P's attack strengths.
+/// The attack strengths of P.
 const STRENGTHS: Points = Points {
     label: "attack strength: the active party's share of the columns, %",
     symbol: "strength",
@@ -38,7 +39,8 @@ const STRENGTHS: Points = Points {
     range: (1, 99),
 };
 
-/// P's attacks on two parties: "GRN" as its code has it, which optimises inputs from normal numbers, and gradient inversion.
+/// P's attacks on two parties: "GRN" as in its code, which optimises inputs from normal numbers,
+/// and gradient inversion.
 const ATTACKS: [Named; 2] = [("grn", &[("preset", "p_grn")]), ("gia", &[("preset", "p")])];
 
 /// Computes the tables on one data set.
@@ -64,7 +66,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     progress.done(&format!("p-tables: {} models trained and attacked", strengths.len()));
 
     let what = (Figure::PTables, subject, options);
-    let mut document = sheet(what, (&STRENGTHS, &strengths), (&found, cpu), (&ATTACKS, &config), drawn.records());
+    let mut document =
+        sheet(what, (&STRENGTHS, &strengths), (&found, cpu), (&ATTACKS, &config), drawn.records());
     document.notes = vec![
         format!(
             "P's networks: d → 128 → 64 (relu) at each of two parties, residual networks on images of CIFAR, a linear top model; trained on \
@@ -79,7 +82,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-/// One strength: a model, and every attack behind every defense.
+/// Trains a model at one strength, and runs every attack under every defense.
 fn one(
     subject: &Subject,
     drawn: &Drawn,
@@ -109,8 +112,13 @@ fn one(
         out.push((format!("accuracy_change_{name}"), 100.0 * (kept - undefended)));
         releases.push((name, numbers(released(&policy, &logits)?)));
     }
-    if let Some((_, ReleasedScores::Numbers(p))) = releases.iter().find(|(name, _)| *name == "privee_dp") {
-        releases.push((AWARE, ReleasedScores::Probabilities(undone(p, gaussian_scale(SCALE.0, SCALE.1, SCALE.2)))));
+    if let Some((_, ReleasedScores::Numbers(p))) =
+        releases.iter().find(|(name, _)| *name == "privee_dp")
+    {
+        releases.push((
+            AWARE,
+            ReleasedScores::Probabilities(undone(p, gaussian_scale(SCALE.0, SCALE.1, SCALE.2))),
+        ));
     }
     let targets = Targets { model: &model, y, truth, seed };
     for (place, (attack, settings)) in ATTACKS.into_iter().enumerate() {

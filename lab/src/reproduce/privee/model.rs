@@ -5,34 +5,42 @@ use vfl_active_party::attack::{KnownModel, KnownNetwork};
 use vfl_shared::data::{DatasetName, VerticalSplit};
 use vfl_shared::metrics::accuracy;
 use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
-use vfl_shared::types::{ConfidenceScores, FeatureBlock, LogitShare, Logits, PartyName, ReleasedScores};
+use vfl_shared::types::{
+    ConfidenceScores, FeatureBlock, LogitShare, Logits, PartyName, ReleasedScores,
+};
 
 use super::super::subject::Subject;
 use super::super::sweep::select;
 use super::super::{Options, ReproduceError};
 use crate::together::Served;
 
-/// A model of P's, whose passive sub-models and top model are known.
+/// A model of P's networks, whose passive sub-models and top model are known.
 pub(super) struct Model {
     pub(super) trained: Served,
     /// The passive parties' columns, party after party.
     pub(super) passive: Vec<usize>,
     pub(super) known: KnownModel,
-    /// On records of the training, and on test records.
+    /// The accuracy on training records, and on test records.
     pub(super) accuracy: [f64; 2],
 }
 
-/// How P's networks are trained here.
-pub(super) fn training(subject: &Subject, options: &Options) -> Result<TrainingConfig, ReproduceError> {
+/// Returns the training settings of P's networks.
+pub(super) fn training(
+    subject: &Subject,
+    options: &Options,
+) -> Result<TrainingConfig, ReproduceError> {
     let wrong = |e: &dyn std::fmt::Display| failed(0, e.to_string());
     let name: DatasetName = subject.dataset.name.parse().map_err(|e| wrong(&e))?;
     let residual = matches!(name, DatasetName::Cifar10 | DatasetName::Cifar100);
     let (kind, settings) = match name.image().filter(|_| residual) {
-        Some(shape) => ("residual", serde_json::json!({ "channels": shape.channels, "height": shape.height })),
+        Some(shape) => {
+            ("residual", serde_json::json!({ "channels": shape.channels, "height": shape.height }))
+        }
         None => ("mlp", serde_json::json!({ "hidden": [128], "activation": "relu" })),
     };
     let settings = settings.as_object().cloned().unwrap_or_default();
-    let model = ModelConfig::new(Combiner::Concat, kind, Some(64), settings).map_err(|e| wrong(&e))?;
+    let model =
+        ModelConfig::new(Combiner::Concat, kind, Some(64), settings).map_err(|e| wrong(&e))?;
     let epochs = if residual { 12 } else { 40 };
     let values = TrainingValues {
         epochs,
@@ -51,11 +59,17 @@ pub(super) fn failed(d: usize, reason: String) -> ReproduceError {
     ReproduceError::Failed { what: "training P's networks", d, k0: 0, reason }
 }
 
-/// Columns in their order: the first `strength` percent to the active party, the rest in equal parts to `passive` parties.
-pub(super) fn divided(total: usize, strength: usize, passive: usize) -> Result<VerticalSplit, ReproduceError> {
+/// Splits the columns in their order: the first `strength` percent to the active party, the rest in
+/// equal parts to `passive` parties.
+pub(super) fn divided(
+    total: usize,
+    strength: usize,
+    passive: usize,
+) -> Result<VerticalSplit, ReproduceError> {
     let d = (total - (total * strength + 50) / 100).clamp(1, total - 1);
     let names = (1..=passive).map(|i| PartyName::new(format!("passive-{i}")));
-    let names: Vec<PartyName> = names.collect::<Result<_, _>>().map_err(|e| failed(d, e.to_string()))?;
+    let names: Vec<PartyName> =
+        names.collect::<Result<_, _>>().map_err(|e| failed(d, e.to_string()))?;
     Ok(VerticalSplit::shared_window(total - d, d, total, &names)?)
 }
 
@@ -69,25 +83,38 @@ impl Model {
     ) -> Result<Self, ReproduceError> {
         let k = subject.classes();
         let trained = Served::train(config, k, (x, labels), split);
-        let passive: Vec<usize> = split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
+        let passive: Vec<usize> =
+            split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
         let d = passive.len();
         let trained = trained.map_err(|e| failed(d, e.to_string()))?;
         let top = trained.top.clone().ok_or_else(|| failed(d, "there is no top model".into()))?;
         let own = trained.models[0].spec().width() as usize;
         let network = KnownNetwork::under_top(trained.models[1..].to_vec(), top);
         let width = split.active().len() + own;
-        let known =
-            network.and_then(|network| KnownModel::of_network(DMatrix::zeros(k, width), DVector::zeros(k), network));
-        let known = known.map_err(|error| ReproduceError::Attack { curve: "the model".into(), d, k0: 0, error })?;
+        let known = network.and_then(|network| {
+            KnownModel::of_network(DMatrix::zeros(k, width), DVector::zeros(k), network)
+        });
+        let known = known.map_err(|error| ReproduceError::Attack {
+            curve: "the model".into(),
+            d,
+            k0: 0,
+            error,
+        })?;
         let mut model = Self { trained, passive, known, accuracy: [0.0; 2] };
-        for (at, (x, labels)) in [(x, labels), (subject.test_records(), &subject.labels)].into_iter().enumerate() {
+        for (at, (x, labels)) in
+            [(x, labels), (subject.test_records(), &subject.labels)].into_iter().enumerate()
+        {
             model.accuracy[at] = accuracy(&predicted(&model.served(x)?.1)?, labels)?;
         }
         Ok(model)
     }
 
-    /// The adversary's features of records (d_t × n), its embeddings below them, and the logits.
-    pub(super) fn served(&self, x: &DMatrix<f64>) -> Result<(FeatureBlock, DMatrix<f64>), ReproduceError> {
+    /// Returns the adversary's features of records (d_t × n), its embeddings below them, and the
+    /// logits.
+    pub(super) fn served(
+        &self,
+        x: &DMatrix<f64>,
+    ) -> Result<(FeatureBlock, DMatrix<f64>), ReproduceError> {
         let y = select(x, &self.trained.columns[0], x.ncols());
         let outputs = self.trained.outputs(x)?;
         let embeddings: Vec<&DMatrix<f64>> = outputs.iter().map(LogitShare::matrix).collect();
@@ -99,7 +126,7 @@ impl Model {
     }
 }
 
-/// Matrices of as many columns on top of each other.
+/// Stacks matrices with the same number of columns.
 pub(super) fn stacked(parts: &[&DMatrix<f64>]) -> DMatrix<f64> {
     let columns = parts.first().map_or(0, |part| part.ncols());
     let mut out = DMatrix::zeros(parts.iter().map(|part| part.nrows()).sum(), columns);
@@ -111,7 +138,7 @@ pub(super) fn stacked(parts: &[&DMatrix<f64>]) -> DMatrix<f64> {
     out
 }
 
-/// The classes that logits tell.
+/// Returns the predicted classes of logits.
 pub(super) fn predicted(logits: &DMatrix<f64>) -> Result<Vec<u32>, ReproduceError> {
     let scores = ConfidenceScores::softmax(Logits::new(logits.clone())?);
     Ok(ReleasedScores::Probabilities(scores.into_matrix()).predicted_labels())

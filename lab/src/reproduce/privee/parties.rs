@@ -1,5 +1,6 @@
-//! P tables 10 to 12: several parties on MNIST, by ε and by their number. The active party has the first half of the columns and is the
-//! adversary; the passive parties share the rest, and the features of all of them are its targets, as P's code has it.
+//! P tables 10 to 12: several parties on MNIST, by ε and by their number. The active party has the
+//! first half of the columns and is the adversary; the passive parties share the rest, and the
+//! features of all of them are its targets, as in P's code.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::progress::Progress;
 
 /// The active party's share of the columns in percent (P table 12; tables 10 and 11 do not say).
 const STRENGTH: usize = 50;
-/// The parties of table 10.
+/// The number of parties of table 10.
 const PARTIES: usize = 25;
 
 const BY_EPSILON: Points = Points {
@@ -44,11 +45,15 @@ const BY_PARTIES: Points = Points {
     range: (2, 100),
 };
 
-/// The attack of P's code for several parties (tables 10 and 11), which [`Targets::grn`] is.
-const GRN: Named = ("grn", &[("start", "normal"), ("steps", "5"), ("learning_rate", "0.1"), ("towards", "logits")]);
-/// P's gradient inversion for several parties (table 12): steps a hundredth of those for two.
+/// The attack of P's code for several parties (tables 10 and 11), implemented by [`Targets::grn`].
+const GRN: Named = (
+    "grn",
+    &[("start", "normal"), ("steps", "5"), ("learning_rate", "0.1"), ("towards", "logits")],
+);
+/// P's gradient inversion for several parties (table 12), with steps a hundredth of those for two.
 const GIA: Named = ("gia", &[("preset", "p"), ("learning_rate", "0.001")]);
-/// The same with P's steps for two parties, which come to the loss's end: the adversary by whose error of features defenses are told apart.
+/// The same with P's steps for two parties, which minimise the loss. Defenses are compared by the
+/// feature error of this adversary.
 const GIA_FULL: Named = ("gia_full", &[("preset", "p")]);
 
 /// The defenses of table 12.
@@ -66,14 +71,19 @@ const TABLE_12: [(&str, &str); 8] = [
 /// A model, and what attacks on it need.
 struct Attacked<'a> {
     targets: Targets<'a>,
-    /// Of the attacked records, and of all test records.
+    /// The logits of the attacked records, and of all test records.
     logits: [DMatrix<f64>; 2],
     labels: &'a [u32],
     undefended: f64,
 }
 
 impl<'a> Attacked<'a> {
-    fn new(model: &'a Model, subject: &'a Subject, drawn: &Drawn, seed: u64) -> Result<Self, ReproduceError> {
+    fn new(
+        model: &'a Model,
+        subject: &'a Subject,
+        drawn: &Drawn,
+        seed: u64,
+    ) -> Result<Self, ReproduceError> {
         let (y, logits) = model.served(&drawn.x)?;
         let (_, test) = model.served(subject.test_records())?;
         let truth = select(&drawn.x, &model.passive, drawn.records());
@@ -83,7 +93,7 @@ impl<'a> Attacked<'a> {
         Ok(Self { targets, logits: [logits, test], labels, undefended })
     }
 
-    /// What belongs to the model alone.
+    /// Returns the facts that depend on the model alone.
     fn facts(&self) -> Result<Found, ReproduceError> {
         let truth = &self.targets.truth;
         let guess = |value: f64| -> Result<f64, ReproduceError> {
@@ -95,12 +105,12 @@ impl<'a> Attacked<'a> {
             ("accuracy_train".into(), 100.0 * training),
             ("accuracy_inference".into(), 100.0 * inference),
             ("half_error".into(), guess(0.5)?),
-            // Where P's gradient inversion starts: most pixels are black.
+            // The start of P's gradient inversion: most pixels are black.
             ("zero_error".into(), guess(0.0)?),
         ])
     }
 
-    /// The points of accuracy that a policy costs, and what it releases of the attacked records.
+    /// Returns the points of accuracy that a policy costs, and its release of the attacked records.
     fn behind(&self, text: &str) -> Result<(f64, ReleasedScores), ReproduceError> {
         let policy = policy(text)?;
         let [attacked, test] = &self.logits;
@@ -108,20 +118,32 @@ impl<'a> Attacked<'a> {
         Ok((100.0 * (kept - self.undefended), ranks(released(&policy, attacked)?)))
     }
 
-    /// Gradient inversion under a name.
-    fn invert(&self, of: Named, name: &str, release: &ReleasedScores) -> Result<Found, ReproduceError> {
-        self.targets.invert(&format!("{}_{name}", of.0), &Settings::read(of.1.iter().copied())?, release, 1 << 40)
+    /// Runs gradient inversion under a name.
+    fn invert(
+        &self,
+        of: Named,
+        name: &str,
+        release: &ReleasedScores,
+    ) -> Result<Found, ReproduceError> {
+        self.targets.invert(
+            &format!("{}_{name}", of.0),
+            &Settings::read(of.1.iter().copied())?,
+            release,
+            1 << 40,
+        )
     }
 
-    /// "GRN" under a name.
+    /// Runs "GRN" under a name.
     fn grn(&self, name: &str, release: &ReleasedScores) -> Result<Found, ReproduceError> {
         self.targets.grn(&format!("{}_{name}", GRN.0), release, 2 << 40)
     }
 
-    /// Behind PRIVEE-DP, and for who knows it: the change of accuracy, "GRN", and gradient inversion to its end.
-    /// Gives also what that adversary takes for the scores.
+    /// Attacks PRIVEE-DP, without and with knowledge of it: the change of accuracy, "GRN", and
+    /// gradient inversion until it converges. Also returns the numbers that the aware adversary
+    /// uses as scores.
     fn privee(&self, epsilon: f64) -> Result<(Found, ReleasedScores), ReproduceError> {
-        let (change, release) = self.behind(&format!("privee_dp (as_published = true, epsilon = {epsilon:?})"))?;
+        let (change, release) =
+            self.behind(&format!("privee_dp (as_published = true, epsilon = {epsilon:?})"))?;
         let sigma = gaussian_scale(epsilon, SCALE.1, SCALE.2);
         let aware = match &release {
             ReleasedScores::Numbers(p) => ReleasedScores::Probabilities(undone(p, sigma)),
@@ -136,15 +158,20 @@ impl<'a> Attacked<'a> {
     }
 }
 
-/// With the processor time it took.
-fn timed<T>(work: impl FnOnce() -> Result<T, ReproduceError>) -> Result<(T, Duration), ReproduceError> {
+/// Runs work, and returns the processor time it took.
+fn timed<T>(
+    work: impl FnOnce() -> Result<T, ReproduceError>,
+) -> Result<(T, Duration), ReproduceError> {
     let begun = cpu_time();
     let done = work()?;
     Ok((done, cpu_time().saturating_sub(begun)))
 }
 
-/// Table 10: one model of 25 parties, by ε.
-pub(in super::super) fn by_epsilon(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+/// Computes table 10: one model of 25 parties, by ε.
+pub(in super::super) fn by_epsilon(
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let values = BY_EPSILON.wanted(options)?;
     let drawn = subject.draw(options.records, options.seed);
     let config = training(subject, options)?;
@@ -152,7 +179,7 @@ pub(in super::super) fn by_epsilon(subject: &Subject, options: &Options) -> Resu
     let split = divided(subject.features(), STRENGTH, PARTIES - 1)?;
     let mut cpu = Duration::ZERO;
     let mut models = Vec::new();
-    // In a pool like those of the attacks, so that the clock counts all of it.
+    // Run in a pool like those of the attacks, so that the clock counts all of it.
     let train = |_| timed(|| Model::train(subject, &config, &records, &split));
     in_order(1, 1, train, |_, (model, time)| {
         models.push(model);
@@ -163,11 +190,12 @@ pub(in super::super) fn by_epsilon(subject: &Subject, options: &Options) -> Resu
     let attacked = models.first().map(|model| Attacked::new(model, subject, &drawn, options.seed));
     let attacked = attacked.ok_or_else(|| failed(split.total(), "there is no model".into()))??;
     let (_, exact) = attacked.behind("none")?;
-    // What does not depend on ε goes first.
+    // The results that do not depend on ε come first.
     let work = |piece: usize| {
         timed(|| match piece.checked_sub(1) {
             None => {
-                let of_exact = [attacked.grn("none", &exact)?, attacked.invert(GIA_FULL, "none", &exact)?];
+                let of_exact =
+                    [attacked.grn("none", &exact)?, attacked.invert(GIA_FULL, "none", &exact)?];
                 Ok([attacked.facts()?, of_exact.concat()].concat())
             }
             Some(at) => Ok(attacked.privee(values[at] as f64 / 100.0)?.0),
@@ -184,13 +212,23 @@ pub(in super::super) fn by_epsilon(subject: &Subject, options: &Options) -> Resu
     let fixed = found.remove(0);
     let found: Vec<Found> = found.into_iter().map(|of| [fixed.clone(), of].concat()).collect();
     let what = (Figure::PTable10, subject, options);
-    let mut document = sheet(what, (&BY_EPSILON, &values), (&found, cpu), (&[GRN, GIA_FULL], &config), drawn.records());
-    document.notes = notes(records.1.len(), "one model of 25 parties for all ε, where P trains one for each");
+    let mut document = sheet(
+        what,
+        (&BY_EPSILON, &values),
+        (&found, cpu),
+        (&[GRN, GIA_FULL], &config),
+        drawn.records(),
+    );
+    document.notes =
+        notes(records.1.len(), "one model of 25 parties for all ε, where P trains one for each");
     Ok(document)
 }
 
-/// Tables 11 and 12: a model for each number of parties.
-pub(in super::super) fn by_parties(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+/// Computes tables 11 and 12: a model for each number of parties.
+pub(in super::super) fn by_parties(
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let values = BY_PARTIES.wanted(options)?;
     let drawn = subject.draw(options.records, options.seed);
     let config = training(subject, options)?;
@@ -209,7 +247,7 @@ pub(in super::super) fn by_parties(subject: &Subject, options: &Options) -> Resu
                     found.extend(attacked.grn(name, &release)?);
                     found.extend(attacked.invert(GIA_FULL, name, &release)?);
                 }
-                // The change of PRIVEE-DP is among those of `privee`.
+                // `privee` adds the change of PRIVEE-DP itself.
                 "privee_dp" => {}
                 _ => found.push((format!("accuracy_change_{name}"), change)),
             }
@@ -230,13 +268,18 @@ pub(in super::super) fn by_parties(subject: &Subject, options: &Options) -> Resu
     })?;
     progress.done(&format!("p-table11-12: {} models trained and attacked", values.len()));
     let what = (Figure::PTable11And12, subject, options);
-    let mut document =
-        sheet(what, (&BY_PARTIES, &values), (&found, cpu), (&[GRN, GIA, GIA_FULL], &config), drawn.records());
+    let mut document = sheet(
+        what,
+        (&BY_PARTIES, &values),
+        (&found, cpu),
+        (&[GRN, GIA, GIA_FULL], &config),
+        drawn.records(),
+    );
     document.notes = notes(records.1.len(), "a model for each number of parties");
     Ok(document)
 }
 
-/// What a reader should know.
+/// Returns the notes for the reader.
 fn notes(trained_on: usize, models: &str) -> Vec<String> {
     vec![
         format!(

@@ -1,39 +1,46 @@
-//! What P's tables have in common: a document of columns, and the check of what the loss hides.
+//! The shared parts of P's tables: a document of columns, and the check that compares the loss with
+//! the feature error.
 
-use super::super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure, ModelOrigin};
+use super::super::document::{
+    AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure, ModelOrigin,
+};
 use super::super::statistics::mean;
 use super::super::subject::Subject;
 use super::super::{Figure, Options, ReproduceError, blank};
 use vfl_active_party::attack::Method;
 use vfl_shared::model::TrainingConfig;
 
-/// What one point gives, by name of a curve.
+/// The results of one point, by name of a curve.
 pub(super) type Found = Vec<(String, f64)>;
 
-/// What the points of a table count.
+/// The axis of a table.
 pub(super) struct Points {
-    /// In words.
+    /// The label in words.
     pub(super) label: &'static str,
-    /// A symbol.
+    /// The symbol of the axis.
     pub(super) symbol: &'static str,
-    /// What follows a point in a sentence.
+    /// The unit that follows a point in a sentence.
     pub(super) unit: &'static str,
-    /// How they are called, for an error.
+    /// The name of the quantity in an error message.
     pub(super) what: &'static str,
-    /// The paper's.
+    /// The points of the paper.
     pub(super) of_paper: &'static [usize],
-    /// The least and the largest.
+    /// The least and the largest valid point.
     pub(super) range: (usize, usize),
 }
 
 impl Points {
-    /// The points asked for, or the paper's.
+    /// Returns the requested points, or the paper's.
     ///
     /// # Errors
     /// [`ReproduceError::Point`] with the first one out of range.
     pub(super) fn wanted(&self, options: &Options) -> Result<Vec<usize>, ReproduceError> {
         let (what, (from, to)) = (self.what, self.range);
-        let wanted = if options.dimensions.is_empty() { self.of_paper.to_vec() } else { options.dimensions.clone() };
+        let wanted = if options.dimensions.is_empty() {
+            self.of_paper.to_vec()
+        } else {
+            options.dimensions.clone()
+        };
         match wanted.iter().find(|point| !(from..=to).contains(*point)) {
             Some(&got) => Err(ReproduceError::Point { what, got, from, to }),
             None => Ok(wanted),
@@ -41,10 +48,10 @@ impl Points {
     }
 }
 
-/// An attack of a table: its name, and the settings of gradient inversion that it is.
+/// An attack of a table: its name, and the settings of its gradient inversion.
 pub(super) type Named = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// A document with the columns that the points gave.
+/// Returns a document with a column for each result of the points.
 pub(super) fn sheet(
     (figure, subject, options): (Figure, &Subject, &Options),
     (points, values): (&Points, &[usize]),
@@ -74,24 +81,31 @@ pub(super) fn sheet(
         document.attacks.push(AttackFacts {
             curve: (*attack).into(),
             method: Method::GradientInversion.to_string(),
-            settings: settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            settings: settings
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
             records,
-            // With the training of the models, which all share.
+            // This includes the training of the models, which all attacks share.
             cpu_seconds: cpu.as_secs_f64() / attacks.len() as f64,
         });
         document.checks.extend(check(&document, attack, points.unit));
     }
     document.model.origin = ModelOrigin::EachSplit { config: config.values().clone() };
-    let of_test = document.curve("accuracy_inference").map_or(&[][..], |curve| curve.mean.as_slice());
+    let of_test =
+        document.curve("accuracy_inference").map_or(&[][..], |curve| curve.mean.as_slice());
     document.model.accuracy = mean(of_test.iter().copied()).mean / 100.0;
     document
 }
 
-/// What the loss hides (ours): behind PRIVEE it grows many times over, and the error of the features does not.
+/// Checks what the loss hides (our check): under PRIVEE the loss grows many times over, and the
+/// error of the features does not.
 fn check(document: &Document, attack: &str, unit: &str) -> Option<Check> {
-    let of = |name: &str| document.curve(&format!("{attack}_{name}")).map(|curve| curve.mean.as_slice());
+    let of =
+        |name: &str| document.curve(&format!("{attack}_{name}")).map(|curve| curve.mean.as_slice());
     let (loss, loss_none) = (of("privee_dp")?, of("none")?);
-    let (error, error_none, aware) = (of("privee_dp_error")?, of("none_error")?, of("privee_dp_aware_error")?);
+    let (error, error_none, aware) =
+        (of("privee_dp_error")?, of("none_error")?, of("privee_dp_aware_error")?);
     let told: Vec<String> = document
         .axis
         .points
@@ -106,8 +120,11 @@ fn check(document: &Document, attack: &str, unit: &str) -> Option<Check> {
         .collect();
     Some(Check {
         kind: CheckKind::Ours,
-        claim: format!("{attack}: behind PRIVEE the loss grows more than the error of the features (errata P1)"),
-        holds: (0..loss.len()).all(|i| loss[i] / loss_none[i].max(1e-12) > error[i] / error_none[i].max(1e-12)),
+        claim: format!(
+            "{attack}: behind PRIVEE the loss grows more than the error of the features (errata P1)"
+        ),
+        holds: (0..loss.len())
+            .all(|i| loss[i] / loss_none[i].max(1e-12) > error[i] / error_none[i].max(1e-12)),
         comparisons: loss.len() as u64,
         detail: told.join("; "),
         violations: Vec::new(),

@@ -13,7 +13,10 @@ use crate::reproduce::workers::in_order;
 use crate::reproduce::{Figure, Options, ReproduceError, blank};
 
 /// Computes figure 12.
-pub(in crate::reproduce) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(in crate::reproduce) fn run(
+    subject: &Subject,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let mut dimensions = eight(subject, options)?;
     if options.dimensions.is_empty() && !dimensions.contains(&2) {
@@ -27,7 +30,8 @@ pub(in crate::reproduce) fn run(subject: &Subject, options: &Options) -> Result<
     }
     let pieces = dimensions.len() * levels.len() * starts.len();
     let of = |piece: usize| {
-        let (d, rest) = (piece / (levels.len() * starts.len()), piece % (levels.len() * starts.len()));
+        let (d, rest) =
+            (piece / (levels.len() * starts.len()), piece % (levels.len() * starts.len()));
         (d, rest / starts.len(), starts[rest % starts.len()])
     };
     let work = |piece: usize| {
@@ -68,7 +72,11 @@ pub(in crate::reproduce) fn run(subject: &Subject, options: &Options) -> Result<
             points.map(|d| (x_of(d), average(&of[d], value))).collect()
         };
         document.curves.push(curve(name, CurveRole::Attack, whole(|f| f.error.mean)));
-        document.curves.push(curve(&format!("{name}_informed"), CurveRole::Beyond, whole(|f| f.informed)));
+        document.curves.push(curve(
+            &format!("{name}_informed"),
+            CurveRole::Beyond,
+            whole(|f| f.informed),
+        ));
         document.attacks.push(AttackFacts {
             curve: (*name).into(),
             method: "half_star".into(),
@@ -88,8 +96,11 @@ pub(in crate::reproduce) fn run(subject: &Subject, options: &Options) -> Result<
         (0..dimensions.len())
             .filter(|&d| any(d).is_some())
             .map(|d| {
-                // Every level attacks the same windows; take the one that has most of them.
-                let most = found.iter().max_by_key(|of| of[d].len()).map_or(&[][..], |of| of[d].as_slice());
+                // Every level attacks the same windows; take the level with most of them.
+                let most = found
+                    .iter()
+                    .max_by_key(|of| of[d].len())
+                    .map_or(&[][..], |of| of[d].as_slice());
                 (x_of(d), average(most, value))
             })
             .collect()

@@ -1,18 +1,23 @@
-//! What V claims of its trade-offs, held against the figures.
+//! Checks of V's claims about its trade-offs.
 
 use super::experiment::{Case, EXAMINED, Found, LEVELS, Line, SHARES, average};
 use crate::reproduce::document::{Check, CheckKind, Document};
 use crate::reproduce::sweep::EQUAL;
 
 pub(super) fn rises(name: &str, points: &[&Vec<Found>]) -> Check {
-    let values: Vec<(f64, f64)> =
-        points.iter().map(|of| (average(of, |f| f.distance), average(of, |f| f.error.mean))).collect();
+    let values: Vec<(f64, f64)> = points
+        .iter()
+        .map(|of| (average(of, |f| f.distance), average(of, |f| f.error.mean)))
+        .collect();
     let violations: Vec<String> = values
         .windows(2)
         .filter(|v| v[1].1 < v[0].1 - EQUAL)
-        .map(|v| format!("from g = {:.3e} to {:.3e}: {:.4e} to {:.4e}", v[0].0, v[1].0, v[0].1, v[1].1))
+        .map(|v| {
+            format!("from g = {:.3e} to {:.3e}: {:.4e} to {:.4e}", v[0].0, v[1].0, v[0].1, v[1].1)
+        })
         .collect();
-    let (first, last) = (values.first().copied().unwrap_or_default(), values.last().copied().unwrap_or_default());
+    let (first, last) =
+        (values.first().copied().unwrap_or_default(), values.last().copied().unwrap_or_default());
     Check {
         kind: CheckKind::Paper,
         claim: format!("{name}: the error rises with the distance (V section VI-B)"),
@@ -23,7 +28,7 @@ pub(super) fn rises(name: &str, points: &[&Vec<Found>]) -> Check {
     }
 }
 
-/// Ours: how soon the release shows that it is not the truth.
+/// Describes how soon the release reveals that it is not the truth (our own note).
 pub(super) fn shows(name: &str, points: &[&Vec<Found>]) -> String {
     let shares: Vec<String> = points
         .iter()
@@ -39,14 +44,21 @@ pub(super) fn shows(name: &str, points: &[&Vec<Found>]) -> String {
     )
 }
 
-/// Share of the variance of the errors that a straight line is to leave unexplained at most.
+/// The largest share of the variance of the errors that a straight line may leave unexplained.
 const BENT: f64 = 0.05;
 
-/// Below ½ the error is almost a line of the distance. `None` with fewer than three distances there.
+/// Checks that below ½ the error is almost linear in the distance. `None` with fewer than three
+/// distances there.
 pub(super) fn almost_linear(name: &str, points: &[&Vec<Found>]) -> Option<Check> {
-    let of = |of: &&Vec<Found>| (average(of, |f| f.distance), average(of, |f| f.error.mean), average(of, |f| f.half));
-    let below: Vec<(f64, f64)> =
-        points.iter().map(of).filter(|(_, error, half)| error <= half).map(|(g, error, _)| (g, error)).collect();
+    let of = |of: &&Vec<Found>| {
+        (average(of, |f| f.distance), average(of, |f| f.error.mean), average(of, |f| f.half))
+    };
+    let below: Vec<(f64, f64)> = points
+        .iter()
+        .map(of)
+        .filter(|(_, error, half)| error <= half)
+        .map(|(g, error, _)| (g, error))
+        .collect();
     if below.len() < 3 {
         return None;
     }
@@ -54,7 +66,8 @@ pub(super) fn almost_linear(name: &str, points: &[&Vec<Found>]) -> Option<Check>
     let mean = |of: fn(&(f64, f64)) -> f64| below.iter().map(of).sum::<f64>() / n;
     let (g, e) = (mean(|p| p.0), mean(|p| p.1));
     let sum = |of: &dyn Fn(&(f64, f64)) -> f64| below.iter().map(of).sum::<f64>();
-    let (gg, ge, ee) = (sum(&|p| (p.0 - g).powi(2)), sum(&|p| (p.0 - g) * (p.1 - e)), sum(&|p| (p.1 - e).powi(2)));
+    let (gg, ge, ee) =
+        (sum(&|p| (p.0 - g).powi(2)), sum(&|p| (p.0 - g) * (p.1 - e)), sum(&|p| (p.1 - e).powi(2)));
     let left = 1.0 - ge * ge / (gg * ee).max(f64::MIN_POSITIVE);
     Some(Check {
         kind: CheckKind::Paper,
@@ -68,7 +81,7 @@ pub(super) fn almost_linear(name: &str, points: &[&Vec<Found>]) -> Option<Check>
     })
 }
 
-/// A small distance is to give as much as ½ leaves: V's region of interest.
+/// Checks that a small distance makes the error as large as that of ½: V's region of interest.
 pub(super) fn reached(name: &str, points: &[&Vec<Found>]) -> Check {
     let at = points.iter().position(|of| average(of, |f| f.error.mean) >= average(of, |f| f.half));
     let detail = match at {
@@ -81,7 +94,9 @@ pub(super) fn reached(name: &str, points: &[&Vec<Found>]) -> Check {
     };
     Check {
         kind: CheckKind::Paper,
-        claim: format!("{name}: a distance below that of W_n = 0 makes the attack as bad as ½ (V section VI-B)"),
+        claim: format!(
+            "{name}: a distance below that of W_n = 0 makes the attack as bad as ½ (V section VI-B)"
+        ),
         holds: at.is_some(),
         comparisons: points.len() as u64,
         detail,
@@ -117,21 +132,33 @@ pub(super) fn at_distance(all: &[&Found]) -> Check {
         holds: far == 0,
         comparisons: aimed.len() as u64,
         detail: format!("largest difference {:.1} %", 100.0 * worst),
-        violations: if far > 0 { vec![format!("{far} of {} releases", aimed.len())] } else { Vec::new() },
+        violations: if far > 0 {
+            vec![format!("{far} of {} releases", aimed.len())]
+        } else {
+            Vec::new()
+        },
     }
 }
 
-/// V section VI-B: with k = 2, case iv, which is not bound to W_pas R, does at least as well as case i, and both come together
-/// as d grows.
-pub(super) fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec<Found>>]) -> Vec<Check> {
+/// V section VI-B: with k = 2, case iv, which is not restricted to W_pas R, does at least as well
+/// as case i, and both converge as d grows.
+pub(super) fn more_general(
+    document: &Document,
+    lines: &[Line],
+    found: &[Vec<Vec<Found>>],
+) -> Vec<Check> {
     let mut violations = Vec::new();
     let (mut comparisons, mut gaps) = (0u64, Vec::new());
     for (iv, line) in lines.iter().enumerate().filter(|(_, line)| line.case == Case::Iv) {
-        let Some(i) = lines.iter().position(|l| l.case == Case::I && l.d == line.d) else { continue };
-        for (a, b) in found[iv].iter().zip(&found[i]).filter(|(a, b)| a.len() == b.len() && !a.is_empty()) {
+        let Some(i) = lines.iter().position(|l| l.case == Case::I && l.d == line.d) else {
+            continue;
+        };
+        for (a, b) in
+            found[iv].iter().zip(&found[i]).filter(|(a, b)| a.len() == b.len() && !a.is_empty())
+        {
             comparisons += 1;
             let (own, other) = (average(a, |f| f.error.mean), average(b, |f| f.error.mean));
-            // Case i meets its distance about: the error moves with it.
+            // Case i reaches its distance only approximately, and the error changes with it.
             let near = average(b, |f| f.distance) <= average(a, |f| f.distance) * 1.001;
             if own < other * (1.0 - 1e-6) && near {
                 violations.push(format!(
@@ -141,19 +168,22 @@ pub(super) fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec
                 ));
             }
         }
-        // At the fourth level, which is about where ½ is reached.
+        // Compare at the fourth level, at about which ½ is reached.
         if let (Some(a), Some(b)) = (document.curve(&line.name()), document.curve(&lines[i].name()))
             && let (Some(a), Some(b)) = (a.mean.get(4), b.mean.get(4))
         {
             gaps.push((line.d, a / b));
         }
     }
-    let listed: Vec<String> = gaps.iter().map(|(d, ratio)| format!("d = {d}: {ratio:.3}")).collect();
+    let listed: Vec<String> =
+        gaps.iter().map(|(d, ratio)| format!("d = {d}: {ratio:.3}")).collect();
     let ordered = gaps.windows(2).all(|g| (g[1].1 - 1.0).abs() <= (g[0].1 - 1.0).abs() + 1e-6);
     vec![
         Check {
             kind: CheckKind::Paper,
-            claim: "case iv gives at least the error of case i at the same distance (V section VI-B)".into(),
+            claim:
+                "case iv gives at least the error of case i at the same distance (V section VI-B)"
+                    .into(),
             holds: violations.is_empty(),
             comparisons,
             detail: format!("{} of {comparisons} below", violations.len()),
@@ -164,13 +194,17 @@ pub(super) fn more_general(document: &Document, lines: &[Line], found: &[Vec<Vec
             claim: "the two come together as d grows (V section VI-B)".into(),
             holds: ordered,
             comparisons: gaps.len().saturating_sub(1) as u64,
-            detail: format!("error of case iv over case i at a share of {}: {}", SHARES[4], listed.join(", ")),
+            detail: format!(
+                "error of case iv over case i at a share of {}: {}",
+                SHARES[4],
+                listed.join(", ")
+            ),
             violations: Vec::new(),
         },
     ]
 }
 
-/// The transform is to leave the attack worse than on the true parameters.
+/// Checks that the transform makes the attack worse than on the true parameters.
 pub(super) fn above_true(document: &Document) -> Check {
     let before = document.curve("half_star");
     let mut violations = Vec::new();
@@ -198,8 +232,12 @@ pub(super) fn above_true(document: &Document) -> Check {
     }
 }
 
-/// More distance, more error, at every d.
-pub(super) fn levels_rise(found: &[Vec<Vec<Found>>], dimensions: &[usize], windows: usize) -> Check {
+/// Checks that a larger distance gives a larger error at every d.
+pub(super) fn levels_rise(
+    found: &[Vec<Vec<Found>>],
+    dimensions: &[usize],
+    windows: usize,
+) -> Check {
     let mut violations = Vec::new();
     let mut comparisons = 0;
     for pair in found.windows(2) {
@@ -208,7 +246,9 @@ pub(super) fn levels_rise(found: &[Vec<Vec<Found>>], dimensions: &[usize], windo
                 comparisons += 1;
                 let (low, high) = (average(low, |f| f.error.mean), average(high, |f| f.error.mean));
                 if high < low - EQUAL {
-                    violations.push(format!("d = {d}: {low:.4e} at the smaller distance, {high:.4e} at the larger"));
+                    violations.push(format!(
+                        "d = {d}: {low:.4e} at the smaller distance, {high:.4e} at the larger"
+                    ));
                 }
             }
         }

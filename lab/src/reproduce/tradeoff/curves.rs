@@ -11,10 +11,15 @@ use crate::reproduce::sweep::starts;
 use crate::reproduce::workers::in_order;
 use crate::reproduce::{Figure, Options, ReproduceError, blank};
 
-/// Windows of each number of passive features unless told otherwise, where the transform is searched for.
+/// The default number of windows of each number of passive features, if the transform is searched
+/// for.
 const WINDOWS: usize = 3;
 
-fn lines(figure: Figure, subject: &Subject, options: &Options) -> Result<Vec<Line>, ReproduceError> {
+fn lines(
+    figure: Figure,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Vec<Line>, ReproduceError> {
     let (total, k) = (subject.features(), subject.classes());
     let share = |share: f64| ((share * total as f64).round() as usize).clamp(1, total);
     let chosen = |default: Vec<usize>| {
@@ -33,7 +38,9 @@ fn lines(figure: Figure, subject: &Subject, options: &Options) -> Result<Vec<Lin
                 .collect()
         }
         Figure::VFig10 => vec![Line { case: Case::Iii, d: 1 }],
-        Figure::VFig13 => chosen(vec![2])?.into_iter().map(|d| Line { case: Case::of(k, d), d }).collect(),
+        Figure::VFig13 => {
+            chosen(vec![2])?.into_iter().map(|d| Line { case: Case::of(k, d), d }).collect()
+        }
         _ => {
             let all = chosen(vec![2, k - 1, (k + 1).min(total), share(0.8).max(k)])?;
             all.into_iter().map(|d| Line { case: Case::of(k, d), d }).collect()
@@ -49,13 +56,14 @@ pub(in crate::reproduce) fn run(
 ) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let lines = lines(figure, subject, options)?;
-    // With one feature there is nothing to search: all windows.
+    // With one feature there is no search, so all windows are used.
     let windows = options.windows.or((figure != Figure::VFig10).then_some(WINDOWS));
     let starts = starts(subject.features(), windows);
     let experiment = Experiment { subject, drawn: &drawn, seed: options.seed };
     let pieces = lines.len() * SHARES.len() * starts.len();
     let of = |piece: usize| {
-        let (line, rest) = (piece / (SHARES.len() * starts.len()), piece % (SHARES.len() * starts.len()));
+        let (line, rest) =
+            (piece / (SHARES.len() * starts.len()), piece % (SHARES.len() * starts.len()));
         (line, rest / starts.len(), starts[rest % starts.len()])
     };
     let work = |piece: usize| {
@@ -82,7 +90,7 @@ pub(in crate::reproduce) fn run(
         determined_up_to: None,
     };
     for (line, of) in lines.iter().zip(&found) {
-        // Only where every window has a release: means over different windows cannot be compared.
+        // Only if every window has a release: means over different windows cannot be compared.
         let whole: Vec<&Vec<Found>> = of.iter().filter(|of| of.len() == starts.len()).collect();
         push(&mut document, line, &whole, drawn.records());
         document.checks.push(rises(&line.name(), &whole));
@@ -100,14 +108,14 @@ pub(in crate::reproduce) fn run(
     }
     document.notes.push(common_note(starts.len()));
     if refused > 0 {
-        document
-            .notes
-            .push(format!("{refused} distances in a window were refused: the error would have no bound there"));
+        document.notes.push(format!(
+            "{refused} distances in a window were refused: the error would have no bound there"
+        ));
     }
     Ok(document)
 }
 
-/// The curve of a line, its closed form, and ½.
+/// Adds the curve of a line, its closed form, and ½.
 fn push(document: &mut Document, line: &Line, points: &[&Vec<Found>], records: usize) {
     let x: Vec<f64> = points.iter().map(|of| 100.0 * average(of, |f| f.relative)).collect();
     let name = line.name();
@@ -121,13 +129,24 @@ fn push(document: &mut Document, line: &Line, points: &[&Vec<Found>], records: u
         spread: None,
     };
     document.curves.push(curve(name.clone(), CurveRole::Attack, None, |f| f.error.mean));
-    document.curves.push(curve(format!("{name}_closed_form"), CurveRole::ClosedForm, Some(name.clone()), |f| f.told));
-    document.curves.push(curve(format!("{name}_suspicious"), CurveRole::Attack, None, |f| f.suspicious));
-    document.curves.push(curve(format!("{name}_informed"), CurveRole::Beyond, None, |f| f.informed));
+    document.curves.push(curve(
+        format!("{name}_closed_form"),
+        CurveRole::ClosedForm,
+        Some(name.clone()),
+        |f| f.told,
+    ));
+    document
+        .curves
+        .push(curve(format!("{name}_suspicious"), CurveRole::Attack, None, |f| f.suspicious));
+    document
+        .curves
+        .push(curve(format!("{name}_informed"), CurveRole::Beyond, None, |f| f.informed));
     let half = format!("half_d{}", line.d);
     if document.curve(&half).is_none() {
         document.curves.push(curve(half, CurveRole::Guess, None, |f| f.half));
-        document.curves.push(curve(format!("control_d{}", line.d), CurveRole::Beyond, None, |f| f.control));
+        document
+            .curves
+            .push(curve(format!("control_d{}", line.d), CurveRole::Beyond, None, |f| f.control));
     }
     document.attacks.push(AttackFacts {
         curve: name,

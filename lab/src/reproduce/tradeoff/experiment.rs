@@ -1,11 +1,15 @@
-//! One rewritten model, attacked: what all figures of trade-offs are made of.
+//! The attack on one rewritten model, from which all figures of trade-offs are made.
 
 use std::time::Duration;
 
 use nalgebra::DMatrix;
-use vfl_active_party::attack::{AdversaryView, AttackError, KnownModel, Method, Replacement, Settings};
+use vfl_active_party::attack::{
+    AdversaryView, AttackError, KnownModel, Method, Replacement, Settings,
+};
 use vfl_passive_party::assess::release_errors;
-use vfl_passive_party::transform::{Rewritten, StiefelCase, TransformConfig, TransformError, rewrite};
+use vfl_passive_party::transform::{
+    Rewritten, StiefelCase, TransformConfig, TransformError, rewrite,
+};
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -15,15 +19,16 @@ use crate::reproduce::sweep::{Window, beyond, select};
 use crate::reproduce::workers::cpu_time;
 use crate::reproduce::{ReproduceError, undo};
 
-/// Distances as shares of the mean square of a weight: squares in equal steps, since ‖W_n − W_pas‖ is their root.
+/// The distances as shares of the mean square of a weight: squares of equal steps, since ‖W_n −
+/// W_pas‖ is their root.
 pub(super) const SHARES: [f64; 9] = [0.0, 0.01, 0.04, 0.09, 0.16, 0.25, 0.36, 0.49, 0.64];
 
-/// A distance g to aim at.
+/// A target distance g.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Distance {
     /// A share of the mean square of a weight in the split.
     Share(f64),
-    /// ε itself, the same in every split.
+    /// The value ε itself, the same in every split.
     Epsilon(f64),
 }
 
@@ -53,21 +58,21 @@ impl Line {
     }
 }
 
-/// Records of a split that the adversary who suspects a transform looks at.
+/// The number of records of a split that the adversary that suspects a transform examines.
 pub(super) const EXAMINED: usize = 60;
-/// Starting points of a search.
+/// The number of starting points of a search.
 const STARTS: u32 = 8;
 
-/// V's cases.
+/// The cases of V.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Case {
-    /// W_pas R against `half_star`, d ≥ k.
+    /// Rotation W_pas R against `half_star`, d ≥ k.
     I,
-    /// W_pas R against least squares, 1 < d < k.
+    /// Rotation W_pas R against least squares, 1 < d < k.
     Ii,
-    /// d = 1.
+    /// One passive feature, d = 1.
     Iii,
-    /// k = 2.
+    /// Two classes, k = 2.
     Iv,
 }
 
@@ -81,7 +86,7 @@ impl Case {
         }
     }
 
-    /// The case that V means for k classes and d passive features.
+    /// Returns V's case for k classes and d passive features.
     pub(super) fn of(classes: usize, d: usize) -> Self {
         match (classes, d) {
             (2, _) => Self::Iv,
@@ -109,27 +114,30 @@ impl Case {
     }
 }
 
-/// One rewritten model, attacked.
+/// The results of attacking one rewritten model.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
-    /// What was aimed at.
+    /// The target distance.
     pub(super) epsilon: f64,
-    /// g.
+    /// The actual distance g.
     pub(super) distance: f64,
-    /// g as a share of the mean square of a weight.
+    /// The distance g as a share of the mean square of a weight.
     pub(super) relative: f64,
-    /// Mean error over records.
+    /// The mean error over records.
     pub(super) error: Mean,
-    /// The same in closed form, from the moments of the same records: V (38), (47), (49) and (53) for their W_n.
+    /// The same error in closed form, from the moments of the same records: V (38), (47), (49) and
+    /// (53) for their W_n.
     pub(super) told: f64,
-    /// Errors of ½, and of the attack on the true parameters.
+    /// The errors of ½, and of the attack on the true parameters.
     pub(super) half: f64,
     pub(super) true_parameters: f64,
-    /// Whether the adversary who knows the means of the features sees that the parameters are not the true ones.
+    /// True if the adversary that knows the means of the features detects that the parameters are
+    /// not the true ones.
     pub(super) seen_through: bool,
-    /// The error of this adversary, who then guesses the means.
+    /// The error of this adversary, which then guesses the means.
     pub(super) suspicious: f64,
-    /// The errors of who knows means and covariances of all features: without a score, and with scores and the released parameters.
+    /// The errors of the adversary that knows means and covariances of all features: without a
+    /// score, and with scores and the released parameters.
     pub(super) control: f64,
     pub(super) informed: f64,
     pub(super) cpu: Duration,
@@ -142,8 +150,15 @@ pub(super) struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    /// At a distance. `None` where the case has no rewrite so far away: the error would have no bound.
-    pub(super) fn at(&self, case: Case, d: usize, k0: usize, aim: Distance) -> Result<Option<Found>, ReproduceError> {
+    /// Attacks the model rewritten to a distance. `None` if the case has no rewrite so far away:
+    /// the error would have no bound.
+    pub(super) fn at(
+        &self,
+        case: Case,
+        d: usize,
+        k0: usize,
+        aim: Distance,
+    ) -> Result<Option<Found>, ReproduceError> {
         let window = Window::new(self.subject, k0, d)?;
         let failed = |error| ReproduceError::Attack { curve: case.name().into(), d, k0, error };
         let w_pas = window.model.passive_weights().map_err(failed)?;
@@ -158,20 +173,26 @@ impl Experiment<'_> {
         let start = cpu_time();
         let config = case.config(epsilon);
         let mut rng = generator(self.seed, Purpose::Transform, window.item(case as u64));
-        let Rewritten { weights: shown, bias_shift, .. } = match rewrite(&config, w_pas, Some(&x), &mut rng) {
-            Ok(rewritten) => rewritten,
-            Err(TransformError::Setting { .. }) => return Ok(None),
-            Err(error) => return Err(ReproduceError::Transform { transform: config.name().into(), d, k0, error }),
-        };
-        let told = release_errors(w_pas, &shown, &bias_shift, &x).map_err(|error| ReproduceError::Failed {
-            what: "the closed form",
-            d,
-            k0,
-            reason: error.to_string(),
+        let Rewritten { weights: shown, bias_shift, .. } =
+            match rewrite(&config, w_pas, Some(&x), &mut rng) {
+                Ok(rewritten) => rewritten,
+                Err(TransformError::Setting { .. }) => return Ok(None),
+                Err(error) => {
+                    return Err(ReproduceError::Transform {
+                        transform: config.name().into(),
+                        d,
+                        k0,
+                        error,
+                    });
+                }
+            };
+        let told = release_errors(w_pas, &shown, &bias_shift, &x).map_err(|error| {
+            ReproduceError::Failed { what: "the closed form", d, k0, reason: error.to_string() }
         })?;
         let distance = (&shown - w_pas).norm_squared() / weights;
         let bias = window.model.bias() + bias_shift;
-        let told_as = KnownModel::white_box(window.model.active_weights().clone(), bias, shown).map_err(failed)?;
+        let told_as = KnownModel::white_box(window.model.active_weights().clone(), bias, shown)
+            .map_err(failed)?;
         let y = FeatureBlock::new(select(&self.drawn.x, &window.active, n))?;
         let released = self.drawn.released(n);
         let errors = attack(&told_as, &y, &released, &truth).map_err(failed)??;
@@ -182,11 +203,15 @@ impl Experiment<'_> {
         let guess = DMatrix::from_fn(d, n, |i, _| means[i]);
         let guessed = mean(squared_error_by_record(&guess, &truth)?.iter().copied()).mean;
         let few = FeatureBlock::new(select(&self.drawn.x, &window.active, m))?;
-        let examined = undo::examine(&told_as, &few, &self.drawn.released(m), Some(means)).map_err(failed)?;
+        let examined =
+            undo::examine(&told_as, &few, &self.drawn.released(m), Some(means)).map_err(failed)?;
         let error = mean(errors.iter().copied());
         let [control, informed] = beyond(self.subject, &window, &told_as, &y, &released)?;
-        let of =
-            |estimates| Ok::<_, ReproduceError>(mean(squared_error_by_record(&estimates, &truth)?.into_iter()).mean);
+        let of = |estimates| {
+            Ok::<_, ReproduceError>(
+                mean(squared_error_by_record(&estimates, &truth)?.into_iter()).mean,
+            )
+        };
         Ok(Some(Found {
             control: of(control)?,
             informed: of(informed)?,
@@ -204,7 +229,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Squared error per feature of `half_star` on each record.
+/// Returns the squared error per feature of `half_star` on each record.
 fn attack(
     model: &KnownModel,
     y: &FeatureBlock,
@@ -212,7 +237,7 @@ fn attack(
     truth: &DMatrix<f64>,
 ) -> Result<Result<Vec<f64>, ReproduceError>, AttackError> {
     let view = AdversaryView::new(model, y, released, Replacement::default())?;
-    // Nothing random is in it.
+    // The method draws nothing at random.
     let mut rng = generator(0, Purpose::Attack, 0);
     let found = Method::HalfStar.build(&Settings::default()).reconstruct(&view, &mut rng)?;
     Ok(squared_error_by_record(&found.estimates, truth).map_err(Into::into))

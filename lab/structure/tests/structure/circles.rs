@@ -16,7 +16,9 @@ pub(crate) fn circles(dependencies: &Dependencies) -> Vec<Dependencies> {
         let circle: BTreeSet<usize> =
             reach[&node].iter().copied().filter(|other| reach[other].contains(&node)).collect();
         if circle.len() > 1 && seen.insert(circle.clone()) {
-            let within = dependencies.iter().filter(|((from, to), _)| circle.contains(from) && circle.contains(to));
+            let within = dependencies
+                .iter()
+                .filter(|((from, to), _)| circle.contains(from) && circle.contains(to));
             found.push(within.map(|(edge, path)| (*edge, path.clone())).collect());
         }
     }

@@ -22,7 +22,10 @@ const fn edge(path: &'static str, why: &'static str) -> Edge {
 pub(crate) const EDGES: &[Edge] = &[
     edge("shared/src/rpc/", "generated code, codec and checked conversions"),
     edge("shared/src/policy/wire.rs", "policies as messages"),
-    edge("shared/src/transform/wire.rs", "transforms, and what is shown of parameters, as messages"),
+    edge(
+        "shared/src/transform/wire.rs",
+        "transforms, and what is shown of parameters, as messages",
+    ),
     edge("shared/src/model/wire.rs", "models and training configurations as messages"),
     edge("shared/src/training/wire.rs", "the messages of a training"),
     edge("shared/src/alignment/wire.rs", "frames and figures of alignments as messages"),
@@ -36,8 +39,14 @@ pub(crate) const EDGES: &[Edge] = &[
     edge("passive-party/src/evaluation/wire.rs", "scorings as messages"),
     edge("active-party/src/service.rs", "the active party's calls"),
     edge("active-party/src/inference/service.rs", "the calls of the Open Inference Protocol"),
-    edge("active-party/src/inference/wire.rs", "questions and answers of the Open Inference Protocol as messages"),
-    edge("active-party/src/reconstruct/wire.rs", "what auditors ask for and attacks give, as messages"),
+    edge(
+        "active-party/src/inference/wire.rs",
+        "questions and answers of the Open Inference Protocol as messages",
+    ),
+    edge(
+        "active-party/src/reconstruct/wire.rs",
+        "what auditors ask for and attacks give, as messages",
+    ),
     edge("active-party/src/client.rs", "client of the coordinator"),
     edge("active-party/src/passive_party.rs", "client of a passive party"),
     edge("active-party/src/cli/align.rs", "client of the running service"),

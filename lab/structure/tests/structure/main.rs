@@ -44,11 +44,16 @@ fn files_do_not_depend_on_each_other_in_a_circle() {
     for name in CRATES {
         let of_crate = Crate::read(&root, &Path::new(name).join("src/lib.rs"));
         for circle in circles(&paths::dependencies(&of_crate)) {
-            let files: BTreeSet<&str> = circle.keys().map(|(from, _)| of_crate.file(*from)).collect();
+            let files: BTreeSet<&str> =
+                circle.keys().map(|(from, _)| of_crate.file(*from)).collect();
             let lines = circle
                 .iter()
                 .map(|((from, to), path)| {
-                    format!("    {} uses {} through `{path}`", of_crate.file(*from), of_crate.file(*to))
+                    format!(
+                        "    {} uses {} through `{path}`",
+                        of_crate.file(*from),
+                        of_crate.file(*to)
+                    )
                 })
                 .collect::<Vec<_>>();
             faults.push(format!("  a circle of {} files:\n{}", files.len(), lines.join("\n")));
@@ -70,7 +75,9 @@ fn generated_types_stay_at_the_edges() {
             let entry = Path::new(name).join(entry);
             if root.join(&entry).exists() {
                 uses.extend(
-                    paths::through(&Crate::read(&root, &entry), "pb").into_iter().filter(|(_, count)| *count > 0),
+                    paths::through(&Crate::read(&root, &entry), "pb")
+                        .into_iter()
+                        .filter(|(_, count)| *count > 0),
                 );
             }
         }
@@ -78,7 +85,10 @@ fn generated_types_stay_at_the_edges() {
     let mut faults = Vec::new();
     for edge in EDGES {
         if !uses.keys().any(|file| edge.holds(file)) {
-            faults.push(format!("  {} ({}) does not use `pb`: delete its entry in EDGES", edge.path, edge.why));
+            faults.push(format!(
+                "  {} ({}) does not use `pb`: delete its entry in EDGES",
+                edge.path, edge.why
+            ));
         }
     }
     for (file, count) in &uses {
@@ -100,7 +110,9 @@ fn the_check_itself() {
     let sample = Crate::read(here, Path::new("tests/sample/lib.rs"));
     let found: Vec<BTreeSet<&str>> = circles(&paths::dependencies(&sample))
         .iter()
-        .map(|circle| circle.keys().map(|(from, _)| sample.file(*from).rsplit('/').next().unwrap()).collect())
+        .map(|circle| {
+            circle.keys().map(|(from, _)| sample.file(*from).rsplit('/').next().unwrap()).collect()
+        })
         .collect();
     let expected = [
         BTreeSet::from(["by_macro.rs", "by_macro_too.rs"]),

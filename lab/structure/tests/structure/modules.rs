@@ -53,16 +53,31 @@ impl Crate {
     }
 
     /// Reads one file as a module whose children are in `directory`.
-    fn read_file(&mut self, root: &Path, path: PathBuf, directory: PathBuf, parent: Option<usize>) -> usize {
-        let text = std::fs::read_to_string(root.join(&path)).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    fn read_file(
+        &mut self,
+        root: &Path,
+        path: PathBuf,
+        directory: PathBuf,
+        parent: Option<usize>,
+    ) -> usize {
+        let text = std::fs::read_to_string(root.join(&path))
+            .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         self.files.push(path.to_str().unwrap().to_owned());
         self.add(root, self.files.len() - 1, &directory, parent, parsed.items)
     }
 
-    fn add(&mut self, root: &Path, file: usize, directory: &Path, parent: Option<usize>, items: Vec<Item>) -> usize {
+    fn add(
+        &mut self,
+        root: &Path,
+        file: usize,
+        directory: &Path,
+        parent: Option<usize>,
+        items: Vec<Item>,
+    ) -> usize {
         let id = self.modules.len();
-        let items: Vec<Item> = items.into_iter().filter(|item| !for_tests(attributes(item))).collect();
+        let items: Vec<Item> =
+            items.into_iter().filter(|item| !for_tests(attributes(item))).collect();
         self.modules.push(Module {
             file,
             parent,
@@ -81,7 +96,11 @@ impl Crate {
                         Some((_, items)) => self.add(root, file, &below, Some(id), items),
                         None => {
                             let beside = directory.join(format!("{name}.rs"));
-                            let path = if root.join(&beside).exists() { beside } else { below.join("mod.rs") };
+                            let path = if root.join(&beside).exists() {
+                                beside
+                            } else {
+                                below.join("mod.rs")
+                            };
                             self.read_file(root, path, below, Some(id))
                         }
                     };
@@ -108,12 +127,20 @@ pub(crate) fn leaves(item: &ItemUse) -> Vec<Import> {
         let with = |name: String| prefix.iter().cloned().chain([name]).collect::<Vec<_>>();
         let mut leaf = |name: Option<String>, path| found.push(Import { name, path, is_public });
         match tree {
-            UseTree::Path(path) => walk(&path.tree, &with(path.ident.to_string()), is_public, found),
-            UseTree::Name(name) if name.ident == "self" => leaf(prefix.last().cloned(), prefix.to_vec()),
+            UseTree::Path(path) => {
+                walk(&path.tree, &with(path.ident.to_string()), is_public, found)
+            }
+            UseTree::Name(name) if name.ident == "self" => {
+                leaf(prefix.last().cloned(), prefix.to_vec())
+            }
             UseTree::Name(name) => leaf(Some(name.ident.to_string()), with(name.ident.to_string())),
-            UseTree::Rename(name) => leaf(Some(name.rename.to_string()), with(name.ident.to_string())),
+            UseTree::Rename(name) => {
+                leaf(Some(name.rename.to_string()), with(name.ident.to_string()))
+            }
             UseTree::Glob(_) => leaf(None, prefix.to_vec()),
-            UseTree::Group(group) => group.items.iter().for_each(|tree| walk(tree, prefix, is_public, found)),
+            UseTree::Group(group) => {
+                group.items.iter().for_each(|tree| walk(tree, prefix, is_public, found))
+            }
         }
     }
     let mut found = Vec::new();
@@ -128,7 +155,8 @@ pub(crate) fn for_tests(attributes: &[Attribute]) -> bool {
             || attribute.path().is_ident("cfg")
                 && attribute.meta.require_list().is_ok_and(|list| {
                     let text = list.tokens.to_string();
-                    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+                    let words: Vec<&str> =
+                        text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
                     words.contains(&"test") && !words.contains(&"not")
                 })
     })

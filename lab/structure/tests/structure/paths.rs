@@ -16,7 +16,11 @@ pub(crate) type Dependencies = BTreeMap<(usize, usize), String>;
 pub(crate) fn dependencies(of: &Crate) -> Dependencies {
     let mut found = Dependencies::new();
     for (id, module) in of.modules.iter().enumerate() {
-        let imports = module.imports.iter().filter(|i| !i.is_public && i.name.is_some()).map(|i| i.path.clone());
+        let imports = module
+            .imports
+            .iter()
+            .filter(|i| !i.is_public && i.name.is_some())
+            .map(|i| i.path.clone());
         for path in imports.chain(paths(of, id)) {
             if let Some(Found::Item(file)) = resolve(of, id, &path, 0)
                 && file != module.file
@@ -31,10 +35,12 @@ pub(crate) fn dependencies(of: &Crate) -> Dependencies {
 /// How many paths of each file go through a module of this name, other than those of the health and reflection
 /// services.
 pub(crate) fn through(of: &Crate, name: &str) -> BTreeMap<String, usize> {
-    let mut found: BTreeMap<String, usize> = of.files().iter().map(|file| (file.clone(), 0)).collect();
+    let mut found: BTreeMap<String, usize> =
+        of.files().iter().map(|file| (file.clone(), 0)).collect();
     for (id, module) in of.modules.iter().enumerate() {
         let is_through = |path: &Vec<String>| {
-            let own = path.len() > 1 && !["tonic_health", "tonic_reflection"].contains(&path[0].as_str());
+            let own =
+                path.len() > 1 && !["tonic_health", "tonic_reflection"].contains(&path[0].as_str());
             own && path.iter().any(|segment| segment == name)
         };
         let imports = module.imports.iter().map(|import| import.path.clone());
@@ -87,7 +93,9 @@ fn lookup(of: &Crate, module: usize, name: &str, is_last: bool, depth: usize) ->
             let globs = here.imports.iter().filter(|import| import.name.is_none());
             globs
                 .filter_map(|Import { path, .. }| match resolve(of, module, path, depth + 1)? {
-                    Found::Module(other) if other != module => lookup(of, other, name, is_last, depth + 1),
+                    Found::Module(other) if other != module => {
+                        lookup(of, other, name, is_last, depth + 1)
+                    }
                     _ => None,
                 })
                 .next()
@@ -137,9 +145,11 @@ impl Reader {
                         path.push(next.to_string());
                         i += 3;
                     }
-                    let is_called = matches!(tokens.get(i + 1), Some(TokenTree::Group(_))) || is(i + 1, '!');
+                    let is_called =
+                        matches!(tokens.get(i + 1), Some(TokenTree::Group(_))) || is(i + 1, '!');
                     let is_capital = path[0].starts_with(char::is_uppercase);
-                    let is_hidden = path.len() == 1 && (self.bound.contains(&path[0]) || !(is_called || is_capital));
+                    let is_hidden = path.len() == 1
+                        && (self.bound.contains(&path[0]) || !(is_called || is_capital));
                     if !after_dot && !is_hidden {
                         self.found.push(path);
                     }
@@ -158,7 +168,8 @@ impl Visit<'_> for Reader {
             let before = self.found.len();
             self.tokens(list.tokens.clone());
             let added = self.found.split_off(before);
-            let is_ours = |path: &Vec<String>| matches!(path[0].as_str(), "crate" | "self" | "super");
+            let is_ours =
+                |path: &Vec<String>| matches!(path[0].as_str(), "crate" | "self" | "super");
             self.found.extend(added.into_iter().filter(is_ours));
         }
     }
@@ -166,8 +177,11 @@ impl Visit<'_> for Reader {
     fn visit_visibility(&mut self, _: &Visibility) {}
 
     fn visit_path(&mut self, path: &syn::Path) {
-        let segments: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        if path.leading_colon.is_none() && !(segments.len() == 1 && self.bound.contains(&segments[0])) {
+        let segments: Vec<String> =
+            path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        if path.leading_colon.is_none()
+            && !(segments.len() == 1 && self.bound.contains(&segments[0]))
+        {
             self.found.push(segments);
         }
         visit::visit_path(self, path);
@@ -185,14 +199,17 @@ impl Visit<'_> for Reader {
 
     fn visit_item_fn(&mut self, item: &syn::ItemFn) {
         if !for_tests(&item.attrs) {
-            self.with_bindings(&|b| b.visit_item_fn(item), |reader| visit::visit_item_fn(reader, item));
+            self.with_bindings(&|b| b.visit_item_fn(item), |reader| {
+                visit::visit_item_fn(reader, item)
+            });
         }
     }
 
     fn visit_impl_item(&mut self, item: &ImplItem) {
         match item {
             ImplItem::Fn(f) if for_tests(&f.attrs) => {}
-            ImplItem::Fn(f) => self.with_bindings(&|b| b.visit_impl_item_fn(f), |r| visit::visit_impl_item(r, item)),
+            ImplItem::Fn(f) => self
+                .with_bindings(&|b| b.visit_impl_item_fn(f), |r| visit::visit_impl_item(r, item)),
             _ => visit::visit_impl_item(self, item),
         }
     }

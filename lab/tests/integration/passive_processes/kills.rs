@@ -50,7 +50,11 @@ impl Killed {
     }
 
     fn spawn(config: &Path) -> Child {
-        let log = std::fs::File::options().append(true).create(true).open(config.with_extension("log")).unwrap();
+        let log = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(config.with_extension("log"))
+            .unwrap();
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "passive_processes::kills::child", "--nocapture", "--test-threads=1"])
             .env(CHILD, config)
@@ -77,10 +81,15 @@ impl Drop for Killed {
 
 /// The party's certificate and key, in files.
 pub(super) fn put_tls(dir: &Path, pem: &TlsPem) {
-    for (name, text) in [("ca.pem", &pem.ca), ("cert.pem", &pem.certificate), ("key.pem", &pem.key)] {
+    for (name, text) in [("ca.pem", &pem.ca), ("cert.pem", &pem.certificate), ("key.pem", &pem.key)]
+    {
         std::fs::write(dir.join(name), text).unwrap();
         #[cfg(unix)]
-        std::fs::set_permissions(dir.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(
+            dir.join(name),
+            std::os::unix::fs::PermissionsExt::from_mode(0o600),
+        )
+        .unwrap();
     }
 }
 
@@ -91,7 +100,8 @@ pub(super) fn put_data(dir: &Path, dataset: &Dataset) {
 
 /// A config file without the place of the state.
 pub(super) fn tables(dir: &Path, listen: SocketAddr, classes: usize) -> String {
-    let (tls, data) = (|name: &str| dir.join(name), |end: &str| dir.join("data").join(format!("{NAME}{end}")));
+    let (tls, data) =
+        (|name: &str| dir.join(name), |end: &str| dir.join("data").join(format!("{NAME}{end}")));
     format!(
         "listen = \"{listen}\"\n[tls]\nca = {:?}\ncertificate = {:?}\nkey = {:?}\n[data]\nschema = {:?}\ncsv = {:?}\n\
          [release]\nto_active_party = \"true_parameters\"\n[audit]\nallowed = true\n[training]\nallowed = true\n\
@@ -119,14 +129,22 @@ struct Told {
 
 impl Told {
     /// Asks for the same scores again and again: every answer is the one it was before, to the bit, after at most so many calls.
-    async fn call(self: Arc<Self>, mut client: ActivePartyClient<Channel>, ids: RecordIds, before: pb::ScoreResponse) {
+    async fn call(
+        self: Arc<Self>,
+        mut client: ActivePartyClient<Channel>,
+        ids: RecordIds,
+        before: pb::ScoreResponse,
+    ) {
         while !self.stop.load(Ordering::Relaxed) {
             let request = pb::ScoreRequest { ids: Some((&ids).into()), ..Default::default() };
             let mut calls = 0;
             let answer = loop {
                 calls += 1;
                 match client.predict(request.clone()).await {
-                    Err(status) if (broken(&status) || status.code() == Code::Unavailable) && calls < 100 => {
+                    Err(status)
+                        if (broken(&status) || status.code() == Code::Unavailable)
+                            && calls < 100 =>
+                    {
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                     answer => break answer,
@@ -144,7 +162,9 @@ impl Told {
             let count = match scored(client.clone(), &ids, rho).await {
                 Ok(()) => &self.scored,
                 Err(status) if status.code() == Code::ResourceExhausted => &self.refused,
-                Err(status) if broken(&status) || status.code() == Code::Unavailable => &self.unanswered,
+                Err(status) if broken(&status) || status.code() == Code::Unavailable => {
+                    &self.unanswered
+                }
                 Err(status) => panic!("{status}"),
             };
             count.fetch_add(1, Ordering::Relaxed);
@@ -158,7 +178,8 @@ impl Told {
 /// five; the database is then stopped hard between those of the second half (`CLOISON_POSTGRES_CRASH`).
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_see_nothing_of_a_process_that_is_killed() {
-    let seconds: Option<u64> = std::env::var("CLOISON_REPLICAS_S").ok().and_then(|s| s.parse().ok());
+    let seconds: Option<u64> =
+        std::env::var("CLOISON_REPLICAS_S").ok().and_then(|s| s.parse().ok());
     let crash = std::env::var("CLOISON_POSTGRES_CRASH").ok().filter(|_| seconds.is_some());
     let addresses = [free_address(), free_address()];
     let Some(mut site) = site(&addresses).await else { return };
@@ -185,7 +206,13 @@ async fn callers_see_nothing_of_a_process_that_is_killed() {
     let before = score(&site.deployment, &ids).await.unwrap();
     let told = Arc::new(Told::default());
     let mut tasks: Vec<_> = (0..16)
-        .map(|_| tokio::spawn(told.clone().call(active_client(&site.deployment), ids.clone(), before.clone())))
+        .map(|_| {
+            tokio::spawn(told.clone().call(
+                active_client(&site.deployment),
+                ids.clone(),
+                before.clone(),
+            ))
+        })
         .collect();
     tasks.extend((0..4).map(|number| {
         let client = site.client(addresses[number % 2], Role::Auditor);
@@ -201,7 +228,8 @@ async fn callers_see_nothing_of_a_process_that_is_killed() {
                 if alone.is_none() {
                     alone = Some(site.schema.alone().await);
                 }
-                let run = move || Command::new("sh").args(["-c", &crash]).stdout(Stdio::null()).status();
+                let run =
+                    move || Command::new("sh").args(["-c", &crash]).stdout(Stdio::null()).status();
                 assert!(tokio::task::spawn_blocking(run).await.unwrap().unwrap().success());
                 stops += 1;
             }
@@ -210,7 +238,9 @@ async fn callers_see_nothing_of_a_process_that_is_killed() {
             site.up(addresses[at]).await;
             all += 1;
             // There is load between two kills.
-            while told.answered.load(Ordering::Relaxed) < so_far + 16 && !tasks.iter().any(|task| task.is_finished()) {
+            while told.answered.load(Ordering::Relaxed) < so_far + 16
+                && !tasks.iter().any(|task| task.is_finished())
+            {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             if seconds.is_some() {
@@ -235,7 +265,10 @@ async fn callers_see_nothing_of_a_process_that_is_killed() {
         told.refused.load(Ordering::Relaxed),
     );
     assert!(most <= 2, "{most} calls of a request: a killed process costs its callers a retry");
-    assert!((scored..=scored + unanswered).contains(&recorded), "every scoring that was answered is recorded");
+    assert!(
+        (scored..=scored + unanswered).contains(&recorded),
+        "every scoring that was answered is recorded"
+    );
     assert!(recorded <= scorings && spent.rho_spent <= RHO * (1.0 + 1e-9), "{spent:?}");
     drop((alone, processes));
     site.end().await;
@@ -271,7 +304,9 @@ async fn a_database_that_is_stopped_hard_loses_no_answer() {
         })
         .collect();
     let more_than = async |least: u64| {
-        while answered.load(Ordering::Relaxed) < least && !auditors.iter().any(|auditor| auditor.is_finished()) {
+        while answered.load(Ordering::Relaxed) < least
+            && !auditors.iter().any(|auditor| auditor.is_finished())
+        {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -282,13 +317,17 @@ async fn a_database_that_is_stopped_hard_loses_no_answer() {
     more_than(before + 20).await;
     stop.store(true, Ordering::Relaxed);
     futures_util::future::try_join_all(auditors).await.unwrap();
-    let (answered, unanswered) = (answered.load(Ordering::Relaxed), unanswered.load(Ordering::Relaxed));
+    let (answered, unanswered) =
+        (answered.load(Ordering::Relaxed), unanswered.load(Ordering::Relaxed));
     let spent = site.spent();
     let recorded = u64::from(spent.noised_answers);
     println!("{answered} answers, {unanswered} calls without one, {recorded} recorded");
     assert!(unanswered > 0, "the database was away");
     assert!((answered..=answered + unanswered).contains(&recorded));
-    assert!(spent.rho_spent <= RHO && (spent.rho_spent - rho * recorded as f64).abs() < 1e-9, "{spent:?}");
+    assert!(
+        spent.rho_spent <= RHO && (spent.rho_spent - rho * recorded as f64).abs() < 1e-9,
+        "{spent:?}"
+    );
     for process in processes {
         process.end().await;
     }

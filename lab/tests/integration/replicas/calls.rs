@@ -3,7 +3,9 @@
 use tokio::net::TcpStream;
 use vfl_active_party::scoring::Scorer;
 use vfl_coordinator::ledger::summary;
-use vfl_shared::data::{self, DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters, partition};
+use vfl_shared::data::{
+    self, DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters, partition,
+};
 use vfl_shared::model::ShareStore;
 use vfl_shared::rpc::RefusalKind;
 use vfl_shared::types::RowStatus;
@@ -17,7 +19,8 @@ impl Shared {
         let tables = partition::divide(&self.dataset, &split(&self.dataset, 2, 2), 9).unwrap();
         let peer = Peer { address: address.to_owned(), ..self.deployment.coordinator_peer() };
         let store = ShareStore::open(&self.dir.path().join("active")).unwrap();
-        let (credentials, patience) = (&self.deployment.active_credentials, Duration::from_secs(60));
+        let (credentials, patience) =
+            (&self.deployment.active_credentials, Duration::from_secs(60));
         Scorer::new(credentials, peer, tables.active.into(), store, patience).unwrap()
     }
 
@@ -53,7 +56,11 @@ async fn a_request_with_an_id_is_asked_again_where_the_coordinator_is_unavailabl
         } else {
             assert_eq!(answer.unwrap().row_status, [RowStatus::Ok; 5]);
         }
-        assert_eq!(here.recorded().await, (5, 0), "once, and nothing of the request that was refused");
+        assert_eq!(
+            here.recorded().await,
+            (5, 0),
+            "once, and nothing of the request that was refused"
+        );
     }
     here.end().await;
 }
@@ -62,8 +69,12 @@ async fn a_request_with_an_id_is_asked_again_where_the_coordinator_is_unavailabl
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_with_an_id_goes_on_at_the_next_coordinator_when_one_stops() {
     // A stream of nine messages: a coordinator has eight under way.
-    let synthetic = SyntheticParameters::try_from(SyntheticFields { records: 10_000, ..Default::default() }).unwrap();
-    let dataset = data::load(&DatasetSpec { synthetic, ..DatasetSpec::new(DatasetName::Synthetic, None, 3) }).unwrap();
+    let synthetic =
+        SyntheticParameters::try_from(SyntheticFields { records: 10_000, ..Default::default() })
+            .unwrap();
+    let dataset =
+        data::load(&DatasetSpec { synthetic, ..DatasetSpec::new(DatasetName::Synthetic, None, 3) })
+            .unwrap();
     let Some(here) = shared_on(dataset, "none", Budgets::UNLIMITED).await else { return };
     here.deployment.train(&config(1), &here.dataset.ids().slice(0, 1200), |_| ()).await.unwrap();
     let (stops, stays) = (here.second("stops").await, here.second("stays").await);

@@ -37,7 +37,9 @@ fn child() {
         loop {
             let (listen, settings) = Settings::read(Path::new(&path)).unwrap();
             let listener = TcpListener::bind(listen).await.unwrap();
-            if let Err(error) = vfl_coordinator::service::run(settings, listener, std::future::pending()).await {
+            if let Err(error) =
+                vfl_coordinator::service::run(settings, listener, std::future::pending()).await
+            {
                 eprintln!("{error}");
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -58,7 +60,11 @@ impl Killed {
     }
 
     fn spawn(config: &Path) -> Child {
-        let log = std::fs::File::options().append(true).create(true).open(config.with_extension("log")).unwrap();
+        let log = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(config.with_extension("log"))
+            .unwrap();
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "replicas::kills::child", "--nocapture", "--test-threads=1"])
             .env(CHILD, config)
@@ -183,7 +189,9 @@ impl Told {
 impl std::fmt::Display for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let last = self.took.len().saturating_sub(1);
-        let at = |share: f64| self.took.get((last as f64 * share) as usize).map_or(0.0, |us| *us as f64 / 1000.0);
+        let at = |share: f64| {
+            self.took.get((last as f64 * share) as usize).map_or(0.0, |us| *us as f64 / 1000.0)
+        };
         write!(
             f,
             "{} requests, {} rows, {} refused as a whole; requests by calls: {:?}; ms: p50 {:.1}, p99 {:.1}, longest {:.0}",
@@ -219,7 +227,9 @@ fn config_of(here: &Shared, name: &str, listen: SocketAddr, budgets: &Budgets) -
         .settings
         .passive_parties
         .iter()
-        .map(|p| format!("[[passive_parties]]\nname = \"{}\"\naddress = \"{}\"\n", p.name, p.address))
+        .map(|p| {
+            format!("[[passive_parties]]\nname = \"{}\"\naddress = \"{}\"\n", p.name, p.address)
+        })
         .collect();
     let tls = dir.join("coordinator-tls");
     let limit = |limit: Option<u64>| limit.map_or("\"unlimited\"".to_owned(), |n| n.to_string());
@@ -269,29 +279,46 @@ async fn crash(command: &str) {
 /// most. `CLOISON_REPLICAS_S` is how long (20 s).
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_and_nothing_spent_twice() {
-    let seconds: u64 = std::env::var("CLOISON_REPLICAS_S").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
+    let seconds: u64 =
+        std::env::var("CLOISON_REPLICAS_S").ok().and_then(|s| s.parse().ok()).unwrap_or(20);
     let pool = test_ids(&dataset(), 0, dataset().split().test.len());
     // Fewer than there are: some requests are refused as a whole.
     let (limit, per_record) = (pool.len() as u64 - 20, per_record(seconds));
-    let budgets = Budgets { records: Some(limit), queries_per_record: Some(per_record), ..Budgets::UNLIMITED };
+    let budgets = Budgets {
+        records: Some(limit),
+        queries_per_record: Some(per_record),
+        ..Budgets::UNLIMITED
+    };
     let Some(mut here) = shared("none", budgets).await else { return };
     let tls = here.dir.path().join("coordinator-tls");
     std::fs::create_dir_all(&tls).unwrap();
     let pem = here.deployment.pem(Role::Coordinator, "coordinator").unwrap();
-    for (name, text) in [("ca.pem", &pem.ca), ("cert.pem", &pem.certificate), ("key.pem", &pem.key)] {
+    for (name, text) in [("ca.pem", &pem.ca), ("cert.pem", &pem.certificate), ("key.pem", &pem.key)]
+    {
         std::fs::write(tls.join(name), text).unwrap();
         #[cfg(unix)]
-        std::fs::set_permissions(tls.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(
+            tls.join(name),
+            std::os::unix::fs::PermissionsExt::from_mode(0o600),
+        )
+        .unwrap();
     }
-    let version = here.deployment.train(&config(1), &training_ids(&here.dataset), |_| ()).await.unwrap().version;
+    let version = here
+        .deployment
+        .train(&config(1), &training_ids(&here.dataset), |_| ())
+        .await
+        .unwrap()
+        .version;
     let version = version.as_str().to_owned();
     let k = here.dataset.class_names().len();
     let addresses = [free_address(), free_address()];
     let names = ["one", "two"];
-    let mut coordinators: Vec<Killed> =
-        (0..2).map(|at| Killed::start(config_of(&here, names[at], addresses[at], &budgets))).collect();
+    let mut coordinators: Vec<Killed> = (0..2)
+        .map(|at| Killed::start(config_of(&here, names[at], addresses[at], &budgets)))
+        .collect();
     let address = addresses.map(|a| a.to_string()).join(", ");
-    let peer = Peer { address, name: PartyName::new("coordinator").unwrap(), role: Role::Coordinator };
+    let peer =
+        Peer { address, name: PartyName::new("coordinator").unwrap(), role: Role::Coordinator };
     let single = addresses.map(|address| Peer { address: address.to_string(), ..peer.clone() });
     // Up before anything is measured.
     for (peer, coordinator) in single.iter().zip(&coordinators) {
@@ -335,7 +362,10 @@ async fn nothing_is_lost_and_nothing_spent_twice() {
         tokio::time::sleep_until((began + length).into()).await;
         stop.store(true, Ordering::Relaxed);
         let told = sum(futures_util::future::try_join_all(callers).await.unwrap());
-        println!("{}: {told}", if phase == 0 { "kills" } else { "kills, and stops of the database" });
+        println!(
+            "{}: {told}",
+            if phase == 0 { "kills" } else { "kills, and stops of the database" }
+        );
         if phase == 0 {
             assert!(
                 told.most_calls() <= MOST_CALLS,
@@ -359,13 +389,19 @@ async fn nothing_is_lost_and_nothing_spent_twice() {
         // Every request came to its end, and a retry is free: recorded as often as it was released, neither less nor more.
         assert_eq!(queries, granted, "rows of a record recorded and released");
         assert!(queries <= per_record, "{queries} rows of a record");
-        (recorded, records, most) = (recorded + queries, records + u64::from(queries > 0), most.max(queries));
+        (recorded, records, most) =
+            (recorded + queries, records + u64::from(queries > 0), most.max(queries));
     }
-    assert!(records <= limit && party.records == records, "{records} records, {} counted", party.records);
+    assert!(
+        records <= limit && party.records == records,
+        "{records} records, {} counted",
+        party.records
+    );
     assert_eq!(party.queries - party.refused, recorded);
     assert_eq!(party.queries, told.rows, "rows answered or refused, and rows in the sums");
     let released: u64 = told.granted.values().sum();
-    let asked_again: u64 = told.calls.iter().filter(|(calls, _)| **calls > 1).map(|(_, requests)| requests).sum();
+    let asked_again: u64 =
+        told.calls.iter().filter(|(calls, _)| **calls > 1).map(|(_, requests)| requests).sum();
     println!(
         "in {seconds} s with {CALLERS} callers: {kills} kills of a coordinator, {restarts} stops of the database\n\
          {} calls for {} requests, {asked_again} requests asked again; most calls of a request: {first} while the database was there, {} in all\n\

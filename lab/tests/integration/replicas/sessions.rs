@@ -39,7 +39,8 @@ impl Audited {
     }
 
     async fn close(&self, at: usize, session: &str) -> Result<pb::CloseAuditResponse, Status> {
-        let request = pb::CloseAuditRequest { audit_session: session.to_owned(), without_summary: false };
+        let request =
+            pb::CloseAuditRequest { audit_session: session.to_owned(), without_summary: false };
         self.auditors[at].clone().close_audit(request).await.map(Response::into_inner)
     }
 
@@ -64,7 +65,9 @@ async fn keep_off(schema: &Schema, table: &str) -> PgConnection {
 }
 
 fn waiting_for(table: &str) -> String {
-    format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = CAST('{table}' AS regclass)")
+    format!(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = CAST('{table}' AS regclass)"
+    )
 }
 
 /// One coordinator is writing down what it releases while the other one ends the session: what is released is in the sums, once.
@@ -111,7 +114,11 @@ async fn a_release_that_comes_after_the_end_of_its_session_is_none() {
     let closed = closed.unwrap();
     assert_eq!((closed.rows, closed.records), (0, 0), "{closed:?}");
     for table in ["audit_sessions", "audit_released", "audit_costs"] {
-        assert_eq!(here.here.schema.number(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
+        assert_eq!(
+            here.here.schema.number(&format!("SELECT count(*) FROM {table}")).await,
+            0,
+            "{table}"
+        );
     }
     here.end().await;
 }
@@ -122,9 +129,10 @@ async fn sessions_go_by_the_model_that_the_database_has_in_service() {
     let Some(mut here) = Audited::new().await else { return };
     here.open(0).await.unwrap();
     // As if another coordinator had published a model and opened a session for it, and this one had not looked since.
-    for change in
-        ["UPDATE meta SET value = 'm-other' WHERE name = 'current'", "UPDATE audit_sessions SET model = 'm-other'"]
-    {
+    for change in [
+        "UPDATE meta SET value = 'm-other' WHERE name = 'current'",
+        "UPDATE audit_sessions SET model = 'm-other'",
+    ] {
         let mut connection = here.here.schema.connect().await;
         assert_eq!(sqlx::query(change).execute(&mut connection).await.unwrap().rows_affected(), 1);
     }
@@ -138,7 +146,11 @@ async fn sessions_go_by_the_model_that_the_database_has_in_service() {
     let back = format!("UPDATE meta SET value = '{}' WHERE name = 'current'", here.version);
     sqlx::query(AssertSqlSafe(back)).execute(&mut connection).await.unwrap();
     here.open(0).await.unwrap();
-    assert_eq!(here.here.schema.number(kept).await, 0, "the session of a model that is not in service has ended");
+    assert_eq!(
+        here.here.schema.number(kept).await,
+        0,
+        "the session of a model that is not in service has ended"
+    );
     here.end().await;
 }
 

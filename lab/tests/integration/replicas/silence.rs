@@ -21,7 +21,8 @@ async fn a_silent_database_is_a_named_error_in_time_until_it_talks_again() {
     let mut two = here.client(&behind.peer, Role::ActiveParty);
     let mut auditor = here.client(&behind.peer, Role::Auditor);
     let ids = test_ids(&here.dataset, 0, 5);
-    let all_ok = |answer: &pb::PredictResponse| answer.row_status.iter().all(|s| *s == RowStatus::Ok as i32);
+    let all_ok =
+        |answer: &pb::PredictResponse| answer.row_status.iter().all(|s| *s == RowStatus::Ok as i32);
     let answer = two.predict(question(&version, &ids, k, "a", "")).await.unwrap().into_inner();
     assert!(all_ok(&answer));
 
@@ -43,7 +44,9 @@ async fn a_silent_database_is_a_named_error_in_time_until_it_talks_again() {
             one.predict(question(&version, &ids, k, "d", "")),
         )
     };
-    let asked = tokio::time::timeout(BOUND, asked).await.expect("a silent database is waited for without end");
+    let asked = tokio::time::timeout(BOUND, asked)
+        .await
+        .expect("a silent database is waited for without end");
     let (ledger, named, session, elsewhere) = asked;
     for (refused, says) in [
         (ledger.unwrap_err(), "the coordinator's ledger is not available"),
@@ -65,10 +68,15 @@ async fn a_silent_database_is_a_named_error_in_time_until_it_talks_again() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    let answer = tokio::time::timeout(BOUND, recovered).await.expect("the database talks again, and is not heard");
+    let answer = tokio::time::timeout(BOUND, recovered)
+        .await
+        .expect("the database talks again, and is not heard");
     assert!(all_ok(&answer));
     // Whichever is asked: what was refused in the silence has been recorded once by now.
-    assert_eq!(one.predict(question(&version, &ids, k, "b", "")).await.unwrap().into_inner(), answer);
+    assert_eq!(
+        one.predict(question(&version, &ids, k, "b", "")).await.unwrap().into_inner(),
+        answer
+    );
     assert_eq!(here.schema.number("SELECT CAST(sum(queries) AS BIGINT) FROM totals").await, 15);
     behind.end().await;
     here.end().await;

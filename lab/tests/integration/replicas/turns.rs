@@ -14,7 +14,8 @@ async fn a_training_ends_when_its_coordinator_loses_the_turn() {
     let Some(here) = shared("none", Budgets::UNLIMITED).await else { return };
     let second = here.second("second").await;
     let ids = training_ids(&here.dataset);
-    let version = here.deployment.train(&config(1), &ids, |_| ()).await.unwrap().version.as_str().to_owned();
+    let version =
+        here.deployment.train(&config(1), &ids, |_| ()).await.unwrap().version.as_str().to_owned();
     let (began, mut begun) = tokio::sync::mpsc::channel(1);
     // Never ends by itself.
     let endless = config(100_000);
@@ -25,21 +26,30 @@ async fn a_training_ends_when_its_coordinator_loses_the_turn() {
         begun.recv().await.unwrap();
         assert_eq!(here.schema.number(END_TURN).await, 1);
     };
-    let ended = tokio::time::timeout(Duration::from_secs(120), async { tokio::join!(training, lost).0 }).await;
+    let ended =
+        tokio::time::timeout(Duration::from_secs(120), async { tokio::join!(training, lost).0 })
+            .await;
     let refusal = ended.expect("the training goes on without its turn").unwrap_err();
     assert_eq!(refusal.kind, RefusalKind::Unavailable, "{refusal}");
     assert!(refusal.to_string().contains("has lost its turn to train"), "{refusal}");
     // The old model is in service at both, and the next training may begin.
     for peer in [&here.deployment.coordinator_peer(), &second.peer] {
         let mut client = here.client(peer, Role::ActiveParty);
-        let described = client.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
+        let described =
+            client.describe_model(pb::DescribeModelRequest {}).await.unwrap().into_inner();
         assert_eq!(described.model_version, version);
     }
-    assert_eq!(here.schema.number("SELECT count(*) FROM versions").await, 1, "nothing else was published");
+    assert_eq!(
+        here.schema.number("SELECT count(*) FROM versions").await,
+        1,
+        "nothing else was published"
+    );
     let next = loop {
         match here.deployment.train(&config(2), &ids, |_| ()).await {
             // A party that has not noticed yet that the other one has ended.
-            Err(refusal) if refusal.kind == RefusalKind::Aborted => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(refusal) if refusal.kind == RefusalKind::Aborted => {
+                tokio::time::sleep(Duration::from_millis(50)).await
+            }
             done => break done.unwrap(),
         }
     };

@@ -19,7 +19,9 @@ fn settings(text: &str) -> Settings {
 /// A perceptron with parameters from −1 to 1, its biases too; `bias`: of the outputs also.
 fn perceptron(of: (&str, u32), inputs: usize, bias: bool, seed: u64) -> Parameters {
     let spec = SubModelSpec::new("mlp", of.1, settings(of.0)).unwrap();
-    let mut model = kinds::start(&Origin { spec, features: inputs, active: bias, start: start_of(seed) }).unwrap();
+    let mut model =
+        kinds::start(&Origin { spec, features: inputs, active: bias, start: start_of(seed) })
+            .unwrap();
     for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
         for (i, v) in tensor.values.iter_mut().enumerate() {
             *v = ((seed as f64 + 1.0) * (at as f64 + 1.7) * (i as f64 + 0.3) * 12.9898).sin();
@@ -32,11 +34,14 @@ fn perceptron(of: (&str, u32), inputs: usize, bias: bool, seed: u64) -> Paramete
 fn forward(parameters: &Parameters, activation: impl Fn(f64) -> f64, mut a: Vec<f64>) -> Vec<f64> {
     let layers = parameters.blocks.iter().filter(|block| block.shape.len() == 2).count();
     for place in 1..=layers {
-        let find = |what: &str| parameters.blocks.iter().find(|block| block.name == format!("layer{place}.{what}"));
+        let find = |what: &str| {
+            parameters.blocks.iter().find(|block| block.name == format!("layer{place}.{what}"))
+        };
         let (weights, bias) = (find("weights").unwrap(), find("bias"));
         let outputs = weights.shape[1];
         let z = (0..outputs).map(|o| {
-            let sum: f64 = a.iter().enumerate().map(|(i, v)| v * weights.values[i * outputs + o]).sum();
+            let sum: f64 =
+                a.iter().enumerate().map(|(i, v)| v * weights.values[i * outputs + o]).sum();
             sum + bias.map_or(0.0, |bias| bias.values[o])
         });
         a = if place < layers { z.map(&activation).collect() } else { z.collect() };
@@ -82,7 +87,11 @@ impl Here {
     ) -> Result<Imported, ImportError> {
         let model = kinds::restore(parameters).unwrap();
         let path = self.write("top", &NetworkFile::of(&*model, inputs, classes));
-        import_top(&path, &self.deployment.party_dir("coordinator"), &PartyName::new("active").unwrap())
+        import_top(
+            &path,
+            &self.deployment.party_dir("coordinator"),
+            &PartyName::new("active").unwrap(),
+        )
     }
 
     /// Scores of 40 records that nobody trained on, beside `expected` of a record's features by party.
@@ -94,7 +103,15 @@ impl Here {
             let record = |party: &&str| {
                 let columns = match *party {
                     "active" => self.split.active(),
-                    _ => &self.split.passive().iter().find(|p| p.name.as_str() == *party).unwrap().columns,
+                    _ => {
+                        &self
+                            .split
+                            .passive()
+                            .iter()
+                            .find(|p| p.name.as_str() == *party)
+                            .unwrap()
+                            .columns
+                    }
                 };
                 columns.iter().map(|&c| self.dataset.x()[(c, position)]).collect::<Vec<f64>>()
             };
@@ -114,7 +131,12 @@ async fn perceptrons_from_elsewhere_are_added() {
     let each: Vec<Parameters> = (0u64..)
         .zip(PARTIES)
         .map(|(seed, party)| {
-            perceptron((r#"{"hidden":[4,3],"activation":"tanh"}"#, k), here.names(party).len(), true, seed)
+            perceptron(
+                (r#"{"hidden":[4,3],"activation":"tanh"}"#, k),
+                here.names(party).len(),
+                true,
+                seed,
+            )
         })
         .collect();
     for (party, parameters) in PARTIES.iter().zip(&each) {
@@ -134,7 +156,8 @@ async fn perceptrons_from_elsewhere_are_added() {
     .await;
     // What is stored is what came, and goes out as it came.
     let version = ModelVersion::new(published.model_version).unwrap();
-    let share = ShareStore::open(&here.deployment.party_dir("passive-1")).unwrap().load(&version).unwrap();
+    let share =
+        ShareStore::open(&here.deployment.party_dir("passive-1")).unwrap().load(&version).unwrap();
     let exported = NetworkFile::of(share.model(), &share.feature_names, here.dataset.class_names());
     assert!(exported == here.network("passive-1", &each[1]));
     here.refused(Code::FailedPrecondition, &["these very parameters are in service already"]).await;
@@ -151,7 +174,12 @@ async fn a_top_model_from_elsewhere_takes_the_embeddings() {
     let each: Vec<Parameters> = (10u64..)
         .zip(PARTIES.iter().zip(widths))
         .map(|(seed, (party, width))| {
-            perceptron((r#"{"hidden":[6],"activation":"sigmoid"}"#, width), here.names(party).len(), true, seed)
+            perceptron(
+                (r#"{"hidden":[6],"activation":"sigmoid"}"#, width),
+                here.names(party).len(),
+                true,
+                seed,
+            )
         })
         .collect();
     for (party, parameters) in PARTIES.iter().zip(&each) {
@@ -172,11 +200,19 @@ async fn a_top_model_from_elsewhere_takes_the_embeddings() {
     let mut wrong = inputs.clone();
     wrong.swap(3, 8);
     here.import_top(&top, &wrong, &classes).unwrap();
-    here.refused(Code::FailedPrecondition, &["input 4 is `passive-2.1` there, expected `passive-1.1`"]).await;
+    here.refused(
+        Code::FailedPrecondition,
+        &["input 4 is `passive-2.1` there, expected `passive-1.1`"],
+    )
+    .await;
     let mut other = classes.clone();
     other.swap(0, 1);
     here.import_top(&top, &inputs, &other).unwrap();
-    here.refused(Code::FailedPrecondition, &["the top model staged at the coordinator is of other classes"]).await;
+    here.refused(
+        Code::FailedPrecondition,
+        &["the top model staged at the coordinator is of other classes"],
+    )
+    .await;
     let said = here.import_top(&top, &inputs, &classes[1..]).unwrap_err().to_string();
     assert!(said.contains("one per class"), "{said}");
 
@@ -184,7 +220,11 @@ async fn a_top_model_from_elsewhere_takes_the_embeddings() {
     let first = here.publish(None).await.unwrap().model_version;
     let expected = |records: &[Vec<f64>]| {
         let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
-        let all = each.iter().zip(records).flat_map(|(p, record)| forward(p, sigmoid, record.clone())).collect();
+        let all = each
+            .iter()
+            .zip(records)
+            .flat_map(|(p, record)| forward(p, sigmoid, record.clone()))
+            .collect();
         softmax(&forward(&top, |z| z.max(0.0), all))
     };
     here.compare(expected).await;
@@ -197,7 +237,11 @@ async fn a_top_model_from_elsewhere_takes_the_embeddings() {
     let wide = perceptron((r#"{"hidden":[]}"#, 2048), here.names("passive-1").len(), true, 22);
     here.import_network("passive-1", &here.network("passive-1", &wide)).unwrap();
     here.import_top(&top, &inputs, &classes).unwrap();
-    here.refused(Code::FailedPrecondition, &["embeddings have at most 2047 numbers", "outputs of 2048"]).await;
+    here.refused(
+        Code::FailedPrecondition,
+        &["embeddings have at most 2047 numbers", "outputs of 2048"],
+    )
+    .await;
     here.import_network("passive-1", &here.network("passive-1", &each[1])).unwrap();
     // Another top model of the same parts is another version.
     let other = perceptron((r#"{"hidden":[]}"#, k), 10, true, 21);
@@ -222,10 +266,13 @@ async fn linear_parts_come_in_either_form_and_do_not_go_under_a_top_model() {
     let imported = here.import_network("passive-1", &file).unwrap();
     assert_eq!(imported.digest, share.digest, "the same share in the other form");
 
-    let inputs: Vec<String> = PARTIES.iter().flat_map(|party| (1..=6).map(move |n| format!("{party}.{n}"))).collect();
-    let k = here.dataset.class_names().len();
     let inputs: Vec<String> =
-        inputs.into_iter().filter(|name| name.ends_with(|c: char| ('1'..='6').contains(&c))).collect();
+        PARTIES.iter().flat_map(|party| (1..=6).map(move |n| format!("{party}.{n}"))).collect();
+    let k = here.dataset.class_names().len();
+    let inputs: Vec<String> = inputs
+        .into_iter()
+        .filter(|name| name.ends_with(|c: char| ('1'..='6').contains(&c)))
+        .collect();
     let top = perceptron((r#"{"hidden":[]}"#, k as u32), inputs.len(), true, 3);
     here.import_top(&top, &inputs, here.dataset.class_names()).unwrap();
     let refused = here.publish(None).await.unwrap_err();

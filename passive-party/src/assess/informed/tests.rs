@@ -227,8 +227,8 @@ impl Sampled {
     fn with_a_sign(&self, rng: &mut ChaCha20Rng) -> Option<(f64, DMatrix<f64>)> {
         let g = self.a.transpose() * normal(self.a.nrows(), 1, rng);
         let variance = (g.transpose() * &self.covariance * &g)[(0, 0)];
-        let step =
-            (variance > 1e-12).then(|| &self.covariance * &g * (std::f64::consts::FRAC_2_PI / variance).sqrt())?;
+        let step = (variance > 1e-12)
+            .then(|| &self.covariance * &g * (std::f64::consts::FRAC_2_PI / variance).sqrt())?;
         let signs = (g.transpose() * (&self.x - self.means())).map(f64::signum);
         Some((1.0, self.means() + step * signs))
     }
@@ -236,8 +236,11 @@ impl Sampled {
     /// log2 k bits: the arg max of k logits. The mean of each class is learnt from other records.
     fn with_a_label(&self) -> (f64, DMatrix<f64>) {
         let w = weights(&self.a);
-        let labels = |x: &DMatrix<f64>| -> Vec<usize> { (&w * x).column_iter().map(|z| z.argmax().0).collect() };
-        let (mut sums, mut counts) = (DMatrix::zeros(self.x.nrows(), w.nrows()), vec![0.0f64; w.nrows()]);
+        let labels = |x: &DMatrix<f64>| -> Vec<usize> {
+            (&w * x).column_iter().map(|z| z.argmax().0).collect()
+        };
+        let (mut sums, mut counts) =
+            (DMatrix::zeros(self.x.nrows(), w.nrows()), vec![0.0f64; w.nrows()]);
         for (label, x) in labels(&self.others).into_iter().zip(self.others.column_iter()) {
             counts[label] += 1.0;
             let sum = sums.column(label) + x;
@@ -254,8 +257,10 @@ impl Sampled {
 
     /// The principal components of E[x | A x]: variances, directions, and scores of the records (a row each).
     fn components(&self, system: &GaussianSystem) -> (DVector<f64>, DMatrix<f64>, DMatrix<f64>) {
-        let (values, vectors) = symmetric_eigen(&(&self.covariance - system.covariance_left())).unwrap();
-        let conditional = system.conditional_mean(&self.means(), &(&self.a * &self.x)) - self.means();
+        let (values, vectors) =
+            symmetric_eigen(&(&self.covariance - system.covariance_left())).unwrap();
+        let conditional =
+            system.conditional_mean(&self.means(), &(&self.a * &self.x)) - self.means();
         let scores = vectors.transpose() * conditional;
         (values.map(|v| if v > 1e-9 { v } else { 0.0 }), vectors, scores)
     }
@@ -274,9 +279,11 @@ impl Sampled {
             let mut ends: Vec<f64> = (1..cells).map(|_| 4.0 * rng.random::<f64>() - 2.0).collect();
             ends.sort_by(f64::total_cmp);
             let (ends, deviation) = ([vec![-9.0], ends, vec![9.0]].concat(), variance.sqrt());
-            let means: Vec<f64> = ends.windows(2).map(|cell| mean_between(cell[0], cell[1])).collect();
+            let means: Vec<f64> =
+                ends.windows(2).map(|cell| mean_between(cell[0], cell[1])).collect();
             row.apply(|v| {
-                let cell = ends[1..ends.len() - 1].iter().filter(|end| *v / deviation > **end).count();
+                let cell =
+                    ends[1..ends.len() - 1].iter().filter(|end| *v / deviation > **end).count();
                 *v = deviation * means[cell];
             });
         }
@@ -285,7 +292,11 @@ impl Sampled {
 
     /// The channel that attains the bound: component i with variance λ_i above a level θ is told as (1 − θ/λ_i) p + noise of variance
     /// θ (1 − θ/λ_i). It has ½ log2(λ_i/θ) bits of mutual information and leaves θ. Nothing of it comes from `WaterFilling`.
-    fn with_the_best_channel(&self, system: &GaussianSystem, rng: &mut ChaCha20Rng) -> Option<(f64, DMatrix<f64>)> {
+    fn with_the_best_channel(
+        &self,
+        system: &GaussianSystem,
+        rng: &mut ChaCha20Rng,
+    ) -> Option<(f64, DMatrix<f64>)> {
         let (values, vectors, mut scores) = self.components(system);
         if values.max() <= 0.0 {
             return None;
@@ -313,7 +324,8 @@ fn mean_between(a: f64, b: f64) -> f64 {
     let (steps, width) = (400, (b - a) / 400.0);
     let sum: f64 = (0..=steps)
         .map(|i| {
-            density(a + width * f64::from(i)) * if i == 0 || i == steps { 1.0 } else { f64::from(2 + 2 * (i % 2)) }
+            density(a + width * f64::from(i))
+                * if i == 0 || i == steps { 1.0 } else { f64::from(2 + 2 * (i % 2)) }
         })
         .sum();
     let mass = sum * width / 3.0;
@@ -339,12 +351,22 @@ fn no_attack_on_gaussian_features_errs_less() {
             }
             assert!(!below(control, &exact[2]), "{what}: the control");
             let best = case.with_the_best_channel(&system, &mut rng);
-            let defenses =
-                [Some(case.with_a_label()), case.with_a_sign(&mut rng), Some(case.with_cells(&system, &mut rng)), best];
+            let defenses = [
+                Some(case.with_a_label()),
+                case.with_a_sign(&mut rng),
+                Some(case.with_cells(&system, &mut rng)),
+                best,
+            ];
             let mut last = None;
-            for (at, (bits, estimates)) in defenses.into_iter().enumerate().filter_map(|(at, told)| Some((at, told?))) {
-                let (bound, errors) = (informed.with_bits(bits).unwrap().mse, case.errors(&estimates));
-                assert!(linear <= bound && bound <= control * (1.0 + 1e-12), "{what}: {linear} {bound} {control}");
+            for (at, (bits, estimates)) in
+                defenses.into_iter().enumerate().filter_map(|(at, told)| Some((at, told?)))
+            {
+                let (bound, errors) =
+                    (informed.with_bits(bits).unwrap().mse, case.errors(&estimates));
+                assert!(
+                    linear <= bound && bound <= control * (1.0 + 1e-12),
+                    "{what}: {linear} {bound} {control}"
+                );
                 assert!(!below(bound, &errors), "{what}: defense {at} with {bits} bits, {bound}");
                 last = Some((at == 3).then(|| relative(&errors, bound))).flatten();
             }
@@ -359,7 +381,10 @@ fn no_attack_on_gaussian_features_errs_less() {
         for (what, ratios) in [("exact scores", of(|r| r.1)), ("the best channel", of(|r| r.2))] {
             assert!(ratios.len() > 100, "{spectrum:?}, {what}: {}", ratios.len());
             assert!(!below(1.0, &ratios), "{spectrum:?}, {what}: below the bound");
-            assert!(below(1.1, &ratios), "{spectrum:?}, {what}: a bound that is a tenth too high goes unseen");
+            assert!(
+                below(1.1, &ratios),
+                "{spectrum:?}, {what}: a bound that is a tenth too high goes unseen"
+            );
             // As high as it can be: errors are not above it either.
             let negated: Vec<f64> = ratios.iter().map(|r| -r).collect();
             assert!(!below(-1.0, &negated), "{spectrum:?}, {what}: above the bound");
@@ -376,7 +401,9 @@ fn relative(errors: &[f64], bound: f64) -> f64 {
 #[test]
 fn one_feature_by_hand() {
     let w = DMatrix::from_column_slice(2, 1, &[0.0, 3.0]);
-    let block = |values: &[f64]| FeatureBlock::new(DMatrix::from_row_slice(1, values.len(), values)).unwrap();
+    let block = |values: &[f64]| {
+        FeatureBlock::new(DMatrix::from_row_slice(1, values.len(), values)).unwrap()
+    };
     let x = block(&[0.1, 0.5, 0.9, 0.5]);
     let found = assess(&w, &x).unwrap();
     assert!((found.mse_informed_control - 0.08).abs() < 1e-15 && found.mse_informed_linear < 1e-30);
@@ -389,8 +416,14 @@ fn one_feature_by_hand() {
     // Nothing varies: nothing is at risk, and there is no ratio.
     let still = block(&[0.3, 0.3, 0.3]);
     let found = assess(&w, &still).unwrap();
-    assert_eq!((found.mse_informed_control, found.mse_informed_linear, found.informed_added_risk), (0.0, 0.0, None));
-    assert_eq!(bits_bounds(&w, &still, &[2.0]).unwrap()[0], BitsBound { bits: 2.0, mse: 0.0, added_risk: None });
+    assert_eq!(
+        (found.mse_informed_control, found.mse_informed_linear, found.informed_added_risk),
+        (0.0, 0.0, None)
+    );
+    assert_eq!(
+        bits_bounds(&w, &still, &[2.0]).unwrap()[0],
+        BitsBound { bits: 2.0, mse: 0.0, added_risk: None }
+    );
     for bits in [-1.0, f64::NAN, f64::INFINITY] {
         assert_eq!(bits_bounds(&w, &x, &[1.0, bits]), Err(AssessError::Bits));
     }
@@ -411,6 +444,9 @@ fn scores_of_constant_features_tell_nothing() {
     let found = assess(&w, &FeatureBlock::new(x).unwrap()).unwrap();
     assert!(found.rank > 0 && found.mse_informed_control > 1e-3);
     assert!((found.mse_informed_linear - found.mse_informed_control).abs() < 1e-15, "{found:?}");
-    assert!((found.empirical.informed_linear - found.mse_informed_control).abs() < 1e-12, "{found:?}");
+    assert!(
+        (found.empirical.informed_linear - found.mse_informed_control).abs() < 1e-12,
+        "{found:?}"
+    );
     assert!(found.informed_added_risk.unwrap() < 1e-12);
 }

@@ -15,7 +15,12 @@ fn world(k: usize, d: usize, n: usize, seed: u64) -> (DMatrix<f64>, DMatrix<f64>
 }
 
 /// The estimates that the adversary makes, record by record: `least_squares` and `half_star`.
-fn attack(w: &DMatrix<f64>, released: &DMatrix<f64>, shift: &DVector<f64>, x: &DMatrix<f64>) -> [DMatrix<f64>; 2] {
+fn attack(
+    w: &DMatrix<f64>,
+    released: &DMatrix<f64>,
+    shift: &DVector<f64>,
+    x: &DMatrix<f64>,
+) -> [DMatrix<f64>; 2] {
     let a = row_differences(released);
     let inverse = PseudoInverse::new(&a).unwrap().matrix;
     // Scores less what it knows of them: z − (b + s), up to a shift of all classes.
@@ -27,12 +32,23 @@ fn attack(w: &DMatrix<f64>, released: &DMatrix<f64>, shift: &DVector<f64>, x: &D
     [least_squares, half_star]
 }
 
-fn empirical(w: &DMatrix<f64>, released: &DMatrix<f64>, shift: &DVector<f64>, x: &DMatrix<f64>) -> AttackErrors {
-    let [least_squares, half_star] = attack(w, released, shift, x).map(|estimate| mse(&estimate, x).unwrap().overall);
+fn empirical(
+    w: &DMatrix<f64>,
+    released: &DMatrix<f64>,
+    shift: &DVector<f64>,
+    x: &DMatrix<f64>,
+) -> AttackErrors {
+    let [least_squares, half_star] =
+        attack(w, released, shift, x).map(|estimate| mse(&estimate, x).unwrap().overall);
     AttackErrors { least_squares, half_star }
 }
 
-fn told(w: &DMatrix<f64>, released: &DMatrix<f64>, shift: &DVector<f64>, x: &DMatrix<f64>) -> AttackErrors {
+fn told(
+    w: &DMatrix<f64>,
+    released: &DMatrix<f64>,
+    shift: &DVector<f64>,
+    x: &DMatrix<f64>,
+) -> AttackErrors {
     release_errors(w, released, shift, &FeatureBlock::new(x.clone()).unwrap()).unwrap()
 }
 
@@ -53,7 +69,13 @@ fn configs(w: &DMatrix<f64>) -> Vec<TransformConfig> {
         TransformConfig::Selective { features: (0..d).step_by(2).collect() },
         TransformConfig::RandomOrthonormal {},
         TransformConfig::LeastSquaresOptimal {},
-        TransformConfig::Stiefel { epsilon, randomised, case: None, penalty: None, starts: Some(2) },
+        TransformConfig::Stiefel {
+            epsilon,
+            randomised,
+            case: None,
+            penalty: None,
+            starts: Some(2),
+        },
     ];
     if d == 1 {
         all.push(TransformConfig::SingleFeature { epsilon, randomised });
@@ -173,7 +195,12 @@ proptest! {
 }
 
 /// Squared error per feature of each record, under `least_squares` and `half_star`: mean and squared standard error.
-fn measured(w: &DMatrix<f64>, released: &DMatrix<f64>, shift: &DVector<f64>, x: &DMatrix<f64>) -> [(f64, f64); 2] {
+fn measured(
+    w: &DMatrix<f64>,
+    released: &DMatrix<f64>,
+    shift: &DVector<f64>,
+    x: &DMatrix<f64>,
+) -> [(f64, f64); 2] {
     attack(w, released, shift, x).map(|estimate| {
         let errors = (estimate - x).map(|e| e * e).row_mean();
         (errors.mean(), errors.variance() / errors.len() as f64)
@@ -200,21 +227,32 @@ fn held_out_records_of_satellite_and_robot() {
             order.swap(last, rng.random_range(0..=last));
         }
         let x = data.x().rows(first, d).select_columns(&order);
-        let (seen, held_out) =
-            (x.columns_range(..x.ncols() / 2).into_owned(), x.columns_range(x.ncols() / 2..).into_owned());
+        let (seen, held_out) = (
+            x.columns_range(..x.ncols() / 2).into_owned(),
+            x.columns_range(x.ncols() / 2..).into_owned(),
+        );
         let block = FeatureBlock::new(seen.clone()).unwrap();
         for config in configs(&w) {
             let r = rewrite(&config, &w, Some(&block), &mut rng).unwrap();
             let foretold = told(&w, &r.weights, &r.bias_shift, &seen);
             let here = measured(&w, &r.weights, &r.bias_shift, &seen);
             let there = measured(&w, &r.weights, &r.bias_shift, &held_out);
-            for (told, (here, there)) in
-                [foretold.least_squares, foretold.half_star].into_iter().zip(here.into_iter().zip(there))
+            for (told, (here, there)) in [foretold.least_squares, foretold.half_star]
+                .into_iter()
+                .zip(here.into_iter().zip(there))
             {
-                assert!((told - here.0).abs() <= 1e-9 * told.max(1.0), "{name}, {config:?}: {told} {}", here.0);
+                assert!(
+                    (told - here.0).abs() <= 1e-9 * told.max(1.0),
+                    "{name}, {config:?}: {told} {}",
+                    here.0
+                );
                 // Errors at rounding have no standard error to speak of.
                 let margin = 4.0 * (here.1 + there.1).sqrt() + 1e-12;
-                assert!((told - there.0).abs() <= margin, "{name}, d = {d}, {config:?}: {told} {} ± {margin}", there.0);
+                assert!(
+                    (told - there.0).abs() <= margin,
+                    "{name}, d = {d}, {config:?}: {told} {} ± {margin}",
+                    there.0
+                );
             }
         }
     }
@@ -225,10 +263,19 @@ fn what_does_not_fit_is_refused() {
     let (w, x) = world(3, 2, 4, 1);
     let block = FeatureBlock::new(x).unwrap();
     let still = DVector::zeros(3);
-    assert!(matches!(release_errors(&w, &w.clone().remove_row(0), &still, &block), Err(AssessError::Released { .. })));
-    assert!(matches!(release_errors(&w, &w, &DVector::zeros(2), &block), Err(AssessError::Released { .. })));
+    assert!(matches!(
+        release_errors(&w, &w.clone().remove_row(0), &still, &block),
+        Err(AssessError::Released { .. })
+    ));
+    assert!(matches!(
+        release_errors(&w, &w, &DVector::zeros(2), &block),
+        Err(AssessError::Released { .. })
+    ));
     assert_eq!(release_errors(&w, &w.map(|_| f64::NAN), &still, &block), Err(AssessError::Weight));
-    assert!(matches!(release_errors(&w, &(&w * 1e-200), &still, &block), Err(AssessError::Overflow { .. })));
+    assert!(matches!(
+        release_errors(&w, &(&w * 1e-200), &still, &block),
+        Err(AssessError::Overflow { .. })
+    ));
     let (a, half) = (row_differences(&w), DMatrix::identity(2, 2));
     assert!(agnostic_errors(&a, &half, &DMatrix::identity(2, 2)).is_ok());
     assert!(agnostic_errors(&a, &half, &DMatrix::identity(3, 3)).is_err());

@@ -1,4 +1,5 @@
-//! The candidates as a picture: a row each, with both errors as bars, against the error of guessing ½.
+//! A picture of the candidates: a row each, with both errors as bars, against the error of guessing
+//! ½.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -7,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::number;
 use crate::assess::Candidate;
 
-/// What a candidate is called in a table: its name and its ε.
+/// Returns the name of a candidate in a table: its transform and its ε.
 pub(super) fn name(candidate: &Candidate) -> String {
     match candidate.epsilon {
         Some(epsilon) => format!("{} (ε = {})", candidate.transform, number(epsilon).trim()),
@@ -16,11 +17,11 @@ pub(super) fn name(candidate: &Candidate) -> String {
 }
 
 const WIDTH: i32 = 960;
-/// Where the column of g ends, the bars begin, and the axis ends.
+/// The right end of the column of g, and the left and right ends of the axis.
 const DISTANCE: i32 = 320;
 const LEFT: i32 = 340;
 const RIGHT: i32 = 860;
-/// Where the rows begin, and how high one is.
+/// The top of the rows, the height of a row, and the height of a bar.
 const TOP: i32 = 96;
 const ROW: i32 = 44;
 const BAR: i32 = 15;
@@ -28,7 +29,7 @@ const BAR: i32 = 15;
 const INK: RGBColor = RGBColor(0x1F, 0x29, 0x33);
 const MUTED: RGBColor = RGBColor(0x56, 0x61, 0x6F);
 const GRID: RGBColor = RGBColor(0xE4, 0xE8, 0xED);
-/// Told apart under the common colour vision deficiencies (Okabe and Ito).
+/// Two colours that differ under the common colour vision deficiencies (Okabe and Ito).
 const LEAST_SQUARES: RGBColor = RGBColor(0x00, 0x72, 0xB2);
 const HALF_STAR: RGBColor = RGBColor(0xD5, 0x5E, 0x00);
 
@@ -40,7 +41,8 @@ pub(super) fn svg(candidates: &[Candidate], half: f64) -> Result<String, String>
     let height = TOP + rows * ROW + 70;
     let mut out = String::new();
     {
-        let area = SVGBackend::with_string(&mut out, (WIDTH.unsigned_abs(), height.unsigned_abs())).into_drawing_area();
+        let area = SVGBackend::with_string(&mut out, (WIDTH.unsigned_abs(), height.unsigned_abs()))
+            .into_drawing_area();
         area.fill(&WHITE).map_err(|e| e.to_string())?;
         draw(&area, candidates, half, TOP + rows * ROW)?;
         area.present().map_err(|e| e.to_string())?;
@@ -54,15 +56,33 @@ fn draw(area: &Area<'_>, candidates: &[Candidate], half: f64, bottom: i32) -> Re
     let step = tick_step(greatest / 6.0);
     let end = (greatest / step).ceil() * step;
     // Truncation is to a pixel of a few hundred.
-    let at = |value: f64| LEFT + (f64::from(RIGHT - LEFT) * (value / end).clamp(0.0, 1.0)).round() as i32;
+    let at = |value: f64| {
+        LEFT + (f64::from(RIGHT - LEFT) * (value / end).clamp(0.0, 1.0)).round() as i32
+    };
 
-    text(area, "Error of an adversary that takes the release for the true parameters", (20, 24), HPos::Left, 16, INK)?;
-    for (left, colour, label) in [(LEFT, LEAST_SQUARES, "least_squares"), (LEFT + 150, HALF_STAR, "half_star")] {
+    text(
+        area,
+        "Error of an adversary that takes the release for the true parameters",
+        (20, 24),
+        HPos::Left,
+        16,
+        INK,
+    )?;
+    for (left, colour, label) in
+        [(LEFT, LEAST_SQUARES, "least_squares"), (LEFT + 150, HALF_STAR, "half_star")]
+    {
         rectangle(area, (left, 48), (left + 14, 60), colour)?;
         text(area, label, (left + 22, 54), HPos::Left, 13, INK)?;
     }
     line(area, (LEFT + 290, 54), (LEFT + 314, 54), INK, 2)?;
-    text(area, &format!("half: guessing ½ ({})", number(half).trim()), (LEFT + 322, 54), HPos::Left, 13, INK)?;
+    text(
+        area,
+        &format!("half: guessing ½ ({})", number(half).trim()),
+        (LEFT + 322, 54),
+        HPos::Left,
+        13,
+        INK,
+    )?;
     text(area, "transform", (20, TOP - 14), HPos::Left, 12, MUTED)?;
     text(area, "g (V 33)", (DISTANCE, TOP - 14), HPos::Right, 12, MUTED)?;
 
@@ -71,7 +91,14 @@ fn draw(area: &Area<'_>, candidates: &[Candidate], half: f64, bottom: i32) -> Re
         line(area, (x, TOP), (x, bottom), GRID, 1)?;
         text(area, &tick_label(value, step), (x, bottom + 16), HPos::Center, 12, MUTED)?;
     }
-    text(area, "mean squared error per feature", ((LEFT + RIGHT) / 2, bottom + 42), HPos::Center, 13, INK)?;
+    text(
+        area,
+        "mean squared error per feature",
+        ((LEFT + RIGHT) / 2, bottom + 42),
+        HPos::Center,
+        13,
+        INK,
+    )?;
     for (row, candidate) in (0..).zip(candidates) {
         let middle = TOP + row * ROW + ROW / 2;
         text(area, &name(candidate), (20, middle), HPos::Left, 13, INK)?;
@@ -83,13 +110,15 @@ fn draw(area: &Area<'_>, candidates: &[Candidate], half: f64, bottom: i32) -> Re
             rectangle(area, (LEFT, top), (at(value), top + BAR), colour)?;
         }
     }
-    // Over the bars, so that it is seen which of them pass it; the values over the line, on white.
+    // The line is drawn over the bars, to show which of them pass it; the values over the line, on
+    // white.
     line(area, (at(half), TOP), (at(half), bottom), INK, 2)?;
     for (row, candidate) in (0..).zip(candidates) {
         let middle = TOP + row * ROW + ROW / 2;
-        for (top, value) in
-            [(middle - BAR - 1, candidate.errors.least_squares), (middle + 1, candidate.errors.half_star)]
-        {
+        for (top, value) in [
+            (middle - BAR - 1, candidate.errors.least_squares),
+            (middle + 1, candidate.errors.half_star),
+        ] {
             let label = number(value).trim().to_owned();
             let x = at(value) + 5;
             let width = i32::try_from(label.len()).unwrap_or(12) * 7;
@@ -100,13 +129,17 @@ fn draw(area: &Area<'_>, candidates: &[Candidate], half: f64, bottom: i32) -> Re
     line(area, (LEFT, TOP), (LEFT, bottom), MUTED, 1)
 }
 
-/// The least of 1, 2, 5 × 10ⁿ that is not below `least`.
+/// Returns the least of 1, 2, 5 × 10ⁿ that is not below `least`.
 fn tick_step(least: f64) -> f64 {
     let decade = 10f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * decade).find(|s| *s >= least).unwrap_or(10.0 * decade)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|m| m * decade)
+        .find(|s| *s >= least)
+        .unwrap_or(10.0 * decade)
 }
 
-/// A tick with as many digits as its step has.
+/// Formats a tick with as many digits as its step has.
 fn tick_label(value: f64, step: f64) -> String {
     let decimals = -step.log10().floor();
     if value == 0.0 {
@@ -120,18 +153,36 @@ fn tick_label(value: f64, step: f64) -> String {
     }
 }
 
-fn text(area: &Area<'_>, text: &str, at: (i32, i32), from: HPos, size: i32, ink: RGBColor) -> Result<(), String> {
+fn text(
+    area: &Area<'_>,
+    text: &str,
+    at: (i32, i32),
+    from: HPos,
+    size: i32,
+    ink: RGBColor,
+) -> Result<(), String> {
     // The backend divides font sizes by 1.24.
     let font = ("sans-serif", f64::from(size) * 1.24).into_font();
     let style = font.color(&ink).pos(Pos::new(from, VPos::Center));
     area.draw(&Text::new(text.to_owned(), at, style)).map_err(|e| e.to_string())
 }
 
-fn line(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: RGBColor, width: u32) -> Result<(), String> {
+fn line(
+    area: &Area<'_>,
+    from: (i32, i32),
+    to: (i32, i32),
+    ink: RGBColor,
+    width: u32,
+) -> Result<(), String> {
     area.draw(&PathElement::new(vec![from, to], ink.stroke_width(width))).map_err(|e| e.to_string())
 }
 
-fn rectangle(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: RGBColor) -> Result<(), String> {
+fn rectangle(
+    area: &Area<'_>,
+    from: (i32, i32),
+    to: (i32, i32),
+    ink: RGBColor,
+) -> Result<(), String> {
     area.draw(&Rectangle::new([from, to], ink.filled())).map_err(|e| e.to_string())
 }
 
@@ -154,15 +205,27 @@ mod tests {
             let all = [candidate("none", None, 0.0), candidate("stiefel", Some(0.125), greatest)];
             let drawn = svg(&all, 0.1).unwrap();
             assert!(drawn.starts_with("<svg") && drawn.trim_end().ends_with("</svg>"));
-            for part in ["none", "stiefel (ε = 0.125000)", "0.250000", "mean squared error per feature", "guessing ½"]
-            {
+            for part in [
+                "none",
+                "stiefel (ε = 0.125000)",
+                "0.250000",
+                "mean squared error per feature",
+                "guessing ½",
+            ] {
                 assert!(drawn.contains(part), "{part}: {drawn}");
             }
-            for x in drawn.split(" x=\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse::<i32>().ok()) {
+            for x in drawn
+                .split(" x=\"")
+                .skip(1)
+                .filter_map(|rest| rest.split('"').next()?.parse::<i32>().ok())
+            {
                 assert!((0..=WIDTH).contains(&x), "{x}");
             }
         }
         assert_eq!((tick_step(0.03), tick_step(0.21), tick_step(60.0)), (0.05, 0.5, 100.0));
-        assert_eq!((tick_label(0.1, 0.05), tick_label(200.0, 100.0)), ("0.10".to_owned(), "200".to_owned()));
+        assert_eq!(
+            (tick_label(0.1, 0.05), tick_label(200.0, 100.0)),
+            ("0.10".to_owned(), "200".to_owned())
+        );
     }
 }

@@ -29,7 +29,8 @@ fn the_candidates_agree(got: &serde_json::Value) {
     let candidates = got["candidates"].as_array().unwrap();
     let find = |name: &str| candidates.iter().find(|c| c["transform"] == name).unwrap();
     let close = |a: f64, b: f64| assert!((a - b).abs() <= 1e-9, "{a} {b}");
-    let (ls, half_star, more) = (of(got, "mse_ls"), of(got, "mse_half_star"), of(got, "negate_mse_increase"));
+    let (ls, half_star, more) =
+        (of(got, "mse_ls"), of(got, "mse_half_star"), of(got, "negate_mse_increase"));
     for candidate in candidates {
         close(of(&candidate["before"], "least_squares"), ls);
         close(of(&candidate["before"], "half_star"), half_star);
@@ -48,7 +49,8 @@ fn the_candidates_agree(got: &serde_json::Value) {
     assert_eq!(stiefel.len(), 3);
     for candidate in stiefel {
         assert!((of(candidate, "g") / of(candidate, "epsilon") - 1.0).abs() < 0.1, "{candidate}");
-        let name = if of(got, "features") >= of(got, "classes") { "half_star" } else { "least_squares" };
+        let name =
+            if of(got, "features") >= of(got, "classes") { "half_star" } else { "least_squares" };
         assert!(of(candidate, name) > of(none, name));
     }
     assert!(candidates.windows(2).all(|pair| of(&pair[0], "g") <= of(&pair[1], "g")));
@@ -84,9 +86,15 @@ fn bad_cases_are_refused_by_name() {
         ("schema 1", with("/schema", json!(2))),
         ("kind \"assess\"", with("/kind", json!("attack"))),
         ("nonsense", with("/nonsense", json!(1))),
-        ("no `w_pas`; give `classes`", json!({"schema": 1, "kind": "assess", "x_pas": [[0.5]]}).to_string()),
+        (
+            "no `w_pas`; give `classes`",
+            json!({"schema": 1, "kind": "assess", "x_pas": [[0.5]]}).to_string(),
+        ),
         ("`classes` is 3, `w_pas` has 2 rows", with("/classes", json!(3))),
-        ("missing field `x_pas`", json!({"schema": 1, "kind": "assess", "w_pas": [[1.0], [0.0]]}).to_string()),
+        (
+            "missing field `x_pas`",
+            json!({"schema": 1, "kind": "assess", "w_pas": [[1.0], [0.0]]}).to_string(),
+        ),
         ("row 1 of `w_pas` has 2 values", with("/w_pas/1", json!([0.0, 1.0]))),
         ("row 1 of `x_pas` has 2 values", with("/x_pas/1", json!([0.0, 1.0]))),
         ("row 0 of `x_pas` has 4 values", with("/x_pas", json!([[0, 0, 0, 0], [0, 0, 0, 0]]))),
@@ -101,7 +109,10 @@ fn bad_cases_are_refused_by_name() {
         ("number out of range", with("/x_pas/1/0", json!(0.123)).replace("0.123", "1e999")),
         ("expected value", with("/x_pas/1/0", json!(0.123)).replace("0.123", "NaN")),
         ("moments of the records overflow", with("/x_pas/1/0", json!(1e200))),
-        ("differences of passive weights overflow", with("/w_pas", json!([[1e308, 0, 0], [-1e308, 0, 0]]))),
+        (
+            "differences of passive weights overflow",
+            with("/w_pas", json!([[1e308, 0, 0], [-1e308, 0, 0]])),
+        ),
         ("EOF", String::new()),
     ] {
         let reason = assessed(&text, None, 1, &[]).unwrap_err();
@@ -124,10 +135,22 @@ async fn the_output_file_holds_all_numbers() {
     let written: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
     let found = trained(&small());
     assert_eq!(written, serde_json::to_value(&found).unwrap());
-    assert_eq!(written["empirical"]["least_squares"].as_f64().unwrap(), found.assessment.empirical.least_squares);
+    assert_eq!(
+        written["empirical"]["least_squares"].as_f64().unwrap(),
+        found.assessment.empirical.least_squares
+    );
     let plot = dir.path().join("plot.svg");
     let plot_option = std::ffi::OsStr::new("--plot");
-    command(&[option, case.as_os_str(), out_option, out.as_os_str(), plot_option, plot.as_os_str()]).await.unwrap();
+    command(&[
+        option,
+        case.as_os_str(),
+        out_option,
+        out.as_os_str(),
+        plot_option,
+        plot.as_os_str(),
+    ])
+    .await
+    .unwrap();
     assert!(std::fs::read_to_string(&plot).unwrap().contains("least_squares_optimal"));
 
     // Bad input is exit code 2 and names the file; a place that cannot be written is 1.
@@ -160,7 +183,8 @@ async fn the_bits_of_a_record_stand_beside_those_of_the_policies() {
     std::fs::write(at("features.toml"), schema).unwrap();
     let (case, schema, out) = (at("case.json"), at("features.toml"), at("out.json"));
     let options = ["--case", "--schema", "--out"].map(OsStr::new);
-    let arguments = [options[0], case.as_os_str(), options[1], schema.as_os_str(), options[2], out.as_os_str()];
+    let arguments =
+        [options[0], case.as_os_str(), options[1], schema.as_os_str(), options[2], out.as_os_str()];
     command(&arguments).await.unwrap();
     let written: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
     assert_eq!(written["record_bits"], serde_json::json!({"bits": 4.0, "unlimited": 1}));
@@ -168,9 +192,14 @@ async fn the_bits_of_a_record_stand_beside_those_of_the_policies() {
     let mut found = trained(&small());
     found.told.record_bits = Some(RecordBits { bits: 4.0, unlimited: 1 });
     let text = table(&found);
-    assert!(text.contains("A record of this schema has 4.0 bits, and those of 1 numeric features"), "{text}");
+    assert!(
+        text.contains("A record of this schema has 4.0 bits, and those of 1 numeric features"),
+        "{text}"
+    );
     // A transform is called `none` as well.
-    let line = |policy: &str, bits: &str| text.lines().any(|line| line.starts_with(policy) && line.ends_with(bits));
+    let line = |policy: &str, bits: &str| {
+        text.lines().any(|line| line.starts_with(policy) && line.ends_with(bits))
+    };
     assert!(line("none", "no bound") && line("class_label", "1.00"), "{text}");
 
     std::fs::write(at("features.toml"), "id = 1").unwrap();
@@ -196,21 +225,32 @@ fn the_table_is_aligned_and_holds_both_columns() {
     ] {
         let cells: Vec<&str> = row(name).split_whitespace().collect();
         assert_eq!(row(name).len(), head.len(), "{text}");
-        assert_eq!((cells.len(), cells[1], cells[2]), (5, number(closed).trim(), number(empirical).trim()), "{text}");
+        assert_eq!(
+            (cells.len(), cells[1], cells[2]),
+            (5, number(closed).trim(), number(empirical).trim()),
+            "{text}"
+        );
     }
     assert!(text.contains("rank 1, nullity 2") && !text.contains("come back"), "{text}");
-    let full = trained(&serde_json::json!({"schema": 1, "kind": "assess", "w_pas": [[1], [0]], "x_pas": [[0.5]]}));
+    let full = trained(
+        &serde_json::json!({"schema": 1, "kind": "assess", "w_pas": [[1], [0]], "x_pas": [[0.5]]}),
+    );
     assert!(table(&full).contains("the features themselves come back"));
-    assert_eq!((number(0.0).trim(), number(2e-6).trim(), number(1e7).trim()), ("0.000000", "2.000e-6", "1.000e7"));
+    assert_eq!(
+        (number(0.0).trim(), number(2e-6).trim(), number(1e7).trim()),
+        ("0.000000", "2.000e-6", "1.000e7")
+    );
 }
 
 #[test]
 fn candidates_are_in_the_table_with_what_fits() {
     use serde_json::json;
-    let names =
-        |case: &serde_json::Value| -> Vec<&str> { trained(case).candidates.iter().map(|c| c.transform).collect() };
+    let names = |case: &serde_json::Value| -> Vec<&str> {
+        trained(case).candidates.iter().map(|c| c.transform).collect()
+    };
     let always = ["none", "negate", "complement", "least_squares_optimal", "random_orthonormal"];
-    let one_feature = json!({"schema": 1, "kind": "assess", "w_pas": [[1], [0], [3]], "x_pas": [[0.5], [1.5]]});
+    let one_feature =
+        json!({"schema": 1, "kind": "assess", "w_pas": [[1], [0], [3]], "x_pas": [[0.5], [1.5]]});
     for (case, fits, not) in [
         (small(), &["stiefel", "binary"][..], &["single_feature"][..]),
         (one_feature.clone(), &["single_feature"], &["stiefel", "binary"]),
@@ -231,8 +271,11 @@ fn candidates_are_in_the_table_with_what_fits() {
 #[test]
 fn before_training_there_are_bounds_for_each_rank() {
     use serde_json::json;
-    let with_classes = json!({"schema": 1, "kind": "assess", "classes": 2, "x_pas": small()["x_pas"]});
-    let of = |case: &serde_json::Value, before| match assessed(&case.to_string(), before, 1, &[]).unwrap() {
+    let with_classes =
+        json!({"schema": 1, "kind": "assess", "classes": 2, "x_pas": small()["x_pas"]});
+    let of = |case: &serde_json::Value, before| match assessed(&case.to_string(), before, 1, &[])
+        .unwrap()
+    {
         Found::Untrained(found) => found,
         Found::Trained(found) => panic!("{found:?}"),
     };
@@ -242,7 +285,14 @@ fn before_training_there_are_bounds_for_each_rank() {
     let (trained, last) = (trained(&small()).assessment, &found.bounds.by_rank[1]);
     assert_eq!(
         (last.rank, last.nul, last.lb_ls, last.ub_ls, last.lb_half_star, last.ub_half_star),
-        (trained.rank, trained.nul, trained.lb_ls, trained.ub_ls, trained.lb_half_star, trained.ub_half_star)
+        (
+            trained.rank,
+            trained.nul,
+            trained.lb_ls,
+            trained.ub_ls,
+            trained.lb_half_star,
+            trained.ub_half_star
+        )
     );
     for (found, trained) in [
         (last.lb_informed_linear, trained.lb_informed_linear),
@@ -252,7 +302,10 @@ fn before_training_there_are_bounds_for_each_rank() {
         assert!((found - trained).abs() < 1e-15, "{found} {trained}");
     }
     let none = &found.bounds.by_rank[0];
-    assert!((none.lb_ls - trained.mse_zero).abs() < 1e-12 && (none.ub_half_star - trained.mse_half).abs() < 1e-12);
+    assert!(
+        (none.lb_ls - trained.mse_zero).abs() < 1e-12
+            && (none.ub_half_star - trained.mse_half).abs() < 1e-12
+    );
     let many = of(&small(), Some(9)).bounds.by_rank;
     assert_eq!((many.len(), many[3].nul, many[3].ub_ls), (4, 0, 0.0));
     let text = bounds_table(&found);
@@ -270,8 +323,9 @@ fn bits_are_asked_for_in_three_ways() {
         Found::Trained(found) => found.informed_bits.iter().map(|b| b.bits).collect::<Vec<_>>(),
         Found::Untrained(found) => panic!("{found:?}"),
     };
-    let (mut case, asked) =
-        (small(), |case: &serde_json::Value, bits: &[f64]| assessed(&case.to_string(), None, 1, bits));
+    let (mut case, asked) = (small(), |case: &serde_json::Value, bits: &[f64]| {
+        assessed(&case.to_string(), None, 1, bits)
+    });
     assert_eq!(bits(asked(&case, &[]).unwrap()), [1.0, 5.0, 10.0]);
     case["bits"] = serde_json::json!([0.5]);
     assert_eq!(bits(asked(&case, &[]).unwrap()), [0.5]);
@@ -288,7 +342,8 @@ fn bits_are_asked_for_in_three_ways() {
         assert!(asked(&case, refused).unwrap_err().contains("finite and at least 0"));
     }
     assert!(asked(&case, &[1.0; 65]).unwrap_err().contains("at most 64"));
-    let untrained = serde_json::json!({"schema": 1, "kind": "assess", "classes": 2, "x_pas": [[0.5]]});
+    let untrained =
+        serde_json::json!({"schema": 1, "kind": "assess", "classes": 2, "x_pas": [[0.5]]});
     assert!(asked(&untrained, &[1.0]).unwrap_err().contains("--bits needs `w_pas`"));
 }
 
@@ -296,15 +351,21 @@ fn bits_are_asked_for_in_three_ways() {
 #[test]
 fn the_table_says_what_bits_leave() {
     let mut case = small();
-    case["x_pas"] = serde_json::json!([[0.2, 0.9, 0.1], [0.4, 0.1, 1.0], [0.9, 0.3, 0.6], [0.1, 0.2, 0.3]]);
+    case["x_pas"] =
+        serde_json::json!([[0.2, 0.9, 0.1], [0.4, 0.1, 1.0], [0.9, 0.3, 0.6], [0.1, 0.2, 0.3]]);
     let found = trained(&case);
     let (a, text) = (&found.assessment, table(&found));
-    let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("bits     at least")).collect();
+    let lines: Vec<&str> =
+        text.lines().skip_while(|line| !line.contains("bits     at least")).collect();
     assert!(lines.len() > 3, "{text}");
     for (line, bound) in lines[1..].iter().zip(&found.informed_bits) {
         let cells: Vec<&str> = line.split_whitespace().collect();
         let risk = format!("{:.1}", 100.0 * bound.added_risk.unwrap());
-        assert_eq!(cells, [&*format!("{:.6}", bound.bits), &*format!("{:.6}", bound.mse), &*risk, "%"], "{text}");
+        assert_eq!(
+            cells,
+            [&*format!("{:.6}", bound.bits), &*format!("{:.6}", bound.mse), &*risk, "%"],
+            "{text}"
+        );
         assert_eq!(line.len(), lines[0].len(), "{text}");
         assert!(a.mse_informed_linear < bound.mse && bound.mse < a.mse_informed_control, "{text}");
     }
@@ -314,5 +375,8 @@ fn the_table_says_what_bits_leave() {
     // No feature varies: there is no ratio to tell.
     case["x_pas"] = serde_json::json!([[0.2, 0.9, 0.1]]);
     let still = table(&trained(&case));
-    assert!(!still.contains("of its error away") && still.contains("    0.000000              -"), "{still}");
+    assert!(
+        !still.contains("of its error away") && still.contains("    0.000000              -"),
+        "{still}"
+    );
 }

@@ -5,7 +5,7 @@ use vfl_shared::cli::key_value;
 
 use crate::transform::TransformConfig;
 
-/// A setting: what it is called, how its text is read, what it takes.
+/// A setting: its key, whether its value is a list, and its description.
 struct Setting {
     key: &'static str,
     list: bool,
@@ -20,7 +20,8 @@ const EPSILON: Setting = setting(
     "epsilon",
     "distance g from the true parameters, at least 0; default a tenth of the mean squared weight without its mean over classes",
 );
-const RANDOMISED: Setting = setting("randomised", "true or false (default): draw a secret distance from 0 to epsilon");
+const RANDOMISED: Setting =
+    setting("randomised", "true or false (default): draw a secret distance from 0 to epsilon");
 
 /// The transforms and their settings.
 const TRANSFORMS: [(&str, &[Setting]); 10] = [
@@ -28,7 +29,14 @@ const TRANSFORMS: [(&str, &[Setting]); 10] = [
     ("negate", &[]),
     ("complement", &[]),
     ("permute", &[]),
-    ("selective", &[Setting { key: "features", list: true, takes: "positions of the features to complement, from 0" }]),
+    (
+        "selective",
+        &[Setting {
+            key: "features",
+            list: true,
+            takes: "positions of the features to complement, from 0",
+        }],
+    ),
     ("random_orthonormal", &[]),
     ("least_squares_optimal", &[]),
     (
@@ -36,8 +44,14 @@ const TRANSFORMS: [(&str, &[Setting]); 10] = [
         &[
             EPSILON,
             RANDOMISED,
-            setting("case", "i (against half_star) or ii (against least_squares); default i if d >= k"),
-            setting("penalty", "weight of (g - epsilon)^2, at least 0; default 100 (1/d) Tr K_0 / epsilon^2"),
+            setting(
+                "case",
+                "i (against half_star) or ii (against least_squares); default i if d >= k",
+            ),
+            setting(
+                "penalty",
+                "weight of (g - epsilon)^2, at least 0; default 100 (1/d) Tr K_0 / epsilon^2",
+            ),
             setting("starts", "starting points of the search, 1 to 1000; default 32"),
         ],
     ),
@@ -45,7 +59,7 @@ const TRANSFORMS: [(&str, &[Setting]); 10] = [
     ("binary", &[EPSILON, RANDOMISED]),
 ];
 
-/// The transforms and their settings, for the help.
+/// Returns the transforms and their settings, for the help.
 pub(super) fn help() -> String {
     let mut out = String::new();
     for (name, settings) in TRANSFORMS {
@@ -57,19 +71,19 @@ pub(super) fn help() -> String {
     out
 }
 
-/// What the case and the command line give.
+/// The settings that the case and the command line give.
 pub(super) struct Given<'a> {
     /// The case's settings.
     pub(super) settings: Map<String, Value>,
     /// The case's `case`.
     pub(super) case: Option<Value>,
-    /// Whether they are meant for this transform.
+    /// True if they are meant for this transform.
     pub(super) own: bool,
-    /// key=value of the command line.
+    /// The key=value pairs of the command line.
     pub(super) set: &'a [String],
 }
 
-/// The config of a transform; `unit` is what the default of `epsilon` is measured in.
+/// Reads the config of a transform; `unit` is the unit of the default of `epsilon`.
 pub(super) fn config(name: &str, given: Given<'_>, unit: f64) -> Result<TransformConfig, String> {
     let Some((name, known)) = TRANSFORMS.iter().find(|(known, _)| *known == name) else {
         let names = TRANSFORMS.map(|(name, _)| name).join(", ");
@@ -85,7 +99,9 @@ pub(super) fn config(name: &str, given: Given<'_>, unit: f64) -> Result<Transfor
     if find("epsilon").is_some() {
         table.insert("epsilon".into(), Value::from(0.1 * unit));
     }
-    for (key, value) in given.settings.into_iter().chain(given.case.map(|case| ("case".to_owned(), case))) {
+    for (key, value) in
+        given.settings.into_iter().chain(given.case.map(|case| ("case".to_owned(), case)))
+    {
         match find(&key) {
             Some(_) => drop(table.insert(key, value)),
             None if !given.own => {}
@@ -99,13 +115,15 @@ pub(super) fn config(name: &str, given: Given<'_>, unit: f64) -> Result<Transfor
     }
     table.insert("name".into(), Value::from(*name));
     serde_json::from_value(Value::Object(table)).map_err(|e| {
-        let takes: Vec<_> = known.iter().map(|s| format!("`{}` takes {}", s.key, s.takes)).collect();
-        let takes = if takes.is_empty() { "it takes no setting".to_owned() } else { takes.join("; ") };
+        let takes: Vec<_> =
+            known.iter().map(|s| format!("`{}` takes {}", s.key, s.takes)).collect();
+        let takes =
+            if takes.is_empty() { "it takes no setting".to_owned() } else { takes.join("; ") };
         format!("settings of `{name}`: {} ({takes})", vfl_shared::cli::json_error(&e))
     })
 }
 
-/// A value as JSON has it; a word that is none is a string.
+/// Reads a value as JSON. A word that is not JSON is a string.
 fn value(text: &str, list: bool) -> Value {
     if list {
         let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
@@ -115,7 +133,7 @@ fn value(text: &str, list: bool) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.trim_matches('"')))
 }
 
-/// The start of a text from the command line.
+/// Returns the start of a text from the command line.
 fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }
@@ -139,7 +157,8 @@ mod tests {
                 "starts" => "4",
                 _ => "0.25",
             };
-            let set: Vec<String> = known.iter().map(|s| format!("{}={}", s.key, text(s.key))).collect();
+            let set: Vec<String> =
+                known.iter().map(|s| format!("{}={}", s.key, text(s.key))).collect();
             let found = read(name, &set.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
             assert_eq!(found.name(), name);
             // Nothing of what was set is lost.

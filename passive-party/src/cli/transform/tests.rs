@@ -21,10 +21,13 @@ fn all_golden_cases() {
     let mut seen = std::collections::BTreeMap::new();
     for (file, text) in vfl_shared::testing::golden_cases("transform_") {
         let case: Value = serde_json::from_str(&text).unwrap();
-        let output = transformed(&text, None, &[], Some(1)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let output =
+            transformed(&text, None, &[], Some(1)).unwrap_or_else(|e| panic!("{file}: {e}"));
         let written = serde_json::to_value(&output).unwrap();
-        let (w, w_n, expected) = (matrix_of(&case["w_pas"]), matrix_of(&written["w_n"]), &case["expected"]);
-        let want = |name: &str| expected[name].as_f64().unwrap_or_else(|| panic!("{file}: no {name}"));
+        let (w, w_n, expected) =
+            (matrix_of(&case["w_pas"]), matrix_of(&written["w_n"]), &case["expected"]);
+        let want =
+            |name: &str| expected[name].as_f64().unwrap_or_else(|| panic!("{file}: no {name}"));
         let g = (&w - &w_n).norm_squared() / w.len() as f64;
         assert!((output.summary.g - g).abs() <= 1e-12 * g.max(1.0));
         let setting = |name: &str| case["settings"][name].as_f64().unwrap();
@@ -41,11 +44,17 @@ fn all_golden_cases() {
         let (least_squares, half_star) = (attacked(&w, &w_n, &x, 0.0), attacked(&w, &w_n, &x, 0.5));
         let mse = &serde_json::to_value(&output.summary).unwrap()["mse"];
         let told = |name: &str| mse[name].as_f64().unwrap();
-        assert!((told("least_squares") - least_squares).abs() <= 1e-9 && (told("half_star") - half_star).abs() <= 1e-9);
+        assert!(
+            (told("least_squares") - least_squares).abs() <= 1e-9
+                && (told("half_star") - half_star).abs() <= 1e-9
+        );
         match transform {
             "least_squares_optimal" => {
                 let best = want("mse_least_squares");
-                assert!((least_squares - best).abs() <= 1e-9, "{file}: {least_squares} is not {best}");
+                assert!(
+                    (least_squares - best).abs() <= 1e-9,
+                    "{file}: {least_squares} is not {best}"
+                );
             }
             "binary" => {
                 let best = want("best_known_mse");
@@ -99,7 +108,10 @@ fn settings_of_the_case_are_overridden() {
     case["settings"] = json!({});
     // A tenth of the mean squared weight without the mean over classes: squares of ½, ½, ¼ over 3.
     assert!(
-        (run(&case, None, &[]).unwrap().summary.epsilon.unwrap() - 0.1 * (0.25 + 0.25 + 0.0625) / 3.0).abs() < 1e-12
+        (run(&case, None, &[]).unwrap().summary.epsilon.unwrap()
+            - 0.1 * (0.25 + 0.25 + 0.0625) / 3.0)
+            .abs()
+            < 1e-12
     );
     let found = run(&small(), Some("complement"), &[]).unwrap();
     assert_eq!((found.w_n[0][1], found.bias_shift), (-2.0, vec![3.5, 1.0]));
@@ -158,7 +170,10 @@ fn the_summary_is_aligned_and_holds_no_parameter() {
         lines[at(from)..=at(to)].to_vec()
     };
     for block in [rows("epsilon", "gradient norm"), rows("attack", "half_star")] {
-        assert!(block.iter().all(|line| line.chars().count() == block[0].chars().count()), "{text}");
+        assert!(
+            block.iter().all(|line| line.chars().count() == block[0].chars().count()),
+            "{text}"
+        );
     }
     assert!(text.contains("1 of 6 values") && !text.contains("1.234567"), "{text}");
     for row in &output.w_n {
@@ -166,7 +181,9 @@ fn the_summary_is_aligned_and_holds_no_parameter() {
     }
     let without = json!({"schema": 1, "kind": "transform", "w_pas": [[1], [0]]});
     let output = run(&without, Some("negate"), &[]).unwrap();
-    assert!(output.summary.mse.is_none() && table("negate", &output.summary).contains("Give `x_pas`"));
+    assert!(
+        output.summary.mse.is_none() && table("negate", &output.summary).contains("Give `x_pas`")
+    );
     assert_eq!(output.w_n, [[-1.0], [0.0]]);
 }
 
@@ -191,10 +208,13 @@ async fn the_command_writes_its_output_and_says_what_is_wrong() {
         "what is released and nothing of the true parameters"
     );
     assert_eq!((&written["schema"], &written["transform"]), (&json!(1), &json!("negate")));
-    let shift: DVector<f64> = DVector::from_vec(serde_json::from_value(written["bias_shift"].clone()).unwrap());
+    let shift: DVector<f64> =
+        DVector::from_vec(serde_json::from_value(written["bias_shift"].clone()).unwrap());
     assert_eq!(shift, DVector::zeros(2));
     // Seeds draw other secrets.
-    command(&["--out", out_text, "--transform", "random_orthonormal", "--seed", "2"]).await.unwrap();
+    command(&["--out", out_text, "--transform", "random_orthonormal", "--seed", "2"])
+        .await
+        .unwrap();
     let second: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
     assert_ne!(
         second["w_n"],

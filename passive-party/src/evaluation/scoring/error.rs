@@ -2,19 +2,20 @@
 
 use vfl_shared::metrics::MetricError;
 
-/// The most values of estimates that a call keeps for metrics and figures by attribute, beside the last candidate's: 64 MiB.
+/// The most values of estimates that a call keeps for metrics and figures by attribute, beside the
+/// last candidate's: 64 MiB.
 pub const MAX_KEPT: usize = 1 << 23;
 
-/// Why a scoring cannot be answered.
+/// Errors from answering a scoring.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ScoringError {
-    /// A metric that noise cannot hide a record in.
+    /// A metric in which noise cannot hide a record.
     #[error(
         "`metrics`: for `{metric}` no bound is known on what one record changes, so that it is not told with noise \
          (mode = \"noised\"); leave it out, or ask the owner to trust the auditor (mode = \"trusted\")"
     )]
     Unbounded {
-        /// The metric.
+        /// The name of the metric.
         metric: &'static str,
     },
     /// A metric of estimates that depend on the truth.
@@ -30,19 +31,24 @@ pub enum ScoringError {
         MAX_KEPT
     )]
     NotKept,
-    /// Figures by attribute without errors by feature, which they are read off where there is noise, or without a control.
+    /// Figures by attribute without a control, or without the errors by feature from which noised
+    /// ones are derived.
     #[error("`by_attribute` takes `by_feature` and a control")]
     Attributes,
     /// A metric that is not defined.
     #[error(transparent)]
     Metric(#[from] MetricError),
-    /// Nothing to tell.
-    #[error("the scoring asks for nothing: send candidates and name whose errors are wanted, or a control")]
+    /// A scoring that asks for nothing.
+    #[error(
+        "the scoring asks for nothing: send candidates and name whose errors are wanted, or a control"
+    )]
     Nothing,
-    /// Not enough to tell so much.
-    #[error("rho = {rho} for one part of a scoring is too small for its figures; name a larger rho or ask for less")]
+    /// A ρ that is too small for the figures.
+    #[error(
+        "rho = {rho} for one part of a scoring is too small for its figures; name a larger rho or ask for less"
+    )]
     TooSmall {
-        /// The share of one part.
+        /// The ρ of one part.
         rho: f64,
     },
 }

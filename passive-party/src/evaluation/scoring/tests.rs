@@ -15,7 +15,11 @@ fn off(truth: &DMatrix<f64>, by: f64) -> Scorable {
     Scorable::new(truth.map(|x| if x < 0.5 { x + by } else { x - by }), truth).unwrap()
 }
 
-fn scoring<'a>(candidates: &'a [Scorable], control: Option<&'a Scorable>, told: Told) -> Scoring<'a> {
+fn scoring<'a>(
+    candidates: &'a [Scorable],
+    control: Option<&'a Scorable>,
+    told: Told,
+) -> Scoring<'a> {
     Scoring::of(candidates, control, told)
 }
 
@@ -47,7 +51,11 @@ fn parts_are_what_is_asked_for() {
         assert_eq!(asked.parts(), Ok(parts));
         let answer = asked.noised(0.01, &mut rng).unwrap();
         let errors = answer.errors.len() + usize::from(answer.control.is_some());
-        assert_eq!(errors + usize::from(asked.chooses()), parts, "nothing is told beyond the parts");
+        assert_eq!(
+            errors + usize::from(asked.chooses()),
+            parts,
+            "nothing is told beyond the parts"
+        );
     }
     for (candidates, told) in [(0, Told::All), (1, Told::Nobody), (0, Told::Nobody)] {
         let asked = scoring(&all[..candidates], None, told);
@@ -67,11 +75,18 @@ fn noise_has_the_sigma_that_is_told_and_features_cost_nothing_beside() {
     let one = [Scorable::new(truth.map(f64::round), &truth).unwrap()];
     let alone = scoring(&one, None, Told::Best);
     let both = Scoring { by_feature: true, ..alone };
-    let told = |asked: &Scoring<'_>, rng: &mut ChaCha20Rng| asked.noised(rho, rng).unwrap().errors.remove(0).1;
+    let told = |asked: &Scoring<'_>, rng: &mut ChaCha20Rng| {
+        asked.noised(rho, rng).unwrap().errors.remove(0).1
+    };
     let first = told(&both, &mut rng);
     let (sigma, by_feature) = (first.sigma.unwrap(), first.sigma_by_feature.unwrap());
-    assert!((by_feature - (d as f64).sqrt() / n as f64 / (2.0 * rho).sqrt()).abs() < 0.01 * by_feature);
-    assert!((sigma - told(&alone, &mut rng).sigma.unwrap()).abs() < 0.01 * sigma, "no dearer than alone");
+    assert!(
+        (by_feature - (d as f64).sqrt() / n as f64 / (2.0 * rho).sqrt()).abs() < 0.01 * by_feature
+    );
+    assert!(
+        (sigma - told(&alone, &mut rng).sigma.unwrap()).abs() < 0.01 * sigma,
+        "no dearer than alone"
+    );
     let (mut overall, mut single) = (0.0, 0.0);
     for _ in 0..runs {
         let error = told(&both, &mut rng);
@@ -95,12 +110,19 @@ fn the_best_is_chosen_with_the_odds_of_its_price() {
     // Errors 0 and 0.04 of a candidate at 0 (bound 1/n) and one of which four records are at 1 (bound 1/n).
     let mut worse = DMatrix::zeros(1, n);
     worse.columns_mut(0, 4).fill(1.0);
-    let both = [Scorable::new(worse, &truth).unwrap(), Scorable::new(DMatrix::zeros(1, n), &truth).unwrap()];
+    let both = [
+        Scorable::new(worse, &truth).unwrap(),
+        Scorable::new(DMatrix::zeros(1, n), &truth).unwrap(),
+    ];
     let asked = scoring(&both, None, Told::Nobody);
-    let right = (0..runs).filter(|_| asked.noised(rho, &mut rng).unwrap().best == Some(1)).count() as f64;
+    let right =
+        (0..runs).filter(|_| asked.noised(rho, &mut rng).unwrap().best == Some(1)).count() as f64;
     let ratio = (-0.04 * (8.0 * rho).sqrt() / (2.0 / n as f64)).exp();
     let p = 1.0 / (1.0 + ratio);
-    assert!((right / f64::from(runs) - p).abs() < 5.0 * (p * (1.0 - p) / f64::from(runs)).sqrt() + 1e-3, "{right} {p}");
+    assert!(
+        (right / f64::from(runs) - p).abs() < 5.0 * (p * (1.0 - p) / f64::from(runs)).sqrt() + 1e-3,
+        "{right} {p}"
+    );
 }
 
 #[test]
@@ -117,7 +139,9 @@ fn the_interval_of_a_gain_covers_as_often_as_it_says() {
         for _ in 0..runs {
             let gain = asked.noised(rho, &mut rng).unwrap().errors[0].2.unwrap();
             bounded += usize::from(gain.interval.is_some());
-            holds += usize::from(gain.interval.is_none_or(|(low, high)| low <= true_gain && true_gain <= high));
+            holds += usize::from(
+                gain.interval.is_none_or(|(low, high)| low <= true_gain && true_gain <= high),
+            );
         }
         let share = holds as f64 / runs as f64;
         let error = (0.05 * 0.95 / runs as f64).sqrt();
@@ -153,13 +177,19 @@ fn without_noise_the_answer_is_exact_to_three_digits() {
 #[test]
 fn a_gain_over_a_control_lost_in_noise_excludes_nothing() {
     assert_eq!(Gain::of((0.01, 0.001), (0.01, 0.02)).interval, None);
-    assert_eq!(Gain::of((0.01, 0.001), (-0.01, 0.001)), Gain { value: None, interval: None, halves: None });
+    assert_eq!(
+        Gain::of((0.01, 0.001), (-0.01, 0.001)),
+        Gain { value: None, interval: None, halves: None }
+    );
     let below = Gain::of((-0.02, 0.001), (0.1, 0.001));
     assert_eq!(below.value, Some(1.0), "noise takes an error below 0");
     let below = below.interval.unwrap();
     assert_eq!(below, (1.0, 1.0));
     let (low, high) = Gain::of((0.02, 0.001), (0.1, 0.000_001)).interval.unwrap();
-    assert!((low - (0.8 - 0.0196)).abs() < 1e-4 && (high - (0.8 + 0.0196)).abs() < 1e-4, "{low} {high}");
+    assert!(
+        (low - (0.8 - 0.0196)).abs() < 1e-4 && (high - (0.8 + 0.0196)).abs() < 1e-4,
+        "{low} {high}"
+    );
 }
 
 fn no_classes(_: &DMatrix<f64>) -> Result<Vec<u32>, MetricError> {
@@ -177,7 +207,8 @@ fn a_metric_with_noise_has_its_own_share_of_rho() {
     let measures = Measures { wanted: &wanted, truth: &truth, classify: &no_classes };
     let asked = Scoring { measures: Some(measures), ..scoring(&one, None, Told::Best) };
     assert_eq!(asked.parts(), Ok(3));
-    let exact: Vec<f64> = asked.exact().unwrap().errors[0].1.metrics.iter().map(|m| m.value.unwrap()).collect();
+    let exact: Vec<f64> =
+        asked.exact().unwrap().errors[0].1.metrics.iter().map(|m| m.value.unwrap()).collect();
     assert_eq!(exact[0], 1.0, "all off by 0.08");
     let mut squares = [0.0; 2];
     for _ in 0..runs {
@@ -186,7 +217,8 @@ fn a_metric_with_noise_has_its_own_share_of_rho() {
         let derived = 1.0 / n as f64 / (2.0 * rho / 3.0).sqrt();
         assert!((sigma / derived - 1.0).abs() < 0.01, "{sigma} {derived}");
         for ((square, metric), exact) in squares.iter_mut().zip(&told.metrics).zip(&exact) {
-            *square += ((metric.value.unwrap() - exact) / metric.sigma.unwrap()).powi(2) / f64::from(runs);
+            *square +=
+                ((metric.value.unwrap() - exact) / metric.sigma.unwrap()).powi(2) / f64::from(runs);
         }
     }
     for square in squares {
@@ -215,10 +247,19 @@ fn a_metric_that_cannot_be_told_is_refused_before_anything_is() {
     };
     for name in ["correlation", "attack_accuracy", "conditional_entropy"] {
         let (noised, _) = ask(&kept, name);
-        assert_eq!(noised, Err(ScoringError::Unbounded { metric: metrics_named([name]).unwrap()[0].name() }));
+        assert_eq!(
+            noised,
+            Err(ScoringError::Unbounded { metric: metrics_named([name]).unwrap()[0].name() })
+        );
         assert!(noised.unwrap_err().to_string().contains("mode = \"noised\""));
     }
     assert_eq!(ask(&kept, "values_within"), (Ok(()), Ok(())));
-    assert_eq!(ask(&dropped, "values_within"), (Err(ScoringError::NotKept), Err(ScoringError::NotKept)));
-    assert!(matches!(ask(&kept, "attack_accuracy").1, Err(ScoringError::Metric(MetricError::NoClasses { .. }))));
+    assert_eq!(
+        ask(&dropped, "values_within"),
+        (Err(ScoringError::NotKept), Err(ScoringError::NotKept))
+    );
+    assert!(matches!(
+        ask(&kept, "attack_accuracy").1,
+        Err(ScoringError::Metric(MetricError::NoClasses { .. }))
+    ));
 }

@@ -8,7 +8,8 @@ fn by_attribute(evaluation: &Evaluation, rho: Option<f64>) -> Asked {
     // Off by little in the first feature, by the mean in the second.
     let block = table();
     let truth = block.memory().unwrap().block().matrix().columns(0, n).into_owned();
-    let estimates = DMatrix::from_fn(d, n, |i, j| if i == 0 { truth[(0, j)] } else { truth.row(1).mean() });
+    let estimates =
+        DMatrix::from_fn(d, n, |i, j| if i == 0 { truth[(0, j)] } else { truth.row(1).mean() });
     Asked {
         candidates: vec![evaluation.scorable(estimates).unwrap()],
         control: Control::ColumnMean,
@@ -33,13 +34,19 @@ fn without_noise_each_attribute_has_its_figures() {
     // It costs what the candidate costs.
     let plain = Asked { by_attribute: false, ..by_attribute(&set, None) };
     let (plainly, after) = set.score(&plain).unwrap();
-    let (Left::Trusted { scorings: before }, Left::Trusted { scorings: after }) = (left, after) else { panic!() };
+    let (Left::Trusted { scorings: before }, Left::Trusted { scorings: after }) = (left, after)
+    else {
+        panic!()
+    };
     assert_eq!(before - after, 1);
     assert!(plainly.attributes.is_empty() && plainly.errors == scored.errors);
     let alone = Asked { control: Control::None, ..by_attribute(&set, None) };
     let refused = set.score(&alone).unwrap_err();
     assert_eq!(refused.kind, RefusalKind::InvalidArgument);
-    assert!(refused.message.contains("`by_attribute` takes `by_feature` and a control"), "{refused}");
+    assert!(
+        refused.message.contains("`by_attribute` takes `by_feature` and a control"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -54,12 +61,22 @@ fn with_noise_the_share_removed_alone_is_told_and_read_off_the_errors() {
     for (feature, told) in scored.attributes[0].iter().enumerate() {
         let removed = told.removed.unwrap();
         let ratio = error.by_feature[feature] / control.by_feature[feature];
-        assert!((removed.value.unwrap() - (1.0 - ratio).min(1.0)).abs() < 1e-12, "nothing beside what is told");
-        assert!(told.error.is_none() && told.event.is_none() && told.exact.is_none() && removed.halves.is_none());
+        assert!(
+            (removed.value.unwrap() - (1.0 - ratio).min(1.0)).abs() < 1e-12,
+            "nothing beside what is told"
+        );
+        assert!(
+            told.error.is_none()
+                && told.event.is_none()
+                && told.exact.is_none()
+                && removed.halves.is_none()
+        );
     }
     // The intervals of both hold together: each is wider than that of 95 % alone.
     let sigma = |e: &ErrorTold| e.sigma_by_feature.unwrap();
-    let alone = Gain::of((error.by_feature[0], sigma(error)), (control.by_feature[0], sigma(control))).interval;
+    let alone =
+        Gain::of((error.by_feature[0], sigma(error)), (control.by_feature[0], sigma(control)))
+            .interval;
     let together = scored.attributes[0][0].removed.unwrap();
     if let (Some((low, _)), Some(wider)) = (alone, together.low) {
         assert!(wider < low);

@@ -29,11 +29,12 @@ fn draw(n: usize, rng: &mut ChaCha20Rng) -> Drawn {
     let root = DMatrix::from_row_slice(3, 3, &[0.2, 0.0, 0.0, 0.1, 0.15, 0.0, -0.05, 0.1, 0.1]);
     let a = DMatrix::from_row_slice(2, 3, &[1.0, 0.5, 0.0, 0.0, 1.0, -2.0]);
     let covariance = &root * root.transpose();
-    let gain = &covariance * a.transpose() * (&a * &covariance * a.transpose()).try_inverse().unwrap();
+    let gain =
+        &covariance * a.transpose() * (&a * &covariance * a.transpose()).try_inverse().unwrap();
     let active: Vec<f64> = (0..n).map(|_| rng.random()).collect();
     let control = DMatrix::from_fn(3, n, |i, j| 0.3 + 0.1 * i as f64 + 0.2 * active[j]);
-    let x =
-        (&control + root * DMatrix::from_fn(3, n, |_, _| StandardNormal.sample(rng))).map(|v: f64| v.clamp(0.0, 1.0));
+    let x = (&control + root * DMatrix::from_fn(3, n, |_, _| StandardNormal.sample(rng)))
+        .map(|v: f64| v.clamp(0.0, 1.0));
     let informed = &control + gain * a * (&x - &control);
     Drawn { x, control, informed }
 }
@@ -45,7 +46,13 @@ impl Drawn {
         let features = ["a", "b", "c"].map(|name| FeatureSpec::numeric(name, 0.0, 1.0)).to_vec();
         let ids = RecordIds::new((0..n).map(|i| format!("r{i}"))).unwrap();
         let block = FeatureBlock::new(self.x.clone()).unwrap();
-        let table = FeatureTable::new(FeatureSchema::new(features, None).unwrap(), ids.clone(), block, None).unwrap();
+        let table = FeatureTable::new(
+            FeatureSchema::new(features, None).unwrap(),
+            ids.clone(),
+            block,
+            None,
+        )
+        .unwrap();
         let policy = AuditPolicy { allowed: true, mode, ..Default::default() };
         Arc::new(Evaluations::open(dir, policy).unwrap()).start(&table.into(), &ids).unwrap()
     }
@@ -72,15 +79,21 @@ impl Drawn {
 
     /// 1 − (error of the informed) / (error of the control), estimates clipped as a scoring clips them.
     fn added_risk(&self) -> f64 {
-        let error = |estimates: &DMatrix<f64>| (estimates.map(|v| v.clamp(0.0, 1.0)) - &self.x).norm_squared();
+        let error = |estimates: &DMatrix<f64>| {
+            (estimates.map(|v| v.clamp(0.0, 1.0)) - &self.x).norm_squared()
+        };
         1.0 - error(&self.informed) / error(&self.control)
     }
 }
 
 /// How many intervals there are, and how many hold `truth`.
 fn count(intervals: &[(Gain, f64)]) -> (usize, usize) {
-    let bounded: Vec<_> = intervals.iter().filter_map(|(gain, truth)| Some((gain.interval?, truth))).collect();
-    (bounded.len(), bounded.iter().filter(|((low, high), truth)| low <= truth && *truth <= high).count())
+    let bounded: Vec<_> =
+        intervals.iter().filter_map(|(gain, truth)| Some((gain.interval?, truth))).collect();
+    (
+        bounded.len(),
+        bounded.iter().filter(|((low, high), truth)| low <= truth && *truth <= high).count(),
+    )
 }
 
 /// Without noise the interval is about all records like these: 200 samples of 400, against a sample of 400 000. Of 200 intervals of 95 %,

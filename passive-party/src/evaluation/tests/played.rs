@@ -28,11 +28,19 @@ fn features(seed: u64) -> DMatrix<f64> {
 fn table_of(x: DMatrix<f64>) -> FeatureTable {
     let features = ["a", "b", "c"].map(|name| FeatureSpec::numeric(name, 0.0, 1.0)).to_vec();
     let ids = RecordIds::new((0..x.ncols()).map(|i| format!("r{i}"))).unwrap();
-    FeatureTable::new(FeatureSchema::new(features, None).unwrap(), ids, FeatureBlock::new(x).unwrap(), None).unwrap()
+    FeatureTable::new(
+        FeatureSchema::new(features, None).unwrap(),
+        ids,
+        FeatureBlock::new(x).unwrap(),
+        None,
+    )
+    .unwrap()
 }
 
 fn weights() -> DMatrix<f64> {
-    DMatrix::from_row_slice(3, 3, &[1.0, -2.0, 0.5, 0.3, 1.5, -1.0, -0.7, 0.2, 2.0]).rows(0, 2).into_owned()
+    DMatrix::from_row_slice(3, 3, &[1.0, -2.0, 0.5, 0.3, 1.5, -1.0, -0.7, 0.2, 2.0])
+        .rows(0, 2)
+        .into_owned()
 }
 
 fn play(x: &DMatrix<f64>) -> Played {
@@ -56,14 +64,17 @@ fn it_conditions_the_moments_of_the_other_records_on_what_scores_tell() {
     let centred = DMatrix::from_fn(3, others.ncols(), |i, j| others[(i, j)] - mean[i]);
     let s = &centred * centred.transpose() / others.ncols() as f64;
     let a = row_differences(&weights());
-    let gain = &s * a.transpose() * PseudoInverse::new(&(&a * &s * a.transpose())).unwrap().matrix * &a;
+    let gain =
+        &s * a.transpose() * PseudoInverse::new(&(&a * &s * a.transpose())).unwrap().matrix * &a;
     let truth = x.columns(0, SCORED).into_owned();
     let means = DMatrix::from_fn(3, SCORED, |i, _| mean[i]);
     let affine = &means + gain * (&truth - &means);
     assert!(affine.iter().all(|v| (0.0..=1.0).contains(v)), "the box does not matter here");
 
     let played = play(&x);
-    let close = |got: f64, expected: f64| assert!((got - expected).abs() <= 0.0051 * expected, "{got}, {expected}");
+    let close = |got: f64, expected: f64| {
+        assert!((got - expected).abs() <= 0.0051 * expected, "{got}, {expected}")
+    };
     close(told(&played.attacks[0]), mse(&affine, &truth).unwrap().overall);
     close(told(&played.control), mse(&means, &truth).unwrap().overall);
     // The mean of the posterior has its mass in the box: it is the same point but for the tails.
@@ -118,7 +129,9 @@ fn too_few_other_records_have_no_moments() {
 /// Without the owner's leave nothing is played, and nothing is spent; nor without a model.
 #[test]
 fn it_takes_the_owners_leave_and_a_model() {
-    for (moments, kind) in [(false, RefusalKind::PermissionDenied), (true, RefusalKind::FailedPrecondition)] {
+    for (moments, kind) in
+        [(false, RefusalKind::PermissionDenied), (true, RefusalKind::FailedPrecondition)]
+    {
         let dir = tempfile::tempdir().unwrap();
         let evaluations = open(dir.path(), AuditPolicy { moments, ..policy(AuditMode::Noised) });
         let set = evaluations.start(&table(), &ids(0, 100)).unwrap();

@@ -1,9 +1,10 @@
 //! Descent over matrices with orthonormal columns: limited-memory BFGS with a QR retraction.
 //!
-//! Tangent vectors at Y are the Z with YᵀZ + ZᵀY = 0, with the inner product of the entries. The gradient is the
-//! derivative less Y sym(Yᵀ·); a step Z goes to the orthonormal factor of Y + Z (found from the Cholesky factor of its
-//! Gram matrix I + ZᵀZ, which is well conditioned); pairs of steps and gradient changes are carried along by projection
-//! (Absil, Mahony and Sepulchre, chapters 3, 4 and 8).
+//! Tangent vectors at Y are the Z with YᵀZ + ZᵀY = 0, with the inner product of the entries. The
+//! gradient is the derivative less Y sym(Yᵀ·); a step Z goes to the orthonormal factor of Y + Z
+//! (found from the Cholesky factor of its Gram matrix I + ZᵀZ, which is well conditioned); pairs of
+//! steps and gradient changes are carried along by projection (Absil, Mahony and Sepulchre,
+//! chapters 3, 4 and 8).
 
 use std::collections::VecDeque;
 
@@ -11,24 +12,25 @@ use nalgebra::DMatrix;
 
 use super::objective::Objective;
 
-/// Pairs of steps and gradient changes kept.
+/// The number of pairs of steps and gradient changes that are kept.
 const MEMORY: usize = 12;
-/// Steps at most.
+/// The most steps of a descent.
 const STEPS: u64 = 3000;
-/// A step no longer than this keeps the Gram matrix well conditioned.
+/// The longest step. It keeps the Gram matrix well conditioned.
 const LONGEST: f64 = 1.0;
 
-/// Where a descent ended.
+/// The end of a descent.
 pub(super) struct Descent {
-    /// Y, d × r.
+    /// The point Y, d × r.
     pub(super) point: DMatrix<f64>,
     pub(super) value: f64,
-    /// Of the Riemannian gradient.
+    /// The norm of the Riemannian gradient.
     pub(super) gradient_norm: f64,
     pub(super) steps: u64,
 }
 
-/// The orthonormal factor of M = Y Rᵤ with a positive diagonal; `None` where the columns are dependent.
+/// Returns the orthonormal factor Y of M = Y Rᵤ, where Rᵤ has a positive diagonal; `None` if the
+/// columns are dependent.
 pub(super) fn orthonormalised(m: DMatrix<f64>) -> Option<DMatrix<f64>> {
     let upper = m.tr_mul(&m).cholesky()?.l().transpose();
     // Y Rᵤ = M, column by column.
@@ -44,7 +46,7 @@ pub(super) fn orthonormalised(m: DMatrix<f64>) -> Option<DMatrix<f64>> {
     y.iter().all(|v| v.is_finite()).then_some(y)
 }
 
-/// Z less Y sym(YᵀZ): the part of Z that is tangent at Y.
+/// Projects Z on the tangent space at Y: Z less Y sym(YᵀZ).
 fn project(y: &DMatrix<f64>, z: &mut DMatrix<f64>) {
     let inner = y.tr_mul(z);
     let symmetric = (&inner + inner.transpose()) * 0.5;
@@ -74,7 +76,8 @@ pub(super) fn descend(objective: &Objective, point: DMatrix<f64>) -> Descent {
         let length = direction.norm();
         let mut step = if pairs.is_empty() { (0.1 / length).min(1.0) } else { 1.0 };
         step = step.min(LONGEST / length);
-        let Some((point, value, taken)) = line_search(objective, &at, &direction, slope, step, &mut next_gradient)
+        let Some((point, value, taken)) =
+            line_search(objective, &at, &direction, slope, step, &mut next_gradient)
         else {
             if pairs.is_empty() {
                 break;
@@ -83,7 +86,7 @@ pub(super) fn descend(objective: &Objective, point: DMatrix<f64>) -> Descent {
             continue;
         };
         project(&point, &mut next_gradient);
-        // Everything that is remembered moves to the new tangent space.
+        // All stored vectors move to the new tangent space.
         let mut moved = direction * taken;
         project(&point, &mut moved);
         project(&point, &mut gradient);
@@ -112,8 +115,11 @@ pub(super) fn descend(objective: &Objective, point: DMatrix<f64>) -> Descent {
     at
 }
 
-/// Minus the gradient times the inverse Hessian that the pairs stand for.
-fn two_loops(gradient: &DMatrix<f64>, pairs: &VecDeque<(DMatrix<f64>, DMatrix<f64>, f64)>) -> DMatrix<f64> {
+/// Returns minus the gradient times the inverse Hessian that the pairs represent.
+fn two_loops(
+    gradient: &DMatrix<f64>,
+    pairs: &VecDeque<(DMatrix<f64>, DMatrix<f64>, f64)>,
+) -> DMatrix<f64> {
     let mut q = -gradient;
     let mut weights = Vec::with_capacity(pairs.len());
     for (s, y, sy) in pairs.iter().rev() {
@@ -131,8 +137,9 @@ fn two_loops(gradient: &DMatrix<f64>, pairs: &VecDeque<(DMatrix<f64>, DMatrix<f6
     q
 }
 
-/// A step along `direction` that gives at least a part of what the slope promises (Armijo), shortened by the parabola
-/// through what is known; with the new point, its value, and its derivative in `gradient`.
+/// Finds a step along `direction` that gives at least a part of the decrease that the slope
+/// predicts (Armijo), shortened by the parabola through the known values. Returns the new point,
+/// its value and the step, and writes its derivative to `gradient`.
 fn line_search(
     objective: &Objective,
     from: &Descent,
@@ -148,7 +155,11 @@ fn line_search(
                 return Some((point, value, step));
             }
             let parabola = -0.5 * slope * step * step / (value - from.value - slope * step);
-            step = if parabola.is_finite() { parabola.clamp(0.1 * step, 0.5 * step) } else { 0.1 * step };
+            step = if parabola.is_finite() {
+                parabola.clamp(0.1 * step, 0.5 * step)
+            } else {
+                0.1 * step
+            };
         } else {
             step *= 0.1;
         }

@@ -16,10 +16,11 @@ use crate::moments::Moments;
 
 const NAME: &str = "stiefel";
 
-/// Starting points where the setting does not say.
+/// The default number of starting points.
 const STARTS: u32 = 32;
 
-/// More would keep the releases of a passive party waiting for hours, by mistake.
+/// The most starting points. More would keep the releases of a passive party waiting for hours, by
+/// mistake.
 const MOST_STARTS: u32 = 1000;
 
 /// Checks the settings that need no parameters.
@@ -38,7 +39,7 @@ pub(crate) fn check(penalty: Option<f64>, starts: Option<u32>) -> Result<(), Tra
     }
 }
 
-/// The settings of the search, checked.
+/// The checked settings of the search.
 pub(super) struct Settings {
     case: StiefelCase,
     penalty: Option<f64>,
@@ -60,7 +61,8 @@ impl Settings {
     }
 }
 
-/// W_n = W_pas R for the R that the search finds; `search.objective` is V (39) or (48) there.
+/// Returns W_n = W_pas R for the R that the search finds; `search.objective` is V (39) or (48)
+/// there.
 pub(super) fn rewrite(
     w_pas: &DMatrix<f64>,
     moments: &Moments,
@@ -72,8 +74,9 @@ pub(super) fn rewrite(
     let still = epsilon == 0.0 && settings.penalty.is_none();
     let penalty = settings.penalty.unwrap_or_else(|| default_penalty(moments, epsilon));
     if !penalty.is_finite() {
-        let reason =
-            format!("`epsilon` is {epsilon}, too small for its default `penalty`: give one, or 0 for W_pas itself");
+        let reason = format!(
+            "`epsilon` is {epsilon}, too small for its default `penalty`: give one, or 0 for W_pas itself"
+        );
         return Err(TransformError::Setting { transform: NAME, reason });
     }
     let objective = Objective::new(w_pas, moments, settings.case, epsilon, penalty)?;
@@ -103,13 +106,20 @@ pub(super) fn rewrite(
         .into_iter()
         .filter(|found| found.value.is_finite())
         .reduce(|best, other| if other.value < best.value { other } else { best })
-        .ok_or_else(|| TransformError::Input("the passive weights are too large: the search overflows".into()))?;
-    let search = Search { objective: best.value, starts: settings.starts, steps, gradient_norm: best.gradient_norm };
+        .ok_or_else(|| {
+            TransformError::Input("the passive weights are too large: the search overflows".into())
+        })?;
+    let search = Search {
+        objective: best.value,
+        starts: settings.starts,
+        steps,
+        gradient_norm: best.gradient_norm,
+    };
     let matrix = complete(objective.basis(), &best.point, rng);
     Ok(rewritten(objective.weights(&best.point), matrix, search))
 }
 
-/// λ = 100 (1/d) Tr K₀ / ε²: see [`rewrite`](super::rewrite).
+/// Returns λ = 100 (1/d) Tr K₀ / ε²: see [`rewrite`](super::rewrite).
 fn default_penalty(moments: &Moments, epsilon: f64) -> f64 {
     if epsilon == 0.0 {
         return 0.0;
@@ -117,9 +127,10 @@ fn default_penalty(moments: &Moments, epsilon: f64) -> f64 {
     100.0 * moments.about_zero.trace() / (moments.mean.len() as f64 * epsilon * epsilon)
 }
 
-/// Rᵀ Q for the R of a start: of determinant −1 for the odd ones; near the identity, or near it reflected along the
-/// direction of the weights that has the least part in them, for the first two; uniform for the others. Never the
-/// identity itself, which is a stationary point (of V (48), and of the penalty).
+/// Returns Rᵀ Q for the R of a start. R has determinant −1 for the odd starts. For the first two,
+/// it is near the identity, or near its reflection along the direction that has the least part in
+/// the weights; for the others, it is uniform. It is never the identity itself, which is a
+/// stationary point (of V (48), and of the penalty).
 fn starting_point(basis: &DMatrix<f64>, start: u32, rng: &mut ChaCha20Rng) -> DMatrix<f64> {
     let (d, rank) = basis.shape();
     let reflected = start % 2 == 1;
@@ -134,7 +145,8 @@ fn starting_point(basis: &DMatrix<f64>, start: u32, rng: &mut ChaCha20Rng) -> DM
     descent::orthonormalised(&point + nudge).unwrap_or(point)
 }
 
-/// An R (d × d, orthonormal) with RᵀQ = Y: R maps the rest of the space, which W_pas does not see, at random.
+/// Returns an R (d × d, orthonormal) with RᵀQ = Y. It maps the rest of the space, which W_pas does
+/// not see, at random.
 fn complete(basis: &DMatrix<f64>, point: &DMatrix<f64>, rng: &mut dyn Rng) -> DMatrix<f64> {
     extended(basis.clone(), rng) * extended(point.clone(), rng).transpose()
 }

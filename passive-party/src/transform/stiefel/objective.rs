@@ -1,9 +1,10 @@
 //! The objectives V (39) and (48), on the part of R that they depend on.
 //!
-//! Both depend on R through Y = Rᵀ Q alone, where the columns of Q (d × r) are an orthonormal basis of the space that the
-//! rows of W_pas span, r = rank W_pas ≤ min(k, d): W_pas R = C Yᵀ with C = W_pas Q, and P = A⁺A = Q Π Qᵀ with Π = QᵀPQ.
-//! So the search is over the d × r matrices with orthonormal columns, in O(d r) per value in place of O(d³). For r < d
-//! the two components of O(d) meet there: the rest of R can be reflected freely.
+//! Both depend on R through Y = Rᵀ Q alone, where the columns of Q (d × r) are an orthonormal basis
+//! of the space that the rows of W_pas span, r = rank W_pas ≤ min(k, d): W_pas R = C Yᵀ with C =
+//! W_pas Q, and P = A⁺A = Q Π Qᵀ with Π = QᵀPQ. So the search is over the d × r matrices with
+//! orthonormal columns, in O(d r) per value in place of O(d³). For r < d the two components of O(d)
+//! meet there: the rest of R can be reflected freely.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -11,10 +12,10 @@ use crate::linear::{System, row_space};
 use crate::moments::Moments;
 use crate::transform::{StiefelCase, TransformError};
 
-/// −f(R) + λ (g(R) − ε)² for case i, where f is the second term of V (38),
-/// f = (1/d) Tr(P (K₀ − 2 K₀ Rᵀ + R M Rᵀ)), M = 1 (μ − ¼ 1)ᵀ; for case ii (2/d) Tr(R K₀ P) + λ (g − ε)², which is V (48)
-/// where A has full column rank (P = I) and V (28) with its K₀ where it has not. g = (2/(dk)) Tr((I − R) W), V (34),
-/// W = W_pasᵀW_pas.
+/// The objective −f(R) + λ (g(R) − ε)² for case i, where f is the second term of V (38), f = (1/d)
+/// Tr(P (K₀ − 2 K₀ Rᵀ + R M Rᵀ)), M = 1 (μ − ¼ 1)ᵀ; for case ii (2/d) Tr(R K₀ P) + λ (g − ε)²,
+/// which is V (48) where A has full column rank (P = I) and V (28) with its K₀ where it has not. g
+/// = (2/(dk)) Tr((I − R) W), V (34), W = W_pasᵀW_pas.
 pub(super) struct Objective {
     case: StiefelCase,
     /// Q, d × r.
@@ -66,12 +67,12 @@ impl Objective {
         })
     }
 
-    /// Q, d × r.
+    /// Returns the basis Q, d × r.
     pub(super) fn basis(&self) -> &DMatrix<f64> {
         &self.basis
     }
 
-    /// W_pas R = C Yᵀ, k × d.
+    /// Returns W_pas R = C Yᵀ, k × d.
     pub(super) fn weights(&self, y: &DMatrix<f64>) -> DMatrix<f64> {
         &self.coordinates * y.transpose()
     }
@@ -80,8 +81,8 @@ impl Objective {
         self.evaluate(y, None)
     }
 
-    /// The value at Y, and into `gradient` (d × r) its derivative by the entries of Y as if they were free: V (42), (43),
-    /// times Q from the right.
+    /// Returns the value at Y, and writes to `gradient` (d × r) its derivative by the entries of Y
+    /// as if they were free: V (42), (43), times Q from the right.
     pub(super) fn value_and_gradient(&self, y: &DMatrix<f64>, gradient: &mut DMatrix<f64>) -> f64 {
         self.evaluate(y, Some(gradient))
     }

@@ -28,7 +28,8 @@ fn golden_values_and_gradients() {
     let close = |got: f64, want: f64, what: &str| {
         assert!((got - want).abs() <= 1e-9 * want.abs().max(1.0), "{what}: {got} {want}")
     };
-    for (name, list, probe, point) in [("(39)", "eq34_38", "objective39", "R"), ("(48)", "case_ii", "probe", "R_probe")]
+    for (name, list, probe, point) in
+        [("(39)", "eq34_38", "objective39", "R"), ("(48)", "case_ii", "probe", "R_probe")]
     {
         let mut seen = 0;
         for case in golden[list].as_array().unwrap() {
@@ -37,7 +38,8 @@ fn golden_values_and_gradients() {
             seen += 1;
             let w = matrix_of(&case["W_pas"]);
             let which = if list == "case_ii" { StiefelCase::Ii } else { StiefelCase::I };
-            let (epsilon, penalty) = (probe["eps"].as_f64().unwrap(), probe["lam"].as_f64().unwrap());
+            let (epsilon, penalty) =
+                (probe["eps"].as_f64().unwrap(), probe["lam"].as_f64().unwrap());
             let objective = Objective::new(&w, &moments_of(case), which, epsilon, penalty).unwrap();
             let (value, gradient) = at(&objective, &matrix_of(&case[point]));
             close(value, probe["value"].as_f64().unwrap(), name);
@@ -72,7 +74,14 @@ proptest! {
 }
 
 /// The objective written as in the paper, d × d.
-fn naive(w: &DMatrix<f64>, moments: &Moments, case: StiefelCase, epsilon: f64, penalty: f64, r: &DMatrix<f64>) -> f64 {
+fn naive(
+    w: &DMatrix<f64>,
+    moments: &Moments,
+    case: StiefelCase,
+    epsilon: f64,
+    penalty: f64,
+    r: &DMatrix<f64>,
+) -> f64 {
     let (k, d) = w.shape();
     let p = crate::linear::System::of(w).unwrap().projector();
     let g = (w - w * r).norm_squared() / (d * k) as f64;
@@ -95,7 +104,8 @@ fn the_best_known_optima_are_reached() {
         assert_eq!(golden[list].as_array().unwrap().len(), 4);
         for (i, record) in golden[list].as_array().unwrap().iter().enumerate() {
             let (w, x) = (matrix_of(&record["W_pas"]), matrix_of(&record["X_pas"]).transpose());
-            let (epsilon, penalty) = (record["eps"].as_f64().unwrap(), record["lam"].as_f64().unwrap());
+            let (epsilon, penalty) =
+                (record["eps"].as_f64().unwrap(), record["lam"].as_f64().unwrap());
             let best = record["best_known_objective"].as_f64().unwrap();
             let config = TransformConfig::Stiefel {
                 epsilon,
@@ -115,8 +125,13 @@ fn the_best_known_optima_are_reached() {
                     "{list} {i}: {value} {search:?}"
                 );
                 assert!((&w * &r - &found.weights).amax() < 1e-12);
-                assert!((r.transpose() * &r - DMatrix::identity(r.nrows(), r.nrows())).amax() < 1e-12);
-                assert!(value <= best + 1e-6 * best.abs(), "{list} {i}, seed {seed}: {value} above {best}, {search:?}");
+                assert!(
+                    (r.transpose() * &r - DMatrix::identity(r.nrows(), r.nrows())).amax() < 1e-12
+                );
+                assert!(
+                    value <= best + 1e-6 * best.abs(),
+                    "{list} {i}, seed {seed}: {value} above {best}, {search:?}"
+                );
                 assert!(search.gradient_norm < 1e-4, "{search:?}");
             }
         }
@@ -128,11 +143,18 @@ fn the_best_known_optima_are_reached() {
 fn threads_do_not_matter() {
     let (w, x) = model(4, 6, 30, 3);
     let block = FeatureBlock::new(x).unwrap();
-    let config =
-        TransformConfig::Stiefel { epsilon: 0.3, randomised: true, case: None, penalty: None, starts: Some(9) };
+    let config = TransformConfig::Stiefel {
+        epsilon: 0.3,
+        randomised: true,
+        case: None,
+        penalty: None,
+        starts: Some(9),
+    };
     let run = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| rewrite_any(&config, &w, Some(&block), &mut ChaCha20Rng::seed_from_u64(8)).unwrap())
+        pool.install(|| {
+            rewrite_any(&config, &w, Some(&block), &mut ChaCha20Rng::seed_from_u64(8)).unwrap()
+        })
     };
     let one = run(1);
     assert_eq!(one, run(3));
@@ -148,7 +170,13 @@ fn no_random_rotation_beats_the_search() {
         let (k, d) = (2 + (seed % 4) as usize, 2 + (seed % 7) as usize);
         let (w, x) = model(k, d, 30, seed);
         let epsilon = 0.4 * w.norm_squared() / (d * k) as f64;
-        let config = TransformConfig::Stiefel { epsilon, randomised: false, case: None, penalty: None, starts: None };
+        let config = TransformConfig::Stiefel {
+            epsilon,
+            randomised: false,
+            case: None,
+            penalty: None,
+            starts: None,
+        };
         let block = FeatureBlock::new(x.clone()).unwrap();
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let found = rewrite_any(&config, &w, Some(&block), &mut rng).unwrap().search.unwrap();
@@ -158,7 +186,11 @@ fn no_random_rotation_beats_the_search() {
         for _ in 0..200 {
             let r = orthonormal(d, &mut rng);
             let value = naive(&w, &moments, case, epsilon, penalty, &r);
-            assert!(value >= found.objective - 1e-9, "seed {seed}: {value} below {}", found.objective);
+            assert!(
+                value >= found.objective - 1e-9,
+                "seed {seed}: {value} below {}",
+                found.objective
+            );
         }
     }
 }
@@ -193,7 +225,8 @@ fn settings_out_of_range_are_refused_by_name() {
     let (w, x) = model(3, 4, 9, 1);
     let block = FeatureBlock::new(x).unwrap();
     let refuse = |epsilon, penalty, starts, named: &str| {
-        let config = TransformConfig::Stiefel { epsilon, randomised: false, case: None, penalty, starts };
+        let config =
+            TransformConfig::Stiefel { epsilon, randomised: false, case: None, penalty, starts };
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let error = rewrite_any(&config, &w, Some(&block), &mut rng).unwrap_err();
         assert!(matches!(&error, TransformError::Setting { transform: "stiefel", .. }), "{error}");
@@ -208,7 +241,13 @@ fn settings_out_of_range_are_refused_by_name() {
     refuse(0.1, None, Some(0), "`starts`");
     refuse(0.1, None, Some(1001), "1 to 1000");
     let mut rng = ChaCha20Rng::seed_from_u64(1);
-    let config = TransformConfig::Stiefel { epsilon: 0.0, randomised: true, case: None, penalty: None, starts: None };
+    let config = TransformConfig::Stiefel {
+        epsilon: 0.0,
+        randomised: true,
+        case: None,
+        penalty: None,
+        starts: None,
+    };
     assert_eq!(rewrite_any(&config, &w, Some(&block), &mut rng).unwrap().weights, w);
     let _: f64 = rng.random();
 }

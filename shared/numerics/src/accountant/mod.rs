@@ -1,7 +1,7 @@
-//! What repeated noisy sums over random samples reveal of one record: the accountant of DP-SGD.
+//! The privacy accountant of DP-SGD: the (ε, δ) that repeated noisy sums over random samples spend.
 //!
-//! "M" is I. Mironov, K. Talwar, L. Zhang, *Rényi Differential Privacy of the Sampled Gaussian Mechanism*, arXiv:1908.10530;
-//! "M 3.3" is its section 3.3.
+//! "M" is I. Mironov, K. Talwar, L. Zhang, *Rényi Differential Privacy of the Sampled Gaussian
+//! Mechanism*, arXiv:1908.10530; "M 3.3" is its section 3.3.
 
 mod tail;
 
@@ -13,26 +13,31 @@ use std::fmt;
 
 use tail::{log_erfc, log_scaled_erfc};
 
-/// The noise multipliers that [`GaussianSampling`] accepts. Beyond, the sums lose their digits.
+/// The noise multipliers that [`GaussianSampling`] accepts. Outside this range the sums lose
+/// digits.
 const NOISE: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
 /// Width of the interval in which [`GaussianSampling::noise_for`] stops, relative to the noise.
 const NOISE_TOLERANCE: f64 = 1e-4;
 
-/// How many terms of an alternating series are summed. The error is below 2 · 5.8^(−TERMS) of its first term: 1e-18.
+/// The number of terms of an alternating series that are summed. The error is below 2 ·
+/// 5.8^(−TERMS) of its first term: 1e-18.
 const TERMS: u32 = 24;
 
 /// One step of DP-SGD: the sampled Gaussian mechanism.
 ///
-/// A step takes every record with the probability `rate`, each independently of the others. It sums a vector of each record that
-/// it took, of Euclidean length at most C. It adds normal noise of standard deviation `noise` · C to every entry of the sum.
-/// Two data sets are neighbours if one has one record more.
+/// A step takes every record with the probability `rate`, each independently of the others. It sums
+/// a vector of each record that it took, of Euclidean length at most C. It adds normal noise of
+/// standard deviation `noise` · C to every entry of the sum. Two data sets are neighbours if one
+/// has one record more.
 ///
-/// The guarantee is for that sampling only. Batches of a fixed size and shuffled passes over the records are not covered.
+/// The guarantee is for that sampling only. Batches of a fixed size and shuffled passes over the
+/// records are not covered.
 ///
 /// # Example
 ///
-/// The tutorial of TensorFlow Privacy: 60 passes over 60000 records in batches of 256, with the noise multiplier 1.12.
+/// The tutorial of TensorFlow Privacy: 60 passes over 60000 records in batches of 256, with the
+/// noise multiplier 1.12.
 ///
 /// ```
 /// use vfl_numerics::{GaussianSampling, classic_epsilon};
@@ -58,21 +63,22 @@ pub struct GaussianSampling {
 pub struct Spent {
     /// ε in nats, at least 0. Infinite if there is no guarantee.
     pub epsilon: f64,
-    /// The Rényi order that ε comes from. Infinite if none was needed: without a step, or for δ outside (0, 1).
+    /// The Rényi order that ε comes from. Infinite if none was needed: without a step, or for δ
+    /// outside (0, 1).
     pub order: f64,
 }
 
-/// Why there is no accountant, or no noise for a target.
+/// Errors from setting up an accountant or from looking for the noise of a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AccountantError {
     /// The sampling rate is not in (0, 1].
     Rate {
-        /// What was given.
+        /// The sampling rate that was given.
         rate: f64,
     },
     /// The noise multiplier is not in [1e-6, 1e6].
     Noise {
-        /// What was given.
+        /// The noise multiplier that was given.
         noise: f64,
     },
     /// Even the noise multiplier 1e6 does not give the wanted ε.
@@ -89,7 +95,12 @@ impl fmt::Display for AccountantError {
         match self {
             Self::Rate { rate } => write!(f, "the sampling rate {rate} is not in (0, 1]"),
             Self::Noise { noise } => {
-                write!(f, "the noise multiplier {noise} is not in [{:e}, {:e}]", NOISE.start(), NOISE.end())
+                write!(
+                    f,
+                    "the noise multiplier {noise} is not in [{:e}, {:e}]",
+                    NOISE.start(),
+                    NOISE.end()
+                )
             }
             Self::Epsilon { wanted, least } => {
                 write!(
@@ -104,30 +115,34 @@ impl fmt::Display for AccountantError {
 
 impl std::error::Error for AccountantError {}
 
-/// ε at one order by I. Mironov, *Rényi Differential Privacy*, arXiv:1702.07476, proposition 3: ε = R + ln(1/δ) / (α − 1).
+/// Returns ε at one order by I. Mironov, *Rényi Differential Privacy*, arXiv:1702.07476,
+/// proposition 3: ε = R + ln(1/δ) / (α − 1).
 ///
-/// `order` is α > 1, `divergence` R the Rényi divergence of all steps in nats, `delta` is in (0, 1). Numbers that were published
-/// before 2021 use it. [`improved_epsilon`] is smaller.
+/// `order` is α > 1, `divergence` R the Rényi divergence of all steps in nats, `delta` is in (0,
+/// 1). Numbers that were published before 2021 use it. [`improved_epsilon`] is smaller.
 #[must_use]
 pub fn classic_epsilon(order: f64, divergence: f64, delta: f64) -> f64 {
     divergence - delta.ln() / (order - 1.0)
 }
 
-/// ε at one order by C. Canonne, G. Kamath, T. Steinke, *The Discrete Gaussian for Differential Privacy*, arXiv:2004.00010,
-/// proposition 12: ε = R + ln((α − 1)/α) − (ln δ + ln α) / (α − 1). It may be negative, which means ε = 0.
+/// Returns ε at one order by C. Canonne, G. Kamath, T. Steinke, *The Discrete Gaussian for
+/// Differential Privacy*, arXiv:2004.00010, proposition 12: ε = R + ln((α − 1)/α) − (ln δ + ln α) /
+/// (α − 1). It may be negative, which means ε = 0.
 ///
-/// `order` is α > 1, `divergence` R the Rényi divergence of all steps in nats, `delta` is in (0, 1).
+/// `order` is α > 1, `divergence` R the Rényi divergence of all steps in nats, `delta` is in (0,
+/// 1).
 #[must_use]
 pub fn improved_epsilon(order: f64, divergence: f64, delta: f64) -> f64 {
     divergence + (-order.recip()).ln_1p() - (delta.ln() + order.ln()) / (order - 1.0)
 }
 
 impl GaussianSampling {
-    /// For the sampling rate in (0, 1] and the noise multiplier in [1e-6, 1e6].
+    /// Creates an accountant for the sampling rate in (0, 1] and the noise multiplier in [1e-6,
+    /// 1e6].
     ///
     /// # Errors
     ///
-    /// A number is outside its range or no number.
+    /// The sampling rate or the noise multiplier is outside its range or NaN.
     pub fn new(rate: f64, noise: f64) -> Result<Self, AccountantError> {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(AccountantError::Rate { rate });
@@ -138,26 +153,28 @@ impl GaussianSampling {
         Ok(Self { rate, noise })
     }
 
-    /// Probability that a step takes a given record, in (0, 1].
+    /// Returns the probability that a step takes a given record, in (0, 1].
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Standard deviation of the noise in units of the greatest length of a record's vector.
+    /// Returns the standard deviation of the noise in units of the greatest length of a record's
+    /// vector.
     #[must_use]
     pub fn noise(&self) -> f64 {
         self.noise
     }
 
-    /// Rényi divergence of one step in nats, at the order α > 1. Steps add up.
+    /// Returns the Rényi divergence of one step in nats, at the order α > 1. The divergences of
+    /// several steps add up.
     ///
-    /// It is ln A / (α − 1) with A = E[((1 − q) + q exp((2 z − 1) / 2σ²))^α] for z normal with variance σ². No pair of
-    /// neighbours and no direction has more (M 3). Infinite, so no guarantee, for α ≤ 1, for infinite α and
-    /// if α is no number. The time grows with α.
+    /// It is ln A / (α − 1) with A = E[((1 − q) + q exp((2 z − 1) / 2σ²))^α] for z normal with
+    /// variance σ². No pair of neighbours and no direction has more (M 3). It is infinite, so there
+    /// is no guarantee, for α ≤ 1, for infinite α and if α is NaN. The time grows with α.
     ///
-    /// ln A is right to 1e-12 relative for a noise multiplier of 0.1 or more. At orders that are no integers it has an absolute
-    /// error of up to 1e-14 besides.
+    /// ln A is right to 1e-12 relative for a noise multiplier of 0.1 or more. At orders that are no
+    /// integers it also has an absolute error of up to 1e-14.
     #[must_use]
     pub fn renyi(&self, order: f64) -> f64 {
         if !(order > 1.0 && order.is_finite()) {
@@ -166,41 +183,54 @@ impl GaussianSampling {
         if self.rate == 1.0 {
             return 0.5 * order / (self.noise * self.noise);
         }
-        let log_moment = if order.fract() == 0.0 { self.at_integer(order) } else { self.at_fraction(order) };
+        let log_moment =
+            if order.fract() == 0.0 { self.at_integer(order) } else { self.at_fraction(order) };
         log_moment / (order - 1.0)
     }
 
-    /// ε after that many steps, by [`improved_epsilon`] at the best of a fixed list of orders: 1.1 to 10.9 in tenths, 1.25,
-    /// 1.75, 2.25, the integers from 11 to 63, and 128, 256 and 512.
+    /// Returns ε after that many steps, by [`improved_epsilon`] at the best of a fixed list of
+    /// orders: 1.1 to 10.9 in tenths, 1.25, 1.75, 2.25, the integers from 11 to 63, and 128, 256
+    /// and 512.
     ///
-    /// ε = 0 without a step or for δ ≥ 1, infinite for δ ≤ 0 and for a δ that is no number.
+    /// ε = 0 without a step or for δ ≥ 1. ε is infinite for δ ≤ 0 and if δ is NaN.
     #[must_use]
     pub fn epsilon(&self, steps: u64, delta: f64) -> Spent {
         self.epsilon_by(improved_epsilon, steps, delta)
     }
 
-    /// Like [`Self::epsilon`], with another `conversion` from order, divergence and δ to ε: [`classic_epsilon`] for the
-    /// comparison with older numbers.
+    /// Like [`Self::epsilon`], with another `conversion` from order, divergence and δ to ε:
+    /// [`classic_epsilon`] for the comparison with older numbers.
     #[must_use]
-    pub fn epsilon_by(&self, conversion: fn(f64, f64, f64) -> f64, steps: u64, delta: f64) -> Spent {
+    pub fn epsilon_by(
+        &self,
+        conversion: fn(f64, f64, f64) -> f64,
+        steps: u64,
+        delta: f64,
+    ) -> Spent {
         least(orders(), &[(*self, steps)], conversion, delta)
     }
 
-    /// ε after several kinds of steps on the same records, each kind so many times: the divergences add up at every order.
-    /// Otherwise like [`Self::epsilon`].
+    /// Returns ε after several kinds of steps on the same records, each kind so many times. The
+    /// divergences add up at every order. Otherwise like [`Self::epsilon`].
     #[must_use]
     pub fn composed(parts: &[(Self, u64)], delta: f64) -> Spent {
         least(orders(), parts, improved_epsilon, delta)
     }
 
-    /// The least noise multiplier that gives at most that ε after so many steps, to 1e-4 relative from above. ε is then at most
-    /// `epsilon`, and with 1e-4 less noise it is more. It is 1e-6 if no noise is needed, as without a step.
+    /// Returns the least noise multiplier that gives at most that ε after so many steps, to 1e-4
+    /// relative from above. ε is then at most `epsilon`, and with 1e-4 less noise it is more. The
+    /// result is 1e-6 if no noise is needed, for example without a step.
     ///
     /// # Errors
     ///
-    /// The rate is not in (0, 1], or no noise multiplier gives that ε. The list of orders sets a limit: for δ = 1e-5 it is
-    /// ε = 0.0083.
-    pub fn noise_for(epsilon: f64, delta: f64, steps: u64, rate: f64) -> Result<f64, AccountantError> {
+    /// The rate is not in (0, 1], or no noise multiplier gives that ε. The list of orders sets a
+    /// limit: for δ = 1e-5 it is ε = 0.0083.
+    pub fn noise_for(
+        epsilon: f64,
+        delta: f64,
+        steps: u64,
+        rate: f64,
+    ) -> Result<f64, AccountantError> {
         let spent = |noise| Self::new(rate, noise).map(|step| step.epsilon(steps, delta).epsilon);
         let (mut low, mut high) = (*NOISE.start(), *NOISE.end());
         if spent(low)? <= epsilon {
@@ -221,10 +251,11 @@ impl GaussianSampling {
         Ok(high)
     }
 
-    /// ln A for an integer order, M 3.3: A is the sum over k of C(α, k) q^k (1 − q)^(α−k) exp(k (k − 1) / 2σ²).
+    /// Returns ln A for an integer order, M 3.3: A is the sum over k of C(α, k) q^k (1 − q)^(α−k)
+    /// exp(k (k − 1) / 2σ²).
     ///
-    /// The binomial probabilities sum to 1. So A − 1 is the same sum with exp(…) − 1 for exp(…). Its terms for 0 and 1 vanish and
-    /// none is negative, which keeps the digits of a small A − 1.
+    /// The binomial probabilities sum to 1. So A − 1 is the same sum with exp(…) − 1 for exp(…).
+    /// Its terms for 0 and 1 vanish and none is negative, which keeps the digits of a small A − 1.
     fn at_integer(&self, order: f64) -> f64 {
         let (log_in, log_out) = (self.rate.ln(), (-self.rate).ln_1p());
         let mut excess = LogSum::new();
@@ -240,28 +271,32 @@ impl GaussianSampling {
         log_excess.max(0.0) + (-log_excess.abs()).exp().ln_1p()
     }
 
-    /// ln A for any other order, by the two series of M 3.3. They split the expectation at z₀, where the two parts of the
-    /// mixture have the same weight. With s = √2 σ, their terms for i = 0, 1, … are
+    /// Returns ln A for any other order, by the two series of M 3.3. They split the expectation at
+    /// z₀, where the two parts of the mixture have the same weight. With s = √2 σ, their terms for
+    /// i = 0, 1, … are
     ///
     /// - C(α, i) q^i (1 − q)^(α−i) exp(i (i − 1) / 2σ²) ½ erfc((i − z₀) / s) and
     /// - C(α, i) q^j (1 − q)^i exp(j (j − 1) / 2σ²) ½ erfc((z₀ − j) / s) with j = α − i.
     ///
-    /// Up to i = ⌊α⌋ all terms are positive and are added up. From the next on the sign of C(α, i) alternates and the terms fall
-    /// only like i^(−α−2), which takes thousands of them for small orders. But their sizes are moments of a positive measure:
-    /// those of C(α, i) by the beta integral, and for x = (i − z₀) / s or (z₀ − j) / s the rest is a constant times
-    /// exp(x²) erfc(x), a Laplace transform. [`alternating`] sums such a series from [`TERMS`] terms.
+    /// Up to i = ⌊α⌋ all terms are positive and are added up. From the next on the sign of C(α, i)
+    /// alternates and the terms fall only like i^(−α−2), which takes thousands of them for small
+    /// orders. But their sizes are moments of a positive measure: those of C(α, i) by the beta
+    /// integral, and for x = (i − z₀) / s or (z₀ − j) / s the rest is a constant times exp(x²)
+    /// erfc(x), a Laplace transform. [`alternating`] sums such a series from [`TERMS`] terms.
     fn at_fraction(&self, order: f64) -> f64 {
         let (log_in, log_out) = (self.rate.ln(), (-self.rate).ln_1p());
         let variance = self.noise * self.noise;
         let scale = SQRT_2 * self.noise;
         let even = variance * (log_out - log_in) + 0.5;
         let constant = order * log_out - 0.5 * even * even / variance - LN_2;
-        // ln of a term without C(α, i), for x = i or j. The first form would cancel large exponents.
+        // ln of a term without C(α, i), for x = i or j. The first form would cancel large
+        // exponents.
         let part = |x: f64, from: f64| {
             if from > 0.0 {
                 constant + log_scaled_erfc(from)
             } else {
-                x * log_in + (order - x) * log_out + 0.5 * x * (x - 1.0) / variance + log_erfc(from) - LN_2
+                x * log_in + (order - x) * log_out + 0.5 * x * (x - 1.0) / variance + log_erfc(from)
+                    - LN_2
             }
         };
         let both = |i: f64| {
@@ -283,21 +318,23 @@ impl GaussianSampling {
             left -= 1.0;
         }
         let first = next();
-        let rest = alternating(std::iter::once(1.0).chain(std::iter::repeat_with(|| (next() - first).exp())));
+        let rest = alternating(
+            std::iter::once(1.0).chain(std::iter::repeat_with(|| (next() - first).exp())),
+        );
         moment.add(first + rest.ln());
-        // Rounding may leave a little less than ln 1.
-        // No maximum: it would make 0 of what is no number.
+        // Rounding may leave a little less than ln 1. `f64::max` would turn NaN into 0.
         if moment.value() < 0.0 { 0.0 } else { moment.value() }
     }
 }
 
-/// The orders of [`GaussianSampling::epsilon`]: all that TensorFlow Privacy's tutorial and script looked at up to 2021.
+/// Returns the orders of [`GaussianSampling::epsilon`]: those of TensorFlow Privacy's tutorial and
+/// script up to 2021.
 fn orders() -> impl Iterator<Item = f64> {
     let tenths = (1..100).map(|x| 1.0 + f64::from(x) / 10.0);
     tenths.chain([1.25, 1.75, 2.25]).chain((11..64).map(f64::from)).chain([128.0, 256.0, 512.0])
 }
 
-/// The least ε of any of the orders. See [`GaussianSampling::epsilon`] for the limits.
+/// Returns the least ε of any of the orders. See [`GaussianSampling::epsilon`] for the limits.
 fn least(
     orders: impl Iterator<Item = f64>,
     parts: &[(GaussianSampling, u64)],
@@ -326,10 +363,11 @@ fn least(
     best
 }
 
-/// a₀ − a₁ + a₂ − … for the moments a_i = ∫ tⁱ dm(t) of a positive measure on [0, 1], from [`TERMS`] of them.
+/// Sums a₀ − a₁ + a₂ − … for the moments a_i = ∫ tⁱ dm(t) of a positive measure on [0, 1], from
+/// [`TERMS`] of them.
 ///
-/// H. Cohen, F. Rodriguez Villegas, D. Zagier, *Convergence Acceleration of Alternating Series*, Experimental Mathematics 9 (2000),
-/// algorithm 1.
+/// H. Cohen, F. Rodriguez Villegas, D. Zagier, *Convergence Acceleration of Alternating Series*,
+/// Experimental Mathematics 9 (2000), algorithm 1.
 fn alternating(terms: impl Iterator<Item = f64>) -> f64 {
     let n = f64::from(TERMS);
     let power = (3.0 + 8.0_f64.sqrt()).powf(n);
@@ -343,12 +381,12 @@ fn alternating(terms: impl Iterator<Item = f64>) -> f64 {
     sum / weight
 }
 
-/// ln(exp(a) + exp(b)) for finite a and b.
+/// Returns ln(exp(a) + exp(b)) for finite a and b.
 fn log_add(a: f64, b: f64) -> f64 {
     a.max(b) + (-(a - b).abs()).exp().ln_1p()
 }
 
-/// ln of a sum of positive numbers that are given by their logarithms.
+/// The logarithm of a sum of positive numbers that are given by their logarithms.
 struct LogSum {
     greatest: f64,
     /// The sum over exp(greatest).
@@ -370,7 +408,7 @@ impl LogSum {
         }
     }
 
-    /// Minus infinity for an empty sum.
+    /// Returns the logarithm of the sum: minus infinity for an empty one.
     fn value(&self) -> f64 {
         self.greatest + self.scaled.ln()
     }

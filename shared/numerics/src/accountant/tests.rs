@@ -28,7 +28,8 @@ fn by_quadrature(rate: f64, noise: f64, power: f64) -> f64 {
     for at in 0..=((to - from) / width) as u32 {
         let z = from + f64::from(at) * width;
         let exponent = (z - 0.5) / (noise * noise);
-        let ratio = if rate == 1.0 { exponent } else { log_add((-rate).ln_1p(), rate.ln() + exponent) };
+        let ratio =
+            if rate == 1.0 { exponent } else { log_add((-rate).ln_1p(), rate.ln() + exponent) };
         sum.add(power * ratio - 0.5 * (z / noise).powi(2));
     }
     sum.value() + (width / (noise * (2.0 * std::f64::consts::PI).sqrt())).ln()
@@ -307,10 +308,16 @@ const QUADRATURE: [(f64, f64, f64); 18] = [
 fn the_tails_of_erfc_are_right() {
     for (x, log_erfc_there, log_scaled_there) in ERFC {
         let found = log_erfc(x);
-        assert!((found - log_erfc_there).abs() <= 1e-14 * log_erfc_there.abs().max(1.0), "{x}: {found}");
+        assert!(
+            (found - log_erfc_there).abs() <= 1e-14 * log_erfc_there.abs().max(1.0),
+            "{x}: {found}"
+        );
         if x >= 0.0 {
             let found = log_scaled_erfc(x);
-            assert!((found - log_scaled_there).abs() <= 1e-14 * log_scaled_there.abs().max(1.0), "{x}: {found}");
+            assert!(
+                (found - log_scaled_there).abs() <= 1e-14 * log_scaled_there.abs().max(1.0),
+                "{x}: {found}"
+            );
         }
     }
 }
@@ -322,7 +329,10 @@ fn one_step_agrees_with_high_precision_integration() {
             let found = step(rate, noise).renyi(order);
             let absolute = if order.fract() == 0.0 { 0.0 } else { 1e-14 };
             let allowed = 1e-12 * wanted + absolute / (order - 1.0);
-            assert!((found - wanted).abs() <= allowed, "{rate} {noise} {order}: {found} for {wanted}");
+            assert!(
+                (found - wanted).abs() <= allowed,
+                "{rate} {noise} {order}: {found} for {wanted}"
+            );
         }
     }
 }
@@ -335,7 +345,10 @@ fn one_step_agrees_with_quadrature_and_bounds_the_opposite_direction() {
         assert!(close(found, wanted, 1e-12), "{rate} {noise} {order}: {found} for {wanted}");
         // From the sum without the record to the sum with it there is less.
         let opposite = by_quadrature(rate, noise, 1.0 - order);
-        assert!(opposite <= found + 1e-12 * (1.0 + found), "{rate} {noise} {order}: {opposite} over {found}");
+        assert!(
+            opposite <= found + 1e-12 * (1.0 + found),
+            "{rate} {noise} {order}: {opposite} over {found}"
+        );
     }
 }
 
@@ -344,7 +357,8 @@ fn published_divergences_are_reproduced() {
     // TensorFlow Privacy, rdp_accountant_test.py.
     assert_eq!(step(1.0, 10.0).renyi(20.0), 0.1);
     assert!((10.0 * step(0.1, 2.0).renyi(5.0) - 0.07737).abs() < 5e-6);
-    let fifty = [(1.5, 0.00065), (2.5, 0.001085), (5.0, 0.00218075), (50.0, 0.023846), (100.0, 167.416307)];
+    let fifty =
+        [(1.5, 0.00065), (2.5, 0.001085), (5.0, 0.00218075), (50.0, 0.023846), (100.0, 167.416307)];
     for (order, wanted) in fifty {
         assert!((50.0 * step(0.01, 2.5).renyi(order) - wanted).abs() < 1e-5, "{order}");
     }
@@ -360,7 +374,9 @@ fn published_epsilons_of_the_classic_conversion_are_reproduced() {
     let abadi = classic(&mut (2..33).map(f64::from), 0.01, 4.0, 10_000, 1e-5);
     assert!((abadi.epsilon - 1.258_575).abs() < 5e-6);
     assert_eq!(abadi.order, 20.0);
-    assert!((step(0.01, 4.0).epsilon_by(classic_epsilon, 10_000, 1e-5).epsilon - 1.26).abs() < 5e-3);
+    assert!(
+        (step(0.01, 4.0).epsilon_by(classic_epsilon, 10_000, 1e-5).epsilon - 1.26).abs() < 5e-3
+    );
 
     // TensorFlow Privacy, tutorials/README.md: 234 batches of 256 out of 60000 are one pass. Passes, noise multiplier, epsilon.
     // 9.74 seems to be cut, not rounded, from 9.747.
@@ -404,16 +420,20 @@ fn published_epsilons_of_the_improved_conversion_are_reproduced() {
         assert_eq!(found.order, order);
     }
     // The same file, with the orders of dp-accounting. Two passes with no sampling; a microbatch halves the noise multiplier.
-    for (noise, steps, delta, wanted, tolerance) in
-        [(0.7, 2, 1e-5, 10.860_203_6, 5e-8), (0.35, 2, 1e-5, 26.288_037_4, 5e-8), (1.0, 5, 1e-6, 13.376, 5e-4)]
-    {
+    for (noise, steps, delta, wanted, tolerance) in [
+        (0.7, 2, 1e-5, 10.860_203_6, 5e-8),
+        (0.35, 2, 1e-5, 26.288_037_4, 5e-8),
+        (1.0, 5, 1e-6, 13.376, 5e-4),
+    ] {
         let found = step(1.0, noise).epsilon(steps, delta).epsilon;
         assert!((found - wanted).abs() <= tolerance, "{noise}: {found}");
     }
     assert!((step(0.0064, 1.0).epsilon(782, 1e-6).epsilon - 1.616).abs() < 5e-4);
     // The same file again. Here dp-accounting gives a little too much, see DIVERGENCES. opacus 1.6.0 at the same orders gives
     // 3.239192194 and 22.597035814.
-    for (noise, published, wanted) in [(0.7, 3.239_267_6, 3.239_192_194), (0.35, 22.624_860_1, 22.597_035_814)] {
+    for (noise, published, wanted) in
+        [(0.7, 3.239_267_6, 3.239_192_194), (0.35, 22.624_860_1, 22.597_035_814)]
+    {
         let found = step(0.01, noise).epsilon(120, 1e-5).epsilon;
         assert!((found - wanted).abs() < 1e-8, "{noise}: {found}");
         assert!(found < published && published < 1.002 * found);
@@ -435,8 +455,8 @@ fn published_epsilons_of_the_improved_conversion_are_reproduced() {
 fn steps_of_several_kinds_add_up() {
     // TensorFlow Privacy, rdp_accountant_test.py.
     let orders = [
-        1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 28.0, 32.0, 64.0,
-        256.0,
+        1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0,
+        24.0, 28.0, 32.0, 64.0, 256.0,
     ];
     let parts = [(step(1e-4, 0.4), 40_000), (step(0.1, 2.0), 100)];
     let spent = least(orders.into_iter(), &parts, classic_epsilon, 1e-5);
@@ -444,8 +464,12 @@ fn steps_of_several_kinds_add_up() {
     assert_eq!(spent.order, 2.5);
 
     let one = step(0.02, 1.1);
-    assert_eq!(GaussianSampling::composed(&[(one, 300), (one, 700)], 1e-6).order, one.epsilon(1000, 1e-6).order);
-    let split = GaussianSampling::composed(&[(one, 300), (one, 700), (step(1.0, 1e-6), 0)], 1e-6).epsilon;
+    assert_eq!(
+        GaussianSampling::composed(&[(one, 300), (one, 700)], 1e-6).order,
+        one.epsilon(1000, 1e-6).order
+    );
+    let split =
+        GaussianSampling::composed(&[(one, 300), (one, 700), (step(1.0, 1e-6), 0)], 1e-6).epsilon;
     assert!(close(split, one.epsilon(1000, 1e-6).epsilon, 1e-12));
 }
 
@@ -469,8 +493,10 @@ fn epsilon_grows_with_steps_and_rate_and_falls_with_noise() {
         assert!(epsilon < last, "noise {noise}");
         last = epsilon;
     }
-    let (classic, improved) =
-        (step(0.01, 1.0).epsilon_by(classic_epsilon, 1000, 1e-5), step(0.01, 1.0).epsilon(1000, 1e-5));
+    let (classic, improved) = (
+        step(0.01, 1.0).epsilon_by(classic_epsilon, 1000, 1e-5),
+        step(0.01, 1.0).epsilon(1000, 1e-5),
+    );
     assert!(improved.epsilon < classic.epsilon);
 }
 
@@ -481,7 +507,8 @@ fn the_divergence_grows_with_the_order_and_the_log_moment_is_convex() {
         let moment = |order: f64| (order - 1.0) * one.renyi(order);
         for at in 12..400_u32 {
             let order = f64::from(at) / 10.0;
-            let (before, here, after) = (one.renyi(order - 0.1), one.renyi(order), one.renyi(order + 0.1));
+            let (before, here, after) =
+                (one.renyi(order - 0.1), one.renyi(order), one.renyi(order + 0.1));
             assert!(before <= here + 1e-13 && here <= after + 1e-13, "{rate} {noise} {order}");
             let mean = 0.5 * (moment(order - 0.1) + moment(order + 0.1));
             assert!(moment(order) <= mean * (1.0 + 1e-12) + 1e-13, "{rate} {noise} {order}");
@@ -505,7 +532,10 @@ fn extreme_parameters_stay_finite() {
             for order in [1.000_000_1, 1.1, 2.0, 7.7, 512.0, 512.5] {
                 let found = step(rate, noise).renyi(order);
                 let all = 0.5 * order / (noise * noise);
-                assert!(found >= 0.0 && found <= all * (1.0 + 1e-9) + 1e-8, "{rate} {noise} {order}: {found}");
+                assert!(
+                    found >= 0.0 && found <= all * (1.0 + 1e-9) + 1e-8,
+                    "{rate} {noise} {order}: {found}"
+                );
             }
         }
     }
@@ -513,7 +543,8 @@ fn extreme_parameters_stay_finite() {
 
 #[test]
 fn the_least_noise_is_found() {
-    for (epsilon, steps, rate) in [(0.5, 1000, 0.01), (3.0, 14_063, 256.0 / 60_000.0), (8.0, 1, 1.0), (100.0, 10, 0.2)]
+    for (epsilon, steps, rate) in
+        [(0.5, 1000, 0.01), (3.0, 14_063, 256.0 / 60_000.0), (8.0, 1, 1.0), (100.0, 10, 0.2)]
     {
         let noise = GaussianSampling::noise_for(epsilon, 1e-5, steps, rate).unwrap();
         assert!(step(rate, noise).epsilon(steps, 1e-5).epsilon <= epsilon);
@@ -528,17 +559,26 @@ fn the_least_noise_is_found() {
     assert!(GaussianSampling::noise_for(0.0084, 1e-5, 1, 0.1).is_ok());
     assert!(GaussianSampling::noise_for(f64::NAN, 1e-5, 1, 0.1).is_err());
     assert!(GaussianSampling::noise_for(1.0, 0.0, 1, 0.1).is_err());
-    assert_eq!(GaussianSampling::noise_for(1.0, 1e-5, 1, 0.0), Err(AccountantError::Rate { rate: 0.0 }));
+    assert_eq!(
+        GaussianSampling::noise_for(1.0, 1e-5, 1, 0.0),
+        Err(AccountantError::Rate { rate: 0.0 })
+    );
     assert_eq!(GaussianSampling::noise_for(0.0, 1e-5, 0, 0.1), Ok(1e-6));
 }
 
 #[test]
 fn what_is_out_of_range_is_refused_or_gives_no_guarantee() {
     for rate in [0.0, -0.1, 1.000_001, f64::NAN, f64::INFINITY] {
-        assert!(matches!(GaussianSampling::new(rate, 1.0), Err(AccountantError::Rate { .. })), "{rate}");
+        assert!(
+            matches!(GaussianSampling::new(rate, 1.0), Err(AccountantError::Rate { .. })),
+            "{rate}"
+        );
     }
     for noise in [0.0, -1.0, 1e-7, 1e7, f64::NAN, f64::INFINITY] {
-        assert!(matches!(GaussianSampling::new(0.5, noise), Err(AccountantError::Noise { .. })), "{noise}");
+        assert!(
+            matches!(GaussianSampling::new(0.5, noise), Err(AccountantError::Noise { .. })),
+            "{noise}"
+        );
     }
     let one = step(0.1, 1.0);
     assert_eq!((one.rate(), one.noise()), (0.1, 1.0));
@@ -550,8 +590,14 @@ fn what_is_out_of_range_is_refused_or_gives_no_guarantee() {
     }
     assert_eq!(one.epsilon(1, 1.0).epsilon, 0.0);
     assert_eq!(one.epsilon(0, 1e-5), Spent { epsilon: 0.0, order: f64::INFINITY });
-    assert_eq!(AccountantError::Rate { rate: 2.0 }.to_string(), "the sampling rate 2 is not in (0, 1]");
-    assert_eq!(AccountantError::Noise { noise: 0.0 }.to_string(), "the noise multiplier 0 is not in [1e-6, 1e6]");
+    assert_eq!(
+        AccountantError::Rate { rate: 2.0 }.to_string(),
+        "the sampling rate 2 is not in (0, 1]"
+    );
+    assert_eq!(
+        AccountantError::Noise { noise: 0.0 }.to_string(),
+        "the noise multiplier 0 is not in [1e-6, 1e6]"
+    );
     assert_eq!(
         AccountantError::Epsilon { wanted: 0.001, least: 0.0083 }.to_string(),
         "no noise multiplier up to 1e6 gives epsilon 0.001: the least is 8.300e-3"
@@ -572,8 +618,12 @@ fn the_series_is_accelerated_right() {
 #[test]
 fn without_sampling_epsilon_bounds_the_closed_form() {
     let log_normal = |x: f64| log_erfc(-x / SQRT_2) - LN_2;
-    let delta_at = |mu: f64, e: f64| log_normal(mu / 2.0 - e / mu).exp() - (e + log_normal(-mu / 2.0 - e / mu)).exp();
-    for (noise, steps) in [(0.5, 1), (0.5, 20), (1.0, 5), (2.0, 10), (4.0, 5), (4.0, 100), (16.0, 3), (50.0, 10)] {
+    let delta_at = |mu: f64, e: f64| {
+        log_normal(mu / 2.0 - e / mu).exp() - (e + log_normal(-mu / 2.0 - e / mu)).exp()
+    };
+    for (noise, steps) in
+        [(0.5, 1), (0.5, 20), (1.0, 5), (2.0, 10), (4.0, 5), (4.0, 100), (16.0, 3), (50.0, 10)]
+    {
         for delta in [1e-3, 1e-5, 1e-8] {
             let mu = (steps as f64).sqrt() / noise;
             let (mut low, mut high) = (0.0, 1000.0);
@@ -582,8 +632,14 @@ fn without_sampling_epsilon_bounds_the_closed_form() {
                 if delta_at(mu, middle) > delta { low = middle } else { high = middle }
             }
             let spent = step(1.0, noise).epsilon(steps, delta).epsilon;
-            assert!(delta_at(mu, spent) <= delta, "σ {noise}, {steps} steps, δ {delta}: {spent}, exactly {high}");
-            assert!(spent <= 1.25 * high + 0.01, "σ {noise}, {steps} steps, δ {delta}: {spent}, exactly {high}");
+            assert!(
+                delta_at(mu, spent) <= delta,
+                "σ {noise}, {steps} steps, δ {delta}: {spent}, exactly {high}"
+            );
+            assert!(
+                spent <= 1.25 * high + 0.01,
+                "σ {noise}, {steps} steps, δ {delta}: {spent}, exactly {high}"
+            );
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The semidefinite relaxation of the Chebyshev centre, record by record: cheap cases first.
 //!
-//! With N the orthonormal null-space basis (rows a_i), x = x₂ + N u and β = α − 1, R (16) is: minimise over β ≥ −1 with
-//! Nᵀ diag(β) N ⪰ 0 the value f(β) = max {Σ (1 + β_i) x_i (1 − x_i) : x = x₂ + N u}; the estimate is the maximiser at the
-//! optimal β. Its dual is: maximise tr S over S ⪰ 0 and u with a_iᵀ S a_i ≤ x_i (1 − x_i). Restricting β to be ≥ 0 gives the
-//! projection of ½, x₂.
+//! With N the orthonormal null-space basis (rows a_i), x = x₂ + N u and β = α − 1, R (16) is:
+//! minimise over β ≥ −1 with Nᵀ diag(β) N ⪰ 0 the value f(β) = max {Σ (1 + β_i) x_i (1 − x_i) : x =
+//! x₂ + N u}; the estimate is the maximiser at the optimal β. Its dual is: maximise tr S over S ⪰ 0
+//! and u with a_iᵀ S a_i ≤ x_i (1 − x_i). Restricting β to be ≥ 0 gives the projection of ½, x₂.
 //!
-//! Coordinates that the equations settle (a_i = 0) take no part, nor do those that the box settles: where x₂ lies on the
-//! boundary, a slightly smaller box is tried; if no solution lies in it, the proof names coordinates that are the same in all
-//! solutions, and leaving them out restores an interior.
+//! Coordinates that the equations determine (a_i = 0) take no part, nor do those that the box
+//! determines. Where x₂ lies on the boundary, a slightly smaller box is tried. If no solution lies
+//! in it, the proof names coordinates that are the same in all solutions. Without them there is an
+//! interior again.
 
 use super::certificate::{Restricted, certified};
 use super::equations::Equations;
@@ -16,10 +17,10 @@ use super::interior_point::{Centred, InteriorPoint};
 use super::projection::{Dual, Projected, Rows};
 use crate::dense::dot;
 
-/// The smaller box is [this, 1 − this]^d.
+/// The margin of the smaller box, [MARGIN, 1 − MARGIN]^d.
 const MARGIN: f64 = 1e-9;
 
-/// Room for one record.
+/// The workspace for one record.
 #[derive(Default)]
 pub(super) struct Centre {
     x: Vec<f64>,
@@ -32,9 +33,14 @@ pub(super) struct Centre {
     interior: InteriorPoint,
 }
 
-/// Moves the projection `x` of ½ to the centre of the semidefinite relaxation. `moving` has the coordinates that the
-/// equations leave open.
-pub(super) fn centre(equations: &Equations, moving: &Face, x: &mut [f64], work: &mut Centre) -> Centred {
+/// Moves the projection `x` of ½ to the centre of the semidefinite relaxation. `moving` has the
+/// coordinates that the equations leave free.
+pub(super) fn centre(
+    equations: &Equations,
+    moving: &Face,
+    x: &mut [f64],
+    work: &mut Centre,
+) -> Centred {
     match on_face(moving, x, work) {
         Some(centred) => centred,
         None => {
@@ -50,7 +56,8 @@ pub(super) fn centre(equations: &Equations, moving: &Face, x: &mut [f64], work: 
     }
 }
 
-/// The centre on a face; `None` if x lies on the boundary of the box and nothing cheap has settled it.
+/// Returns the centre on a face; `None` if x lies on the boundary of the box and no cheap case
+/// applies.
 fn on_face(face: &Face, x: &mut [f64], work: &mut Centre) -> Option<Centred> {
     if face.n == 0 {
         // No freedom at all.
@@ -66,7 +73,11 @@ fn on_face(face: &Face, x: &mut [f64], work: &mut Centre) -> Option<Centred> {
     let agreed = if inside {
         let Centre { v, s, scaled, middle, .. } = work;
         s.clone_from(v);
-        face.n > 1 && face.hadamard.as_ref().is_some_and(|factor| certified(factor, &face.nt, s, scaled, middle))
+        face.n > 1
+            && face
+                .hadamard
+                .as_ref()
+                .is_some_and(|factor| certified(factor, &face.nt, s, scaled, middle))
     } else {
         work.restricted.certified(&face.vt, face.r, d, &work.x, &work.v)
     };
@@ -101,15 +112,25 @@ fn interior(face: &Face, x: &mut [f64], work: &mut Centre) -> Centred {
     centred
 }
 
-/// The coordinates of a face without those that the box forces to 0 or 1 in every solution; `None` if it forces none.
+/// Returns the coordinates of a face without those that the box forces to 0 or 1 in every solution;
+/// `None` if it forces none.
 fn unforced(face: &Face, x: &[f64], work: &mut Centre, iterations: &mut u32) -> Option<Vec<usize>> {
     let d = face.index.len();
     work.x.clear();
     work.x.extend(face.index.iter().map(|&i| x[i]));
     let t: Vec<f64> = (0..face.r).map(|a| dot(&face.vt[a * d..][..d], &work.x)).collect();
-    let rows = Rows { g: &face.vt, r: face.r, d, margin: MARGIN, epsilon: 0.0, tolerance: 1e-13 * (d as f64).sqrt() };
+    let rows = Rows {
+        g: &face.vt,
+        r: face.r,
+        d,
+        margin: MARGIN,
+        epsilon: 0.0,
+        tolerance: 1e-13 * (d as f64).sqrt(),
+    };
     work.dual.lambda.clear();
-    work.dual.lambda.extend((0..face.r).map(|a| t[a] - 0.5 * face.vt[a * d..][..d].iter().sum::<f64>()));
+    work.dual
+        .lambda
+        .extend((0..face.r).map(|a| t[a] - 0.5 * face.vt[a * d..][..d].iter().sum::<f64>()));
     let mut point = std::mem::take(&mut work.x);
     let (ended, steps) = rows.project(&t, &mut work.dual, &mut point);
     work.x = point;
@@ -117,23 +138,26 @@ fn unforced(face: &Face, x: &[f64], work: &mut Centre, iterations: &mut u32) -> 
     if ended != Projected::Empty {
         return None;
     }
-    let normal: Vec<f64> =
-        (0..d).map(|i| (0..face.r).map(|a| work.dual.p[a] * face.vt[a * d + i]).sum::<f64>()).collect();
+    let normal: Vec<f64> = (0..d)
+        .map(|i| (0..face.r).map(|a| work.dual.p[a] * face.vt[a * d + i]).sum::<f64>())
+        .collect();
     let largest = normal.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
     let forced = |place: usize| {
         let at = x[face.index[place]];
         normal[place].abs() > 1e-6 * largest && at.min(1.0 - at) < 1e-6
     };
-    let kept: Vec<usize> = (0..d).filter(|&place| !forced(place)).map(|place| face.index[place]).collect();
+    let kept: Vec<usize> =
+        (0..d).filter(|&place| !forced(place)).map(|place| face.index[place]).collect();
     (kept.len() < d).then_some(kept)
 }
 
-/// Height at 0 and half the slope.
+/// A line: its height at 0 and half its slope.
 type Line = (f64, f64);
 
-/// One dimension: the largest S with a_i² S ≤ x_i(u) (1 − x_i(u)) for all i. All bounds are parabolas of the same curvature,
-/// (v_i/a_i² + 2 c_i u) − u² with c_i = (½ − x_i)/a_i, so their minimum is a concave polygon less u². The lines that meet at
-/// the maximum are found by intersecting the two that bracket it.
+/// Solves the case of one dimension: the largest S with a_i² S ≤ x_i(u) (1 − x_i(u)) for all i. All
+/// bounds are parabolas of the same curvature, (v_i/a_i² + 2 c_i u) − u² with c_i = (½ − x_i)/a_i,
+/// so their minimum is a concave polygon less u². The lines that meet at the maximum are found by
+/// intersecting the two that bracket it.
 fn on_a_line(a: &[f64], x: &[f64], v: &[f64]) -> (f64, f64) {
     let line = |i: usize| (v[i] / (a[i] * a[i]), (0.5 - x[i]) / a[i]);
     let lowest = |u: f64| {
@@ -151,8 +175,12 @@ fn on_a_line(a: &[f64], x: &[f64], v: &[f64]) -> (f64, f64) {
     let mut u = 0.0;
     for _ in 0..4 * a.len() + 8 {
         let (value, height, c) = lowest(u);
-        // What the lines at hand promise here.
-        let promised = [left, right].into_iter().flatten().map(|(h, c)| h + 2.0 * c * u).fold(f64::INFINITY, f64::min);
+        // The bound that the two bracketing lines give at u.
+        let promised = [left, right]
+            .into_iter()
+            .flatten()
+            .map(|(h, c)| h + 2.0 * c * u)
+            .fold(f64::INFINITY, f64::min);
         if c == u || value >= promised - 1e-15 * promised.abs().max(1.0) {
             return (u, value - u * u);
         }

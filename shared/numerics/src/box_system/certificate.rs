@@ -1,13 +1,16 @@
-//! When both relaxations of the Chebyshev centre agree.
+//! A sufficient condition for both relaxations of the Chebyshev centre to agree.
 //!
-//! With v = x∘(1 − x) at the projection x of ½, the semidefinite relaxation has the same optimum exactly when a matrix M ⪰ 0
-//! exists with A M = 0 and diag M = v (its dual then has a feasible point of the same value). Of the form
-//! M = P⊥ diag(s) P⊥ there is one if (P⊥∘P⊥) s = v has a solution s ≥ 0: one solve with a matrix that depends on A alone.
-//! Where x lies on the boundary of the box, v_i = 0 forces row i of M to vanish: the same with A restricted to the others.
+//! With v = x∘(1 − x) at the projection x of ½, the semidefinite relaxation has the same optimum
+//! exactly when a matrix M ⪰ 0 exists with A M = 0 and diag M = v (its dual then has a feasible
+//! point of the same value). There is one of the form M = P⊥ diag(s) P⊥ if (P⊥∘P⊥) s = v has a
+//! solution s ≥ 0: one solve with a matrix that depends on A alone. Where x lies on the boundary of
+//! the box, v_i = 0 forces row i of M to vanish; the same then holds with A restricted to the other
+//! columns.
 
 use crate::dense::{axpy, cholesky, dot, forward, solve, weighted_gram};
 
-/// The Cholesky factor of P⊥∘P⊥ (d × d, lower triangle), P⊥ = I − V Vᵀ; `None` if it is singular, or nearly so.
+/// Returns the Cholesky factor of P⊥∘P⊥ (d × d, lower triangle), P⊥ = I − V Vᵀ; `None` if it is
+/// singular, or nearly so.
 pub(super) fn hadamard_factor(vt: &[f64], r: usize, d: usize) -> Option<Vec<f64>> {
     let mut p = vec![0.0; d * d];
     for i in 0..d {
@@ -21,15 +24,16 @@ pub(super) fn hadamard_factor(vt: &[f64], r: usize, d: usize) -> Option<Vec<f64>
     factor_of_squares(&mut p, d).then_some(p)
 }
 
-/// Squares every entry and factors what comes out. False if it is not safely positive definite.
+/// Squares every entry and factors the result. Returns false if it is not safely positive definite.
 fn factor_of_squares(p: &mut [f64], d: usize) -> bool {
     p.iter_mut().for_each(|p| *p *= *p);
     let largest = (0..d).map(|i| p[i * d + i]).fold(0.0, f64::max);
     cholesky(p, d) && (0..d).all(|i| p[i * d + i] * p[i * d + i] > 1e-10 * largest)
 }
 
-/// Whether the solution of (P⊥∘P⊥) s = v makes M = P⊥ diag(s) P⊥ = N (Nᵀ diag(s) N) Nᵀ positive semidefinite: it does when
-/// s ≥ 0, or else when the n × n matrix in the middle has a Cholesky factor. `s` comes as v.
+/// Returns true if the solution of (P⊥∘P⊥) s = v makes M = P⊥ diag(s) P⊥ = N (Nᵀ diag(s) N) Nᵀ
+/// positive semidefinite: if s ≥ 0, or else if the n × n matrix in the middle has a Cholesky
+/// factor. `s` holds v on entry.
 pub(super) fn certified(
     factor: &[f64],
     nt: &[f64],
@@ -49,12 +53,12 @@ pub(super) fn certified(
     cholesky(middle, n)
 }
 
-/// Room for the certificate on some of the coordinates.
+/// The workspace for the certificate on some of the coordinates.
 #[derive(Default)]
 pub(super) struct Restricted {
-    /// The coordinates within the box.
+    /// The coordinates strictly between 0 and 1.
     free: Vec<usize>,
-    /// Vᵀ on them, r × |F|.
+    /// Vᵀ on the free coordinates, r × |F|.
     rows: Vec<f64>,
     p: Vec<f64>,
     squares: Vec<f64>,
@@ -64,8 +68,16 @@ pub(super) struct Restricted {
 }
 
 impl Restricted {
-    /// The same where x has coordinates at 0 or 1: P⊥ is then the projector on the null space of A's other columns.
-    pub(super) fn certified(&mut self, vt: &[f64], r: usize, d: usize, x: &[f64], v: &[f64]) -> bool {
+    /// Like [`certified`], where x has coordinates at 0 or 1: P⊥ is then the projector on the null
+    /// space of A's other columns.
+    pub(super) fn certified(
+        &mut self,
+        vt: &[f64],
+        r: usize,
+        d: usize,
+        x: &[f64],
+        v: &[f64],
+    ) -> bool {
         self.free.clear();
         self.free.extend((0..d).filter(|&i| x[i] > 0.0 && x[i] < 1.0));
         let f = self.free.len();
@@ -114,7 +126,8 @@ impl Restricted {
         if self.s.iter().all(|s| *s >= 0.0) {
             return true;
         }
-        // P⊥ diag(s) P⊥ + (I − P⊥) is positive definite exactly when the first term is on the null space.
+        // P⊥ diag(s) P⊥ + (I − P⊥) is positive definite exactly when the first term is on the null
+        // space.
         self.squares.resize(f * f, 0.0);
         let mut scaled = std::mem::take(&mut self.gram);
         scaled.clear();

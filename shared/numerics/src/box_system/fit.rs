@@ -1,10 +1,11 @@
-//! The least ‖A x − b‖ over the box when no point satisfies the equations.
+//! The minimum of ‖A x − b‖ over the box when no point satisfies the equations.
 //!
-//! A first guess comes from the projection's Newton iteration on the regularised problem ‖G x − t‖² + ε‖x − ½‖² with
-//! G = ΣVᵀ/σ₁; its pattern of bounds is nearly always that of the answer. An active-set method (bounded-variable least
-//! squares) then makes it exact: each step solves for the free coordinates alone. A column that depends on the free ones has
-//! no gradient, so the free columns stay independent. All minimisers share A x and hence the gradient; those coordinates
-//! where it is not 0 are settled, and the others are moved as near to ½ as A x allows.
+//! A first guess comes from the projection's Newton iteration on the regularised problem ‖G x −
+//! t‖² + ε‖x − ½‖² with G = ΣVᵀ/σ₁; its pattern of bounds is nearly always that of the answer. An
+//! active-set method (bounded-variable least squares) then makes it exact: each step solves for the
+//! free coordinates alone. A column that depends on the free ones has no gradient, so the free
+//! columns stay independent. All minimisers share A x and hence the gradient. The coordinates where
+//! it is not 0 are determined, and the others are moved as near to ½ as A x allows.
 
 use super::equations::Equations;
 use super::projection::{Dual, Rows, project_by_faces};
@@ -13,10 +14,10 @@ use crate::dense::{amax, axpy, dot};
 /// ε of the first guess, against a largest singular value of 1.
 const EPSILON: f64 = 1e-7;
 
-/// A gradient below this share of ‖residual‖ ‖column‖ counts as none.
+/// A gradient below this share of ‖residual‖ ‖column‖ counts as zero.
 const FLAT: f64 = 1e-9;
 
-/// Room for one fit.
+/// The workspace for one fit.
 #[derive(Default)]
 pub(super) struct Fit {
     dual: Dual,
@@ -34,14 +35,15 @@ pub(super) struct Fit {
 }
 
 impl Equations {
-    /// Leaves in `x` the minimiser of ‖Σ(Vᵀx − t)‖ over the box nearest to ½·1. Gives whether the active-set method ended, and
-    /// the steps taken.
+    /// Writes to `x` the minimiser of ‖Σ(Vᵀx − t)‖ over the box nearest to ½·1. Returns whether the
+    /// active-set method ended, and the number of steps.
     pub(super) fn fit(&self, t: &[f64], x: &mut [f64], work: &mut Fit) -> (bool, u32) {
         let (r, d) = (self.r, self.d);
         work.target.clear();
         work.target.extend(self.scaled_right_side(t));
         let size = 1.0 + amax(&work.target);
-        let rows = Rows { g: &self.scaled, r, d, margin: 0.0, epsilon: EPSILON, tolerance: 1e-10 * size };
+        let rows =
+            Rows { g: &self.scaled, r, d, margin: 0.0, epsilon: EPSILON, tolerance: 1e-10 * size };
         work.dual.lambda.clear();
         work.dual.lambda.resize(r, 0.0);
         let (_, first) = rows.project(&work.target, &mut work.dual, x);
@@ -54,7 +56,8 @@ impl Equations {
         self.scaled[i..].iter().step_by(self.d).copied().take(self.r)
     }
 
-    /// Residual t − G x and gradient Gᵀ(t − G x), the direction in which x should move.
+    /// Computes the residual t − G x and the gradient Gᵀ(t − G x), the direction in which x should
+    /// move.
     fn residual(&self, x: &[f64], work: &mut Fit) {
         let (r, d) = (self.r, self.d);
         work.residual.clear();
@@ -66,22 +69,24 @@ impl Equations {
         }
     }
 
-    /// Whether the gradient at coordinate i is too small to say anything.
+    /// Returns true if the gradient at coordinate i is within round-off of 0.
     fn flat(&self, i: usize, work: &Fit) -> bool {
         let column = self.column(i).map(|g| g * g).sum::<f64>().sqrt();
-        work.gradient[i].abs() <= FLAT * column * dot(&work.residual, &work.residual).sqrt() + 1e-15 * column
+        work.gradient[i].abs()
+            <= FLAT * column * dot(&work.residual, &work.residual).sqrt() + 1e-15 * column
     }
 
     fn active_set(&self, x: &mut [f64], work: &mut Fit) -> (bool, u32) {
         let (r, d) = (self.r, self.d);
         let most = 20 * d as u32 + 100;
         work.free.clear();
-        // The guess's free coordinates, as far as their columns are independent; the rest go to the nearer bound.
+        // The guess's free coordinates, as far as their columns are independent; the rest go to the
+        // nearer bound.
         work.q.clear();
         work.triangle.clear();
         for (i, x) in x.iter_mut().enumerate() {
             if self.column(i).all(|g| g == 0.0) {
-                // Free to be at its best.
+                // The equations do not use this coordinate: ½ is its best value.
                 *x = 0.5;
             } else if *x > 0.0 && *x < 1.0 && work.free.len() < r && self.append(i, work) {
                 work.free.push(i);
@@ -91,7 +96,8 @@ impl Equations {
         }
         let mut steps = 0;
         loop {
-            // Inner loop: the best free coordinates, stepping back to the box where they leave it.
+            // Inner loop: the best values of the free coordinates. Where they leave the box, the
+            // step is cut short.
             loop {
                 steps += 1;
                 if steps > most {
@@ -122,7 +128,7 @@ impl Equations {
                 x[i] = if work.trial[place] < 0.0 { 0.0 } else { 1.0 };
                 self.refactor(work);
             }
-            // Outer loop: free the coordinate that wants to leave its bound most.
+            // Outer loop: free the coordinate whose gradient pulls it from its bound the most.
             self.residual(x, work);
             let mut best = None;
             for (i, x) in x.iter().enumerate() {
@@ -133,7 +139,10 @@ impl Equations {
                 } else {
                     continue;
                 };
-                if pull > best.map_or(0.0, |(_, p)| p) && !work.free.contains(&i) && !self.flat(i, work) {
+                if pull > best.map_or(0.0, |(_, p)| p)
+                    && !work.free.contains(&i)
+                    && !self.flat(i, work)
+                {
                     best = Some((i, pull));
                 }
             }
@@ -145,7 +154,8 @@ impl Equations {
         }
     }
 
-    /// Appends column i to the orthonormal factor of the free columns, Gram–Schmidt done twice. False if it depends on them.
+    /// Appends column i to the orthonormal factor of the free columns, with two passes of
+    /// Gram–Schmidt. Returns false if it depends on them.
     fn append(&self, i: usize, work: &mut Fit) -> bool {
         let r = self.r;
         let at = work.free.len();
@@ -185,7 +195,7 @@ impl Equations {
         }
     }
 
-    /// The free coordinates that minimise ‖t − G x‖ with the others held, into `trial`.
+    /// Writes to `trial` the free coordinates that minimise ‖t − G x‖ with the others fixed.
     fn solve_free(&self, x: &[f64], work: &mut Fit) {
         let (r, d) = (self.r, self.d);
         let f = work.free.len();
@@ -194,7 +204,8 @@ impl Equations {
         work.trial.clear();
         work.trial.extend(work.q.chunks_exact(r).map(|q| dot(q, &work.residual)));
         for i in (0..f).rev() {
-            // Column i of the triangle stands at i·r; what is above the diagonal belongs to the earlier coordinates.
+            // Column i of the triangle starts at i·r; entries above the diagonal belong to the
+            // earlier coordinates.
             let column = &work.triangle[i * r..][..=i];
             let value = work.trial[i] / column[i];
             work.trial[i] = value;
@@ -223,9 +234,13 @@ impl Equations {
         work.inner.extend(open.iter().map(|&i| x[i]));
         let target: Vec<f64> = (0..r).map(|a| dot(&work.rows[a * f..][..f], &work.inner)).collect();
         let tolerance = 1e-12 * (1.0 + amax(&target));
-        let steps = project_by_faces(&work.rows, r, &target, tolerance, &mut work.dual, &mut work.inner);
-        // Within round-off of its edge the set may look empty; what the fit gave is then as near to ½ as can be told.
-        if (0..r).all(|a| (dot(&work.rows[a * f..][..f], &work.inner) - target[a]).abs() <= 100.0 * tolerance) {
+        let steps =
+            project_by_faces(&work.rows, r, &target, tolerance, &mut work.dual, &mut work.inner);
+        // Within round-off of its edge the set may look empty. The fit's point is then as near to ½
+        // as can be computed.
+        if (0..r).all(|a| {
+            (dot(&work.rows[a * f..][..f], &work.inner) - target[a]).abs() <= 100.0 * tolerance
+        }) {
             open.iter().zip(&work.inner).for_each(|(&i, v)| x[i] = *v);
         }
         steps

@@ -1,39 +1,45 @@
 //! A primal-dual interior point method for the semidefinite relaxation, in (β, S, m).
 //!
-//! With B = Nᵀ diag(β) N, α = 1 + β, Q = Nᵀ diag(α) N and x(β) = q − N Q⁻¹ Nᵀ(α∘(q − ½)) for any solution q, the optimum has
+//! With B = Nᵀ diag(β) N, α = 1 + β, Q = Nᵀ diag(α) N and x(β) = q − N Q⁻¹ Nᵀ(α∘(q − ½)) for any
+//! solution q, the optimum has
 //!
 //! - x∘(1 − x) = diag(N S Nᵀ) + m,  B S = 0,  α∘m = 0,  B ⪰ 0, S ⪰ 0, α ≥ 0, m ≥ 0.
 //!
 //! Newton's method on B S = σI, α∘m = σ with the HKM direction leaves a d × d system for dβ,
 //!
-//! - \[2 diag(x − ½) N Q⁻¹ Nᵀ diag(x − ½) + (N S Nᵀ)∘(N B⁻¹ Nᵀ) + diag(m/α)\] dβ = −x∘(1 − x) + σ diag(N B⁻¹ Nᵀ) + σ/α,
+//! - \[2 diag(x − ½) N Q⁻¹ Nᵀ diag(x − ½) + (N S Nᵀ)∘(N B⁻¹ Nᵀ) + diag(m/α)\] dβ = −x∘(1 − x) + σ
+//!   diag(N B⁻¹ Nᵀ) + σ/α,
 //!
-//! and dS = σB⁻¹ − S − sym(S dB B⁻¹), dm = σ/α − m − m∘dβ/α. α is carried along as a variable of its own, so that it never
-//! cancels to 0. The value Σ α_i x_i (1 − x_i) at any β that keeps B ⪰ 0 is an upper bound of the optimum.
+//! and dS = σB⁻¹ − S − sym(S dB B⁻¹), dm = σ/α − m − m∘dβ/α. α is kept as a variable of its own, so
+//! that it never cancels to 0. The value Σ α_i x_i (1 − x_i) at any β that keeps B ⪰ 0 is an upper
+//! bound of the optimum.
 
 use crate::dense::{axpy, cholesky, dot, forward, least_eigenvalue, solve, weighted_gram};
 
-/// Steps before the method is given up. Seen: 8 to 30, and more only where the solutions have next to no interior.
+/// Steps before the method is given up. Observed: 8 to 30, and more only where the solutions have
+/// next to no interior.
 const MAX_STEPS: u32 = 50;
 
-/// Mean complementarity at which the method stops: the objective is then right to about 1e-10, the point to about 1e-7.
+/// Mean complementarity at which the method stops: the objective is then right to about 1e-10, the
+/// point to about 1e-7.
 const TARGET: f64 = 1e-12;
 
-/// Below this, steps cut short by round-off end the method as well.
+/// Below this complementarity, steps cut short by round-off end the method as well.
 const STALLED: f64 = 1e-10;
 
 /// Share of the way to the boundary that a step takes at most.
 const FRACTION: f64 = 0.95;
 
-/// How the centre of the semidefinite relaxation was found: its value, which bounds the squared Chebyshev radius from
-/// above, whether the stopping rule was met, and the Newton steps.
+/// The result of a search for the centre of the semidefinite relaxation: its value, which bounds
+/// the squared Chebyshev radius from above, whether the stopping rule was met, and the Newton
+/// steps.
 pub(super) struct Centred {
     pub(super) bound: f64,
     pub(super) converged: bool,
     pub(super) iterations: u32,
 }
 
-/// Room for one solve: nothing is allocated once it has grown to size.
+/// The workspace for one solve. Nothing is allocated once it has grown to size.
 #[derive(Default)]
 pub(super) struct InteriorPoint {
     alpha: Vec<f64>,
@@ -66,7 +72,14 @@ pub(super) struct InteriorPoint {
 
 impl InteriorPoint {
     fn resize(&mut self, n: usize, d: usize) {
-        for v in [&mut self.alpha, &mut self.beta, &mut self.m, &mut self.x, &mut self.scaled, &mut self.diagonal] {
+        for v in [
+            &mut self.alpha,
+            &mut self.beta,
+            &mut self.m,
+            &mut self.x,
+            &mut self.scaled,
+            &mut self.diagonal,
+        ] {
             v.resize(d, 0.0);
         }
         self.d_beta.resize(d, 0.0);
@@ -95,7 +108,8 @@ impl InteriorPoint {
         self.eigen.resize(3 * n, 0.0);
     }
 
-    /// Moves `q` (d entries), any solution of the equations with null-space basis `nt` (n × d, row-major), to the centre.
+    /// Moves `q` (d entries), any solution of the equations with null-space basis `nt` (n × d,
+    /// row-major), to the centre.
     pub(super) fn solve(&mut self, nt: &[f64], n: usize, q: &mut [f64]) -> Centred {
         let d = q.len();
         self.resize(n, d);
@@ -114,7 +128,8 @@ impl InteriorPoint {
                 break;
             }
             let bound = self.bound();
-            let complementarity = (dot(&self.b, &self.s) + dot(&self.alpha, &self.m)) / (n + d) as f64;
+            let complementarity =
+                (dot(&self.b, &self.s) + dot(&self.alpha, &self.m)) / (n + d) as f64;
             if bound < best.bound {
                 best.bound = bound;
             }
@@ -140,8 +155,9 @@ impl InteriorPoint {
         best
     }
 
-    /// The same by a plain logarithmic barrier, slower and surer: for the few records whose solutions have next to no interior, where
-    /// the primal part starts so far off that steps stay short. Newton's method on f(β) − σ (ln det B + Σ ln α), σ → 0; with
+    /// Like [`Self::solve`], by a plain logarithmic barrier, which is slower and more robust: for
+    /// the few records whose solutions have next to no interior, where the primal part starts so
+    /// far off that steps stay short. Newton's method on f(β) − σ (ln det B + Σ ln α), σ → 0; with
     /// S = σB⁻¹ and m = σ/α its system is the one above.
     pub(super) fn solve_by_barrier(&mut self, nt: &[f64], n: usize, q: &mut [f64]) -> Centred {
         let d = q.len();
@@ -166,11 +182,12 @@ impl InteriorPoint {
                 if !cholesky(&mut self.chol_s, n) || !self.direction(nt, n, d, sigma) {
                     break;
                 }
-                // Half the fall that the model promises.
+                // Half the decrease that the model predicts.
                 let slope: f64 = (0..d)
                     .map(|i| {
                         let x = self.x[i];
-                        self.d_beta[i] * (x * (1.0 - x) - sigma * (self.diagonal[i] + 1.0 / self.alpha[i]))
+                        self.d_beta[i]
+                            * (x * (1.0 - x) - sigma * (self.diagonal[i] + 1.0 / self.alpha[i]))
                     })
                     .sum();
                 if slope.is_nan() || slope >= -1e-9 * sigma {
@@ -181,7 +198,9 @@ impl InteriorPoint {
                 loop {
                     axpy(&mut self.alpha, step, &self.d_beta);
                     axpy(&mut self.beta, step, &self.d_beta);
-                    if self.merit(nt, n, q, sigma).is_some_and(|m| m <= merit + 0.01 * step * slope) || step < 1e-9 {
+                    if self.merit(nt, n, q, sigma).is_some_and(|m| m <= merit + 0.01 * step * slope)
+                        || step < 1e-9
+                    {
                         break;
                     }
                     self.alpha.copy_from_slice(&alpha);
@@ -201,7 +220,7 @@ impl InteriorPoint {
         best
     }
 
-    /// f(β) − σ (ln det B + Σ ln α), with x(β) and the factors; `None` outside the cone.
+    /// Returns f(β) − σ (ln det B + Σ ln α), with x(β) and the factors; `None` outside the cone.
     fn merit(&mut self, nt: &[f64], n: usize, q: &[f64], sigma: f64) -> Option<f64> {
         self.s.fill(0.0);
         for a in 0..n {
@@ -214,12 +233,13 @@ impl InteriorPoint {
         Some(self.bound() - sigma * (log_det + self.alpha.iter().map(|a| a.ln()).sum::<f64>()))
     }
 
-    /// Σ α_i x_i (1 − x_i)
+    /// Returns Σ α_i x_i (1 − x_i).
     fn bound(&self) -> f64 {
         self.alpha.iter().zip(&self.x).map(|(a, x)| a * x * (1.0 - x)).sum()
     }
 
-    /// x(β), and the factors of B, S and Q with N B⁻¹ Nᵀ = t_bᵀ t_b and so on. False where one is not positive definite.
+    /// Computes x(β), and the factors of B, S and Q with N B⁻¹ Nᵀ = t_bᵀ t_b and so on. Returns
+    /// false if one of them is not positive definite.
     fn evaluate(&mut self, nt: &[f64], n: usize, q: &[f64]) -> bool {
         let d = q.len();
         weighted_gram(nt, n, d, &self.beta, &mut self.scaled, &mut self.b);
@@ -229,7 +249,10 @@ impl InteriorPoint {
             self.chol_q[a * n + a] += 1.0;
         }
         self.chol_s.copy_from_slice(&self.s);
-        if !(cholesky(&mut self.chol_b, n) && cholesky(&mut self.chol_s, n) && cholesky(&mut self.chol_q, n)) {
+        if !(cholesky(&mut self.chol_b, n)
+            && cholesky(&mut self.chol_s, n)
+            && cholesky(&mut self.chol_q, n))
+        {
             return false;
         }
         for ((s, a), q) in self.scaled.iter_mut().zip(&self.alpha).zip(q) {
@@ -246,7 +269,7 @@ impl InteriorPoint {
         true
     }
 
-    /// The Newton direction towards complementarity σ.
+    /// Computes the Newton direction towards complementarity σ.
     fn direction(&mut self, nt: &[f64], n: usize, d: usize, sigma: f64) -> bool {
         self.t_b.copy_from_slice(nt);
         forward(&self.chol_b, n, &mut self.t_b, d);
@@ -268,7 +291,8 @@ impl InteriorPoint {
             ns.fill(0.0);
             row.fill(0.0);
             for a in 0..n {
-                let (tb, ts, tq) = (&self.t_b[a * d..][..=i], &self.t_s[a * d..][..=i], &self.t_q[a * d..][..=i]);
+                let (tb, ts, tq) =
+                    (&self.t_b[a * d..][..=i], &self.t_s[a * d..][..=i], &self.t_q[a * d..][..=i]);
                 let (fb, fs, fq) = (tb[i], ts[i], tq[i]);
                 for j in 0..=i {
                     nb[j] += fb * tb[j];
@@ -319,7 +343,7 @@ impl InteriorPoint {
         true
     }
 
-    /// B⁻¹ = L⁻ᵀ L⁻¹.
+    /// Computes B⁻¹ = L⁻ᵀ L⁻¹.
     fn invert_b(&mut self, n: usize) {
         self.inverse_l.fill(0.0);
         for a in 0..n {
@@ -340,8 +364,8 @@ impl InteriorPoint {
         }
     }
 
-    /// dβ from the lower triangle of its system. Where several β are optimal the matrix tends to a singular one: then a little
-    /// is added to its diagonal.
+    /// Solves for dβ from the lower triangle of its system. Where several β are optimal, the matrix
+    /// tends to a singular one: then a little is added to its diagonal.
     fn solve_system(&mut self, d: usize) -> bool {
         self.factor.copy_from_slice(&self.h);
         if !cholesky(&mut self.factor, d) {
@@ -363,7 +387,7 @@ impl InteriorPoint {
         true
     }
 
-    /// The longest step that keeps α, m, B and S in their cones.
+    /// Returns the longest step that keeps α, m, B and S in their cones.
     fn longest_step(&mut self, n: usize) -> f64 {
         let mut most = f64::INFINITY;
         for (v, dv) in self.alpha.iter().zip(&self.d_beta).chain(self.m.iter().zip(&self.d_m)) {

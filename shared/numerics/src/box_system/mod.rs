@@ -1,10 +1,10 @@
-//! The points of the unit box that satisfy linear equations, S = {x ∈ [0, 1]^d : A x = b}, and the centres of it that the
-//! attacks take (R sections IV and V).
+//! The points of the unit box that satisfy linear equations, S = {x ∈ [0, 1]^d : A x = b}, and the
+//! centres of S that the attacks use (R sections IV and V).
 //!
-//! Of A (m × d, rank r) everything is worked out once: A = U Σ Vᵀ gives the equations the form Vᵀx = t with orthonormal
-//! rows, t = Σ⁻¹Uᵀb, and N (d × (d − r)) spans the null space, so that the solutions are q + N u with q = V t. Right sides then
-//! cost a few microseconds each and are spread over the cores; a result does not depend on the right sides beside it, nor
-//! on the number of threads.
+//! A (m × d, rank r) is decomposed once: A = U Σ Vᵀ gives the equations the form Vᵀx = t with
+//! orthonormal rows, t = Σ⁻¹Uᵀb, and N (d × (d − r)) spans the null space, so that the solutions
+//! are q + N u with q = V t. Right sides then cost a few microseconds each and are spread over the
+//! cores. A result does not depend on the other right sides, nor on the number of threads.
 
 mod centre;
 mod certificate;
@@ -25,19 +25,21 @@ use self::projection::{Dual, Projected, Rows, project_by_faces};
 use crate::dense::{amax, axpy, dot};
 use crate::pseudo_inverse::DecompositionError;
 
-/// Right sides a thread takes at a time.
+/// Right sides that a thread takes at a time.
 const CHUNK: usize = 32;
 
-/// How far from A x = b a point may be and still count as a solution: ‖A x − b‖ ≤ this · σ₁. Scores computed in double
-/// precision leave about 1e-15 to 1e-12; those that a defense has touched, 1e-3 and more.
+/// The tolerance of A x = b for a solution: ‖A x − b‖ ≤ this · σ₁. Scores computed in double
+/// precision leave about 1e-15 to 1e-12; those that a defense has changed, 1e-3 and more.
 const CONSISTENT: f64 = 1e-9;
 
-/// With a wider gap than this between b and what the box can give, round-off is not why there is no solution.
+/// With a wider gap than this between b and A x over the box, a missing solution is not due to
+/// round-off.
 const THIN: f64 = 1e-6;
 
 /// The equations A x = b over the unit box, for one A (m × d) and any number of right sides.
 ///
-/// Values of b that are not finite come out as records that are not `consistent`; their points mean nothing.
+/// A right side b with values that are not finite gives an outcome that is not `consistent`; its
+/// point is meaningless.
 ///
 /// # Example
 ///
@@ -73,7 +75,7 @@ const THIN: f64 = 1e-6;
 #[derive(Clone)]
 pub struct BoxSystem {
     equations: Equations,
-    /// The coordinates that the equations leave open, with their null space.
+    /// The coordinates that the equations leave free, with their null space.
     moving: Face,
 }
 
@@ -84,12 +86,12 @@ impl std::fmt::Debug for BoxSystem {
     }
 }
 
-/// One point per right side, with how it was found.
+/// One point for each right side, with the outcome of its search.
 #[derive(Clone, PartialEq)]
 pub struct BoxSolution {
     /// d × n, each column in [0, 1]^d.
     pub x: DMatrix<f64>,
-    /// How each column was found.
+    /// The outcome of each column.
     pub outcomes: Vec<BoxOutcome>,
 }
 
@@ -99,21 +101,21 @@ impl std::fmt::Debug for BoxSolution {
     }
 }
 
-/// How one point was found.
+/// The outcome of the search for one point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BoxOutcome {
-    /// The value of the method's own objective; see the method.
+    /// The value of the method's own objective, which the method documents.
     pub objective: f64,
-    /// Whether a point of the box satisfies the equations, to 1e-9 of ‖A‖. If none does, the point answers for the nearest
-    /// right side that one can satisfy.
+    /// True if a point of the box satisfies the equations, to 1e-9 of ‖A‖. If none does, the point
+    /// belongs to the nearest right side that can be satisfied.
     pub consistent: bool,
-    /// Whether the method's stopping rule was met.
+    /// True if the method's stopping rule was met.
     pub converged: bool,
     /// Newton steps and changes of the active set.
     pub iterations: u32,
 }
 
-/// Room for one right side at a time.
+/// The workspace for one right side at a time.
 #[derive(Default)]
 struct Workspace {
     t: Vec<f64>,
@@ -126,15 +128,18 @@ impl BoxSystem {
     /// Factors `a`, m × d.
     ///
     /// # Errors
-    /// [`DecompositionError`] for values that are not finite, or a decomposition that does not converge.
+    /// [`DecompositionError`] for values that are not finite, or a decomposition that does not
+    /// converge.
     pub fn new(a: &DMatrix<f64>) -> Result<Self, DecompositionError> {
         let equations = Equations::new(a)?;
-        let moving = Face::new(&equations.scaled, equations.r, equations.d, (0..equations.d).collect());
+        let moving =
+            Face::new(&equations.scaled, equations.r, equations.d, (0..equations.d).collect());
         Ok(Self { equations, moving })
     }
 
-    /// The solution of A x = b nearest to ½·1, for each column of `b` (m × n): A⁺b + (I − A⁺A) ½·1 (Half*; R (22)), d × n. It
-    /// may lie outside the box. Where A x = b has no solution, it is one of the least-squares solutions.
+    /// Returns the solution of A x = b nearest to ½·1, for each column of `b` (m × n): A⁺b + (I −
+    /// A⁺A) ½·1 (Half*; R (22)), d × n. It may lie outside the box. Where A x = b has no solution,
+    /// it is one of the least-squares solutions.
     ///
     /// # Panics
     /// If `b` does not have m rows.
@@ -156,10 +161,12 @@ impl BoxSystem {
         x
     }
 
-    /// The point nearest to ½·1 among those with A x = b, for each column of `b` (m × n): R's second relaxation of the
-    /// Chebyshev centre (RCC2; R section V-C). `objective` is Σ x_i (1 − x_i), an upper bound of the squared Chebyshev radius.
+    /// Returns the point of the box nearest to ½·1 among those with A x = b, for each column of `b`
+    /// (m × n): R's second relaxation of the Chebyshev centre (RCC2; R section V-C). `objective` is
+    /// Σ x_i (1 − x_i), an upper bound of the squared Chebyshev radius.
     ///
-    /// Newton's method on the dual, from the solution nearest to ½ without the box, which is the answer when it lies within.
+    /// Newton's method on the dual starts from the solution nearest to ½ without the box, which is
+    /// the answer when it lies within.
     ///
     /// # Panics
     /// If `b` does not have m rows.
@@ -172,9 +179,9 @@ impl BoxSystem {
         })
     }
 
-    /// A minimiser of ‖A x − b‖² over the box, the one nearest to ½·1, for each column of `b` (m × n). `objective` is the
-    /// minimum ‖A x − b‖². Where some point of the box satisfies the equations this is
-    /// [`project_half`](Self::project_half).
+    /// Returns the minimiser of ‖A x − b‖² over the box that is nearest to ½·1, for each column of
+    /// `b` (m × n). `objective` is the minimum ‖A x − b‖². Where some point of the box satisfies
+    /// the equations this is [`project_half`](Self::project_half).
     ///
     /// # Panics
     /// If `b` does not have m rows.
@@ -187,11 +194,13 @@ impl BoxSystem {
         })
     }
 
-    /// R's first relaxation of the Chebyshev centre (RCC1), the semidefinite program R (16) in the order of matrices (not, as
-    /// its authors' code has it, of their diagonals), for each column of `b` (m × n). `objective` is its optimal value, an
-    /// upper bound of the squared Chebyshev radius, at most [`project_half`](Self::project_half)'s.
+    /// Returns R's first relaxation of the Chebyshev centre (RCC1) for each column of `b` (m × n):
+    /// the semidefinite program R (16) in the order of matrices (not, as its authors' code has it,
+    /// of their diagonals). `objective` is its optimal value, an upper bound of the squared
+    /// Chebyshev radius, at most [`project_half`](Self::project_half)'s.
     ///
-    /// Most records end with a proof that both relaxations agree; the rest go through a primal-dual interior point method.
+    /// Most records end with a proof that both relaxations agree; the rest go through a primal-dual
+    /// interior point method.
     ///
     /// # Panics
     /// If `b` does not have m rows.
@@ -215,26 +224,36 @@ impl BoxSystem {
         let (n, m, d) = (b.ncols(), self.equations.m, self.equations.d);
         assert_eq!(b.nrows(), m, "rows of b");
         let mut x = DMatrix::zeros(d, n);
-        // Of no unknowns, what is to be said at once.
+        // The outcome without any unknown.
         let blank = |b: &[f64]| {
             let misfit = dot(b, b);
-            BoxOutcome { objective: misfit, consistent: misfit == 0.0, converged: true, iterations: 0 }
+            BoxOutcome {
+                objective: misfit,
+                consistent: misfit == 0.0,
+                converged: true,
+                iterations: 0,
+            }
         };
-        let mut outcomes: Vec<BoxOutcome> = b.as_slice().chunks_exact(m.max(1)).map(blank).collect();
+        let mut outcomes: Vec<BoxOutcome> =
+            b.as_slice().chunks_exact(m.max(1)).map(blank).collect();
         outcomes.resize(n, blank(&[]));
         if d > 0 {
-            let columns = x.as_mut_slice().par_chunks_mut(CHUNK * d).zip(outcomes.par_chunks_mut(CHUNK));
-            columns.enumerate().for_each_init(Workspace::default, |work, (chunk, (x, outcomes))| {
-                for (i, (x, outcome)) in x.chunks_exact_mut(d).zip(outcomes).enumerate() {
-                    let record = chunk * CHUNK + i;
-                    *outcome = solve(&b.as_slice()[record * m..][..m], x, work);
-                }
-            });
+            let columns =
+                x.as_mut_slice().par_chunks_mut(CHUNK * d).zip(outcomes.par_chunks_mut(CHUNK));
+            columns.enumerate().for_each_init(
+                Workspace::default,
+                |work, (chunk, (x, outcomes))| {
+                    for (i, (x, outcome)) in x.chunks_exact_mut(d).zip(outcomes).enumerate() {
+                        let record = chunk * CHUNK + i;
+                        *outcome = solve(&b.as_slice()[record * m..][..m], x, work);
+                    }
+                },
+            );
         }
         BoxSolution { x, outcomes }
     }
 
-    /// The point nearest to ½·1 among those of the box that satisfy the equations best.
+    /// Computes the point nearest to ½·1 among those of the box that satisfy the equations best.
     fn projected(&self, b: &[f64], x: &mut [f64], work: &mut Workspace) -> BoxOutcome {
         let equations = &self.equations;
         let Equations { r, d, half, vt, scaled, .. } = equations;
@@ -246,9 +265,11 @@ impl BoxSystem {
         let size = 1.0 + amax(t);
         let rows = Rows { g: vt, r, d, margin: 0.0, epsilon: 0.0, tolerance: 1e-13 * size };
         let (ended, steps) = rows.project(t, dual, x);
-        let mut outcome = BoxOutcome { objective: 0.0, consistent: true, converged: true, iterations: steps };
+        let mut outcome =
+            BoxOutcome { objective: 0.0, consistent: true, converged: true, iterations: steps };
         if ended != Projected::Done && (ended != Projected::Empty || dual.gap < THIN) {
-            // In the scale of A x: round-off of b counts there as it is, and not divided by small singular values.
+            // In the scale of A x, where the round-off of b is not divided by small singular
+            // values.
             let target = equations.scaled_right_side(t);
             let tolerance = 1e-13 * (1.0 + amax(&target));
             outcome.iterations += project_by_faces(scaled, r, &target, tolerance, dual, x);
@@ -259,20 +280,24 @@ impl BoxSystem {
             outcome.iterations += steps;
             outcome.consistent = self.satisfied(t, x);
         }
-        outcome.consistent &= equations.misfit(b, x).sqrt() <= CONSISTENT * equations.largest() * size;
+        outcome.consistent &=
+            equations.misfit(b, x).sqrt() <= CONSISTENT * equations.largest() * size;
         outcome
     }
 
-    /// Whether Vᵀx = t as nearly as counts as a solution.
+    /// Returns true if Vᵀx = t within the tolerance of a solution.
     fn satisfied(&self, t: &[f64], x: &[f64]) -> bool {
         let Equations { sigma, .. } = &self.equations;
         let misfit = t.iter().zip(sigma).enumerate();
-        let misfit = misfit.map(|(a, (t, s))| (s * (dot(self.equations.row(a), x) - t)).powi(2)).sum::<f64>().sqrt();
+        let misfit = misfit
+            .map(|(a, (t, s))| (s * (dot(self.equations.row(a), x) - t)).powi(2))
+            .sum::<f64>()
+            .sqrt();
         misfit <= 0.01 * CONSISTENT * self.equations.largest() * (1.0 + amax(t))
     }
 }
 
-/// Σ x_i (1 − x_i)
+/// Returns Σ x_i (1 − x_i).
 fn spread(x: &[f64]) -> f64 {
     x.iter().map(|x| x * (1.0 - x)).sum()
 }

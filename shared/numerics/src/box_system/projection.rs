@@ -1,25 +1,25 @@
 //! The nearest point to ½·1 of {x ∈ [0, 1]^d : G x = t}, by Newton's method on the dual.
 //!
-//! With λ ∈ R^r the dual to be minimised is φ(λ) = Σ h(½ + (Gᵀλ)_i) − tᵀλ + ½ε‖λ‖², where h' clips to [0, 1]. It is convex,
-//! continuously differentiable and piecewise quadratic:
+//! With λ ∈ R^r the dual to be minimised is φ(λ) = Σ h(½ + (Gᵀλ)_i) − tᵀλ + ½ε‖λ‖², where h' clips
+//! to [0, 1]. It is convex, continuously differentiable and piecewise quadratic:
 //!
 //! - x(λ) = clip(½ + Gᵀλ), ∇φ = G x(λ) − t + ελ,
 //! - generalised Hessian H = G_F G_Fᵀ + εI over the free coordinates F = {i : 0 < ½ + (Gᵀλ)_i < 1}.
 //!
-//! With an exact search along the Newton direction the pieces visited never repeat, so the iteration is finite. Without ε the
-//! dual is unbounded below exactly when no point of the box satisfies the equations; the search then runs along a ray,
-//! whose direction p proves it: pᵀt > max {pᵀG x : x in the box}. With ε the result is the minimiser of
-//! ‖G x − t‖² + ε‖x − ½‖².
+//! With an exact search along the Newton direction the pieces visited never repeat, so the
+//! iteration is finite. Without ε the dual is unbounded below exactly when no point of the box
+//! satisfies the equations; the search then runs along a ray, whose direction p proves it: pᵀt >
+//! max {pᵀG x : x in the box}. With ε the result is the minimiser of ‖G x − t‖² + ε‖x − ½‖².
 
 use crate::dense::{amax, axpy, cholesky, dot, solve};
 
-/// Newton steps before the iteration is given up. Seen: at most some 30, and 0 to 5 in the mean.
+/// Newton steps before the iteration is given up. Observed: at most some 30, and 0 to 5 on average.
 const MAX_STEPS: u32 = 200;
 
-/// Slopes along a ray below this share of the largest are round-off of 0.
+/// Slopes along a ray below this share of the largest count as 0.
 const LEVEL: f64 = 1e-9;
 
-/// How a projection ended.
+/// The result of a projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Projected {
     /// The gradient of the dual vanished.
@@ -40,20 +40,20 @@ pub(super) struct Rows<'a> {
     pub(super) d: usize,
     /// The box is [margin, 1 − margin]^d.
     pub(super) margin: f64,
-    /// ε.
     pub(super) epsilon: f64,
-    /// The largest ‖G x − t + ελ‖∞ that counts as none.
+    /// The largest ‖G x − t + ελ‖∞ that counts as zero.
     pub(super) tolerance: f64,
 }
 
-/// Room to work in, and the result: λ, and s = ½ + Gᵀλ before clipping.
+/// The workspace, and the result: λ, and s = ½ + Gᵀλ before clipping.
 #[derive(Default)]
 pub(super) struct Dual {
     pub(super) lambda: Vec<f64>,
     pub(super) s: Vec<f64>,
-    /// The last direction: after [`Projected::Empty`], the proof.
+    /// The last direction. After [`Projected::Empty`] it proves that there is no solution.
     pub(super) p: Vec<f64>,
-    /// After [`Projected::Empty`]: by how much pᵀt exceeds pᵀG x all over the box, for p scaled to max |Gᵀp| = 1.
+    /// After [`Projected::Empty`]: the amount by which pᵀt exceeds pᵀG x everywhere in the box, for
+    /// p scaled to max |Gᵀp| = 1.
     pub(super) gap: f64,
     gradient: Vec<f64>,
     h: Vec<f64>,
@@ -72,8 +72,8 @@ impl Rows<'_> {
         s.clamp(self.margin, 1.0 - self.margin)
     }
 
-    /// Minimises the dual from `dual.lambda` (r entries), leaving the point in `x` (d entries). Gives how it ended and the
-    /// number of Newton steps.
+    /// Minimises the dual from `dual.lambda` (r entries) and writes the point to `x` (d entries).
+    /// Returns how it ended and the number of Newton steps.
     pub(super) fn project(&self, t: &[f64], dual: &mut Dual, x: &mut [f64]) -> (Projected, u32) {
         let (r, d) = (self.r, self.d);
         dual.resize(r, d);
@@ -97,7 +97,7 @@ impl Rows<'_> {
             for a in 0..r {
                 axpy(&mut dual.gp, dual.p[a], self.row(a));
             }
-            // The full step is right when it stays in one piece, and mostly good otherwise.
+            // The full step is exact when it stays in one piece, and mostly good otherwise.
             let mut step = 1.0;
             for ((x, s), gp) in dual.x.iter_mut().zip(&dual.s).zip(&dual.gp) {
                 *x = self.clip(s + gp);
@@ -129,7 +129,7 @@ impl Rows<'_> {
         (Projected::Done, steps)
     }
 
-    /// Where a coordinate lies at the end of the ray s + τ gp, τ → ∞.
+    /// Returns the value of a coordinate at the end of the ray s + τ gp, τ → ∞.
     fn end_of_ray(&self, s: f64, gp: f64, level: f64) -> f64 {
         if gp > level {
             1.0 - self.margin
@@ -146,7 +146,8 @@ impl Rows<'_> {
         }
     }
 
-    /// p = −(H + δI)⁻¹ ∇φ. δ keeps the factor when too few coordinates are free; what it costs in accuracy the next step mends.
+    /// Computes p = −(H + δI)⁻¹ ∇φ. δ keeps the matrix positive definite when too few coordinates
+    /// are free; the next step makes up for the lost accuracy.
     fn direction(&self, dual: &mut Dual) {
         let (r, d) = (self.r, self.d);
         let h = &mut dual.h;
@@ -177,9 +178,10 @@ impl Rows<'_> {
         }
     }
 
-    /// The exact minimum τ > 0 of φ(λ + τp); `None` if φ falls for ever.
+    /// Returns the exact minimum τ > 0 of φ(λ + τp); `None` if φ falls without bound.
     fn line_minimum(&self, t: &[f64], dual: &mut Dual) -> Option<f64> {
-        // φ' is (Gp)ᵀ x(τ) − pᵀt + ε pᵀ(λ + τp): it grows by gp_i² a unit of τ while coordinate i is free.
+        // φ' is (Gp)ᵀ x(τ) − pᵀt + ε pᵀ(λ + τp): it grows by gp_i² for each unit of τ while
+        // coordinate i is free.
         let (low, high) = (self.margin, 1.0 - self.margin);
         let pp = dot(&dual.p, &dual.p);
         let mut slope = self.epsilon * dot(&dual.p, &dual.lambda) - dot(&dual.p, t);
@@ -190,8 +192,11 @@ impl Rows<'_> {
             if gp == 0.0 {
                 continue;
             }
-            let (enters, leaves) =
-                if gp > 0.0 { ((low - s) / gp, (high - s) / gp) } else { ((high - s) / gp, (low - s) / gp) };
+            let (enters, leaves) = if gp > 0.0 {
+                ((low - s) / gp, (high - s) / gp)
+            } else {
+                ((high - s) / gp, (low - s) / gp)
+            };
             if leaves <= 0.0 {
                 continue;
             }
@@ -215,7 +220,8 @@ impl Rows<'_> {
         if self.epsilon > 0.0 {
             return Some(at - slope / (self.epsilon * pp));
         }
-        // The slope that is left for ever. What round-off makes of 0 is no proof that the set is empty.
+        // The slope that remains for all larger τ. A slope that is 0 but for round-off does not
+        // prove that the set is empty.
         let scale = self.tolerance * dual.p.iter().map(|p| p.abs()).sum::<f64>();
         if slope < -scale {
             dual.gap = -slope / amax(&dual.gp);
@@ -225,11 +231,19 @@ impl Rows<'_> {
     }
 }
 
-/// The nearest point to ½·1 of {x ∈ [0, 1]^d : G x = t} where the set is so thin that round-off may hide it: where a truth with
-/// coordinates at 0 and 1 is the only one of its face. A ray along which the dual falls says which coordinates are at their
-/// bounds in every solution; with those in place the others are projected anew. The caller checks what comes out. Gives the
-/// Newton steps taken.
-pub(super) fn project_by_faces(g: &[f64], r: usize, t: &[f64], tolerance: f64, dual: &mut Dual, x: &mut [f64]) -> u32 {
+/// Computes the nearest point to ½·1 of {x ∈ [0, 1]^d : G x = t} where the set is so thin that
+/// round-off may hide it, for example if the only solution has coordinates at 0 and 1. A ray along
+/// which the dual falls shows which coordinates are at their bounds in every solution; with those
+/// fixed, the others are projected again. The caller checks the result. Returns the number of
+/// Newton steps.
+pub(super) fn project_by_faces(
+    g: &[f64],
+    r: usize,
+    t: &[f64],
+    tolerance: f64,
+    dual: &mut Dual,
+    x: &mut [f64],
+) -> u32 {
     let d = x.len();
     let mut open: Vec<usize> = (0..d).collect();
     let (mut steps, mut rest, mut inner) = (0, t.to_vec(), Vec::new());

@@ -99,8 +99,15 @@ fn the_nearest_fit_is_what_enumeration_finds() {
         let system = BoxSystem::new(&case.a).unwrap();
         for solution in [system.project_half(&case.b), system.least_squares(&case.b)] {
             let (x, outcome) = only(&solution);
-            assert!((x - &want).amax() < 1e-6, "seed {seed}: {} off, {outcome:?}", (x - &want).amax());
-            assert!(outcome.converged && (outcome.consistent || case.truth.is_none()), "seed {seed}: {outcome:?}");
+            assert!(
+                (x - &want).amax() < 1e-6,
+                "seed {seed}: {} off, {outcome:?}",
+                (x - &want).amax()
+            );
+            assert!(
+                outcome.converged && (outcome.consistent || case.truth.is_none()),
+                "seed {seed}: {outcome:?}"
+            );
         }
     }
 }
@@ -139,7 +146,10 @@ fn hard_cases_satisfy_the_optimality_conditions() {
             for solution in [&nearest, &centre] {
                 let (x, outcome) = only(solution);
                 let distance = (x - truth).norm_squared();
-                assert!(distance <= outcome.objective + 1e-8, "seed {seed}: {distance} > {outcome:?}");
+                assert!(
+                    distance <= outcome.objective + 1e-8,
+                    "seed {seed}: {distance} > {outcome:?}"
+                );
             }
         }
         let (first, second) = (centre.outcomes[0].objective, nearest.outcomes[0].objective);
@@ -161,7 +171,10 @@ fn all_ways_to_the_first_relaxation_agree() {
         let nearest = system.project_half(&b);
         let face = &system.moving;
         // Without an interior the methods below have nothing to work in.
-        if face.n < 2 || face.index.len() < d || nearest.x.iter().any(|v| !(1e-3..=0.999).contains(v)) {
+        if face.n < 2
+            || face.index.len() < d
+            || nearest.x.iter().any(|v| !(1e-3..=0.999).contains(v))
+        {
             continue;
         }
         let centre = system.relaxed_chebyshev(&b);
@@ -171,13 +184,20 @@ fn all_ways_to_the_first_relaxation_agree() {
         assert!(first.converged && second.converged, "seed {seed}");
         let bound = centre.outcomes[0].objective;
         assert!((first.bound - bound).abs() < 1e-8, "seed {seed}: {} against {bound}", first.bound);
-        assert!((second.bound - bound).abs() < 1e-8, "seed {seed}: {} against {bound}", second.bound);
+        assert!(
+            (second.bound - bound).abs() < 1e-8,
+            "seed {seed}: {} against {bound}",
+            second.bound
+        );
         for x in [one, two] {
             assert!((DMatrix::from_vec(d, 1, x) - &centre.x).amax() < 1e-6, "seed {seed}");
         }
         if (&centre.x - &nearest.x).amax() < 1e-9 { agreed += 1 } else { apart += 1 }
     }
-    assert!(agreed > 50 && apart > 50, "{agreed} agreed, {apart} apart: both kinds are meant to be here");
+    assert!(
+        agreed > 50 && apart > 50,
+        "{agreed} agreed, {apart} apart: both kinds are meant to be here"
+    );
 }
 
 /// One dimension of freedom: S(u) = min (x_i (1 − x_i)) / a_i² along the line, on a fine grid.
@@ -201,7 +221,10 @@ fn a_line_of_solutions() {
         assert!((here - outcome.objective).abs() < 1e-9, "seed {seed}: {here} against {outcome:?}");
         for step in 1..4000 {
             let u = f64::from(step) * 5e-4;
-            assert!(value(u) <= here + 1e-9 && value(-u) <= here + 1e-9, "seed {seed}: better at {u}");
+            assert!(
+                value(u) <= here + 1e-9 && value(-u) <= here + 1e-9,
+                "seed {seed}: better at {u}"
+            );
         }
     }
 }
@@ -231,7 +254,9 @@ fn right_sides_that_are_not_finite_come_to_an_end() {
     let system = BoxSystem::new(&DMatrix::from_fn(2, 5, |i, j| (i * j) as f64 - 1.0)).unwrap();
     for value in [f64::NAN, f64::INFINITY, 1e300] {
         let b = DMatrix::from_element(2, 1, value);
-        for solve in [BoxSystem::project_half, BoxSystem::least_squares, BoxSystem::relaxed_chebyshev] {
+        for solve in
+            [BoxSystem::project_half, BoxSystem::least_squares, BoxSystem::relaxed_chebyshev]
+        {
             assert!(!solve(&system, &b).outcomes[0].consistent, "{value}");
         }
     }
@@ -260,7 +285,10 @@ fn what_has_no_equations_or_no_unknowns() {
     let b = DMatrix::from_column_slice(2, 2, &[0.0, 0.0, 1.0, 0.0]);
     for solution in [open.project_half(&b), open.relaxed_chebyshev(&b)] {
         assert_eq!(solution.x, DMatrix::from_element(3, 2, 0.5));
-        assert_eq!(solution.outcomes.iter().map(|o| o.consistent).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(
+            solution.outcomes.iter().map(|o| o.consistent).collect::<Vec<_>>(),
+            [true, false]
+        );
         assert_eq!(solution.outcomes[0].objective, 0.75);
     }
     assert_eq!(open.least_squares(&b).outcomes[1].objective, 1.0);
@@ -270,5 +298,8 @@ fn what_has_no_equations_or_no_unknowns() {
     assert_eq!(BoxSystem::new(&nan).unwrap_err(), DecompositionError::NotFinite);
     let unit = BoxSystem::new(&DMatrix::from_diagonal(&DVector::from_element(2, 2.0))).unwrap();
     let settled = unit.relaxed_chebyshev(&DMatrix::from_column_slice(2, 1, &[0.5, 2.0]));
-    assert_eq!((settled.x.as_slice(), settled.outcomes[0].objective), ([0.25, 1.0].as_slice(), 0.0));
+    assert_eq!(
+        (settled.x.as_slice(), settled.outcomes[0].objective),
+        ([0.25, 1.0].as_slice(), 0.0)
+    );
 }

@@ -1,5 +1,5 @@
-//! The mean of a Gaussian that is confined by bounds on linear functions of it: by expectation propagation (Minka, 2001), and
-//! by sampling.
+//! The mean of a Gaussian that is confined by bounds on linear functions of it: by expectation
+//! propagation (Minka, 2001), and by sampling.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -17,7 +17,8 @@ const SETTLED: f64 = 1e-10;
 /// Bounds further away than this many standard deviations change nothing.
 const FAR: f64 = 9.0;
 
-/// A function of the unknowns whose variance has fallen below this share of what it was is known.
+/// A function of the unknowns is known if its variance has fallen below this share of its original
+/// variance.
 const KNOWN: f64 = 1e-13;
 
 /// A bound: `lower` ≤ rowᵀx ≤ `upper`.
@@ -31,9 +32,9 @@ pub(super) struct Bound {
 /// A linear function of x.
 #[derive(Clone)]
 pub(super) enum Row {
-    /// One coordinate.
+    /// A function of one coordinate.
     Axis(usize),
-    /// All of them.
+    /// A function of all coordinates.
     Dense(Vec<f64>),
 }
 
@@ -46,11 +47,12 @@ impl Row {
     }
 }
 
-/// A Gaussian, d unknowns with mean and covariance, between bounds.
+/// A Gaussian of d unknowns, given by mean and covariance, between bounds.
 ///
 /// # Example
 ///
-/// Two standard normal deviates, of which the first lies above 0 and both lie above each other's negative:
+/// Two standard normal deviates, of which the first lies above 0 and both lie above each other's
+/// negative:
 ///
 /// ```
 /// use nalgebra::{DMatrix, DVector};
@@ -73,25 +75,31 @@ pub struct ConfinedGaussian {
 
 impl std::fmt::Debug for ConfinedGaussian {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ConfinedGaussian({} unknowns, {} bounds, values withheld)", self.mean.len(), self.bounds.len())
+        write!(
+            f,
+            "ConfinedGaussian({} unknowns, {} bounds, values withheld)",
+            self.mean.len(),
+            self.bounds.len()
+        )
     }
 }
 
 /// The mean of a confined Gaussian.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfinedMean {
-    /// d entries.
+    /// The mean, d entries.
     pub x: DVector<f64>,
     /// The variance of each entry.
     pub variance: DVector<f64>,
-    /// Whether the sweeps settled.
+    /// True if the sweeps converged.
     pub converged: bool,
-    /// Sweeps over the bounds.
+    /// The number of sweeps over the bounds.
     pub sweeps: u32,
 }
 
 impl ConfinedGaussian {
-    /// A Gaussian without bounds. The covariance (d × d) is symmetric and need not have full rank.
+    /// Creates a Gaussian without bounds. The covariance (d × d) is symmetric and need not have
+    /// full rank.
     ///
     /// # Panics
     /// If the shapes differ.
@@ -101,19 +109,20 @@ impl ConfinedGaussian {
         Self { mean, covariance, bounds: Vec::new() }
     }
 
-    /// Number of unknowns.
+    /// Returns the number of unknowns.
     #[must_use]
     pub fn unknowns(&self) -> usize {
         self.mean.len()
     }
 
-    /// The mean without the bounds.
+    /// Returns the mean without the bounds.
     #[must_use]
     pub fn centre(&self) -> &DVector<f64> {
         &self.mean
     }
 
-    /// The same with one unknown more, of this mean and deviation and independent of the others. Bounds so far do not look at it.
+    /// Adds an unknown of this mean and deviation, independent of the others. Existing bounds do
+    /// not depend on it.
     #[must_use]
     pub fn with_unknown(self, mean: f64, deviation: f64) -> Self {
         let d = self.mean.len();
@@ -150,21 +159,24 @@ impl ConfinedGaussian {
 
     /// Confines every unknown to [0, 1].
     pub fn confine_to_unit_box(&mut self) {
-        let sides = (0..self.mean.len()).map(|i| Bound { row: Row::Axis(i), lower: 0.0, upper: 1.0 });
+        let sides =
+            (0..self.mean.len()).map(|i| Bound { row: Row::Axis(i), lower: 0.0, upper: 1.0 });
         self.bounds.extend(sides);
     }
 
-    /// Takes in that rowᵀx is `value` but for independent normal noise of this deviation, 0 for none.
+    /// Conditions on rowᵀx = `value`, up to independent normal noise of this deviation (0 for
+    /// none).
     ///
     /// # Panics
     /// If `row` does not have d entries.
     pub fn observe(&mut self, row: &[f64], value: f64, deviation: f64) {
         assert_eq!(row.len(), self.mean.len(), "entries of a row");
         let d = row.len();
-        let along: Vec<f64> = self.covariance.as_slice().chunks_exact(d.max(1)).map(|c| dot(c, row)).collect();
+        let along: Vec<f64> =
+            self.covariance.as_slice().chunks_exact(d.max(1)).map(|c| dot(c, row)).collect();
         let own = dot(row, &along);
         let variance = own + deviation * deviation;
-        // What is known already tells nothing more.
+        // A known function has nothing to add.
         if own <= 1e-12 * deviation * deviation || variance <= 1e-300 {
             return;
         }
@@ -175,8 +187,9 @@ impl ConfinedGaussian {
         }
     }
 
-    /// The likeliest point within the bounds. Where they leave none, of all points the one for which the sum of the squared
-    /// misses, in units of a ten-thousandth of a deviation, and of its own distance is least.
+    /// Returns the likeliest point within the bounds. If no point meets them all, returns the one
+    /// that minimises the sum of the squared misses, in units of a ten-thousandth of a deviation,
+    /// and of its own squared distance.
     #[must_use]
     pub fn likeliest(&self, work: &mut ActiveSet) -> Option<(DVector<f64>, Nearest)> {
         // x = mean + F z: the nearest z to 0.
@@ -186,7 +199,8 @@ impl ConfinedGaussian {
         (0..q).for_each(|_| set.add_unknown(f64::NEG_INFINITY, f64::INFINITY));
         for bound in &self.bounds {
             let offset = bound.row.value(self.mean.as_slice());
-            let row: Vec<f64> = spread.column_iter().map(|f| bound.row.value(f.as_slice())).collect();
+            let row: Vec<f64> =
+                spread.column_iter().map(|f| bound.row.value(f.as_slice())).collect();
             set.add(&row, bound.lower - offset, bound.upper - offset);
         }
         let (origin, mut z) = (vec![0.0; q], vec![0.0; q]);
@@ -202,8 +216,9 @@ impl ConfinedGaussian {
         Some((x, ended))
     }
 
-    /// The mean, by expectation propagation. The bounds are log-concave, so that every step is defined. It is exact for one
-    /// bound; the error for many is far below the deviation (see the tests), but has no bound that is proved.
+    /// Computes the mean by expectation propagation. The bounds are log-concave, so that every step
+    /// is defined. The mean is exact for one bound. For many bounds its error is far below the
+    /// deviation (see the tests), but has no proved bound.
     #[must_use]
     pub fn mean(&self) -> ConfinedMean {
         let mut work = Propagation::default();
@@ -215,10 +230,10 @@ impl ConfinedGaussian {
     }
 }
 
-/// Room for expectation propagation.
+/// The workspace of expectation propagation.
 #[derive(Default)]
 pub(super) struct Propagation {
-    /// Precision and precision-times-mean of each bound's Gaussian factor.
+    /// The precision and precision-times-mean of each bound's Gaussian factor.
     factors: Vec<(f64, f64)>,
     covariance: Vec<f64>,
     along: Vec<f64>,
@@ -226,8 +241,14 @@ pub(super) struct Propagation {
 }
 
 impl Propagation {
-    /// From the Gaussian's mean, in `x`, to that within the bounds. Whether it settled, and the sweeps.
-    pub(super) fn run(&mut self, covariance: &[f64], bounds: &[Bound], x: &mut [f64]) -> (bool, u32) {
+    /// Moves `x` from the Gaussian's mean to the mean within the bounds. Returns whether the sweeps
+    /// converged, and their number.
+    pub(super) fn run(
+        &mut self,
+        covariance: &[f64],
+        bounds: &[Bound],
+        x: &mut [f64],
+    ) -> (bool, u32) {
         let d = x.len();
         self.covariance.clear();
         self.covariance.extend_from_slice(covariance);
@@ -254,12 +275,14 @@ impl Propagation {
                 }
                 let deviation = left.sqrt().recip();
                 let centre = (mean / variance - shift) / left;
-                let near = (bound.lower - centre) / deviation > -FAR || (bound.upper - centre) / deviation < FAR;
+                let near = (bound.lower - centre) / deviation > -FAR
+                    || (bound.upper - centre) / deviation < FAR;
                 let (new_precision, new_shift) = if near {
-                    let (within, spread) = truncated::moments(centre, deviation, bound.lower, bound.upper);
+                    let (within, spread) =
+                        truncated::moments(centre, deviation, bound.lower, bound.upper);
                     let spread = spread.max(1e-14 * deviation * deviation);
                     let precision = (1.0 / spread - left).max(0.0);
-                    // precision · mean of the factor: from the sum of both.
+                    // The factor's precision · mean, from the sum of both.
                     (precision, within * (precision + left) - centre * left)
                 } else {
                     (0.0, 0.0)
@@ -282,7 +305,7 @@ impl Propagation {
         (false, SWEEPS)
     }
 
-    /// Σ row in `along`, and rowᵀ Σ row.
+    /// Writes Σ row to `along` and returns rowᵀ Σ row.
     fn variance_along(&mut self, row: &Row, d: usize) -> f64 {
         self.along.clear();
         match row {

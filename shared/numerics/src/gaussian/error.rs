@@ -1,17 +1,19 @@
-//! Why a Gaussian could not be set up.
+//! The errors of setting up a Gaussian.
 
 use crate::pseudo_inverse::DecompositionError;
 
-/// Why a Gaussian could not be set up.
+/// Errors from setting up a Gaussian.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GaussianError {
     /// A matrix holds values that are not finite, or cannot be decomposed.
     #[error(transparent)]
     Decomposition(#[from] DecompositionError),
     /// The covariance has a negative variance.
-    #[error("the covariance is not positive semidefinite: along one direction the variance is {variance:.3e}")]
+    #[error(
+        "the covariance is not positive semidefinite: along one direction the variance is {variance:.3e}"
+    )]
     Negative {
-        /// The least eigenvalue found.
+        /// The least eigenvalue.
         variance: f64,
     },
 }

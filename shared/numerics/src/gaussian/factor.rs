@@ -1,4 +1,4 @@
-//! A covariance as F Fᵀ.
+//! Factorisation of a covariance as F Fᵀ.
 
 use faer::{Mat, Side};
 use nalgebra::DMatrix;
@@ -6,13 +6,14 @@ use nalgebra::DMatrix;
 use super::error::GaussianError;
 use crate::pseudo_inverse::DecompositionError;
 
-/// Variances at or below this share of the largest count as none.
+/// Variances at or below this share of the largest count as 0.
 const FLAT: f64 = 1e-12;
 
-/// A covariance may miss positive semidefiniteness by this share of its largest variance: that is round-off.
+/// A covariance may miss positive semidefiniteness by this share of its largest variance, which is
+/// round-off.
 const ROUND_OFF: f64 = 1e-8;
 
-/// F (d × q) with F Fᵀ = `covariance`, of full column rank q.
+/// Returns F (d × q) with F Fᵀ = `covariance`, of full column rank q.
 pub(super) fn factor(covariance: &DMatrix<f64>) -> Result<DMatrix<f64>, GaussianError> {
     let d = covariance.nrows();
     if covariance.iter().any(|v| !v.is_finite()) {
@@ -22,7 +23,8 @@ pub(super) fn factor(covariance: &DMatrix<f64>) -> Result<DMatrix<f64>, Gaussian
         return Ok(DMatrix::zeros(0, 0));
     }
     let symmetric = Mat::from_fn(d, d, |i, j| 0.5 * (covariance[(i, j)] + covariance[(j, i)]));
-    let eigen = symmetric.self_adjoint_eigen(Side::Lower).map_err(|_| DecompositionError::NoConvergence)?;
+    let eigen =
+        symmetric.self_adjoint_eigen(Side::Lower).map_err(|_| DecompositionError::NoConvergence)?;
     let values: Vec<f64> = eigen.S().column_vector().iter().copied().collect();
     let largest = values.iter().fold(0.0f64, |m, v| m.max(v.abs()));
     if let Some(least) = values.iter().copied().find(|v| *v < -ROUND_OFF * largest) {

@@ -1,4 +1,5 @@
-//! A Gaussian prior of x, under equations A x = b and in the unit box: the estimates of somebody who knows the moments of x.
+//! A Gaussian prior of x, under equations A x = b and in the unit box: the estimates of an
+//! adversary who knows the moments of x.
 
 mod confined;
 mod error;

@@ -1,18 +1,21 @@
-//! The likeliest point of a Gaussian in a box, by a dual active set method (Goldfarb and Idnani, 1983) that works on the
-//! covariance: no inverse is formed, and a covariance without full rank needs no special case.
+//! The likeliest point of a Gaussian in a box, by a dual active set method (Goldfarb and
+//! Idnani, 1983) that works on the covariance: no inverse is formed, and a covariance without full
+//! rank needs no special case.
 
 use crate::dense::{axpy, cholesky, dot, solve};
 
-/// How far a coordinate may be out and still count as in the box.
+/// A coordinate outside the box by at most this counts as inside.
 const FEASIBLE: f64 = 1e-11;
 
-/// A coordinate whose variance, given those at their bounds, is this share of what it was does not move on its own.
+/// A coordinate cannot move on its own if its variance, given the coordinates at their bounds, is
+/// at most this share of its prior variance.
 const DEPENDENT: f64 = 1e-10;
 
-/// Room to work in.
+/// The workspace of a fit.
 #[derive(Default)]
 pub(super) struct BoxFit {
-    /// Coordinates at a bound, with the sign of the bound's normal (1 at the lower end) and the multiplier.
+    /// Coordinates at a bound, with the sign of the bound's normal (1 at the lower end) and the
+    /// multiplier.
     taken: Vec<(usize, f64, f64)>,
     /// Cholesky factor of the covariance of these coordinates, row-major.
     factor: Vec<f64>,
@@ -20,7 +23,7 @@ pub(super) struct BoxFit {
     direction: Vec<f64>,
 }
 
-/// How a fit ended.
+/// The result of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fitted {
     /// The likeliest point of the box.
@@ -32,14 +35,15 @@ pub(super) enum Fitted {
 }
 
 impl BoxFit {
-    /// From the Gaussian's mean, in `x`, to the likeliest point of [0, 1]^d; `c` is the covariance, d × d. Gives the steps
-    /// taken. Unless the point is found, `x` means nothing.
+    /// Moves `x` from the Gaussian's mean to the likeliest point of [0, 1]^d; `c` is the
+    /// covariance, d × d. Returns the number of steps. Unless the point is found, `x` is
+    /// meaningless.
     pub(super) fn run(&mut self, c: &[f64], x: &mut [f64]) -> (Fitted, u32) {
         let d = x.len();
         self.taken.clear();
         let mut steps = 0;
         loop {
-            // The coordinate that is out by most, in units of its deviation.
+            // The coordinate farthest outside the box, in units of its deviation.
             let mut worst = None;
             let mut most = 0.0;
             for (i, v) in x.iter().enumerate() {
@@ -65,7 +69,7 @@ impl BoxFit {
                     return (Fitted::StepLimit, steps);
                 }
                 let gain = sign * self.direction[i];
-                // How far until a coordinate at its bound would rather leave it.
+                // The step at which the first multiplier of a coordinate at its bound reaches 0.
                 let mut first: Option<(usize, f64)> = None;
                 for (place, ((_, _, held), fall)) in self.taken.iter().zip(&self.fall).enumerate() {
                     if *fall > 0.0 && first.is_none_or(|(_, t)| held / fall < t) {
@@ -101,8 +105,9 @@ impl BoxFit {
         }
     }
 
-    /// The way of the point as coordinate i is pushed along `sign`, with those taken held, in `direction`; how the multipliers
-    /// of those taken fall, in `fall`. False if their covariance cannot be factored.
+    /// Computes the direction of the point as coordinate i is pushed along `sign`, with the taken
+    /// coordinates fixed, and in `fall` the decrease of their multipliers. Returns false if the
+    /// covariance of the taken coordinates cannot be factored.
     fn towards(&mut self, c: &[f64], d: usize, i: usize, sign: f64) -> bool {
         let n = self.taken.len();
         self.factor.clear();
@@ -131,7 +136,7 @@ impl BoxFit {
     }
 }
 
-/// (x − m)ᵀ M (x − m) with M d × d.
+/// Returns (x − m)ᵀ M (x − m) with M d × d.
 pub(super) fn distance(metric: &[f64], x: &[f64], m: &[f64]) -> f64 {
     let d = x.len();
     let difference: Vec<f64> = x.iter().zip(m).map(|(x, m)| x - m).collect();

@@ -1,5 +1,5 @@
-//! Exact Hamiltonian moves on a confined Gaussian (Pakman and Paninski, 2014): between the bounds the path is an ellipse, at a
-//! bound it is reflected, and no move is refused.
+//! Exact Hamiltonian moves on a confined Gaussian (Pakman and Paninski, 2014): between the bounds
+//! the path is an ellipse, at a bound it is reflected, and no move is rejected.
 
 use nalgebra::DVector;
 use rand::Rng;
@@ -10,16 +10,16 @@ use super::factor::factor;
 use crate::dense::{axpy, dot};
 use crate::polytope::{Polytope, Walk};
 
-/// How long each move goes on: a quarter of the ellipse.
+/// The duration of each move: a quarter of the ellipse.
 const DURATION: f64 = std::f64::consts::FRAC_PI_2;
 
-/// Moves that are not counted, as a share of those that are.
+/// One burn-in move is made for this many counted moves.
 const SKIPPED: u32 = 10;
 
-/// Reflections of one move, after which it ends where it is.
+/// The number of reflections after which a move ends.
 const REFLECTIONS: usize = 10_000;
 
-/// gᵀu + `offset` ≥ 0.
+/// The half-space gᵀu + `offset` ≥ 0.
 struct Wall {
     normal: Vec<f64>,
     offset: f64,
@@ -27,8 +27,8 @@ struct Wall {
 }
 
 impl ConfinedGaussian {
-    /// The mean of `samples` draws from the confined Gaussian, after a tenth as many that are not counted. `None` where the
-    /// bounds leave no interior.
+    /// Returns the mean of `samples` draws from the confined Gaussian, after a burn-in of a tenth
+    /// as many. `None` if the bounds leave no interior.
     #[must_use]
     pub fn sampled_mean(&self, samples: u32, rng: &mut dyn Rng) -> Option<DVector<f64>> {
         let d = self.mean.len();
@@ -40,7 +40,8 @@ impl ConfinedGaussian {
         let mut walls = Vec::new();
         for bound in &self.bounds {
             let offset = bound.row.value(self.mean.as_slice());
-            let normal: Vec<f64> = spread.column_iter().map(|f| bound.row.value(f.as_slice())).collect();
+            let normal: Vec<f64> =
+                spread.column_iter().map(|f| bound.row.value(f.as_slice())).collect();
             let square = dot(&normal, &normal);
             set.add(&normal, bound.lower - offset, bound.upper - offset);
             if square <= 1e-28 {
@@ -76,7 +77,7 @@ impl ConfinedGaussian {
     }
 }
 
-/// Goes along the ellipse u cos t + v sin t, from wall to wall.
+/// Moves along the ellipse u cos t + v sin t, from wall to wall.
 fn travel(walls: &[Wall], u: &mut [f64], v: &mut [f64]) {
     let mut left = DURATION;
     for _ in 0..REFLECTIONS {
@@ -91,7 +92,7 @@ fn travel(walls: &[Wall], u: &mut [f64], v: &mut [f64]) {
             let phase = (-b).atan2(a);
             let mut t = (-wall.offset / radius).clamp(-1.0, 1.0).acos() - phase;
             t = t.rem_euclid(2.0 * std::f64::consts::PI);
-            // On the wall and on the way out, but for round-off.
+            // On the wall and moving outwards, up to round-off.
             if a + wall.offset <= 1e-12 * (1.0 + wall.offset.abs()) && b < 0.0 {
                 t = 0.0;
             }

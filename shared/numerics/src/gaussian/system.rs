@@ -1,4 +1,4 @@
-//! A Gaussian prior of x under equations A x = b, worked out once for any number of right sides.
+//! A Gaussian prior of x under equations A x = b, decomposed once for any number of right sides.
 
 use faer::Mat;
 use nalgebra::DMatrix;
@@ -12,20 +12,22 @@ use crate::box_system::{BoxOutcome, BoxSolution, BoxSystem};
 use crate::dense::dot;
 use crate::pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
 
-/// Right sides a thread takes at a time.
+/// Right sides that a thread takes at a time.
 const CHUNK: usize = 32;
 
-/// How far a point of the box may miss A x = b, relative to ‖A‖ and the size of b, and still satisfy it.
+/// The tolerance of A x = b for a point of the box, relative to ‖A‖ and the size of b.
 const CONSISTENT: f64 = 1e-9;
 
-/// How far a posterior mean may lie outside of the box: round-off.
+/// A posterior mean may lie outside the box by this much round-off.
 const OUTSIDE: f64 = 1e-8;
 
-/// x with covariance S (d × d), of which A x = b is known, for one A (m × d) and any number of right sides and means.
+/// A vector x with covariance S (d × d) and equations A x = b, for one A (m × d) and any number of
+/// right sides and means.
 ///
-/// With T = S − S Aᵀ (A S Aᵀ)⁺ A S the covariance that is left, the solutions of A x = b that the prior allows are
-/// x₀ + range(T), where x₀ is the [conditional mean](Self::conditional_mean). All is worked out once for A and S; a right side
-/// whose x₀ lies in the box costs one product. S need not have full rank: estimates stay in m + range(S).
+/// With T = S − S Aᵀ (A S Aᵀ)⁺ A S the remaining covariance, the solutions of A x = b that the
+/// prior allows are x₀ + range(T), where x₀ is the [conditional mean](Self::conditional_mean). Both
+/// are decomposed once for A and S; a right side whose x₀ lies in the box costs one product. S need
+/// not have full rank: estimates stay in m + range(S).
 ///
 /// # Example
 ///
@@ -64,7 +66,7 @@ pub struct GaussianSystem {
     left: DMatrix<f64>,
     /// S⁺, row-major.
     metric: Vec<f64>,
-    /// For right sides that no point of the box gives.
+    /// For right sides that no point of the box satisfies.
     in_box: BoxSystem,
 }
 
@@ -74,7 +76,7 @@ impl std::fmt::Debug for GaussianSystem {
     }
 }
 
-/// Room for one right side at a time.
+/// The workspace for one right side at a time.
 #[derive(Default)]
 struct Work {
     fit: BoxFit,
@@ -111,7 +113,8 @@ impl GaussianSystem {
     /// Factors A (m × d) under the covariance S (d × d, symmetric).
     ///
     /// # Errors
-    /// [`GaussianError`] for values that are not finite, a decomposition that does not converge, or a negative variance.
+    /// [`GaussianError`] for values that are not finite, a decomposition that does not converge, or
+    /// a negative variance.
     ///
     /// # Panics
     /// If S is not d × d.
@@ -121,7 +124,7 @@ impl GaussianSystem {
         Self::under(a, &FactoredCovariance::new(covariance)?)
     }
 
-    /// The same under a covariance that is factored already.
+    /// Like [`GaussianSystem::new`], under a covariance that is factored already.
     ///
     /// # Errors
     /// As [`GaussianSystem::new`].
@@ -138,7 +141,9 @@ impl GaussianSystem {
         let g = a * spread;
         let (mut gain, mut open) = (DMatrix::zeros(d, m), spread.clone());
         if m > 0 && q > 0 {
-            let svd = Mat::from_fn(m, q, |i, j| g[(i, j)]).svd().map_err(|_| DecompositionError::NoConvergence)?;
+            let svd = Mat::from_fn(m, q, |i, j| g[(i, j)])
+                .svd()
+                .map_err(|_| DecompositionError::NoConvergence)?;
             let values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
             let cut = RANK_TOLERANCE * values[0];
             let rank = values.iter().filter(|s| **s > cut).count();
@@ -159,14 +164,15 @@ impl GaussianSystem {
         })
     }
 
-    /// T = S − S Aᵀ (A S Aᵀ)⁺ A S, d × d: the covariance of x once A x is known. Its trace over d is the least mean squared
-    /// error of a linear estimate.
+    /// Returns T = S − S Aᵀ (A S Aᵀ)⁺ A S, d × d: the covariance of x given A x. Its trace over d
+    /// is the least mean squared error of a linear estimate.
     #[must_use]
     pub fn covariance_left(&self) -> &DMatrix<f64> {
         &self.left
     }
 
-    /// m + S Aᵀ (A S Aᵀ)⁺ (b − A m) for each column of `means` (d × n) and `b` (m × n). It may lie outside the box.
+    /// Returns m + S Aᵀ (A S Aᵀ)⁺ (b − A m) for each column of `means` (d × n) and `b` (m × n). It
+    /// may lie outside the box.
     ///
     /// # Panics
     /// If the shapes do not fit.
@@ -181,9 +187,10 @@ impl GaussianSystem {
         x
     }
 
-    /// The likeliest point of the box with A x = b: least (x − m)ᵀ S⁺ (x − m), for each column of `means` (d × n) and `b`
-    /// (m × n). `objective` is that distance. Where the box has no point with A x = b, b is replaced by A x of the point
-    /// of the box that fits best ([`BoxSystem::least_squares`]).
+    /// Returns the likeliest point of the box with A x = b, the one of least (x − m)ᵀ S⁺ (x − m),
+    /// for each column of `means` (d × n) and `b` (m × n). `objective` is that distance. Where the
+    /// box has no point with A x = b, b is replaced by A x of the point of the box that fits best
+    /// ([`BoxSystem::least_squares`]).
     ///
     /// # Panics
     /// If the shapes do not fit.
@@ -192,23 +199,26 @@ impl GaussianSystem {
         self.each(means, b, |mean, b, x, work| self.likeliest(mean, b, x, work))
     }
 
-    /// The mean of the Gaussian given A x = b and that x lies in the box, for each column of `means` (d × n) and `b` (m × n):
-    /// of all estimates the one with the least expected squared error. By [expectation propagation](super::ConfinedGaussian::mean);
-    /// with b replaced as in [`likeliest_in_box`](Self::likeliest_in_box) where it has to be. `objective` is the distance of the
-    /// estimate from the mean, (x − m)ᵀ S⁺ (x − m).
+    /// Returns the mean of the Gaussian given A x = b and x in the box, for each column of `means`
+    /// (d × n) and `b` (m × n): the estimate with the least expected squared error. It is computed
+    /// by [expectation propagation](super::ConfinedGaussian::mean), with b replaced as in
+    /// [`likeliest_in_box`](Self::likeliest_in_box) where necessary. `objective` is the distance of
+    /// the estimate from the mean, (x − m)ᵀ S⁺ (x − m).
     ///
     /// # Panics
     /// If the shapes do not fit.
     #[must_use]
     pub fn posterior_mean(&self, means: &DMatrix<f64>, b: &DMatrix<f64>) -> BoxSolution {
-        let sides: Vec<Bound> = (0..self.d).map(|i| Bound { row: Row::Axis(i), lower: 0.0, upper: 1.0 }).collect();
+        let sides: Vec<Bound> =
+            (0..self.d).map(|i| Bound { row: Row::Axis(i), lower: 0.0, upper: 1.0 }).collect();
         self.each(means, b, |mean, b, x, work| {
             let mut outcome = self.likeliest(mean, b, x, work);
-            // `start` holds the conditional mean that the likeliest point was found from.
+            // `start` holds the conditional mean from which the likeliest point was found.
             let likeliest = x.to_vec();
             x.copy_from_slice(&work.start);
             let (converged, sweeps) = work.propagation.run(self.left.as_slice(), &sides, x);
-            // Hundreds of deviations outside of the box round-off decides, and the mean is the likeliest point but for it.
+            // Hundreds of deviations outside the box, round-off dominates, and the mean is the
+            // likeliest point up to round-off.
             if x.iter().all(|v| (-OUTSIDE..=1.0 + OUTSIDE).contains(v)) {
                 outcome.converged &= converged;
             } else {
@@ -221,7 +231,8 @@ impl GaussianSystem {
         })
     }
 
-    /// The likeliest point, in `x`; the conditional mean that it was found from stays in `work.start`.
+    /// Writes the likeliest point to `x`. `work.start` keeps the conditional mean from which it was
+    /// found.
     fn likeliest(&self, mean: &[f64], b: &[f64], x: &mut [f64], work: &mut Work) -> BoxOutcome {
         let Work { fit, start, residual, .. } = work;
         x.copy_from_slice(mean);
@@ -231,10 +242,15 @@ impl GaussianSystem {
         let (mut fitted, mut steps) = fit.run(self.left.as_slice(), x);
         let mut consistent = fitted == Fitted::Found && self.satisfied(b, x);
         if !consistent {
-            // The box has no point with A x = b, or b misses what the prior allows: its support, or the range of A.
+            // The box has no point with A x = b, or the prior does not allow b: its support, or the
+            // range of A, excludes it.
             let right = DMatrix::from_column_slice(self.m, 1, b);
             let nearest = self.in_box.least_squares(&right).x;
-            let given: Vec<f64> = self.a.chunks_exact(self.d.max(1)).map(|row| dot(row, nearest.as_slice())).collect();
+            let given: Vec<f64> = self
+                .a
+                .chunks_exact(self.d.max(1))
+                .map(|row| dot(row, nearest.as_slice()))
+                .collect();
             let (before, found) = (x.to_vec(), fitted == Fitted::Found);
             x.copy_from_slice(mean);
             self.condition(&given, x, residual);
@@ -258,7 +274,7 @@ impl GaussianSystem {
         BoxOutcome { objective, consistent, converged: fitted == Fitted::Found, iterations: steps }
     }
 
-    /// From the mean, in `x`, to the conditional mean.
+    /// Moves `x` from the mean to the conditional mean.
     fn condition(&self, b: &[f64], x: &mut [f64], residual: &mut Vec<f64>) {
         if self.m == 0 {
             return;
@@ -271,7 +287,12 @@ impl GaussianSystem {
     }
 
     fn satisfied(&self, b: &[f64], x: &[f64]) -> bool {
-        let misfit = self.a.chunks_exact(self.d.max(1)).zip(b).map(|(row, b)| (dot(row, x) - b).powi(2)).sum::<f64>();
+        let misfit = self
+            .a
+            .chunks_exact(self.d.max(1))
+            .zip(b)
+            .map(|(row, b)| (dot(row, x) - b).powi(2))
+            .sum::<f64>();
         let size = b.iter().fold(self.largest, |m, b| m.max(b.abs()));
         misfit.sqrt() <= CONSISTENT * size
     }
@@ -294,11 +315,13 @@ impl GaussianSystem {
         let blank = BoxOutcome { objective: 0.0, consistent: true, converged: true, iterations: 0 };
         let mut outcomes = vec![blank; n];
         if d > 0 {
-            let columns = x.as_mut_slice().par_chunks_mut(CHUNK * d).zip(outcomes.par_chunks_mut(CHUNK));
+            let columns =
+                x.as_mut_slice().par_chunks_mut(CHUNK * d).zip(outcomes.par_chunks_mut(CHUNK));
             columns.enumerate().for_each_init(Work::default, |work, (chunk, (x, outcomes))| {
                 for (i, (x, outcome)) in x.chunks_exact_mut(d).zip(outcomes).enumerate() {
                     let record = chunk * CHUNK + i;
-                    let (mean, b) = (&means.as_slice()[record * d..][..d], &b.as_slice()[record * m..][..m]);
+                    let (mean, b) =
+                        (&means.as_slice()[record * d..][..d], &b.as_slice()[record * m..][..m]);
                     *outcome = solve(mean, b, x, work);
                 }
             });

@@ -19,7 +19,9 @@ impl Case {
     fn draw(seed: u64, most: usize) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (m, d) = (rng.random_range(1..=5usize), rng.random_range(1..=most));
-        let mut normal = |rows, columns| DMatrix::from_fn(rows, columns, |_, _| rng.sample::<f64, _>(StandardNormal));
+        let mut normal = |rows, columns| {
+            DMatrix::from_fn(rows, columns, |_, _| rng.sample::<f64, _>(StandardNormal))
+        };
         let (a, spread, wander) = (normal(m, d), normal(d, d), normal(d, 3));
         let mut a = 3.0 * a;
         let rank = if seed.is_multiple_of(4) { d.div_ceil(2) } else { d };
@@ -28,14 +30,16 @@ impl Case {
             let first = a.row(0).clone_owned();
             a.row_mut(m - 1).copy_from(&first);
         }
-        let means = (0.5 + 0.1 * seed.rem_euclid(3) as f64) * DMatrix::from_element(d, 3, 1.0) + 0.2 * wander;
+        let means = (0.5 + 0.1 * seed.rem_euclid(3) as f64) * DMatrix::from_element(d, 3, 1.0)
+            + 0.2 * wander;
         // In the support and the box, as far as clipping leaves it there.
         let truth = DMatrix::from_fn(d, 3, |_, _| rng.random::<f64>());
         let truth = if rank == d {
             truth
         } else {
             let mut inside = means.clone();
-            let away = &spread * DMatrix::from_fn(rank, 3, |_, _| rng.sample::<f64, _>(StandardNormal));
+            let away =
+                &spread * DMatrix::from_fn(rank, 3, |_, _| rng.sample::<f64, _>(StandardNormal));
             inside += away;
             inside
         };
@@ -70,7 +74,9 @@ fn by_enumeration(case: &Case, record: usize) -> Option<(f64, DVector<f64>)> {
         let cross = &case.covariance * system.transpose();
         let known = crate::PseudoInverse::new(&(&system * &cross)).unwrap();
         let x = &mean + cross * known.matrix * (&right - &system * &mean);
-        if (&system * &x - right).amax() > 1e-8 || x.iter().any(|v| !(-1e-9..=1.0 + 1e-9).contains(v)) {
+        if (&system * &x - right).amax() > 1e-8
+            || x.iter().any(|v| !(-1e-9..=1.0 + 1e-9).contains(v))
+        {
             continue;
         }
         let away = &x - &mean;
@@ -101,7 +107,10 @@ fn the_likeliest_point_is_that_of_an_enumeration() {
             }
             compared += 1;
             let got = found.x.column(record);
-            assert!(outcome.consistent && outcome.converged, "seed {seed}, record {record}: {outcome:?}");
+            assert!(
+                outcome.consistent && outcome.converged,
+                "seed {seed}, record {record}: {outcome:?}"
+            );
             assert!(
                 outcome.objective <= distance * (1.0 + 1e-6) + 1e-8,
                 "seed {seed}: {} > {distance}",
@@ -133,7 +142,11 @@ fn estimates_stay_in_the_box_the_equations_and_the_support() {
                     let away = x - case.means.column(record);
                     let kept = crate::PseudoInverse::new(&case.covariance).unwrap();
                     let outside = &away - &case.covariance * (kept.matrix * &away);
-                    assert!(outside.amax() < 1e-6, "{name}, seed {seed}: off the support by {}", outside.amax());
+                    assert!(
+                        outside.amax() < 1e-6,
+                        "{name}, seed {seed}: off the support by {}",
+                        outside.amax()
+                    );
                 }
             }
         }
@@ -156,14 +169,16 @@ fn the_likeliest_point_meets_the_optimality_conditions() {
         let start = system.conditional_mean(&case.means, &case.b);
         for record in 0..3 {
             let x = found.x.column(record);
-            let held: Vec<usize> = (0..x.len()).filter(|&i| x[i] < 1e-9 || x[i] > 1.0 - 1e-9).collect();
+            let held: Vec<usize> =
+                (0..x.len()).filter(|&i| x[i] < 1e-9 || x[i] > 1.0 - 1e-9).collect();
             if held.is_empty() {
                 assert!((x - start.column(record)).amax() < 1e-9, "seed {seed}");
                 continue;
             }
             bound += 1;
             let columns = system.covariance_left().select_columns(&held);
-            let pushes = crate::PseudoInverse::new(&columns).unwrap().matrix * (x - start.column(record));
+            let pushes =
+                crate::PseudoInverse::new(&columns).unwrap().matrix * (x - start.column(record));
             let rest = (&columns * &pushes - (x - start.column(record))).amax();
             assert!(rest < 1e-8, "seed {seed}: pushed from elsewhere, {rest}");
             let trace = columns.amax();
@@ -180,7 +195,11 @@ fn the_likeliest_point_meets_the_optimality_conditions() {
 }
 
 /// Mean over a fine grid, for two unknowns.
-fn on_a_grid(mean: [f64; 2], covariance: &DMatrix<f64>, inside: impl Fn(f64, f64) -> bool) -> [f64; 2] {
+fn on_a_grid(
+    mean: [f64; 2],
+    covariance: &DMatrix<f64>,
+    inside: impl Fn(f64, f64) -> bool,
+) -> [f64; 2] {
     let inverse = covariance.clone().try_inverse().unwrap();
     let n = 1500;
     let (mut mass, mut sum) = (0.0, [0.0; 2]);
@@ -191,7 +210,8 @@ fn on_a_grid(mean: [f64; 2], covariance: &DMatrix<f64>, inside: impl Fn(f64, f64
                 continue;
             }
             let (u, v) = (x - mean[0], y - mean[1]);
-            let form = inverse[(0, 0)] * u * u + 2.0 * inverse[(0, 1)] * u * v + inverse[(1, 1)] * v * v;
+            let form =
+                inverse[(0, 0)] * u * u + 2.0 * inverse[(0, 1)] * u * v + inverse[(1, 1)] * v * v;
             let weight = (-0.5 * form).exp();
             mass += weight;
             sum[0] += weight * x;
@@ -208,24 +228,38 @@ fn two_unknowns_agree_with_a_grid() {
     for case in 0..24 {
         let correlation: f64 = rng.random_range(-0.95..0.95);
         let deviations = [rng.random_range(0.05..0.8), rng.random_range(0.05..0.8)];
-        let covariance =
-            DMatrix::from_fn(2, 2, |i, j| deviations[i] * deviations[j] * if i == j { 1.0 } else { correlation });
+        let covariance = DMatrix::from_fn(2, 2, |i, j| {
+            deviations[i] * deviations[j] * if i == j { 1.0 } else { correlation }
+        });
         let mean: [f64; 2] = [rng.random_range(-0.5..1.5), rng.random_range(-0.2..1.2)];
         let slope: f64 = rng.random_range(-2.0..2.0);
-        let mut confined = ConfinedGaussian::new(DVector::from_row_slice(&mean), covariance.clone());
+        let mut confined =
+            ConfinedGaussian::new(DVector::from_row_slice(&mean), covariance.clone());
         confined.confine_to_unit_box();
         let with_row = case % 2 == 1;
         if with_row {
             confined.confine(&[1.0, slope], 0.3, 0.9);
         }
-        let want = on_a_grid(mean, &covariance, |x, y| !with_row || (0.3..=0.9).contains(&(x + slope * y)));
+        let want = on_a_grid(mean, &covariance, |x, y| {
+            !with_row || (0.3..=0.9).contains(&(x + slope * y))
+        });
         let found = confined.mean();
         assert!(found.converged, "{case}");
         let sampled = confined.sampled_mean(40_000, &mut rng).unwrap();
         for i in 0..2 {
             worst = worst.max((found.x[i] - want[i]).abs());
-            assert!((sampled[i] - want[i]).abs() < 0.006, "case {case}: sampled {} for {}", sampled[i], want[i]);
-            assert!((found.x[i] - want[i]).abs() < 0.02, "case {case}: {} for {}", found.x[i], want[i]);
+            assert!(
+                (sampled[i] - want[i]).abs() < 0.006,
+                "case {case}: sampled {} for {}",
+                sampled[i],
+                want[i]
+            );
+            assert!(
+                (found.x[i] - want[i]).abs() < 0.02,
+                "case {case}: {} for {}",
+                found.x[i],
+                want[i]
+            );
         }
     }
     println!("expectation propagation, two unknowns: at most {worst:.1e} from a grid");
@@ -241,8 +275,10 @@ fn the_posterior_mean_agrees_with_a_long_run() {
         let found = system.posterior_mean(&case.means, &case.b);
         let start = system.conditional_mean(&case.means, &case.b);
         for record in 0..3 {
-            let mut confined =
-                ConfinedGaussian::new(start.column(record).clone_owned(), system.covariance_left().clone());
+            let mut confined = ConfinedGaussian::new(
+                start.column(record).clone_owned(),
+                system.covariance_left().clone(),
+            );
             confined.confine_to_unit_box();
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let Some(sampled) = confined.sampled_mean(20_000, &mut rng) else { continue };
@@ -262,14 +298,17 @@ fn the_posterior_mean_has_the_least_error() {
     // x from the prior, confined to the box by rejection.
     let mut rng = ChaCha8Rng::seed_from_u64(8);
     let (d, n) = (4, 4000);
-    let mut normal = |rows, columns| DMatrix::from_fn(rows, columns, |_, _| rng.sample::<f64, _>(StandardNormal));
+    let mut normal = |rows, columns| {
+        DMatrix::from_fn(rows, columns, |_, _| rng.sample::<f64, _>(StandardNormal))
+    };
     let (a, spread) = (normal(1, d), 0.3 * normal(d, d));
     let covariance = &spread * spread.transpose();
     let mean = DVector::from_row_slice(&[0.2, 0.7, 0.5, 0.9]);
     let mut truth = DMatrix::zeros(d, n);
     for mut column in truth.column_iter_mut() {
         loop {
-            let x = &mean + &spread * DVector::from_fn(d, |_, _| rng.sample::<f64, _>(StandardNormal));
+            let x =
+                &mean + &spread * DVector::from_fn(d, |_, _| rng.sample::<f64, _>(StandardNormal));
             if x.iter().all(|v| (0.0..=1.0).contains(v)) {
                 column.copy_from(&x);
                 break;
@@ -284,7 +323,10 @@ fn the_posterior_mean_has_the_least_error() {
     let likeliest = error(&system.likeliest_in_box(&means, &b).x);
     let half = error(&BoxSystem::new(&a).unwrap().project_half(&b).x);
     let conditional = error(&system.conditional_mean(&means, &b));
-    assert!(posterior < 0.98 * likeliest && likeliest < conditional, "{posterior} {likeliest} {conditional}");
+    assert!(
+        posterior < 0.98 * likeliest && likeliest < conditional,
+        "{posterior} {likeliest} {conditional}"
+    );
     assert!(posterior < half, "{posterior} {half}");
 }
 
@@ -304,7 +346,8 @@ fn no_equations_and_no_variance_are_cases_like_others() {
     let found = none.likeliest_in_box(&means, &DMatrix::zeros(0, 1));
     assert_eq!(found.x.as_slice(), [0.3, 1.0]);
     // A prior that is sure of itself is not moved.
-    let sure = GaussianSystem::new(&DMatrix::from_element(1, 2, 1.0), &DMatrix::zeros(2, 2)).unwrap();
+    let sure =
+        GaussianSystem::new(&DMatrix::from_element(1, 2, 1.0), &DMatrix::zeros(2, 2)).unwrap();
     let found = sure.posterior_mean(&means, &DMatrix::from_element(1, 1, 0.5));
     assert_eq!(found.x.as_slice(), [0.3, 1.0]);
     assert!(!found.outcomes[0].consistent);
@@ -316,7 +359,8 @@ fn observing_without_noise_is_conditioning() {
         let case = Case::draw(seed, 9);
         let system = GaussianSystem::new(&case.a, &case.covariance).unwrap();
         let want = system.conditional_mean(&case.means, &case.b);
-        let mut confined = ConfinedGaussian::new(case.means.column(0).clone_owned(), case.covariance.clone());
+        let mut confined =
+            ConfinedGaussian::new(case.means.column(0).clone_owned(), case.covariance.clone());
         for (row, b) in case.a.row_iter().zip(case.b.column(0).iter()) {
             let row: Vec<f64> = row.iter().copied().collect();
             confined.observe(&row, *b, 1e-9);

@@ -1,31 +1,33 @@
-//! Mean and variance of a normal deviate that is confined to an interval.
+//! The mean and variance of a normal deviate confined to an interval.
 
 use std::sync::LazyLock;
 
-/// Nodes of the quadrature in tails and narrow intervals. It is exact to 1e-11 for densities that fall by e⁴⁰ on the way.
+/// The nodes of the quadrature in tails and narrow intervals. It is exact to 1e-11 for densities
+/// that fall by e⁴⁰ in the interval.
 const NODES: usize = 24;
 
-/// Where the density of a tail has fallen by e to this power the rest is left out.
+/// A tail is cut off where its density has fallen by e to this power.
 const FALL: f64 = 40.0;
 
 /// Beyond this many standard deviations an interval counts as a tail.
 const TAIL: f64 = 5.0;
 
-/// Narrower intervals, in standard deviations, go by quadrature: the closed form loses digits to cancellation.
+/// Narrower intervals, in standard deviations, use quadrature: the closed form loses digits to
+/// cancellation.
 const NARROW: f64 = 0.05;
 
 /// Nodes in [0, 1] and weights of the Gauss-Legendre rule.
 static RULE: LazyLock<[(f64, f64); NODES]> = LazyLock::new(gauss_legendre);
 
-/// Mean and variance of a normal deviate of this mean and deviation (above 0), given that it lies between `lower` and `upper`.
-/// Either end may be infinite.
+/// Returns the mean and variance of a normal deviate of this mean and deviation (above 0), given
+/// that it lies between `lower` and `upper`. Either end may be infinite.
 pub(super) fn moments(mean: f64, deviation: f64, lower: f64, upper: f64) -> (f64, f64) {
     let (a, b) = ((lower - mean) / deviation, (upper - mean) / deviation);
     let (shift, variance) = standard(a, b);
     ((mean + deviation * shift).clamp(lower, upper), deviation * deviation * variance)
 }
 
-/// The same for the standard normal distribution.
+/// Like [`moments`], for the standard normal distribution.
 fn standard(a: f64, b: f64) -> (f64, f64) {
     if a + b < 0.0 {
         let (mean, variance) = standard_right(-b, -a);
@@ -34,7 +36,7 @@ fn standard(a: f64, b: f64) -> (f64, f64) {
     standard_right(a, b)
 }
 
-/// For an interval whose middle is not below 0.
+/// Like [`standard`], for an interval whose middle is at least 0.
 fn standard_right(a: f64, b: f64) -> (f64, f64) {
     if a == f64::NEG_INFINITY {
         return (0.0, 1.0);
@@ -42,16 +44,19 @@ fn standard_right(a: f64, b: f64) -> (f64, f64) {
     if a > TAIL || b - a < NARROW {
         return by_quadrature(a, b);
     }
-    let density = |t: f64| if t.is_finite() { (-0.5 * t * t).exp() / (2.0 * std::f64::consts::PI).sqrt() } else { 0.0 };
+    let density = |t: f64| {
+        if t.is_finite() { (-0.5 * t * t).exp() / (2.0 * std::f64::consts::PI).sqrt() } else { 0.0 }
+    };
     let upper_tail = |t: f64| 0.5 * libm::erfc(t * std::f64::consts::FRAC_1_SQRT_2);
-    let mass = if a > 0.0 { upper_tail(a) - upper_tail(b) } else { 1.0 - upper_tail(-a) - upper_tail(b) };
+    let mass =
+        if a > 0.0 { upper_tail(a) - upper_tail(b) } else { 1.0 - upper_tail(-a) - upper_tail(b) };
     let (at_a, at_b) = (density(a), density(b));
     let mean = (at_a - at_b) / mass;
     let edge = if b.is_finite() { b * at_b } else { 0.0 };
     (mean, (1.0 + (a * at_a - edge) / mass - mean * mean).max(0.0))
 }
 
-/// By quadrature of exp(−a y − y²/2) over y in [0, b − a].
+/// Integrates exp(−a y − y²/2) over y in [0, b − a].
 fn by_quadrature(a: f64, b: f64) -> (f64, f64) {
     let length = (b - a).min((a * a + 2.0 * FALL).sqrt() - a);
     let (mut mass, mut first, mut second) = (0.0, 0.0, 0.0);
@@ -66,7 +71,7 @@ fn by_quadrature(a: f64, b: f64) -> (f64, f64) {
     (a + length * mean, length * length * (second / mass - mean * mean).max(0.0))
 }
 
-/// Newton's method on the Legendre polynomial.
+/// Computes the rule by Newton's method on the Legendre polynomial.
 fn gauss_legendre() -> [(f64, f64); NODES] {
     let n = NODES as f64;
     std::array::from_fn(|i| {
@@ -115,13 +120,21 @@ mod tests {
 
     #[test]
     fn moments_agree_with_brute_force() {
-        let ends: [f64; 13] = [-300.0, -40.0, -8.0, -5.1, -4.9, -1.0, -0.01, 0.0, 0.3, 2.0, 5.2, 12.0, 500.0];
+        let ends: [f64; 13] =
+            [-300.0, -40.0, -8.0, -5.1, -4.9, -1.0, -0.01, 0.0, 0.3, 2.0, 5.2, 12.0, 500.0];
         for (i, &a) in ends.iter().enumerate() {
-            for b in ends[i + 1..].iter().copied().chain([a + 1e-6, a + 0.049, a + 0.051, a + 3.0]) {
+            for b in ends[i + 1..].iter().copied().chain([a + 1e-6, a + 0.049, a + 0.051, a + 3.0])
+            {
                 let ((mean, variance), (want, spread)) = (standard(a, b), brute_force(a, b));
                 let scale = spread.sqrt();
-                assert!((mean - want).abs() < 1e-8 * scale + 1e-13 * want.abs(), "[{a}, {b}]: {mean} for {want}");
-                assert!((variance - spread).abs() < 1e-7 * spread, "[{a}, {b}]: variance {variance} for {spread}");
+                assert!(
+                    (mean - want).abs() < 1e-8 * scale + 1e-13 * want.abs(),
+                    "[{a}, {b}]: {mean} for {want}"
+                );
+                assert!(
+                    (variance - spread).abs() < 1e-7 * spread,
+                    "[{a}, {b}]: variance {variance} for {spread}"
+                );
             }
         }
     }
@@ -133,6 +146,9 @@ mod tests {
         let want = (2.0 / std::f64::consts::PI).sqrt();
         assert!((mean - want).abs() < 1e-14 && (variance - (1.0 - want * want)).abs() < 1e-14);
         let (mean, variance) = moments(0.0, 1.0, 1e4, f64::INFINITY);
-        assert!((mean - 1e4 - 1e-4).abs() < 1e-11 && (variance * 1e8 - 1.0).abs() < 1e-6, "{mean} {variance}");
+        assert!(
+            (mean - 1e4 - 1e-4).abs() < 1e-11 && (variance * 1e8 - 1.0).abs() < 1e-6,
+            "{mean} {variance}"
+        );
     }
 }

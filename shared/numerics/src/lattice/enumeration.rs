@@ -14,25 +14,30 @@ pub struct GridPoint {
 /// The grid points within a radius.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// Those that were accepted, in no order.
+    /// The accepted points, in no order.
     pub points: Vec<GridPoint>,
-    /// Whether the list is complete. It is not if the search was given up.
+    /// True if the list is complete. False if the search was given up.
     pub complete: bool,
 }
 
-/// How far a search goes.
+/// The limits of a search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reach {
     /// The square of the radius.
     pub(super) square: f64,
-    /// Nodes looked at before the search is given up.
+    /// The number of nodes visited before the search is given up.
     pub(super) nodes: u64,
 }
 
 /// Walks through all u with ‖R u − y‖² ≤ `reach.square`, nearest first within each coordinate.
-/// `visit` gets u and its squared distance and returns the square of the radius from then on.
-/// Returns whether the walk came to its end.
-pub(super) fn walk(triangle: &[f64], y: &[f64], reach: Reach, mut visit: impl FnMut(&[i64], f64) -> f64) -> bool {
+/// `visit` receives u and its squared distance and returns the square of the radius from then on.
+/// Returns true if the walk was completed.
+pub(super) fn walk(
+    triangle: &[f64],
+    y: &[f64],
+    reach: Reach,
+    mut visit: impl FnMut(&[i64], f64) -> f64,
+) -> bool {
     let d = y.len();
     if d == 0 {
         return true;
@@ -40,7 +45,8 @@ pub(super) fn walk(triangle: &[f64], y: &[f64], reach: Reach, mut visit: impl Fn
     let mut square = reach.square;
     let mut left = reach.nodes;
     let mut u = vec![0i64; d];
-    // Of each level: what is wanted there, the step to the next candidate, and the distance above.
+    // For each level: the real-valued centre, the step to the next candidate, and the distance
+    // above.
     let mut centre = vec![0.0; d];
     let mut step = vec![0i64; d];
     let mut above = vec![0.0; d + 1];

@@ -1,6 +1,6 @@
-//! The errors of reducing a lattice.
+//! The errors of a lattice reduction.
 
-/// The errors of reducing a lattice.
+/// Errors from reducing a lattice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LatticeError {
     /// A value is not finite.

@@ -6,7 +6,7 @@ use super::enumeration::{GridPoint, Listing, Reach, walk};
 use super::error::LatticeError;
 use super::reduction::{Basis, ExactRows, fixed};
 
-/// The lattice {(D A t, M t) : t ∈ Zᵈ}, reduced.
+/// The reduced lattice {(D A t, M t) : t ∈ Zᵈ}.
 #[derive(Clone)]
 pub struct GridLattice {
     basis: Basis,
@@ -14,7 +14,7 @@ pub struct GridLattice {
     weights: Vec<f64>,
     /// M, row by row.
     metric: Vec<f64>,
-    /// A as it was given.
+    /// A before the reduction.
     original: ExactRows,
 }
 
@@ -34,7 +34,11 @@ impl GridLattice {
     ///
     /// # Errors
     /// [`LatticeError`] if the shapes do not fit, a value is not finite, or numbers grow too large.
-    pub fn new(equations: &DMatrix<f64>, weights: &DMatrix<f64>, metric: &DMatrix<f64>) -> Result<Self, LatticeError> {
+    pub fn new(
+        equations: &DMatrix<f64>,
+        weights: &DMatrix<f64>,
+        metric: &DMatrix<f64>,
+    ) -> Result<Self, LatticeError> {
         let (m, d) = equations.shape();
         if weights.shape() != (m, m) || metric.ncols() != d || metric.nrows() < d {
             return Err(LatticeError::Shape);
@@ -50,8 +54,8 @@ impl GridLattice {
         Ok(Self { basis, weights, metric, original })
     }
 
-    /// The same lattice where the equations are known to another precision: reduced from where
-    /// this one ended, which takes a fraction of the time if the precisions are alike.
+    /// Returns the same lattice for equations of another precision. The reduction starts from this
+    /// lattice, which takes a fraction of the time if the precisions are alike.
     ///
     /// # Errors
     /// As [`GridLattice::new`].
@@ -67,28 +71,32 @@ impl GridLattice {
         Ok(other)
     }
 
-    /// Number of unknowns, d.
+    /// Returns the number of unknowns, d.
     #[must_use]
     pub fn unknowns(&self) -> usize {
         self.basis.d
     }
 
-    /// The least length of a Gram–Schmidt vector: no two grid points are nearer to each other.
+    /// Returns the least length of a Gram–Schmidt vector: no two grid points are nearer to each
+    /// other.
     #[must_use]
     pub fn least_distance(&self) -> f64 {
         let d = self.basis.d;
         (0..d).map(|i| self.basis.triangle()[i * d + i]).fold(f64::INFINITY, f64::min)
     }
 
-    /// The vectors v of the reduced basis in the coordinates of Zᵈ, each with ‖D A v‖² and ‖M v‖². A
-    /// vector far shorter than the lattice has on average is among them.
+    /// Returns the vectors v of the reduced basis in the coordinates of Zᵈ, each with ‖D A v‖² and
+    /// ‖M v‖². A vector far shorter than the lattice's average is among them.
     pub fn basis(&self) -> impl Iterator<Item = (&[i64], (f64, f64))> {
         let (b, c) = (vec![0.0; self.basis.m], vec![0.0; self.basis.d]);
-        self.basis.unimodular.chunks_exact(self.basis.d.max(1)).map(move |v| (v, self.distances(&b, &c, v)))
+        self.basis
+            .unimodular
+            .chunks_exact(self.basis.d.max(1))
+            .map(move |v| (v, self.distances(&b, &c, v)))
     }
 
-    /// The number of lattice points that a ball holds on average (the Gaussian heuristic): its volume
-    /// over that of a cell of the lattice. `square` is the square of the radius.
+    /// Returns the number of lattice points that a ball holds on average (the Gaussian heuristic):
+    /// its volume over that of a cell of the lattice. `square` is the square of the radius.
     #[must_use]
     pub fn points_expected(&self, square: f64) -> f64 {
         let d = self.basis.d;
@@ -98,8 +106,8 @@ impl GridLattice {
         (ln_ball - ln_cell).exp()
     }
 
-    /// The grid point that rounding coordinate by coordinate leads to (Babai's nearest plane): near
-    /// the closest one, and the closest where the lattice is sparse.
+    /// Returns the grid point found by rounding coordinate by coordinate (Babai's nearest plane).
+    /// It is near the closest point, and the closest one where the lattice is sparse.
     ///
     /// # Panics
     /// If `b` has not m, or `c` not d entries.
@@ -107,7 +115,7 @@ impl GridLattice {
     pub fn nearest_plane(&self, b: &[f64], c: &[f64]) -> Vec<i64> {
         let start = vec![0; self.basis.d];
         let first = self.plane(b, c, &start);
-        // From there on b − A t is small and known to all its digits.
+        // From the first point on, b − A t is small and exact.
         let second = self.plane(b, c, &first);
         self.plane(b, c, &second)
     }
@@ -123,13 +131,16 @@ impl GridLattice {
         }
         let mut t = from.to_vec();
         for (column, u) in self.basis.unimodular.chunks_exact(d).zip(&u) {
-            // Saturates where the target is far from all grid points; such a point fails every check.
-            t.iter_mut().zip(column).for_each(|(t, v)| *t = t.saturating_add(v.saturating_mul(*u as i64)));
+            // Saturates where the target is far from all grid points; such a point fails every
+            // check.
+            t.iter_mut()
+                .zip(column)
+                .for_each(|(t, v)| *t = t.saturating_add(v.saturating_mul(*u as i64)));
         }
         t
     }
 
-    /// b − A t, to all digits.
+    /// Returns b − A t, to all digits.
     fn residual(&self, b: &[f64], t: &[i64]) -> Vec<f64> {
         let (m, a) = (self.basis.m, &self.original);
         (0..m)
@@ -142,20 +153,22 @@ impl GridLattice {
             .collect()
     }
 
-    /// (D (b − A t), M (c − t)).
+    /// Returns (D (b − A t), M (c − t)).
     fn target(&self, b: &[f64], c: &[f64], t: &[i64]) -> Vec<f64> {
         let (m, d) = (self.basis.m, self.basis.d);
         let rest = self.residual(b, t);
         let off: Vec<f64> = c.iter().zip(t).map(|(c, t)| c - *t as f64).collect();
         let times = |rows: &[f64], width: usize, v: &[f64]| -> Vec<f64> {
-            rows.chunks_exact(width.max(1)).map(|r| r.iter().zip(v).map(|(a, b)| a * b).sum()).collect()
+            rows.chunks_exact(width.max(1))
+                .map(|r| r.iter().zip(v).map(|(a, b)| a * b).sum())
+                .collect()
         };
         let mut target = times(&self.weights, m, &rest);
         target.extend(times(&self.metric, d, &off));
         target
     }
 
-    /// ‖D (A t − b)‖² and ‖M (t − c)‖².
+    /// Returns ‖D (A t − b)‖² and ‖M (t − c)‖².
     ///
     /// # Panics
     /// If `b` has not m, or `c` or `t` not d entries.
@@ -166,9 +179,9 @@ impl GridLattice {
         (square(&target[..self.basis.m]), square(&target[self.basis.m..]))
     }
 
-    /// Lists the grid points with ‖D (A t − b)‖² + ‖M (t − c)‖² ≤ `square`. Each that `accept`
-    /// takes is kept; it returns the square of the radius from then on, or `None` for a point that
-    /// does not count. The search is given up after `nodes` steps, and the list then not complete.
+    /// Lists the grid points with ‖D (A t − b)‖² + ‖M (t − c)‖² ≤ `square`. `accept` returns the
+    /// square of the radius from then on, or `None` to reject a point. The search is given up after
+    /// `nodes` steps, and the list is then incomplete.
     ///
     /// # Panics
     /// If `b` has not m, or `c` not d entries.
@@ -184,9 +197,10 @@ impl GridLattice {
         let start = self.nearest_plane(b, c);
         let target = self.target(b, c, &start);
         let y = self.basis.along(&target);
-        // Round-off in the distances must not lose a point at the edge.
+        // Round-off in the distances must not exclude a point at the edge.
         let mut reach = square * (1.0 + 1e-9) + 1e-9;
-        let outside = target.iter().map(|v| v * v).sum::<f64>() - y.iter().map(|v| v * v).sum::<f64>();
+        let outside =
+            target.iter().map(|v| v * v).sum::<f64>() - y.iter().map(|v| v * v).sum::<f64>();
         let outside = outside.max(0.0);
         let mut points = Vec::new();
         let mut t = vec![0; d];
@@ -194,7 +208,9 @@ impl GridLattice {
         let complete = walk(self.basis.triangle(), &y, within, |u, _| {
             t.copy_from_slice(&start);
             for (column, u) in self.basis.unimodular.chunks_exact(d).zip(u) {
-                t.iter_mut().zip(column).for_each(|(t, v)| *t = t.saturating_add(v.saturating_mul(*u)));
+                t.iter_mut()
+                    .zip(column)
+                    .for_each(|(t, v)| *t = t.saturating_add(v.saturating_mul(*u)));
             }
             let (misfit, away) = self.distances(b, c, &t);
             let point = GridPoint { t: t.clone(), misfit, away };

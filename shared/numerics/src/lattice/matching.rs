@@ -1,8 +1,8 @@
 //! Sums of one entry from each of several lists, found by meeting in the middle.
 
-/// The most sums of one half of the lists.
+/// The maximum number of sums of one half of the lists.
 const MOST_SUMS: usize = 1 << 20;
-/// The most numbers of which they consist: 64 MiB.
+/// The maximum number of entries of these sums: 64 MiB.
 const MOST_NUMBERS: usize = 1 << 23;
 
 /// The errors of preparing lists for matching.
@@ -11,7 +11,7 @@ pub enum MatchingError {
     /// A list is empty, or entries differ in length.
     #[error("a list of options is empty, or its entries differ in length")]
     Shape,
-    /// Too many combinations.
+    /// There are too many combinations.
     #[error("one half of the lists has more than {MOST_SUMS} combinations")]
     TooMany,
 }
@@ -68,7 +68,8 @@ impl Side {
         let mut order: Vec<u32> = (0..(sums.len() / m) as u32).collect();
         order.sort_by(|&a, &b| sums[a as usize * m + key].total_cmp(&sums[b as usize * m + key]));
         let keys = order.iter().map(|&at| sums[at as usize * m + key]).collect();
-        let sorted = order.iter().flat_map(|&at| sums[at as usize * m..][..m].iter().copied()).collect();
+        let sorted =
+            order.iter().flat_map(|&at| sums[at as usize * m..][..m].iter().copied()).collect();
         Self { lists, sizes, keys, codes: order, sums: sorted }
     }
 
@@ -90,7 +91,8 @@ impl Matching {
     /// combinations for memory.
     pub fn new(options: &[Vec<Vec<f64>>]) -> Result<Self, MatchingError> {
         let m = options.first().and_then(|list| list.first()).map_or(0, Vec::len);
-        let fits = |list: &Vec<Vec<f64>>| !list.is_empty() && list.iter().all(|option| option.len() == m);
+        let fits =
+            |list: &Vec<Vec<f64>>| !list.is_empty() && list.iter().all(|option| option.len() == m);
         if m == 0 || !options.iter().all(fits) {
             return Err(MatchingError::Shape);
         }
@@ -116,7 +118,7 @@ impl Matching {
         })
     }
 
-    /// The entry of the sums that varies most.
+    /// Returns the entry of the sums that varies most.
     fn widest(options: &[Vec<Vec<f64>>], m: usize) -> usize {
         let spread = |entry: usize| -> f64 {
             let of = |list: &Vec<Vec<f64>>| {
@@ -128,20 +130,26 @@ impl Matching {
         (0..m).max_by(|&a, &b| spread(a).total_cmp(&spread(b))).unwrap_or(0)
     }
 
-    /// The combinations whose sum is within `width[i]` of `target[i]` for every i; `None` if there
-    /// are more than `most`, or if finding them takes more than `steps` comparisons.
+    /// Returns the combinations whose sum is within `width[i]` of `target[i]` for every i; `None`
+    /// if there are more than `most`, or if the search takes more than `steps` comparisons.
     ///
     /// # Panics
     /// If `target` or `width` has not m entries.
     #[must_use]
-    pub fn matches(&self, target: &[f64], width: &[f64], most: usize, steps: u64) -> Option<Vec<Match>> {
+    pub fn matches(
+        &self,
+        target: &[f64],
+        width: &[f64],
+        most: usize,
+        steps: u64,
+    ) -> Option<Vec<Match>> {
         let (m, key) = (self.m, self.key);
         let (aim, slack) = (target[key], width[key]);
         let (few, many) = match self.left.keys.len() <= self.right.keys.len() {
             true => (&self.left, &self.right),
             false => (&self.right, &self.left),
         };
-        // As one side's keys rise, those wanted of the other fall: from `start` on, up to `end`.
+        // As one side's keys rise, the matching keys of the other fall: from `start` up to `end`.
         let falling = || {
             let (mut start, mut end) = (many.keys.len(), many.keys.len());
             few.keys.iter().map(move |own| {
@@ -154,7 +162,7 @@ impl Matching {
                 start..end
             })
         };
-        // Counted first, so that nothing is compared in vain.
+        // The comparisons are counted first, so that none is made in vain.
         let mut looks = 0u64;
         for within in falling() {
             looks += within.len() as u64;
@@ -191,11 +199,13 @@ mod tests {
 
     use super::*;
 
-    /// All combinations, tried one after the other.
+    /// Returns all combinations, tried one after the other.
     fn all(options: &[Vec<Vec<f64>>], target: &[f64], width: &[f64]) -> Vec<Vec<usize>> {
         let mut found = vec![Vec::new()];
         for list in options {
-            let longer = |choices: Vec<usize>| (0..list.len()).map(move |o| [choices.as_slice(), &[o]].concat());
+            let longer = |choices: Vec<usize>| {
+                (0..list.len()).map(move |o| [choices.as_slice(), &[o]].concat())
+            };
             found = found.into_iter().flat_map(longer).collect();
         }
         found.retain(|choices: &Vec<usize>| {
@@ -231,7 +241,10 @@ mod tests {
     fn lists_that_do_not_fit_are_refused() {
         assert_eq!(Matching::new(&[]).unwrap_err(), MatchingError::Shape);
         assert_eq!(Matching::new(&[vec![]]).unwrap_err(), MatchingError::Shape);
-        assert_eq!(Matching::new(&[vec![vec![1.0], vec![1.0, 2.0]]]).unwrap_err(), MatchingError::Shape);
+        assert_eq!(
+            Matching::new(&[vec![vec![1.0], vec![1.0, 2.0]]]).unwrap_err(),
+            MatchingError::Shape
+        );
         let wide = vec![vec![0.0]; 2000];
         assert_eq!(Matching::new(&vec![wide; 4]).unwrap_err(), MatchingError::TooMany);
     }
@@ -242,7 +255,10 @@ mod tests {
         let matching = Matching::new(&vec![list; 4]).unwrap();
         assert!(matching.matches(&[0.0], &[1.0], 9999, u64::MAX).is_none());
         assert!(matching.matches(&[0.0], &[1.0], 10_000, 9999).is_none());
-        assert_eq!(matching.matches(&[0.0], &[1.0], 10_000, u64::MAX).map(|m| m.len()), Some(10_000));
+        assert_eq!(
+            matching.matches(&[0.0], &[1.0], 10_000, u64::MAX).map(|m| m.len()),
+            Some(10_000)
+        );
         assert_eq!(matching.matches(&[5.0], &[1.0], 1, u64::MAX).map(|m| m.len()), Some(0));
     }
 }

@@ -2,9 +2,9 @@
 //! with Gram–Schmidt in double precision.
 //!
 //! Equations known to 50 bits make a basis whose columns are almost parallel, which double
-//! precision cannot orthogonalise. The equations are therefore weighed up in stages of
-//! [`STAGE_BITS`] bits: at the start of each stage the basis is already reduced but for that
-//! factor. Equations are carried along as integers, so that nothing cancels.
+//! precision cannot orthogonalise. The weight of the equations is therefore raised in stages of
+//! [`STAGE_BITS`] bits: at the start of each stage the basis is already reduced except for that
+//! factor. Equations are stored as integers, so that nothing cancels.
 
 use super::error::LatticeError;
 
@@ -12,16 +12,17 @@ use super::error::LatticeError;
 const STAGE_BITS: i32 = 8;
 /// Bits of the largest coefficient of an equation, as an integer.
 const COEFFICIENT_BITS: i32 = 74;
-/// Integer entries of the basis stay below 2 to this, so that their products fit.
+/// Integer entries of the basis stay below 2 to this power, so that their products fit.
 const MOST_BITS: i32 = 44;
 /// The share of a projected length below which a shorter vector is moved forward.
 const LOVASZ: f64 = 0.99;
-/// The same in the last pass, with deep insertions.
+/// The value of [`LOVASZ`] in the last pass, with deep insertions.
 const LOVASZ_DEEP: f64 = 0.999;
-/// Columns for which insertions go all the way down; beyond, neighbours alone are swapped.
+/// Up to this many columns, insertions reach all earlier columns; with more, only neighbours are
+/// swapped.
 const MOST_DEEP: usize = 64;
 
-/// Equations with integer coefficients: coefficient (i, j) stands for itself times 2 to −`shift[i]`.
+/// Equations with integer coefficients: coefficient (i, j) is in units of 2 to −`shift[i]`.
 #[derive(Debug, Clone)]
 pub(super) struct ExactRows {
     pub(super) shift: Vec<i32>,
@@ -30,7 +31,7 @@ pub(super) struct ExactRows {
 }
 
 impl ExactRows {
-    /// Of m × d coefficients in columns: exact up to 2^−74 of the largest of each row.
+    /// Converts m × d coefficients, in columns: exact up to 2^−74 of the largest of each row.
     pub(super) fn new(m: usize, d: usize, coefficient: impl Fn(usize, usize) -> f64) -> Self {
         let shift: Vec<i32> = (0..m)
             .map(|i| {
@@ -40,17 +41,18 @@ impl ExactRows {
             })
             .collect();
         let at = |j: usize, i: usize| fixed(coefficient(i, j), shift[i]);
-        let columns = (0..d).flat_map(|j| (0..m).map(move |i| (j, i))).map(|(j, i)| at(j, i)).collect();
+        let columns =
+            (0..d).flat_map(|j| (0..m).map(move |i| (j, i))).map(|(j, i)| at(j, i)).collect();
         Self { shift, columns }
     }
 
-    /// The number that an integer of row i stands for.
+    /// Returns the number that an integer of row i represents.
     pub(super) fn value(&self, i: usize, integer: i128) -> f64 {
         integer as f64 * 2f64.powi(-self.shift[i])
     }
 }
 
-/// A number as an integer in units of 2 to −`shift`.
+/// Returns a number as an integer in units of 2 to −`shift`.
 pub(super) fn fixed(value: f64, shift: i32) -> i128 {
     (value * 2f64.powi(shift)).round() as i128
 }
@@ -60,15 +62,15 @@ pub(super) fn fixed(value: f64, shift: i32) -> i128 {
 pub(super) struct Basis {
     pub(super) d: usize,
     pub(super) m: usize,
-    /// Column by column, d each.
+    /// Columns of d entries.
     pub(super) unimodular: Vec<i64>,
     /// A times each column.
     pub(super) exact: ExactRows,
     /// Rows of a column of `vectors`.
     rows: usize,
-    /// (D A; M) times each column, as it is measured.
+    /// (D A; M) times each column, in floating point.
     vectors: Vec<f64>,
-    /// Orthonormal directions of the columns before.
+    /// Orthonormal directions of the earlier columns.
     directions: Vec<f64>,
     /// R of the columns: entry (i, j) at i + d j.
     triangle: Vec<f64>,
@@ -78,12 +80,26 @@ impl Basis {
     pub(super) fn new(exact: ExactRows, m: usize, d: usize) -> Self {
         let unimodular = (0..d * d).map(|at| i64::from(at % d == at / d)).collect();
         let (rows, empty) = (0, Vec::new);
-        Self { d, m, unimodular, exact, rows, vectors: empty(), directions: empty(), triangle: empty() }
+        Self {
+            d,
+            m,
+            unimodular,
+            exact,
+            rows,
+            vectors: empty(),
+            directions: empty(),
+            triangle: empty(),
+        }
     }
 
-    /// Reduces in the norm ‖weights A t‖² + ‖metric t‖²: `weights` m × m, `metric` r × d, both
-    /// row by row. `stages` says from how many bits below their weight the equations are raised.
-    pub(super) fn reduce(&mut self, weights: &[f64], metric: &[f64], staged: bool) -> Result<(), LatticeError> {
+    /// Reduces the basis in the norm ‖weights A t‖² + ‖metric t‖²: `weights` m × m, `metric` r × d,
+    /// both row by row. If `staged`, the weight of the equations is raised in stages.
+    pub(super) fn reduce(
+        &mut self,
+        weights: &[f64],
+        metric: &[f64],
+        staged: bool,
+    ) -> Result<(), LatticeError> {
         let mut below = if staged { self.bits_above(weights, metric) } else { 0 };
         loop {
             self.measure(weights, metric, 2f64.powi(-below));
@@ -101,7 +117,8 @@ impl Basis {
         Ok(())
     }
 
-    /// By how many bits the largest equation outweighs the largest entry of the metric.
+    /// Returns the number of bits by which the largest equation outweighs the largest entry of the
+    /// metric.
     fn bits_above(&self, weights: &[f64], metric: &[f64]) -> i32 {
         let largest = |of: &[f64]| of.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
         let mut equations = 0.0f64;
@@ -118,7 +135,7 @@ impl Basis {
         row.iter().zip(column).enumerate().map(|(i, (w, c))| w * self.exact.value(i, *c)).sum()
     }
 
-    /// Forms the vectors from the integers, the equations weighed by `factor` more.
+    /// Computes the vectors from the integers, the equations weighted by `factor` more.
     fn measure(&mut self, weights: &[f64], metric: &[f64], factor: f64) {
         let (d, m) = (self.d, self.m);
         let r = metric.len() / d.max(1);
@@ -140,8 +157,8 @@ impl Basis {
         self.triangle = vec![0.0; d * d];
     }
 
-    /// R of column k, and its direction, from those of the columns before. Twice, as one pass
-    /// leaves components along earlier directions where columns are almost parallel.
+    /// Computes R of column k, and its direction, from those of the earlier columns. It takes two
+    /// passes, as one leaves components along earlier directions where columns are almost parallel.
     fn orthogonalise(&mut self, k: usize) {
         let (d, rows) = (self.d, self.rows);
         let (before, rest) = self.directions.split_at_mut(k * rows);
@@ -163,14 +180,16 @@ impl Basis {
         }
     }
 
-    /// Subtracts multiples of the columns before from column k until no |R_jk| is above half of R_jj.
+    /// Subtracts multiples of the earlier columns from column k until no |R_jk| is above half of
+    /// R_jj.
     fn shorten(&mut self, k: usize) -> Result<(), LatticeError> {
-        // Large multiples lose digits: what is left is seen, and taken off, in the next round.
+        // Large multiples lose digits; the next round removes the remainder.
         for _ in 0..64 {
             self.orthogonalise(k);
             let mut changed = false;
             for j in (0..k).rev() {
-                let (diagonal, entry) = (self.triangle[j * self.d + j], self.triangle[k * self.d + j]);
+                let (diagonal, entry) =
+                    (self.triangle[j * self.d + j], self.triangle[k * self.d + j]);
                 if diagonal <= 0.0 || entry.abs() <= 0.5001 * diagonal {
                     continue;
                 }
@@ -194,7 +213,9 @@ impl Basis {
         for i in 0..d {
             let product = whole.checked_mul(self.unimodular[j * d + i]);
             let entry = product.and_then(|p| self.unimodular[k * d + i].checked_sub(p));
-            let entry = entry.filter(|e| (e.unsigned_abs() as f64) < limit).ok_or(LatticeError::TooLarge)?;
+            let entry = entry
+                .filter(|e| (e.unsigned_abs() as f64) < limit)
+                .ok_or(LatticeError::TooLarge)?;
             self.unimodular[k * d + i] = entry;
         }
         for i in 0..m {
@@ -211,7 +232,8 @@ impl Basis {
         Ok(())
     }
 
-    /// One reduction. The number of insertions is bounded, as deep ones have no polynomial bound.
+    /// Runs one reduction pass. The number of insertions is bounded, as deep ones have no
+    /// polynomial bound.
     fn pass(&mut self, lovasz: f64, deep: bool) -> Result<(), LatticeError> {
         let d = self.d;
         let mut left = 2000 * d + 200 * d * d;
@@ -230,7 +252,7 @@ impl Basis {
         Ok(())
     }
 
-    /// The column before which column k belongs, if it is shorter there.
+    /// Returns the column before which column k belongs, if it is shorter there.
     fn place(&self, k: usize, lovasz: f64, deep: bool) -> Option<usize> {
         let d = self.d;
         let own = &self.triangle[k * d..k * d + k + 1];
@@ -253,12 +275,12 @@ impl Basis {
         self.vectors[to * rows..(from + 1) * rows].rotate_right(rows);
     }
 
-    /// R, entry (i, j) at i + d j.
+    /// Returns R, entry (i, j) at i + d j.
     pub(super) fn triangle(&self) -> &[f64] {
         &self.triangle
     }
 
-    /// Qᵀ times a vector of m + r entries.
+    /// Returns Qᵀ times a vector of m + r entries.
     pub(super) fn along(&self, target: &[f64]) -> Vec<f64> {
         let along = |direction: &[f64]| direction.iter().zip(target).map(|(a, b)| a * b).sum();
         self.directions.chunks_exact(self.rows.max(1)).map(along).collect()

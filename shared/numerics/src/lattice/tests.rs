@@ -32,7 +32,9 @@ fn draw(d: usize, n: i64, rng: &mut impl Rng) -> Vec<i64> {
 
 #[test]
 fn few_exact_equations_give_back_many_whole_numbers() {
-    for (m, d, n) in [(5, 6, 100), (5, 18, 100), (5, 24, 100), (3, 6, 4000), (1, 6, 40), (9, 12, 16)] {
+    for (m, d, n) in
+        [(5, 6, 100), (5, 18, 100), (5, 24, 100), (3, 6, 4000), (1, 6, 40), (9, 12, 16)]
+    {
         let (a, metric) = system(m, d, n as f64, d as u64);
         let lattice = GridLattice::new(&a, &precise(m, 1e-14), &metric).unwrap();
         let mut rng = ChaCha20Rng::seed_from_u64(7);
@@ -54,9 +56,16 @@ fn the_list_finds_what_rounding_misses() {
     for _ in 0..20 {
         let t = draw(d, n, &mut rng);
         let centre = vec![n as f64 / 2.0; d];
-        let valid =
-            |p: &GridPoint| (p.t.iter().all(|t| (0..=n).contains(t)) && p.misfit < 100.0).then_some(f64::INFINITY);
-        let list = lattice.points_near(&right_side(&a, &t), &centre, 50.0 + 3.0 * d as f64, 2_000_000, valid);
+        let valid = |p: &GridPoint| {
+            (p.t.iter().all(|t| (0..=n).contains(t)) && p.misfit < 100.0).then_some(f64::INFINITY)
+        };
+        let list = lattice.points_near(
+            &right_side(&a, &t),
+            &centre,
+            50.0 + 3.0 * d as f64,
+            2_000_000,
+            valid,
+        );
         assert!(list.complete);
         assert_eq!(list.points.iter().map(|p| &p.t).collect::<Vec<_>>(), [&t]);
     }
@@ -68,10 +77,12 @@ fn another_precision_lists_the_same_points() {
     let (a, metric) = system(2, 4, 9.0, 3);
     let common = GridLattice::new(&a, &precise(2, 1e-6), &metric).unwrap();
     let weights = DMatrix::from_row_slice(2, 2, &[1e3, 0.0, 4e2, 2e5]);
-    let (own, fresh) = (common.with_weights(&weights).unwrap(), GridLattice::new(&a, &weights, &metric).unwrap());
+    let (own, fresh) =
+        (common.with_weights(&weights).unwrap(), GridLattice::new(&a, &weights, &metric).unwrap());
     let b = right_side(&a, &[3, 1, 9, 4]);
     let list = |lattice: &GridLattice| {
-        let mut points = lattice.points_near(&b, &[4.5; 4], 16.0, 100_000, |_| Some(f64::INFINITY)).points;
+        let mut points =
+            lattice.points_near(&b, &[4.5; 4], 16.0, 100_000, |_| Some(f64::INFINITY)).points;
         points.sort_by(|a, b| a.t.cmp(&b.t));
         points.into_iter().map(|p| p.t).collect::<Vec<_>>()
     };
@@ -110,7 +121,9 @@ proptest! {
 fn what_cannot_be_reduced_is_refused() {
     let (a, metric) = system(2, 3, 9.0, 1);
     let nan = DMatrix::from_element(2, 3, f64::NAN);
-    let new = |a: &DMatrix<f64>, w: &DMatrix<f64>, m: &DMatrix<f64>| GridLattice::new(a, w, m).map(|_| ()).unwrap_err();
+    let new = |a: &DMatrix<f64>, w: &DMatrix<f64>, m: &DMatrix<f64>| {
+        GridLattice::new(a, w, m).map(|_| ()).unwrap_err()
+    };
     assert_eq!(new(&nan, &precise(2, 1.0), &metric), LatticeError::NotFinite);
     assert_eq!(new(&a, &precise(3, 1.0), &metric), LatticeError::Shape);
     assert_eq!(new(&a, &precise(2, 1.0), &DMatrix::identity(2, 3)), LatticeError::Shape);

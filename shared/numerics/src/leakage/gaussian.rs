@@ -4,7 +4,7 @@ use super::LogSum;
 
 /// Steps of an integral, in the unit in which its integrand falls at least as exp(−t²).
 const STEP: f64 = 0.05;
-/// Where exp(−t²) is 5e-22.
+/// The reach of an integral: exp(−t²) is 5e-22 there.
 const REACH: f64 = 7.0;
 
 /// Returns the maximal leakage, in bits, of a vector of `classes` scores with independent noise
@@ -13,24 +13,26 @@ const REACH: f64 = 7.0;
 /// L = log2 ∫ max_{c ∈ Δ} φ_σ(y − c) dy = log2 Σ_{j<k} V_j(Δ) (σ √(2π))^(−j): the integral of
 /// exp(−dist(y, Δ)²/2σ²) is Wills' functional, and Steiner's formula gives it (Hadwiger, *Das
 /// Wills'sche Funktional*, Monatshefte 79, 1975). The part of the noise across the plane Σ c = 1
-/// tells nothing. V_j is the j-th intrinsic volume of the simplex with unit vectors for vertices:
-/// the sum over its C(k, j + 1) faces of dimension j of their volume √(j + 1)/j! times their
-/// external angle γ(j) = √((j + 1)/π) ∫ exp(−(j + 1) x²) Φ(√2 x)^(k − 1 − j) dx (Betke and Henk,
-/// *Intrinsic volumes and lattice points of crosspolytopes*, Monatshefte 115, 1993).
+/// carries no information. V_j is the j-th intrinsic volume of the simplex with unit vectors for
+/// vertices: the sum over its C(k, j + 1) faces of dimension j of their volume √(j + 1)/j! times
+/// their external angle γ(j) = √((j + 1)/π) ∫ exp(−(j + 1) x²) Φ(√2 x)^(k − 1 − j) dx (Betke and
+/// Henk, *Intrinsic volumes and lattice points of crosspolytopes*, Monatshefte 115, 1993).
 ///
-/// Exact to 1e-9 bits. All is in logarithms, so that a σ of 1e-12 and 65 536 classes are in range.
-/// The terms are log-concave in j (Alexandrov-Fenchel), so that the sum may end where they are
-/// small and falling. `sigma` is above 0, in units of a score. 0 bits for less than two classes.
+/// The result is exact to 1e-9 bits. The computation uses logarithms, so that a σ of 1e-12 and 65
+/// 536 classes are in range. The terms are log-concave in j (Alexandrov-Fenchel), so that the sum
+/// may end where they are small and falling. `sigma` is above 0, in units of a score. 0 bits for
+/// less than two classes.
 #[must_use]
 pub fn gaussian_simplex_bits(classes: usize, sigma: f64) -> f64 {
-    /// The logarithm of what a term may add to the sum and be left out.
+    /// Terms whose logarithm is this far below the sum are left out.
     const NEGLIGIBLE: f64 = -40.0;
     let n = classes.saturating_sub(1);
     let per_dimension = -(sigma * (2.0 * std::f64::consts::PI).sqrt()).ln();
     let (mut sum, mut last, mut ln_faces) = (LogSum::EMPTY, f64::NEG_INFINITY, 0.0);
     for j in 0..=n {
         // The logarithm of C(n + 1, j + 1) / j!.
-        ln_faces += ((n + 1 - j) as f64 / (j + 1) as f64).ln() - if j > 0 { (j as f64).ln() } else { 0.0 };
+        ln_faces +=
+            ((n + 1 - j) as f64 / (j + 1) as f64).ln() - if j > 0 { (j as f64).ln() } else { 0.0 };
         let volume = ln_faces + 0.5 * ((j + 1) as f64).ln() + ln_external_angle(j, n);
         let term = volume + j as f64 * per_dimension;
         sum.add(term);
@@ -43,8 +45,8 @@ pub fn gaussian_simplex_bits(classes: usize, sigma: f64) -> f64 {
     sum.log2().max(0.0)
 }
 
-/// The logarithm of the external angle of a regular simplex of dimension n at a face of dimension
-/// j.
+/// Returns the logarithm of the external angle of a regular simplex of dimension n at a face of
+/// dimension j.
 ///
 /// With t = √(j + 1) x it is π^(−½) ∫ exp(−t²) Φ(√2 t/√(j + 1))^(n − j) dt. The logarithm of the
 /// integrand is concave, with a second derivative of at most −2: from its mode on it falls at
@@ -55,10 +57,11 @@ fn ln_external_angle(j: usize, n: usize) -> f64 {
     }
     let (power, scale) = ((n - j) as f64, 1.0 / ((j + 1) as f64).sqrt());
     let ln = |t: f64| power * (0.5 * libm::erfc(-t * scale)).ln() - t * t;
-    // The slope falls from above 0 at 0.
+    // The slope decreases from a positive value at 0.
     let slope = |t: f64| {
         let x = t * scale;
-        power * scale * 2.0 * (-x * x).exp() / (std::f64::consts::PI.sqrt() * libm::erfc(-x)) - 2.0 * t
+        power * scale * 2.0 * (-x * x).exp() / (std::f64::consts::PI.sqrt() * libm::erfc(-x))
+            - 2.0 * t
     };
     let (mut low, mut high) = (0.0, 1.0);
     while slope(high) > 0.0 {

@@ -7,7 +7,7 @@
 //! mutual information I(X; R), does not grow by processing R, and adds up over releases that are
 //! independent given X.
 //!
-//! A release without randomness has L = log2 of the number of its values. X is here a vector of k
+//! A deterministic release has L = log2 of the number of its values. Here X is a vector of k
 //! confidence scores: a point of the simplex {c ≥ 0, Σ c = 1}.
 
 mod gaussian;
@@ -16,7 +16,7 @@ mod rounding;
 pub use gaussian::gaussian_simplex_bits;
 pub use rounding::{RoundedSimplex, rounded_simplex_bits};
 
-/// Returns the bits of a permutation of `classes` things, log2 k!. 0 for none and for one.
+/// Returns the bits of a permutation of `classes` items, log2 k!. 0 for zero or one item.
 #[must_use]
 pub fn permutation_bits(classes: usize) -> f64 {
     (2..=classes).map(|i| (i as f64).log2()).sum()

@@ -1,33 +1,34 @@
-//! The number of vectors that rounding makes of score vectors.
+//! The number of vectors that rounding produces from score vectors.
 
 use super::LogSum;
 
-/// More classes than this are counted from above, by less than log2 of their number too much.
+/// For more classes than this, the count is an upper bound, too large by less than log2 of their
+/// number.
 const MOST_COUNTED: usize = 2048;
 
-/// Scores, whole or cut to the largest of them, before they are rounded.
+/// The scores before they are rounded: all of them, or only the largest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RoundedSimplex {
     /// All scores of a record.
     #[default]
     Whole,
-    /// The so many largest, the others 0.
+    /// This many largest scores, the others 0.
     Largest(usize),
 }
 
-/// Returns log2 of the number of vectors that rounding to `decimals` digits makes of vectors of
-/// `classes` scores.
+/// Returns log2 of the number of vectors that rounding to `decimals` digits produces from vectors
+/// of `classes` scores.
 ///
-/// In units of 10^−D, Q = 10^D, a vector r of whole numbers with sum S and p entries above 0 comes
-/// of the scores c, Σ c = Q, in the box [r − ½, r + ½] (from 0 where r is 0): so if S − p/2 < Q <
-/// S + k/2. At one of the ends every score is a tie, and ties go to even: then all entries of r
-/// are even. There are C(k, p) C(S − 1, p − 1) vectors r of one S and p.
+/// In units of 10^−D, Q = 10^D, a vector r of whole numbers with sum S and p entries above 0
+/// results from the scores c, Σ c = Q, in the box [r − ½, r + ½] (from 0 where r is 0): so if S −
+/// p/2 < Q < S + k/2. At one of the ends every score is a tie, and ties go to even: then all
+/// entries of r are even. There are C(k, p) C(S − 1, p − 1) vectors r of one S and p.
 ///
 /// It is exact for real numbers, up to 2048 classes. Scores are doubles, whose sum is 1 up to
 /// (2k + 8) 2⁻⁵³: if that is half a unit or more (D = 15, and fewer digits of many classes), all
-/// vectors within it are counted, and the result is a bound from above. It is also one for more
-/// classes, by less than log2 k bits, and for [`RoundedSimplex::Largest`], where
-/// Σ_p C(k, p) C(⌊Q + p/2⌋, p) counts all vectors of at most so many entries with S − p/2 ≤ Q.
+/// vectors within it are counted, and the result is an upper bound. It is also an upper bound for
+/// more classes, by less than log2 k bits, and for [`RoundedSimplex::Largest`], where Σ_p C(k, p)
+/// C(⌊Q + p/2⌋, p) counts all vectors of at most so many entries with S − p/2 ≤ Q.
 ///
 /// `decimals` is at most 15. Cost: O(k²). 0 bits for no class.
 #[must_use]
@@ -43,13 +44,13 @@ pub fn rounded_simplex_bits(classes: usize, decimals: u32, scores: RoundedSimple
     }
 }
 
-/// What the vectors are counted in.
+/// The integers in which the vectors are counted.
 struct Units {
-    /// k.
+    /// The number of classes, k.
     classes: u64,
-    /// Q.
+    /// The scale Q = 10^D.
     whole: u64,
-    /// Twice the round-off of a sum, in units and whole numbers.
+    /// Twice the round-off of a sum, in whole units.
     slack: u64,
 }
 
@@ -57,10 +58,14 @@ impl Units {
     fn new(classes: usize, decimals: u32) -> Self {
         let whole = 10u64.pow(decimals.min(15));
         let round_off = (2 * classes + 8) as f64 * 0.5 * f64::EPSILON;
-        Self { classes: classes as u64, whole, slack: (2.0 * whole as f64 * round_off).floor() as u64 }
+        Self {
+            classes: classes as u64,
+            whole,
+            slack: (2.0 * whole as f64 * round_off).floor() as u64,
+        }
     }
 
-    /// The sums S that some number of entries can have.
+    /// Returns the possible sums S of any number of entries.
     fn sums(&self) -> std::ops::RangeInclusive<u64> {
         let (twice, ends) = (2 * self.whole, self.classes + self.slack);
         (twice.saturating_sub(ends) / 2)..=((twice + ends) / 2)
@@ -98,7 +103,7 @@ impl Units {
         count.log2()
     }
 
-    /// Every sum of p entries counted as the greatest.
+    /// Counts every sum of p entries as the greatest one.
     fn upper_bound(&self) -> f64 {
         let of_classes = choices(self.classes, self.classes);
         let (sums, mut count) = (self.sums(), LogSum::EMPTY);
@@ -110,7 +115,8 @@ impl Units {
             let least = (*sums.start()).max(entries);
             if most >= least {
                 let of_sums = ((most - least + 1) as f64).ln();
-                count.add(of_classes[entries as usize] + of_sums + ln_choose(most - 1, entries - 1));
+                count
+                    .add(of_classes[entries as usize] + of_sums + ln_choose(most - 1, entries - 1));
             }
         }
         count.log2()
@@ -128,7 +134,7 @@ impl Units {
     }
 }
 
-/// The logarithm of the number of vectors of so many even entries above 0 with this sum.
+/// Returns the logarithm of the number of vectors of so many even entries above 0 with this sum.
 fn all_even(sum: u64, entries: u64) -> f64 {
     match (sum.is_multiple_of(2), entries) {
         (false, _) => f64::NEG_INFINITY,
@@ -138,7 +144,7 @@ fn all_even(sum: u64, entries: u64) -> f64 {
     }
 }
 
-/// The logarithms of C(n, 0) … C(n, most).
+/// Returns the logarithms of C(n, 0) … C(n, most).
 fn choices(n: u64, most: u64) -> Vec<f64> {
     let mut ln = 0.0;
     (0..=most)
@@ -151,10 +157,10 @@ fn choices(n: u64, most: u64) -> Vec<f64> {
         .collect()
 }
 
-/// The logarithm of C(n, m), or for a large n a bound from above, n^m / m!. Minus infinity for m
-/// above n.
+/// Returns the logarithm of C(n, m), or for a large n an upper bound, n^m / m!. Minus infinity for
+/// m above n.
 fn ln_choose(n: u64, m: u64) -> f64 {
-    /// Below this the difference of logarithms of Γ keeps seven digits.
+    /// Below this, the difference of logarithms of Γ keeps seven digits.
     const SMALL: u64 = 100_000_000;
     let ln_factorial = |n: u64| libm::lgamma(n as f64 + 1.0);
     if m > n {

@@ -22,8 +22,14 @@ fn whole(classes: usize, decimals: u32) -> f64 {
 
 #[test]
 fn rounding_has_the_figures_of_an_independent_count() {
-    for (classes, decimals, bits) in [(2, 1, 3.459), (2, 2, 6.658), (2, 3, 9.967), (3, 2, 13.887), (10, 2, 45.115)] {
-        assert!((whole(classes, decimals) - bits).abs() < 1e-3, "{classes} {decimals}: {}", whole(classes, decimals));
+    for (classes, decimals, bits) in
+        [(2, 1, 3.459), (2, 2, 6.658), (2, 3, 9.967), (3, 2, 13.887), (10, 2, 45.115)]
+    {
+        assert!(
+            (whole(classes, decimals) - bits).abs() < 1e-3,
+            "{classes} {decimals}: {}",
+            whole(classes, decimals)
+        );
     }
     assert!(whole(6, 1) <= 14.1 && whole(6, 1) > 13.6, "{}", whole(6, 1));
 }
@@ -53,9 +59,14 @@ fn rounded_by_hand(classes: usize, unit: u64, fine: u64) -> usize {
 
 #[test]
 fn rounding_counts_what_a_fine_grid_gives() {
-    for (classes, decimals, fine) in [(2, 0, 8), (2, 1, 8), (2, 2, 8), (3, 0, 24), (3, 1, 12), (4, 0, 24), (4, 1, 8)] {
+    for (classes, decimals, fine) in
+        [(2, 0, 8), (2, 1, 8), (2, 2, 8), (3, 0, 24), (3, 1, 12), (4, 0, 24), (4, 1, 8)]
+    {
         let counted = rounded_by_hand(classes, 10u64.pow(decimals), fine);
-        assert!((whole(classes, decimals) - (counted as f64).log2()).abs() < 1e-12, "{classes} {decimals} {counted}");
+        assert!(
+            (whole(classes, decimals) - (counted as f64).log2()).abs() < 1e-12,
+            "{classes} {decimals} {counted}"
+        );
     }
 }
 
@@ -88,7 +99,9 @@ fn the_largest_scores_are_fewer_vectors_and_no_fewer_than_there_are() {
                 let c = [a, b, unit * fine - a - b];
                 let least = (0..3).rev().min_by_key(|&i| c[i]).unwrap();
                 let round = |c: u64| (c as f64 / fine as f64).round_ties_even() as u64;
-                seen.insert((0..3).map(|i| if i == least { 0 } else { round(c[i]) }).collect::<Vec<_>>());
+                seen.insert(
+                    (0..3).map(|i| if i == least { 0 } else { round(c[i]) }).collect::<Vec<_>>(),
+                );
             }
         }
         let bits = rounded_simplex_bits(3, decimals, RoundedSimplex::Largest(2));
@@ -124,7 +137,8 @@ fn gaussian_noise_has_the_figures_of_an_independent_computation() {
 #[test]
 fn two_classes_are_a_segment() {
     for sigma in [1e-12f64, 1e-3, 0.1, 1.0, 1e6] {
-        let exact = (2f64.sqrt() / (sigma * (2.0 * std::f64::consts::PI).sqrt())).ln_1p() / std::f64::consts::LN_2;
+        let exact = (2f64.sqrt() / (sigma * (2.0 * std::f64::consts::PI).sqrt())).ln_1p()
+            / std::f64::consts::LN_2;
         assert!((gaussian_simplex_bits(2, sigma) - exact).abs() < 1e-9, "{sigma}");
     }
     assert_eq!((gaussian_simplex_bits(0, 0.1), gaussian_simplex_bits(1, 0.1)), (0.0, 0.0));
@@ -158,7 +172,8 @@ fn monte_carlo(classes: usize, sigma: f64, samples: usize) -> f64 {
         let mean = z.iter().sum::<f64>() / k;
         z.iter_mut().for_each(|z| *z = spread * (*z - mean));
         let y: Vec<f64> = z.iter().map(|z| 1.0 / k + z).collect();
-        let density = -squared_distance(&y) / (2.0 * sigma * sigma) - 0.5 * n * (ln_tau + 2.0 * sigma.ln());
+        let density =
+            -squared_distance(&y) / (2.0 * sigma * sigma) - 0.5 * n * (ln_tau + 2.0 * sigma.ln());
         let proposal = -z.iter().map(|z| z * z).sum::<f64>() / (2.0 * spread * spread);
         total += (density - proposal + 0.5 * n * (ln_tau + 2.0 * spread.ln())).exp();
     }
@@ -168,7 +183,8 @@ fn monte_carlo(classes: usize, sigma: f64, samples: usize) -> f64 {
 #[test]
 fn gaussian_noise_agrees_with_monte_carlo_to_a_percent() {
     for (classes, sigma) in [(2, 0.1), (3, 0.1), (3, 0.3), (6, 0.3)] {
-        let (sampled, formula) = (monte_carlo(classes, sigma, 200_000), gaussian_simplex_bits(classes, sigma).exp2());
+        let (sampled, formula) =
+            (monte_carlo(classes, sigma, 200_000), gaussian_simplex_bits(classes, sigma).exp2());
         assert!((sampled / formula - 1.0).abs() < 0.01, "{classes} {sigma}: {sampled} {formula}");
     }
 }

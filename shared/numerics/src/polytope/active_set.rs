@@ -1,9 +1,11 @@
-//! The nearest point, by the dual active set method of Goldfarb and Idnani (1983) for the identity as Hessian.
+//! The nearest point of a polytope, by the dual active set method of Goldfarb and Idnani (1983) for
+//! the identity as Hessian.
 //!
-//! From the point itself, violated bounds are added one at a time; the point stays the nearest of those that meet the bounds
-//! taken so far, so that every full step adds to the distance and no set of bounds comes twice. The normals N of the bounds
-//! taken are kept as N = Q₁ R with Q orthogonal: z = Q₂ Q₂ᵀ n is the way to a new bound n that leaves the others met, and
-//! r = R⁻¹ Q₁ᵀ n how their multipliers fall.
+//! Starting at the point itself, violated bounds are added one at a time. The current point stays
+//! the nearest of those that meet the active bounds, so that every full step adds to the distance
+//! and no set of bounds repeats. The normals N of the active bounds are stored as N = Q₁ R with Q
+//! orthogonal: z = Q₂ Q₂ᵀ n is the direction to a new bound n that keeps the others met, and r =
+//! R⁻¹ Q₁ᵀ n the decrease of their multipliers.
 
 use super::Polytope;
 use crate::dense::{axpy, dot};
@@ -11,20 +13,21 @@ use crate::dense::{axpy, dot};
 /// Bounds closer than this, relative to their size, are one value.
 const EQUAL: f64 = 1e-11;
 
-/// How far a point may miss a bound, relative to its size, and still meet it.
+/// The tolerance of a bound, relative to its size.
 const FEASIBLE: f64 = 1e-11;
 
-/// How much a row gives where a polytope without a point is asked for its nearest: small, so that the rows count for far
-/// more than the distance.
+/// The least give of a row when the nearest point of an empty polytope is sought: small, so that
+/// the rows count for far more than the distance.
 const ELASTIC: f64 = 1e-4;
 
-/// Normals whose part beyond the bounds taken is shorter than this depend on them.
+/// A normal depends on the active bounds if its part orthogonal to them is shorter than this.
 const DEPENDENT: f64 = 1e-9;
 
-/// A bound that depends on those taken and is missed by no more than this is met but for round-off.
+/// A bound that depends on the active ones and is missed by at most this counts as met: the miss is
+/// round-off.
 const ROUND_OFF: f64 = 1e-8;
 
-/// Room to work in; nothing is allocated once it has grown to size.
+/// The workspace of a search. Nothing is allocated once it has grown to size.
 #[derive(Default)]
 pub struct ActiveSet {
     /// Columns of Q, one after the other, n × n.
@@ -39,7 +42,7 @@ pub struct ActiveSet {
     fall: Vec<f64>,
     multipliers: Vec<f64>,
     taken: Vec<Bound>,
-    /// Whether a row or side has a bound taken, or is passed over.
+    /// True for a row or side with an active bound, and for one that is skipped.
     busy: Vec<bool>,
     slots: Vec<usize>,
     gives: Vec<f64>,
@@ -63,19 +66,20 @@ struct Bound {
 
 const NO_SLOT: usize = usize::MAX;
 
-/// How a search for a nearest point ended.
+/// The result of a search for a nearest point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nearest {
     /// The nearest point was found.
     Found,
-    /// There is no point.
+    /// The polytope is empty.
     Empty,
     /// The steps allowed were used up.
     StepLimit,
 }
 
 impl Polytope {
-    /// The point nearest to `target`, in `x`; both have d entries. Where there is none, `x` is left as it was.
+    /// Writes the point nearest to `target` to `x`; both have d entries. If the polytope is empty,
+    /// `x` is left unchanged.
     pub fn nearest(&self, target: &[f64], work: &mut ActiveSet, x: &mut [f64]) -> Nearest {
         if self.contradiction {
             return Nearest::Empty;
@@ -83,15 +87,15 @@ impl Polytope {
         work.solve(self, 0.0, target, x)
     }
 
-    /// The point nearest to `target` of those in the box that miss the rows least, in the sum of squares: for a set that
-    /// has no point.
+    /// Writes to `x` the point nearest to `target` among the points of the box that miss the rows
+    /// least, in the sum of squares. For an empty polytope.
     pub fn nearest_misfit(&self, target: &[f64], work: &mut ActiveSet, x: &mut [f64]) -> Nearest {
         work.solve(self, ELASTIC, target, x)
     }
 }
 
 impl ActiveSet {
-    /// Solves with rows that give at least `least_give`.
+    /// Solves with rows that have at least `least_give` of give.
     fn solve(&mut self, p: &Polytope, least_give: f64, target: &[f64], x: &mut [f64]) -> Nearest {
         let (d, m) = (p.d, p.ends.len());
         self.gives.clear();
@@ -160,14 +164,14 @@ impl ActiveSet {
         }
         let (ends, length) = (p.ends[place - p.d], self.lengths[place - p.d]);
         if ends.0 > ends.1 {
-            // Round-off, or a row that gives and has no better place to go.
+            // The ends crossed by round-off, or the row gives and its middle is the best value.
             let middle = 0.5 * (ends.0 + ends.1) / length;
             return (middle, middle);
         }
         (ends.0 / length, ends.1 / length)
     }
 
-    /// The bound missed by most, equalities first.
+    /// Returns the most violated bound, equalities first.
     fn most_violated(&self, p: &Polytope) -> Option<(Bound, f64)> {
         let mut worst: Option<(Bound, f64)> = None;
         for place in 0..p.d + p.ends.len() {
@@ -176,14 +180,19 @@ impl ActiveSet {
             }
             let (lower, upper) = self.ends(p, place);
             let value = self.value(p, place);
-            let (miss, sign, end) =
-                if lower - value >= value - upper { (lower - value, 1.0, lower) } else { (value - upper, -1.0, upper) };
+            let (miss, sign, end) = if lower - value >= value - upper {
+                (lower - value, 1.0, lower)
+            } else {
+                (value - upper, -1.0, upper)
+            };
             let size = 1.0 + if end.is_finite() { end.abs() } else { 0.0 };
             let equality = upper - lower <= EQUAL * size && upper >= lower;
             if miss.is_nan() || miss <= FEASIBLE * size {
                 continue;
             }
-            let better = worst.is_none_or(|(w, by)| (equality && !w.equality) || (equality == w.equality && miss > by));
+            let better = worst.is_none_or(|(w, by)| {
+                (equality && !w.equality) || (equality == w.equality && miss > by)
+            });
             if better {
                 worst = Some((Bound { place, sign, end, equality }, miss));
             }
@@ -191,7 +200,7 @@ impl ActiveSet {
         worst
     }
 
-    /// n and Qᵀ n of a bound.
+    /// Computes n and Qᵀ n of a bound.
     fn turn(&mut self, p: &Polytope, n: usize, bound: Bound) {
         let sign = bound.sign;
         if bound.place < p.d {
@@ -248,7 +257,9 @@ impl ActiveSet {
             multiplier += step;
             if !dependent {
                 self.z.fill(0.0);
-                for (t, column) in self.turned[active..].iter().zip(self.q.chunks_exact(n).skip(active)) {
+                for (t, column) in
+                    self.turned[active..].iter().zip(self.q.chunks_exact(n).skip(active))
+                {
                     axpy(&mut self.z, *t, column);
                 }
                 axpy(&mut self.x, step, &self.z);
@@ -263,7 +274,7 @@ impl ActiveSet {
         }
     }
 
-    /// r = R⁻¹ Q₁ᵀ n.
+    /// Computes r = R⁻¹ Q₁ᵀ n.
     fn falls(&mut self, n: usize, active: usize) {
         self.fall[..active].copy_from_slice(&self.turned[..active]);
         for at in (0..active).rev() {
@@ -274,7 +285,8 @@ impl ActiveSet {
         }
     }
 
-    /// Adds the bound whose normal has just been turned: one reflection of Q₂ puts what is beyond on its first column.
+    /// Adds the bound whose normal has just been turned: one reflection of Q₂ moves the rest of the
+    /// normal to its first column.
     fn append(&mut self, n: usize, bound: Bound, multiplier: f64) {
         let active = self.taken.len();
         let length = dot(&self.turned[active..], &self.turned[active..]).sqrt();
@@ -285,10 +297,13 @@ impl ActiveSet {
         if squared > 0.0 {
             let scale = 2.0 / squared;
             self.z.fill(0.0);
-            for (v, column) in self.turned[active..].iter().zip(self.q.chunks_exact(n).skip(active)) {
+            for (v, column) in self.turned[active..].iter().zip(self.q.chunks_exact(n).skip(active))
+            {
                 axpy(&mut self.z, *v, column);
             }
-            for (v, column) in self.turned[active..].iter().zip(self.q.chunks_exact_mut(n).skip(active)) {
+            for (v, column) in
+                self.turned[active..].iter().zip(self.q.chunks_exact_mut(n).skip(active))
+            {
                 axpy(column, -scale * v, &self.z);
             }
         }
@@ -300,7 +315,7 @@ impl ActiveSet {
         self.busy[bound.place] = true;
     }
 
-    /// Takes a bound out; rotations make R triangular again.
+    /// Removes a bound; rotations make R triangular again.
     fn drop(&mut self, n: usize, at: usize) {
         let bound = self.taken.remove(at);
         self.multipliers.remove(at);
@@ -328,7 +343,7 @@ impl ActiveSet {
         }
     }
 
-    /// One correction of what round-off has left of the bounds taken: x += Q₁ R⁻ᵀ (ends − Nᵀx).
+    /// Corrects the round-off in the active bounds once: x += Q₁ R⁻ᵀ (ends − Nᵀx).
     fn refine(&mut self, p: &Polytope, n: usize) {
         let active = self.taken.len();
         for at in 0..active {
@@ -344,7 +359,7 @@ impl ActiveSet {
     }
 }
 
-/// Whether a lower end lies above the upper one by more than round-off.
+/// Returns true if a lower end lies above the upper one by more than round-off.
 fn crossed(ends: (f64, f64)) -> bool {
     ends.0 > ends.1 + ROUND_OFF * (1.0 + ends.0.abs().min(ends.1.abs()))
 }

@@ -1,7 +1,8 @@
-//! Points within: the analytic centre by Newton's method, and the mean of the points by hit and run.
+//! Interior points of a polytope: the analytic centre by Newton's method, and the mean of the
+//! points by hit and run.
 //!
-//! Rows whose ends are one value confine the set to a plane; both methods move in the plane, by an orthonormal basis of its
-//! directions. Rows that give are not looked at.
+//! Rows whose ends are one value confine the set to a plane; both methods move in the plane, by an
+//! orthonormal basis of its directions. Rows that give are ignored.
 
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
@@ -10,29 +11,31 @@ use super::Polytope;
 use super::active_set::{ActiveSet, Nearest};
 use crate::dense::{axpy, cholesky, dot, solve};
 
-/// Shares of the room between two bounds that a first point within is asked to keep from each, in the order tried.
+/// The distances of a first interior point from its bounds, as shares of the room between them, in
+/// the order tried.
 const MARGINS: [f64; 7] = [0.2, 0.05, 0.01, 1e-3, 1e-5, 1e-7, 1e-8];
 
-/// A start is at least this far from every bound: nearer ones are within round-off of each other.
+/// The least distance of a start from every bound: smaller distances are within round-off.
 const OFF: f64 = 1e-9;
 
-/// Newton steps to the analytic centre at most. Seen: 5 to 15.
+/// The maximum number of Newton steps to the analytic centre. Observed: 5 to 15.
 const NEWTON_STEPS: u32 = 60;
 
-/// Rows closer together than this, relative to their size, are a plane.
+/// Rows whose ends are closer together than this, relative to their size, define a plane.
 const PLANE: f64 = 1e-9;
 
 /// The logarithm of a density, up to a constant, at a point.
 pub type LogDensity<'a> = &'a dyn Fn(&[f64]) -> f64;
 
-/// Room to work in, and the last centre found.
+/// The workspace of the walk, and the last centre found.
 #[derive(Default)]
 pub struct Walk {
     active: ActiveSet,
     /// Directions of the plane, f × d.
     basis: Vec<f64>,
     free: usize,
-    /// Bounds of the points of the plane, d entries each, and the same in the basis, f entries each.
+    /// Bounds of the points of the plane, d entries each, and the same in the basis, f entries
+    /// each.
     sources: Vec<f64>,
     normals: Vec<f64>,
     ends: Vec<(f64, f64)>,
@@ -51,8 +54,8 @@ impl std::fmt::Debug for Walk {
 }
 
 impl Polytope {
-    /// The analytic centre, the maximum of Σ ln (distances to the bounds), in `x` (d entries). False, and `x` as it was,
-    /// where the set has no point off its bounds.
+    /// Writes the analytic centre, the maximum of Σ ln (distances to the bounds), to `x` (d
+    /// entries). If the set has no interior, returns false and leaves `x` unchanged.
     pub fn analytic_centre(&self, walk: &mut Walk, x: &mut [f64]) -> bool {
         if self.contradiction || !self.point_within(walk, x) {
             return false;
@@ -62,9 +65,10 @@ impl Polytope {
         true
     }
 
-    /// The mean of the points of the set under the density exp(`log_density`), or of uniform points without one, in `x`
-    /// (d entries): hit and run of `steps` steps from the analytic centre, along directions that are as long as the set is
-    /// wide there. False, and `x` as it was, where the set has no point off its bounds.
+    /// Writes to `x` (d entries) the mean of the points of the set under the density
+    /// exp(`log_density`), or of uniform points without one: hit and run of `steps` steps from the
+    /// analytic centre, along directions scaled to the width of the set. If the set has no
+    /// interior, returns false and leaves `x` unchanged.
     pub fn mean(
         &self,
         steps: u32,
@@ -83,8 +87,12 @@ impl Polytope {
     }
 
     fn point_within(&self, walk: &mut Walk, x: &mut [f64]) -> bool {
-        let middle: Vec<f64> =
-            self.sides.iter().map(|s| 0.5 * (s.0 + s.1)).map(|v| if v.is_finite() { v } else { 0.0 }).collect();
+        let middle: Vec<f64> = self
+            .sides
+            .iter()
+            .map(|s| 0.5 * (s.0 + s.1))
+            .map(|v| if v.is_finite() { v } else { 0.0 })
+            .collect();
         for margin in MARGINS {
             let mut inner = self.clone();
             let shrink = |ends: &mut (f64, f64)| {
@@ -97,9 +105,11 @@ impl Polytope {
             inner.sides.iter_mut().for_each(shrink);
             inner.ends.iter_mut().for_each(shrink);
             let mut point = x.to_vec();
-            // A margin wider than the set leaves a point that is out by no more than round-off may be, which would do for a
-            // nearest point; as a start it must lie off its bounds.
-            if inner.nearest(&middle, &mut walk.active, &mut point) == Nearest::Found && self.is_within(&point) {
+            // With a margin wider than the set, the nearest point violates the bounds by round-off,
+            // which is acceptable for a nearest point. A start must lie strictly inside.
+            if inner.nearest(&middle, &mut walk.active, &mut point) == Nearest::Found
+                && self.is_within(&point)
+            {
                 x.copy_from_slice(&point);
                 return true;
             }
@@ -107,27 +117,33 @@ impl Polytope {
         false
     }
 
-    /// Whether `x` lies between all bounds that are not one value, off each, and on the others.
+    /// Returns true if `x` lies strictly between all bounds that differ, and on the others.
     fn is_within(&self, x: &[f64]) -> bool {
         let within = |ends: &(f64, f64), value: f64| {
             if ends.1 - ends.0 <= plane_width(*ends) {
-                return value - ends.0 >= -plane_width(*ends) && ends.1 - value >= -plane_width(*ends);
+                return value - ends.0 >= -plane_width(*ends)
+                    && ends.1 - value >= -plane_width(*ends);
             }
             value - ends.0 > OFF && ends.1 - value > OFF
         };
         let rows = self.rows.chunks_exact(self.d.max(1)).zip(&self.ends).zip(&self.gives);
         self.sides.iter().zip(x).all(|(ends, v)| within(ends, *v))
-            && rows.filter(|(_, give)| **give == 0.0).all(|((row, ends), _)| within(ends, dot(row, x)))
+            && rows
+                .filter(|(_, give)| **give == 0.0)
+                .all(|((row, ends), _)| within(ends, dot(row, x)))
     }
 }
 
 fn plane_width(ends: (f64, f64)) -> f64 {
-    let size = [ends.0, ends.1].into_iter().filter(|e| e.is_finite()).fold(1.0, |m: f64, e| m.max(e.abs()));
+    let size = [ends.0, ends.1]
+        .into_iter()
+        .filter(|e| e.is_finite())
+        .fold(1.0, |m: f64, e| m.max(e.abs()));
     PLANE * size
 }
 
 impl Walk {
-    /// The plane's directions, and the bounds in terms of them.
+    /// Computes the plane's directions, and the bounds in terms of them.
     fn plane(&mut self, p: &Polytope) {
         let d = p.d;
         let mut fixed: Vec<Vec<f64>> = Vec::new();
@@ -142,8 +158,15 @@ impl Walk {
         };
         let unit = |i: usize| (0..d).map(|j| f64::from(i == j)).collect::<Vec<_>>();
         let flat = |ends: &(f64, f64)| ends.1 - ends.0 <= plane_width(*ends);
-        let rows = p.rows.chunks_exact(d.max(1)).zip(&p.ends).zip(&p.gives).filter(|((_, e), g)| **g == 0.0 && flat(e));
-        let planes = rows.map(|((row, _), _)| row.to_vec()).chain((0..d).filter(|&i| flat(&p.sides[i])).map(unit));
+        let rows = p
+            .rows
+            .chunks_exact(d.max(1))
+            .zip(&p.ends)
+            .zip(&p.gives)
+            .filter(|((_, e), g)| **g == 0.0 && flat(e));
+        let planes = rows
+            .map(|((row, _), _)| row.to_vec())
+            .chain((0..d).filter(|&i| flat(&p.sides[i])).map(unit));
         for mut row in planes {
             let length = beyond(&mut row, &fixed);
             if length > 1e-8 {
@@ -153,9 +176,11 @@ impl Walk {
         }
         let confined = fixed.len();
         while fixed.len() < d {
-            // The axis that the vectors so far leave most of.
+            // The axis with the longest component orthogonal to the vectors so far.
             let rests = (0..d).map(|i| 1.0 - fixed.iter().map(|f| f[i] * f[i]).sum::<f64>());
-            let Some((axis, _)) = rests.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+            let Some((axis, _)) = rests.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+                break;
+            };
             let mut vector = unit(axis);
             let length = beyond(&mut vector, &fixed);
             vector.iter_mut().for_each(|v| *v /= length);
@@ -192,14 +217,17 @@ impl Walk {
         }
     }
 
-    /// Gradient and Hessian of −Σ ln (distances) in the basis; the Hessian is factored. False if that fails.
+    /// Computes gradient and Hessian of −Σ ln (distances) in the basis, and factors the Hessian.
+    /// Returns false if that fails.
     fn derivatives(&mut self) -> bool {
         let f = self.free;
         self.hessian.clear();
         self.hessian.resize(f * f, 0.0);
         self.gradient.clear();
         self.gradient.resize(f, 0.0);
-        for ((normal, ends), value) in self.normals.chunks_exact(f.max(1)).zip(&self.ends).zip(&self.values) {
+        for ((normal, ends), value) in
+            self.normals.chunks_exact(f.max(1)).zip(&self.ends).zip(&self.values)
+        {
             let (below, above) = (1.0 / (value - ends.0), 1.0 / (ends.1 - value));
             axpy(&mut self.gradient, above - below, normal);
             let weight = above * above + below * below;
@@ -210,7 +238,8 @@ impl Walk {
         cholesky(&mut self.hessian, f)
     }
 
-    /// The longest t for which all values stay between their ends along `moves`, forwards and backwards.
+    /// Returns the longest steps t, backwards and forwards, for which all values stay between their
+    /// ends along `moves`.
     fn chord(&self) -> (f64, f64) {
         let (mut back, mut forth) = (f64::NEG_INFINITY, f64::INFINITY);
         for ((value, by), ends) in self.values.iter().zip(&self.moves).zip(&self.ends) {
@@ -226,7 +255,7 @@ impl Walk {
         (back, forth)
     }
 
-    /// Values and point change by these along `step` (in the basis).
+    /// Computes the change of the values and of the point along `step` (in the basis).
     fn along(&mut self, d: usize) {
         let f = self.free;
         for (by, normal) in self.moves.iter_mut().zip(self.normals.chunks_exact(f.max(1))) {
@@ -239,7 +268,7 @@ impl Walk {
         }
     }
 
-    /// Newton's method with steps damped as a self-concordant function asks.
+    /// Runs Newton's method with the damped steps of a self-concordant function.
     fn centre(&mut self, x: &mut [f64]) {
         for _ in 0..NEWTON_STEPS {
             self.evaluate(x);
@@ -262,7 +291,13 @@ impl Walk {
         self.derivatives();
     }
 
-    fn run(&mut self, steps: u32, log_density: Option<LogDensity>, rng: &mut dyn Rng, x: &mut [f64]) {
+    fn run(
+        &mut self,
+        steps: u32,
+        log_density: Option<LogDensity>,
+        rng: &mut dyn Rng,
+        x: &mut [f64],
+    ) {
         let d = x.len();
         let mut point = x.to_vec();
         let mut trial = point.clone();
@@ -286,7 +321,7 @@ impl Walk {
             match log_density {
                 None => {
                     if kept {
-                        // The mean over the chord, which the next point is drawn from.
+                        // The mean over the chord from which the next point is drawn.
                         axpy(&mut sum, 1.0, &point);
                         axpy(&mut sum, 0.5 * (back + forth), &self.direction);
                     }
@@ -314,7 +349,7 @@ impl Walk {
     }
 }
 
-/// x ← L⁻ᵀ x
+/// Computes x ← L⁻ᵀ x.
 fn back_substitute(l: &[f64], n: usize, x: &mut [f64]) {
     for i in (0..n).rev() {
         let row = &l[i * n..][..=i];

@@ -1,8 +1,10 @@
-//! Polytopes {x : lower ≤ x ≤ upper, l ≤ B x ≤ u} of some dozens of unknowns, and the points that stand for them: the one
-//! nearest to a given point, the analytic centre, and the mean of the points in it.
+//! Polytopes {x : lower ≤ x ≤ upper, l ≤ B x ≤ u} of some dozens of unknowns, and the points that
+//! represent them: the one nearest to a given point, the analytic centre, and the mean of the
+//! points in it.
 //!
-//! Rows are kept at unit length, so that a misfit is a distance. A row may give way: then `l ≤ bᵀx + g s ≤ u` with a
-//! variable s of its own whose square counts like those of x, which makes it a Gaussian term of standard deviation g.
+//! Rows are scaled to unit length, so that a misfit is a distance. A row may give: then
+//! `l ≤ bᵀx + g s ≤ u` with a variable s of its own whose square counts like those of x, which
+//! makes it a Gaussian term of standard deviation g.
 
 mod active_set;
 mod interior;
@@ -50,11 +52,11 @@ pub struct Polytope {
     rows: Vec<f64>,
     /// Ends of bᵀx in units of the row's length.
     ends: Vec<(f64, f64)>,
-    /// How much each row gives; 0 for most.
+    /// The give of each row; 0 for most.
     gives: Vec<f64>,
     /// Ends of x.
     sides: Vec<(f64, f64)>,
-    /// A row without direction asks for what it does not have.
+    /// True if a row of zeros has bounds that exclude 0.
     contradiction: bool,
 }
 
@@ -66,7 +68,7 @@ impl std::fmt::Debug for Polytope {
 }
 
 impl Polytope {
-    /// The unit box [0, 1]^d.
+    /// Creates the unit box [0, 1]^d.
     #[must_use]
     pub fn unit_box(d: usize) -> Self {
         Self {
@@ -79,11 +81,12 @@ impl Polytope {
         }
     }
 
-    /// Adds an unknown between two ends, which may be infinite; rows so far do not look at it.
+    /// Adds an unknown between two ends, which may be infinite. Existing rows do not depend on it.
     pub fn add_unknown(&mut self, lower: f64, upper: f64) {
         let d = self.d;
         if d > 0 {
-            self.rows = self.rows.chunks_exact(d).flat_map(|r| r.iter().copied().chain([0.0])).collect();
+            self.rows =
+                self.rows.chunks_exact(d).flat_map(|r| r.iter().copied().chain([0.0])).collect();
         } else {
             self.rows = vec![0.0; self.ends.len()];
         }
@@ -91,13 +94,13 @@ impl Polytope {
         self.d += 1;
     }
 
-    /// Number of unknowns.
+    /// Returns the number of unknowns.
     #[must_use]
     pub fn unknowns(&self) -> usize {
         self.d
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.ends.len()
@@ -111,15 +114,16 @@ impl Polytope {
         self.add_giving(row, lower, upper, 0.0);
     }
 
-    /// Adds a row that gives: a point outside counts like a normal deviate of standard deviation `give`, where x counts as
-    /// one of standard deviation 1 around the point that the nearest is sought to.
+    /// Adds a row that gives: a point outside counts like a normal deviate of standard deviation
+    /// `give`, where x counts as one of standard deviation 1 around the target of the nearest
+    /// point.
     ///
     /// # Panics
     /// If `row` does not have d entries.
     pub fn add_giving(&mut self, row: &[f64], lower: f64, upper: f64, give: f64) {
         assert_eq!(row.len(), self.d, "entries of a row");
         let norm = row.iter().map(|v| v * v).sum::<f64>().sqrt();
-        // What is left of a difference of equal weights.
+        // The round-off of a difference of equal weights.
         if norm <= 1e-14 {
             let slack = 1e-9 * (1.0 + if lower.is_finite() { lower.abs() } else { 0.0 });
             self.contradiction |= give == 0.0 && (lower > slack || upper < -slack);
@@ -133,21 +137,26 @@ impl Polytope {
         self.gives.push(give / norm);
     }
 
-    /// All bounds that do not give: of the unknowns, then of the rows, whose entries come with them.
+    /// Returns all bounds that do not give: of the unknowns, then of the rows, each with its
+    /// entries.
     pub fn bounds(&self) -> impl Iterator<Item = (Option<&[f64]>, (f64, f64))> {
         let rows = self.rows.chunks_exact(self.d.max(1)).zip(&self.ends).zip(&self.gives);
-        let rows = rows.filter(|(_, give)| **give == 0.0).map(|((row, ends), _)| (Some(row), *ends));
+        let rows =
+            rows.filter(|(_, give)| **give == 0.0).map(|((row, ends), _)| (Some(row), *ends));
         self.sides.iter().map(|ends| (None, *ends)).chain(rows)
     }
 
-    /// The largest distance by which `x` misses a bound, 0 inside. Rows that give are not looked at.
+    /// Returns the largest distance by which `x` misses a bound, 0 inside. Rows that give are
+    /// ignored.
     #[must_use]
     pub fn misfit(&self, x: &[f64]) -> f64 {
         let mut worst = if self.contradiction { f64::INFINITY } else { 0.0f64 };
         for (v, side) in x.iter().zip(&self.sides) {
             worst = worst.max(side.0 - v).max(v - side.1);
         }
-        for ((row, ends), give) in self.rows.chunks_exact(self.d.max(1)).zip(&self.ends).zip(&self.gives) {
+        for ((row, ends), give) in
+            self.rows.chunks_exact(self.d.max(1)).zip(&self.ends).zip(&self.gives)
+        {
             if *give == 0.0 {
                 let value = dot(row, x);
                 worst = worst.max(ends.0 - value).max(value - ends.1);

@@ -97,7 +97,11 @@ fn equations_give_the_projection_of_the_box_system() {
             }
             let mut x = vec![0.0; d];
             assert_eq!(p.nearest(&vec![0.5; d], &mut work, &mut x), Nearest::Found);
-            let off = x.iter().zip(want.x.column(record).iter()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let off = x
+                .iter()
+                .zip(want.x.column(record).iter())
+                .map(|(a, b)| (a - b).abs())
+                .fold(0.0, f64::max);
             assert!(off < 1e-9, "{m} × {d}: {off:e}");
         }
     }
@@ -168,7 +172,11 @@ fn the_mean_of_a_triangle() {
 fn thin_sets_have_their_centre_within_or_none() {
     let mut walk = Walk::default();
     let mut found = 0;
-    for seed in (0..4000).chain([4_249_225_258_071_702_376, 9_765_688_791_136_004_187, 13_719_217_620_186_173_803]) {
+    for seed in (0..4000).chain([
+        4_249_225_258_071_702_376,
+        9_765_688_791_136_004_187,
+        13_719_217_620_186_173_803,
+    ]) {
         let (p, truth) = drawn(seed);
         let mut x = vec![0.5; truth.len()];
         if p.analytic_centre(&mut walk, &mut x) {

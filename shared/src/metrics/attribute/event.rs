@@ -1,4 +1,4 @@
-//! An event of an attribute, and how many of the records that somebody names for it have it.
+//! Events of an attribute, and how many of the records named for an event have it.
 
 use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::ranks::Distribution;
 use super::schema::{Attribute, AttributeKind};
 
-/// The event that natural frequencies are about.
+/// An event whose natural frequencies are reported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
@@ -17,12 +17,12 @@ pub enum Event {
     },
     /// A number is not the value that more than half of the records share.
     NotUsual {
-        /// That value, in the units of the source.
+        /// The shared value, in the units of the source.
         value: f64,
     },
     /// A number is in the top decile.
     TopDecile {
-        /// The least number there, in the units of the source.
+        /// The smallest number of the decile, in the units of the source.
         from: f64,
     },
     /// The rarest category that at least 1 % of the records have.
@@ -32,43 +32,47 @@ pub enum Event {
     },
 }
 
-/// Natural frequencies: of the records that an adversary would name for an event, those that have it.
+/// Natural frequencies: of the records that an adversary would name for an event, those that have
+/// it.
 ///
-/// Where equal estimates straddle the last place, the expected number under a random order of them counts.
+/// If equal estimates straddle the last place, the expected number under a random order of them
+/// counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventFigures {
-    /// The event.
+    /// The event that records are named for.
     pub event: Event,
-    /// How many records are named: a tenth of all, at least 1.
+    /// The number of records named: a tenth of all, at least 1.
     pub named: u64,
-    /// How many of all records have the event.
+    /// The number of records that have the event, out of all.
     pub having: u64,
-    /// How many of those that the attack names have it, in [0, named].
+    /// The number of records named by the attack that have it, in [0, named].
     pub attack: f64,
-    /// How many of those that the control names have it.
+    /// The number of records named by the control that have it.
     pub control: f64,
 }
 
-/// An event on the records scored: who has it, and the order in which estimates name records for it.
+/// An event on the scored records: which of them have it, and the order in which estimates name
+/// records for it.
 pub(super) struct Asked {
     pub(super) event: Event,
     pub(super) has: Vec<bool>,
     order: Order,
 }
 
-/// How an estimate of the column becomes a score of the event.
+/// The order in which estimates of a column name records.
 enum Order {
-    /// The higher, the sooner.
+    /// Higher estimates come first.
     Rising(usize),
-    /// The lower, the sooner.
+    /// Lower estimates come first.
     Falling(usize),
-    /// The further from this value, the sooner.
+    /// Estimates further from this value come first.
     From(usize, f64),
 }
 
 impl Asked {
-    /// The event of an attribute whose truth is d × n; `None` where nobody has it, or everybody.
+    /// Returns the event of an attribute whose truth is d × n; `None` if all records have it, or
+    /// none.
     pub(super) fn of(attribute: &Attribute, truth: &DMatrix<f64>) -> Option<Self> {
         let asked = match &attribute.kind {
             AttributeKind::Categories(names) => Self::category(attribute, names, truth)?,
@@ -118,8 +122,14 @@ impl Asked {
     fn category(attribute: &Attribute, names: &[String], truth: &DMatrix<f64>) -> Option<Self> {
         let least = truth.ncols().div_ceil(100).max(1);
         let times = |column: usize| truth.row(column).iter().filter(|x| **x > 0.5).count();
-        let columns = attribute.columns.iter().copied().zip(names).map(|(column, name)| (column, name, times(column)));
-        let (column, name, _) = columns.filter(|(_, _, times)| *times >= least).min_by_key(|(_, _, times)| *times)?;
+        let columns = attribute
+            .columns
+            .iter()
+            .copied()
+            .zip(names)
+            .map(|(column, name)| (column, name, times(column)));
+        let (column, name, _) =
+            columns.filter(|(_, _, times)| *times >= least).min_by_key(|(_, _, times)| *times)?;
         Some(Self {
             event: Event::Category { column: name.clone() },
             has: truth.row(column).iter().map(|x| *x > 0.5).collect(),
@@ -127,23 +137,27 @@ impl Asked {
         })
     }
 
-    /// The score of each record for the event by estimates, d × n.
+    /// Computes the score of each record for the event by estimates, d × n.
     pub(super) fn scores(&self, estimates: &DMatrix<f64>) -> Vec<f64> {
         match self.order {
             Order::Rising(column) => estimates.row(column).iter().copied().collect(),
             Order::Falling(column) => estimates.row(column).iter().map(|e| -e).collect(),
-            Order::From(column, usual) => estimates.row(column).iter().map(|e| (e - usual).abs()).collect(),
+            Order::From(column, usual) => {
+                estimates.row(column).iter().map(|e| (e - usual).abs()).collect()
+            }
         }
     }
 
-    /// How many records are named: a tenth, at least 1.
+    /// Returns the number of records to name: a tenth, at least 1.
     pub(super) fn named(&self) -> usize {
         (self.has.len() / 10).max(1)
     }
 
-    /// How many of the `named` records with the highest scores have the event; of ties at the last place the expected number.
+    /// Returns how many of the `named` records with the highest scores have the event. For ties at
+    /// the last place, this is the expected number.
     pub(super) fn right(&self, scores: &[f64]) -> f64 {
-        let mut order: Vec<(f64, bool)> = scores.iter().copied().zip(self.has.iter().copied()).collect();
+        let mut order: Vec<(f64, bool)> =
+            scores.iter().copied().zip(self.has.iter().copied()).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (mut left, mut right) = (self.named(), 0.0);
         for tied in order.chunk_by(|a, b| a.0 == b.0) {

@@ -9,21 +9,23 @@ use super::ranks::{Distribution, SAME, area_under_curve};
 use super::removed::Removed;
 use super::schema::{Attribute, AttributeKind};
 
-/// A control whose error is below this share of an attribute's variance leaves nothing that an attack could remove.
+/// A control whose error is below this share of an attribute's variance leaves nothing that an
+/// attack could remove.
 const NOTHING_LEFT: f64 = 1e-9;
 
 /// The spread, as a share of the largest value, that round-off may give a constant.
 const ROUND_OFF: f64 = 1e-12;
-/// The fewest records below a percentile that is told: of fewer it is the error of a single record.
+/// The smallest number of records below a reported percentile. With fewer, it is the error of a
+/// single record.
 const LEAST_BELOW: f64 = 20.0;
 
-/// A figure of an attack, and the same of its control.
+/// A figure of an attack, and the same figure of its control.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Beside {
-    /// Of the attack.
+    /// The figure of the attack.
     pub attack: f64,
-    /// Of the control.
+    /// The figure of the control.
     pub control: f64,
 }
 
@@ -33,46 +35,52 @@ pub struct Beside {
 pub struct Within {
     /// The tolerance, in the units of the source.
     pub tolerance: f64,
-    /// The shares.
+    /// The shares of records.
     pub share: Beside,
 }
 
-/// The figures of an attack on one attribute. What is not defined for it, or not told, is absent: with noise everything but `removed`.
+/// The figures of an attack on one attribute. A figure is absent if it is not defined for the
+/// attribute or not reported. With noise, all but `removed` are absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttributeFigures {
-    /// The attribute.
+    /// The name of the attribute.
     pub attribute: String,
-    /// Its columns, by their places among the party's features, from 0.
+    /// The positions of its columns among the party's features, from 0.
     pub columns: Vec<usize>,
     /// Mean squared errors in units of the attribute's variance over the records, at least 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Beside>,
-    /// The share of the control's squared error that the attack removes; absent where the control leaves nothing.
+    /// The share of the control's squared error that the attack removes; absent if the control
+    /// leaves no error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removed>,
-    /// The same of squared errors of ranks, which heavy tails do not move. Not of groups.
+    /// The same share for squared errors of ranks, which heavy tails do not affect. Absent for
+    /// groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed_ranks: Option<Removed>,
-    /// Natural frequencies.
+    /// The natural frequencies of an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventFigures>,
-    /// Area under the ROC curve for the event of an attribute that is binary, or of which more than half of the records share one value.
+    /// Area under the ROC curve for the event of an attribute that is binary, or for which more
+    /// than half of the records share one value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auc: Option<Beside>,
-    /// Share of records whose category is the one with the largest estimate, of ties the expected share. Of groups alone.
+    /// Share of records whose category has the largest estimate; for ties, the expected share. For
+    /// groups only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_category: Option<Beside>,
-    /// Shares of records within a tolerance. Of numbers alone.
+    /// Shares of records within a tolerance. For numbers only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Within>,
-    /// Shares of records whose every value is rebuilt to 1e-6 of the spread of its values.
+    /// Shares of records for which every value is reconstructed to within 1e-6 of the spread of its
+    /// values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exact: Option<Beside>,
     /// The 1st percentile of the squared errors of single records, in units of the variance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentile_1: Option<Beside>,
-    /// The 5th.
+    /// The 5th percentile of the same errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentile_5: Option<Beside>,
 }
@@ -95,10 +103,16 @@ impl AttributeFigures {
         }
     }
 
-    /// From errors by feature with noise: of an attack and its control, each the errors and the standard deviation of the noise in every
-    /// one of them. The interval is at `z` deviations. Errors of several columns add up, and so do the variances of their noise.
+    /// Computes the figures from noisy errors by feature. `attack` and `control` each are the
+    /// errors and the standard deviation of the noise in every one of them. The interval is at `z`
+    /// deviations. Errors of several columns add up, and so do the variances of their noise.
     #[must_use]
-    pub fn of_noised(attribute: &Attribute, attack: (&[f64], f64), control: (&[f64], f64), z: f64) -> Self {
+    pub fn of_noised(
+        attribute: &Attribute,
+        attack: (&[f64], f64),
+        control: (&[f64], f64),
+        z: f64,
+    ) -> Self {
         let total = |(errors, sigma): (&[f64], f64)| {
             let sum: f64 = attribute.columns.iter().filter_map(|c| errors.get(*c)).sum();
             (sum, sigma * (attribute.columns.len() as f64).sqrt())
@@ -107,14 +121,19 @@ impl AttributeFigures {
         Self { removed, ..Self::nothing(attribute) }
     }
 
-    /// Of estimates of an attack and of its control against the truth, all d × n with the columns of the attribute among the d, without
-    /// noise and to all digits.
+    /// Computes the figures from estimates of an attack and of its control against the truth,
+    /// without noise and unrounded. All are d × n, with the columns of the attribute among the d.
     #[must_use]
-    pub fn of(attribute: &Attribute, truth: &DMatrix<f64>, attack: &DMatrix<f64>, control: &DMatrix<f64>) -> Self {
+    pub fn of(
+        attribute: &Attribute,
+        truth: &DMatrix<f64>,
+        attack: &DMatrix<f64>,
+        control: &DMatrix<f64>,
+    ) -> Self {
         let n = truth.ncols();
         let variance: f64 = attribute.columns.iter().map(|c| variance(truth, *c)).sum();
         let largest = attribute.columns.iter().map(|c| truth.row(*c).amax()).fold(0.0, f64::max);
-        // What varies by round-off alone does not vary.
+        // Variation by round-off alone does not count.
         let varies = variance > (ROUND_OFF * largest).powi(2);
         if n == 0 || !varies {
             return Self::nothing(attribute);
@@ -122,13 +141,18 @@ impl AttributeFigures {
         let errors = |estimates: &DMatrix<f64>| -> Vec<f64> {
             let of = |record| {
                 let columns = attribute.columns.iter();
-                columns.map(|c| (estimates[(*c, record)] - truth[(*c, record)]).powi(2)).sum::<f64>() / variance
+                columns
+                    .map(|c| (estimates[(*c, record)] - truth[(*c, record)]).powi(2))
+                    .sum::<f64>()
+                    / variance
             };
             (0..n).map(of).collect()
         };
         let (e, c) = (errors(attack), errors(control));
         let mean = |of: &[f64]| of.iter().sum::<f64>() / n as f64;
-        let both = |figure: &dyn Fn(&[f64]) -> f64| Some(Beside { attack: figure(&e), control: figure(&c) });
+        let both = |figure: &dyn Fn(&[f64]) -> f64| {
+            Some(Beside { attack: figure(&e), control: figure(&c) })
+        };
         let percentile = |p: f64| both(&|of| Distribution::of(of).quantile(p));
         let of_many = |p: &f64| p * n as f64 >= LEAST_BELOW;
         let asked = Asked::of(attribute, truth);
@@ -148,7 +172,7 @@ impl AttributeFigures {
         }
     }
 
-    /// The figures to three significant digits, as a scorer tells them.
+    /// Rounds the figures to three significant digits, as a scorer reports them.
     #[must_use]
     pub fn rounded(self) -> Self {
         let three = three_significant_digits;
@@ -172,7 +196,9 @@ impl AttributeFigures {
             }),
             auc: self.auc.map(both),
             top_category: self.top_category.map(both),
-            within: self.within.map(|w| Within { tolerance: three(w.tolerance), share: both(w.share) }),
+            within: self
+                .within
+                .map(|w| Within { tolerance: three(w.tolerance), share: both(w.share) }),
             exact: self.exact.map(both),
             percentile_1: self.percentile_1.map(both),
             percentile_5: self.percentile_5.map(both),
@@ -181,14 +207,14 @@ impl AttributeFigures {
     }
 }
 
-/// The variance of a row, with divisor n.
+/// Returns the variance of a row, with divisor n.
 fn variance(truth: &DMatrix<f64>, row: usize) -> f64 {
     let x = truth.row(row);
     let mean = x.mean();
     x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len().max(1) as f64
 }
 
-/// What figures are told of.
+/// The attribute, truth and estimates from which figures are computed.
 struct Told<'a> {
     attribute: &'a Attribute,
     truth: &'a DMatrix<f64>,
@@ -201,11 +227,12 @@ impl Told<'_> {
         Beside { attack: figure(self.attack), control: figure(self.control) }
     }
 
-    /// Its only column, unless it is a group.
+    /// Returns the attribute's only column, unless it is a group.
     fn column(&self) -> Option<usize> {
-        if let ([column], false) =
-            (self.attribute.columns.as_slice(), matches!(self.attribute.kind, AttributeKind::Categories(_)))
-        {
+        if let ([column], false) = (
+            self.attribute.columns.as_slice(),
+            matches!(self.attribute.kind, AttributeKind::Categories(_)),
+        ) {
             Some(*column)
         } else {
             None
@@ -221,7 +248,9 @@ impl Told<'_> {
         let distribution = Distribution::of(&self.values(column));
         let errors = |estimates: &DMatrix<f64>| -> Vec<f64> {
             let pairs = estimates.row(column).into_iter().zip(self.truth.row(column));
-            pairs.map(|(e, x)| (distribution.midrank(*e) - distribution.midrank(*x)).powi(2)).collect()
+            pairs
+                .map(|(e, x)| (distribution.midrank(*e) - distribution.midrank(*x)).powi(2))
+                .collect()
         };
         let controls = errors(self.control);
         let left = controls.iter().sum::<f64>() > NOTHING_LEFT * controls.len() as f64;
@@ -232,12 +261,14 @@ impl Told<'_> {
         if !matches!(asked.event, Event::Rarer { .. } | Event::NotUsual { .. }) {
             return None;
         }
-        let area = |estimates: &DMatrix<f64>| area_under_curve(&asked.scores(estimates), &asked.has);
+        let area =
+            |estimates: &DMatrix<f64>| area_under_curve(&asked.scores(estimates), &asked.has);
         Some(Beside { attack: area(self.attack)?, control: area(self.control)? })
     }
 
     fn event(&self, asked: Asked) -> EventFigures {
-        let Beside { attack, control } = self.beside(|estimates| asked.right(&asked.scores(estimates)));
+        let Beside { attack, control } =
+            self.beside(|estimates| asked.right(&asked.scores(estimates)));
         let having = asked.has.iter().filter(|has| **has).count() as u64;
         EventFigures { named: asked.named() as u64, having, attack, control, event: asked.event }
     }
@@ -249,8 +280,12 @@ impl Told<'_> {
         let columns = &self.attribute.columns;
         let share = |estimates: &DMatrix<f64>| {
             let right = |record: usize| {
-                let most = columns.iter().map(|c| estimates[(*c, record)]).fold(f64::NEG_INFINITY, f64::max);
-                let first: Vec<usize> = columns.iter().copied().filter(|c| estimates[(*c, record)] == most).collect();
+                let most = columns
+                    .iter()
+                    .map(|c| estimates[(*c, record)])
+                    .fold(f64::NEG_INFINITY, f64::max);
+                let first: Vec<usize> =
+                    columns.iter().copied().filter(|c| estimates[(*c, record)] == most).collect();
                 let has = first.iter().any(|c| self.truth[(*c, record)] > 0.5);
                 if has { 1.0 / first.len() as f64 } else { 0.0 }
             };
@@ -265,23 +300,32 @@ impl Told<'_> {
         let distribution = Distribution::of(&self.values(column));
         let own = || 0.1 * (distribution.quantile(0.75) - distribution.quantile(0.25));
         let tolerance = self.attribute.tolerance.map_or_else(own, |tolerance| tolerance / units);
-        // Round-off must not take away an estimate that is off by the tolerance exactly.
+        // Round-off must not exclude an estimate that is off by exactly the tolerance.
         let reach = tolerance + distribution.near() * SAME;
         let share = |estimates: &DMatrix<f64>| {
             let pairs = estimates.row(column).into_iter().zip(self.truth.row(column));
-            pairs.filter(|(e, x)| (*e - *x).abs() <= reach).count() as f64 / self.truth.ncols() as f64
+            pairs.filter(|(e, x)| (*e - *x).abs() <= reach).count() as f64
+                / self.truth.ncols() as f64
         };
-        (tolerance > 0.0).then(|| Within { tolerance: tolerance * units, share: self.beside(share) })
+        (tolerance > 0.0)
+            .then(|| Within { tolerance: tolerance * units, share: self.beside(share) })
     }
 
     fn exact(&self) -> Beside {
-        let near: Vec<(usize, f64)> =
-            self.attribute.columns.iter().map(|c| (*c, Distribution::of(&self.values(*c)).near())).collect();
+        let near: Vec<(usize, f64)> = self
+            .attribute
+            .columns
+            .iter()
+            .map(|c| (*c, Distribution::of(&self.values(*c)).near()))
+            .collect();
         self.beside(|estimates| {
             let same = |record: usize| {
-                near.iter().all(|(c, near)| (estimates[(*c, record)] - self.truth[(*c, record)]).abs() <= *near)
+                near.iter().all(|(c, near)| {
+                    (estimates[(*c, record)] - self.truth[(*c, record)]).abs() <= *near
+                })
             };
-            (0..self.truth.ncols()).filter(|record| same(*record)).count() as f64 / self.truth.ncols() as f64
+            (0..self.truth.ncols()).filter(|record| same(*record)).count() as f64
+                / self.truth.ncols() as f64
         })
     }
 }

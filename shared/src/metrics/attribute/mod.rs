@@ -1,7 +1,8 @@
-//! Attributes of a schema, and the figures by which an attack on one of them is judged beside its control.
+//! Attributes of a schema, and the figures that compare an attack on one of them with its control.
 //!
-//! An attribute is a column of the schema: all one-hot columns of a group together, any other feature by itself. Errors are in units of
-//! the attribute's own variance over the records scored, so that neither the declared range nor the encoding weighs it.
+//! An attribute is a column of the schema: all one-hot columns of a group together, any other
+//! feature by itself. Errors are in units of the attribute's own variance over the records scored,
+//! so that neither the declared range nor the encoding weighs it.
 
 mod event;
 mod figures;

@@ -1,17 +1,18 @@
-//! Ranks: values in the distribution of an attribute, and how well an order tells who has an event.
+//! Ranks of values in the distribution of an attribute, and the area under the ROC curve of an
+//! event.
 
-/// The values of an attribute in order, as a distribution that ranks are taken in.
+/// The values of an attribute in order, as a distribution for ranks and quantiles.
 pub(super) struct Distribution {
     sorted: Vec<f64>,
-    /// Values as near as this are one value.
+    /// The largest distance of values that count as one.
     near: f64,
 }
 
-/// Values within this share of the spread of an attribute are one value.
+/// Values within this share of an attribute's spread count as one.
 pub(super) const SAME: f64 = 1e-6;
 
 impl Distribution {
-    /// Of the values x, at least one.
+    /// Creates the distribution of the values x, at least one.
     pub(super) fn of(x: &[f64]) -> Self {
         let mut sorted = x.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -19,26 +20,29 @@ impl Distribution {
         Self { sorted, near: SAME * spread }
     }
 
-    /// How far apart values may be that count as one.
+    /// Returns the largest distance of values that count as one.
     pub(super) fn near(&self) -> f64 {
         self.near
     }
 
-    /// The midrank of v in [0, 1]: the share of values below it and half of the share of those equal to it.
+    /// Returns the midrank of v in [0, 1]: the share of values below it and half of the share of
+    /// those equal to it.
     pub(super) fn midrank(&self, v: f64) -> f64 {
         let below = self.sorted.partition_point(|x| *x < v - self.near);
         let up_to = self.sorted.partition_point(|x| *x <= v + self.near);
         0.5 * (below + up_to) as f64 / self.sorted.len().max(1) as f64
     }
 
-    /// The least value that a share of at least `p` of the values does not exceed, p in (0, 1].
+    /// Returns the least value that a share of at least `p` of the values does not exceed, p in (0,
+    /// 1].
     pub(super) fn quantile(&self, p: f64) -> f64 {
         let n = self.sorted.len();
         let at = (p * n as f64).ceil() as usize;
         self.sorted.get(at.clamp(1, n.max(1)) - 1).copied().unwrap_or(0.0)
     }
 
-    /// The most frequent value, of equally frequent ones the least, and how often it comes.
+    /// Returns the most frequent value (of equally frequent ones the least) and how often it
+    /// occurs.
     pub(super) fn mode(&self) -> (f64, usize) {
         let runs = self.sorted.chunk_by(|a, b| a == b);
         runs.fold((0.0, 0), |most, run| match run {
@@ -47,14 +51,15 @@ impl Distribution {
         })
     }
 
-    /// The values in increasing order.
+    /// Returns the values in increasing order.
     pub(super) fn sorted(&self) -> &[f64] {
         &self.sorted
     }
 }
 
-/// The probability that a record with the event has a higher score than one without it, ties counted half: the area under the ROC curve.
-/// `None` if all records have the event, or none.
+/// Returns the probability that a record with the event has a higher score than one without it,
+/// with ties counted half: the area under the ROC curve. `None` if all records have the event, or
+/// none.
 #[must_use]
 pub fn area_under_curve(scores: &[f64], event: &[bool]) -> Option<f64> {
     let mut order: Vec<(f64, bool)> = scores.iter().copied().zip(event.iter().copied()).collect();

@@ -2,23 +2,23 @@
 
 use crate::data::{FeatureKind, FeatureSpec};
 
-/// A column of a party's schema.
+/// An attribute of a party's schema: a single feature, or the one-hot columns of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attribute {
-    /// Its name: that of the feature, or of the group.
+    /// The name of the feature or of the group.
     pub name: String,
-    /// The features it consists of, by their places in the block.
+    /// The positions of its features in the block.
     pub columns: Vec<usize>,
-    /// The values it takes.
+    /// The kind of its values.
     pub kind: AttributeKind,
-    /// The declared range of a single feature, in the units of the source; [0, 1] of a group.
+    /// The declared range of a single feature, in the units of the source; [0, 1] for a group.
     pub range: (f64, f64),
-    /// The distance in the units of the source within which an estimate counts as right. `None`: a tenth of the interquartile range of
-    /// the records scored.
+    /// The distance in the units of the source within which an estimate counts as right. `None`
+    /// stands for a tenth of the interquartile range of the scored records.
     pub tolerance: Option<f64>,
 }
 
-/// The values that an attribute takes.
+/// The kinds of values that an attribute takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttributeKind {
     /// Numbers, ordinal steps among them.
@@ -29,15 +29,19 @@ pub enum AttributeKind {
     Categories(Vec<String>),
 }
 
-/// The attributes of a schema in the order of their first columns. Features whose declared range is one point tell nothing and are
-/// left out.
+/// Returns the attributes of a schema in the order of their first columns. Features whose declared
+/// range is one point carry no information and are left out.
 #[must_use]
 pub fn attributes(features: &[FeatureSpec]) -> Vec<Attribute> {
     let mut all: Vec<Attribute> = Vec::new();
     let mut groups: Vec<(&str, usize)> = Vec::new();
     for (column, spec) in features.iter().enumerate() {
         if let Some(group) = spec.group.as_deref() {
-            match groups.iter().find(|(name, _)| *name == group).and_then(|(_, at)| all.get_mut(*at)) {
+            match groups
+                .iter()
+                .find(|(name, _)| *name == group)
+                .and_then(|(_, at)| all.get_mut(*at))
+            {
                 Some(attribute) => {
                     attribute.columns.push(column);
                     if let AttributeKind::Categories(names) = &mut attribute.kind {
@@ -56,7 +60,10 @@ pub fn attributes(features: &[FeatureSpec]) -> Vec<Attribute> {
                 FeatureKind::Numeric | FeatureKind::Ordinal => AttributeKind::Numbers,
             };
             let tolerance = spec.tolerance;
-            all.push(Attribute { tolerance, ..Attribute::new(&spec.name, column, kind, (spec.min, spec.max)) });
+            all.push(Attribute {
+                tolerance,
+                ..Attribute::new(&spec.name, column, kind, (spec.min, spec.max))
+            });
         }
     }
     for attribute in &mut all {
@@ -72,7 +79,7 @@ impl Attribute {
         Self { name: name.to_owned(), columns: vec![column], kind, range, tolerance: None }
     }
 
-    /// A normalised value in the units of the source.
+    /// Converts a normalised value to the units of the source.
     pub(super) fn in_units(&self, value: f64) -> f64 {
         self.range.0 + value * (self.range.1 - self.range.0)
     }

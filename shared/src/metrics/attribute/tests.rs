@@ -56,9 +56,13 @@ fn estimates(truth: &DMatrix<f64>, weight: f64, rng: &mut ChaCha20Rng) -> DMatri
 fn a_group_is_one_attribute_and_a_constant_is_none() {
     let all = attributes(&schema());
     let names: Vec<_> = all.iter().map(|a| (a.name.as_str(), a.columns.clone())).collect();
-    let expected = [("income", vec![0]), ("job", vec![1, 3, 4]), ("staff", vec![2]), ("late", vec![5])];
+    let expected =
+        [("income", vec![0]), ("job", vec![1, 3, 4]), ("staff", vec![2]), ("late", vec![5])];
     assert_eq!(names, expected);
-    assert_eq!(all[1].kind, AttributeKind::Categories(["job=a", "job=b", "job=c"].map(String::from).to_vec()));
+    assert_eq!(
+        all[1].kind,
+        AttributeKind::Categories(["job=a", "job=b", "job=c"].map(String::from).to_vec())
+    );
 }
 
 #[test]
@@ -70,17 +74,25 @@ fn figures_are_those_of_brute_force() {
     let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
 
     let job = AttributeFigures::of(&named("job"), &x, &attack, &control);
-    let squares = |e: &DMatrix<f64>| [1, 3, 4].map(|c| (e.row(c) - x.row(c)).norm_squared()).iter().sum::<f64>();
+    let squares = |e: &DMatrix<f64>| {
+        [1, 3, 4].map(|c| (e.row(c) - x.row(c)).norm_squared()).iter().sum::<f64>()
+    };
     close(job.removed.unwrap().value.unwrap(), 1.0 - squares(&attack) / squares(&control));
     let right = (0..n).filter(|&r| {
-        let best = [1, 3, 4].into_iter().max_by(|a, b| attack[(*a, r)].total_cmp(&attack[(*b, r)])).unwrap();
+        let best = [1, 3, 4]
+            .into_iter()
+            .max_by(|a, b| attack[(*a, r)].total_cmp(&attack[(*b, r)]))
+            .unwrap();
         x[(best, r)] == 1.0
     });
     close(job.top_category.unwrap().attack, right.count() as f64 / n as f64);
     let EventFigures { event, having, named: asked, .. } = job.event.unwrap();
     let count = |c: usize| x.row(c).iter().filter(|v| **v == 1.0).count() as u64;
     let rarest = [1, 3, 4].into_iter().min_by_key(|c| count(*c)).unwrap();
-    assert_eq!((event, having, asked), (Event::Category { column: schema()[rarest].name.clone() }, count(rarest), 12));
+    assert_eq!(
+        (event, having, asked),
+        (Event::Category { column: schema()[rarest].name.clone() }, count(rarest), 12)
+    );
 
     let late = AttributeFigures::of(&named("late"), &x, &attack, &control);
     let pairs = (0..n).flat_map(|i| (0..n).map(move |j| (i, j)));
@@ -105,12 +117,21 @@ fn figures_are_those_of_brute_force() {
         let same = x.row(0).iter().filter(|x| (**x - v).abs() <= near).count() as f64;
         (below + 0.5 * same) / n as f64
     };
-    let misranked = |e: &DMatrix<f64>| (0..n).map(|r| (rank(e[(0, r)]) - rank(x[(0, r)])).powi(2)).sum::<f64>();
-    close(income.removed_ranks.unwrap().value.unwrap(), 1.0 - misranked(&attack) / misranked(&control));
-    let variance = (x.row(0).iter().map(|v| v * v).sum::<f64>() / n as f64) - x.row(0).mean().powi(2);
-    close(income.error.unwrap().attack * variance, (attack.row(0) - x.row(0)).norm_squared() / n as f64);
+    let misranked =
+        |e: &DMatrix<f64>| (0..n).map(|r| (rank(e[(0, r)]) - rank(x[(0, r)])).powi(2)).sum::<f64>();
+    close(
+        income.removed_ranks.unwrap().value.unwrap(),
+        1.0 - misranked(&attack) / misranked(&control),
+    );
+    let variance =
+        (x.row(0).iter().map(|v| v * v).sum::<f64>() / n as f64) - x.row(0).mean().powi(2);
+    close(
+        income.error.unwrap().attack * variance,
+        (attack.row(0) - x.row(0)).norm_squared() / n as f64,
+    );
     let Within { tolerance, share } = income.within.unwrap();
-    let reached = (0..n).filter(|&r| 1000.0 * (attack[(0, r)] - x[(0, r)]).abs() <= tolerance).count();
+    let reached =
+        (0..n).filter(|&r| 1000.0 * (attack[(0, r)] - x[(0, r)]).abs() <= tolerance).count();
     close(share.attack, reached as f64 / n as f64);
     assert!(matches!(income.event.unwrap().event, Event::TopDecile { .. }) && income.auc.is_none());
     // Of 120 records they would be errors of single ones.
@@ -124,8 +145,10 @@ fn percentiles_are_told_of_many_records_alone() {
         let x = truth(n, &mut rng);
         let (attack, control) = (estimates(&x, 0.5, &mut rng), estimates(&x, 0.1, &mut rng));
         let told = AttributeFigures::of(&named("income"), &x, &attack, &control);
-        let variance = (x.row(0).iter().map(|v| v * v).sum::<f64>() / n as f64) - x.row(0).mean().powi(2);
-        let mut each: Vec<f64> = (0..n).map(|r| (attack[(0, r)] - x[(0, r)]).powi(2) / variance).collect();
+        let variance =
+            (x.row(0).iter().map(|v| v * v).sum::<f64>() / n as f64) - x.row(0).mean().powi(2);
+        let mut each: Vec<f64> =
+            (0..n).map(|r| (attack[(0, r)] - x[(0, r)]).powi(2) / variance).collect();
         each.sort_by(f64::total_cmp);
         assert!((told.percentile_5.unwrap().attack - each[99]).abs() < 1e-12);
         assert_eq!(told.percentile_1.is_some(), has_1);
@@ -138,7 +161,8 @@ fn percentiles_are_told_of_many_records_alone() {
 fn no_more_are_right_than_are_named() {
     let mut rng = ChaCha20Rng::seed_from_u64(4);
     let x = truth(12_360, &mut rng);
-    let told = AttributeFigures::of(&named("income"), &x, &x, &estimates(&x, 0.1, &mut rng)).rounded();
+    let told =
+        AttributeFigures::of(&named("income"), &x, &x, &estimates(&x, 0.1, &mut rng)).rounded();
     let event = told.event.unwrap();
     assert_eq!((event.named, event.attack), (1236, 1236.0));
 }
@@ -151,7 +175,10 @@ fn who_knows_everything_removes_all_and_names_the_right_records() {
     for attribute in attributes(&schema()) {
         let told = AttributeFigures::of(&attribute, &x, &x, &mean);
         assert_eq!(told.removed.unwrap().value, Some(1.0), "{}", attribute.name);
-        assert!((told.error.unwrap().control - 1.0).abs() < 1e-12, "the mean's error is the variance");
+        assert!(
+            (told.error.unwrap().control - 1.0).abs() < 1e-12,
+            "the mean's error is the variance"
+        );
         assert_eq!(told.exact, Some(Beside { attack: 1.0, control: 0.0 }));
         let event = told.event.unwrap();
         assert_eq!(event.attack, 20.0_f64.min(event.having as f64));
@@ -187,7 +214,9 @@ fn noise_tells_the_share_removed_alone() {
     };
     assert!(at(removed.low.unwrap()).abs() < 1e-12 && at(removed.high.unwrap()).abs() < 1e-12);
     assert_eq!((told.error, told.event, told.exact), (None, None, None));
-    let open = AttributeFigures::of_noised(&attribute, (&attack, 0.1), (&control, 0.1), 1.96).removed.unwrap();
+    let open = AttributeFigures::of_noised(&attribute, (&attack, 0.1), (&control, 0.1), 1.96)
+        .removed
+        .unwrap();
     assert_eq!((open.low, open.high), (None, None));
 }
 

@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::model::Activation;
 use crate::model::pass::{LANES, Lanes, Pass};
 
-/// One layer, and what it put out last.
+/// One layer with its last outputs.
 struct Layer<'a> {
     /// Outputs × inputs.
     weights: &'a DMatrix<f64>,
@@ -13,18 +13,18 @@ struct Layer<'a> {
     transposed: DMatrix<f64>,
     bias: Option<&'a DVector<f64>>,
     activation: Option<Activation>,
-    /// a.
+    /// The activations a.
     outputs: Vec<Lanes>,
-    /// Its slopes.
+    /// The gradient that is propagated back through the layer.
     slopes: Vec<Lanes>,
 }
 
-/// Layers in their order. The last one has no activation.
+/// The layers in order. The last one has no activation.
 #[derive(Default)]
 pub(super) struct Layers<'a>(Vec<Layer<'a>>);
 
 impl<'a> Layers<'a> {
-    /// With one layer more.
+    /// Adds one layer.
     pub(super) fn then(
         mut self,
         weights: &'a DMatrix<f64>,
@@ -33,12 +33,19 @@ impl<'a> Layers<'a> {
     ) -> Self {
         let zeros = vec![Lanes::all(0.0); weights.nrows()];
         let transposed = weights.transpose();
-        self.0.push(Layer { weights, transposed, bias, activation, outputs: zeros.clone(), slopes: zeros });
+        self.0.push(Layer {
+            weights,
+            transposed,
+            bias,
+            activation,
+            outputs: zeros.clone(),
+            slopes: zeros,
+        });
         self
     }
 }
 
-/// The sums of products of each of `rows`, `x.len()` numbers each, and x.
+/// Adds to each of `sums` the product of x and one of `rows`, which has `x.len()` numbers.
 fn products(rows: &[f64], x: &[Lanes], sums: &mut [Lanes]) {
     for (sum, row) in sums.iter_mut().zip(rows.chunks_exact(x.len().max(1))) {
         let mut total = *sum;
@@ -58,12 +65,18 @@ impl Pass for Layers<'_> {
             let x = below.last().map_or(x, |below| &below.outputs);
             let Some(layer) = above.first_mut() else { break };
             match layer.bias {
-                Some(bias) => layer.outputs.iter_mut().zip(bias).for_each(|(a, b)| *a = Lanes::all(*b)),
+                Some(bias) => {
+                    layer.outputs.iter_mut().zip(bias).for_each(|(a, b)| *a = Lanes::all(*b))
+                }
                 None => layer.outputs.fill(Lanes::all(0.0)),
             }
             products(layer.transposed.as_slice(), x, &mut layer.outputs);
             if let Some(activation) = layer.activation {
-                layer.outputs.iter_mut().flat_map(|a| &mut a.0).for_each(|a| *a = activation.of(*a));
+                layer
+                    .outputs
+                    .iter_mut()
+                    .flat_map(|a| &mut a.0)
+                    .for_each(|a| *a = activation.of(*a));
             }
         }
         if let Some(last) = self.0.last() {
@@ -71,7 +84,7 @@ impl Pass for Layers<'_> {
         }
     }
 
-    /// From the last layer to the first, as the backward pass of training: Wᵀ δ ⊙ φ'.
+    /// Goes from the last layer to the first, as the backward pass of training does: Wᵀ δ ⊙ φ'.
     fn pull_back(&mut self, slopes: &[Lanes], gradient: &mut [Lanes]) {
         if let Some(last) = self.0.last_mut() {
             last.slopes.copy_from_slice(slopes);

@@ -1,5 +1,6 @@
-//! A perceptron: hidden layers a_l = φ(W_l a_{l−1} + b_l) from a_0 = x, and outputs W a + b of the last of them, b at the active party
-//! alone (J 6.1: two hidden layers of 8 and φ = sigmoid; under the combiner `sum` the outputs are logit shares).
+//! A perceptron: hidden layers a_l = φ(W_l a_{l−1} + b_l) from a_0 = x, and outputs W a + b of the
+//! last of them, with b at the active party alone (J 6.1: two hidden layers of 8 and φ = sigmoid;
+//! under the combiner `sum` the outputs are logit shares).
 
 use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
@@ -10,13 +11,16 @@ use super::mlp_settings::{DEFAULT_ACTIVATION, MlpSettings};
 use super::pytorch::{Dense, check_inputs, dense_layers, linear};
 use crate::model::affine::affine;
 use crate::model::contract::{
-    BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
+    BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel,
+    Tensor, Use,
 };
 use crate::model::optimiser::ADAM_REACH;
-use crate::model::{Activation, DenseLayer, Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
+use crate::model::{
+    Activation, DenseLayer, Pass, Settings, SpecError, SubModelSpec, TrainingConfig,
+};
 use crate::types::{LogitShare, ShapeError};
 
-/// The kind, for the register.
+/// The entry of the kind in the register.
 pub(super) struct MlpKind;
 
 /// The name in configurations, messages and files.
@@ -33,7 +37,7 @@ impl Kind for MlpKind {
 
     fn start(&self, origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
         let mut model = Mlp::zeros(&origin.spec, origin.features, origin.active)?;
-        // Apart from what a party of another role draws, so that equal shapes do not start equal.
+        // Roles draw from different streams, so that equal shapes do not start equal.
         let mut rng = ChaCha20Rng::from_seed(origin.start);
         rng.set_stream(if origin.active { 1 } else { 2 });
         for layer in &mut model.layers {
@@ -44,7 +48,7 @@ impl Kind for MlpKind {
     }
 
     fn restore(&self, parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> {
-        // Every layer has weights and a bias, but for the last one of a passive party.
+        // Every layer has weights and a bias, except the last one of a passive party.
         let active = parameters.blocks.len().is_multiple_of(2);
         let mut model = Mlp::zeros(&parameters.spec, parameters.features, active)?;
         parameters.put_into(&mut model)?;
@@ -55,7 +59,8 @@ impl Kind for MlpKind {
         true
     }
 
-    /// An `nn.Sequential`: `0.weight`, `0.bias`, `2.weight`, … with the activations between them.
+    /// Returns the blocks of an `nn.Sequential`: `0.weight`, `0.bias`, `2.weight`, … with the
+    /// activations between them.
     fn to_pytorch(&self, parameters: &Parameters) -> Vec<Block> {
         let mut blocks = parameters.blocks.iter().peekable();
         let mut exchanged = Vec::new();
@@ -74,21 +79,27 @@ impl Kind for MlpKind {
         complete
     }
 
-    /// Widths of the layers are read off the blocks. Hidden layers without a bias get one of zeros.
+    /// Takes the widths of the layers from the blocks. Hidden layers without a bias get one of
+    /// zeros.
     fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
         let Exchanged { mut settings, features, blocks } = exchanged;
         let mut layers = dense_layers(blocks)?;
         check_inputs(&layers, features)?;
         let width = layers.last().ok_or("it has no layers")?.outputs;
-        let hidden: Vec<usize> = layers.iter().rev().skip(1).rev().map(|layer| layer.outputs).collect();
+        let hidden: Vec<usize> =
+            layers.iter().rev().skip(1).rev().map(|layer| layer.outputs).collect();
         if !hidden.is_empty() && !settings.contains_key("activation") {
             return Err(
                 "settings: `activation` is missing, which the parameters do not tell: sigmoid, tanh or relu".into()
             );
         }
         let found = serde_json::json!(hidden);
-        if let Some(said) = settings.insert("hidden".into(), found.clone()).filter(|said| *said != found) {
-            return Err(format!("settings: `hidden` is {said}, and the layers have widths {found}; leave it out"));
+        if let Some(said) =
+            settings.insert("hidden".into(), found.clone()).filter(|said| *said != found)
+        {
+            return Err(format!(
+                "settings: `hidden` is {said}, and the layers have widths {found}; leave it out"
+            ));
         }
         MlpSettings::read(&settings)?;
         let last = layers.len() - 1;
@@ -97,7 +108,11 @@ impl Kind for MlpKind {
             let shape = vec![inputs, outputs];
             named.push(Block { name: name("weights", at + 1).into(), shape, values: weights });
             if let Some(values) = bias.or_else(|| (at < last).then(|| vec![0.0; outputs])) {
-                named.push(Block { name: name("bias", at + 1).into(), shape: vec![outputs], values });
+                named.push(Block {
+                    name: name("bias", at + 1).into(),
+                    shape: vec![outputs],
+                    values,
+                });
             }
         }
         let width = u32::try_from(width).unwrap_or(u32::MAX);
@@ -110,12 +125,19 @@ impl Kind for MlpKind {
     }
 
     fn values(&self, spec: &SubModelSpec, _: usize) -> u64 {
-        MlpSettings::read(spec.settings()).map_or(u64::MAX, |settings| settings.values(spec.width() as usize))
+        MlpSettings::read(spec.settings())
+            .map_or(u64::MAX, |settings| settings.values(spec.width() as usize))
     }
 
-    /// Features lie in [0, 1], weights start within [`start_reach`], biases at 0, and an update moves each by at most
-    /// [`ADAM_REACH`] step sizes.
-    fn largest_output(&self, config: &TrainingConfig, spec: &SubModelSpec, features: u32, updates: u64) -> f64 {
+    /// Uses that features lie in [0, 1], weights start within [`start_reach`], biases start at 0,
+    /// and an update moves each by at most [`ADAM_REACH`] step sizes.
+    fn largest_output(
+        &self,
+        config: &TrainingConfig,
+        spec: &SubModelSpec,
+        features: u32,
+        updates: u64,
+    ) -> f64 {
         let Ok(settings) = MlpSettings::read(spec.settings()) else { return f64::INFINITY };
         let moved = ADAM_REACH * config.values().learning_rate * updates as f64;
         let (mut inputs, mut largest) = (features as usize, 1.0);
@@ -131,22 +153,22 @@ impl Kind for MlpKind {
     }
 }
 
-/// The most weights of all layers: 64 MiB, and as much for each of Adam's moments, gradients and checkpoint.
+/// The largest number of weights in all layers: 64 MiB, and as much for each of Adam's moments,
+/// gradients and checkpoint.
 const MOST_WEIGHTS: usize = 1 << 23;
 
-/// Where first weights lie, from − to +: the variance of what goes through a layer stays what it is, forwards and backwards (Glorot and
-/// Bengio 2010, (16)).
+/// Returns the bound r of initial weights, which are uniform in [−r, r]: with it the variance of
+/// the values is kept from layer to layer, forwards and backwards (Glorot and Bengio 2010, (16)).
 fn start_reach(inputs: usize, outputs: usize) -> f64 {
     (6.0 / (inputs + outputs).max(1) as f64).sqrt()
 }
 
-/// One layer.
 #[derive(Debug)]
 struct Layer {
     /// Outputs × inputs.
     weights: DMatrix<f64>,
     bias: Option<DVector<f64>>,
-    /// `None`: the last layer.
+    /// `None` for the last layer.
     activation: Option<Activation>,
 }
 
@@ -155,7 +177,7 @@ struct Mlp {
     spec: SubModelSpec,
     features: usize,
     layers: Vec<Layer>,
-    /// What went into each layer of the last training batch.
+    /// The inputs of each layer for the last training batch.
     batch: Option<Vec<DMatrix<f64>>>,
 }
 
@@ -167,7 +189,7 @@ impl std::fmt::Debug for Mlp {
 }
 
 impl Mlp {
-    /// All parameters 0.
+    /// Creates a model with all parameters 0.
     fn zeros(spec: &SubModelSpec, features: usize, active: bool) -> Result<Self, SpecError> {
         let settings = MlpSettings::read(spec.settings())
             .map_err(|reason| SpecError::Settings { kind: NAME.to_owned(), reason })?;
@@ -177,7 +199,7 @@ impl Mlp {
             inputs = outputs;
             weights
         });
-        // Before any is asked for.
+        // This check comes before any allocation.
         let weights = each.fold(0, usize::saturating_add);
         if weights > MOST_WEIGHTS {
             let reason = format!(
@@ -199,11 +221,20 @@ impl Mlp {
         Ok(Self { spec: spec.clone(), features, layers, batch: None })
     }
 
-    /// Goes through all layers, telling `keep` what goes into each.
-    fn through(&self, block: &DMatrix<f64>, mut keep: impl FnMut(DMatrix<f64>)) -> Result<LogitShare, ShapeError> {
+    /// Evaluates all layers and passes the inputs of each to `keep`.
+    fn through(
+        &self,
+        block: &DMatrix<f64>,
+        mut keep: impl FnMut(DMatrix<f64>),
+    ) -> Result<LogitShare, ShapeError> {
         if block.nrows() != self.features {
             let (expected, got) = (self.features, block.nrows());
-            return Err(ShapeError::Size { what: "feature block", unit: "features", expected, got });
+            return Err(ShapeError::Size {
+                what: "feature block",
+                unit: "features",
+                expected,
+                got,
+            });
         }
         let mut a = block.clone();
         for layer in &self.layers {
@@ -217,8 +248,13 @@ impl Mlp {
         LogitShare::new(a)
     }
 
-    fn check_gradient(&self, gradient: &DMatrix<f64>, kept: &[DMatrix<f64>]) -> Result<(), ShapeError> {
-        let size = |unit, expected, got| Err(ShapeError::Size { what: "gradient", unit, expected, got });
+    fn check_gradient(
+        &self,
+        gradient: &DMatrix<f64>,
+        kept: &[DMatrix<f64>],
+    ) -> Result<(), ShapeError> {
+        let size =
+            |unit, expected, got| Err(ShapeError::Size { what: "gradient", unit, expected, got });
         let records = kept.first().map_or(0, DMatrix::ncols);
         let width = self.spec.width() as usize;
         if gradient.nrows() != width {
@@ -230,18 +266,21 @@ impl Mlp {
         Ok(())
     }
 
-    /// From δ of the layer at `place` (from 0), the gradient of what it puts out before φ, and what went into it: δ of the layer below,
-    /// or for the first layer the gradient of the inputs.
+    /// Returns δ of the layer below, or for the first layer the gradient of the inputs. `delta` is
+    /// δ of the layer at `place` (from 0), the gradient of its outputs before φ; `a` are its
+    /// inputs.
     fn below(&self, place: usize, delta: &DMatrix<f64>, a: &DMatrix<f64>) -> DMatrix<f64> {
         let mut delta = self.layers[place].weights.tr_mul(delta);
-        if let Some(activation) = place.checked_sub(1).and_then(|below| self.layers[below].activation) {
+        if let Some(activation) =
+            place.checked_sub(1).and_then(|below| self.layers[below].activation)
+        {
             delta.zip_apply(a, |slope, a| *slope *= activation.slope(a));
         }
         delta
     }
 }
 
-/// Weights of the layer at this place, from 1.
+/// Returns the name of a block of the layer at this place, from 1.
 fn name(what: &str, place: usize) -> std::borrow::Cow<'static, str> {
     format!("layer{place}.{what}").into()
 }
@@ -255,7 +294,12 @@ impl Parametrised for Mlp {
             tensors.push(Tensor { name: name("weights", place), shape, used: Use::Weight, values });
             if let Some(bias) = bias {
                 let values = bias.as_slice();
-                tensors.push(Tensor { name: name("bias", place), shape: vec![bias.len()], used: Use::Free, values });
+                tensors.push(Tensor {
+                    name: name("bias", place),
+                    shape: vec![bias.len()],
+                    used: Use::Free,
+                    values,
+                });
             }
         }
         tensors
@@ -298,9 +342,12 @@ impl SubModel for Mlp {
     }
 
     fn pass(&self) -> Option<Box<dyn Pass + '_>> {
-        let layers = self.layers.iter().fold(Layers::default(), |layers, Layer { weights, bias, activation }| {
-            layers.then(weights, bias.as_ref(), *activation)
-        });
+        let layers = self.layers.iter().fold(
+            Layers::default(),
+            |layers, Layer { weights, bias, activation }| {
+                layers.then(weights, bias.as_ref(), *activation)
+            },
+        );
         Some(Box::new(layers))
     }
 
@@ -313,15 +360,19 @@ impl SubModel for Mlp {
         Some(layers.collect())
     }
 
-    /// From the last layer to the first: with δ the gradient of what a layer puts out before φ, δ aᵀ for its weights, δ 1 for its bias,
-    /// and Wᵀ δ ⊙ φ' for the layer below.
-    fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {
+    /// Goes from the last layer to the first. With δ the gradient of a layer's outputs before φ,
+    /// the gradients are δ aᵀ for its weights, δ 1 for its bias, and Wᵀ δ ⊙ φ' for the layer below.
+    fn backward(
+        &mut self,
+        gradient: &DMatrix<f64>,
+        inputs: bool,
+    ) -> Result<Gradients, BackwardError> {
         let mut kept = self.batch.take().ok_or(BackwardError::NoBatch)?;
         self.check_gradient(gradient, &kept)?;
         let mut delta = gradient.clone();
         let mut reversed = Vec::new();
         for (place, layer) in self.layers.iter().enumerate().rev() {
-            // One for each layer.
+            // There is one for each layer.
             let Some(a) = kept.pop() else { break };
             if layer.bias.is_some() {
                 reversed.push(delta.column_sum().as_slice().to_vec());
@@ -339,7 +390,7 @@ impl SubModel for Mlp {
         Ok(Gradients { parameters: reversed, inputs: inputs.then_some(delta) })
     }
 
-    /// ‖δ_i a_iᵀ‖² = ‖δ_i‖² ‖a_i‖² for the weights of a layer, ‖δ_i‖² for its bias.
+    /// Sums ‖δ_i a_iᵀ‖² = ‖δ_i‖² ‖a_i‖² for the weights of a layer and ‖δ_i‖² for its bias.
     fn squared_norms(&self, gradient: &DMatrix<f64>) -> Result<Option<Vec<f64>>, BackwardError> {
         let kept = self.batch.as_ref().ok_or(BackwardError::NoBatch)?;
         self.check_gradient(gradient, kept)?;
@@ -347,7 +398,9 @@ impl SubModel for Mlp {
         let mut delta = gradient.clone();
         for (place, (layer, a)) in self.layers.iter().zip(kept).enumerate().rev() {
             let bias = f64::from(u8::from(layer.bias.is_some()));
-            for ((square, delta), a) in squares.iter_mut().zip(delta.column_iter()).zip(a.column_iter()) {
+            for ((square, delta), a) in
+                squares.iter_mut().zip(delta.column_iter()).zip(a.column_iter())
+            {
                 *square += delta.norm_squared() * (a.norm_squared() + bias);
             }
             if place > 0 {
@@ -376,19 +429,24 @@ mod tests {
         DMatrix::from_fn(rows, columns, |_, _| rng.random::<f64>())
     }
 
-    /// Every depth and activation that J and P use, away from where training starts: with biases that are not 0, and for relu with no
-    /// sum within 1e-3 of its kink.
+    /// Every depth and activation that J and P use, away from where training starts: with biases
+    /// that are not 0, and for relu with no sum within 1e-3 of its kink.
     #[test]
     fn gradients_are_those_of_central_differences() {
         for hidden in [&[8][..], &[8, 8], &[8, 8, 8], &[3, 1, 7], &[32]] {
             for activation in ["sigmoid", "tanh", "relu"] {
                 for active in [true, false] {
-                    let mut model = Mlp::zeros(&origin(hidden, activation, active, 0).spec, 5, active).unwrap();
+                    let mut model =
+                        Mlp::zeros(&origin(hidden, activation, active, 0).spec, 5, active).unwrap();
                     let x = random(5, 8, 8);
                     let clear = (0..50).any(|seed| {
                         for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
                             let values = random(tensor.values.len(), 1, 100 * seed + at as u64);
-                            tensor.values.iter_mut().zip(&values).for_each(|(to, v)| *to = 2.0 * v - 1.0);
+                            tensor
+                                .values
+                                .iter_mut()
+                                .zip(&values)
+                                .for_each(|(to, v)| *to = 2.0 * v - 1.0);
                         }
                         let mut least = f64::INFINITY;
                         let mut a = x.clone();
@@ -429,23 +487,31 @@ mod tests {
     /// The start is a function of the seed, and no two roles start equal.
     #[test]
     fn first_parameters_are_drawn_from_the_seed() {
-        let start = |active, seed| MlpKind.start(&origin(&[8, 8], "relu", active, seed)).unwrap().snapshot();
+        let start = |active, seed| {
+            MlpKind.start(&origin(&[8, 8], "relu", active, seed)).unwrap().snapshot()
+        };
         assert_eq!(start(true, 3), start(true, 3));
         assert_ne!(start(true, 3), start(true, 4));
         assert_ne!(start(true, 3)[0], start(false, 3)[0]);
         let weights = &start(true, 3)[0];
         let reach = (6.0_f64 / 13.0).sqrt();
-        assert!(weights.iter().all(|w| w.abs() <= reach) && weights.iter().any(|w| w.abs() > 0.8 * reach));
+        assert!(
+            weights.iter().all(|w| w.abs() <= reach)
+                && weights.iter().any(|w| w.abs() > 0.8 * reach)
+        );
         assert!(start(true, 3)[1].iter().all(|b| *b == 0.0));
     }
 
-    /// No honest training leaves the bound that the coordinator refuses shares by: gradients that all point one way move parameters
-    /// the farthest.
+    /// No honest training leaves the bound that the coordinator refuses shares by: gradients that
+    /// all point one way move parameters the farthest.
     #[test]
     fn the_largest_output_is_a_bound() {
         for activation in ["sigmoid", "tanh", "relu"] {
-            let config =
-                TrainingConfig::try_from(TrainingValues { learning_rate: 0.05, ..Default::default() }).unwrap();
+            let config = TrainingConfig::try_from(TrainingValues {
+                learning_rate: 0.05,
+                ..Default::default()
+            })
+            .unwrap();
             let origin = origin(&[8, 8], activation, true, 5);
             let mut model = MlpKind.start(&origin).unwrap();
             let mut adam = crate::model::Adam::new(&config);
@@ -454,7 +520,8 @@ mod tests {
                 let bound = MlpKind.largest_output(&config, &origin.spec, 5, updates);
                 let largest = model.outputs(&x).unwrap().matrix().amax();
                 assert!(largest <= bound, "{activation}, {updates} updates: {largest}, {bound}");
-                let slopes = model.tensors().iter().map(|tensor| vec![-1.0; tensor.values.len()]).collect();
+                let slopes =
+                    model.tensors().iter().map(|tensor| vec![-1.0; tensor.values.len()]).collect();
                 adam.step(model.tensors_mut(), slopes).unwrap();
             }
         }

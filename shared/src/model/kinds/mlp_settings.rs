@@ -2,17 +2,18 @@
 
 use crate::model::{Activation, Settings};
 
-/// The most hidden layers.
+/// The largest number of hidden layers.
 const MOST_LAYERS: usize = 16;
-/// The most weights between hidden layers: 8 MB of parameters, and as much for each of Adam's moments, gradients and checkpoint.
+/// The largest number of weights between hidden layers: 8 MB of parameters, and as much for each of
+/// Adam's moments, gradients and checkpoint.
 const MOST_WEIGHTS: usize = 1_000_000;
-/// The widest hidden layer.
+/// The largest width of a hidden layer.
 const MOST_UNITS: u64 = 4096;
 
-/// The name of the activation that is taken where none is named.
+/// The name of the default activation.
 pub(super) const DEFAULT_ACTIVATION: &str = "sigmoid";
 
-/// The settings, checked. The default is J's network: two hidden layers of 8, sigmoid.
+/// The checked settings. The default is J's network: two hidden layers of 8, sigmoid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MlpSettings {
     hidden: Vec<usize>,
@@ -20,18 +21,21 @@ pub(super) struct MlpSettings {
 }
 
 impl MlpSettings {
-    /// Reads them.
+    /// Reads and checks settings.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// The problem and its fix.
     pub(super) fn read(settings: &Settings) -> Result<Self, String> {
         let mut read = Self { hidden: vec![8, 8], activation: Activation::Sigmoid };
         for (key, value) in settings {
             match key.as_str() {
                 "hidden" => {
-                    let units = |v: &serde_json::Value| v.as_u64().filter(|units| (1..=MOST_UNITS).contains(units));
-                    let hidden: Option<Vec<usize>> =
-                        value.as_array().and_then(|all| all.iter().map(|v| units(v).map(|u| u as usize)).collect());
+                    let units = |v: &serde_json::Value| {
+                        v.as_u64().filter(|units| (1..=MOST_UNITS).contains(units))
+                    };
+                    let hidden: Option<Vec<usize>> = value
+                        .as_array()
+                        .and_then(|all| all.iter().map(|v| units(v).map(|u| u as usize)).collect());
                     read.hidden = hidden.filter(|hidden| hidden.len() <= MOST_LAYERS).ok_or_else(|| {
                         format!(
                             "`hidden` is a list of at most {MOST_LAYERS} widths from 1 to {MOST_UNITS}, such as [8, 8]"
@@ -46,23 +50,31 @@ impl MlpSettings {
                         _ => return Err("`activation` is \"sigmoid\", \"tanh\" or \"relu\"".into()),
                     };
                 }
-                other => return Err(format!("`{other}` is unknown: it has `hidden` and `activation`")),
+                other => {
+                    return Err(format!("`{other}` is unknown: it has `hidden` and `activation`"));
+                }
             }
         }
-        let weights: usize = read.hidden.iter().zip(read.hidden.iter().skip(1)).map(|(a, b)| a * b).sum();
+        let weights: usize =
+            read.hidden.iter().zip(read.hidden.iter().skip(1)).map(|(a, b)| a * b).sum();
         if weights > MOST_WEIGHTS {
-            return Err(format!("`hidden` has {weights} weights between its layers, at most {MOST_WEIGHTS} are taken"));
+            return Err(format!(
+                "`hidden` has {weights} weights between its layers, at most {MOST_WEIGHTS} are taken"
+            ));
         }
         Ok(read)
     }
 
-    /// Values that a record has on its way through all layers.
+    /// Returns the number of values that a record has on its way through all layers.
     pub(super) fn values(&self, outputs: usize) -> u64 {
         (self.hidden.iter().sum::<usize>() + outputs) as u64
     }
 
-    /// Widths and activations of all layers, that of the outputs last.
-    pub(super) fn layers(&self, outputs: usize) -> impl Iterator<Item = (usize, Option<Activation>)> + '_ {
+    /// Returns the widths and activations of all layers, the outputs last.
+    pub(super) fn layers(
+        &self,
+        outputs: usize,
+    ) -> impl Iterator<Item = (usize, Option<Activation>)> + '_ {
         self.hidden.iter().map(|units| (*units, Some(self.activation))).chain([(outputs, None)])
     }
 }
@@ -78,7 +90,10 @@ mod tests {
     #[test]
     fn what_is_given_is_read_and_the_rest_is_the_papers() {
         let default = read(serde_json::json!({})).unwrap();
-        assert_eq!(default, read(serde_json::json!({ "hidden": [8, 8], "activation": "sigmoid" })).unwrap());
+        assert_eq!(
+            default,
+            read(serde_json::json!({ "hidden": [8, 8], "activation": "sigmoid" })).unwrap()
+        );
         let one = read(serde_json::json!({ "hidden": [128], "activation": "relu" })).unwrap();
         let layers: Vec<_> = one.layers(64).collect();
         assert_eq!(layers, [(128, Some(Activation::Relu)), (64, None)]);
@@ -110,7 +125,10 @@ mod tests {
             for z in [-2.0, -0.3, 0.4, 3.0] {
                 let h = 1e-6;
                 let difference = (activation.of(z + h) - activation.of(z - h)) / (2.0 * h);
-                assert!((activation.slope(activation.of(z)) - difference).abs() < 1e-9, "{activation:?} at {z}");
+                assert!(
+                    (activation.slope(activation.of(z)) - difference).abs() < 1e-9,
+                    "{activation:?} at {z}"
+                );
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The register of kinds of sub-models. The contracts are in [`contract`](super::contract).
 //!
-//! A new kind of sub-model is a file in this directory and two lines here: its module and its place in `KINDS`.
+//! A new kind of sub-model is a file in this directory and two lines here: its module and its place
+//! in `KINDS`.
 
 mod layers;
 mod mlp;
@@ -14,17 +15,18 @@ use super::spec::{ModelConfigValues, check_top};
 use super::{Combiner, ModelConfig, Settings, SpecError, SubModelSpec, TOP_KIND};
 
 /// Every kind of sub-model.
-const KINDS: &[&dyn Kind] = &[&softmax_regression::SoftmaxRegressionKind, &mlp::MlpKind, &residual::ResidualKind];
+const KINDS: &[&dyn Kind] =
+    &[&softmax_regression::SoftmaxRegressionKind, &mlp::MlpKind, &residual::ResidualKind];
 
-/// Names of all kinds.
+/// Returns the names of all kinds.
 pub fn names() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.name())
 }
 
-/// The kind of this name.
+/// Returns the kind of this name.
 ///
 /// # Errors
-/// [`SpecError::Kind`] naming those that there are.
+/// [`SpecError::Kind`], which lists the known kinds.
 pub fn find(name: &str) -> Result<&'static dyn Kind, SpecError> {
     KINDS.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
         let known = names().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
@@ -32,13 +34,13 @@ pub fn find(name: &str) -> Result<&'static dyn Kind, SpecError> {
     })
 }
 
-/// Whether the outputs of a sub-model are W x + b. Those of an unknown kind are not.
+/// Returns true if the outputs of a sub-model are W x + b. Returns false for an unknown kind.
 #[must_use]
 pub fn is_linear(spec: &SubModelSpec) -> bool {
     find(spec.kind()).is_ok_and(|kind| kind.linear())
 }
 
-/// A sub-model before its training.
+/// Creates a sub-model before its training.
 ///
 /// # Errors
 /// [`SpecError`] for an unknown kind, or settings and a width that it does not take.
@@ -47,7 +49,7 @@ pub fn start(origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
     find(origin.spec.kind())?.start(origin)
 }
 
-/// A sub-model from its stored parameters.
+/// Creates a sub-model from its stored parameters.
 ///
 /// # Errors
 /// [`SpecError`] for an unknown kind, or parameters that are not of this kind.
@@ -56,10 +58,13 @@ pub fn restore(parameters: &Parameters) -> Result<Box<dyn SubModel>, SpecError> 
     find(parameters.spec.kind())?.restore(parameters)
 }
 
-/// A linear sub-model is attacked, released and transformed as a part of a sum: under `concat` it would be taken for what it is not.
+/// Refuses linear sub-models under `concat`: attacks, releases and transforms treat them as parts
+/// of a sum.
 pub(super) fn check_kind(combiner: Combiner, kind: &str) -> Result<(), SpecError> {
     match combiner {
-        Combiner::Concat if find(kind)?.linear() => Err(SpecError::ConcatKind { kind: kind.to_owned() }),
+        Combiner::Concat if find(kind)?.linear() => {
+            Err(SpecError::ConcatKind { kind: kind.to_owned() })
+        }
         _ => Ok(()),
     }
 }
@@ -89,12 +94,13 @@ impl TryFrom<ModelConfigValues> for ModelConfig {
 }
 
 impl ModelConfig {
-    /// A checked choice; `width` is the output width of each party, `None`: one output per class, under `concat`
+    /// Creates a checked configuration. `width` is the output width of each party; `None` stands
+    /// for one output per class, and under `concat` for
     /// [`EMBEDDING_WIDTH`](super::EMBEDDING_WIDTH).
     ///
     /// # Errors
-    /// [`SpecError`] for an unknown kind or settings that it does not take, a kind that the combiner does not take, or a width out of
-    /// range.
+    /// [`SpecError`] for an unknown kind or settings that it does not take, a kind that the
+    /// combiner does not take, or a width out of range.
     pub fn new(
         combiner: Combiner,
         kind: impl Into<String>,
@@ -107,10 +113,11 @@ impl ModelConfig {
         Ok(Self { combiner, kind: spec.kind, width, settings: spec.settings, top: None })
     }
 
-    /// The same with a top model of these settings: those of the kind `mlp`.
+    /// Adds a top model with these settings, which are those of the kind `mlp`.
     ///
     /// # Errors
-    /// [`SpecError::Top`] without combiner `concat`, or for settings that a top model does not take.
+    /// [`SpecError::Top`] without combiner `concat`, or for settings that a top model does not
+    /// take.
     pub fn with_top(self, top: Settings) -> Result<Self, SpecError> {
         if self.combiner != Combiner::Concat {
             check_top(self.combiner, true)?;

@@ -1,11 +1,11 @@
-//! Dense layers as PyTorch names and lays them out: `0.weight` (outputs × inputs, row by row) and `0.bias` of an `nn.Linear`, in an
-//! `nn.Sequential` or under names of one's own.
+//! Dense layers in PyTorch's names and layout: `0.weight` (outputs × inputs, row by row) and
+//! `0.bias` of an `nn.Linear`, in an `nn.Sequential` or under other names.
 
 use std::cmp::Ordering;
 
 use crate::model::contract::Block;
 
-/// One `nn.Linear`.
+/// The parameters of one `nn.Linear`.
 pub(super) struct Dense {
     pub(super) inputs: usize,
     pub(super) outputs: usize,
@@ -14,10 +14,11 @@ pub(super) struct Dense {
     pub(super) bias: Option<Vec<f64>>,
 }
 
-/// Layers in the order of their names, in which numbers count as numbers: `net.2` is before `net.10`.
+/// Returns the layers in the order of their names, in which numbers count as numbers: `net.2` is
+/// before `net.10`.
 ///
 /// # Errors
-/// What is wrong with a block, by its name, and how to mend it.
+/// The problem with a block, by its name, and its fix.
 pub(super) fn dense_layers(mut blocks: Vec<Block>) -> Result<Vec<Dense>, String> {
     blocks.sort_by(|a, b| natural(&a.name, &b.name));
     let (mut biases, mut layers): (Vec<Block>, Vec<(String, Dense)>) = (Vec::new(), Vec::new());
@@ -39,10 +40,14 @@ pub(super) fn dense_layers(mut blocks: Vec<Block>) -> Result<Vec<Dense>, String>
     }
     for bias in biases {
         let owner = layers.iter_mut().find(|(name, _)| *name == layer(&bias.name));
-        let (_, owner) = owner.ok_or_else(|| format!("block `{}` has no `weight` beside it", bias.name))?;
+        let (_, owner) =
+            owner.ok_or_else(|| format!("block `{}` has no `weight` beside it", bias.name))?;
         if bias.values.len() != owner.outputs {
             let (got, expected) = (bias.values.len(), owner.outputs);
-            return Err(format!("block `{}` has {got} numbers, its layer {expected} outputs", bias.name));
+            return Err(format!(
+                "block `{}` has {got} numbers, its layer {expected} outputs",
+                bias.name
+            ));
         }
         owner.bias = Some(bias.values);
     }
@@ -58,31 +63,36 @@ pub(super) fn dense_layers(mut blocks: Vec<Block>) -> Result<Vec<Dense>, String>
     Ok(layers.into_iter().map(|(_, dense)| dense).collect())
 }
 
-/// Checks that the first layer takes so many inputs, before anything of that size is made.
+/// Checks that the first layer takes this many inputs, before anything of that size is allocated.
 ///
 /// # Errors
-/// Both numbers.
+/// A message with both numbers.
 pub(super) fn check_inputs(layers: &[Dense], features: usize) -> Result<(), String> {
     match layers.first() {
-        Some(first) if first.inputs != features => {
-            Err(format!("the first layer takes {} inputs, and there are {features} features", first.inputs))
-        }
+        Some(first) if first.inputs != features => Err(format!(
+            "the first layer takes {} inputs, and there are {features} features",
+            first.inputs
+        )),
         _ => Ok(()),
     }
 }
 
-/// An `nn.Linear` under this name; `weights` are inputs × outputs, row by row.
+/// Returns the blocks of an `nn.Linear` under this name; `weights` are inputs × outputs, row by
+/// row.
 pub(super) fn linear(name: &str, weights: &Block, bias: Option<&Block>) -> Vec<Block> {
     let [inputs, outputs] = weights.shape[..] else { return Vec::new() };
     let values = transposed(&weights.values, inputs, outputs);
-    let mut blocks = vec![Block { name: format!("{name}.weight"), shape: vec![outputs, inputs], values }];
+    let mut blocks =
+        vec![Block { name: format!("{name}.weight"), shape: vec![outputs, inputs], values }];
     blocks.extend(bias.map(|bias| Block { name: format!("{name}.bias"), ..bias.clone() }));
     blocks
 }
 
-/// A matrix of so many rows and columns, which lies row by row, column by column.
+/// Transposes a matrix of this many rows and columns, stored row by row.
 fn transposed(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
-    (0..columns).flat_map(|column| (0..rows).map(move |row| values[row * columns + column])).collect()
+    (0..columns)
+        .flat_map(|column| (0..rows).map(move |row| values[row * columns + column]))
+        .collect()
 }
 
 fn suffix(name: &str) -> &str {
@@ -93,7 +103,7 @@ fn layer(name: &str) -> &str {
     name.rsplit_once('.').map_or("", |(layer, _)| layer)
 }
 
-/// By text, with digits that stand together as one number.
+/// Compares names as text, with consecutive digits as one number.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
@@ -116,7 +126,7 @@ fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// How many digits a text begins with.
+/// Returns the number of digits that a text begins with.
 fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
@@ -134,8 +144,10 @@ mod tests {
     fn layers_come_in_the_order_of_their_numbers() {
         let blocks = ["net.10.weight", "net.10.bias", "net.2.weight", "net.0.bias", "net.0.weight"];
         let shapes: [&[usize]; 5] = [&[1, 3], &[1], &[3, 2], &[2], &[2, 4]];
-        let layers = dense_layers(blocks.iter().zip(shapes).map(|(n, s)| block(n, s)).collect()).unwrap();
-        let found: Vec<_> = layers.iter().map(|l| (l.inputs, l.outputs, l.bias.is_some())).collect();
+        let layers =
+            dense_layers(blocks.iter().zip(shapes).map(|(n, s)| block(n, s)).collect()).unwrap();
+        let found: Vec<_> =
+            layers.iter().map(|l| (l.inputs, l.outputs, l.bias.is_some())).collect();
         assert_eq!(found, [(4, 2, true), (2, 3, false), (3, 1, true)]);
         // Row 0 of the weights, outputs × inputs, is 0 to 3.
         assert_eq!(layers[0].weights, [0.0, 4.0, 1.0, 5.0, 2.0, 6.0, 3.0, 7.0]);
@@ -148,7 +160,10 @@ mod tests {
                 vec![block("0.weight", &[2, 3]), block("2.weight", &[2, 3])],
                 "`0` has 2 outputs and the next one, `2`, 3",
             ),
-            (vec![block("0.weight", &[2, 3]), block("0.bias", &[3])], "`0.bias` has 3 numbers, its layer 2"),
+            (
+                vec![block("0.weight", &[2, 3]), block("0.bias", &[3])],
+                "`0.bias` has 3 numbers, its layer 2",
+            ),
             (vec![block("1.bias", &[3])], "`1.bias` has no `weight`"),
             (vec![block("0.weight", &[2, 3, 1])], "`0.weight` has shape [2, 3, 1]"),
             (vec![block("0.running_mean", &[2])], "`0.running_mean` has shape"),

@@ -1,19 +1,22 @@
-//! Softmax regression: outputs W x, and at the active party W x + b. Under the combiner `sum` they are logit shares.
+//! Softmax regression: outputs W x, and at the active party W x + b. Under the combiner `sum` they
+//! are logit shares.
 
 use nalgebra::DMatrix;
 
 use super::layers::Layers;
 use super::pytorch::{self, Dense};
 use crate::model::contract::{
-    BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor, Use,
+    BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel,
+    Tensor, Use,
 };
 use crate::model::optimiser::ADAM_REACH;
 use crate::model::{
-    DenseLayer, LinearParameters, Pass, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TrainingConfig,
+    DenseLayer, LinearParameters, Pass, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec,
+    TrainingConfig,
 };
 use crate::types::{LogitShare, ShapeError};
 
-/// The kind, for the register.
+/// The entry of the kind in the register.
 pub(super) struct SoftmaxRegressionKind;
 
 impl Kind for SoftmaxRegressionKind {
@@ -54,12 +57,14 @@ impl Kind for SoftmaxRegressionKind {
         Ok(Box::new(model))
     }
 
-    /// An `nn.Linear`: `weight`, `bias`.
+    /// Returns the blocks of an `nn.Linear`: `weight`, `bias`.
     fn to_pytorch(&self, parameters: &Parameters) -> Vec<Block> {
         let mut blocks = parameters.blocks.iter();
         let Some(weights) = blocks.next() else { return Vec::new() };
         let mut linear = pytorch::linear("", weights, blocks.next());
-        linear.iter_mut().for_each(|block| block.name = block.name.trim_start_matches('.').to_owned());
+        linear
+            .iter_mut()
+            .for_each(|block| block.name = block.name.trim_start_matches('.').to_owned());
         linear
     }
 
@@ -67,12 +72,26 @@ impl Kind for SoftmaxRegressionKind {
         let Exchanged { settings, features, blocks } = exchanged;
         let layers = pytorch::dense_layers(blocks)?;
         pytorch::check_inputs(&layers, features)?;
-        let [Dense { inputs, outputs, weights, bias }] = <[Dense; 1]>::try_from(layers)
-            .map_err(|layers| format!("it has {} layers, a softmax regression one; set `kind` to mlp", layers.len()))?;
-        let mut blocks = vec![Block { name: "weights".to_owned(), shape: vec![inputs, outputs], values: weights }];
-        blocks.extend(bias.map(|values| Block { name: "bias".to_owned(), shape: vec![outputs], values }));
+        let [Dense { inputs, outputs, weights, bias }] =
+            <[Dense; 1]>::try_from(layers).map_err(|layers| {
+                format!(
+                    "it has {} layers, a softmax regression one; set `kind` to mlp",
+                    layers.len()
+                )
+            })?;
+        let mut blocks = vec![Block {
+            name: "weights".to_owned(),
+            shape: vec![inputs, outputs],
+            values: weights,
+        }];
+        blocks.extend(bias.map(|values| Block {
+            name: "bias".to_owned(),
+            shape: vec![outputs],
+            values,
+        }));
         let width = u32::try_from(outputs).unwrap_or(u32::MAX);
-        let spec = SubModelSpec::new(SOFTMAX_REGRESSION, width, settings).map_err(|e| e.to_string())?;
+        let spec =
+            SubModelSpec::new(SOFTMAX_REGRESSION, width, settings).map_err(|e| e.to_string())?;
         Ok(Parameters { spec, features, blocks })
     }
 
@@ -80,9 +99,15 @@ impl Kind for SoftmaxRegressionKind {
         Some(parameters.with_rows_of_first(order))
     }
 
-    /// Parameters start at 0, each weight and the bias move by at most [`ADAM_REACH`] step sizes in an update, and features lie in
-    /// [0, 1].
-    fn largest_output(&self, config: &TrainingConfig, _: &SubModelSpec, features: u32, updates: u64) -> f64 {
+    /// Uses that parameters start at 0, each weight and the bias move by at most [`ADAM_REACH`]
+    /// step sizes in an update, and features lie in [0, 1].
+    fn largest_output(
+        &self,
+        config: &TrainingConfig,
+        _: &SubModelSpec,
+        features: u32,
+        updates: u64,
+    ) -> f64 {
         ADAM_REACH * config.values().learning_rate * (f64::from(features) + 1.0) * updates as f64
     }
 }
@@ -97,8 +122,13 @@ struct SoftmaxRegression {
 }
 
 impl SoftmaxRegression {
-    fn check_gradient(&self, gradient: &DMatrix<f64>, batch: &DMatrix<f64>) -> Result<(), ShapeError> {
-        let size = |unit, expected, got| Err(ShapeError::Size { what: "gradient", unit, expected, got });
+    fn check_gradient(
+        &self,
+        gradient: &DMatrix<f64>,
+        batch: &DMatrix<f64>,
+    ) -> Result<(), ShapeError> {
+        let size =
+            |unit, expected, got| Err(ShapeError::Size { what: "gradient", unit, expected, got });
         if gradient.nrows() != self.parameters.classes() {
             return size("classes", self.parameters.classes(), gradient.nrows());
         }
@@ -113,8 +143,12 @@ impl Parametrised for SoftmaxRegression {
     fn tensors(&self) -> Vec<Tensor<&[f64]>> {
         let (k, d) = (self.parameters.classes(), self.parameters.features());
         let weights = self.parameters.weights().as_slice();
-        let mut tensors =
-            vec![Tensor { name: "weights".into(), shape: vec![d, k], used: Use::Weight, values: weights }];
+        let mut tensors = vec![Tensor {
+            name: "weights".into(),
+            shape: vec![d, k],
+            used: Use::Weight,
+            values: weights,
+        }];
         if let Some(bias) = self.parameters.bias() {
             let values = bias.as_slice();
             tensors.push(Tensor { name: "bias".into(), shape: vec![k], used: Use::Free, values });
@@ -126,7 +160,8 @@ impl Parametrised for SoftmaxRegression {
         let (k, d) = (self.parameters.classes(), self.parameters.features());
         let (weights, bias) = self.parameters.parts_mut();
         let values = weights.as_mut_slice();
-        let mut tensors = vec![Tensor { name: "weights".into(), shape: vec![d, k], used: Use::Weight, values }];
+        let mut tensors =
+            vec![Tensor { name: "weights".into(), shape: vec![d, k], used: Use::Weight, values }];
         if let Some(bias) = bias {
             let values = bias.as_mut_slice();
             tensors.push(Tensor { name: "bias".into(), shape: vec![k], used: Use::Free, values });
@@ -164,8 +199,12 @@ impl SubModel for SoftmaxRegression {
         Some(vec![DenseLayer { weights, bias, activation: None }])
     }
 
-    /// G Xᵀ for the weights, G 1 for the bias, Wᵀ G for the inputs.
-    fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {
+    /// Computes G Xᵀ for the weights, G 1 for the bias, Wᵀ G for the inputs.
+    fn backward(
+        &mut self,
+        gradient: &DMatrix<f64>,
+        inputs: bool,
+    ) -> Result<Gradients, BackwardError> {
         let batch = self.batch.take().ok_or(BackwardError::NoBatch)?;
         self.check_gradient(gradient, &batch)?;
         let weights = match batch.is_empty() {
@@ -180,7 +219,7 @@ impl SubModel for SoftmaxRegression {
         Ok(Gradients { parameters, inputs })
     }
 
-    /// ‖G_i x_iᵀ‖² = ‖G_i‖² ‖x_i‖² for the weights, ‖G_i‖² for the bias.
+    /// Sums ‖G_i x_iᵀ‖² = ‖G_i‖² ‖x_i‖² for the weights and ‖G_i‖² for the bias.
     fn squared_norms(&self, gradient: &DMatrix<f64>) -> Result<Option<Vec<f64>>, BackwardError> {
         let batch = self.batch.as_ref().ok_or(BackwardError::NoBatch)?;
         self.check_gradient(gradient, batch)?;
@@ -197,7 +236,11 @@ impl SubModel for SoftmaxRegression {
 impl From<&LinearParameters> for Parameters {
     fn from(linear: &LinearParameters) -> Self {
         let (k, d) = (linear.classes(), linear.features());
-        let block = |name: &str, shape, values: &[f64]| Block { name: name.to_owned(), shape, values: values.to_vec() };
+        let block = |name: &str, shape, values: &[f64]| Block {
+            name: name.to_owned(),
+            shape,
+            values: values.to_vec(),
+        };
         let mut blocks = vec![block("weights", vec![d, k], linear.weights().as_slice())];
         blocks.extend(linear.bias().map(|bias| block("bias", vec![k], bias.as_slice())));
         Self { spec: SubModelSpec::softmax_regression(k as u32), features: d, blocks }

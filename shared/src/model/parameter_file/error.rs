@@ -1,53 +1,57 @@
 //! The errors of a parameter file.
 
 pub(super) const SCHEMA: u32 = 1;
-/// The most bytes of a file: some ten million numbers.
+/// The largest size of a file in bytes: some ten million numbers.
 pub(in crate::model) const MAX_BYTES: u64 = 256 << 20;
-/// The most classes of a model.
+/// The largest number of classes of a model.
 pub(super) const MAX_CLASSES: usize = 65_536;
-/// The longest name, in bytes: what a schema takes.
+/// The longest name, in bytes, as in a schema.
 pub(super) const MAX_NAME_BYTES: usize = 256;
 
 /// The errors of a parameter file. They name keys, classes and features, and show no parameter.
 #[derive(Debug, thiserror::Error)]
 pub enum ParameterFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Read(#[from] std::io::Error),
-    /// It is too large.
+    /// The file is too large.
     #[error("has more than {} MiB, the most that is read", MAX_BYTES >> 20)]
     TooLarge,
-    /// It is not JSON of the right keys.
+    /// The file is not JSON with the right keys.
     #[error("{0}")]
     Json(String),
-    /// Another format.
+    /// The file has another format.
     #[error("`schema` is {0}, this program reads schema {SCHEMA}")]
     Schema(u32),
     /// Too few classes, or too many.
-    #[error("`class_names` has {0} names; a model has 2 to {MAX_CLASSES} classes (give both of a binary model)")]
+    #[error(
+        "`class_names` has {0} names; a model has 2 to {MAX_CLASSES} classes (give both of a binary model)"
+    )]
     Classes(usize),
-    /// A name that cannot be one.
+    /// A name that is not valid.
     #[error("`{key}`, name {at}: a name has 1 to {MAX_NAME_BYTES} bytes and no control characters")]
     Name {
-        /// The list.
+        /// The key of the list.
         key: &'static str,
-        /// Its place, from 1.
+        /// The name's place, from 1.
         at: usize,
     },
     /// A name given twice.
     #[error("`{key}` names `{name}` twice; every name stands for one class or feature")]
     Duplicate {
-        /// The list.
+        /// The key of the list.
         key: &'static str,
-        /// The name.
+        /// The repeated name.
         name: String,
     },
     /// Another number of rows than of classes.
-    #[error("`weights` has {rows} rows for {classes} `class_names`; give one row of numbers per class")]
+    #[error(
+        "`weights` has {rows} rows for {classes} `class_names`; give one row of numbers per class"
+    )]
     Rows {
-        /// Rows there are.
+        /// The number of rows.
         rows: usize,
-        /// Classes there are.
+        /// The number of classes.
         classes: usize,
     },
     /// A row of another length than there are features.
@@ -55,19 +59,19 @@ pub enum ParameterFileError {
         "`weights`, row {row} (class `{class}`) has {got} numbers for {expected} `feature_names`; give one number per feature"
     )]
     Row {
-        /// From 1.
+        /// The row, from 1.
         row: usize,
-        /// Its class.
+        /// The class of the row.
         class: String,
-        /// Numbers there are.
+        /// The number of values in the row.
         got: usize,
-        /// Features there are.
+        /// The number of features.
         expected: usize,
     },
-    /// A weight that cannot be one.
+    /// A weight that is not valid.
     #[error("`weights`, row {row} (class `{class}`), feature `{feature}`: {problem}")]
     Weight {
-        /// From 1.
+        /// The row, from 1.
         row: usize,
         /// The row's class.
         class: String,
@@ -79,17 +83,17 @@ pub enum ParameterFileError {
     /// A bias of another length than there are classes.
     #[error("`bias` has {got} numbers for {classes} `class_names`; give one number per class")]
     BiasLength {
-        /// Numbers there are.
+        /// The number of values.
         got: usize,
-        /// Classes there are.
+        /// The number of classes.
         classes: usize,
     },
-    /// A bias that cannot be one.
+    /// A bias that is not valid.
     #[error("`bias`, number {at} (class `{class}`): {problem}")]
     Bias {
-        /// From 1.
+        /// The number's place, from 1.
         at: usize,
-        /// The class.
+        /// The class of the number.
         class: String,
         /// The mistake and its remedy.
         problem: &'static str,
@@ -97,15 +101,15 @@ pub enum ParameterFileError {
     /// A sample that is no record of the model.
     #[error("`samples`, number {at}: {problem}")]
     Sample {
-        /// From 1.
+        /// The sample's place, from 1.
         at: usize,
         /// The mistake and its remedy.
         problem: &'static str,
     },
-    /// Other names than there should be.
+    /// Other names than expected.
     #[error("`{key}` does not name this party's {what}: {difference}")]
     Names {
-        /// The list.
+        /// The key of the list.
         key: &'static str,
         /// Classes or features.
         what: &'static str,
@@ -113,9 +117,13 @@ pub enum ParameterFileError {
         difference: String,
     },
     /// The active party's file without a bias.
-    #[error("`bias` is missing: the active party holds the bias of the model, one number per class")]
+    #[error(
+        "`bias` is missing: the active party holds the bias of the model, one number per class"
+    )]
     NoBias,
-    /// A passive party's file with one.
-    #[error("`bias` is not for a passive party: add it to the `bias` of the active party's file and leave it out here")]
+    /// A passive party's file with a bias.
+    #[error(
+        "`bias` is not for a passive party: add it to the `bias` of the active party's file and leave it out here"
+    )]
     BiasOfPassive,
 }

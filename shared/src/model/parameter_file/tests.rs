@@ -29,7 +29,11 @@ fn every_fault_is_named_with_its_key_and_row() {
         ("\"job\"", "\"age\"", &["`feature_names`", "`age` twice"]),
         ("\"job\"", "\"jo\\u0007b\"", &["`feature_names`", "name 2", "control characters"]),
         (", [0, -7]", "", &["`weights` has 2 rows for 3 `class_names`"]),
-        ("[0, -7]", "[0]", &["`weights`, row 3 (class `maybe`) has 1 numbers for 2 `feature_names`"]),
+        (
+            "[0, -7]",
+            "[0]",
+            &["`weights`, row 3 (class `maybe`) has 1 numbers for 2 `feature_names`"],
+        ),
         ("[0, -7]", "[0, -7, 1]", &["row 3 (class `maybe`) has 3 numbers"]),
         ("-7", "NaN", &["`weights`, row 3 (class `maybe`), feature `job`", "finite"]),
         ("-7", "Infinity", &["row 3 (class `maybe`), feature `job`", "finite"]),
@@ -37,7 +41,11 @@ fn every_fault_is_named_with_its_key_and_row() {
         ("-7", "null", &["row 3 (class `maybe`), feature `job`", "finite"]),
         ("-7", "1e999", &["out of range", "line 2"]),
         ("-7", "\"-7\"", &["expected a number", "line 2"]),
-        ("-7", "-1.5e6", &["row 3 (class `maybe`), feature `job`", "normalised to [0, 1]", "convert"]),
+        (
+            "-7",
+            "-1.5e6",
+            &["row 3 (class `maybe`), feature `job`", "normalised to [0, 1]", "convert"],
+        ),
         ("[0.25, -1, 1e-300]", "[0.25, -1]", &["`bias` has 2 numbers for 3 `class_names`"]),
         ("[0.25, -1, 1e-300]", "[0.25, NaN, 0]", &["`bias`, number 2 (class `yes`)", "finite"]),
         ("}", "", &["EOF", "line 2"]),
@@ -88,7 +96,8 @@ fn rows_and_columns_go_by_name() {
 /// One class and no feature: what an active party with labels alone holds.
 #[test]
 fn a_party_may_hold_no_feature() {
-    let text = r#"{"schema":1,"class_names":["a","b"],"feature_names":[],"weights":[[],[]],"bias":[1,2]}"#;
+    let text =
+        r#"{"schema":1,"class_names":["a","b"],"feature_names":[],"weights":[[],[]],"bias":[1,2]}"#;
     let file = ParameterFile::parse(text.as_bytes()).unwrap();
     assert_eq!(file.parameters().unwrap().features(), 0);
 }

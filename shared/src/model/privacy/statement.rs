@@ -1,10 +1,11 @@
-//! What a party says of the privacy that it trained with.
+//! A party's statement of the privacy that it trained with.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a party says of the privacy that it trained with: [`privacy`](super) says what it means. Nobody else can check it.
+/// A party's statement of the privacy that it trained with; [`privacy`](super) describes what it
+/// means. Nobody else can check it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrivacyStatement {
@@ -14,9 +15,9 @@ pub struct PrivacyStatement {
     pub noise: f64,
     /// ε in nats, for the replacement of one record's features at this party.
     pub epsilon: f64,
-    /// δ.
+    /// The δ of the guarantee.
     pub delta: f64,
-    /// The most updates that a record took part in.
+    /// The largest number of updates that a record took part in.
     pub steps: u64,
 }
 
@@ -26,28 +27,34 @@ pub struct PrivacyStatement {
 pub struct PrivacyStatementError {
     /// The value that is wrong.
     pub key: &'static str,
-    /// What it should be.
+    /// The values that are expected.
     pub expected: &'static str,
 }
 
 impl PrivacyStatement {
-    /// The statement, if its numbers are finite and within their ranges.
+    /// Returns the statement, if its numbers are finite and within their ranges.
     ///
     /// # Errors
-    /// [`PrivacyStatementError`] naming the value that is not.
+    /// [`PrivacyStatementError`] names the value that is not.
     pub fn checked(self) -> Result<Self, PrivacyStatementError> {
-        let check = |ok, key, expected| if ok { Ok(()) } else { Err(PrivacyStatementError { key, expected }) };
+        let check = |ok, key, expected| {
+            if ok { Ok(()) } else { Err(PrivacyStatementError { key, expected }) }
+        };
         let positive = |value: f64| value.is_finite() && value > 0.0;
         check(positive(self.clip), "clip", "a finite number above 0")?;
         check(positive(self.noise), "noise", "a finite number above 0")?;
-        check(self.epsilon.is_finite() && self.epsilon >= 0.0, "epsilon", "a finite number, at least 0")?;
+        check(
+            self.epsilon.is_finite() && self.epsilon >= 0.0,
+            "epsilon",
+            "a finite number, at least 0",
+        )?;
         check(self.delta > 0.0 && self.delta < 1.0, "delta", "between 0 and 1")?;
         // Without an update there is nothing to account for.
         check(self.steps > 0 || self.epsilon == 0.0, "epsilon", "0 without an update")?;
         Ok(self)
     }
 
-    /// ε to three significant digits, rounded up.
+    /// Shows ε with three significant digits, rounded up.
     #[must_use]
     pub fn shown_epsilon(&self) -> String {
         significant(self.epsilon)
@@ -65,14 +72,14 @@ impl fmt::Display for PrivacyStatement {
     }
 }
 
-/// Three significant digits, rounded up: a promise must not become smaller when it is shown.
+/// Shows three significant digits, rounded up: a promise must not become smaller when it is shown.
 fn significant(value: f64) -> String {
     if !(value.is_finite() && value > 0.0) {
         return value.to_string();
     }
     let decimals = 2 - value.log10().floor() as i32;
     let unit = 10f64.powi(-decimals);
-    // What is a multiple but for rounding stays what it is.
+    // A multiple of the unit, up to rounding, stays what it is.
     let rounded = (value / unit - 1e-9).ceil() * unit;
     format!("{rounded:.*}", usize::try_from(decimals).unwrap_or(0))
 }
@@ -98,7 +105,8 @@ mod tests {
 
     #[test]
     fn statements_that_cannot_be_true_are_refused() {
-        let good = PrivacyStatement { clip: 1.0, noise: 4.0, epsilon: 8.761, delta: 1e-5, steps: 10 };
+        let good =
+            PrivacyStatement { clip: 1.0, noise: 4.0, epsilon: 8.761, delta: 1e-5, steps: 10 };
         assert_eq!(good.checked(), Ok(good));
         let said = "epsilon 8.77 for delta 1e-5 (clip 1, noise 4, 10 updates of a record at most)";
         assert_eq!(good.to_string(), said);

@@ -4,7 +4,9 @@ use rand::RngExt;
 
 use super::*;
 use crate::model::contract::{Origin, SubModel, start_of};
-use crate::model::{Combiner, LearnerError, ModelConfig, PartyLearner, SubModelSpec, TrainingValues};
+use crate::model::{
+    Combiner, LearnerError, ModelConfig, PartyLearner, SubModelSpec, TrainingValues,
+};
 use crate::types::FeatureBlock;
 
 const SECRET: Start = [7; 32];
@@ -23,7 +25,8 @@ fn model(hidden: &[usize], activation: &str, active: bool, seed: u64) -> Box<dyn
             SubModelSpec::new("mlp", 4, settings.as_object().unwrap().clone()).unwrap()
         }
     };
-    let mut model = kinds::start(&Origin { spec, features: 5, active, start: start_of(seed) }).unwrap();
+    let mut model =
+        kinds::start(&Origin { spec, features: 5, active, start: start_of(seed) }).unwrap();
     for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
         let values = random(tensor.values.len(), 1, 100 * seed + at as u64);
         tensor.values.copy_from_slice(values.as_slice());
@@ -47,7 +50,12 @@ fn models() -> Vec<(String, Box<dyn SubModel>)> {
 }
 
 /// The gradient of one record alone, all blocks end to end.
-fn alone(model: &mut dyn SubModel, x: &DMatrix<f64>, gradient: &DMatrix<f64>, record: usize) -> Vec<f64> {
+fn alone(
+    model: &mut dyn SubModel,
+    x: &DMatrix<f64>,
+    gradient: &DMatrix<f64>,
+    record: usize,
+) -> Vec<f64> {
     model.forward(x.columns(record, 1).into_owned()).unwrap();
     model.backward(&gradient.columns(record, 1).into_owned(), false).unwrap().parameters.concat()
 }
@@ -55,7 +63,11 @@ fn alone(model: &mut dyn SubModel, x: &DMatrix<f64>, gradient: &DMatrix<f64>, re
 fn length(values: &[f64]) -> f64 {
     // Large numbers must not overflow where the length does not.
     let most = values.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
-    if most == 0.0 { 0.0 } else { most * values.iter().map(|v| (v / most).powi(2)).sum::<f64>().sqrt() }
+    if most == 0.0 {
+        0.0
+    } else {
+        most * values.iter().map(|v| (v / most).powi(2)).sum::<f64>().sqrt()
+    }
 }
 
 fn config(clip: f64, noise: f64, max_epsilon: Option<f64>) -> PrivacyConfig {
@@ -158,12 +170,19 @@ proptest! {
 }
 
 fn training(epochs: u32, model: ModelConfig) -> TrainingConfig {
-    TrainingConfig::try_from(TrainingValues { epochs, learning_rate: 0.05, model, ..Default::default() }).unwrap()
+    TrainingConfig::try_from(TrainingValues {
+        epochs,
+        learning_rate: 0.05,
+        model,
+        ..Default::default()
+    })
+    .unwrap()
 }
 
 fn networks() -> [ModelConfig; 2] {
     let hidden = serde_json::json!({ "hidden": [8, 8] });
-    let mlp = ModelConfig::new(Combiner::Sum, "mlp", None, hidden.as_object().unwrap().clone()).unwrap();
+    let mlp =
+        ModelConfig::new(Combiner::Sum, "mlp", None, hidden.as_object().unwrap().clone()).unwrap();
     [ModelConfig::default(), mlp]
 }
 
@@ -240,13 +259,18 @@ fn a_replaced_record_moves_an_update_by_twice_the_clip() {
             gradient.set_column(3, &random(4, 1, other + 10).column(0));
             model.forward(x).unwrap();
             let squares = model.squared_norms(&gradient).unwrap().unwrap();
-            let clipped = Privacy::new(without_noise(clip), records, SECRET).clipped(&gradient, &squares);
+            let clipped =
+                Privacy::new(without_noise(clip), records, SECRET).clipped(&gradient, &squares);
             sums.push(model.backward(&clipped, false).unwrap().parameters.concat());
         }
         for other in &sums[1..] {
             let moved: Vec<f64> = sums[0].iter().zip(other).map(|(a, b)| a - b).collect();
             let most = 2.0 * clip / records as f64;
-            assert!(length(&moved) <= most * (1.0 + 1e-12) && length(&moved) > 0.0, "{name}: {}", length(&moved));
+            assert!(
+                length(&moved) <= most * (1.0 + 1e-12) && length(&moved) > 0.0,
+                "{name}: {}",
+                length(&moved)
+            );
         }
     }
 }
@@ -256,7 +280,9 @@ fn updates_are_counted_by_record() {
     let privacy = config(1.0, 4.0, None);
     let mut learner = learner(ModelConfig::default(), Some((privacy, SECRET)));
     assert_eq!(learner.privacy().map(|p| (p.steps, p.epsilon)), Some((0, 0.0)));
-    for (batch, steps) in [(&[0, 1][..], 1), (&[2, 3], 1), (&[3, 4, 5], 2), (&[0], 2), (&[19, 3], 3)] {
+    for (batch, steps) in
+        [(&[0, 1][..], 1), (&[2, 3], 1), (&[3, 4, 5], 2), (&[0], 2), (&[19, 3], 3)]
+    {
         learner.shares(batch, false).unwrap();
         // What is looked at alone is not counted.
         learner.shares(&[3, 3, 3], true).unwrap();
@@ -287,7 +313,13 @@ fn no_record_passes_the_largest_epsilon() {
         free.check(&training(4, model.clone())).unwrap();
         bounded.check(&training(3, model.clone())).unwrap();
         let refused = bounded.check(&training(4, model)).unwrap_err().to_string();
-        for part in ["4 epochs", "`max_epsilon`", "at most 3 epochs", "`noise`", &format!("{:.3}", free.epsilon(4))] {
+        for part in [
+            "4 epochs",
+            "`max_epsilon`",
+            "at most 3 epochs",
+            "`noise`",
+            &format!("{:.3}", free.epsilon(4)),
+        ] {
             assert!(refused.contains(part), "{refused}");
         }
     }
@@ -314,7 +346,8 @@ fn no_record_passes_the_largest_epsilon() {
 #[test]
 fn kinds_that_mix_records_are_refused() {
     let settings = serde_json::json!({ "height": 8 });
-    let residual = ModelConfig::new(Combiner::Concat, "residual", None, settings.as_object().unwrap().clone());
+    let residual =
+        ModelConfig::new(Combiner::Concat, "residual", None, settings.as_object().unwrap().clone());
     let refused = config(1.0, 4.0, None).check(&training(5, residual.unwrap())).unwrap_err();
     assert_eq!(refused, PrivacyError::Kind { kind: "residual".into() });
     let said = refused.to_string();
@@ -327,26 +360,46 @@ fn epsilon_is_that_of_a_replacement() {
     for (noise, steps, closed) in CLOSED_FORM {
         let config = config(1.0, noise, None);
         let epsilon = config.epsilon(steps);
-        assert_eq!(epsilon, GaussianSampling::new(1.0, noise / 2.0).unwrap().epsilon(steps, 1e-5).epsilon);
-        assert!(epsilon >= closed && epsilon <= 1.1 * closed, "σ {noise}, {steps} steps: {epsilon}, {closed}");
+        assert_eq!(
+            epsilon,
+            GaussianSampling::new(1.0, noise / 2.0).unwrap().epsilon(steps, 1e-5).epsilon
+        );
+        assert!(
+            epsilon >= closed && epsilon <= 1.1 * closed,
+            "σ {noise}, {steps} steps: {epsilon}, {closed}"
+        );
     }
 }
 
-const CLOSED_FORM: [(f64, u64, f64); 5] =
-    [(8.0, 5, 2.258145), (4.0, 10, 7.511276), (2.0, 10, 17.856587), (1.0, 20, 77.330091), (16.0, 1, 0.434416)];
+const CLOSED_FORM: [(f64, u64, f64); 5] = [
+    (8.0, 5, 2.258145),
+    (4.0, 10, 7.511276),
+    (2.0, 10, 17.856587),
+    (1.0, 20, 77.330091),
+    (16.0, 1, 0.434416),
+];
 
 #[test]
 fn values_out_of_range_are_refused_with_the_key() {
     let read = |text: &str| toml::from_str::<PrivacyConfig>(text).map_err(|e| e.to_string());
     let good = read("clip = 1.0\nnoise = 4.0").unwrap();
-    assert_eq!(*good.values(), PrivacyValues { clip: 1.0, noise: 4.0, delta: 1e-5, max_epsilon: None });
-    assert_eq!(read("clip = 1\nnoise = 4\ndelta = 1e-6\nmax_epsilon = 3").unwrap().values().max_epsilon, Some(3.0));
+    assert_eq!(
+        *good.values(),
+        PrivacyValues { clip: 1.0, noise: 4.0, delta: 1e-5, max_epsilon: None }
+    );
+    assert_eq!(
+        read("clip = 1\nnoise = 4\ndelta = 1e-6\nmax_epsilon = 3").unwrap().values().max_epsilon,
+        Some(3.0)
+    );
     for (bad, says) in [
         ("clip = 0.0\nnoise = 4.0", "`clip` in [training.privacy] is 0"),
         ("clip = nan\nnoise = 4.0", "`clip`"),
         ("clip = -1.0\nnoise = 4.0", "`clip`"),
         ("clip = inf\nnoise = 4.0", "`clip`"),
-        ("clip = 1.0\nnoise = 0.0", "`noise` in [training.privacy] is 0: set it to a number from 0.01"),
+        (
+            "clip = 1.0\nnoise = 0.0",
+            "`noise` in [training.privacy] is 0: set it to a number from 0.01",
+        ),
         ("clip = 1.0\nnoise = nan", "`noise`"),
         ("clip = 1.0\nnoise = inf", "`noise`"),
         ("clip = 1.0\nnoise = 4.0\ndelta = 0.0", "`delta`"),

@@ -1,4 +1,4 @@
-//! `[traces]` of every party's config file.
+//! The table `[traces]` of every party's config file.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -11,33 +11,36 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use serde::Deserialize;
 use tonic::transport::Endpoint;
 
-/// What a party traces of requests that come without a trace: all of them, as far as [`SPANS_PER_SECOND`] go. Whoever switches traces on
-/// sees the first prediction, and a busy party a part of them.
+/// The default share of requests without a trace that are sampled: all of them, up to
+/// [`SPANS_PER_SECOND`]. An operator who enables traces sees the first prediction, and a busy party
+/// traces a part of them.
 const SAMPLE: f64 = 1.0;
-/// Spans a second of one party. A prediction has about five at each.
+/// The default limit of spans per second of one party. A prediction has about five at each.
 const SPANS_PER_SECOND: u32 = 100;
-/// The most that may be set.
+/// The highest limit that may be set.
 const MOST_SPANS_PER_SECOND: u32 = 100_000;
-/// The port of OTLP over gRPC.
+/// The default port of OTLP over gRPC.
 const PORT: u16 = 4317;
 
-/// `[traces]`.
+/// The table `[traces]`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TracesTable {
-    /// The collector, which takes OTLP over gRPC: `http://127.0.0.1:4317`, or `https://HOST:PORT`. Default: nothing is traced.
+    /// The collector, an OTLP receiver over gRPC: `http://127.0.0.1:4317`, or `https://HOST:PORT`.
+    /// Default: nothing is traced.
     pub endpoint: Option<String>,
-    /// The authority of the collector's certificate (PEM). Default: those that the system trusts.
+    /// The authority of the collector's certificate (PEM). Default: the system's trusted
+    /// authorities.
     pub ca_file: Option<PathBuf>,
-    /// Whether `http` may go to another machine. Default false: there is no TLS.
+    /// True if `http` may go to another machine. Default false: there is no TLS.
     pub expose: bool,
-    /// The share of requests without a trace of their caller's that are traced, 0 to 1. Default 1.
+    /// The share of requests without a trace of their caller that are traced, 0 to 1. Default 1.
     pub sample: Option<f64>,
-    /// The most spans a second that are recorded, whoever asks for them. Default 100.
+    /// The maximum number of spans recorded per second, for all callers together. Default 100.
     pub spans_per_second: Option<u32>,
 }
 
-/// Where a party's spans go, and how many. Checked.
+/// The checked settings of the collector of a party's spans.
 #[derive(Debug, Clone)]
 pub struct Collector {
     pub(super) endpoint: Uri,
@@ -50,10 +53,10 @@ pub struct Collector {
 }
 
 impl TracesTable {
-    /// Checks the table and reads the authority it names. `None`: nothing is traced.
+    /// Checks the table and reads the authority it names. Returns `None` if nothing is traced.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// A message that says what is wrong and how to fix it.
     pub fn check(&self) -> Result<Option<Collector>, String> {
         let Self { endpoint, ca_file, expose, sample, spans_per_second } = self;
         let Some(endpoint) = endpoint else {
@@ -62,10 +65,15 @@ impl TracesTable {
                 false => Err("`endpoint`, where traces are sent, is missing".into()),
             };
         };
-        let form = "`endpoint` is `http://127.0.0.1:PORT` or `https://HOST:PORT`, without user and path";
+        let form =
+            "`endpoint` is `http://127.0.0.1:PORT` or `https://HOST:PORT`, without user and path";
         let uri: Uri = endpoint.parse().map_err(|_| form)?;
         let bracketed = uri.host().unwrap_or_default();
-        let bare = bracketed.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(bracketed).to_owned();
+        let bare = bracketed
+            .strip_prefix('[')
+            .and_then(|h| h.strip_suffix(']'))
+            .unwrap_or(bracketed)
+            .to_owned();
         let user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
         if bare.is_empty() || user || uri.path() != "/" || uri.query().is_some() {
             return Err(form.into());
@@ -95,23 +103,36 @@ impl TracesTable {
             return Err(format!("`spans_per_second` is 1 to {MOST_SPANS_PER_SECOND}"));
         }
         let port = uri.port_u16().unwrap_or(PORT);
-        // The transport is given its connections and need not know of TLS; what it says to the collector is the address as it is.
-        let transport =
-            Endpoint::from_shared(format!("http://{bracketed}:{port}")).map_err(|_| form)?.origin(uri.clone());
-        Ok(Some(Collector { endpoint: uri, transport, host: bare, port, tls, sample, spans_per_second }))
+        // The transport receives open connections and need not know of TLS; the collector is
+        // addressed by its original URI.
+        let transport = Endpoint::from_shared(format!("http://{bracketed}:{port}"))
+            .map_err(|_| form)?
+            .origin(uri.clone());
+        Ok(Some(Collector {
+            endpoint: uri,
+            transport,
+            host: bare,
+            port,
+            tls,
+            sample,
+            spans_per_second,
+        }))
     }
 }
 
-/// Whether a host is this machine.
+/// Returns true if a host is this machine.
 fn is_here(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(path) => {
-            let wrong = |e: &dyn std::fmt::Display| format!("cannot read certificates from {}: {e}", path.display());
+            let wrong = |e: &dyn std::fmt::Display| {
+                format!("cannot read certificates from {}: {e}", path.display())
+            };
             for certificate in CertificateDer::pem_file_iter(path).map_err(|e| wrong(&e))? {
                 roots.add(certificate.map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))?;
             }
@@ -122,13 +143,17 @@ fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() {
-                return Err("this system trusts no authority: name the collector's in `ca_file`".into());
+                return Err(
+                    "this system trusts no authority: name the collector's in `ca_file`".into()
+                );
             }
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let mut config = builder.map_err(|e| e.to_string())?.with_root_certificates(roots).with_no_client_auth();
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut config =
+        builder.map_err(|e| e.to_string())?.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
 }
@@ -166,8 +191,14 @@ mod tests {
             ("endpoint = \"http://me:hunter2@127.0.0.1:4317\"", "without user and path"),
             ("endpoint = \"http://127.0.0.1:4317/v1/traces\"", "without user and path"),
             ("endpoint = \"\"", "without user and path"),
-            ("endpoint = \"http://127.0.0.1:4317\"\nca_file = \"ca.pem\"", "`ca_file` is for `https`"),
-            ("endpoint = \"https://collector:4317\"\nca_file = \"/nowhere/ca.pem\"", "cannot read certificates"),
+            (
+                "endpoint = \"http://127.0.0.1:4317\"\nca_file = \"ca.pem\"",
+                "`ca_file` is for `https`",
+            ),
+            (
+                "endpoint = \"https://collector:4317\"\nca_file = \"/nowhere/ca.pem\"",
+                "cannot read certificates",
+            ),
             ("endpoint = \"http://127.0.0.1:4317\"\nsample = 1.5", "0 to 1"),
             ("endpoint = \"http://127.0.0.1:4317\"\nsample = nan", "0 to 1"),
             ("endpoint = \"http://127.0.0.1:4317\"\nspans_per_second = 0", "1 to 100000"),
@@ -185,8 +216,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         std::fs::write(&path, "nothing").unwrap();
-        let refused =
-            read(&format!("endpoint = \"https://collector:4317\"\nca_file = {:?}", path.display().to_string()));
+        let refused = read(&format!(
+            "endpoint = \"https://collector:4317\"\nca_file = {:?}",
+            path.display().to_string()
+        ));
         assert!(refused.unwrap_err().contains("there is none in it"));
     }
 }

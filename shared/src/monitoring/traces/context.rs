@@ -1,4 +1,4 @@
-//! Which trace a span belongs to, and under which span, as parties tell each other.
+//! The trace context that parties pass on: the trace of a span, and the span itself as the parent.
 
 use rand::Rng;
 use tonic::metadata::MetadataMap;
@@ -7,7 +7,8 @@ use crate::hex;
 
 /// The header of W3C Trace Context.
 pub(super) const HEADER: &str = "traceparent";
-/// The length of a context in a message: the id of the trace (16), the id of the span (8), flags (1).
+/// The length of a context in a message: the id of the trace (16), the id of the span (8), flags
+/// (1).
 pub const WIRE_BYTES: usize = 25;
 /// The flag of a trace whose spans are recorded.
 const SAMPLED: u8 = 1;
@@ -17,7 +18,7 @@ pub(super) type TraceId = [u8; 16];
 /// The id of a span within its trace.
 pub(super) type SpanId = [u8; 8];
 
-/// A span, as the work below it needs to know it. Neither id is zero.
+/// The context of a span, for the work below it. Neither id is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Context {
     pub(super) trace: TraceId,
@@ -25,7 +26,7 @@ pub struct Context {
     pub(super) sampled: bool,
 }
 
-/// Random bytes that are not all zero.
+/// Returns random bytes that are not all zero.
 fn id<const N: usize>() -> [u8; N] {
     let mut id = [0; N];
     while id == [0; N] {
@@ -35,21 +36,26 @@ fn id<const N: usize>() -> [u8; N] {
 }
 
 impl Context {
-    /// The first span of a trace.
+    /// Creates the context of the first span of a trace.
     pub(super) fn root(sampled: bool) -> Self {
         Self { trace: id(), span: id(), sampled }
     }
 
-    /// Another span of the same trace.
+    /// Returns the context of another span of the same trace.
     pub(super) fn next(self, sampled: bool) -> Self {
         Self { trace: self.trace, span: id(), sampled }
     }
 
     fn new(trace: TraceId, span: SpanId, flags: u8) -> Option<Self> {
-        (trace != [0; 16] && span != [0; 8]).then_some(Self { trace, span, sampled: flags & SAMPLED != 0 })
+        (trace != [0; 16] && span != [0; 8]).then_some(Self {
+            trace,
+            span,
+            sampled: flags & SAMPLED != 0,
+        })
     }
 
-    /// Reads `traceparent` of a call. `None` if there is none, or more than one, or if it is not of version 00.
+    /// Reads the `traceparent` header of a call. Returns `None` if there is none, or more than one,
+    /// or if its version is not 00.
     #[must_use]
     pub fn of(metadata: &MetadataMap) -> Option<Self> {
         let mut headers = metadata.get_all(HEADER).iter();
@@ -59,7 +65,7 @@ impl Context {
         }
     }
 
-    /// Reads `00-TRACE-SPAN-FLAGS`, in hexadecimal of small letters.
+    /// Parses `00-TRACE-SPAN-FLAGS`, in lower-case hexadecimal.
     fn from_header(header: &[u8]) -> Option<Self> {
         let mut fields = header.split(|byte| *byte == b'-');
         let mut next = || fields.next();
@@ -71,7 +77,7 @@ impl Context {
         Self::new(from_hex(trace)?, from_hex(span)?, flags)
     }
 
-    /// As the value of `traceparent`.
+    /// Formats the context as the value of `traceparent`.
     pub(super) fn header(&self) -> String {
         format!("00-{}-{}-{:02x}", hex(self.trace), hex(self.span), self.flags())
     }
@@ -85,7 +91,7 @@ impl Context {
         Self::new(*trace, *span, *flags.first()?)
     }
 
-    /// As it stands in a message, [`WIRE_BYTES`] long.
+    /// Encodes the context for a message, [`WIRE_BYTES`] long.
     #[must_use]
     pub fn to_wire(&self) -> Vec<u8> {
         [&self.trace[..], &self.span, &[self.flags()]].concat()
@@ -96,7 +102,7 @@ impl Context {
     }
 }
 
-/// Reads exactly `N` bytes in hexadecimal of small letters.
+/// Reads exactly `N` bytes in lower-case hexadecimal.
 fn from_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -165,7 +171,8 @@ mod tests {
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[GOOD, GOOD]), None, "which of them?");
         let wire = of(&[GOOD]).unwrap().to_wire();
-        for bad in [&[][..], &wire[1..], &[&wire[..], &[0]].concat(), &[0; WIRE_BYTES], &[b'x'; 55]] {
+        for bad in [&[][..], &wire[1..], &[&wire[..], &[0]].concat(), &[0; WIRE_BYTES], &[b'x'; 55]]
+        {
             assert_eq!(Context::from_wire(bad), None, "{bad:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! Sends spans to a collector, behind everybody's back: no call waits for it, and none fails with it.
+//! The export of spans to a collector, in the background: no call waits for it, and none fails with
+//! it.
 
 use std::io;
 use std::time::Duration;
@@ -25,16 +26,16 @@ use super::tracer::Tracer;
 use super::wire::{request, resource};
 use crate::rpc::peer_failure;
 
-/// Spans of one message.
+/// The maximum number of spans in one message.
 const BATCH: usize = 512;
-/// How long the first span of a message waits for others.
+/// The time for which the first span of a message waits for others.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long the collector may take over one message, a connection included.
+/// The time limit of one message to the collector, including a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a party that stops waits for its last spans to be taken.
+/// The time for which a stopping party waits until its last spans are accepted.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// The tracing of one party, from its start to its end.
+/// The tracing of one party, from start to stop.
 #[derive(Debug, Default)]
 pub struct Traces {
     tracer: Tracer,
@@ -42,7 +43,8 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Sends a party's spans, by its role and name, to a collector; `None` traces nothing. Connects when there is something to send.
+    /// Sends a party's spans, with its role and name, to a collector; `None` traces nothing. It
+    /// connects when there is something to send.
     #[must_use]
     pub fn open(collector: Option<&Collector>, role: &str, party: &str, monitor: &Monitor) -> Self {
         let Some(collector) = collector else { return Self::default() };
@@ -52,20 +54,27 @@ impl Traces {
         let sampler = Sampler::new(collector.sample, collector.spans_per_second, counts.clone());
         let stop = CancellationToken::new();
         let client = TraceServiceClient::new(channel(collector));
-        let sender =
-            Sender { records, client, resource: resource(role, party), counts, stop: stop.clone(), well: true };
+        let sender = Sender {
+            records,
+            client,
+            resource: resource(role, party),
+            counts,
+            stop: stop.clone(),
+            well: true,
+        };
         tracing::info!(endpoint = %collector.endpoint, sample = collector.sample, "predictions are traced");
         let task = AbortOnDropHandle::new(tokio::spawn(sender.run()));
         Self { tracer: Tracer::new(sampler, queue), sending: Some((stop, task)) }
     }
 
-    /// Makes this party's spans.
+    /// Returns the tracer of this party.
     #[must_use]
     pub fn tracer(&self) -> Tracer {
         self.tracer.clone()
     }
 
-    /// Sends what has ended so far, for two seconds at most. Spans that end later are dropped.
+    /// Sends the spans that have ended so far, for two seconds at most. Spans that end later are
+    /// dropped.
     pub async fn close(self) {
         let Some((stop, task)) = self.sending else { return };
         stop.cancel();
@@ -81,7 +90,7 @@ struct Sender {
     resource: Resource,
     counts: Counts,
     stop: CancellationToken,
-    /// Whether the last message was taken: the log hears of changes alone.
+    /// True if the last message was accepted: only changes are logged.
     well: bool,
 }
 
@@ -109,7 +118,7 @@ impl Sender {
         }
     }
 
-    /// Waits for a span, then for more of them, for a while. True if there will be no more.
+    /// Waits for a span, then for more of them, for a while. Returns true if no more will come.
     async fn gather(&mut self, batch: &mut Vec<Record>) -> bool {
         let mut until = None;
         while batch.len() < BATCH {

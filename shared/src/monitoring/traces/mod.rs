@@ -1,13 +1,15 @@
-//! Spans of predictions, for a collector of OpenTelemetry: one trace of one prediction over all parties that trace.
+//! Spans of predictions, for an OpenTelemetry collector: one trace for one prediction across all
+//! parties that trace.
 //!
-//! Each party has a [`Tracer`] of its own, as it has a `Monitor`. A span is opened where a request arrives ([`Tracer::serve`]) and
-//! below it by [`within`] and [`asking`], which find the span under way by the task that runs them: code that is not asked within a
-//! trace pays for a look at a variable of its task. What a span can hold is fixed by types: a [`Name`] of a closed list, times, a number
-//! of rows, a model version, the name of a peer, a gRPC code. There is no way to put in a record id, a feature, a parameter, a score,
-//! or any text.
+//! Each party has a [`Tracer`] of its own, like its `Monitor`. A span is opened where a request
+//! arrives ([`Tracer::serve`]) and below it by [`within`] and [`asking`], which find the current
+//! span in a task-local variable: code outside a trace pays only for reading that variable. Types
+//! limit what a span can hold: a [`Name`] of a closed list, times, a number of rows, a model
+//! version, the name of a peer, a gRPC code. It cannot hold a record id, a feature, a parameter, a
+//! score, or any free text.
 //!
-//! To other parties goes the [`Context`] alone, as `traceparent` of W3C Trace Context or in 25 bytes of a message. `tracestate` and
-//! `baggage` are neither read nor sent.
+//! Other parties receive the [`Context`] alone, as `traceparent` of W3C Trace Context or as 25
+//! bytes of a message. `tracestate` and `baggage` are neither read nor sent.
 
 mod config;
 mod context;

@@ -1,4 +1,4 @@
-//! Spans that wait to be sent: as many as there is room for, and a count of the others.
+//! A bounded queue of spans to send, with a count of those that were dropped.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -7,17 +7,17 @@ use tokio::sync::mpsc;
 
 use super::record::Record;
 
-/// Spans that wait at most.
+/// The capacity of the queue, in spans.
 pub(super) const ROOM: usize = 2048;
 
-/// Why a span is not at the collector.
+/// The reasons why a span did not reach the collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// There was no room.
+    /// The queue was full.
     Queue,
     /// The collector did not take the message.
     Export,
-    /// The collector took the message, and said that it did not take the span.
+    /// The collector accepted the message, and rejected the span.
     Rejected,
 }
 
@@ -33,7 +33,7 @@ impl Lost {
     }
 }
 
-/// What became of one party's spans.
+/// The counts of one party's spans by outcome.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts {
     exported: Counter,
@@ -44,7 +44,11 @@ pub(super) struct Counts {
 impl Counts {
     pub(super) fn register(&self, registry: &mut Registry) {
         Lost::ALL.into_iter().for_each(|why| self.dropped_by(why, 0));
-        registry.register("trace_spans_exported", "Spans that the collector took", self.exported.clone());
+        registry.register(
+            "trace_spans_exported",
+            "Spans that the collector took",
+            self.exported.clone(),
+        );
         registry.register(
             "trace_spans_dropped",
             "Spans that are not at the collector, by reason",
@@ -67,7 +71,7 @@ impl Counts {
     }
 }
 
-/// The end of the queue that spans are put in.
+/// The sending end of the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
     records: mpsc::Sender<Record>,
@@ -75,13 +79,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A queue, and its other end.
+    /// Creates a queue, and returns both of its ends.
     pub(super) fn new(counts: Counts) -> (Self, mpsc::Receiver<Record>) {
         let (records, taken) = mpsc::channel(ROOM);
         (Self { records, counts }, taken)
     }
 
-    /// Puts a span in if there is room. Never waits.
+    /// Adds a span if there is room. Never waits.
     pub(super) fn put(&self, record: Record) {
         if self.records.try_send(record).is_err() {
             self.counts.dropped_by(Lost::Queue, 1);

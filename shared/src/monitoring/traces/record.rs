@@ -1,22 +1,22 @@
-//! What a span tells when it has ended: a closed list of things.
+//! The data of a finished span: a closed list of fields.
 
 use tonic::Code;
 
 use super::context::{Context, SpanId};
 use crate::types::{ModelVersion, PartyName};
 
-/// What a span is of.
+/// The operations that have spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Name {
     /// A request for predictions, at the active party and at the coordinator.
     Predict,
-    /// The active party's part: its features are looked up, and its share computed.
+    /// The active party looks its features up and computes its share.
     OwnShare,
-    /// The active party asks which model is in service.
+    /// The active party asks for the model in service.
     DescribeModel,
     /// The active party asks the coordinator for predictions.
     CoordinatorCall,
-    /// A request is put into the ledger.
+    /// A request is committed to the ledger.
     LedgerCommit,
     /// The coordinator asks a passive party for its share.
     Ask,
@@ -28,7 +28,7 @@ pub enum Name {
     Release,
 }
 
-/// A span's part in a call.
+/// The role of a span in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Internal,
@@ -41,7 +41,9 @@ impl Name {
         match self {
             Self::Predict | Self::ComputeShares => Kind::Server,
             Self::DescribeModel | Self::CoordinatorCall | Self::Ask => Kind::Client,
-            Self::OwnShare | Self::LedgerCommit | Self::StoreLookUp | Self::Release => Kind::Internal,
+            Self::OwnShare | Self::LedgerCommit | Self::StoreLookUp | Self::Release => {
+                Kind::Internal
+            }
         }
     }
 
@@ -60,13 +62,13 @@ impl Name {
     }
 }
 
-/// What may be said of a span beside its name and times.
+/// The attributes of a span besides its name and times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Notes {
     pub(super) rows: Option<usize>,
-    /// A version that this party has.
+    /// A model version that this party holds.
     pub(super) version: Option<ModelVersion>,
-    /// Whom a call is made of.
+    /// The peer that a call is made to.
     pub(super) peer: Option<PartyName>,
 }
 
@@ -74,12 +76,12 @@ pub(super) struct Notes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) context: Context,
-    /// The span above, and whether it is another party's.
+    /// The parent span, and true if it belongs to another party.
     pub(super) parent: Option<(SpanId, bool)>,
     pub(super) name: Name,
-    /// Nanoseconds since 1970.
+    /// The start, in nanoseconds since 1970.
     pub(super) began: u64,
-    /// Nanoseconds since 1970, not before `began`.
+    /// The end, in nanoseconds since 1970, not before `began`.
     pub(super) ended: u64,
     pub(super) code: Code,
     pub(super) notes: Notes,

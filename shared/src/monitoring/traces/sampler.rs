@@ -1,4 +1,5 @@
-//! Which requests are traced: a share of those that begin here, those that a caller traces, and never more than a rate allows.
+//! The sampling of traces: a share of the requests that begin here, and those that a caller
+//! samples, limited by a rate.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -6,7 +7,8 @@ use std::time::Instant;
 use super::context::Context;
 use super::queue::Counts;
 
-/// The decision of one party. A caller that marks its trace as sampled asks for spans; what it gets is bounded by the rate.
+/// The sampler of one party. A caller that marks its trace as sampled requests spans, within the
+/// limit of the rate.
 #[derive(Debug)]
 pub(super) struct Sampler {
     share: f64,
@@ -15,12 +17,13 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Takes this share of the requests that come without a trace, 0 to 1, and so many spans a second of all.
+    /// Creates a sampler that takes this share, 0 to 1, of the requests without a trace, and at
+    /// most so many spans per second of all requests.
     pub(super) fn new(share: f64, spans_per_second: u32, counts: Counts) -> Self {
         Self { share, rate: Rate::new(spans_per_second, Instant::now()), counts }
     }
 
-    /// Whether a request is recorded.
+    /// Returns true if a request is to be recorded.
     pub(super) fn takes(&self, parent: Option<Context>) -> bool {
         let wanted = match parent {
             Some(parent) => parent.sampled,
@@ -33,18 +36,19 @@ impl Sampler {
         taken
     }
 
-    /// A span of a request that is recorded has begun.
+    /// Counts a span of a recorded request that has begun.
     pub(super) fn spend(&self) {
         self.rate.spend();
     }
 }
 
-/// A bucket of tokens, one a span, that fills in a second. A request begins only if there is one; its spans may take more than there
-/// are, so that no trace is cut in the middle, and what is owed is paid off before the next one.
+/// A token bucket, with one token per span, which fills in a second. A request begins only if there
+/// is a token. Its spans may overdraw the bucket, so that no trace is cut in the middle; the debt
+/// is paid off before the next request.
 #[derive(Debug)]
 struct Rate {
     per_second: f64,
-    /// The tokens, and when they were counted.
+    /// The tokens, and the time at which they were counted.
     bucket: Mutex<(f64, Instant)>,
 }
 
@@ -78,7 +82,8 @@ mod tests {
         let began = Instant::now();
         let rate = Rate::new(10, began);
         let mut spans = 0;
-        // A hundred seconds of a caller that has every call traced, a thousand a second and five spans each.
+        // A hundred seconds of a caller that has every call traced, a thousand a second and five
+        // spans each.
         for call in 0..100_000_u64 {
             if rate.open(began + Duration::from_millis(call)) {
                 (0..5).for_each(|_| rate.spend());

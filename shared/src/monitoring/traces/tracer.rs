@@ -1,4 +1,4 @@
-//! Opens and ends spans.
+//! The tracer, which opens and ends spans.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +15,12 @@ use crate::rpc::Refusal;
 use crate::types::{ModelVersion, PartyName};
 
 tokio::task_local! {
-    /// The span under way. Work that a task hands to another task is outside of it.
+    /// The current span. Work that a task hands to another task is outside of it.
     static CURRENT: Arc<Span>;
 }
 
-/// Makes the spans of one party. Clones make the same party's. The default makes none.
+/// The source of the spans of one party. Clones belong to the same party. The default makes no
+/// spans.
 #[derive(Clone, Default)]
 pub struct Tracer(Option<Arc<Source>>);
 
@@ -34,9 +35,9 @@ struct Source {
     queue: Queue,
 }
 
-/// How work that a span is of has ended.
+/// The outcome of traced work.
 pub trait Outcome {
-    /// The gRPC code.
+    /// Returns the gRPC code of the outcome.
     fn code(&self) -> Code;
 }
 
@@ -57,19 +58,27 @@ impl Tracer {
         Self(Some(Arc::new(Source { sampler, queue })))
     }
 
-    /// Does the work of a request in a span, below that of the caller if the request came with one.
-    pub async fn serve<T: Outcome>(&self, name: Name, parent: Option<Context>, work: impl Future<Output = T>) -> T {
+    /// Runs the work of a request in a span, below the caller's span if the request has a context.
+    pub async fn serve<T: Outcome>(
+        &self,
+        name: Name,
+        parent: Option<Context>,
+        work: impl Future<Output = T>,
+    ) -> T {
         let Some(source) = &self.0 else { return work.await };
         let sampled = source.sampler.takes(parent);
-        // What is not recorded here has a context too: parties further on are not to begin a trace of their own in its middle.
+        // An unrecorded request has a context too: parties further on must not begin a trace of
+        // their own in its middle.
         let context = parent.map_or_else(|| Context::root(sampled), |parent| parent.next(sampled));
         let parent = parent.map(|parent| (parent.span, true));
-        let span = Span::open(source.clone(), context, parent, name, Clock::read(), Notes::default());
+        let span =
+            Span::open(source.clone(), context, parent, name, Clock::read(), Notes::default());
         run(span, work).await
     }
 }
 
-/// A clock of the day that does not jump: set once for all spans that one party has of one request, so that they nest.
+/// A wall clock that does not jump: read once for all spans of one request at one party, so that
+/// they nest.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     day: Duration,
@@ -78,10 +87,13 @@ struct Clock {
 
 impl Clock {
     fn read() -> Self {
-        Self { day: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), at: Instant::now() }
+        Self {
+            day: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            at: Instant::now(),
+        }
     }
 
-    /// Nanoseconds since 1970.
+    /// Returns the nanoseconds since 1970.
     fn now(&self) -> u64 {
         u64::try_from((self.day + self.at.elapsed()).as_nanos()).unwrap_or(u64::MAX)
     }
@@ -109,10 +121,18 @@ impl Span {
         if context.sampled {
             source.sampler.spend();
         }
-        Arc::new(Self { source, context, parent, name, clock, began: clock.now(), notes: Mutex::new(notes) })
+        Arc::new(Self {
+            source,
+            context,
+            parent,
+            name,
+            clock,
+            began: clock.now(),
+            notes: Mutex::new(notes),
+        })
     }
 
-    /// A span below this one, if it is recorded.
+    /// Opens a span below this one, if it is recorded.
     fn below(&self, name: Name, peer: Option<&PartyName>) -> Option<Arc<Self>> {
         if !self.context.sampled {
             return None;
@@ -128,11 +148,19 @@ impl Span {
         }
         let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         let Self { context, parent, name, began, .. } = *self;
-        self.source.queue.put(Record { context, parent, name, began, ended: self.clock.now(), code, notes });
+        self.source.queue.put(Record {
+            context,
+            parent,
+            name,
+            began,
+            ended: self.clock.now(),
+            code,
+            notes,
+        });
     }
 }
 
-/// Ends a span when it is dropped: as cancelled, if the work has not come to its end.
+/// A guard that ends a span when it is dropped: as cancelled, if the work is not complete.
 struct Open {
     span: Arc<Span>,
     code: Code,
@@ -146,30 +174,36 @@ impl Drop for Open {
 
 async fn run<T: Outcome>(span: Arc<Span>, work: impl Future<Output = T>) -> T {
     let mut open = Open { span: span.clone(), code: Code::Cancelled };
-    // In a box: the future of the caller, which is nearly always one without a span, need not have room for it twice.
+    // Boxed, so that the caller's future, which nearly always has no span, does not reserve room
+    // for it twice.
     let outcome = CURRENT.scope(span, Box::pin(work)).await;
     open.code = outcome.code();
     outcome
 }
 
-async fn below<T: Outcome>(name: Name, peer: Option<&PartyName>, work: impl Future<Output = T>) -> T {
+async fn below<T: Outcome>(
+    name: Name,
+    peer: Option<&PartyName>,
+    work: impl Future<Output = T>,
+) -> T {
     match CURRENT.try_with(|span| span.below(name, peer)).ok().flatten() {
         Some(span) => run(span, work).await,
         None => work.await,
     }
 }
 
-/// Does work in a span below the one under way; without one, only does it.
+/// Runs work in a span below the current one; without a current span, only runs it.
 pub async fn within<T: Outcome>(name: Name, work: impl Future<Output = T>) -> T {
     below(name, None, work).await
 }
 
-/// The same of work that asks a peer, which the span names.
+/// Like [`within`], for work that calls a peer, which the span names.
 pub async fn asking<T: Outcome>(name: Name, peer: &PartyName, work: impl Future<Output = T>) -> T {
     below(name, Some(peer), work).await
 }
 
-/// Gives a call the context of the span under way, if there is one. For calls of parties of the deployment alone.
+/// Adds the context of the current span, if any, to a call. For calls to parties of the deployment
+/// alone.
 pub fn carry(metadata: &mut MetadataMap) {
     let header = CURRENT.try_with(|span| MetadataValue::try_from(span.context.header()));
     if let Ok(Ok(header)) = header {
@@ -177,7 +211,7 @@ pub fn carry(metadata: &mut MetadataMap) {
     }
 }
 
-/// The same for a message: 25 bytes, or none.
+/// Returns the context of the current span for a message: 25 bytes, or none.
 #[must_use]
 pub fn carried() -> Vec<u8> {
     CURRENT.try_with(|span| span.context.to_wire()).unwrap_or_default()
@@ -191,12 +225,13 @@ fn note(add: impl FnOnce(&mut Notes)) {
     });
 }
 
-/// The span under way is of so many rows.
+/// Records the number of rows in the current span.
 pub fn note_rows(rows: usize) {
     note(|notes| notes.rows = Some(rows));
 }
 
-/// The span under way is of this version, which this party has: a name that a caller made up is none.
+/// Records the model version in the current span. It must be a version of this party: a caller may
+/// have made up its own.
 pub fn note_version(version: &ModelVersion) {
     note(|notes| notes.version = Some(version.clone()));
 }
@@ -244,7 +279,9 @@ mod tests {
         for (span, code) in [(&commit, Code::Ok), (&ask, Code::Unavailable)] {
             assert_eq!((span.parent, span.code), (Some((root.context.span, false)), code));
             assert_eq!(span.context.trace, root.context.trace);
-            assert!(root.began <= span.began && span.began <= span.ended && span.ended <= root.ended);
+            assert!(
+                root.began <= span.began && span.began <= span.ended && span.ended <= root.ended
+            );
         }
         assert_eq!(told, Some(ask.context), "what the peer is told");
         assert_eq!(ask.notes, Notes { peer: Some(peer), ..Notes::default() });
@@ -254,7 +291,8 @@ mod tests {
     #[tokio::test]
     async fn work_that_is_given_up_ends_its_spans_as_cancelled_from_the_inside_out() {
         let (tracer, mut records) = tracer(1.0);
-        let silent = async { within(Name::Ask, std::future::pending::<Result<(), Refusal>>()).await };
+        let silent =
+            async { within(Name::Ask, std::future::pending::<Result<(), Refusal>>()).await };
         let mut call = Box::pin(tracer.serve(Name::Predict, None, silent));
         tokio::select! {
             biased;
@@ -274,11 +312,17 @@ mod tests {
             let mut metadata = MetadataMap::new();
             carry(&mut metadata);
             note_rows(1);
-            within(Name::Release, async { Ok::<_, Refusal>((metadata.is_empty(), carried().is_empty())) }).await
+            within(Name::Release, async {
+                Ok::<_, Refusal>((metadata.is_empty(), carried().is_empty()))
+            })
+            .await
         };
         assert_eq!(outside().await.unwrap(), (true, true));
         let parent = Some(Context::root(true));
-        assert_eq!(Tracer::default().serve(Name::Predict, parent, outside()).await.unwrap(), (true, true));
+        assert_eq!(
+            Tracer::default().serve(Name::Predict, parent, outside()).await.unwrap(),
+            (true, true)
+        );
         // A party that traces, but not this request, says so to the next one.
         let (tracer, mut records) = tracer(0.0);
         let told = async { Ok::<_, Refusal>(Context::from_wire(&carried())) };

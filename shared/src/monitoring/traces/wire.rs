@@ -1,4 +1,4 @@
-//! Spans as messages of OTLP.
+//! Conversion of spans to OTLP messages.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -11,20 +11,25 @@ use tonic::Code;
 
 use super::record::{Kind, Name, Notes, Record};
 
-/// Of `Span.flags`: the W3C flag, that it is known whether the parent is of another process, and that it is.
+/// The bits of `Span.flags`: the W3C sampled flag, that the parent's process is known, and that it
+/// is another process.
 const SAMPLED: u32 = 1;
 const PARENT_KNOWN: u32 = 0x100;
 const PARENT_REMOTE: u32 = 0x200;
 
 fn attribute(key: &str, value: Value) -> KeyValue {
-    KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue { value: Some(value) }),
+        ..KeyValue::default()
+    }
 }
 
 fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::StringValue(value.to_owned()))
 }
 
-/// Who sends spans: a party by its role and name.
+/// Describes the sender of spans: a party by its role and name.
 pub(super) fn resource(role: &str, party: &str) -> Resource {
     let attributes = vec![
         text("service.name", &format!("cloison-{role}")),
@@ -36,17 +41,20 @@ pub(super) fn resource(role: &str, party: &str) -> Resource {
     Resource { attributes, ..Resource::default() }
 }
 
-/// A message of spans.
+/// Creates the export message of spans.
 pub(super) fn request(resource: &Resource, records: Vec<Record>) -> ExportTraceServiceRequest {
-    let scope = InstrumentationScope { name: "cloison".to_owned(), ..InstrumentationScope::default() };
+    let scope =
+        InstrumentationScope { name: "cloison".to_owned(), ..InstrumentationScope::default() };
     let spans = records.into_iter().map(span).collect();
     let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, schema_url: String::new() }];
-    let spans = ResourceSpans { resource: Some(resource.clone()), scope_spans, schema_url: String::new() };
+    let spans =
+        ResourceSpans { resource: Some(resource.clone()), scope_spans, schema_url: String::new() };
     ExportTraceServiceRequest { resource_spans: vec![spans] }
 }
 
 fn span(record: Record) -> Span {
-    // Every field by name: what is added to a record is added here, or does not compile.
+    // Every field is named, so that a new field of a record does not compile unless it is added
+    // here.
     let Record { context, parent, name, began, ended, code, notes } = record;
     let Notes { rows, version, peer } = notes;
     let named = match &peer {
@@ -58,14 +66,15 @@ fn span(record: Record) -> Span {
         Kind::Server => SpanKind::Server,
         Kind::Client => SpanKind::Client,
     };
-    let mut attributes = vec![attribute("rpc.grpc.status_code", Value::IntValue(i64::from(code as i32)))];
+    let mut attributes =
+        vec![attribute("rpc.grpc.status_code", Value::IntValue(i64::from(code as i32)))];
     attributes.extend(rows.map(|rows| attribute("cloison.rows", Value::IntValue(rows as i64))));
     attributes.extend(version.map(|version| text("cloison.model_version", version.as_str())));
     attributes.extend(peer.map(|peer| text("cloison.peer", peer.as_str())));
     let remote = parent.is_some_and(|(_, remote)| remote);
     let status = match code {
         Code::Ok => StatusCode::Unset,
-        // Without a message, which may say anything.
+        // Without a message, which could contain anything.
         _ => StatusCode::Error,
     };
     Span {

@@ -1,4 +1,5 @@
-//! An HTTP/1.1 client of one service: plaintext on this machine alone, otherwise TLS with an authority that the config names.
+//! An HTTP/1.1 client of one service: plaintext only on this machine, otherwise TLS with an
+//! authority that the config names.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -22,11 +23,11 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 use vfl_shared::data::Failure;
 
-/// A failed exchange, in words that hold nothing of it.
+/// A failed exchange, with a description that contains none of its data.
 #[derive(Debug)]
 pub(super) struct Failed(pub(super) Failure, pub(super) String);
 
-/// What a client is made of.
+/// The settings of a client.
 pub(super) struct ClientSettings<'a> {
     pub(super) url: &'a str,
     pub(super) ca_file: Option<&'a Path>,
@@ -54,16 +55,21 @@ impl HttpClient {
             }
             (Some("https"), Some(ca)) => Some(tls(ca, settings.identity)?),
             (Some("https"), None) => {
-                return Err("an `https` service needs `ca_file`, the authority of its certificate".into());
+                return Err(
+                    "an `https` service needs `ca_file`, the authority of its certificate".into()
+                );
             }
             (Some("http"), None) if settings.identity.is_none() && is_here(&host) => None,
             (Some("http"), None) if settings.identity.is_none() => {
                 return Err("`http` is for a service on this machine; one elsewhere takes `https` and `ca_file`".into());
             }
             (Some("http"), _) => return Err("certificates are for `https`".into()),
-            _ => return Err("`url` begins with `https://`, or with `http://` on this machine".into()),
+            _ => {
+                return Err("`url` begins with `https://`, or with `http://` on this machine".into());
+            }
         };
-        let connector = Connector { tls: tls.map(TlsConnector::from), timeout: settings.connect_timeout };
+        let connector =
+            Connector { tls: tls.map(TlsConnector::from), timeout: settings.connect_timeout };
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(settings.connections as usize)
             .pool_idle_timeout(Duration::from_secs(30))
@@ -72,7 +78,7 @@ impl HttpClient {
         Ok(Self { uri, client, turns, max_response_bytes: settings.max_response_bytes })
     }
 
-    /// Sends a body of JSON and gives that of the answer, which must be 200.
+    /// Sends a JSON body and returns that of the answer, which must have status 200.
     pub(super) async fn post(&self, body: Vec<u8>) -> Result<Bytes, Failed> {
         let unreachable = |why: &str| Failed(Failure::Unreachable, why.to_owned());
         let _turn = self.turns.acquire().await.map_err(|_| unreachable("the client is closed"))?;
@@ -82,22 +88,32 @@ impl HttpClient {
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, "application/json")
             .body(Full::new(Bytes::from(body)));
-        let request = request.map_err(|_| Failed(Failure::Malformed, "the request cannot be made".into()))?;
+        let request =
+            request.map_err(|_| Failed(Failure::Malformed, "the request cannot be made".into()))?;
         let mut answered = self.client.request(request.clone()).await;
-        // A connection that was kept may have died since. A look-up changes nothing, so it is tried on another one.
+        // A reused connection may have died since. A look-up changes nothing, so it is repeated on
+        // another one.
         if answered.as_ref().is_err_and(|error| !error.is_connect()) {
             answered = self.client.request(request).await;
         }
         let answer = answered.map_err(|error| {
-            unreachable(if error.is_connect() { "it cannot be connected to" } else { "the connection broke" })
+            unreachable(if error.is_connect() {
+                "it cannot be connected to"
+            } else {
+                "the connection broke"
+            })
         })?;
         let status = answer.status();
         if status != StatusCode::OK {
-            // Time-outs and rates pass; what else the service says of our request does not.
-            let passes = matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
+            // Time-outs and rate limits are temporary; other answers to our request are not.
+            let passes =
+                matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
             let passes = passes || status.is_server_error();
             let failure = if passes { Failure::Unreachable } else { Failure::Malformed };
-            return Err(Failed(failure, format!("it answered with HTTP status {}", status.as_u16())));
+            return Err(Failed(
+                failure,
+                format!("it answered with HTTP status {}", status.as_u16()),
+            ));
         }
         let body = Limited::new(answer.into_body(), self.max_response_bytes).collect().await;
         body.map(|body| body.to_bytes()).map_err(|error| match error.is::<LengthLimitError>() {
@@ -110,16 +126,20 @@ impl HttpClient {
     }
 }
 
-/// Whether a host is this machine.
+/// Returns true if a host is this machine.
 fn is_here(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 fn tls(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Arc<ClientConfig>, String> {
     let certificates = |path: &Path| -> Result<Vec<CertificateDer<'static>>, String> {
-        let wrong = |e: &dyn std::fmt::Display| format!("cannot read certificates from {}: {e}", path.display());
-        let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).map_err(|e| wrong(&e))?.collect();
+        let wrong = |e: &dyn std::fmt::Display| {
+            format!("cannot read certificates from {}: {e}", path.display())
+        };
+        let found: Result<Vec<_>, _> =
+            CertificateDer::pem_file_iter(path).map_err(|e| wrong(&e))?.collect();
         match found {
             Ok(found) if found.is_empty() => Err(wrong(&"there is none in it")),
             found => found.map_err(|e| wrong(&e)),
@@ -130,20 +150,24 @@ fn tls(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Arc<ClientConfig>,
         roots.add(certificate).map_err(|e| format!("{}: {e}", ca.display()))?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(|e| e.to_string())?.with_root_certificates(roots);
     let config = match identity {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
-            let wrong = |e: &dyn std::fmt::Display| format!("cannot use the key {}: {e}", key.display());
+            let wrong =
+                |e: &dyn std::fmt::Display| format!("cannot use the key {}: {e}", key.display());
             let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(&e))?;
-            builder.with_client_auth_cert(certificates(certificate)?, secret).map_err(|e| wrong(&e))?
+            builder
+                .with_client_auth_cert(certificates(certificate)?, secret)
+                .map_err(|e| wrong(&e))?
         }
     };
     Ok(Arc::new(config))
 }
 
-/// Opens connections.
+/// A service that opens connections.
 #[derive(Clone)]
 struct Connector {
     tls: Option<TlsConnector>,
@@ -173,7 +197,8 @@ impl tower::Service<Uri> for Connector {
         let Self { tls, timeout } = self.clone();
         Box::pin(async move {
             let host = uri.host().unwrap_or_default();
-            let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host).to_owned();
+            let host =
+                host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host).to_owned();
             let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
             let connect = async {
                 let stream = TcpStream::connect((host.as_str(), port)).await?;

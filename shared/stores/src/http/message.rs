@@ -1,5 +1,6 @@
-//! The messages of `BatchFetchFeature`, the feature service that SecretFlow-Serving asks, in the JSON form of protocol buffers
-//! (`secretflow_serving/spis/batch_feature_service.proto`, `protos/feature.proto`, `spis/error_code.proto`).
+//! The messages of `BatchFetchFeature`, the feature service of SecretFlow-Serving, in the JSON form
+//! of protocol buffers (`secretflow_serving/spis/batch_feature_service.proto`,
+//! `protos/feature.proto`, `spis/error_code.proto`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +9,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use vfl_shared::data::Cell;
 
-/// A question about records.
+/// A request for features of records.
 #[derive(Debug, Serialize)]
 pub(super) struct FetchRequest<'a> {
     pub(super) header: Header<'a>,
@@ -23,16 +24,16 @@ pub(super) struct Header<'a> {
     pub(super) data: &'a BTreeMap<String, String>,
 }
 
-/// Which records.
+/// The records of a request.
 #[derive(Debug, Serialize)]
 pub(super) struct Param<'a> {
-    /// One for each record; here its id.
+    /// The query of each record: here its id.
     pub(super) query_datas: Vec<&'a str>,
-    /// What all of them have in common.
+    /// The context of all queries.
     pub(super) query_context: &'a str,
 }
 
-/// A feature that is asked for.
+/// A requested feature.
 #[derive(Debug, Serialize)]
 pub(super) struct Field {
     pub(super) name: String,
@@ -40,11 +41,11 @@ pub(super) struct Field {
     pub(super) kind: &'static str,
 }
 
-/// `FieldType` of numbers and of text.
+/// The `FieldType` of numbers and of text.
 pub(super) const DOUBLE: &str = "FIELD_DOUBLE";
 pub(super) const STRING: &str = "FIELD_STRING";
 
-/// `ErrorCode`.
+/// The values of `ErrorCode`.
 pub(super) mod code {
     pub(crate) const OK: i32 = 0;
     pub(crate) const DEADLINE_EXCEEDED: i32 = 4;
@@ -53,7 +54,7 @@ pub(super) mod code {
     pub(crate) const UNAUTHENTICATED: i32 = 16;
 }
 
-/// The answer. In the JSON of protocol buffers what is missing is zero, or empty.
+/// The answer. In the JSON of protocol buffers, missing fields are zero or empty.
 #[derive(Deserialize)]
 pub(super) struct FetchResponse {
     #[serde(default)]
@@ -82,7 +83,7 @@ pub(super) struct FieldName {
     pub(super) name: String,
 }
 
-/// One value for each record, in one of the lists.
+/// The value of each record, in one of the lists.
 #[derive(Default, Deserialize)]
 pub(super) struct Values {
     #[serde(default)]
@@ -100,10 +101,11 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// The values, if there are `n` of them and all in one list.
+    /// Returns the values, if there are `n` of them and all in one list.
     pub(super) fn cells(&self, n: usize) -> Option<Vec<Cell<'_>>> {
         let lists = [&self.i32s, &self.i64s, &self.fs, &self.ds];
-        let all = lists.iter().map(|list| list.len()).sum::<usize>() + self.ss.len() + self.bs.len();
+        let all =
+            lists.iter().map(|list| list.len()).sum::<usize>() + self.ss.len() + self.bs.len();
         if all != n {
             return None;
         }
@@ -111,14 +113,19 @@ impl Values {
             return Some(numbers.iter().map(|number| number.cell()).collect());
         }
         if self.ss.len() == n {
-            return Some(self.ss.iter().map(|text| text.as_deref().map_or(Cell::Missing, Cell::Text)).collect());
+            return Some(
+                self.ss
+                    .iter()
+                    .map(|text| text.as_deref().map_or(Cell::Missing, Cell::Text))
+                    .collect(),
+            );
         }
         let truth = |value: &Option<bool>| value.map_or(Cell::Missing, Cell::Bool);
         (self.bs.len() == n).then(|| self.bs.iter().map(truth).collect())
     }
 }
 
-/// A number as JSON writes it: a number, or text for 64-bit whole numbers and for what is not finite.
+/// A number in JSON: a number, or text for 64-bit integers and for values that are not finite.
 enum Number {
     Real(f64),
     Integer(i64),
@@ -177,7 +184,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The request as `MessageToJsonString` with `preserve_proto_field_names` writes it; an answer as it may be written.
+    /// The request as `MessageToJsonString` with `preserve_proto_field_names` writes it; an answer
+    /// as it may be written.
     #[test]
     fn messages_are_those_of_the_service() {
         let data = BTreeMap::from([("trace".to_owned(), "7".to_owned())]);
@@ -192,11 +200,18 @@ mod tests {
         let text = r#"{"header":{"data":{"trace":"7"}},"model_service_id":"m","party_id":"bank","feature_fields":[{"name":"age","type":"FIELD_DOUBLE"}],"param":{"query_datas":["r1"],"query_context":"c"}}"#;
         assert_eq!(serde_json::to_string(&request).unwrap(), text);
         let read = |value: &str| {
-            let text = format!(r#"{{"features":[{{"field":{{"name":"f","type":"FIELD_INT64"}},"value":{value}}}]}}"#);
+            let text = format!(
+                r#"{{"features":[{{"field":{{"name":"f","type":"FIELD_INT64"}},"value":{value}}}]}}"#
+            );
             let answer: FetchResponse = serde_json::from_str(&text).unwrap();
             assert_eq!(answer.status.code, code::OK);
             let cells = answer.features[0].value.cells(2)?;
-            Some(cells.into_iter().map(|cell| cell.text().map(std::borrow::Cow::into_owned).ok()).collect::<Vec<_>>())
+            Some(
+                cells
+                    .into_iter()
+                    .map(|cell| cell.text().map(std::borrow::Cow::into_owned).ok())
+                    .collect::<Vec<_>>(),
+            )
         };
         let some = |a: &str, b: &str| Some(vec![Some(a.to_owned()), Some(b.to_owned())]);
         assert_eq!(read(r#"{"i64s":["9007199254740993","2"]}"#), some("9007199254740993", "2"));
@@ -206,7 +221,9 @@ mod tests {
         assert_eq!(read(r#"{"fs":[0.1,null]}"#), Some(vec![Some("0.1".into()), None]));
         assert_eq!(read(r#"{"ss":["a","b"]}"#), some("a", "b"));
         assert_eq!(read(r#"{"bs":[true,false]}"#), some("true", "false"));
-        for bad in ["{}", r#"{"ds":[1.0]}"#, r#"{"ds":[1.0],"ss":["a"]}"#, r#"{"ds":[1.0,2.0,3.0]}"#] {
+        for bad in
+            ["{}", r#"{"ds":[1.0]}"#, r#"{"ds":[1.0],"ss":["a"]}"#, r#"{"ds":[1.0,2.0,3.0]}"#]
+        {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

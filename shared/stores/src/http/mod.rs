@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 use vfl_shared::data::features::{Answer, MAX_LOOKUP_RECORDS};
-use vfl_shared::data::{Failure, FeatureSchema, Found, Gather, RemoteStore, SourceColumn, StoreError, Target};
+use vfl_shared::data::{
+    Failure, FeatureSchema, Found, Gather, RemoteStore, SourceColumn, StoreError, Target,
+};
 use vfl_shared::types::RecordIds;
 
 use crate::bounds::{Bounds, DataError, connect_timeout_ms, connections, timeout_ms};
@@ -18,47 +20,48 @@ use crate::sql::within;
 use client::{ClientSettings, Failed, HttpClient};
 use message::{DOUBLE, Feature, FetchRequest, FetchResponse, Field, Header, Param, STRING, code};
 
-/// `[data.http]`.
+/// The table `[data.http]`.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Where `BatchFetchFeature` is posted: `https://HOST:PORT/BatchFeatureService/BatchFetchFeature`. `http` on this machine alone.
+    /// The URL of `BatchFetchFeature`: `https://HOST:PORT/BatchFeatureService/BatchFetchFeature`.
+    /// `http` on this machine alone.
     pub url: String,
-    /// `model_service_id` of every request. Default empty.
+    /// The `model_service_id` of every request. Default empty.
     #[serde(default)]
     pub service_id: String,
-    /// `party_id` of every request. Default empty.
+    /// The `party_id` of every request. Default empty.
     #[serde(default)]
     pub party_id: String,
-    /// `query_context` of every request. Default empty.
+    /// The `query_context` of every request. Default empty.
     #[serde(default)]
     pub query_context: String,
-    /// `header.data` of every request. Default none.
+    /// The `header.data` of every request. Default none.
     #[serde(default)]
     pub header: BTreeMap<String, String>,
     /// The authority of the service's certificate (PEM). Needed for `https`.
     pub ca_file: Option<PathBuf>,
     /// Our own certificate, if the service asks for one (PEM).
     pub cert_file: Option<PathBuf>,
-    /// Its key (PEM).
+    /// The key of our own certificate (PEM).
     pub key_file: Option<PathBuf>,
-    /// The most requests at once. Default 8.
+    /// The maximum number of concurrent requests. Default 8.
     #[serde(default = "connections")]
     pub connections: u32,
-    /// How long a look-up may take, in milliseconds, all its requests together. Default 5000.
+    /// The time limit of a look-up with all its requests, in milliseconds. Default 5000.
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
-    /// How long a connection may take, in milliseconds. Default 2000.
+    /// The time limit of a connection attempt, in milliseconds. Default 2000.
     #[serde(default = "connect_timeout_ms")]
     pub connect_timeout_ms: u64,
-    /// The most bytes of an answer. Default 64 MiB.
+    /// The maximum size of an answer in bytes. Default 64 MiB.
     #[serde(default = "max_response_bytes")]
     pub max_response_bytes: usize,
-    /// The most records of one request. Default 1024.
+    /// The maximum number of records in one request. Default 1024.
     #[serde(default = "max_records")]
     pub max_records: usize,
-    /// The most requests of one look-up. A service refuses a request with an unknown record as a whole, so that each takes some
-    /// twenty requests to find. Default 1000.
+    /// The maximum number of requests in one look-up. A service refuses a request with an unknown
+    /// record as a whole, so that finding each takes some twenty requests. Default 1000.
     #[serde(default = "max_requests")]
     pub max_requests: usize,
 }
@@ -75,7 +78,7 @@ fn max_requests() -> usize {
     1000
 }
 
-/// Without the header, which may hold a token.
+/// Omits the header, which may hold a token.
 impl fmt::Debug for HttpConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HttpConfig(at most {} requests at once)", self.connections)
@@ -83,7 +86,7 @@ impl fmt::Debug for HttpConfig {
 }
 
 impl HttpConfig {
-    /// A service at this URL, with every default.
+    /// Creates the settings of a service at this URL, with every default.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -115,19 +118,20 @@ pub struct HttpStore {
     columns: Vec<SourceColumn>,
     fields: Vec<Field>,
     client: HttpClient,
-    /// `true` once it has answered for any record.
+    /// True once the service has returned a record.
     found: AtomicBool,
-    /// `true` once the log was told of ids that are answered otherwise.
+    /// True once the log has a warning about ids that come back changed.
     warned: AtomicBool,
 }
 
 impl HttpStore {
-    /// A store that connects when it is first asked.
+    /// Creates a store that connects when it is first used.
     ///
     /// # Errors
-    /// [`DataError::Config`] naming the key.
+    /// [`DataError::Config`] that names the key.
     pub fn new(config: HttpConfig, schema: FeatureSchema) -> Result<Self, DataError> {
-        let bounds = Bounds::new("http", config.connections, config.timeout_ms, config.connect_timeout_ms)?;
+        let bounds =
+            Bounds::new("http", config.connections, config.timeout_ms, config.connect_timeout_ms)?;
         let refused = |why: String| DataError::Config(format!("[data.http]: {why}"));
         if !(1..=MAX_LOOKUP_RECORDS).contains(&config.max_records) || config.max_requests == 0 {
             return Err(refused(format!(
@@ -148,10 +152,14 @@ impl HttpStore {
             max_response_bytes: config.max_response_bytes,
         });
         let client = client.map_err(refused)?;
-        // The id goes out as the query, and must come back: a service that ignores case answers for what it does not hold.
+        // The id is sent as the query, and must come back: a service that ignores case would answer
+        // for ids that it does not hold.
         let columns = schema.source_columns();
         let kind = |column: &SourceColumn| if column.number { DOUBLE } else { STRING };
-        let fields = columns.iter().map(|column| Field { name: column.name.clone(), kind: kind(column) }).collect();
+        let fields = columns
+            .iter()
+            .map(|column| Field { name: column.name.clone(), kind: kind(column) })
+            .collect();
         Ok(Self {
             config,
             bounds,
@@ -164,7 +172,7 @@ impl HttpStore {
         })
     }
 
-    /// Asks for some records. `None` if the service does not know one of them.
+    /// Requests some records. Returns `None` if the service does not know one of them.
     async fn ask(&self, ids: &[&str]) -> Result<Option<Vec<Feature>>, StoreError> {
         let fail = |failure, reason: &str| Err(StoreError::failed(WORDS, failure, reason));
         let request = FetchRequest {
@@ -178,8 +186,9 @@ impl HttpStore {
             return fail(Failure::Malformed, "the request cannot be written");
         };
         let answer = self.client.post(body).await;
-        let answer = answer.map_err(|Failed(failure, reason)| StoreError::failed(WORDS, failure, reason))?;
-        // The reader's own words may quote a value.
+        let answer =
+            answer.map_err(|Failed(failure, reason)| StoreError::failed(WORDS, failure, reason))?;
+        // The parser's own message may quote a value.
         let Ok(answer) = serde_json::from_slice::<FetchResponse>(&answer) else {
             return fail(Failure::Malformed, "it is not the JSON of a BatchFetchFeatureResponse");
         };
@@ -187,13 +196,26 @@ impl HttpStore {
             code::OK => Ok(Some(answer.features)),
             code::NOT_FOUND => Ok(None),
             code::DEADLINE_EXCEEDED => fail(Failure::TimedOut, "it says that its own time is over"),
-            code::INTERNAL_ERROR => fail(Failure::Unreachable, "it says that it has an internal error"),
-            code::UNAUTHENTICATED => fail(Failure::Unreachable, "it says that we are not authenticated"),
-            other => Err(StoreError::failed(WORDS, Failure::Malformed, format!("it answers with error code {other}"))),
+            code::INTERNAL_ERROR => {
+                fail(Failure::Unreachable, "it says that it has an internal error")
+            }
+            code::UNAUTHENTICATED => {
+                fail(Failure::Unreachable, "it says that we are not authenticated")
+            }
+            other => Err(StoreError::failed(
+                WORDS,
+                Failure::Malformed,
+                format!("it answers with error code {other}"),
+            )),
         }
     }
 
-    fn gather(&self, gather: &mut Gather<'_>, ids: &[&str], features: &[Feature]) -> Result<(), StoreError> {
+    fn gather(
+        &self,
+        gather: &mut Gather<'_>,
+        ids: &[&str],
+        features: &[Feature],
+    ) -> Result<(), StoreError> {
         let fail = |reason: String| StoreError::failed(WORDS, Failure::Malformed, reason);
         let mut places = Vec::with_capacity(ids.len());
         for column in &self.columns {
@@ -203,9 +225,10 @@ impl HttpStore {
                 return Err(fail(format!("column {name} is not in it once")));
             };
             let cells = feature.value.cells(ids.len());
-            let cells =
-                cells.ok_or_else(|| fail(format!("column {name} has not one value for each of the records")))?;
-            // The first column.
+            let cells = cells.ok_or_else(|| {
+                fail(format!("column {name} has not one value for each of the records"))
+            })?;
+            // The id is the first column.
             if column.target == Target::Id {
                 for (id, cell) in ids.iter().zip(cells) {
                     let held = cell.text().is_ok_and(|text| text == *id);
@@ -219,7 +242,8 @@ impl HttpStore {
                 }
                 continue;
             }
-            for (at, cell) in places.iter().zip(cells).filter_map(|(at, cell)| Some(((*at)?, cell))) {
+            for (at, cell) in places.iter().zip(cells).filter_map(|(at, cell)| Some(((*at)?, cell)))
+            {
                 gather.take(at, name, column.target, cell)?;
             }
         }
@@ -236,16 +260,20 @@ impl RemoteStore for HttpStore {
         &self.schema
     }
 
-    /// The protocol has no question but about records: an unknown one is answered too, by a service that is there.
+    /// Checks the service by requesting an unknown record: the protocol has no other question, and
+    /// a running service answers it.
     fn check(&self) -> Answer<'_, ()> {
-        Box::pin(within(WORDS, self.bounds.timeout, async move { self.ask(&["cloison-check"]).await.map(drop) }))
+        Box::pin(within(WORDS, self.bounds.timeout, async move {
+            self.ask(&["cloison-check"]).await.map(drop)
+        }))
     }
 
     fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found> {
         let work = async move {
             let all: Vec<&str> = ids.iter().collect();
             let mut gather = Gather::new(WORDS, &self.schema, ids);
-            // Halves of what is refused because of a record that is unknown, until the record is alone.
+            // A part that is refused because of an unknown record is halved, until the record is
+            // alone.
             let mut open: Vec<&[&str]> = all.chunks(self.config.max_records).rev().collect();
             let mut requests = 0;
             while let Some(part) = open.pop() {
@@ -265,7 +293,9 @@ impl RemoteStore for HttpStore {
                         open.extend([second, first]);
                     }
                     None => {
-                        if !self.found.load(Ordering::Relaxed) && !self.warned.swap(true, Ordering::Relaxed) {
+                        if !self.found.load(Ordering::Relaxed)
+                            && !self.warned.swap(true, Ordering::Relaxed)
+                        {
                             tracing::warn!(
                                 "{WORDS} has not held any record so far; it must give the id column {:?} as a feature",
                                 self.schema.id_column()

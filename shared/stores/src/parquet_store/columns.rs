@@ -1,4 +1,4 @@
-//! Values of some rows of a row group, a column at a time.
+//! The values of some rows of a row group, read column by column.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use vfl_shared::data::{Cell, TableProblem, Target};
 use crate::parquet_file::{is_uuid, text_cell, with_cell, with_uuid};
 use crate::parquet_pages::PageFile;
 
-/// Values that are taken from a page at once.
+/// The number of values taken from a page at once.
 const BATCH: usize = 4096;
-/// The longest text, in bytes: as in a file that is read into memory.
+/// The maximum length of a text in bytes: the same as in a file that is read into memory.
 const MAX_FIELD_BYTES: usize = 1024;
 
 /// A column that the schema names.
 pub(crate) struct Leaf {
-    /// Its name.
+    /// The name of the column.
     pub(crate) name: String,
-    /// What it is for.
+    /// The column's role in the schema.
     pub(crate) target: Target,
-    /// Its place among the columns of the file.
+    /// The position among the columns of the file.
     pub(crate) at: usize,
-    /// Its type.
+    /// The type of the column.
     pub(crate) kind: ColumnDescPtr,
 }
 
-/// Why rows cannot be read.
+/// Errors from reading rows.
 pub(crate) enum Unread {
-    /// The file.
+    /// The file cannot be read.
     File(ParquetError),
     /// There are fewer values than rows.
     Cut,
-    /// A value: the place of its column, its place among the rows, and what is wrong.
+    /// An invalid value: the position of its column, its position among the rows, and the problem.
     Value(usize, usize, TableProblem),
 }
 
@@ -49,10 +49,13 @@ impl From<ParquetError> for Unread {
     }
 }
 
-/// Takes a value, or what keeps it from being one: the place of its column, and its place among the rows that are read.
-pub(crate) type Take<'a> = dyn FnMut(usize, usize, Result<Cell<'_>, TableProblem>) -> Result<(), TableProblem> + 'a;
+/// A callback for a value or its problem, with the position of its column, and its position among
+/// the rows that are read.
+pub(crate) type Take<'a> =
+    dyn FnMut(usize, usize, Result<Cell<'_>, TableProblem>) -> Result<(), TableProblem> + 'a;
 
-/// Some columns of a row group, opened, and read up to a row: later rows are had without unpacking the page again.
+/// Open columns of a row group, read up to a row: later rows do not require unpacking the page
+/// again.
 pub(crate) struct Cursor {
     group: usize,
     next: u32,
@@ -75,14 +78,19 @@ impl Cursor {
         Ok(Self { group, next: 0, readers })
     }
 
-    /// Whether rows of a group from `row` on can be had from here.
+    /// Returns true if rows of a group from `row` on can be read from here.
     pub(crate) fn reaches(&self, group: usize, row: u32) -> bool {
         self.group == group && self.next <= row
     }
 
-    /// Hands over the values of rows of this group, in ranges that increase, of one column after the other. Gives the cursor back where
-    /// all columns stand at the same row.
-    pub(crate) fn read(mut self, leaves: &[Leaf], ranges: &[Range<u32>], take: &mut Take<'_>) -> Result<Self, Unread> {
+    /// Passes the values of rows of this group, in increasing ranges, to `take`, one column after
+    /// the other. Returns the cursor if all columns stand at the same row.
+    pub(crate) fn read(
+        mut self,
+        leaves: &[Leaf],
+        ranges: &[Range<u32>],
+        take: &mut Take<'_>,
+    ) -> Result<Self, Unread> {
         for (column, (reader, leaf)) in self.readers.iter_mut().zip(leaves).enumerate() {
             let mut each = |place: usize, cell: Result<Cell<'_>, TableProblem>| {
                 take(column, place, cell).map_err(|problem| Unread::Value(column, place, problem))
@@ -94,7 +102,7 @@ impl Cursor {
     }
 }
 
-/// Whether a column holds what a cell can be: numbers, text, true and false, one a row.
+/// Returns true if the values of a column can be cells: numbers, text or Booleans, one per row.
 pub(crate) fn is_readable(kind: &ColumnDescriptor) -> bool {
     use ConvertedType as C;
     kind.max_rep_level() == 0
@@ -103,9 +111,18 @@ pub(crate) fn is_readable(kind: &ColumnDescriptor) -> bool {
             Physical::BOOLEAN | Physical::FLOAT | Physical::DOUBLE => true,
             Physical::INT32 => matches!(
                 kind.converted_type(),
-                C::NONE | C::INT_8 | C::INT_16 | C::INT_32 | C::UINT_8 | C::UINT_16 | C::UINT_32 | C::DECIMAL
+                C::NONE
+                    | C::INT_8
+                    | C::INT_16
+                    | C::INT_32
+                    | C::UINT_8
+                    | C::UINT_16
+                    | C::UINT_32
+                    | C::DECIMAL
             ),
-            Physical::INT64 => matches!(kind.converted_type(), C::NONE | C::INT_64 | C::UINT_64 | C::DECIMAL),
+            Physical::INT64 => {
+                matches!(kind.converted_type(), C::NONE | C::INT_64 | C::UINT_64 | C::DECIMAL)
+            }
             Physical::INT96 => false,
             Physical::BYTE_ARRAY => is_text(kind) || kind.converted_type() == C::DECIMAL,
             Physical::FIXED_LEN_BYTE_ARRAY => matches!(kind.converted_type(), C::NONE | C::DECIMAL),
@@ -126,21 +143,27 @@ fn read_column(
     each: &mut Each<'_>,
 ) -> Result<(), Unread> {
     use ColumnReader as R;
-    // What a value is goes by the same code as in a file that is read into memory.
+    // Values are interpreted by the same code as in a file that is read into memory.
     let mut field = |place: usize, field: Option<Field>| {
         with_cell(&field.unwrap_or(Field::Null), MAX_FIELD_BYTES, |cell| each(place, cell))
     };
     match reader {
-        R::BoolColumnReader(reader) => values(reader, wanted, |at, v| field(at, v.map(|&v| Field::Bool(v)))),
+        R::BoolColumnReader(reader) => {
+            values(reader, wanted, |at, v| field(at, v.map(|&v| Field::Bool(v))))
+        }
         R::Int32ColumnReader(reader) => {
             values(reader, wanted, |at, v| field(at, v.map(|&v| Field::convert_int32(kind, v))))
         }
         R::Int64ColumnReader(reader) => {
             values(reader, wanted, |at, v| field(at, v.map(|&v| Field::convert_int64(kind, v))))
         }
-        R::FloatColumnReader(reader) => values(reader, wanted, |at, v| field(at, v.map(|&v| Field::Float(v)))),
-        R::DoubleColumnReader(reader) => values(reader, wanted, |at, v| field(at, v.map(|&v| Field::Double(v)))),
-        // Text as it is, without a copy.
+        R::FloatColumnReader(reader) => {
+            values(reader, wanted, |at, v| field(at, v.map(|&v| Field::Float(v))))
+        }
+        R::DoubleColumnReader(reader) => {
+            values(reader, wanted, |at, v| field(at, v.map(|&v| Field::Double(v))))
+        }
+        // Text is passed on without a copy.
         R::ByteArrayColumnReader(reader) if is_text(kind) => {
             values(reader, wanted, |at, v: Option<&ByteArray>| match v {
                 Some(v) => each(at, text_cell(v.data(), MAX_FIELD_BYTES)),
@@ -156,14 +179,19 @@ fn read_column(
                 None => each(at, Ok(Cell::Missing)),
             })
         }
-        R::FixedLenByteArrayColumnReader(reader) => values(reader, wanted, |at, v: Option<&FixedLenByteArray>| {
-            field(at, v.map(|v| Field::convert_byte_array(kind, v.clone().into())).transpose()?)
-        }),
-        R::Int96ColumnReader(reader) => values(reader, wanted, |at, _| each(at, Err(TableProblem::NotAValue))),
+        R::FixedLenByteArrayColumnReader(reader) => {
+            values(reader, wanted, |at, v: Option<&FixedLenByteArray>| {
+                field(at, v.map(|v| Field::convert_byte_array(kind, v.clone().into())).transpose()?)
+            })
+        }
+        R::Int96ColumnReader(reader) => {
+            values(reader, wanted, |at, _| each(at, Err(TableProblem::NotAValue)))
+        }
     }
 }
 
-/// Hands over the values of rows in ranges that increase, from a reader that stands before row `at`.
+/// Passes the values of rows in increasing ranges to `each`, from a reader that stands before row
+/// `at`.
 fn values<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     (mut at, ranges): (u32, &[Range<u32>]),
@@ -179,7 +207,8 @@ fn values<T: DataType>(
         while left > 0 {
             levels.clear();
             some.clear();
-            let (rows, values, _) = reader.read_records(left.min(BATCH), Some(&mut levels), None, &mut some)?;
+            let (rows, values, _) =
+                reader.read_records(left.min(BATCH), Some(&mut levels), None, &mut some)?;
             if rows == 0 || rows > left || values != some.len() {
                 return Err(Unread::Cut);
             }

@@ -1,10 +1,12 @@
-//! From a record id to its row, at 12 bytes a row: the id itself is looked at in the file.
+//! An index from record ids to rows, at 12 bytes per row: the ids themselves are compared in the
+//! file.
 
 use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
 
-/// Rows by the hash of their ids. The hash is seeded at random: whoever chooses the ids cannot choose their collisions.
+/// The rows by the hash of their ids. The hash is seeded at random: somebody who chooses the ids
+/// cannot choose their collisions.
 pub(crate) struct RowIndex {
     /// The two halves of the hash, and the row; sorted.
     entries: Vec<[u32; 3]>,
@@ -12,7 +14,7 @@ pub(crate) struct RowIndex {
 }
 
 impl RowIndex {
-    /// An index with room for so many rows.
+    /// Creates an index with room for so many rows.
     pub(crate) fn with_room(rows: usize) -> Self {
         Self { entries: Vec::with_capacity(rows), hasher: RandomState::default() }
     }
@@ -28,24 +30,27 @@ impl RowIndex {
         self.entries.push([high, low, row]);
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Makes it ready to be asked.
+    /// Sorts the entries, which look-ups require.
     pub(crate) fn sort(&mut self) {
         self.entries.sort_unstable();
     }
 
-    /// The rows that may be this id's: hardly ever more than one.
+    /// Returns the rows that may have this id: rarely more than one.
     pub(crate) fn rows(&self, id: &str) -> impl Iterator<Item = u32> + '_ {
         let key = self.key(id);
         let from = self.entries.partition_point(|entry| entry[..2] < key[..]);
-        self.entries[from..].iter().take_while(move |entry| entry[..2] == key[..]).map(|entry| entry[2])
+        self.entries[from..]
+            .iter()
+            .take_while(move |entry| entry[..2] == key[..])
+            .map(|entry| entry[2])
     }
 
-    /// The first row from `from` on that has the hash of an earlier one, and that one.
+    /// Returns the first row from `from` on that has the hash of an earlier one, and that one.
     pub(crate) fn repeated(&self, from: u32) -> Option<(u32, u32)> {
         let pairs = self.entries.windows(2).filter(|pair| pair[0][..2] == pair[1][..2]);
         pairs.map(|pair| (pair[1][2], pair[0][2])).filter(|&(row, _)| row >= from).min()

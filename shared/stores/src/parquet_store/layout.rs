@@ -1,4 +1,4 @@
-//! What a Parquet file is made of, and whether it is still the same.
+//! The layout of a Parquet file, and the check that the file has not changed.
 
 use std::fs::File;
 use std::io;
@@ -14,12 +14,12 @@ use crate::parquet_file::problem_of;
 use crate::parquet_footer::{check_footer, check_sizes, format};
 use crate::parquet_pages::{PageFile, check_codecs, read_at};
 
-/// The largest page, unpacked. Writers make pages of 1 MiB unless they are told otherwise.
+/// The maximum unpacked size of a page. Writers make pages of 1 MiB by default.
 const MAX_PAGE_BYTES: usize = 16 << 20;
-/// So much of the end of the file is compared: the footer, or the end of it.
+/// The length of the end of the file that is compared: the footer, or the end of it.
 const TAIL_BYTES: u64 = 4096;
 
-/// A file, its row groups, and the columns that a schema names.
+/// A file with its row groups and the columns that a schema names.
 pub(crate) struct Layout {
     path: PathBuf,
     pages: Arc<PageFile>,
@@ -31,7 +31,7 @@ pub(crate) struct Layout {
     stamp: Stamp,
 }
 
-/// What would be different if the file were.
+/// The properties that change if the file does.
 #[derive(PartialEq)]
 struct Stamp {
     bytes: u64,
@@ -54,7 +54,8 @@ impl Layout {
     /// Opens a file and reads its footer.
     ///
     /// # Errors
-    /// [`TableError`] for a file that cannot be read, is no Parquet file, or has not the columns that the schema names.
+    /// [`TableError`] for a file that cannot be read, is no Parquet file, or lacks columns that the
+    /// schema names.
     pub(crate) fn open(path: &Path, schema: &FeatureSchema) -> Result<Self, TableError> {
         let fail = |column: Option<&str>, problem| error(path, None, column, problem);
         let io = |e| fail(None, TableProblem::Io(e));
@@ -68,23 +69,29 @@ impl Layout {
         let most = Limits::default().records;
         let mut starts = vec![0u32];
         for group in metadata.row_groups() {
-            let rows = usize::try_from(group.num_rows()).map_err(|_| fail(None, format("a row group of no size")))?;
+            let rows = usize::try_from(group.num_rows())
+                .map_err(|_| fail(None, format("a row group of no size")))?;
             let total = starts.last().map_or(0, |&before| before as usize).saturating_add(rows);
             if total > most {
-                let problem = TableProblem::TooLarge { what: "the number of records", limit: most as u64 };
+                let problem =
+                    TableProblem::TooLarge { what: "the number of records", limit: most as u64 };
                 return Err(fail(None, problem));
             }
             starts.push(total as u32);
         }
         let root = metadata.file_metadata().schema();
-        let names: Vec<String> = root.get_fields().iter().map(|field| field.name().to_owned()).collect();
+        let names: Vec<String> =
+            root.get_fields().iter().map(|field| field.name().to_owned()).collect();
         match_columns(schema, &names).map_err(|(column, problem)| fail(Some(&column), problem))?;
         let columns = metadata.file_metadata().schema_descr().columns();
         let mut leaves = Vec::new();
         for wanted in schema.source_columns() {
-            let at = columns.iter().position(|column| column.path().parts().first() == Some(&wanted.name));
+            let at = columns
+                .iter()
+                .position(|column| column.path().parts().first() == Some(&wanted.name));
             let kind = at.map(|at| (at, columns[at].clone())).filter(|(_, kind)| is_readable(kind));
-            let (at, kind) = kind.ok_or_else(|| fail(Some(&wanted.name), TableProblem::NotAValue))?;
+            let (at, kind) =
+                kind.ok_or_else(|| fail(Some(&wanted.name), TableProblem::NotAValue))?;
             leaves.push(Leaf { name: wanted.name, target: wanted.target, at, kind });
         }
         if metadata.row_groups().iter().any(|group| group.num_columns() != columns.len()) {
@@ -94,28 +101,28 @@ impl Layout {
         Ok(Self { path: path.to_owned(), pages: Arc::new(pages), metadata, starts, leaves, stamp })
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> u32 {
         self.starts.last().copied().unwrap_or_default()
     }
 
-    /// The length of the file.
+    /// Returns the length of the file in bytes.
     pub(crate) fn bytes(&self) -> usize {
         usize::try_from(self.stamp.bytes).unwrap_or(usize::MAX)
     }
 
-    /// Number of row groups.
+    /// Returns the number of row groups.
     pub(crate) fn groups(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The first row of a group, and how many it has.
+    /// Returns the first row of a group, and its number of rows.
     pub(crate) fn group(&self, group: usize) -> (u32, u32) {
         let (from, to) = (self.starts[group], self.starts[group + 1]);
         (from, to - from)
     }
 
-    /// The group that a row of the file is in, and its place there.
+    /// Returns the group of a row of the file, and its position in the group.
     pub(crate) fn place(&self, row: u32) -> (usize, u32) {
         let group = self.starts.partition_point(|&start| start <= row).saturating_sub(1);
         (group, row - self.starts[group])
@@ -126,22 +133,32 @@ impl Layout {
         Cursor::open(&self.pages, (group, self.metadata.row_group(group)), leaves)
     }
 
-    /// Whether another file stands where this one was opened. What replaces it under its name does not: the old one stays open.
+    /// Returns true if the opened file was modified. A new file renamed to its path does not count:
+    /// the old one stays open.
     pub(crate) fn has_changed(&self) -> bool {
         Stamp::of(self.pages.file()).ok().as_ref() != Some(&self.stamp)
     }
 
-    /// An error about this file, at a row from 0.
-    pub(crate) fn error(&self, row: Option<u32>, column: Option<&str>, problem: TableProblem) -> TableError {
+    /// Creates an error about this file, at a row from 0.
+    pub(crate) fn error(
+        &self,
+        row: Option<u32>,
+        column: Option<&str>,
+        problem: TableProblem,
+    ) -> TableError {
         error(&self.path, row.map(|row| Place::Row(u64::from(row) + 1)), column, problem)
     }
 
-    /// What keeps rows of a group from being read, as an error about the file.
+    /// Converts a failure to read rows of a group into an error about the file.
     pub(crate) fn unread(&self, group: usize, first: u32, unread: Unread) -> TableError {
         let row = self.starts[group] + first;
         match unread {
             Unread::File(e) => self.error(Some(row), None, problem_of(&e, true)),
-            Unread::Cut => self.error(Some(row), None, format("a column has fewer values than the file has rows")),
+            Unread::Cut => self.error(
+                Some(row),
+                None,
+                format("a column has fewer values than the file has rows"),
+            ),
             Unread::Value(column, place, problem) => {
                 let name = self.leaves.get(column).map(|leaf| leaf.name.as_str());
                 self.error(Some(row + place as u32), name, problem)
@@ -150,6 +167,11 @@ impl Layout {
     }
 }
 
-fn error(path: &Path, place: Option<Place>, column: Option<&str>, problem: TableProblem) -> TableError {
+fn error(
+    path: &Path,
+    place: Option<Place>,
+    column: Option<&str>,
+    problem: TableProblem,
+) -> TableError {
     TableError { file: path.to_owned(), place, column: column.map(str::to_owned), problem }
 }

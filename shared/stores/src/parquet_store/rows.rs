@@ -1,4 +1,4 @@
-//! Rows of a Parquet file as features, and a bounded number of them kept.
+//! The rows of a Parquet file as features, and a bounded cache of them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,15 +8,16 @@ use vfl_shared::data::{FeatureSchema, Target};
 
 use super::columns::{Cursor, Leaf, Unread};
 
-/// Some rows: their ids, and their features as the schema makes them.
+/// Some rows: their ids, and their normalised features.
 pub(crate) struct Rows {
     ids: String,
     ends: Vec<u32>,
     /// d values for each row.
     values: Vec<f64>,
-    /// A class for each row, where the schema declares a label.
+    /// The class of each row, if the schema declares a label.
     labels: Vec<u32>,
-    /// Of rows with a value that the schema does not take: which column, and why. It is no matter unless the row is asked for.
+    /// The problem and column of each row with an invalid value. It matters only if the row is
+    /// requested.
     bad: HashMap<u32, Box<str>>,
 }
 
@@ -37,11 +38,13 @@ impl Rows {
             let read = match leaf.target {
                 Target::Id => {
                     ids.push_str(&cell?.text()?);
-                    // A stretch of ids is far below 4 GiB.
+                    // The ids of a stretch take far less than 4 GiB.
                     ends.push(ids.len() as u32);
                     Ok(())
                 }
-                Target::Label => cell.and_then(|cell| schema.read_label(cell)).map(|label| labels[place] = label),
+                Target::Label => {
+                    cell.and_then(|cell| schema.read_label(cell)).map(|label| labels[place] = label)
+                }
                 Target::Column(at) => {
                     let row = &mut values[place * d..(place + 1) * d];
                     cell.and_then(|cell| schema.read_feature(at, cell, row))
@@ -57,31 +60,38 @@ impl Rows {
         Ok((Self { ids, ends, values, labels, bad }, cursor))
     }
 
-    /// The id of a row.
+    /// Returns the id of a row.
     pub(crate) fn id(&self, place: usize) -> Option<&str> {
         let end = *self.ends.get(place)? as usize;
         let start = place.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         self.ids.get(start..end)
     }
 
-    /// The features of a row, and its class.
+    /// Returns the features of a row, and its class.
     ///
     /// # Errors
-    /// Why it has none, without a value.
+    /// The reason why it has none, without a value.
     pub(crate) fn row(&self, place: usize, d: usize) -> Result<(&[f64], u32), &str> {
         match self.bad.get(&(place as u32)) {
             Some(why) => Err(why),
-            None => Ok((&self.values[place * d..(place + 1) * d], self.labels.get(place).copied().unwrap_or_default())),
+            None => Ok((
+                &self.values[place * d..(place + 1) * d],
+                self.labels.get(place).copied().unwrap_or_default(),
+            )),
         }
     }
 
     fn bytes(&self) -> usize {
         let bad: usize = self.bad.values().map(|why| why.len() + 48).sum();
-        self.ids.len() + 4 * (self.ends.len() + self.labels.len()) + 8 * self.values.len() + bad + 256
+        self.ids.len()
+            + 4 * (self.ends.len() + self.labels.len())
+            + 8 * self.values.len()
+            + bad
+            + 256
     }
 }
 
-/// The stretches of rows that were used last, within a number of bytes.
+/// The most recently used stretches of rows, within a number of bytes.
 pub(crate) struct Kept {
     most: usize,
     bytes: usize,
@@ -90,12 +100,12 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Keeps at most so many bytes.
+    /// Creates a cache of at most so many bytes.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, bytes: 0, uses: 0, stretches: HashMap::new() }
     }
 
-    /// A stretch, if it is here.
+    /// Returns a stretch, if it is cached.
     pub(crate) fn get(&mut self, key: (usize, u32)) -> Option<Arc<Rows>> {
         self.uses += 1;
         let (rows, used) = self.stretches.get_mut(&key)?;
@@ -103,7 +113,7 @@ impl Kept {
         Some(rows.clone())
     }
 
-    /// Keeps a stretch, in place of those that were not used for the longest time.
+    /// Caches a stretch, in place of the least recently used ones.
     pub(crate) fn put(&mut self, key: (usize, u32), rows: Arc<Rows>) {
         let bytes = rows.bytes();
         self.remove(key);
@@ -112,7 +122,10 @@ impl Kept {
         }
         while self.bytes + bytes > self.most {
             // A stretch is about a mebibyte: there are few of them.
-            let Some((&oldest, _)) = self.stretches.iter().min_by_key(|(_, (_, used))| *used) else { return };
+            let Some((&oldest, _)) = self.stretches.iter().min_by_key(|(_, (_, used))| *used)
+            else {
+                return;
+            };
             self.remove(oldest);
         }
         self.uses += 1;
@@ -126,7 +139,7 @@ impl Kept {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all stretches.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.most);
     }
@@ -146,7 +159,9 @@ mod tests {
         (0..3).for_each(|at| kept.put((0, at), rows(10)));
         assert!(kept.get((0, 0)).is_some());
         kept.put((1, 0), rows(10));
-        assert!(kept.get((0, 1)).is_none() && kept.get((0, 0)).is_some() && kept.get((1, 0)).is_some());
+        assert!(
+            kept.get((0, 1)).is_none() && kept.get((0, 0)).is_some() && kept.get((1, 0)).is_some()
+        );
         kept.put((1, 0), rows(1000));
         assert!(kept.get((1, 0)).is_none() && kept.get((0, 0)).is_some(), "too large to be kept");
         assert!(kept.bytes <= kept.most);

@@ -21,13 +21,17 @@ fn store(config: HttpConfig) -> Features {
 }
 
 fn plain(service: &Service) -> HttpConfig {
-    HttpConfig::new(format!("http://localhost:{}/BatchFeatureService/BatchFetchFeature", service.port))
+    HttpConfig::new(format!(
+        "http://localhost:{}/BatchFeatureService/BatchFetchFeature",
+        service.port
+    ))
 }
 
 #[tokio::test]
 async fn bad_answers_are_no_scores() {
     let service = Service::start(&rows(10), None).await;
-    let features = store(HttpConfig { max_response_bytes: 100_000, timeout_ms: 500, ..plain(&service) });
+    let features =
+        store(HttpConfig { max_response_bytes: 100_000, timeout_ms: 500, ..plain(&service) });
     let asked = ids(["r1", "r2"]);
     features.lookup(&asked).await.unwrap();
     for (mode, kind, says) in [
@@ -53,7 +57,10 @@ async fn bad_answers_are_no_scores() {
         let error = features.lookup(&asked).await.unwrap_err();
         assert_eq!(error.refusal().kind, kind, "{mode:?}: {error}");
         assert!(error.to_string().contains(says), "{mode:?}: {error}");
-        assert!(!error.to_string().contains("r1") && !error.to_string().contains("0.977"), "{error}");
+        assert!(
+            !error.to_string().contains("r1") && !error.to_string().contains("0.977"),
+            "{error}"
+        );
     }
     service.set(Mode::Well);
     features.lookup(&asked).await.unwrap();
@@ -83,9 +90,9 @@ async fn unknown_records_are_found_by_halves() {
         ..plain(&service)
     };
     let features = store(config.clone());
-    let asked =
-        ids((0..1024)
-            .map(|i| if i % 300 == 5 { format!("x{i}") } else { format!("r{}", i % 1000 + 2000 * (i / 1000)) }));
+    let asked = ids((0..1024).map(|i| {
+        if i % 300 == 5 { format!("x{i}") } else { format!("r{}", i % 1000 + 2000 * (i / 1000)) }
+    }));
     let found = features.lookup(&asked).await.unwrap();
     let held: Vec<usize> = (0..1000).filter(|i| i % 300 != 5).collect();
     assert_eq!(found.held, held);
@@ -93,7 +100,10 @@ async fn unknown_records_are_found_by_halves() {
     assert_eq!(last["header"]["data"]["token"], "t");
     assert_eq!((&last["model_service_id"], &last["party_id"]), (&"credit".into(), &"bank".into()));
     assert_eq!(last["param"]["query_context"], "live");
-    assert_eq!(last["feature_fields"][2], serde_json::json!({"name": "income", "type": "FIELD_DOUBLE"}));
+    assert_eq!(
+        last["feature_fields"][2],
+        serde_json::json!({"name": "income", "type": "FIELD_DOUBLE"})
+    );
 
     let few = store(HttpConfig { max_requests: 20, ..config });
     let before = service.asked();
@@ -112,8 +122,14 @@ fn settings_are_checked() {
         (of("https://127.0.0.1/x"), "`ca_file`"),
         (of("ftp://127.0.0.1/x"), "begins with"),
         (of("https://user:hunter2@127.0.0.1/x"), "without a user"),
-        (HttpConfig { ca_file: Some("/nowhere.pem".into()), ..of("https://127.0.0.1/x") }, "/nowhere.pem"),
-        (HttpConfig { cert_file: Some("c.pem".into()), ..of("https://127.0.0.1/x") }, "come together"),
+        (
+            HttpConfig { ca_file: Some("/nowhere.pem".into()), ..of("https://127.0.0.1/x") },
+            "/nowhere.pem",
+        ),
+        (
+            HttpConfig { cert_file: Some("c.pem".into()), ..of("https://127.0.0.1/x") },
+            "come together",
+        ),
         (HttpConfig { timeout_ms: 0, ..of("http://127.0.0.1/x") }, "`timeout_ms`"),
         (HttpConfig { connections: 0, ..of("http://127.0.0.1/x") }, "`connections`"),
         (HttpConfig { max_records: 0, ..of("http://127.0.0.1/x") }, "`max_records`"),
@@ -147,12 +163,15 @@ impl Authority {
 /// A service that asks for a certificate, with one of its own for 127.0.0.1.
 #[tokio::test]
 async fn both_sides_show_certificates() {
-    let (authority, other, dir) = (Authority::new(), Authority::new(), tempfile::tempdir().unwrap());
+    let (authority, other, dir) =
+        (Authority::new(), Authority::new(), tempfile::tempdir().unwrap());
     let (certificate, key) = authority.issue("127.0.0.1");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     roots.add(authority.issuer_certificate()).unwrap();
-    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().unwrap();
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .build()
+        .unwrap();
     let secret = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let server = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -170,9 +189,11 @@ async fn both_sides_show_certificates() {
     let ca_file = write("ca.pem", authority.pem.clone());
     let wrong_ca = write("other.pem", other.pem.clone());
     let ours = authority.issue("client");
-    let (cert_file, key_file) = (write("c.pem", ours.0.pem()), write("c.key", ours.1.serialize_pem()));
+    let (cert_file, key_file) =
+        (write("c.pem", ours.0.pem()), write("c.key", ours.1.serialize_pem()));
     let strangers = other.issue("client");
-    let (wrong_cert, wrong_key) = (write("s.pem", strangers.0.pem()), write("s.key", strangers.1.serialize_pem()));
+    let (wrong_cert, wrong_key) =
+        (write("s.pem", strangers.0.pem()), write("s.key", strangers.1.serialize_pem()));
     let config = |host: &str, ca_file, cert_file, key_file| HttpConfig {
         ca_file,
         cert_file,

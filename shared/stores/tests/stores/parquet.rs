@@ -18,7 +18,9 @@ fn a_damaged_file_is_refused() {
         vfl_stores::DataConfig { parquet, ..vfl_stores::DataConfig::of(dir.join("s.toml")) }
     };
     config(dir.path()).open().unwrap();
-    for bad in [&b""[..], b"customer id,income\n", &whole[..whole.len() / 2], &whole[whole.len() / 2..]] {
+    for bad in
+        [&b""[..], b"customer id,income\n", &whole[..whole.len() / 2], &whole[whole.len() / 2..]]
+    {
         std::fs::write(&path, bad).unwrap();
         let error = config(dir.path()).open().unwrap_err().to_string();
         assert!(error.contains("x.parquet") && error.contains("Parquet"), "{error}");
@@ -31,12 +33,17 @@ async fn loading_is_all_or_nothing() {
     let site = Site::of(Kind::Sqlite, &rows(50)).await.unwrap();
     let sqlite = site.config.sqlite.clone().unwrap();
     let before = site.ask(&ids(["r3", "r49"])).await.unwrap();
-    let load = async |from: &str, replace| load_sqlite(&sqlite, &schema(), &site.path(from), replace).await;
+    let load = async |from: &str, replace| {
+        load_sqlite(&sqlite, &schema(), &site.path(from), replace).await
+    };
     assert!(matches!(load("x.csv", false).await, Err(LoadError::Exists(_))));
     let good = csv(&rows(50));
     let line = good.lines().nth(7).unwrap();
     for (text, says) in [
-        (format!("{good}{line}\n"), "line 52, column customer id: an earlier line has the same record id"),
+        (
+            format!("{good}{line}\n"),
+            "line 52, column customer id: an earlier line has the same record id",
+        ),
         (format!("{good}r99,9,0,none,clerk,no\n"), "line 52, column income"),
         (good.replacen("income", "wages", 1), "column wages"),
         (good.lines().next().unwrap().to_owned(), "there is no record"),
@@ -75,12 +82,19 @@ async fn a_table_of_sqlite_has_2000_columns() {
         let schema = FeatureSchema::new(all, None).unwrap();
         let names: String = (0..features).map(|i| format!(",f{i}")).collect();
         let csv = dir.path().join("wide.csv");
-        std::fs::write(&csv, format!("{}{names}\nr0{}\n", schema.id_column(), ",1".repeat(features))).unwrap();
+        std::fs::write(
+            &csv,
+            format!("{}{names}\nr0{}\n", schema.id_column(), ",1".repeat(features)),
+        )
+        .unwrap();
         let sqlite = SqliteConfig::new(dir.path().join(format!("{features}.sqlite")));
         let loaded = load_sqlite(&sqlite, &schema, &csv, false).await;
         assert_eq!((loaded.is_ok(), sqlite.file.exists()), (fits, fits), "{features}");
         if let Err(error) = loaded {
-            assert!(error.to_string().contains("2000 columns at most, the schema has 2001"), "{error}");
+            assert!(
+                error.to_string().contains("2000 columns at most, the schema has 2001"),
+                "{error}"
+            );
         }
     }
 }
@@ -133,10 +147,15 @@ fn files_of_another_writer_are_read() {
     "#;
     let dir = tempfile::tempdir().unwrap();
     let read = |name: &str, schema: &str, memory: bool| {
-        let file = std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data")).join(name);
+        let file =
+            std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data")).join(name);
         std::fs::write(dir.path().join("s.toml"), schema).unwrap();
-        let parquet = Some(vfl_stores::ParquetConfig { memory, ..vfl_stores::ParquetConfig::new(file) });
-        let config = vfl_stores::DataConfig { parquet, ..vfl_stores::DataConfig::of(dir.path().join("s.toml")) };
+        let parquet =
+            Some(vfl_stores::ParquetConfig { memory, ..vfl_stores::ParquetConfig::new(file) });
+        let config = vfl_stores::DataConfig {
+            parquet,
+            ..vfl_stores::DataConfig::of(dir.path().join("s.toml"))
+        };
         config.open().map_err(|e| e.to_string())
     };
     for name in ["plain.parquet", "snappy.parquet", "zstd.parquet", "pages-v2.parquet"] {
@@ -160,7 +179,9 @@ fn files_of_another_writer_are_read() {
             assert_eq!(column.as_slice(), wanted, "{name}, row {i}");
         }
         let one = |name: &str| {
-            format!("id = \"id\"\n[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 0\nmax = 20\n")
+            format!(
+                "id = \"id\"\n[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 0\nmax = 20\n"
+            )
         };
         for (column, says) in [
             ("gap", "row 8, column gap: there is no value"),
@@ -190,7 +211,10 @@ fn files_of_another_writer_are_read() {
     }
     for memory in [true, false] {
         let refused = read("gzip.parquet", SCHEMA, memory).unwrap_err();
-        assert!(refused.contains("gzip.parquet") && refused.contains("write it with Snappy"), "{refused}");
+        assert!(
+            refused.contains("gzip.parquet") && refused.contains("write it with Snappy"),
+            "{refused}"
+        );
     }
 }
 
@@ -198,13 +222,20 @@ fn files_of_another_writer_are_read() {
 #[test]
 fn ids_of_all_types_have_one_form() {
     let dir = tempfile::tempdir().unwrap();
-    let file = std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ids.parquet"));
+    let file =
+        std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/ids.parquet"));
     let waiting = tokio::runtime::Runtime::new().unwrap();
     let read = |column: &str, memory: bool| {
-        let text = format!("id = \"{column}\"\n[[features]]\nname = \"x\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n");
+        let text = format!(
+            "id = \"{column}\"\n[[features]]\nname = \"x\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n"
+        );
         std::fs::write(dir.path().join("s.toml"), text).unwrap();
-        let parquet = Some(vfl_stores::ParquetConfig { memory, ..vfl_stores::ParquetConfig::new(&file) });
-        let config = vfl_stores::DataConfig { parquet, ..vfl_stores::DataConfig::of(dir.path().join("s.toml")) };
+        let parquet =
+            Some(vfl_stores::ParquetConfig { memory, ..vfl_stores::ParquetConfig::new(&file) });
+        let config = vfl_stores::DataConfig {
+            parquet,
+            ..vfl_stores::DataConfig::of(dir.path().join("s.toml"))
+        };
         let features = config.open().map_err(|e| e.to_string())?;
         let ids = waiting.block_on(features.ids()).map_err(|e| e.to_string())?;
         let found = waiting.block_on(features.lookup(&ids)).map_err(|e| e.to_string())?;
@@ -243,7 +274,9 @@ fn ids_of_all_types_have_one_form() {
         ] {
             assert_eq!(read(column, memory).unwrap(), ids, "{column}, in memory: {memory}");
         }
-        for (column, says) in [("nan", "not finite"), ("raw", "not UTF-8"), ("date", "neither a number nor text")] {
+        for (column, says) in
+            [("nan", "not finite"), ("raw", "not UTF-8"), ("date", "neither a number nor text")]
+        {
             let error = read(column, memory).unwrap_err();
             assert!(error.contains(says) && error.contains(column), "{error}");
         }

@@ -45,9 +45,13 @@ impl Site {
     /// Reads a file of these bytes into memory, or some records of it where it is; says what is wrong.
     fn read(&self, bytes: &[u8], memory: bool) -> Result<(), String> {
         std::fs::write(self.path(), bytes).unwrap();
-        let file = |path: &Path| if memory { ParquetConfig::new(path) } else { ParquetConfig::on_disk(path) };
+        let file = |path: &Path| {
+            if memory { ParquetConfig::new(path) } else { ParquetConfig::on_disk(path) }
+        };
         let of = DataConfig::of(self.dir.path().join("s.toml"));
-        let features = DataConfig { parquet: Some(file(&self.path())), ..of }.open().map_err(|e| e.to_string())?;
+        let features = DataConfig { parquet: Some(file(&self.path())), ..of }
+            .open()
+            .map_err(|e| e.to_string())?;
         let found = self.waiting.block_on(features.lookup(&self.asked));
         found.map(drop).map_err(|e| e.to_string())
     }
@@ -86,12 +90,18 @@ fn a_footer_that_claims_too_much_is_told() {
         let mut bytes = whole.clone();
         bytes[tail..tail + 4].copy_from_slice(&claimed.to_le_bytes());
         for said in site.refused(&bytes) {
-            assert!(said.contains(&format!("its footer claims {claimed} bytes, the whole file has")), "{said}");
+            assert!(
+                said.contains(&format!("its footer claims {claimed} bytes, the whole file has")),
+                "{said}"
+            );
         }
     }
     let bytes = with_huge_root(&whole);
     for said in site.refused(&bytes) {
-        assert!(said.contains("its footer claims 2147483647 columns in a group, and has fewer"), "{said}");
+        assert!(
+            said.contains("its footer claims 2147483647 columns in a group, and has fewer"),
+            "{said}"
+        );
     }
 }
 
@@ -102,7 +112,9 @@ fn row_groups_and_columns_of_any_size_are_told() {
     };
     let site = Site::new();
     let whole = site.whole(Compression::UNCOMPRESSED);
-    let written = ParquetMetaDataReader::new().parse_and_finish(&std::fs::File::open(site.path()).unwrap()).unwrap();
+    let written = ParquetMetaDataReader::new()
+        .parse_and_finish(&std::fs::File::open(site.path()).unwrap())
+        .unwrap();
     let refused = |change: &dyn Fn(RowGroupMetaData) -> RowGroupMetaData| {
         let groups = written.row_groups().iter().cloned().map(change).collect();
         let changed = written.clone().into_builder().set_row_groups(groups).build();
@@ -110,11 +122,18 @@ fn row_groups_and_columns_of_any_size_are_told() {
         ParquetMetaDataWriter::new(&mut bytes, &changed).finish().unwrap();
         site.refused(&bytes)
     };
-    let rows = |rows| refused(&move |group| group.into_builder().set_num_rows(rows).build().unwrap());
+    let rows =
+        |rows| refused(&move |group| group.into_builder().set_num_rows(rows).build().unwrap());
     assert!(rows(-1).iter().all(|said| said.contains("row group 1 claims -1 rows")));
     for [in_memory, on_disk] in [rows(1_000_000), rows(1 << 40), rows(1 << 60)] {
-        assert!(in_memory.contains("row 31: not a valid Parquet file: the file is damaged"), "{in_memory}");
-        assert!(on_disk.contains("the number of records") || on_disk.contains("fewer values"), "{on_disk}");
+        assert!(
+            in_memory.contains("row 31: not a valid Parquet file: the file is damaged"),
+            "{in_memory}"
+        );
+        assert!(
+            on_disk.contains("the number of records") || on_disk.contains("fewer values"),
+            "{on_disk}"
+        );
     }
     let chunk = |change: &dyn Fn(ColumnChunkMetaData) -> ColumnChunkMetaData| {
         refused(&|group| {
@@ -123,8 +142,14 @@ fn row_groups_and_columns_of_any_size_are_told() {
         })
     };
     for size in [whole.len() as i64, i64::MAX / 8, -1] {
-        let of_size = chunk(&move |chunk| chunk.into_builder().set_total_compressed_size(size).build().unwrap());
-        assert!(of_size.iter().all(|said| said.contains("column 1 of row group 1 claims bytes that the file")));
+        let of_size = chunk(&move |chunk| {
+            chunk.into_builder().set_total_compressed_size(size).build().unwrap()
+        });
+        assert!(
+            of_size
+                .iter()
+                .all(|said| said.contains("column 1 of row group 1 claims bytes that the file"))
+        );
     }
 }
 
@@ -152,19 +177,23 @@ fn texts_as_deltas_are_not_read() {
     let kind = std::sync::Arc::new(parquet::schema::parser::parse_message_type(message).unwrap());
     let schema = "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n";
     std::fs::write(site.dir.path().join("s.toml"), schema).unwrap();
-    for (encoding, read) in
-        [(Encoding::PLAIN, true), (Encoding::DELTA_LENGTH_BYTE_ARRAY, false), (Encoding::DELTA_BYTE_ARRAY, false)]
-    {
+    for (encoding, read) in [
+        (Encoding::PLAIN, true),
+        (Encoding::DELTA_LENGTH_BYTE_ARRAY, false),
+        (Encoding::DELTA_BYTE_ARRAY, false),
+    ] {
         let properties = parquet::file::properties::WriterProperties::builder()
             .set_dictionary_enabled(false)
             .set_column_encoding("id".into(), encoding)
             .build();
         let file = std::fs::File::create(site.path()).unwrap();
         let mut writer =
-            parquet::file::writer::SerializedFileWriter::new(file, kind.clone(), properties.into()).unwrap();
+            parquet::file::writer::SerializedFileWriter::new(file, kind.clone(), properties.into())
+                .unwrap();
         let mut group = writer.next_row_group().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
-        let ids: Vec<ByteArray> = (0..90).map(|i| ByteArray::from(format!("r{i}").as_str())).collect();
+        let ids: Vec<ByteArray> =
+            (0..90).map(|i| ByteArray::from(format!("r{i}").as_str())).collect();
         column.typed::<ByteArrayType>().write_batch(&ids, None, None).unwrap();
         column.close().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
@@ -178,7 +207,10 @@ fn texts_as_deltas_are_not_read() {
             continue;
         }
         for said in site.refused(&bytes) {
-            assert!(said.contains(&format!("encoding {encoding}; write it with plain or dictionary")), "{said}");
+            assert!(
+                said.contains(&format!("encoding {encoding}; write it with plain or dictionary")),
+                "{said}"
+            );
         }
     }
 }
@@ -190,7 +222,9 @@ fn texts_as_deltas_are_not_read() {
 fn changed_footers_are_told() {
     let site = Site::new();
     let mut rng = StdRng::seed_from_u64(20);
-    for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::ZSTD(ZstdLevel::default())] {
+    for compression in
+        [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::ZSTD(ZstdLevel::default())]
+    {
         let whole = site.whole(compression);
         let (from, mut errors) = (footer(&whole), 0);
         [true, false].into_iter().for_each(|memory| site.read(&whole, memory).unwrap());
@@ -228,8 +262,18 @@ fn a_changed_footer_takes_no_memory() {
     let limited = format!("ulimit -v {MEMORY_KIB} && exec \"$0\" \"$@\"");
     let mut child = std::process::Command::new("sh");
     child.args(["-c", &limited]).arg(program);
-    child.args(["--ignored", "--exact", "parquet_damaged::changed_footers_are_told", "--test-threads", "1"]);
+    child.args([
+        "--ignored",
+        "--exact",
+        "parquet_damaged::changed_footers_are_told",
+        "--test-threads",
+        "1",
+    ]);
     let out = child.env("MALLOC_ARENA_MAX", "1").env_remove("RUST_BACKTRACE").output().unwrap();
     let said = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success() && said.contains("1 passed"), "{said}\n{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success() && said.contains("1 passed"),
+        "{said}\n{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }

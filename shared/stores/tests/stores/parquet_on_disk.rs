@@ -31,7 +31,8 @@ fn named(at: impl IntoIterator<Item = usize>) -> RecordIds {
 async fn same(features: &Features, table: &FeatureTable, asked: &RecordIds) {
     let found = features.lookup(asked).await.unwrap();
     let wanted = table.fetch(asked).unwrap();
-    let bits = |values: &nalgebra::DMatrix<f64>| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let bits =
+        |values: &nalgebra::DMatrix<f64>| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(found.block.matrix()), bits(wanted.matrix()));
     let labels = table.labels().unwrap();
     let wanted: Vec<u32> = asked.iter().map(|id| labels[table.position(id).unwrap()]).collect();
@@ -44,7 +45,12 @@ async fn rows_are_those_of_the_file_in_memory() {
     const N: usize = 30_000;
     let all = rows(N);
     let text = csv(&all);
-    let table = FeatureTable::from_reader(schema(), Path::new("reference"), text.as_bytes(), &Limits::default());
+    let table = FeatureTable::from_reader(
+        schema(),
+        Path::new("reference"),
+        text.as_bytes(),
+        &Limits::default(),
+    );
     let table = table.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let zstd = Compression::ZSTD(ZstdLevel::default());
@@ -77,7 +83,11 @@ async fn rows_are_those_of_the_file_in_memory() {
         let lookups = (0..8).map(|k| {
             let (features, asked) = (
                 features.clone(),
-                named((0..2000).map(move |i| (i * (2 * k + 1) * 7) % N).collect::<std::collections::BTreeSet<_>>()),
+                named(
+                    (0..2000)
+                        .map(move |i| (i * (2 * k + 1) * 7) % N)
+                        .collect::<std::collections::BTreeSet<_>>(),
+                ),
             );
             tokio::spawn(async move { (features.lookup(&asked).await.unwrap(), asked) })
         });
@@ -85,7 +95,13 @@ async fn rows_are_those_of_the_file_in_memory() {
             let (found, asked) = lookup.await.unwrap();
             assert_eq!(found.block, table.fetch(&asked).unwrap());
         }
-        assert!(features.whole("an audit").unwrap_err().to_string().contains("an audit takes all records"));
+        assert!(
+            features
+                .whole("an audit")
+                .unwrap_err()
+                .to_string()
+                .contains("an audit takes all records")
+        );
     }
 }
 
@@ -100,13 +116,24 @@ fn bad_ids_are_refused_when_the_file_is_opened() {
         refused(&path)
     };
     let said = write(&|rows| rows[2500].id = "r17".into());
-    assert!(said.contains("x.parquet, row 2501, column customer id: an earlier line has the same record id"), "{said}");
+    assert!(
+        said.contains(
+            "x.parquet, row 2501, column customer id: an earlier line has the same record id"
+        ),
+        "{said}"
+    );
     let said = write(&|rows| rows.iter_mut().for_each(|row| row.id = "same".into()));
     assert!(said.contains("row 2, column customer id: an earlier line has the same"), "{said}");
     let said = write(&|rows| rows[1200].id = String::new());
-    assert!(said.contains("row 1201, column customer id: record id at position 1200 is empty"), "{said}");
+    assert!(
+        said.contains("row 1201, column customer id: record id at position 1200 is empty"),
+        "{said}"
+    );
     let said = write(&|rows| rows[5].id = "a\nsecret".into());
-    assert!(said.contains("row 6") && said.contains("control character") && !said.contains("secret"), "{said}");
+    assert!(
+        said.contains("row 6") && said.contains("control character") && !said.contains("secret"),
+        "{said}"
+    );
     let said = write(&|rows| rows[7].id = "x".repeat(2000));
     assert!(said.contains("row 8") && said.contains("length of a field"), "{said}");
     let said = write(&|rows| rows.clear());
@@ -120,7 +147,9 @@ async fn a_damaged_file_gives_an_error_and_no_panic() {
     write_parquet_as(&path, &rows(2000), 1000, Compression::SNAPPY);
     let whole = std::fs::read(&path).unwrap();
     config(&path).open().unwrap();
-    for bad in [&b""[..], b"customer id,income\n", &whole[..whole.len() / 2], &whole[whole.len() / 2..]] {
+    for bad in
+        [&b""[..], b"customer id,income\n", &whole[..whole.len() / 2], &whole[whole.len() / 2..]]
+    {
         std::fs::write(&path, bad).unwrap();
         let said = refused(&path);
         assert!(said.contains("x.parquet") && said.contains("Parquet"), "{said}");
@@ -140,7 +169,10 @@ async fn a_damaged_file_gives_an_error_and_no_panic() {
             Ok(features) => {
                 if let Err(error) = features.lookup(&asked).await {
                     assert_eq!(error.refusal().kind, RefusalKind::Internal, "{error}");
-                    assert!(error.to_string().starts_with("the Parquet file \"x.parquet\""), "{error}");
+                    assert!(
+                        error.to_string().starts_with("the Parquet file \"x.parquet\""),
+                        "{error}"
+                    );
                     errors += 1;
                 }
             }
@@ -165,10 +197,15 @@ async fn a_page_that_is_too_large_is_refused() {
             .set_data_page_row_count_limit(if large { usize::MAX } else { 20_000 })
             .build();
         let file = std::fs::File::create(&path).unwrap();
-        let mut writer = parquet::file::writer::SerializedFileWriter::new(file, kind.clone(), Arc::new(properties));
+        let mut writer = parquet::file::writer::SerializedFileWriter::new(
+            file,
+            kind.clone(),
+            Arc::new(properties),
+        );
         let mut group = writer.as_mut().unwrap().next_row_group().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
-        let ids: Vec<ByteArray> = (0..n).map(|i| ByteArray::from(format!("r{i}").as_str())).collect();
+        let ids: Vec<ByteArray> =
+            (0..n).map(|i| ByteArray::from(format!("r{i}").as_str())).collect();
         column.typed::<ByteArrayType>().write_batch(&ids, None, None).unwrap();
         column.close().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
@@ -177,7 +214,8 @@ async fn a_page_that_is_too_large_is_refused() {
         group.close().unwrap();
         writer.unwrap().close().unwrap();
         let config = config(&path);
-        let schema = "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n";
+        let schema =
+            "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = 0\nmax = 1\n";
         std::fs::write(&config.schema, schema).unwrap();
         config.open()
     };
@@ -219,7 +257,10 @@ async fn a_file_that_changes_is_noticed() {
             features.check().await.unwrap_err(),
             features.ids().await.unwrap_err(),
         ] {
-            assert!(said.to_string().contains("the file has changed since it was opened"), "{said}");
+            assert!(
+                said.to_string().contains("the file has changed since it was opened"),
+                "{said}"
+            );
             assert_eq!(said.refusal().kind, RefusalKind::Internal);
         }
     }

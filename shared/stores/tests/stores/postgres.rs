@@ -24,7 +24,8 @@ async fn columns_may_be_of_any_type_of_number_or_text() {
     };
     table(&mut site, "typed");
     let features = site.open();
-    let found = features.lookup(&ids(["007", "-8", "7", "+7", "99999999999999999999"])).await.unwrap();
+    let found =
+        features.lookup(&ids(["007", "-8", "7", "+7", "99999999999999999999"])).await.unwrap();
     assert_eq!((found.held.as_slice(), found.labels.as_deref()), (&[1, 2][..], Some(&[0, 1][..])));
     assert_eq!(found.block.matrix()[(0, 1)].to_bits(), ((0.1 - -1.0) / 3.0f64).to_bits());
     assert_eq!(features.ids().await.unwrap().iter().collect::<Vec<_>>(), ["-8", "7"]);
@@ -79,9 +80,12 @@ async fn ids_of_every_type_are_listed_once_over_several_pages() {
     let Some(mut site) = Site::of(Kind::Postgres, &rows(3)).await else { return };
     let postgres = site.config.postgres.as_mut().unwrap();
     let schema = postgres.table.split('.').next().unwrap().to_owned();
-    for (kind, key) in
-        [("BIGINT", "i - 5000"), ("VARCHAR(20)", "'R' || i"), ("CHAR(8)", "'r' || i"), ("NAME", "'r' || i")]
-    {
+    for (kind, key) in [
+        ("BIGINT", "i - 5000"),
+        ("VARCHAR(20)", "'R' || i"),
+        ("CHAR(8)", "'r' || i"),
+        ("NAME", "'r' || i"),
+    ] {
         site.sql(&[
             "DROP TABLE IF EXISTS many",
             &format!(
@@ -116,12 +120,17 @@ async fn a_url_may_stand_in_a_file_and_is_never_shown() {
 
 #[test]
 fn a_bad_url_is_not_repeated() {
-    for url in
-        ["postgres://u:hunter2@db.example/x?sslmode=disable", "postgres://u:hunter2@h:port/x", "mysql://u:hunter2@h/x"]
-    {
+    for url in [
+        "postgres://u:hunter2@db.example/x?sslmode=disable",
+        "postgres://u:hunter2@h:port/x",
+        "mysql://u:hunter2@h/x",
+    ] {
         let config = PostgresConfig::new(url, "t");
         assert!(!format!("{config:?}").contains("hunter2"));
-        let error = vfl_stores::PostgresStore::new(config, crate::site::schema()).err().unwrap().to_string();
+        let error = vfl_stores::PostgresStore::new(config, crate::site::schema())
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains("[data.postgres]") && !error.contains("hunter2"), "{error}");
     }
 }

@@ -61,7 +61,8 @@ pub(crate) fn csv(rows: &[Row]) -> String {
         let text = |value: &Option<String>| value.as_deref().map(quoted).unwrap_or_default();
         let income = row.income.map(|v| v.to_string()).unwrap_or_default();
         let phone = row.phone.map(|v| u8::from(v).to_string()).unwrap_or_default();
-        let fields = [quoted(&row.id), income, phone, text(&row.degree), text(&row.job), text(&row.outcome)];
+        let fields =
+            [quoted(&row.id), income, phone, text(&row.degree), text(&row.job), text(&row.outcome)];
         out += &(fields.join(",") + "\n");
     }
     out

@@ -59,7 +59,8 @@ impl Service {
     pub(crate) async fn start(rows: &[Row], tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (mode, asked, last) = (Arc::new(Mutex::new(Mode::Well)), Arc::default(), Arc::new(Mutex::new(Value::Null)));
+        let (mode, asked, last) =
+            (Arc::new(Mutex::new(Mode::Well)), Arc::default(), Arc::new(Mutex::new(Value::Null)));
         let held = Arc::new(Held {
             rows: rows.iter().map(|row| (row.id.clone(), row.clone())).collect(),
             mode: mode.clone(),
@@ -95,7 +96,10 @@ impl Service {
     }
 }
 
-async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<Full<bytes::Bytes>>, Infallible> {
+async fn answer(
+    held: Arc<Held>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<bytes::Bytes>>, Infallible> {
     held.asked.fetch_add(1, Ordering::SeqCst);
     let mode = *held.mode.lock().unwrap();
     let body = request.into_body().collect().await.unwrap().to_bytes();
@@ -108,14 +112,20 @@ async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<
     };
     match mode {
         Mode::Status(status) => return respond(status, String::new()),
-        Mode::Code(code) => return respond(200, json!({"status": {"code": code, "msg": "r1"}}).to_string()),
+        Mode::Code(code) => {
+            return respond(200, json!({"status": {"code": code, "msg": "r1"}}).to_string());
+        }
         Mode::Garbage => return respond(200, "{\"features\": \"income of r1 is 0.977\"}".into()),
         Mode::Large(bytes) => return respond(200, " ".repeat(bytes)),
         Mode::Late(by) => tokio::time::sleep(by).await,
         _ => {}
     }
-    let ids: Vec<&str> =
-        asked["param"]["query_datas"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+    let ids: Vec<&str> = asked["param"]["query_datas"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|id| id.as_str().unwrap())
+        .collect();
     let find = |id: &str| match mode {
         Mode::IgnoringCase => held.rows.get(&id.to_lowercase()),
         _ => held.rows.get(id),
@@ -126,11 +136,12 @@ async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<
     let mut features = Vec::new();
     for field in asked["feature_fields"].as_array().unwrap() {
         let name = field["name"].as_str().unwrap();
-        let text =
-            |get: fn(&Row) -> &Option<String>| json!({"ss": rows.iter().map(|row| get(row)).collect::<Vec<_>>()});
+        let text = |get: fn(&Row) -> &Option<String>| json!({"ss": rows.iter().map(|row| get(row)).collect::<Vec<_>>()});
         let value = match name {
             "income" => json!({"ds": rows.iter().map(|row| row.income).collect::<Vec<_>>()}),
-            "phone" => json!({"i32s": rows.iter().map(|row| row.phone.map(u8::from)).collect::<Vec<_>>()}),
+            "phone" => {
+                json!({"i32s": rows.iter().map(|row| row.phone.map(u8::from)).collect::<Vec<_>>()})
+            }
             "customer id" => json!({"ss": rows.iter().map(|row| &row.id).collect::<Vec<_>>()}),
             "degree" => text(|row| &row.degree),
             "Job" => text(|row| &row.job),
@@ -149,5 +160,9 @@ async fn answer(held: Arc<Held>, request: Request<Incoming>) -> Result<Response<
         Mode::Anonymous => drop(features.remove(0)),
         _ => {}
     }
-    respond(200, json!({"header": {"data": {}}, "status": {"code": 0, "msg": ""}, "features": features}).to_string())
+    respond(
+        200,
+        json!({"header": {"data": {}}, "status": {"code": 0, "msg": ""}, "features": features})
+            .to_string(),
+    )
 }

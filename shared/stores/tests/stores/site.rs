@@ -11,7 +11,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use vfl_shared::data::{FeatureSchema, Features, Found};
 use vfl_shared::types::RecordIds;
-use vfl_stores::{DataConfig, HttpConfig, ParquetConfig, PostgresConfig, SqliteConfig, load_sqlite};
+use vfl_stores::{
+    DataConfig, HttpConfig, ParquetConfig, PostgresConfig, SqliteConfig, load_sqlite,
+};
 
 use crate::proxy::Proxy;
 use crate::rows::{NAMES, Row, SCHEMA, csv};
@@ -96,7 +98,10 @@ impl Site {
                     let url = format!("sqlite:{}?mode=rwc", path("x.sqlite").display());
                     let mut connection = SqliteConnection::connect(&url).await.unwrap();
                     for statement in statements("features", rows) {
-                        sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
+                        sqlx::query(AssertSqlSafe(statement))
+                            .execute(&mut connection)
+                            .await
+                            .unwrap();
                     }
                     connection.close().await.unwrap();
                 }
@@ -106,7 +111,8 @@ impl Site {
                 let server = server()?;
                 let schema = format!("features_test_{:016x}", rand::random_range(0..u64::MAX));
                 let mut admin = PgConnection::connect(&server).await.unwrap();
-                let mut all = vec![format!("CREATE SCHEMA {schema}"), format!("SET search_path = {schema}")];
+                let mut all =
+                    vec![format!("CREATE SCHEMA {schema}"), format!("SET search_path = {schema}")];
                 all.extend(statements("features", rows));
                 for statement in all {
                     sqlx::query(AssertSqlSafe(statement)).execute(&mut admin).await.unwrap();
@@ -119,7 +125,8 @@ impl Site {
             Kind::Http => {
                 let started = Service::start(rows, None).await;
                 let line = Proxy::start(SocketAddr::from(([127, 0, 0, 1], started.port))).await;
-                config.http = Some(HttpConfig::new(format!("http://127.0.0.1:{}/fetch", line.port)));
+                config.http =
+                    Some(HttpConfig::new(format!("http://127.0.0.1:{}/fetch", line.port)));
                 (service, proxy) = (Some(started), Some(line));
             }
         }
@@ -163,7 +170,10 @@ impl Site {
     pub(crate) async fn remove(self) {
         if let Some((server, schema)) = &self.postgres {
             let mut admin = PgConnection::connect(server).await.unwrap();
-            sqlx::query(AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).execute(&mut admin).await.unwrap();
+            sqlx::query(AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE")))
+                .execute(&mut admin)
+                .await
+                .unwrap();
         }
     }
 }
@@ -186,7 +196,9 @@ fn statements(table: &str, rows: &[Row]) -> Vec<String> {
         "CREATE TABLE {table} (\"{id}\" TEXT, note TEXT, \"{outcome}\" TEXT, \"{income}\" DOUBLE PRECISION, \
          \"{phone}\" BOOLEAN, \"{degree}\" TEXT, \"{job}\" TEXT)"
     )];
-    let text = |value: Option<&str>| value.map_or("NULL".into(), |v| format!("'{}'", v.replace('\'', "''")));
+    let text = |value: Option<&str>| {
+        value.map_or("NULL".into(), |v| format!("'{}'", v.replace('\'', "''")))
+    };
     let mut values = Vec::new();
     for row in rows {
         let number = row.income.map_or("NULL".into(), |v| match v.is_finite() {
@@ -194,9 +206,15 @@ fn statements(table: &str, rows: &[Row]) -> Vec<String> {
             false => "'NaN'".to_owned(),
         });
         let phone = row.phone.map_or("NULL", |v| if v { "TRUE" } else { "FALSE" });
-        let (degree, job, outcome) = (row.degree.as_deref(), row.job.as_deref(), row.outcome.as_deref());
+        let (degree, job, outcome) =
+            (row.degree.as_deref(), row.job.as_deref(), row.outcome.as_deref());
         let (id, note) = (text(Some(&row.id)), text(Some("x")));
-        values.push(format!("({id}, {note}, {}, {number}, {phone}, {}, {})", text(outcome), text(degree), text(job)));
+        values.push(format!(
+            "({id}, {note}, {}, {number}, {phone}, {}, {})",
+            text(outcome),
+            text(degree),
+            text(job)
+        ));
     }
     for part in values.chunks(500) {
         all.push(format!("INSERT INTO {table} VALUES {}", part.join(", ")));
@@ -226,18 +244,23 @@ pub(crate) fn write_parquet_as(
             let kind = parquet::basic::Type::BYTE_ARRAY;
             let builder = parquet::schema::types::Type::primitive_type_builder(NAMES[0], kind);
             let builder = builder.with_repetition(parquet::basic::Repetition::REQUIRED);
-            Arc::new(builder.with_converted_type(parquet::basic::ConvertedType::UTF8).build().unwrap())
+            Arc::new(
+                builder.with_converted_type(parquet::basic::ConvertedType::UTF8).build().unwrap(),
+            )
         }
         _ => field.clone(),
     });
-    let schema = parquet::schema::types::Type::group_type_builder("customers").with_fields(fields.collect()).build();
+    let schema = parquet::schema::types::Type::group_type_builder("customers")
+        .with_fields(fields.collect())
+        .build();
     let properties = parquet::file::properties::WriterProperties::builder()
         .set_compression(compression)
         .set_data_page_row_count_limit(300)
         .set_write_batch_size(100)
         .build();
     let file = std::fs::File::create(path).unwrap();
-    let mut writer = SerializedFileWriter::new(file, Arc::new(schema.unwrap()), Arc::new(properties)).unwrap();
+    let mut writer =
+        SerializedFileWriter::new(file, Arc::new(schema.unwrap()), Arc::new(properties)).unwrap();
     for rows in rows.chunks(group) {
         let mut group = writer.next_row_group().unwrap();
         for name in ["id", "note", "income", "phone", "degree", "Job", "outcome"] {
@@ -249,12 +272,18 @@ pub(crate) fn write_parquet_as(
                 "income" => {
                     let all: Vec<_> = rows.iter().map(|row| row.income).collect();
                     let some: Vec<f64> = all.iter().copied().flatten().collect();
-                    column.typed::<DoubleType>().write_batch(&some, Some(&levels(&all)), None).unwrap();
+                    column
+                        .typed::<DoubleType>()
+                        .write_batch(&some, Some(&levels(&all)), None)
+                        .unwrap();
                 }
                 "phone" => {
                     let all: Vec<_> = rows.iter().map(|row| row.phone).collect();
                     let some: Vec<bool> = all.iter().copied().flatten().collect();
-                    column.typed::<BoolType>().write_batch(&some, Some(&levels(&all)), None).unwrap();
+                    column
+                        .typed::<BoolType>()
+                        .write_batch(&some, Some(&levels(&all)), None)
+                        .unwrap();
                 }
                 _ => {
                     let all: Vec<Option<&str>> = rows
@@ -267,9 +296,13 @@ pub(crate) fn write_parquet_as(
                             _ => None,
                         })
                         .collect();
-                    let some: Vec<ByteArray> = all.iter().copied().flatten().map(ByteArray::from).collect();
+                    let some: Vec<ByteArray> =
+                        all.iter().copied().flatten().map(ByteArray::from).collect();
                     let levels = (name != "id").then(|| levels(&all));
-                    column.typed::<ByteArrayType>().write_batch(&some, levels.as_deref(), None).unwrap();
+                    column
+                        .typed::<ByteArrayType>()
+                        .write_batch(&some, levels.as_deref(), None)
+                        .unwrap();
                 }
             }
             column.close().unwrap();

@@ -19,7 +19,10 @@ struct Place {
 
 impl Place {
     async fn new() -> Option<Self> {
-        let place = Self { server: server()?, schema: format!("state_test_{:016x}", rand::random_range(0..u64::MAX)) };
+        let place = Self {
+            server: server()?,
+            schema: format!("state_test_{:016x}", rand::random_range(0..u64::MAX)),
+        };
         place.sql(format!("CREATE SCHEMA {}", place.schema)).await;
         Some(place)
     }
@@ -76,14 +79,19 @@ async fn what_one_process_writes_the_others_read() {
     let Some(place) = Place::new().await else { return };
     let tables = [place.open(), place.open()];
     let first = tables.clone().map(|table| {
-        tokio::task::spawn_blocking(move || table.swap("releases/a", Revision::default(), b"made").unwrap())
+        tokio::task::spawn_blocking(move || {
+            table.swap("releases/a", Revision::default(), b"made").unwrap()
+        })
     });
     let first = ended(first).await;
     assert_eq!(first.iter().filter(|swapped| swapped.is_some()).count(), 1, "one is first");
     let [one, two] = tables;
     let seen = first.into_iter().flatten().next().unwrap();
     for table in [&one, &two] {
-        assert_eq!(table.read("releases/a", None).unwrap(), Reading::Content(seen, b"made".to_vec()));
+        assert_eq!(
+            table.read("releases/a", None).unwrap(),
+            Reading::Content(seen, b"made".to_vec())
+        );
         assert_eq!(table.read("releases/a", Some(seen)).unwrap(), Reading::Same);
         assert_eq!(table.read("releases/b", Some(seen)).unwrap(), Reading::Absent);
     }
@@ -114,7 +122,8 @@ async fn no_change_is_lost_between_processes() {
             loop {
                 let (seen, before) = content(&*table, "count").unwrap_or_default();
                 let before: u64 = std::str::from_utf8(&before).unwrap().parse().unwrap_or_default();
-                if table.swap("count", seen, (before + 1).to_string().as_bytes()).unwrap().is_some() {
+                if table.swap("count", seen, (before + 1).to_string().as_bytes()).unwrap().is_some()
+                {
                     break;
                 }
             }
@@ -138,7 +147,10 @@ async fn a_database_belongs_to_one_party() {
     place.open().write("a", b"x").unwrap();
     let other = place.config(&place.server).open(&party("insurer")).unwrap();
     let refused = other.read("a", None).unwrap_err().to_string();
-    assert!(refused.contains("`bank`") && refused.contains("`insurer`") && refused.contains("schema"), "{refused}");
+    assert!(
+        refused.contains("`bank`") && refused.contains("`insurer`") && refused.contains("schema"),
+        "{refused}"
+    );
     for config in [
         StateConfig::new("postgres://u:hunter2@db.example/x?sslmode=disable"),
         StateConfig::new("sqlite:hunter2"),
@@ -185,7 +197,10 @@ async fn a_server_that_is_away_is_an_error_and_comes_back() {
     for line in [Line::Dead, Line::Silent] {
         proxy.set(line);
         let error = file.read().unwrap_err();
-        assert!(error.away() && error.to_string().contains("cannot read a in the database"), "{error}");
+        assert!(
+            error.away() && error.to_string().contains("cannot read a in the database"),
+            "{error}"
+        );
         assert!(file.write(b"y").unwrap_err().away());
         proxy.set(Line::Open);
         // A server that was silent is left alone for a moment.

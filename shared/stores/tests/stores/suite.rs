@@ -55,7 +55,13 @@ mod every_server {
 
 fn reference(rows: &[Row]) -> FeatureTable {
     let text = csv(rows);
-    FeatureTable::from_reader(schema(), std::path::Path::new("reference"), text.as_bytes(), &Limits::default()).unwrap()
+    FeatureTable::from_reader(
+        schema(),
+        std::path::Path::new("reference"),
+        text.as_bytes(),
+        &Limits::default(),
+    )
+    .unwrap()
 }
 
 fn bits(values: &nalgebra::DMatrix<f64>) -> Vec<u64> {
@@ -101,7 +107,9 @@ async fn long_lists_go_in_parts(kind: Kind) {
         assert_eq!(features.held(&some).await.unwrap(), some.slice(0, 4500));
     }
     match kind {
-        Kind::Http => assert!(features.ids().await.unwrap_err().to_string().contains("`train_ids`")),
+        Kind::Http => {
+            assert!(features.ids().await.unwrap_err().to_string().contains("`train_ids`"))
+        }
         _ => {
             let all = features.ids().await.unwrap();
             assert_eq!(all.len(), 9000);
@@ -138,7 +146,10 @@ async fn a_value_that_the_schema_does_not_allow_is_an_error(kind: Kind) {
             let error = site.open().lookup(&ids(["r1"])).await.unwrap_err();
             assert_eq!(error.refusal().kind, RefusalKind::Internal);
             let told = error.told("this passive party");
-            assert!(!told.message.contains(column) && told.message.contains("its log says why"), "{told}");
+            assert!(
+                !told.message.contains(column) && told.message.contains("its log says why"),
+                "{told}"
+            );
             // The other records are answered as ever.
             assert_eq!(site.ask(&ids(["r0"])).await.unwrap().held, [0]);
             if bad.income == Some(2.625) {
@@ -154,8 +165,10 @@ async fn a_value_that_the_schema_does_not_allow_is_an_error(kind: Kind) {
 
 async fn a_column_that_is_not_there_is_named(kind: Kind) {
     let Some(mut site) = Site::of(kind, &rows(3)).await else { return };
-    let more =
-        format!("{}\n[[features]]\nname = \"height\"\nkind = \"numeric\"\nmin = 0\nmax = 3\n", crate::rows::SCHEMA);
+    let more = format!(
+        "{}\n[[features]]\nname = \"height\"\nkind = \"numeric\"\nmin = 0\nmax = 3\n",
+        crate::rows::SCHEMA
+    );
     std::fs::write(site.path("more.toml"), more).unwrap();
     site.config.schema = site.path("more.toml");
     let refused = match site.config.open() {
@@ -164,7 +177,9 @@ async fn a_column_that_is_not_there_is_named(kind: Kind) {
     };
     assert!(refused.contains("height"), "{kind:?}: {refused}");
     let sqlite = site.config.sqlite.as_mut().map(|sqlite| &mut sqlite.table);
-    if let Some(table) = sqlite.or(site.config.postgres.as_mut().map(|postgres| &mut postgres.table)) {
+    if let Some(table) =
+        sqlite.or(site.config.postgres.as_mut().map(|postgres| &mut postgres.table))
+    {
         *table += "x\"; DROP TABLE features";
         let refused = site.open().check().await.unwrap_err().to_string();
         assert!(refused.contains("no such table"), "{refused}");

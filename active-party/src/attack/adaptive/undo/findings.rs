@@ -1,26 +1,30 @@
-//! What an examination of hypotheses brings.
+//! The result of an examination of hypotheses.
 
 use super::{Hypothesis, Verdict};
 
-/// What is left of the hypotheses.
+/// The hypotheses that remain, and the evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Undone {
-    /// The one that is left, if it is one alone, or all that are left come to the same equations.
+    /// The transform that was identified: one hypothesis remains, or all remaining ones give the
+    /// same equations.
     pub hypothesis: Option<Hypothesis>,
-    /// All that are left. Those with many forms (signs, orders) are looked for only if no other is.
+    /// All remaining hypotheses. Those with many forms (signs, orders) are searched only if no
+    /// other remains.
     pub left: Vec<Hypothesis>,
-    /// Beside `hypothesis`, what the evidence does not rule out of what is less plausible: its partner if that takes a second
-    /// transform, and for the parameters as released, where ranges are known to differ, orders one swap of features away.
+    /// Less plausible hypotheses that the evidence does not rule out beside `hypothesis`: its
+    /// partner, if that takes a second transform; and, for the parameters as released with ranges
+    /// known to differ, orders one swap of features away.
     pub not_ruled_out: Vec<Hypothesis>,
-    /// What speaks for and against each that was tried; of those with many forms, the ones that are left or came nearest.
+    /// The evidence for and against each hypothesis that was tried. Of those with many forms, only
+    /// the ones that remain or came nearest.
     pub counts: Vec<Verdict>,
 }
 
-/// What an examination brought.
+/// The result of an examination.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Examination {
-    /// What is left.
+    /// The hypotheses that remain.
     pub undone: Undone,
-    /// The same in words. No feature value and no score is in them.
+    /// The same in words, without any feature value or score.
     pub remarks: Vec<String>,
 }

@@ -1,81 +1,90 @@
-//! What tells true parameters from transformed ones.
+//! The evidence that tells true parameters from transformed ones.
 
 use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::{BoxOutcome, BoxSystem, row_differences};
 use vfl_shared::types::ReleasedScores;
 
 use super::Hypothesis;
-use crate::attack::{AdversaryView, AttackError, AuxiliaryRecords, FeatureKnowledge, KnowledgeError, StatedKnowledge};
+use crate::attack::{
+    AdversaryView, AttackError, AuxiliaryRecords, FeatureKnowledge, KnowledgeError, StatedKnowledge,
+};
 
-/// What the adversary knows beside the release.
+/// The adversary's knowledge beside the release.
 #[derive(Debug, Clone, Default)]
 pub struct Grounds {
-    /// The mean of each passive feature over the records that those attacked are drawn from: public by agreement.
+    /// The mean of each passive feature over the records that those attacked are drawn from: public
+    /// by agreement.
     pub column_means: Option<Vec<f64>>,
     /// Records whose passive features are known, with their scores.
     pub auxiliary: Option<AuxiliaryRecords>,
-    /// Ranges of the features, [0, 1] where nothing is stated.
+    /// Ranges of the features; [0, 1] if nothing is stated.
     pub ranges: StatedKnowledge,
-    /// E x xᵀ, d × d, to the precision of the passive party's own: lets R theorem 3's transform be undone.
+    /// E x xᵀ, d × d, to the precision of the passive party's own. It allows undoing the transform
+    /// of R theorem 3.
     pub second_moments: Option<DMatrix<f64>>,
 }
 
-/// What speaks for and against one hypothesis.
+/// The evidence for and against one hypothesis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The claim.
+    /// The hypothesis that was tested.
     pub hypothesis: Hypothesis,
-    /// Records whose scores no x in the ranges gives.
+    /// The number of records whose scores no x in the ranges gives.
     pub infeasible: usize,
-    /// Records that this was tried on.
+    /// The number of records that were tested.
     pub tested: usize,
-    /// The farthest that a mean of b' is from A μ, in standard errors.
+    /// The largest distance of a mean of b' from A μ, in standard errors.
     pub mean_off: Option<f64>,
-    /// Auxiliary records that it does not explain.
+    /// The number of auxiliary records that the hypothesis does not explain.
     pub auxiliary_off: usize,
-    /// Auxiliary records.
+    /// The number of auxiliary records tested.
     pub auxiliary: usize,
 }
 
 impl Verdict {
-    /// Whether the evidence rules the hypothesis out.
+    /// Returns true if the evidence rules the hypothesis out.
     #[must_use]
     pub fn rejected(&self) -> bool {
-        self.infeasible > 0 || self.auxiliary_off > 0 || self.mean_off.is_some_and(|off| off > STANDARD_ERRORS)
+        self.infeasible > 0
+            || self.auxiliary_off > 0
+            || self.mean_off.is_some_and(|off| off > STANDARD_ERRORS)
     }
 }
 
-/// A mean beyond this many standard errors is another mean.
+/// The number of standard errors beyond which a mean rules a hypothesis out.
 const STANDARD_ERRORS: f64 = 5.0;
 
-/// Fewer records make no standard error to go by.
+/// The least number of records that gives a usable standard error.
 const ENOUGH_FOR_MEANS: usize = 30;
 
-/// The ‖A x − b'‖, in ‖A‖₂, up to which x counts as a solution: what moving every feature by a millionth or so makes up for, far
-/// above the round-off of scores in double precision.
+/// The ‖A x − b'‖, in ‖A‖₂, up to which x counts as a solution. Moving every feature by a millionth
+/// or so makes up for it. It is far above the round-off of scores in double precision.
 const FEASIBLE: f64 = 1e-6;
 
 /// The same for auxiliary records.
 const EXPLAINED: f64 = 1e-6;
 
-/// Records that are tried together where the first that speaks against a hypothesis ends it.
+/// The number of records tested together, before the next check whether one speaks against the
+/// hypothesis.
 const AT_ONCE: usize = 32;
 
-/// How far from 1 the sum of exact scores may be.
+/// The largest distance of the sum of exact scores from 1.
 const SIMPLEX: f64 = 1e-9;
 
-/// The columns of scores that are exact, as far as can be seen: probability vectors, none of whose entries is 0.
+/// Returns the columns whose scores are exact, as far as can be seen: probability vectors without
+/// an entry of 0.
 ///
 /// # Errors
-/// In words, why the release is not one of exact scores.
+/// The reason, in words, why the release does not hold exact scores.
 pub(super) fn exact_columns(released: &ReleasedScores) -> Result<Vec<usize>, &'static str> {
     let c = match released {
         ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => c,
         ReleasedScores::Labels { .. } => return Err("labels were released"),
         ReleasedScores::Ciphertexts(_) => return Err("ciphertexts were released"),
     };
-    if c.column_iter().any(|c| (c.sum() - 1.0).abs() > SIMPLEX || c.iter().any(|c| !(0.0..=1.0 + SIMPLEX).contains(c)))
-    {
+    if c.column_iter().any(|c| {
+        (c.sum() - 1.0).abs() > SIMPLEX || c.iter().any(|c| !(0.0..=1.0 + SIMPLEX).contains(c))
+    }) {
         return Err("what was released is not probability vectors");
     }
     // Two classes still sum to 1 when rounded.
@@ -85,31 +94,33 @@ pub(super) fn exact_columns(released: &ReleasedScores) -> Result<Vec<usize>, &'s
     Ok((0..c.ncols()).filter(|&at| c.column(at).iter().all(|c| *c > 0.0)).collect())
 }
 
-/// The grounds with the release at hand.
+/// The tests of hypotheses on the evidence and a release.
 pub(super) struct Court<'a> {
     view: &'a AdversaryView<'a>,
     grounds: &'a Grounds,
     /// Records whose passive features are known.
     records: Option<&'a AuxiliaryRecords>,
     ranges: FeatureKnowledge,
-    /// Columns of the view that are exact.
+    /// The columns of the view that are exact.
     columns: Vec<usize>,
-    /// The same of the auxiliary records.
+    /// The columns of the auxiliary records that are exact.
     auxiliary: Vec<usize>,
-    /// b' of the parameters as released, at these columns: under a hypothesis, only the bias in it is another.
+    /// b' of the parameters as released, at these columns. A hypothesis changes only the bias in
+    /// it.
     shown: DMatrix<f64>,
-    /// The same of the auxiliary records.
+    /// b' of the auxiliary records.
     shown_auxiliary: Option<DMatrix<f64>>,
 }
 
-/// A hypothesis, ready to be held against records.
+/// A hypothesis, prepared for tests on records.
 struct Trial {
     a: DMatrix<f64>,
-    /// ‖A‖₂.
+    /// The norm ‖A‖₂.
     norm: f64,
-    /// What b' is less than under the release, J (b − b_n).
+    /// The difference of b' under the release and under the hypothesis, J (b − b_n).
     shift: DVector<f64>,
-    /// A on the unit box that the ranges are scaled to, and A at their lower ends; `None` for A = 0.
+    /// A on the unit box that the ranges are scaled to, and A times their lower ends; `None` for A
+    /// = 0.
     in_box: Option<(BoxSystem, DVector<f64>)>,
 }
 
@@ -120,18 +131,26 @@ impl Trial {
             column -= &self.shift;
         }
         let finite = b.iter().all(|b| b.is_finite());
-        if finite { Ok(b) } else { Err(AttackError::NotFinite { what: "b', the right side of A x = b'," }) }
+        if finite {
+            Ok(b)
+        } else {
+            Err(AttackError::NotFinite { what: "b', the right side of A x = b'," })
+        }
     }
 
-    /// ‖A x − b'‖ / ‖A‖ of the best x in the ranges for each record of b'.
+    /// Returns ‖A x − b'‖ / ‖A‖ of the best x in the ranges for each record of b'.
     fn misfits(&self, b: &DMatrix<f64>) -> Vec<f64> {
-        let Some((system, at_lower)) = self.in_box.as_ref().filter(|_| b.ncols() > 0) else { return Vec::new() };
+        let Some((system, at_lower)) = self.in_box.as_ref().filter(|_| b.ncols() > 0) else {
+            return Vec::new();
+        };
         let mut right = b.clone();
         for mut column in right.column_iter_mut() {
             column -= at_lower;
         }
-        // What did not converge may fit better than was found: no grounds.
-        let misfit = |o: &BoxOutcome| if o.converged { o.objective.max(0.0).sqrt() / self.norm } else { 0.0 };
+        // A fit that did not converge may be worse than the best one, so it is no evidence.
+        let misfit = |o: &BoxOutcome| {
+            if o.converged { o.objective.max(0.0).sqrt() / self.norm } else { 0.0 }
+        };
         system.least_squares(&right).outcomes.iter().map(misfit).collect()
     }
 }
@@ -143,9 +162,14 @@ impl<'a> Court<'a> {
         columns: Vec<usize>,
         auxiliary: Vec<usize>,
     ) -> Result<Self, AttackError> {
-        let (expected, ranges) = (view.target_features(), grounds.ranges.about(view.target_features())?);
+        let (expected, ranges) =
+            (view.target_features(), grounds.ranges.about(view.target_features())?);
         let length = |what, got| {
-            if expected == got { Ok(()) } else { Err(KnowledgeError::Length { what, expected, got }) }
+            if expected == got {
+                Ok(())
+            } else {
+                Err(KnowledgeError::Length { what, expected, got })
+            }
         };
         if let Some(means) = &grounds.column_means {
             length("column means", means.len())?;
@@ -157,28 +181,32 @@ impl<'a> Court<'a> {
         let shown = view.b_prime()?.select_columns(&columns);
         let records = grounds.auxiliary.as_ref().or(view.side_information().auxiliary);
         let shown_auxiliary = match records.filter(|_| !auxiliary.is_empty()) {
-            Some(records) => Some(AdversaryView::of_auxiliary(view.model(), records)?.b_prime()?.clone()),
+            Some(records) => {
+                Some(AdversaryView::of_auxiliary(view.model(), records)?.b_prime()?.clone())
+            }
             None => None,
         };
         Ok(Self { view, grounds, records, ranges, columns, auxiliary, shown, shown_auxiliary })
     }
 
-    /// How many records can be tried.
+    /// Returns the number of records that can be tested.
     pub(super) fn records(&self) -> usize {
         self.columns.len()
     }
 
-    /// Whether something tells a feature from its complement.
+    /// Returns true if something tells a feature from its complement.
     pub(super) fn sees_complements(&self) -> bool {
-        self.means().is_some() || !self.auxiliary.is_empty() || self.ranges.ranges().iter().any(|r| *r != (0.0, 1.0))
+        self.means().is_some()
+            || !self.auxiliary.is_empty()
+            || self.ranges.ranges().iter().any(|r| *r != (0.0, 1.0))
     }
 
-    /// Whether something tells the features apart.
+    /// Returns true if something tells the features apart.
     pub(super) fn sees_order(&self) -> bool {
         self.means().is_some() || !self.auxiliary.is_empty() || self.ranges_differ()
     }
 
-    /// Whether the features are known to have different ranges.
+    /// Returns true if the features are known to have different ranges.
     pub(super) fn ranges_differ(&self) -> bool {
         self.ranges.ranges().windows(2).any(|w| w[0] != w[1])
     }
@@ -187,19 +215,33 @@ impl<'a> Court<'a> {
         self.grounds.column_means.as_deref().filter(|_| self.columns.len() >= ENOUGH_FOR_MEANS)
     }
 
-    /// What all the evidence says.
+    /// Tests a hypothesis on all the evidence.
     pub(super) fn judge(&self, hypothesis: &Hypothesis) -> Result<Verdict, AttackError> {
         let trial = self.trial(hypothesis)?;
         let b = trial.right(&self.shown)?;
-        Ok(self.verdict(hypothesis, &self.means_off(&trial, &b), &self.auxiliary_off(&trial)?, &trial.misfits(&b)))
+        Ok(self.verdict(
+            hypothesis,
+            &self.means_off(&trial, &b),
+            &self.auxiliary_off(&trial)?,
+            &trial.misfits(&b),
+        ))
     }
 
-    /// The verdict, if the evidence does not rule the hypothesis out; of the records, the first `records` are looked at, up to one
-    /// that speaks against it.
-    pub(super) fn accepts(&self, hypothesis: &Hypothesis, records: usize) -> Result<Option<Verdict>, AttackError> {
+    /// Returns the verdict if the evidence does not rule the hypothesis out. It tests the first
+    /// `records` records, up to one that speaks against it.
+    pub(super) fn accepts(
+        &self,
+        hypothesis: &Hypothesis,
+        records: usize,
+    ) -> Result<Option<Verdict>, AttackError> {
         let trial = self.trial(hypothesis)?;
         let b = trial.right(&self.shown)?;
-        let mut verdict = self.verdict(hypothesis, &self.means_off(&trial, &b), &self.auxiliary_off(&trial)?, &[]);
+        let mut verdict = self.verdict(
+            hypothesis,
+            &self.means_off(&trial, &b),
+            &self.auxiliary_off(&trial)?,
+            &[],
+        );
         let records = b.ncols().min(records);
         for from in (0..records).step_by(AT_ONCE) {
             if verdict.rejected() {
@@ -229,12 +271,15 @@ impl<'a> Court<'a> {
         }
     }
 
-    /// One number for a search to lessen: 0 where the first records, the auxiliary ones and the means are explained.
+    /// Returns a number for a search to minimise. It is 0 if the hypothesis explains the first
+    /// records, the auxiliary ones and the means.
     pub(super) fn cost(&self, hypothesis: &Hypothesis, records: usize) -> Result<f64, AttackError> {
         let trial = self.trial(hypothesis)?;
         let b = trial.right(&self.shown.columns(0, self.records().min(records)).into_owned())?;
         let squares = |v: &[f64]| v.iter().map(|m| m * m).sum::<f64>() / v.len().max(1) as f64;
-        let mean = self.means_off(&trial, &b).map_or(0.0, |off| off.norm_squared() / STANDARD_ERRORS.powi(2));
+        let mean = self
+            .means_off(&trial, &b)
+            .map_or(0.0, |off| off.norm_squared() / STANDARD_ERRORS.powi(2));
         Ok(1e4 * squares(&trial.misfits(&b)) + 1e4 * squares(&self.auxiliary_off(&trial)?) + mean)
     }
 
@@ -244,12 +289,15 @@ impl<'a> Court<'a> {
         let a = model.linear()?.matrix().clone();
         let norm = model.linear()?.singular_values().first().copied().unwrap_or(0.0);
         let moved = model.bias() - released.bias();
-        let shift =
-            row_differences(&DMatrix::from_column_slice(moved.len(), 1, moved.as_slice())).column(0).into_owned();
+        let shift = row_differences(&DMatrix::from_column_slice(moved.len(), 1, moved.as_slice()))
+            .column(0)
+            .into_owned();
         let in_box = if norm > 0.0 {
             let ranges = self.ranges.ranges();
             let lower = DVector::from_iterator(ranges.len(), ranges.iter().map(|r| r.0));
-            let scaled = DMatrix::from_fn(a.nrows(), a.ncols(), |m, i| a[(m, i)] * (ranges[i].1 - ranges[i].0));
+            let scaled = DMatrix::from_fn(a.nrows(), a.ncols(), |m, i| {
+                a[(m, i)] * (ranges[i].1 - ranges[i].0)
+            });
             Some((BoxSystem::new(&scaled)?, &a * lower))
         } else {
             None
@@ -257,7 +305,7 @@ impl<'a> Court<'a> {
         Ok(Trial { a, norm, shift, in_box })
     }
 
-    /// How far the means of b' are from A μ, in standard errors.
+    /// Returns the distance of the means of b' from A μ, in standard errors.
     fn means_off(&self, trial: &Trial, b: &DMatrix<f64>) -> Option<DVector<f64>> {
         let means = &trial.a * DVector::from_column_slice(self.means()?);
         let n = b.ncols() as f64;
@@ -269,7 +317,7 @@ impl<'a> Court<'a> {
         Some(DVector::from_iterator(b.nrows(), off))
     }
 
-    /// ‖A x − b'‖ of the auxiliary records, relative to ‖A‖ and ‖b'‖.
+    /// Returns ‖A x − b'‖ of the auxiliary records, relative to ‖A‖ and ‖b'‖.
     fn auxiliary_off(&self, trial: &Trial) -> Result<Vec<f64>, AttackError> {
         let (Some(records), Some(shown)) = (self.records, &self.shown_auxiliary) else {
             return Ok(Vec::new());
@@ -284,7 +332,7 @@ impl<'a> Court<'a> {
     }
 }
 
-/// How many of these are no solutions.
+/// Counts the misfits that are no solutions.
 fn infeasible(misfits: &[f64]) -> usize {
     misfits.iter().filter(|m| **m > FEASIBLE).count()
 }

@@ -1,16 +1,18 @@
 //! The adversary who knows that released parameters may be transformed.
 //!
-//! Scores are made by the true parameters, so that a false reading of the released ones shows itself: records whose scores no x
-//! in [0, 1] gives, column means that come out elsewhere, a known record that does not fit. Each [`Hypothesis`] is held
-//! against these [`Grounds`]; if one is left, its model is attacked instead of the one released.
+//! The true parameters make the scores, so the evidence contradicts a false reading of the released
+//! ones: there are records whose scores no x in [0, 1] gives, column means come out wrong, or a
+//! known record does not fit. Each [`Hypothesis`] is tested on these [`Grounds`]. If one remains,
+//! its model is attacked instead of the released one.
 //!
-//! W and the complement always explain the same records: x solves the one exactly if 1 − x solves the other. What tells them
-//! apart is one bit, which the column means or a single known record give. Every hypothesis has such a
-//! [partner](Hypothesis::partner). The negation's takes two transforms, one in training and one at the release: it is no
-//! reason not to undo the negation, but it is named where the evidence does not rule it out.
+//! W and the complement always explain the same records: x solves the one exactly if 1 − x solves
+//! the other. One bit tells them apart, which the column means or a single known record give. Every
+//! hypothesis has such a [partner](Hypothesis::partner). The partner of the negation takes two
+//! transforms, one in training and one at the release. So it is no reason not to undo the negation,
+//! but it is named if the evidence does not rule it out.
 //!
-//! What is compared is a list, and there are transforms that are not on it (mixtures and rotations of the parameters): where
-//! nothing speaks against a hypothesis, it need not be true.
+//! The comparison covers a list, and there are transforms that are not on it (mixtures and
+//! rotations of the parameters). A hypothesis that nothing speaks against need not be true.
 
 mod findings;
 mod grounds;
@@ -26,7 +28,9 @@ use super::KnownPolicy;
 use crate::attack::entry::{Base, Entry, Group};
 use crate::attack::settings::{Setting, numbers};
 use crate::attack::view::Told;
-use crate::attack::{AdversaryView, Attack, AttackError, KnownModel, Need, Needs, Reconstruction, StatedKnowledge};
+use crate::attack::{
+    AdversaryView, Attack, AttackError, KnownModel, Need, Needs, Reconstruction, StatedKnowledge,
+};
 use grounds::{Court, exact_columns};
 use remarks::{AS_RELEASED, told};
 use search::{MAX_SEARCHED, NEIGHBOUR_RECORDS};
@@ -41,45 +45,57 @@ static COLUMN_MEANS: Setting<Vec<f64>> = Setting {
     read: |value| numbers(value, ','),
 };
 
-/// `undo_transform`.
 pub(in crate::attack) static UNDO_TRANSFORM: Entry = Entry {
-    settings: &[&COLUMN_MEANS, KnownPolicy::SETTINGS[0], KnownPolicy::SETTINGS[1], KnownPolicy::SETTINGS[2]],
+    settings: &[
+        &COLUMN_MEANS,
+        KnownPolicy::SETTINGS[0],
+        KnownPolicy::SETTINGS[1],
+        KnownPolicy::SETTINGS[2],
+    ],
     ..Entry::upon("undo_transform", Group::Adaptive, Base::CHOSEN, |settings, base| {
         let knowledge = StatedKnowledge::from(settings);
         Box::new(UndoTransform {
-            // What is known of the features goes to the base, and to the grounds.
+            // Knowledge of the features goes to the base, and to the grounds.
             inner: knowledge.wrap(base),
-            grounds: Grounds { column_means: settings.get(&COLUMN_MEANS), ranges: knowledge, ..Grounds::default() },
+            grounds: Grounds {
+                column_means: settings.get(&COLUMN_MEANS),
+                ranges: knowledge,
+                ..Grounds::default()
+            },
             known: settings.into(),
         })
     })
 };
 
-/// The attack.
+/// The attack that undoes a transform of the parameters.
 #[derive(Debug)]
 pub struct UndoTransform {
-    /// What is run on the model found, or on the one released where it cannot be told.
+    /// The attack that runs on the identified model, or on the released one if none is identified.
     pub inner: Box<dyn Attack>,
-    /// What is known beside the release.
+    /// The knowledge beside the release.
     pub grounds: Grounds,
-    /// The policy of the scores: the evidence counts for exact scores alone.
+    /// The known policy. The evidence counts for exact scores alone.
     pub known: KnownPolicy,
 }
 
 impl UndoTransform {
-    /// Holds the hypotheses against the evidence, in the order feasibility, column means, auxiliary records.
+    /// Tests the hypotheses on the evidence, in the order feasibility, column means, auxiliary
+    /// records.
     ///
-    /// - A hypothesis is out if for one record no x in the ranges has A x = b', up to a misfit of 1e-6 ‖A‖₂.
-    /// - With `column_means` μ and at least 30 records it is out if a mean of b' is more than 5 of its standard errors from
-    ///   A μ. The records are taken for a sample of those that μ is the mean of.
+    /// - A hypothesis is out if for one record no x in the ranges has A x = b', up to a misfit of
+    ///   1e-6 ‖A‖₂.
+    /// - With `column_means` μ and at least 30 records it is out if a mean of b' is more than 5 of
+    ///   its standard errors from A μ. The records are taken for a sample of those that μ is the
+    ///   mean of.
     /// - With auxiliary records it is out if one misses A x = b' by more than 1e-6 (‖A‖₂ + ‖b'‖₂).
     ///
-    /// All of that is for exact scores: for a release of another kind, rounded scores, or under a policy with a defense, nothing
-    /// is said, and all hypotheses are left. Records with a score of exactly 0 are passed over.
+    /// These tests are for exact scores. For a release of another kind, for rounded scores, or
+    /// under a policy with a defense, nothing is tested and all hypotheses remain. Records with a
+    /// score of exactly 0 are skipped.
     ///
     /// # Errors
-    /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Knowledge`] if means, moments or ranges are about another
-    /// number of features; [`AttackError::Decomposition`].
+    /// [`AttackError::NeedsParameters`] in the black box; [`AttackError::Knowledge`] if means,
+    /// moments or ranges are about another number of features; [`AttackError::Decomposition`].
     pub fn examine(&self, view: &AdversaryView<'_>) -> Result<Examination, AttackError> {
         view.weights()?;
         let mut simple = vec![Hypothesis::Identity, Hypothesis::Negate, Hypothesis::Complement];
@@ -94,11 +110,17 @@ impl UndoTransform {
         let columns = match why {
             Ok(columns) => columns,
             Err(reason) => {
-                let remark =
-                    format!("cannot tell: {reason}, and what tells a transform needs exact scores; {AS_RELEASED}");
-                // The lengths are checked all the same.
+                let remark = format!(
+                    "cannot tell: {reason}, and what tells a transform needs exact scores; {AS_RELEASED}"
+                );
+                // The lengths are still checked.
                 Court::new(view, &self.grounds, Vec::new(), Vec::new())?;
-                let undone = Undone { hypothesis: None, left: simple, not_ruled_out: Vec::new(), counts: Vec::new() };
+                let undone = Undone {
+                    hypothesis: None,
+                    left: simple,
+                    not_ruled_out: Vec::new(),
+                    counts: Vec::new(),
+                };
                 return Ok(Examination { undone, remarks: vec![remark] });
             }
         };
@@ -121,13 +143,16 @@ impl UndoTransform {
             }
             counts.extend(partners);
         }
-        let left: Vec<Hypothesis> = counts.iter().filter(|v| !v.rejected()).map(|v| v.hypothesis.clone()).collect();
+        let left: Vec<Hypothesis> =
+            counts.iter().filter(|v| !v.rejected()).map(|v| v.hypothesis.clone()).collect();
         let hypothesis = match left.as_slice() {
             [first, others @ ..] if self.alike(view, first, others)? => Some(first.clone()),
             _ => None,
         };
         let not_ruled_out = match &hypothesis {
-            Some(hypothesis) => self.not_ruled_out(&court, view.target_features(), hypothesis, &counts)?,
+            Some(hypothesis) => {
+                self.not_ruled_out(&court, view.target_features(), hypothesis, &counts)?
+            }
             None => Vec::new(),
         };
         let undone = Undone { hypothesis, left, not_ruled_out, counts };
@@ -135,7 +160,8 @@ impl UndoTransform {
         Ok(Examination { undone, remarks })
     }
 
-    /// The partners of hypotheses that are not ruled out, where something tells them from these.
+    /// Returns the verdicts on partners of hypotheses that are not ruled out, if something tells
+    /// the partners from these.
     fn partners(&self, court: &Court<'_>, of: &[Hypothesis]) -> Result<Vec<Verdict>, AttackError> {
         let mut found = Vec::new();
         if court.sees_complements() {
@@ -146,7 +172,7 @@ impl UndoTransform {
         Ok(found)
     }
 
-    /// See [`Undone::not_ruled_out`].
+    /// Returns the hypotheses of [`Undone::not_ruled_out`].
     fn not_ruled_out(
         &self,
         court: &Court<'_>,
@@ -156,7 +182,7 @@ impl UndoTransform {
     ) -> Result<Vec<Hypothesis>, AttackError> {
         let mut open = Vec::new();
         let partner = hypothesis.partner();
-        // One that was judged is left or out.
+        // A partner that was judged already remains or is out.
         if !counts.iter().any(|v| v.hypothesis == partner)
             && (!court.sees_complements() || court.accepts(&partner, NEIGHBOUR_RECORDS)?.is_some())
         {
@@ -168,12 +194,22 @@ impl UndoTransform {
         Ok(open)
     }
 
-    /// Whether all claims come to the same equations, as R theorem 3's transform and the negation do where A has full rank.
-    fn alike(&self, view: &AdversaryView<'_>, first: &Hypothesis, others: &[Hypothesis]) -> Result<bool, AttackError> {
+    /// Returns true if all claims give the same equations, as R theorem 3's transform and the
+    /// negation do where A has full rank.
+    fn alike(
+        &self,
+        view: &AdversaryView<'_>,
+        first: &Hypothesis,
+        others: &[Hypothesis],
+    ) -> Result<bool, AttackError> {
         let moments = self.grounds.second_moments.as_ref();
         let first = first.model(view.model(), moments)?;
         let bias = |model: &KnownModel| {
-            row_differences(&DMatrix::from_column_slice(model.classes(), 1, model.bias().as_slice()))
+            row_differences(&DMatrix::from_column_slice(
+                model.classes(),
+                1,
+                model.bias().as_slice(),
+            ))
         };
         let (a, b) = (first.linear()?.matrix(), bias(&first));
         for other in others {
@@ -187,7 +223,7 @@ impl UndoTransform {
     }
 }
 
-/// Equations whose entries differ by less than this share of the largest are the same.
+/// Equations are the same if their entries differ by less than this share of the largest.
 const ALIKE: f64 = 1e-7;
 
 impl Attack for UndoTransform {
@@ -196,10 +232,16 @@ impl Attack for UndoTransform {
         Needs { auxiliary: base.auxiliary.max(Need::IfThere), ..base }
     }
 
-    fn reconstruct(&self, view: &AdversaryView<'_>, rng: &mut dyn Rng) -> Result<Reconstruction, AttackError> {
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
         if let Some(Told { model, by }) = view.side_information().told {
             let mut found = self.inner.reconstruct(&view.under(model)?, rng)?;
-            found.remarks.insert(0, format!("undone as told, without an attack on the transform: {by}"));
+            found
+                .remarks
+                .insert(0, format!("undone as told, without an attack on the transform: {by}"));
             return Ok(found);
         }
         let Examination { undone, remarks } = self.examine(view)?;

@@ -4,15 +4,15 @@ use super::grounds::Verdict;
 use super::search::{MAX_SEARCHED, Search};
 use super::{Hypothesis, Undone};
 
-/// Names that are written out.
+/// The most names that are written out.
 const NAMED: usize = 4;
 
 pub(super) const AS_RELEASED: &str = "the estimates take the release as it stands";
 
-/// What every conclusion leaves open.
+/// The caveat of every conclusion.
 const OTHERS: &str = "transforms of other kinds were not compared";
 
-/// Names with commas, the last after "and".
+/// Joins names with commas, the last after "and".
 fn list(names: &[&Hypothesis]) -> String {
     let mut words: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
     if names.len() > NAMED {
@@ -24,7 +24,7 @@ fn list(names: &[&Hypothesis]) -> String {
     }
 }
 
-/// What speaks against a hypothesis that is out.
+/// Returns the evidence against a hypothesis that is out.
 fn against(v: &Verdict) -> String {
     let mut reasons = Vec::new();
     if v.infeasible > 0 {
@@ -39,7 +39,8 @@ fn against(v: &Verdict) -> String {
     format!("{} has {}", v.hypothesis, reasons.join(", "))
 }
 
-/// The outcome in words. `searched` is what was tried of signs and orders, if they were looked at; `d` is the number of features.
+/// Describes the outcome. `searched` is the search of signs and orders, if there was one; `d` is
+/// the number of features.
 pub(super) fn told(undone: &Undone, records: usize, searched: Option<&Search>, d: usize) -> String {
     let Undone { hypothesis, left, not_ruled_out, counts } = undone;
     let out: Vec<String> = counts.iter().filter(|v| v.rejected()).map(against).collect();
@@ -52,22 +53,32 @@ pub(super) fn told(undone: &Undone, records: usize, searched: Option<&Search>, d
     let Some(one) = hypothesis else {
         if !left.is_empty() {
             let all = list(&left.iter().collect::<Vec<_>>());
-            return format!("cannot tell: {all} all explain the {records} records{out}; {AS_RELEASED}");
+            return format!(
+                "cannot tell: {all} all explain the {records} records{out}; {AS_RELEASED}"
+            );
         }
         let patterns = match searched {
-            Some(s) => format!(", nor does any of {} patterns of signs and orders that were tried{cut}", s.tried),
+            Some(s) => format!(
+                ", nor does any of {} patterns of signs and orders that were tried{cut}",
+                s.tried
+            ),
             None if d > MAX_SEARCHED => {
                 format!("; signs and orders of more than {MAX_SEARCHED} features are not searched")
             }
             None => String::new(),
         };
-        return format!("no hypothesis explains the {records} records{patterns}{out}; {AS_RELEASED}");
+        return format!(
+            "no hypothesis explains the {records} records{patterns}{out}; {AS_RELEASED}"
+        );
     };
     let same: Vec<&Hypothesis> = left.iter().filter(|h| *h != one).collect();
-    let same = if same.is_empty() { String::new() } else { format!(", {} being the same", list(&same)) };
+    let same =
+        if same.is_empty() { String::new() } else { format!(", {} being the same", list(&same)) };
     match (one, searched) {
         (Hypothesis::Identity, _) => {
-            format!("nothing speaks against the parameters as released ({records} records{same}{out}){open}; {OTHERS}")
+            format!(
+                "nothing speaks against the parameters as released ({records} records{same}{out}){open}; {OTHERS}"
+            )
         }
         (_, Some(s)) => format!(
             "undone: {one}, if one transform was used: the best found of {} patterns of signs and orders{cut}, it explains the \

@@ -1,4 +1,5 @@
-//! Hypotheses of which there are too many to try them all: descent from one to its best neighbour.
+//! A search of hypotheses that are too many to try them all: descent from one to its best
+//! neighbour.
 
 use super::Hypothesis;
 use super::grounds::{Court, Verdict};
@@ -7,31 +8,32 @@ use crate::attack::AttackError;
 /// The most features whose signs, or order, are searched.
 pub(super) const MAX_SEARCHED: usize = 24;
 
-/// Records that a descent looks at; the best it finds is judged on all.
+/// The number of records that a descent uses. The best hypothesis that it finds is judged on all.
 const RECORDS: usize = 64;
 
-/// Records that what is one change away from a hypothesis is held against, in the order of the release: a neighbour that explains
-/// so many counts as one that explains all.
+/// The number of records that a neighbour of a hypothesis is tested on, in the order of the
+/// release. A neighbour that explains them counts as one that explains all.
 pub(super) const NEIGHBOUR_RECORDS: usize = 200;
 
-/// Rounds of a descent.
+/// The most rounds of a descent.
 const ROUNDS: usize = 12;
 
-/// The most hypotheses that all descents of one search weigh: a second or two of one core.
+/// The most hypotheses that all descents of one search evaluate: a second or two of one core.
 const MAX_TRIED: usize = 1500;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// The best one, if the evidence rules it out; otherwise it and the neighbours that are not ruled out either.
+    /// The verdict on the best hypothesis. If the evidence does not rule it out, also those on its
+    /// neighbours that are not ruled out.
     pub(super) verdicts: Vec<Verdict>,
-    /// Hypotheses weighed.
+    /// The number of hypotheses evaluated.
     pub(super) tried: usize,
-    /// Whether it ended at the limit of these.
+    /// True if the search ended at this limit.
     pub(super) cut: bool,
 }
 
-/// What becomes of each feature: 0 nothing, 1 negated, 2 complemented.
+/// Returns the hypothesis of a state for each feature: 0 unchanged, 1 negated, 2 complemented.
 fn features(states: &[usize]) -> Hypothesis {
     let of = |state| (0..states.len()).filter(|&i| states[i] == state).collect();
     Hypothesis::Features { negated: of(1), complemented: of(2) }
@@ -41,7 +43,7 @@ fn permutation(order: &[usize]) -> Hypothesis {
     Hypothesis::Permutation(order.to_vec())
 }
 
-/// Every order that differs from one in a swap of two features.
+/// Returns every order that differs from this one by a swap of two features.
 fn swapped(order: &[usize]) -> Vec<Vec<usize>> {
     let d = order.len();
     let pairs = (0..d).flat_map(|i| (i + 1..d).map(move |j| (i, j)));
@@ -53,8 +55,8 @@ fn swapped(order: &[usize]) -> Vec<Vec<usize>> {
     pairs.map(swap).collect()
 }
 
-/// The sign of each feature that explains most, by coordinate descent from all features alike; and where something tells
-/// features apart, their order that does, by swaps of two.
+/// Searches the signs of the features by coordinate descent from equal states. If something tells
+/// the features apart, it also searches their order, by swaps of two.
 pub(super) fn search(court: &Court<'_>, d: usize) -> Result<Search, AttackError> {
     let mut search = Search::default();
     let states: &[usize] = if court.sees_complements() { &[0, 1, 2] } else { &[0, 1] };
@@ -65,11 +67,15 @@ pub(super) fn search(court: &Court<'_>, d: usize) -> Result<Search, AttackError>
             states
         }
     };
-    let changes: Vec<_> = (0..d).flat_map(|at| states.iter().map(move |&state| changed(at, state))).collect();
+    let changes: Vec<_> =
+        (0..d).flat_map(|at| states.iter().map(move |&state| changed(at, state))).collect();
     let starts = states.iter().map(|&state| vec![state; d]);
     if let Some(best) = search.descend(court, starts, &changes, features)? {
-        let neighbours =
-            changes.iter().map(|change| change(&best)).filter(|other| *other != best).map(|s| features(&s));
+        let neighbours = changes
+            .iter()
+            .map(|change| change(&best))
+            .filter(|other| *other != best)
+            .map(|s| features(&s));
         search.judge(court, &features(&best), neighbours)?;
     }
     if court.sees_order() {
@@ -81,14 +87,20 @@ pub(super) fn search(court: &Court<'_>, d: usize) -> Result<Search, AttackError>
             }
         };
         let swaps: Vec<_> = (0..d).flat_map(|i| (i + 1..d).map(move |j| swap(i, j))).collect();
-        if let Some(best) = search.descend(court, std::iter::once((0..d).collect()), &swaps, permutation)? {
-            search.judge(court, &permutation(&best), swapped(&best).iter().map(|o| permutation(o)))?;
+        if let Some(best) =
+            search.descend(court, std::iter::once((0..d).collect()), &swaps, permutation)?
+        {
+            search.judge(
+                court,
+                &permutation(&best),
+                swapped(&best).iter().map(|o| permutation(o)),
+            )?;
         }
     }
     Ok(search)
 }
 
-/// Orders one swap away from the one released that the evidence does not rule out.
+/// Returns the orders one swap away from the released one that the evidence does not rule out.
 pub(super) fn other_orders(court: &Court<'_>, d: usize) -> Result<Vec<Hypothesis>, AttackError> {
     let order: Vec<usize> = (0..d).collect();
     let mut found = Vec::new();
@@ -100,8 +112,12 @@ pub(super) fn other_orders(court: &Court<'_>, d: usize) -> Result<Vec<Hypothesis
 }
 
 impl Search {
-    /// What a hypothesis costs; `None` at the limit of the search.
-    fn cost(&mut self, court: &Court<'_>, hypothesis: &Hypothesis) -> Result<Option<f64>, AttackError> {
+    /// Returns the cost of a hypothesis; `None` at the limit of the search.
+    fn cost(
+        &mut self,
+        court: &Court<'_>,
+        hypothesis: &Hypothesis,
+    ) -> Result<Option<f64>, AttackError> {
         if self.tried == MAX_TRIED {
             self.cut = true;
             return Ok(None);
@@ -110,7 +126,7 @@ impl Search {
         court.cost(hypothesis, RECORDS).map(Some)
     }
 
-    /// The cheapest of where the descents from `starts` end.
+    /// Returns the cheapest end of the descents from `starts`.
     fn descend(
         &mut self,
         court: &Court<'_>,
@@ -144,7 +160,8 @@ impl Search {
         Ok(best.map(|(_, at)| at))
     }
 
-    /// Holds the best against all records, and if it stands, its neighbours against the first ones.
+    /// Judges the best on all records and, if it is not ruled out, its neighbours on the first
+    /// ones.
     fn judge(
         &mut self,
         court: &Court<'_>,
@@ -152,7 +169,7 @@ impl Search {
         neighbours: impl Iterator<Item = Hypothesis>,
     ) -> Result<(), AttackError> {
         let verdict = court.judge(best)?;
-        // Where the best is out, its neighbours are too, or as good as.
+        // If the best is out, its neighbours are too, or as good as.
         let rejected = verdict.rejected();
         self.verdicts.push(verdict);
         if rejected {

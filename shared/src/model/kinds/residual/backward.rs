@@ -6,28 +6,38 @@ use super::maps::{Maps, Real};
 use super::network::{Block, Network, Unit};
 use super::trace::{BlockTrace, Trace};
 
-/// Gradients of a network.
+/// The gradients of a network.
 pub(super) struct NetworkGradients<T> {
-    /// Of each trained block of parameters, in the order of [`Network::tensors`].
+    /// The gradients of each trained block of parameters, in the order of [`Network::tensors`].
     pub(super) parameters: Vec<Vec<f64>>,
-    /// With respect to the features, if it was asked for.
+    /// The gradient with respect to the features, if it was requested.
     pub(super) below: Option<Maps<T>>,
 }
 
 impl<T: Real> Trace<T> {
     /// Moves the running statistics of a network towards those of this batch.
     pub(super) fn move_statistics(&self, network: &mut Network<f64>) {
-        let blocks =
-            self.blocks.iter().flat_map(|block| [&block.first, &block.second].into_iter().chain(&block.shortcut));
-        for (unit, normed) in network.units_mut().into_iter().zip(std::iter::once(&self.stem).chain(blocks)) {
+        let blocks = self
+            .blocks
+            .iter()
+            .flat_map(|block| [&block.first, &block.second].into_iter().chain(&block.shortcut));
+        for (unit, normed) in
+            network.units_mut().into_iter().zip(std::iter::once(&self.stem).chain(blocks))
+        {
             unit.norm.follow(normed);
         }
     }
 }
 
 impl<T: Real> Network<T> {
-    /// The gradients of a batch from that of its outputs (n × outputs, record after record).
-    pub(super) fn backward(&self, mut trace: Trace<T>, gradient: Vec<T>, inputs: bool) -> NetworkGradients<T> {
+    /// Computes the gradients of a batch from that of its outputs (n × outputs, record after
+    /// record).
+    pub(super) fn backward(
+        &self,
+        mut trace: Trace<T>,
+        gradient: Vec<T>,
+        inputs: bool,
+    ) -> NetworkGradients<T> {
         let mut reversed = Vec::new();
         let pooled = match &self.linear {
             None => gradient,
@@ -39,10 +49,12 @@ impl<T: Real> Network<T> {
             }
         };
         let mut below = None;
-        // The last maps are what goes into the mean: the outputs of the last block.
+        // The last maps are the outputs of the last block, which go into the mean.
         if let Some(mut outputs) = trace.maps.pop() {
             let mut gradient = pool_backward(outputs.shape, &pooled);
-            for ((block, left), input) in self.blocks.iter().zip(trace.blocks).rev().zip(trace.maps.drain(1..).rev()) {
+            for ((block, left), input) in
+                self.blocks.iter().zip(trace.blocks).rev().zip(trace.maps.drain(1..).rev())
+            {
                 gradient.through_relu(&outputs);
                 gradient = block.backward(&input, left, gradient, &mut reversed);
                 outputs = input;
@@ -59,7 +71,8 @@ impl<T: Real> Network<T> {
 }
 
 impl<T: Real> Block<T> {
-    /// From the gradient before the last relu to that of the inputs. Parameters go to `reversed`, the last first.
+    /// Propagates the gradient before the last relu to the inputs. Gradients of parameters go to
+    /// `reversed`, the last first.
     fn backward(
         &self,
         input: &Maps<T>,
@@ -84,7 +97,8 @@ impl<T: Real> Block<T> {
 }
 
 impl<T: Real> Unit<T> {
-    /// From the gradient of the unit's outputs. Adds that of its inputs to `below`. Parameters go to `reversed`, the last first.
+    /// Propagates the gradient of the unit's outputs and adds that of its inputs to `below`.
+    /// Gradients of parameters go to `reversed`, the last first.
     fn backward(
         &self,
         input: &Maps<T>,

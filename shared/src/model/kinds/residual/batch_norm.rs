@@ -1,16 +1,17 @@
-//! Batch norm: x̂ = (z − m) / √(v + ε) and y = γ x̂ + β for each channel (Ioffe and Szegedy 2015, algorithm 1). In training m and v
-//! are mean and variance of the channel over all records and pixels of the batch; in service they are running statistics.
+//! Batch norm: x̂ = (z − m) / √(v + ε) and y = γ x̂ + β for each channel (Ioffe and Szegedy 2015,
+//! algorithm 1). In training m and v are mean and variance of the channel over all records and
+//! pixels of the batch; in service they are running statistics.
 
 use rayon::prelude::*;
 
 use super::maps::{Maps, Real, narrowed, sum};
 
-/// ε.
+/// The ε of the formula.
 const EPSILON: f64 = 1e-5;
-/// What a batch weighs in the running statistics.
+/// The weight of a batch in the running statistics.
 const MOMENTUM: f64 = 0.1;
 
-/// Batch norm of maps: one value of each for each channel.
+/// A batch norm of maps, with one value of each parameter per channel.
 #[derive(Clone)]
 pub(super) struct BatchNorm<T> {
     pub(super) gamma: Vec<T>,
@@ -28,36 +29,36 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// 1 / √(v + ε).
+    /// Computes 1 / √(v + ε).
     fn inverse(self) -> f64 {
         1.0 / (self.variance + EPSILON).sqrt()
     }
 }
 
-/// What the backward pass needs of a batch.
+/// The values of a batch that the backward pass needs.
 pub(super) struct Normed<T> {
-    /// x̂.
+    /// The normalised values x̂.
     maps: Maps<T>,
-    /// Of each channel.
+    /// Mean and variance of each channel.
     moments: Vec<Moments>,
 }
 
-/// Gradients of a batch norm.
+/// The gradients of a batch norm.
 pub(super) struct NormGradients<T> {
     pub(super) gamma: Vec<f64>,
     pub(super) beta: Vec<f64>,
-    /// With respect to z.
+    /// The gradient with respect to z.
     pub(super) below: Maps<T>,
 }
 
 impl<T: Real> BatchNorm<T> {
-    /// γ = 1, β = 0, running mean 0, running variance 1.
+    /// Creates a layer with γ = 1, β = 0, running mean 0 and running variance 1.
     pub(super) fn new(channels: usize) -> Self {
         let (zeros, ones) = (vec![T::zero(); channels], vec![T::one(); channels]);
         Self { gamma: ones.clone(), beta: zeros.clone(), mean: zeros, variance: ones }
     }
 
-    /// y of a training batch.
+    /// Computes y of a training batch.
     pub(super) fn forward(&self, z: Maps<T>) -> (Maps<T>, Normed<T>) {
         let moments = moments(&z);
         let mut normed = z;
@@ -66,7 +67,9 @@ impl<T: Real> BatchNorm<T> {
         let records = y.values.par_chunks_mut(size).zip(normed.values.par_chunks_mut(size));
         records.for_each(|(y, normed)| {
             let planes = y.chunks_exact_mut(area).zip(normed.chunks_exact_mut(area)).zip(&moments);
-            for (((y, normed), moments), (gamma, beta)) in planes.zip(self.gamma.iter().zip(&self.beta)) {
+            for (((y, normed), moments), (gamma, beta)) in
+                planes.zip(self.gamma.iter().zip(&self.beta))
+            {
                 let (mean, inverse) = (T::narrow(moments.mean), T::narrow(moments.inverse()));
                 for (y, x) in y.iter_mut().zip(normed) {
                     *x = (*x - mean) * inverse;
@@ -77,7 +80,7 @@ impl<T: Real> BatchNorm<T> {
         (y, Normed { maps: normed, moments })
     }
 
-    /// Puts y of one record in service in the place of z.
+    /// Replaces z of one record by y, in service.
     pub(super) fn apply(&self, record: &mut [T], area: usize) {
         for (channel, plane) in record.chunks_exact_mut(area).enumerate() {
             let (scale, shift) = self.affine(channel);
@@ -86,14 +89,15 @@ impl<T: Real> BatchNorm<T> {
         }
     }
 
-    /// What a channel goes through in service: the factor, and what is added then.
+    /// Returns the affine map of a channel in service: the factor, then the summand.
     pub(super) fn affine(&self, channel: usize) -> (f64, f64) {
         let (mean, variance) = (self.mean[channel].widen(), self.variance[channel].widen());
         let scale = self.gamma[channel].widen() * Moments { mean, variance }.inverse();
         (scale, self.beta[channel].widen() - mean * scale)
     }
 
-    /// From the gradient g of y: Σ g x̂ for γ, Σ g for β, and γ / √(v + ε) · (g − mean g − x̂ · mean g x̂) for z.
+    /// Computes the gradients from the gradient g of y: Σ g x̂ for γ, Σ g for β, and γ / √(v + ε) ·
+    /// (g − mean g − x̂ · mean g x̂) for z.
     pub(super) fn backward(&self, normed: &Normed<T>, mut gradient: Maps<T>) -> NormGradients<T> {
         let (area, size) = (gradient.shape.area(), gradient.shape.values());
         let count = ((gradient.values.len() / gradient.shape.channels) as f64).max(1.0);
@@ -111,7 +115,10 @@ impl<T: Real> BatchNorm<T> {
         records.for_each(|(gradient, normed)| {
             let planes = gradient.chunks_exact_mut(area).zip(normed.chunks_exact(area));
             for ((gradient, normed), [scale, mean, slope]) in planes.zip(&factors) {
-                gradient.iter_mut().zip(normed).for_each(|(g, x)| *g = *scale * (*g - *mean - *x * *slope));
+                gradient
+                    .iter_mut()
+                    .zip(normed)
+                    .for_each(|(g, x)| *g = *scale * (*g - *mean - *x * *slope));
             }
         });
         NormGradients { gamma, beta, below: gradient }
@@ -119,21 +126,24 @@ impl<T: Real> BatchNorm<T> {
 }
 
 impl BatchNorm<f64> {
-    /// Moves the running statistics towards those of a batch. The running variance takes the variance divided by the number of
-    /// values less 1, if there is more than one value. Without a record they stay.
+    /// Moves the running statistics towards those of a batch. The running variance takes the
+    /// variance divided by the number of values less 1, if there is more than one value. Without a
+    /// record the statistics stay.
     pub(super) fn follow<T: Real>(&mut self, normed: &Normed<T>) {
         let count = (normed.maps.values.len() / normed.maps.shape.channels) as f64;
         if count == 0.0 {
             return;
         }
         let unbiased = count / (count - 1.0).max(1.0);
-        for ((mean, variance), batch) in self.mean.iter_mut().zip(&mut self.variance).zip(&normed.moments) {
+        for ((mean, variance), batch) in
+            self.mean.iter_mut().zip(&mut self.variance).zip(&normed.moments)
+        {
             *mean = (1.0 - MOMENTUM) * *mean + MOMENTUM * batch.mean;
             *variance = (1.0 - MOMENTUM) * *variance + MOMENTUM * batch.variance * unbiased;
         }
     }
 
-    /// The same layer in another number type.
+    /// Converts the layer to another number type.
     pub(super) fn narrow<T: Real>(&self) -> BatchNorm<T> {
         BatchNorm {
             gamma: narrowed(&self.gamma),
@@ -144,7 +154,7 @@ impl BatchNorm<f64> {
     }
 }
 
-/// Mean and variance of each channel; both 0 without a record.
+/// Computes mean and variance of each channel; both are 0 without a record.
 fn moments<T: Real>(maps: &Maps<T>) -> Vec<Moments> {
     let count = ((maps.values.len() / maps.shape.channels) as f64).max(1.0);
     let means = by_channel(maps, maps, |plane, _| (sum(plane, plane, |v, _| v), 0.0));
@@ -154,15 +164,21 @@ fn moments<T: Real>(maps: &Maps<T>) -> Vec<Moments> {
         .into_par_iter()
         .map(|channel| {
             let mean = means[channel];
-            let planes = maps.values.chunks_exact(size).map(|record| &record[channel * area..][..area]);
-            let squares: f64 = planes.map(|plane| sum(plane, plane, |v, _| (v - mean) * (v - mean))).sum();
+            let planes =
+                maps.values.chunks_exact(size).map(|record| &record[channel * area..][..area]);
+            let squares: f64 =
+                planes.map(|plane| sum(plane, plane, |v, _| (v - mean) * (v - mean))).sum();
             Moments { mean, variance: squares / count }
         })
         .collect()
 }
 
-/// The sums over all records of two numbers of a channel's planes, for each channel.
-fn by_channel<T: Real>(a: &Maps<T>, b: &Maps<T>, of: impl Fn(&[T], &[T]) -> (f64, f64) + Sync) -> Vec<(f64, f64)> {
+/// Sums two numbers of a channel's planes over all records, for each channel.
+fn by_channel<T: Real>(
+    a: &Maps<T>,
+    b: &Maps<T>,
+    of: impl Fn(&[T], &[T]) -> (f64, f64) + Sync,
+) -> Vec<(f64, f64)> {
     let (area, size) = (a.shape.area(), a.shape.values());
     (0..a.shape.channels)
         .into_par_iter()
@@ -232,7 +248,14 @@ mod tests {
         let mut z = Maps { shape, values: random(shape.values() * 4, 3) };
         let direction = random(z.values.len(), 4);
         let value = |layer: &BatchNorm<f64>, z: &Maps<f64>| {
-            layer.forward(z.clone()).0.values.iter().zip(&direction).map(|(y, d)| y * d).sum::<f64>()
+            layer
+                .forward(z.clone())
+                .0
+                .values
+                .iter()
+                .zip(&direction)
+                .map(|(y, d)| y * d)
+                .sum::<f64>()
         };
         let (_, normed) = layer.forward(z.clone());
         let gradients = layer.backward(&normed, Maps { shape, values: direction.clone() });

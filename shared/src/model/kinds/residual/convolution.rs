@@ -1,7 +1,9 @@
-//! Convolution without a bias: y[o, p] = Σ_{c, k} W[o, c, k] x[c, stride · p + k], zeros around the input.
+//! Convolution without a bias: y[o, p] = Σ_{c, k} W[o, c, k] x[c, stride · p + k], zeros around the
+//! input.
 //!
-//! It is a product of matrices for each record: the columns of the record (B × K, [`Window`]) times the weights (K × outputs). The
-//! product of a record has the same shape whichever records are beside it, so that its outputs have the same bits.
+//! It is a product of matrices for each record: the columns of the record (B × K, [`Window`]) times
+//! the weights (K × outputs). The product of a record has the same shape whatever the other records
+//! are, so that its outputs have the same bits.
 
 use nalgebra::{DMatrixView, DMatrixViewMut, Dyn};
 use rayon::prelude::*;
@@ -9,7 +11,8 @@ use rayon::prelude::*;
 use super::columns::Window;
 use super::maps::{Maps, Real, Shape, narrowed};
 
-/// Parts of a batch that are computed side by side. The sum over a batch does not depend on the number of threads.
+/// The number of parts of a batch that are computed in parallel. The sum over a batch does not
+/// depend on the number of threads.
 const PARTS: usize = 8;
 
 /// A convolution of maps.
@@ -22,34 +25,35 @@ pub(super) struct Convolution<T> {
     pub(super) weights: Vec<T>,
 }
 
-/// A matrix over a slice with any strides. The left factor of a product must have row stride 1: with another one nalgebra 0.35 writes
-/// past the end of the product if the matrices are small.
+/// A matrix over a slice with any strides. The left factor of a product must have row stride 1:
+/// with another one nalgebra 0.35 writes past the end of the product if the matrices are small.
 type View<'a, T> = DMatrixView<'a, T, Dyn, Dyn>;
-/// The same, to be changed.
+/// The mutable form of [`View`].
 type ViewMut<'a, T> = DMatrixViewMut<'a, T, Dyn, Dyn>;
 
 impl<T: Real> Convolution<T> {
-    /// All weights 0.
+    /// Creates a convolution with all weights 0.
     pub(super) fn zeros(inputs: usize, outputs: usize, window: Window) -> Self {
         Self { inputs, outputs, window, weights: vec![T::zero(); outputs * window.taps(inputs)] }
     }
 
-    /// K.
+    /// Returns K, the inputs of one sum.
     pub(super) fn taps(&self) -> usize {
         self.window.taps(self.inputs)
     }
 
-    /// The shape of its outputs.
+    /// Returns the shape of its outputs.
     pub(super) fn shape(&self, input: Shape) -> Shape {
         self.window.outputs(input, self.outputs)
     }
 
-    /// Outputs of all records.
+    /// Computes the outputs of all records.
     pub(super) fn forward(&self, input: &Maps<T>) -> Maps<T> {
         let mut output = Maps::zeros(self.shape(input.shape), input.records());
         let part = input.records().div_ceil(PARTS).max(1);
         let (from, to) = (input.shape.values(), output.shape.values());
-        let parts = output.values.par_chunks_mut(part * to).zip(input.values.par_chunks(part * from));
+        let parts =
+            output.values.par_chunks_mut(part * to).zip(input.values.par_chunks(part * from));
         parts.for_each(|(outputs, inputs)| {
             let mut columns = Vec::new();
             for (record, output) in inputs.chunks_exact(from).zip(outputs.chunks_exact_mut(to)) {
@@ -59,8 +63,14 @@ impl<T: Real> Convolution<T> {
         output
     }
 
-    /// Outputs of one record. `columns` is a buffer.
-    pub(super) fn forward_one(&self, input: Shape, record: &[T], output: &mut [T], columns: &mut Vec<T>) {
+    /// Computes the outputs of one record. `columns` is a buffer.
+    pub(super) fn forward_one(
+        &self,
+        input: Shape,
+        record: &[T],
+        output: &mut [T],
+        columns: &mut Vec<T>,
+    ) {
         let (k, area) = (self.taps(), self.shape(input).area());
         let weights = View::from_slice_with_strides(&self.weights, k, self.outputs, 1, k);
         for band in self.window.bands(input) {
@@ -68,13 +78,20 @@ impl<T: Real> Convolution<T> {
             self.window.gather(input, record, band, columns);
             let columns = View::from_slice_with_strides(columns, count, k, 1, count);
             let output = &mut output[start..];
-            let mut output = ViewMut::from_slice_with_strides_mut(output, count, self.outputs, 1, area);
+            let mut output =
+                ViewMut::from_slice_with_strides_mut(output, count, self.outputs, 1, area);
             output.gemm(T::one(), &columns, &weights, T::zero());
         }
     }
 
-    /// The gradient of the weights, from that of the outputs. Adds the gradient of the inputs to `below`.
-    pub(super) fn backward(&self, input: &Maps<T>, gradient: &Maps<T>, below: Option<&mut Maps<T>>) -> Vec<f64> {
+    /// Computes the gradient of the weights from that of the outputs, and adds the gradient of the
+    /// inputs to `below`.
+    pub(super) fn backward(
+        &self,
+        input: &Maps<T>,
+        gradient: &Maps<T>,
+        below: Option<&mut Maps<T>>,
+    ) -> Vec<f64> {
         let records = input.records();
         let part = records.div_ceil(PARTS).max(1);
         let (from, to) = (input.shape.values(), gradient.shape.values());
@@ -83,15 +100,26 @@ impl<T: Real> Convolution<T> {
             None => (0..records.div_ceil(part)).map(|_| None).collect(),
         };
         let parts = parts.into_par_iter().zip(input.values.par_chunks(part * from));
-        let parts = parts.zip(gradient.values.par_chunks(part * to)).map(|((mut below, inputs), gradients)| {
-            let mut weights = vec![T::zero(); self.weights.len()];
-            let mut room = Room { columns: Vec::new(), gradient: Vec::new() };
-            for (at, (record, gradient)) in inputs.chunks_exact(from).zip(gradients.chunks_exact(to)).enumerate() {
-                let below = below.as_mut().map(|below| &mut below[at * from..(at + 1) * from]);
-                self.backward_one(input.shape, record, gradient, below, &mut weights, &mut room);
-            }
-            weights
-        });
+        let parts = parts.zip(gradient.values.par_chunks(part * to)).map(
+            |((mut below, inputs), gradients)| {
+                let mut weights = vec![T::zero(); self.weights.len()];
+                let mut room = Room { columns: Vec::new(), gradient: Vec::new() };
+                for (at, (record, gradient)) in
+                    inputs.chunks_exact(from).zip(gradients.chunks_exact(to)).enumerate()
+                {
+                    let below = below.as_mut().map(|below| &mut below[at * from..(at + 1) * from]);
+                    self.backward_one(
+                        input.shape,
+                        record,
+                        gradient,
+                        below,
+                        &mut weights,
+                        &mut room,
+                    );
+                }
+                weights
+            },
+        );
         let parts: Vec<Vec<T>> = parts.collect();
         let k = self.taps();
         let mut weights = vec![0.0; self.weights.len()];
@@ -104,7 +132,7 @@ impl<T: Real> Convolution<T> {
         weights
     }
 
-    /// The gradient of inputs of this shape, from that of the outputs.
+    /// Computes the gradient of inputs of this shape from that of the outputs.
     pub(super) fn pull_back(&self, input: Shape, gradient: &Maps<T>) -> Maps<T> {
         let (k, area) = (self.taps(), self.shape(input).area());
         let turned = View::from_slice_with_strides(&self.weights, self.outputs, k, k, 1);
@@ -115,8 +143,10 @@ impl<T: Real> Convolution<T> {
             for band in self.window.bands(input) {
                 let (start, count) = (band.start, band.len());
                 columns.resize(count * k, T::zero());
-                let gradient = View::from_slice_with_strides(&gradient[start..], count, self.outputs, 1, area);
-                let mut given = ViewMut::from_slice_with_strides_mut(&mut columns, count, k, 1, count);
+                let gradient =
+                    View::from_slice_with_strides(&gradient[start..], count, self.outputs, 1, area);
+                let mut given =
+                    ViewMut::from_slice_with_strides_mut(&mut columns, count, k, 1, count);
                 given.gemm(T::one(), &gradient, &turned, T::zero());
                 self.window.scatter(input, below, band, &mut columns);
             }
@@ -124,8 +154,8 @@ impl<T: Real> Convolution<T> {
         below
     }
 
-    /// Adds one record's gradient of the weights, Gᵀ · columns (outputs × K, column by column), to `weights`, and that of its inputs,
-    /// G Wᵀ, to `below`.
+    /// Adds one record's gradient of the weights, Gᵀ · columns (outputs × K, column by column), to
+    /// `weights`, and that of its inputs, G Wᵀ, to `below`.
     fn backward_one(
         &self,
         input: Shape,
@@ -146,8 +176,10 @@ impl<T: Real> Convolution<T> {
             let rows = View::from_slice_with_strides(&room.gradient, outputs, count, 1, outputs);
             weights.gemm(T::one(), &rows, &columns, T::one());
             if let Some(below) = &mut below {
-                let gradient = View::from_slice_with_strides(&gradient[start..], count, outputs, 1, area);
-                let mut given = ViewMut::from_slice_with_strides_mut(&mut room.columns, count, k, 1, count);
+                let gradient =
+                    View::from_slice_with_strides(&gradient[start..], count, outputs, 1, area);
+                let mut given =
+                    ViewMut::from_slice_with_strides_mut(&mut room.columns, count, k, 1, count);
                 given.gemm(T::one(), &gradient, &turned, T::zero());
                 self.window.scatter(input, below, band, &mut room.columns);
             }
@@ -155,14 +187,15 @@ impl<T: Real> Convolution<T> {
     }
 }
 
-/// Buffers of the backward pass, used again for each record.
+/// Buffers of the backward pass, reused for each record.
 struct Room<T> {
     columns: Vec<T>,
     /// The gradient of a band: one pixel after another.
     gradient: Vec<T>,
 }
 
-/// Transposes the first `count` columns of a matrix whose rows are `stride` values apart. The last row may be shorter.
+/// Transposes the first `count` columns of a matrix whose rows are `stride` values apart. The last
+/// row may be shorter.
 fn transpose<T: Real>(rows: &[T], stride: usize, count: usize, turned: &mut Vec<T>) {
     let outputs = rows.len().div_ceil(stride);
     turned.resize(outputs * count, T::zero());
@@ -172,7 +205,7 @@ fn transpose<T: Real>(rows: &[T], stride: usize, count: usize, turned: &mut Vec<
 }
 
 impl Convolution<f64> {
-    /// The same layer in another number type.
+    /// Converts the layer to another number type.
     pub(super) fn narrow<T: Real>(&self) -> Convolution<T> {
         let Self { inputs, outputs, window, .. } = *self;
         Convolution { inputs, outputs, window, weights: narrowed(&self.weights) }
@@ -194,11 +227,14 @@ mod tests {
             for o in 0..layer.outputs {
                 for (y, x) in (0..to.height).flat_map(|y| (0..to.width).map(move |x| (y, x))) {
                     for c in 0..layer.inputs {
-                        for (down, right) in (0..size).flat_map(|d| (0..size).map(move |r| (d, r))) {
+                        for (down, right) in (0..size).flat_map(|d| (0..size).map(move |r| (d, r)))
+                        {
                             let (row, column) = (y * stride + down, x * stride + right);
-                            let (row, column) = (row.wrapping_sub(size / 2), column.wrapping_sub(size / 2));
+                            let (row, column) =
+                                (row.wrapping_sub(size / 2), column.wrapping_sub(size / 2));
                             if row < from.height && column < from.width {
-                                let weight = layer.weights[((o * layer.inputs + c) * size + down) * size + right];
+                                let weight = layer.weights
+                                    [((o * layer.inputs + c) * size + down) * size + right];
                                 let value = record[(c * from.height + row) * from.width + column];
                                 output[(o * to.height + y) * to.width + x] += weight * value;
                             }
@@ -220,11 +256,21 @@ mod tests {
         a.iter().zip(b).map(|(a, b)| a * b).sum()
     }
 
-    /// Sizes, strides and shapes: odd and even sides, sides of 1, few channels and many, and images of more than one band. The
-    /// outputs are linear in the input and in the weights, so that products with the gradients give the value again.
+    /// Sizes, strides and shapes: odd and even sides, sides of 1, few channels and many, and images
+    /// of more than one band. The outputs are linear in the input and in the weights, so that
+    /// products with the gradients give the value again.
     #[test]
     fn convolutions_are_those_of_six_loops() {
-        let shapes = [(1, 1, 1), (2, 1, 5), (3, 4, 1), (2, 5, 7), (8, 6, 9), (7, 7, 2), (16, 31, 31), (16, 62, 61)];
+        let shapes = [
+            (1, 1, 1),
+            (2, 1, 5),
+            (3, 4, 1),
+            (2, 5, 7),
+            (8, 6, 9),
+            (7, 7, 2),
+            (16, 31, 31),
+            (16, 62, 61),
+        ];
         for (channels, height, width) in shapes {
             let shape = Shape { channels, height, width };
             for (size, stride) in [(3, 1), (3, 2), (1, 1), (1, 2)] {
@@ -247,13 +293,24 @@ mod tests {
                 let mut below = Maps::zeros(shape, records);
                 let weights = layer.backward(&input, &gradient, Some(&mut below));
                 let value = dot(&found.values, &gradient.values);
-                assert!((dot(&layer.weights, &weights) - value).abs() < 1e-9, "{at}: gradient of the weights");
-                assert!((dot(&input.values, &below.values) - value).abs() < 1e-9, "{at}: gradient of the inputs");
-                assert_eq!(layer.backward(&input, &gradient, None), weights, "{at}: without the inputs");
+                assert!(
+                    (dot(&layer.weights, &weights) - value).abs() < 1e-9,
+                    "{at}: gradient of the weights"
+                );
+                assert!(
+                    (dot(&input.values, &below.values) - value).abs() < 1e-9,
+                    "{at}: gradient of the inputs"
+                );
+                assert_eq!(
+                    layer.backward(&input, &gradient, None),
+                    weights,
+                    "{at}: without the inputs"
+                );
             }
         }
         for (stride, height, width) in [(1, 31, 31), (2, 62, 61)] {
-            let bands = Window { size: 3, stride }.bands(Shape { channels: 16, height, width }).count();
+            let bands =
+                Window { size: 3, stride }.bands(Shape { channels: 16, height, width }).count();
             assert_eq!(bands, 2, "a large image has more than one band");
         }
     }

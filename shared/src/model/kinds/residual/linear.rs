@@ -1,14 +1,18 @@
-//! The end of the network: the mean of each channel over its pixels, and a linear layer o = W a (+ b) on those means.
+//! The end of the network: the mean of each channel over its pixels, and a linear layer o = W a (+
+//! b) on those means.
 
 use super::maps::{Maps, Real, Shape, narrowed, sum};
 
-/// The mean of each channel, record after record: n × channels.
+/// Computes the mean of each channel, record after record: n × channels.
 pub(super) fn pool<T: Real>(maps: &Maps<T>) -> Vec<T> {
     let area = maps.shape.area();
-    maps.values.chunks_exact(area).map(|plane| T::narrow(sum(plane, plane, |v, _| v) / area as f64)).collect()
+    maps.values
+        .chunks_exact(area)
+        .map(|plane| T::narrow(sum(plane, plane, |v, _| v) / area as f64))
+        .collect()
 }
 
-/// The gradient of maps of this shape from that of their means.
+/// Computes the gradient of maps of this shape from that of their means.
 pub(super) fn pool_backward<T: Real>(shape: Shape, gradient: &[T]) -> Maps<T> {
     let area = shape.area();
     let share = T::narrow(1.0 / area as f64);
@@ -25,27 +29,27 @@ pub(super) struct Linear<T> {
     pub(super) bias: Option<Vec<T>>,
 }
 
-/// Gradients of a linear layer.
+/// The gradients of a linear layer.
 pub(super) struct LinearGradients<T> {
     pub(super) weights: Vec<f64>,
     pub(super) bias: Option<Vec<f64>>,
-    /// With respect to the inputs, n × inputs.
+    /// The gradient with respect to the inputs, n × inputs.
     pub(super) below: Vec<T>,
 }
 
 impl<T: Real> Linear<T> {
-    /// All parameters 0.
+    /// Creates a layer with all parameters 0.
     pub(super) fn zeros(inputs: usize, outputs: usize, bias: bool) -> Self {
         let zeros = |count| vec![T::zero(); count];
         Self { inputs, weights: zeros(outputs * inputs), bias: bias.then(|| zeros(outputs)) }
     }
 
-    /// Number of outputs.
+    /// Returns the number of outputs.
     fn outputs(&self) -> usize {
         self.weights.len() / self.inputs
     }
 
-    /// Outputs (n × outputs) of inputs (n × inputs), record after record.
+    /// Computes the outputs (n × outputs) of inputs (n × inputs), record after record.
     pub(super) fn forward(&self, inputs: &[T]) -> Vec<T> {
         let mut outputs = Vec::with_capacity(inputs.len() / self.inputs * self.outputs());
         for record in inputs.chunks_exact(self.inputs) {
@@ -57,10 +61,12 @@ impl<T: Real> Linear<T> {
         outputs
     }
 
-    /// G W for the inputs, from the gradient G (n × outputs).
+    /// Computes G W for the inputs from the gradient G (n × outputs).
     pub(super) fn pull_back(&self, gradient: &[T]) -> Vec<T> {
         let mut below = vec![T::zero(); gradient.len() / self.outputs() * self.inputs];
-        for (gradient, below) in gradient.chunks_exact(self.outputs()).zip(below.chunks_exact_mut(self.inputs)) {
+        for (gradient, below) in
+            gradient.chunks_exact(self.outputs()).zip(below.chunks_exact_mut(self.inputs))
+        {
             for (g, row) in gradient.iter().zip(self.weights.chunks_exact(self.inputs)) {
                 below.iter_mut().zip(row).for_each(|(b, w)| *b += *g * *w);
             }
@@ -68,23 +74,32 @@ impl<T: Real> Linear<T> {
         below
     }
 
-    /// Gᵀ A for the weights, Σ G for the bias and G W for the inputs, from the gradient G (n × outputs).
+    /// Computes Gᵀ A for the weights, Σ G for the bias and G W for the inputs from the gradient G
+    /// (n × outputs).
     pub(super) fn backward(&self, inputs: &[T], gradient: &[T]) -> LinearGradients<T> {
         let outputs = self.outputs();
         let mut weights = vec![0.0; self.weights.len()];
         let mut bias = vec![0.0; outputs];
-        for (record, gradient) in inputs.chunks_exact(self.inputs).zip(gradient.chunks_exact(outputs)) {
-            for ((g, bias), weights) in gradient.iter().zip(&mut bias).zip(weights.chunks_exact_mut(self.inputs)) {
+        for (record, gradient) in
+            inputs.chunks_exact(self.inputs).zip(gradient.chunks_exact(outputs))
+        {
+            for ((g, bias), weights) in
+                gradient.iter().zip(&mut bias).zip(weights.chunks_exact_mut(self.inputs))
+            {
                 *bias += g.widen();
                 weights.iter_mut().zip(record).for_each(|(w, a)| *w += g.widen() * a.widen());
             }
         }
-        LinearGradients { weights, bias: self.bias.is_some().then_some(bias), below: self.pull_back(gradient) }
+        LinearGradients {
+            weights,
+            bias: self.bias.is_some().then_some(bias),
+            below: self.pull_back(gradient),
+        }
     }
 }
 
 impl Linear<f64> {
-    /// The same layer in another number type.
+    /// Converts the layer to another number type.
     pub(super) fn narrow<T: Real>(&self) -> Linear<T> {
         let bias = self.bias.as_ref().map(|bias| narrowed(bias));
         Linear { inputs: self.inputs, weights: narrowed(&self.weights), bias }
@@ -102,7 +117,8 @@ mod tests {
 
     #[test]
     fn outputs_are_those_of_the_formula() {
-        let mut layer = Linear { inputs: 2, weights: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], bias: None };
+        let mut layer =
+            Linear { inputs: 2, weights: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], bias: None };
         assert_eq!(layer.forward(&[1.0, -1.0, 0.5, 0.0]), [-1.0, -1.0, -1.0, 0.5, 1.5, 2.5]);
         layer.bias = Some(vec![10.0, 20.0, 30.0]);
         assert_eq!(layer.forward(&[1.0, -1.0]), [9.0, 19.0, 29.0]);

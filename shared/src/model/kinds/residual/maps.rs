@@ -1,13 +1,15 @@
-//! Maps: what goes from layer to layer. A record has `channels` planes of `height` × `width` values, row by row.
+//! Maps, the values between layers. A record has `channels` planes of `height` × `width` values,
+//! row by row.
 
 use nalgebra::RealField;
 use rayon::prelude::*;
 
-/// A number that layers compute with: 32 bits in training and in service, 64 bits where tests check gradients.
+/// A number type that layers compute with: 32 bits in training and in service, 64 bits in tests of
+/// gradients.
 pub(super) trait Real: RealField + Copy {
-    /// From 64 bits.
+    /// Converts from 64 bits.
     fn narrow(wide: f64) -> Self;
-    /// To 64 bits.
+    /// Converts to 64 bits.
     fn widen(self) -> f64;
 }
 
@@ -31,24 +33,29 @@ impl Real for f64 {
     }
 }
 
-/// All values in the layers' number type.
+/// Converts all values to the layers' number type.
 pub(super) fn narrowed<T: Real>(wide: &[f64]) -> Vec<T> {
     wide.iter().map(|v| T::narrow(*v)).collect()
 }
 
-/// All values in 64 bits.
+/// Converts all values to 64 bits.
 pub(super) fn widened<T: Real>(values: &[T]) -> Vec<f64> {
     values.iter().map(|v| v.widen()).collect()
 }
 
-/// Partial sums of [`sum`]. The compiler turns them into vector instructions.
+/// The number of partial sums of [`sum`]. The compiler turns them into vector instructions.
 const LANES: usize = 8;
 
-/// Σ term(a_i, b_i) in 64 bits. The order of the additions depends on the length alone.
+/// Computes Σ term(a_i, b_i) in 64 bits. The order of the additions depends on the length alone.
 pub(super) fn sum<T: Real>(a: &[T], b: &[T], term: impl Fn(f64, f64) -> f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let (heads, tails) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let rest: f64 = heads.remainder().iter().zip(tails.remainder()).map(|(a, b)| term(a.widen(), b.widen())).sum();
+    let rest: f64 = heads
+        .remainder()
+        .iter()
+        .zip(tails.remainder())
+        .map(|(a, b)| term(a.widen(), b.widen()))
+        .sum();
     for (a, b) in heads.zip(tails) {
         for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
             *lane += term(a.widen(), b.widen());
@@ -66,12 +73,12 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Values of one channel.
+    /// Returns the number of values of one channel.
     pub(super) fn area(self) -> usize {
         self.height * self.width
     }
 
-    /// Values of one record.
+    /// Returns the number of values of one record.
     pub(super) fn values(self) -> usize {
         self.channels * self.area()
     }
@@ -85,12 +92,12 @@ pub(super) struct Maps<T> {
 }
 
 impl<T: Real> Maps<T> {
-    /// All values 0.
+    /// Creates maps with all values 0.
     pub(super) fn zeros(shape: Shape, records: usize) -> Self {
         Self { shape, values: vec![T::zero(); shape.values() * records] }
     }
 
-    /// Number of records n.
+    /// Returns the number of records n.
     pub(super) fn records(&self) -> usize {
         self.values.len() / self.shape.values()
     }
@@ -100,27 +107,30 @@ impl<T: Real> Maps<T> {
         self.zip(other, |v, o| v + o);
     }
 
-    /// max(v, 0) of each value.
+    /// Replaces each value v by max(v, 0).
     pub(super) fn relu(&mut self) {
         let values = self.values.par_chunks_mut(self.shape.values());
         values.for_each(|record| record.iter_mut().for_each(|v| *v = relu(*v)));
     }
 
-    /// The gradient before a relu from the gradient behind it and from what the relu put out. At the kink it is 0.
+    /// Turns the gradient behind a relu into the gradient before it, given the relu's outputs. At
+    /// the kink it is 0.
     pub(super) fn through_relu(&mut self, outputs: &Self) {
         self.zip(outputs, |gradient, output| if output > T::zero() { gradient } else { T::zero() });
     }
 
-    /// Puts f(v, o) in place of each value v, with o the value of other maps of the same shape.
+    /// Replaces each value v by f(v, o), with o the value of other maps of the same shape.
     fn zip(&mut self, other: &Self, f: impl Fn(T, T) -> T + Sync) {
         let size = self.shape.values();
-        self.values.par_chunks_mut(size).zip(other.values.par_chunks(size)).for_each(|(record, other)| {
-            record.iter_mut().zip(other).for_each(|(v, o)| *v = f(*v, *o));
-        });
+        self.values.par_chunks_mut(size).zip(other.values.par_chunks(size)).for_each(
+            |(record, other)| {
+                record.iter_mut().zip(other).for_each(|(v, o)| *v = f(*v, *o));
+            },
+        );
     }
 }
 
-/// max(v, 0). What is not a number stays so, for the outputs to be refused.
+/// Computes max(v, 0). NaN stays NaN, so that the outputs are refused.
 pub(super) fn relu<T: Real>(v: T) -> T {
     if v < T::zero() { T::zero() } else { v }
 }

@@ -1,8 +1,9 @@
-//! The residual network of P for parts of images: a convolution, three stages of three blocks, and the mean over pixels, 64 values.
-//! They are the outputs if `width` is 64; otherwise a last linear layer maps them to `width` outputs, with a bias at the active
-//! party alone.
+//! The residual network of P for parts of images: a convolution, three stages of three blocks, and
+//! the mean over pixels, 64 values. They are the outputs if `width` is 64; otherwise a last linear
+//! layer maps them to `width` outputs, with a bias at the active party alone.
 //!
-//! The features of a record lie channel by channel, row by row. The model computes in 32 bits; its parameters are 64-bit.
+//! The features of a record lie channel by channel, row by row. The model computes in 32 bits; its
+//! parameters are 64-bit.
 
 mod backward;
 mod batch_norm;
@@ -32,7 +33,7 @@ use crate::model::contract::{
 use crate::model::{Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
 
-/// The kind, for the register.
+/// The entry of the kind in the register.
 pub(super) struct ResidualKind;
 
 /// The name in configurations, messages and files.
@@ -58,7 +59,8 @@ impl Kind for ResidualKind {
         Ok(Box::new(model))
     }
 
-    /// Blocks stand under the same names in both. What PyTorch counts of batches is of no use here.
+    /// Takes the blocks under the names that PyTorch gives them. PyTorch's counts of batches are
+    /// dropped.
     fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
         let Exchanged { settings, features, mut blocks } = exchanged;
         blocks.retain(|block| !block.name.ends_with("num_batches_tracked"));
@@ -79,23 +81,25 @@ impl Kind for ResidualKind {
         settings.map_or(u64::MAX, |settings| settings.values(spec.width() as usize, features))
     }
 
-    /// Records go through one by one, and leave their outputs.
+    /// Counts the outputs alone, since records go through one by one.
     fn values_looked_at(&self, spec: &SubModelSpec, _: usize) -> u64 {
         u64::from(spec.width())
     }
 
-    /// No bound is known: a batch norm in service divides by a running variance that may be small.
+    /// Returns infinity: no bound is known, since a batch norm in service divides by a running
+    /// variance that may be small.
     fn largest_output(&self, _: &TrainingConfig, _: &SubModelSpec, _: u32, _: u64) -> f64 {
         f64::INFINITY
     }
 }
 
-/// A party's residual network, computed in numbers of type `T`: 32 bits but for tests.
+/// A party's residual network, computed in numbers of type `T`: 32 bits except in tests.
 struct Residual<T> {
     spec: SubModelSpec,
-    /// The parameters.
+    /// The parameters in 64 bits.
     network: Network<f64>,
-    /// The parameters that the last training batch was computed with, and what its forward pass remembers.
+    /// The parameters that the last training batch was computed with, and the values that its
+    /// forward pass kept.
     batch: Option<(Network<T>, Trace<T>)>,
 }
 
@@ -103,12 +107,15 @@ impl<T> std::fmt::Debug for Residual<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (shape, blocks) = (self.network.input, self.network.blocks.len());
         let (channels, height, width) = (shape.channels, shape.height, shape.width);
-        write!(f, "Residual({channels} × {height} × {width} features, {blocks} blocks, values withheld)")
+        write!(
+            f,
+            "Residual({channels} × {height} × {width} features, {blocks} blocks, values withheld)"
+        )
     }
 }
 
 impl<T: Real> Residual<T> {
-    /// Weights 0, batch norms as they start.
+    /// Creates a network with weights 0 and the initial state of batch norms.
     fn zeros(spec: &SubModelSpec, features: usize, active: bool) -> Result<Self, SpecError> {
         let refused = |reason| SpecError::Settings { kind: NAME.to_owned(), reason };
         let settings = ResidualSettings::read(spec.settings()).map_err(refused)?;
@@ -119,11 +126,12 @@ impl<T: Real> Residual<T> {
         Ok(Self { spec: spec.clone(), network, batch: None })
     }
 
-    /// A model before its training. The weights of a convolution are uniform with variance 2 / K, K the inputs of one of its sums
-    /// (He et al. 2015, (10)); those of the last layer are drawn as in `mlp`.
+    /// Creates a model before its training. The weights of a convolution are uniform with variance
+    /// 2 / K, K the inputs of one of its sums (He et al. 2015, (10)); those of the last layer are
+    /// drawn as in `mlp`.
     fn start(origin: &Origin) -> Result<Self, SpecError> {
         let mut model = Self::zeros(&origin.spec, origin.features, origin.active)?;
-        // Apart from what a party of another role draws, so that equal shapes do not start equal.
+        // Roles draw from different streams, so that equal shapes do not start equal.
         let mut rng = ChaCha20Rng::from_seed(origin.start);
         rng.set_stream(if origin.active { 1 } else { 2 });
         let mut draw = |weights: &mut [f64], reach: f64| {
@@ -140,16 +148,21 @@ impl<T: Real> Residual<T> {
         Ok(model)
     }
 
-    /// The features of a block (d × n) as maps.
+    /// Converts the features of a block (d × n) to maps.
     fn maps(&self, block: &DMatrix<f64>) -> Result<Maps<T>, ShapeError> {
         let (expected, got) = (self.features(), block.nrows());
         if got != expected {
-            return Err(ShapeError::Size { what: "feature block", unit: "features", expected, got });
+            return Err(ShapeError::Size {
+                what: "feature block",
+                unit: "features",
+                expected,
+                got,
+            });
         }
         Ok(Maps { shape: self.network.input, values: narrowed(block.as_slice()) })
     }
 
-    /// Outputs of n records, record after record, as w × n.
+    /// Converts the outputs of n records, record after record, to a share (w × n).
     fn share(&self, outputs: &[T], records: usize) -> Result<LogitShare, ShapeError> {
         LogitShare::new(DMatrix::from_vec(self.spec.width() as usize, records, widened(outputs)))
     }
@@ -174,7 +187,7 @@ impl<T: Real> SubModel for Residual<T> {
         self.network.input.values()
     }
 
-    /// Each weight of a convolution once for each pixel of what it puts out.
+    /// Counts each weight of a convolution once for each of its output pixels.
     fn work(&self) -> u64 {
         self.network.multiplications()
     }
@@ -199,7 +212,11 @@ impl<T: Real> SubModel for Residual<T> {
         Some(Box::new(NetworkPass::of(self.network.narrow::<T>())))
     }
 
-    fn backward(&mut self, gradient: &DMatrix<f64>, inputs: bool) -> Result<Gradients, BackwardError> {
+    fn backward(
+        &mut self,
+        gradient: &DMatrix<f64>,
+        inputs: bool,
+    ) -> Result<Gradients, BackwardError> {
         let (network, trace) = self.batch.take().ok_or(BackwardError::NoBatch)?;
         let size = |unit, expected, got| ShapeError::Size { what: "gradient", unit, expected, got };
         let (width, records) = (self.spec.width() as usize, trace.records());
@@ -210,7 +227,9 @@ impl<T: Real> SubModel for Residual<T> {
             return Err(size("records", records, gradient.ncols()).into());
         }
         let gradients = network.backward(trace, narrowed(gradient.as_slice()), inputs);
-        let inputs = gradients.below.map(|maps| DMatrix::from_vec(self.features(), records, widened(&maps.values)));
+        let inputs = gradients
+            .below
+            .map(|maps| DMatrix::from_vec(self.features(), records, widened(&maps.values)));
         Ok(Gradients { parameters: gradients.parameters, inputs })
     }
 }

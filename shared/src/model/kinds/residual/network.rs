@@ -1,4 +1,5 @@
-//! The layers of the network in their order, and the forward pass. The backward pass is in [`backward`](super::backward).
+//! The layers of the network in their order, and the forward pass. The backward pass is in
+//! [`backward`](super::backward).
 
 use rayon::prelude::*;
 
@@ -23,7 +24,7 @@ pub(super) struct Unit<T> {
 pub(super) struct Block<T> {
     pub(super) first: Unit<T>,
     pub(super) second: Unit<T>,
-    /// `None`: the inputs themselves are added.
+    /// `None` if the inputs themselves are added.
     pub(super) shortcut: Option<Unit<T>>,
 }
 
@@ -34,19 +35,27 @@ pub(super) struct Network<T> {
     pub(super) input: Shape,
     pub(super) stem: Unit<T>,
     pub(super) blocks: Vec<Block<T>>,
-    /// `None`: the pooled values are the outputs.
+    /// `None` if the pooled values are the outputs.
     pub(super) linear: Option<Linear<T>>,
-    /// Blocks of one stage.
+    /// Number of blocks of one stage.
     per_stage: usize,
 }
 
 impl<T: Real> Unit<T> {
     fn new(inputs: usize, outputs: usize, window: Window) -> Self {
-        Self { convolution: Convolution::zeros(inputs, outputs, window), norm: BatchNorm::new(outputs) }
+        Self {
+            convolution: Convolution::zeros(inputs, outputs, window),
+            norm: BatchNorm::new(outputs),
+        }
     }
 
-    /// The outputs of one record in service, and their shape.
-    pub(super) fn outputs(&self, shape: Shape, record: &[T], columns: &mut Vec<T>) -> (Shape, Vec<T>) {
+    /// Computes the outputs of one record in service, and their shape.
+    pub(super) fn outputs(
+        &self,
+        shape: Shape,
+        record: &[T],
+        columns: &mut Vec<T>,
+    ) -> (Shape, Vec<T>) {
         let outputs = self.convolution.shape(shape);
         let mut z = vec![T::zero(); outputs.values()];
         self.convolution.forward_one(shape, record, &mut z, columns);
@@ -65,8 +74,13 @@ impl<T: Real> Block<T> {
         }
     }
 
-    /// The outputs of one record in service, and their shape.
-    pub(super) fn outputs(&self, shape: Shape, record: Vec<T>, columns: &mut Vec<T>) -> (Shape, Vec<T>) {
+    /// Computes the outputs of one record in service, and their shape.
+    pub(super) fn outputs(
+        &self,
+        shape: Shape,
+        record: Vec<T>,
+        columns: &mut Vec<T>,
+    ) -> (Shape, Vec<T>) {
         let (inner, mut z) = self.first.outputs(shape, &record, columns);
         z.iter_mut().for_each(|v| *v = relu(*v));
         let (outputs, mut z) = self.second.outputs(inner, &z, columns);
@@ -78,11 +92,12 @@ impl<T: Real> Block<T> {
         (outputs, z)
     }
 
-    /// The outputs of a training batch.
+    /// Computes the outputs of a training batch, and the values that the backward pass needs.
     fn forward(&self, input: &Maps<T>) -> (Maps<T>, BlockTrace<T>) {
         let (mut inner, first) = self.first.norm.forward(self.first.convolution.forward(input));
         inner.relu();
-        let (mut outputs, second) = self.second.norm.forward(self.second.convolution.forward(&inner));
+        let (mut outputs, second) =
+            self.second.norm.forward(self.second.convolution.forward(&inner));
         let shortcut = match &self.shortcut {
             Some(unit) => {
                 let (added, trace) = unit.norm.forward(unit.convolution.forward(input));
@@ -100,8 +115,14 @@ impl<T: Real> Block<T> {
 }
 
 impl<T: Real> Network<T> {
-    /// Convolutions and the last layer 0, batch norms as they start. `outputs` is the output width.
-    pub(super) fn zeros(settings: &ResidualSettings, input: Shape, outputs: usize, active: bool) -> Self {
+    /// Creates a network with convolutions and the last layer 0 and the initial state of batch
+    /// norms. `outputs` is the output width.
+    pub(super) fn zeros(
+        settings: &ResidualSettings,
+        input: Shape,
+        outputs: usize,
+        active: bool,
+    ) -> Self {
         let mut channels = settings.first_filters();
         let stem = Unit::new(input.channels, channels, Window { size: 3, stride: 1 });
         let mut blocks = Vec::new();
@@ -116,7 +137,8 @@ impl<T: Real> Network<T> {
         Self { input, stem, blocks, linear, per_stage: settings.blocks() }
     }
 
-    /// The outputs of one record in service. They depend on nothing but the record and the parameters.
+    /// Computes the outputs of one record in service. They depend only on the record and the
+    /// parameters.
     fn outputs_one(&self, record: &[T], columns: &mut Vec<T>) -> Vec<T> {
         let (mut shape, mut values) = self.stem.outputs(self.input, record, columns);
         values.iter_mut().for_each(|v| *v = relu(*v));
@@ -130,15 +152,17 @@ impl<T: Real> Network<T> {
         }
     }
 
-    /// The outputs of all records in service, record after record.
+    /// Computes the outputs of all records in service, record after record.
     pub(super) fn outputs(&self, input: &Maps<T>) -> Vec<T> {
         let records = input.values.par_chunks_exact(input.shape.values());
-        let outputs: Vec<Vec<T>> =
-            records.map_init(Vec::new, |columns, record| self.outputs_one(record, columns)).collect();
+        let outputs: Vec<Vec<T>> = records
+            .map_init(Vec::new, |columns, record| self.outputs_one(record, columns))
+            .collect();
         outputs.concat()
     }
 
-    /// The outputs of a training batch, record after record, and what the backward pass needs.
+    /// Computes the outputs of a training batch, record after record, and the values that the
+    /// backward pass needs.
     pub(super) fn forward(&self, input: Maps<T>) -> (Vec<T>, Trace<T>) {
         let (mut maps, stem) = self.stem.norm.forward(self.stem.convolution.forward(&input));
         maps.relu();
@@ -158,7 +182,7 @@ impl<T: Real> Network<T> {
         (outputs, Trace { maps: kept, stem, blocks, pooled })
     }
 
-    /// All units: the stem, and of each block the first, the second and the shortcut.
+    /// Returns all units: the stem, and for each block the first, the second and the shortcut.
     pub(super) fn units(&self) -> Vec<&Unit<T>> {
         let mut units = vec![&self.stem];
         for block in &self.blocks {
@@ -167,10 +191,11 @@ impl<T: Real> Network<T> {
         units
     }
 
-    /// Multiplications of all convolutions for a record.
+    /// Counts the multiplications of all convolutions for a record.
     pub(super) fn multiplications(&self) -> u64 {
-        let of =
-            |unit: &Unit<T>, outputs: Shape| (unit.convolution.weights.len() * outputs.height * outputs.width) as u64;
+        let of = |unit: &Unit<T>, outputs: Shape| {
+            (unit.convolution.weights.len() * outputs.height * outputs.width) as u64
+        };
         let mut shape = self.stem.convolution.shape(self.input);
         let mut all = of(&self.stem, shape);
         for block in &self.blocks {
@@ -182,26 +207,32 @@ impl<T: Real> Network<T> {
         all
     }
 
-    /// The same units to be changed.
+    /// Returns the same units for changes in place.
     pub(super) fn units_mut(&mut self) -> Vec<&mut Unit<T>> {
         units_of(&mut self.stem, &mut self.blocks)
     }
 
-    /// The names of all units' convolutions and batch norms.
+    /// Returns the names of all units' convolutions and batch norms.
     fn names(&self) -> Vec<(String, String)> {
         let mut names = vec![("conv".to_owned(), "bn".to_owned())];
         for (at, block) in self.blocks.iter().enumerate() {
-            let block_name = format!("stage{}.block{}", at / self.per_stage + 1, at % self.per_stage + 1);
-            names.extend((1..=2).map(|unit| (format!("{block_name}.conv{unit}"), format!("{block_name}.bn{unit}"))));
+            let block_name =
+                format!("stage{}.block{}", at / self.per_stage + 1, at % self.per_stage + 1);
+            names.extend((1..=2).map(|unit| {
+                (format!("{block_name}.conv{unit}"), format!("{block_name}.bn{unit}"))
+            }));
             if block.shortcut.is_some() {
-                names.push((format!("{block_name}.shortcut.conv"), format!("{block_name}.shortcut.bn")));
+                names.push((
+                    format!("{block_name}.shortcut.conv"),
+                    format!("{block_name}.shortcut.bn"),
+                ));
             }
         }
         names
     }
 }
 
-/// All units in the same order.
+/// Returns all units in the same order.
 fn units_of<'a, T>(stem: &'a mut Unit<T>, blocks: &'a mut [Block<T>]) -> Vec<&'a mut Unit<T>> {
     let mut units = vec![stem];
     for block in blocks {
@@ -210,15 +241,18 @@ fn units_of<'a, T>(stem: &'a mut Unit<T>, blocks: &'a mut [Block<T>]) -> Vec<&'a
     units
 }
 
-/// The tensor of these values.
+/// Creates the tensor of these values.
 fn tensor<V>(layer: &str, what: &str, shape: Vec<usize>, used: Use, values: V) -> Tensor<V> {
     Tensor { name: format!("{layer}.{what}").into(), shape, used, values }
 }
 
 impl Network<f64> {
-    /// The same network in another number type.
+    /// Converts the network to another number type.
     pub(super) fn narrow<T: Real>(&self) -> Network<T> {
-        let unit = |unit: &Unit<f64>| Unit { convolution: unit.convolution.narrow(), norm: unit.norm.narrow() };
+        let unit = |unit: &Unit<f64>| Unit {
+            convolution: unit.convolution.narrow(),
+            norm: unit.norm.narrow(),
+        };
         let block = |block: &Block<f64>| Block {
             first: unit(&block.first),
             second: unit(&block.second),
@@ -233,7 +267,7 @@ impl Network<f64> {
         }
     }
 
-    /// The parameters, named as PyTorch names those of such modules.
+    /// Returns the parameters, named as PyTorch names those of such modules.
     pub(super) fn tensors(&self) -> Vec<Tensor<&[f64]>> {
         let mut tensors = Vec::new();
         for ((conv, bn), Unit { convolution, norm }) in self.names().iter().zip(self.units()) {
@@ -242,18 +276,39 @@ impl Network<f64> {
             tensors.push(tensor(conv, "weight", shape, Use::Weight, &weights[..]));
             tensors.push(tensor(bn, "weight", vec![*outputs], Use::Free, &norm.gamma[..]));
             tensors.push(tensor(bn, "bias", vec![*outputs], Use::Free, &norm.beta[..]));
-            tensors.push(tensor(bn, "running_mean", vec![*outputs], Use::Statistic, &norm.mean[..]));
-            tensors.push(tensor(bn, "running_var", vec![*outputs], Use::Statistic, &norm.variance[..]));
+            tensors.push(tensor(
+                bn,
+                "running_mean",
+                vec![*outputs],
+                Use::Statistic,
+                &norm.mean[..],
+            ));
+            tensors.push(tensor(
+                bn,
+                "running_var",
+                vec![*outputs],
+                Use::Statistic,
+                &norm.variance[..],
+            ));
         }
         if let Some(Linear { inputs, weights, bias }) = &self.linear {
             let outputs = weights.len() / inputs;
-            tensors.push(tensor("linear", "weight", vec![outputs, *inputs], Use::Weight, &weights[..]));
-            tensors.extend(bias.as_ref().map(|bias| tensor("linear", "bias", vec![outputs], Use::Free, &bias[..])));
+            tensors.push(tensor(
+                "linear",
+                "weight",
+                vec![outputs, *inputs],
+                Use::Weight,
+                &weights[..],
+            ));
+            tensors.extend(
+                bias.as_ref()
+                    .map(|bias| tensor("linear", "bias", vec![outputs], Use::Free, &bias[..])),
+            );
         }
         tensors
     }
 
-    /// The same parameters to be changed.
+    /// Returns the same parameters for changes in place.
     pub(super) fn tensors_mut(&mut self) -> Vec<Tensor<&mut [f64]>> {
         let mut tensors = Vec::new();
         let names = self.names();
@@ -264,13 +319,34 @@ impl Network<f64> {
             tensors.push(tensor(conv, "weight", shape, Use::Weight, &mut weights[..]));
             tensors.push(tensor(bn, "weight", vec![*outputs], Use::Free, &mut norm.gamma[..]));
             tensors.push(tensor(bn, "bias", vec![*outputs], Use::Free, &mut norm.beta[..]));
-            tensors.push(tensor(bn, "running_mean", vec![*outputs], Use::Statistic, &mut norm.mean[..]));
-            tensors.push(tensor(bn, "running_var", vec![*outputs], Use::Statistic, &mut norm.variance[..]));
+            tensors.push(tensor(
+                bn,
+                "running_mean",
+                vec![*outputs],
+                Use::Statistic,
+                &mut norm.mean[..],
+            ));
+            tensors.push(tensor(
+                bn,
+                "running_var",
+                vec![*outputs],
+                Use::Statistic,
+                &mut norm.variance[..],
+            ));
         }
         if let Some(Linear { inputs, weights, bias }) = linear {
             let outputs = weights.len() / *inputs;
-            tensors.push(tensor("linear", "weight", vec![outputs, *inputs], Use::Weight, &mut weights[..]));
-            tensors.extend(bias.as_mut().map(|bias| tensor("linear", "bias", vec![outputs], Use::Free, &mut bias[..])));
+            tensors.push(tensor(
+                "linear",
+                "weight",
+                vec![outputs, *inputs],
+                Use::Weight,
+                &mut weights[..],
+            ));
+            tensors.extend(
+                bias.as_mut()
+                    .map(|bias| tensor("linear", "bias", vec![outputs], Use::Free, &mut bias[..])),
+            );
         }
         tensors
     }

@@ -1,14 +1,15 @@
-//! A pass in service that is differentiated with respect to the features: batch norms are the affine maps that they are in service.
+//! A differentiable pass in service, with respect to the features: batch norms are the affine maps
+//! that they are in service.
 
 use super::linear::{pool, pool_backward};
 use super::maps::{Maps, Real, Shape};
 use super::network::{Block, Network, Unit};
 use crate::model::pass::{LANES, Lanes, Pass};
 
-/// What a pass remembers: what each relu put out.
+/// The outputs of each relu, which a pass keeps.
 struct Tape<T> {
     stem: Maps<T>,
-    /// Of each block within it, and at its end.
+    /// The outputs within each block, and at its end.
     blocks: Vec<(Maps<T>, Maps<T>)>,
 }
 
@@ -20,7 +21,7 @@ impl<T: Real> Unit<T> {
         z
     }
 
-    /// From the gradient of the unit's outputs to that of its inputs, which have this shape.
+    /// Propagates the gradient of the unit's outputs to its inputs, which have this shape.
     fn pull_back(&self, input: Shape, mut gradient: Maps<T>) -> Maps<T> {
         let (area, size) = (gradient.shape.area(), gradient.shape.values());
         for record in gradient.values.chunks_exact_mut(size) {
@@ -46,7 +47,12 @@ impl<T: Real> Block<T> {
         (inner, outputs)
     }
 
-    fn pull_back(&self, input: Shape, (inner, outputs): &(Maps<T>, Maps<T>), mut gradient: Maps<T>) -> Maps<T> {
+    fn pull_back(
+        &self,
+        input: Shape,
+        (inner, outputs): &(Maps<T>, Maps<T>),
+        mut gradient: Maps<T>,
+    ) -> Maps<T> {
         gradient.through_relu(outputs);
         let mut within = self.second.pull_back(inner.shape, gradient.clone());
         within.through_relu(inner);
@@ -85,7 +91,11 @@ impl<T: Real> Network<T> {
         let mut gradient = pool_backward(last.shape, &pooled);
         for (place, (block, kept)) in self.blocks.iter().zip(&tape.blocks).enumerate().rev() {
             let input = place.checked_sub(1).and_then(|below| tape.blocks.get(below));
-            gradient = block.pull_back(input.map_or(tape.stem.shape, |(_, outputs)| outputs.shape), kept, gradient);
+            gradient = block.pull_back(
+                input.map_or(tape.stem.shape, |(_, outputs)| outputs.shape),
+                kept,
+                gradient,
+            );
         }
         gradient.through_relu(&tape.stem);
         self.stem.pull_back(self.input, gradient)
@@ -104,12 +114,12 @@ impl<T: Real> NetworkPass<T> {
     }
 }
 
-/// Values of [`LANES`] records, one record after another.
+/// Converts the values of [`LANES`] records from side by side to one record after another.
 fn apart<T: Real>(values: &[Lanes]) -> Vec<T> {
     (0..LANES).flat_map(|l| values.iter().map(move |v| T::narrow(v.0[l]))).collect()
 }
 
-/// The same values, side by side.
+/// Converts the same values back to side by side.
 fn together<T: Real>(values: &[T], lanes: &mut [Lanes]) {
     let count = lanes.len().max(1);
     for (l, record) in values.chunks_exact(count).enumerate() {
@@ -119,7 +129,8 @@ fn together<T: Real>(values: &[T], lanes: &mut [Lanes]) {
 
 impl<T: Real> Pass for NetworkPass<T> {
     fn outputs(&mut self, x: &[Lanes], outputs: &mut [Lanes]) {
-        let (values, tape) = self.network.serve(&Maps { shape: self.network.input, values: apart(x) });
+        let (values, tape) =
+            self.network.serve(&Maps { shape: self.network.input, values: apart(x) });
         together(&values, outputs);
         self.tape = Some(tape);
     }

@@ -1,25 +1,26 @@
-//! Settings of a residual network: `height = 28`, and `channels = 1`, `blocks = 3`, `filters = [16, 32, 64]` unless they say
-//! otherwise.
+//! Settings of a residual network: `height = 28`, and by default `channels = 1`, `blocks = 3`,
+//! `filters = [16, 32, 64]`.
 
 use serde_json::Value;
 
 use super::maps::Shape;
 use crate::model::Settings;
 
-/// The most channels of an image.
+/// The largest number of channels of an image.
 const MOST_CHANNELS: usize = 16;
-/// The highest image.
+/// The largest height of an image.
 const MOST_HEIGHT: usize = 256;
-/// The most blocks of a stage.
+/// The largest number of blocks of a stage.
 const MOST_BLOCKS: usize = 9;
-/// The most stages.
+/// The largest number of stages.
 const MOST_STAGES: usize = 4;
-/// The most channels of a stage.
+/// The largest number of channels of a stage.
 const MOST_FILTERS: usize = 256;
-/// The most parameters: 32 MB, and as much for each of Adam's moments, gradients and checkpoint.
+/// The largest number of parameters: 32 MB, and as much for each of Adam's moments, gradients and
+/// checkpoint.
 const MOST_PARAMETERS: usize = 4_000_000;
 
-/// The settings, checked. The default is P's network, but for the height, which has none.
+/// The checked settings. The defaults are those of P's network; the height has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ResidualSettings {
     channels: usize,
@@ -30,10 +31,10 @@ pub(super) struct ResidualSettings {
 }
 
 impl ResidualSettings {
-    /// Reads them.
+    /// Reads and checks settings.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// The problem and its fix.
     pub(super) fn read(settings: &Settings) -> Result<Self, String> {
         let mut read = Self { channels: 1, height: 0, blocks: 3, filters: vec![16, 32, 64] };
         for (key, value) in settings {
@@ -42,8 +43,9 @@ impl ResidualSettings {
                 "height" => read.height = number(key, value, MOST_HEIGHT)?,
                 "blocks" => read.blocks = number(key, value, MOST_BLOCKS)?,
                 "filters" => {
-                    let filters: Option<Vec<usize>> =
-                        value.as_array().and_then(|all| all.iter().map(|v| within(v, MOST_FILTERS)).collect());
+                    let filters: Option<Vec<usize>> = value
+                        .as_array()
+                        .and_then(|all| all.iter().map(|v| within(v, MOST_FILTERS)).collect());
                     read.filters =
                         filters.filter(|filters| (1..=MOST_STAGES).contains(&filters.len())).ok_or_else(|| {
                             format!(
@@ -52,21 +54,25 @@ impl ResidualSettings {
                         })?;
                 }
                 other => {
-                    return Err(format!("`{other}` is unknown: it has `channels`, `height`, `blocks` and `filters`"));
+                    return Err(format!(
+                        "`{other}` is unknown: it has `channels`, `height`, `blocks` and `filters`"
+                    ));
                 }
             }
         }
         if read.height == 0 {
-            return Err(format!("`height` is missing: set it to the rows of an image, from 1 to {MOST_HEIGHT}"));
+            return Err(format!(
+                "`height` is missing: set it to the rows of an image, from 1 to {MOST_HEIGHT}"
+            ));
         }
         read.check_parameters(read.last_filters())?;
         Ok(read)
     }
 
-    /// Checks that a network with so many outputs is not too large.
+    /// Checks that a network with this many outputs is not too large.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// The problem and its fix.
     pub(super) fn check_parameters(&self, outputs: usize) -> Result<(), String> {
         match self.parameters(outputs) {
             count if count > MOST_PARAMETERS => Err(format!(
@@ -77,10 +83,10 @@ impl ResidualSettings {
         }
     }
 
-    /// The shape of one party's part of an image.
+    /// Returns the shape of one party's part of an image.
     ///
     /// # Errors
-    /// What is wrong and how to mend it.
+    /// The problem and its fix.
     pub(super) fn shape(&self, features: usize) -> Result<Shape, String> {
         let Self { channels, height, .. } = *self;
         let column = channels * height;
@@ -93,29 +99,31 @@ impl ResidualSettings {
         Ok(Shape { channels, height, width: features / column })
     }
 
-    /// Blocks of each stage.
+    /// Returns the number of blocks of each stage.
     pub(super) fn blocks(&self) -> usize {
         self.blocks
     }
 
-    /// Channels of each stage.
+    /// Returns the number of channels of each stage.
     pub(super) fn filters(&self) -> &[usize] {
         &self.filters
     }
 
-    /// Channels of the first stage and of what is before it.
+    /// Returns the number of channels of the first stage and of the layer before it.
     pub(super) fn first_filters(&self) -> usize {
         self.filters.first().copied().unwrap_or(1)
     }
 
-    /// Channels of the last stage: values behind the mean over pixels.
+    /// Returns the number of channels of the last stage, which are the values after the mean over
+    /// pixels.
     pub(super) fn last_filters(&self) -> usize {
         self.filters.last().copied().unwrap_or(1)
     }
 
-    /// Parameters of a network with so many outputs, running statistics among them.
+    /// Counts the parameters of a network with this many outputs, including running statistics.
     fn parameters(&self, outputs: usize) -> usize {
-        let unit = |inputs: usize, outputs: usize, size: usize| outputs * (inputs * size * size + 4);
+        let unit =
+            |inputs: usize, outputs: usize, size: usize| outputs * (inputs * size * size + 4);
         let mut channels = self.first_filters();
         let mut count = unit(self.channels, channels, 3);
         for (stage, &filters) in self.filters.iter().enumerate() {
@@ -127,7 +135,8 @@ impl ResidualSettings {
         if outputs == channels { count } else { count + outputs * (channels + 1) }
     }
 
-    /// About how many 64-bit values a training batch keeps of a record of so many features. The values are 32-bit: two count as one.
+    /// Estimates how many 64-bit values a training batch keeps of a record with this many features.
+    /// The values are 32-bit: two count as one.
     pub(super) fn values(&self, outputs: usize, features: usize) -> u64 {
         let (mut height, mut width) = (self.height, features.div_ceil(self.channels * self.height));
         let mut count = 2 * height * width * self.first_filters();
@@ -135,7 +144,8 @@ impl ResidualSettings {
             if stage > 0 {
                 (height, width) = (height.div_ceil(2), width.div_ceil(2));
             }
-            // Each of two units keeps what it normed and its outputs; a shortcut keeps what it normed.
+            // Each of the two units keeps its normalised values and its outputs; a shortcut keeps
+            // its normalised values.
             let maps = 4 * self.blocks + usize::from(stage > 0);
             count += maps * height * width * filters;
         }
@@ -167,7 +177,10 @@ mod tests {
         assert_eq!(default, read(said).unwrap());
         assert_eq!(default.shape(28 * 14).unwrap(), Shape { channels: 1, height: 28, width: 14 });
         let colour = read(json!({ "height": 32, "channels": 3 })).unwrap();
-        assert_eq!(colour.shape(3 * 32 * 16).unwrap(), Shape { channels: 3, height: 32, width: 16 });
+        assert_eq!(
+            colour.shape(3 * 32 * 16).unwrap(),
+            Shape { channels: 3, height: 32, width: 16 }
+        );
     }
 
     #[test]
@@ -184,7 +197,10 @@ mod tests {
             (json!({ "height": 28, "filters": [1, 1, 1, 1, 1] }), "1 to 4 numbers"),
             (json!({ "height": 28, "filters": [257] }), "from 1 to 256"),
             (json!({ "height": 28, "filters": 16 }), "such as [16, 32, 64]"),
-            (json!({ "height": 28, "filters": [256, 256], "blocks": 9 }), "make `filters`, `blocks`"),
+            (
+                json!({ "height": 28, "filters": [256, 256], "blocks": 9 }),
+                "make `filters`, `blocks`",
+            ),
             (json!({ "height": 28, "width": 14 }), "`width` is unknown"),
         ] {
             let said = read(settings.clone()).unwrap_err();
@@ -193,16 +209,21 @@ mod tests {
         let settings = read(json!({ "height": 28 })).unwrap();
         for features in [0, 1, 27, 29] {
             let said = settings.shape(features).unwrap_err();
-            assert!(said.contains("a multiple of 28") && said.contains("set `channels` and `height`"), "{said}");
+            assert!(
+                said.contains("a multiple of 28") && said.contains("set `channels` and `height`"),
+                "{said}"
+            );
         }
         assert!(settings.check_parameters(10).is_ok());
         assert!(settings.check_parameters(65_536).unwrap_err().contains("width of the outputs"));
     }
 
-    /// By hand, for 2 channels of 5 rows: a stem, a block of 3 channels, a block of 4 with a shortcut.
+    /// By hand, for 2 channels of 5 rows: a stem, a block of 3 channels, a block of 4 with a
+    /// shortcut.
     #[test]
     fn parameters_and_values_are_counted() {
-        let settings = read(json!({ "height": 5, "channels": 2, "blocks": 1, "filters": [3, 4] })).unwrap();
+        let settings =
+            read(json!({ "height": 5, "channels": 2, "blocks": 1, "filters": [3, 4] })).unwrap();
         let first = 3 * 18 + 2 * 3 * 27;
         let second = 4 * 27 + 4 * 36 + 4 * 3;
         let norms = 4 * (3 * 3 + 3 * 4);

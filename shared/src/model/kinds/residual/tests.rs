@@ -17,7 +17,10 @@ pub(super) fn check(what: &str, gradient: &[f64], mut value: impl FnMut(usize, f
     for (at, &gradient) in gradient.iter().enumerate() {
         let difference = (value(at, step) - value(at, -step)) / (2.0 * step);
         let off = (difference - gradient).abs() / gradient.abs().max(1.0);
-        assert!(off < 1e-6, "{what}, entry {at}: the gradient is {gradient}, a central difference {difference}");
+        assert!(
+            off < 1e-6,
+            "{what}, entry {at}: the gradient is {gradient}, a central difference {difference}"
+        );
     }
 }
 
@@ -26,14 +29,21 @@ fn on_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
 }
 
-fn origin(settings: serde_json::Value, outputs: u32, features: usize, active: bool, seed: u64) -> Origin {
+fn origin(
+    settings: serde_json::Value,
+    outputs: u32,
+    features: usize,
+    active: bool,
+    seed: u64,
+) -> Origin {
     let spec = SubModelSpec::new(NAME, outputs, settings.as_object().unwrap().clone()).unwrap();
     Origin { spec, features, active, start: start_of(seed) }
 }
 
 /// Two channels of 5 rows and 4 columns, a stage of 3 channels and one of 4, one block each.
 fn small(outputs: u32, active: bool, seed: u64) -> Origin {
-    let settings = serde_json::json!({ "channels": 2, "height": 5, "blocks": 1, "filters": [3, 4] });
+    let settings =
+        serde_json::json!({ "channels": 2, "height": 5, "blocks": 1, "filters": [3, 4] });
     origin(settings, outputs, 40, active, seed)
 }
 
@@ -56,7 +66,9 @@ fn least_before_relu(model: &Residual<f64>, batch: &DMatrix<f64>) -> f64 {
         maps.relu();
         maps
     };
-    let of = |unit: &network::Unit<f64>, maps: &Maps<f64>| unit.norm.forward(unit.convolution.forward(maps)).0;
+    let of = |unit: &network::Unit<f64>, maps: &Maps<f64>| {
+        unit.norm.forward(unit.convolution.forward(maps)).0
+    };
     let mut maps = through_relu(of(&network.stem, &model.maps(batch).unwrap()));
     for block in &network.blocks {
         let inner = through_relu(of(&block.first, &maps));
@@ -98,14 +110,17 @@ fn least_in_service(model: &Residual<f64>, batch: &DMatrix<f64>) -> f64 {
             least = values.iter().fold(least, |least, v| least.min(v.abs()));
             values.iter_mut().for_each(|v| *v = v.max(0.0));
         };
-        let (mut shape, mut values) = network.stem.outputs(network.input, record.as_slice(), &mut columns);
+        let (mut shape, mut values) =
+            network.stem.outputs(network.input, record.as_slice(), &mut columns);
         through_relu(&mut values);
         for block in &network.blocks {
             let (inner, mut z) = block.first.outputs(shape, &values, &mut columns);
             through_relu(&mut z);
             let (after, mut z) = block.second.outputs(inner, &z, &mut columns);
-            let added =
-                block.shortcut.as_ref().map_or_else(|| values.clone(), |s| s.outputs(shape, &values, &mut columns).1);
+            let added = block
+                .shortcut
+                .as_ref()
+                .map_or_else(|| values.clone(), |s| s.outputs(shape, &values, &mut columns).1);
             z.iter_mut().zip(added).for_each(|(v, s)| *v += s);
             through_relu(&mut z);
             (shape, values) = (after, z);
@@ -126,8 +141,12 @@ fn slopes_in_service_are_those_of_central_differences() {
                 for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
                     let draw = random(tensor.values.len(), seed + 1000 * at as u64);
                     match tensor.used {
-                        Use::Free => tensor.values.iter_mut().zip(draw).for_each(|(v, r)| *v += 0.5 * r),
-                        Use::Statistic => tensor.values.iter_mut().zip(draw).for_each(|(v, r)| *v += 0.4 * r),
+                        Use::Free => {
+                            tensor.values.iter_mut().zip(draw).for_each(|(v, r)| *v += 0.5 * r)
+                        }
+                        Use::Statistic => {
+                            tensor.values.iter_mut().zip(draw).for_each(|(v, r)| *v += 0.4 * r)
+                        }
                         Use::Weight => {}
                     }
                 }
@@ -146,14 +165,18 @@ fn thirty_two_bits_are_close_to_sixty_four() {
     let batch = records(35, 6, 1);
     let close = |what: &str, found: &[f64], expected: &[f64], tolerance: f64| {
         assert_eq!(found.len(), expected.len(), "{what}");
-        let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
-        let off = norm(&mut found.iter().zip(expected).map(|(f, e)| f - e)) / norm(&mut expected.iter().copied());
+        let norm =
+            |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+        let off = norm(&mut found.iter().zip(expected).map(|(f, e)| f - e))
+            / norm(&mut expected.iter().copied());
         assert!(off < tolerance, "{what} is off by {off}");
     };
-    let (found, expected) = (model.forward(batch.clone()).unwrap(), exact.forward(batch.clone()).unwrap());
+    let (found, expected) =
+        (model.forward(batch.clone()).unwrap(), exact.forward(batch.clone()).unwrap());
     close("a training batch", found.matrix().as_slice(), expected.matrix().as_slice(), 1e-5);
     let gradient = DMatrix::from_vec(10, 6, random(60, 2));
-    let (found, expected) = (model.backward(&gradient, true).unwrap(), exact.backward(&gradient, true).unwrap());
+    let (found, expected) =
+        (model.backward(&gradient, true).unwrap(), exact.backward(&gradient, true).unwrap());
     for (at, (found, expected)) in found.parameters.iter().zip(&expected.parameters).enumerate() {
         close(&format!("gradient {at}"), found, expected, 1e-3);
     }
@@ -170,14 +193,21 @@ fn service_takes_the_running_statistics() {
     let trained = model.forward(batch.clone()).unwrap();
     let before = model.outputs(&batch).unwrap();
     assert_eq!(before, model.outputs(&batch).unwrap(), "a look changes nothing");
-    let mut statistics =
-        Network::zeros(&ResidualSettings::read(model.spec.settings()).unwrap(), model.network.input, 64, true);
+    let mut statistics = Network::zeros(
+        &ResidualSettings::read(model.spec.settings()).unwrap(),
+        model.network.input,
+        64,
+        true,
+    );
     model.batch.as_ref().unwrap().1.move_statistics(&mut statistics);
     // Six records of 7 × 5, 4 × 3 and 2 × 2 pixels.
     let counts = [35.0, 35.0, 35.0, 12.0, 12.0, 12.0, 4.0, 4.0, 4.0].map(|pixels| 6.0 * pixels);
-    for ((unit, moved), count) in model.network.units_mut().into_iter().zip(statistics.units()).zip(counts) {
+    for ((unit, moved), count) in
+        model.network.units_mut().into_iter().zip(statistics.units()).zip(counts)
+    {
         unit.norm.mean = moved.norm.mean.iter().map(|mean| mean / 0.1).collect();
-        unit.norm.variance = moved.norm.variance.iter().map(|v| (v - 0.9) / 0.1 * (count - 1.0) / count).collect();
+        unit.norm.variance =
+            moved.norm.variance.iter().map(|v| (v - 0.9) / 0.1 * (count - 1.0) / count).collect();
     }
     let off = (model.outputs(&batch).unwrap().into_matrix() - trained.into_matrix()).amax();
     assert!(off < 1e-10, "off by {off}");
@@ -211,7 +241,10 @@ fn a_restored_model_has_the_same_outputs() {
         let mut other = parameters;
         other.features = 41;
         let said = ResidualKind.restore(&other).unwrap_err().to_string();
-        assert!(said.contains("a multiple of 10") && said.contains("set `channels` and `height`"), "{said}");
+        assert!(
+            said.contains("a multiple of 10") && said.contains("set `channels` and `height`"),
+            "{said}"
+        );
     }
 }
 
@@ -240,12 +273,18 @@ fn first_parameters_are_drawn_from_the_seed() {
 #[test]
 fn parameters_have_the_names_and_shapes_of_layers() {
     let model = ResidualKind.start(&small(2, true, 3)).unwrap();
-    let found: Vec<String> =
-        model.tensors().iter().map(|tensor| format!("{} {:?}", tensor.name, tensor.shape)).collect();
+    let found: Vec<String> = model
+        .tensors()
+        .iter()
+        .map(|tensor| format!("{} {:?}", tensor.name, tensor.shape))
+        .collect();
     let unit = |conv: &str, bn: &str, shape: [usize; 4]| {
         let mut lines = vec![format!("{conv}.weight {shape:?}")];
         let channels = shape[0];
-        lines.extend(["weight", "bias", "running_mean", "running_var"].map(|what| format!("{bn}.{what} [{channels}]")));
+        lines.extend(
+            ["weight", "bias", "running_mean", "running_var"]
+                .map(|what| format!("{bn}.{what} [{channels}]")),
+        );
         lines
     };
     let mut expected = unit("conv", "bn", [3, 2, 3, 3]);
@@ -265,11 +304,21 @@ fn parameters_have_the_names_and_shapes_of_layers() {
             assert_eq!(shape.iter().product::<usize>(), values.len(), "{name}");
             let statistic = name.contains("running");
             let weight = name.ends_with("weight") && !name.contains("bn");
-            assert_eq!((used == Use::Statistic, used == Use::Weight), (statistic, weight), "{name}");
+            assert_eq!(
+                (used == Use::Statistic, used == Use::Weight),
+                (statistic, weight),
+                "{name}"
+            );
         }
     }
-    let whole = ResidualKind.start(&origin(serde_json::json!({ "height": 28 }), 64, 392, true, 1)).unwrap();
-    let trained = whole.tensors().iter().filter(|t| t.used != Use::Statistic).map(|t| t.values.len()).sum::<usize>();
+    let whole =
+        ResidualKind.start(&origin(serde_json::json!({ "height": 28 }), 64, 392, true, 1)).unwrap();
+    let trained = whole
+        .tensors()
+        .iter()
+        .filter(|t| t.used != Use::Statistic)
+        .map(|t| t.values.len())
+        .sum::<usize>();
     // 144, 9 × 16², 3 × 16², ... and 2 values of each of the batch norms' channels.
     let convolutions = 144 + 6 * 2304 + 4608 + 512 + 5 * 9216 + 18_432 + 2048 + 5 * 36_864;
     assert_eq!(trained, convolutions + 2 * (7 * 16 + 7 * 32 + 7 * 64));
@@ -298,10 +347,21 @@ fn one_record_and_none_are_taken() {
             let block = records(40, count, 1);
             assert_eq!(model.outputs(&block).unwrap().matrix().shape(), (outputs as usize, count));
             assert_eq!(model.forward(block).unwrap().matrix().shape(), (outputs as usize, count));
-            assert_eq!(before == model.snapshot(), count == 0, "without a record the statistics stay");
-            let gradients = model.backward(&DMatrix::from_element(outputs as usize, count, 1.0), true).unwrap();
+            assert_eq!(
+                before == model.snapshot(),
+                count == 0,
+                "without a record the statistics stay"
+            );
+            let gradients =
+                model.backward(&DMatrix::from_element(outputs as usize, count, 1.0), true).unwrap();
             assert_eq!(gradients.parameters.len(), trained);
-            assert!(gradients.parameters.iter().flatten().all(|v| v.is_finite() && (count > 0 || *v == 0.0)));
+            assert!(
+                gradients
+                    .parameters
+                    .iter()
+                    .flatten()
+                    .all(|v| v.is_finite() && (count > 0 || *v == 0.0))
+            );
             assert_eq!(gradients.inputs.unwrap().shape(), (40, count));
         }
     }
@@ -317,7 +377,10 @@ fn one_record_and_none_are_taken() {
 fn other_shapes_are_refused() {
     let mut model = Residual::<f32>::start(&small(2, true, 1)).unwrap();
     let before = model.snapshot();
-    assert!(matches!(model.outputs(&records(41, 1, 1)), Err(ShapeError::Size { expected: 40, got: 41, .. })));
+    assert!(matches!(
+        model.outputs(&records(41, 1, 1)),
+        Err(ShapeError::Size { expected: 40, got: 41, .. })
+    ));
     assert!(model.forward(records(39, 2, 1)).is_err());
     let mut endless = records(40, 2, 1);
     endless[3] = f64::NAN;
@@ -336,7 +399,9 @@ fn other_shapes_are_refused() {
 /// By hand for the default network on 28 × 14: 28 × 14, 14 × 7 and 7 × 4 pixels.
 #[test]
 fn multiplications_are_counted() {
-    let model = Residual::<f32>::start(&origin(serde_json::json!({ "height": 28 }), 64, 392, true, 1)).unwrap();
+    let model =
+        Residual::<f32>::start(&origin(serde_json::json!({ "height": 28 }), 64, 392, true, 1))
+            .unwrap();
     let first = 392 * (9 * 16 + 6 * 9 * 16 * 16);
     let second = 98 * (9 * 16 * 32 + 5 * 9 * 32 * 32 + 16 * 32);
     let third = 28 * (9 * 32 * 64 + 5 * 9 * 64 * 64 + 32 * 64);
@@ -346,14 +411,25 @@ fn multiplications_are_counted() {
 #[test]
 fn settings_and_features_that_do_not_fit_are_refused_with_what_to_do() {
     for features in [0, 9, 41] {
-        let said = ResidualKind.start(&Origin { features, ..small(2, true, 1) }).unwrap_err().to_string();
-        assert!(said.starts_with("model: settings of `residual`:") && said.contains("a multiple of 10"), "{said}");
+        let said =
+            ResidualKind.start(&Origin { features, ..small(2, true, 1) }).unwrap_err().to_string();
+        assert!(
+            said.starts_with("model: settings of `residual`:") && said.contains("a multiple of 10"),
+            "{said}"
+        );
     }
     let spec = |settings: serde_json::Value| settings.as_object().unwrap().clone();
     assert!(ResidualKind.check(&spec(serde_json::json!({ "height": 28 }))).is_ok());
-    assert!(ResidualKind.check(&spec(serde_json::json!({}))).unwrap_err().contains("`height` is missing"));
+    assert!(
+        ResidualKind
+            .check(&spec(serde_json::json!({})))
+            .unwrap_err()
+            .contains("`height` is missing")
+    );
     let large = origin(serde_json::json!({ "height": 28 }), 65_536, 28, true, 1);
-    assert!(ResidualKind.start(&large).unwrap_err().to_string().contains("parameters, at most 4000000"));
+    assert!(
+        ResidualKind.start(&large).unwrap_err().to_string().contains("parameters, at most 4000000")
+    );
     assert!(ResidualKind.values(&large.spec, 784) > 50_000);
     let config = TrainingConfig::default();
     assert_eq!(ResidualKind.largest_output(&config, &large.spec, 28, 1), f64::INFINITY);
@@ -362,7 +438,9 @@ fn settings_and_features_that_do_not_fit_are_refused_with_what_to_do() {
 /// Adam brings the outputs of a batch towards targets, in 32 bits.
 #[test]
 fn training_lowers_the_loss() {
-    let config = TrainingConfig::try_from(TrainingValues { learning_rate: 0.01, ..Default::default() }).unwrap();
+    let config =
+        TrainingConfig::try_from(TrainingValues { learning_rate: 0.01, ..Default::default() })
+            .unwrap();
     let mut adam = Adam::new(&config);
     let mut model = Residual::<f32>::start(&small(2, true, 1)).unwrap();
     let batch = records(40, 8, 1);

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -133,8 +135,13 @@ fn sealed() -> (TlsAcceptor, String) {
     let certificate = params.signed_by(&key, &Issuer::new(ca, ca_key)).unwrap();
     let secret = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut server = builder.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], secret).unwrap();
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let mut server = builder
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], secret)
+        .unwrap();
     server.alpn_protocols = vec![b"h2".to_vec()];
     (TlsAcceptor::from(Arc::new(server)), pem)
 }
@@ -151,12 +158,16 @@ async fn spans_go_to_the_collector_of_the_authority_alone() {
             // A handshake that the other side breaks off is none.
             let Ok(mut stream) = acceptor.accept(socket).await else { continue };
             let (inside, mut outside) = tokio::io::duplex(64 << 10);
-            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut stream, &mut outside).await });
+            tokio::spawn(
+                async move { tokio::io::copy_bidirectional(&mut stream, &mut outside).await },
+            );
             opened.send(Ok(inside)).await.unwrap();
         }
     }));
     let server = tonic::transport::Server::builder().add_service(TraceServiceServer::new(Picky));
-    let serving = AbortOnDropHandle::new(tokio::spawn(server.serve_with_incoming(ReceiverStream::new(connections))));
+    let serving = AbortOnDropHandle::new(tokio::spawn(
+        server.serve_with_incoming(ReceiverStream::new(connections)),
+    ));
     let dir = tempfile::tempdir().unwrap();
     for (authority, figure) in
         [(pem, "spans_exported_total 2"), (sealed().1, "spans_dropped_total{reason=\"export\"} 3")]
