@@ -12,10 +12,11 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_active_party::attack::adaptive::{Grounds, KnownPolicy, UndoTransform};
+use vfl_active_party::attack::adaptive::{KnownPolicy, TransformEvidence, UndoTransform};
 use vfl_active_party::attack::agnostic::AdversaryModel;
 use vfl_active_party::attack::{
-    AdversaryView, AgnosticSettings, HalfStar, KnownModel, LabelledRecords, Replacement, Seen,
+    AdversaryView, AgnosticSettings, HalfStar, KnownModel, LabelledRecords, ObservedRecords,
+    Replacement,
 };
 use vfl_shared::model::TrainingConfig;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
@@ -47,7 +48,9 @@ fn fit(c: &mut Criterion) {
     let own = LabelledRecords { y, labels };
     let mut group = c.benchmark_group("agnostic");
     group.throughput(Throughput::Elements(RECORDS as u64)).sample_size(10);
-    for (name, seen) in [("am", None), ("ram", Some(Seen { y: &seen, released: &released }))] {
+    for (name, seen) in
+        [("am", None), ("ram", Some(ObservedRecords { y: &seen, released: &released }))]
+    {
         group.bench_function(BenchmarkId::new(name, format!("n={RECORDS},d_act=18")), |bencher| {
             let (settings, recipe) = (AgnosticSettings::default(), TrainingConfig::default());
             bencher.iter(|| {
@@ -86,7 +89,7 @@ fn undo(c: &mut Criterion) {
             AdversaryView::new(&model, &y, &released, Replacement::default()).expect("shapes");
         let attack = UndoTransform {
             inner: Box::new(HalfStar { clamped: true }),
-            grounds: Grounds::default(),
+            grounds: TransformEvidence::default(),
             known: KnownPolicy::default(),
         };
         group.throughput(Throughput::Elements(records as u64));

@@ -18,7 +18,7 @@ use vfl_active_party::attack::{
     AdversaryView, Attack, GradientInversion, KnownModel, KnownNetwork, Method, Replacement,
     Settings,
 };
-use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::contract::{SubModelOrigin, start_of};
 use vfl_shared::model::{SubModel, SubModelSpec, kinds};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
@@ -80,7 +80,8 @@ fn perceptron(seed: u64) -> Arc<dyn SubModel> {
     let settings = SubModelSpec::parse_settings(r#"{"hidden":[8,8],"activation":"sigmoid"}"#)
         .expect("settings");
     let spec = SubModelSpec::new("mlp", 6, settings).expect("a width");
-    let origin = Origin { spec, features: PASSIVE, active: seed == 1, start: start_of(seed) };
+    let origin =
+        SubModelOrigin { spec, features: PASSIVE, active: seed == 1, start: start_of(seed) };
     let mut model = kinds::start(&origin).expect("a perceptron");
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     for tensor in model.tensors_mut() {

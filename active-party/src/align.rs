@@ -1,7 +1,7 @@
 //! Alignments that this party's own operator asks for.
 
 use tokio::sync::mpsc;
-use vfl_shared::alignment::{Aligner, Completed, Frame, MAX_RECORDS, OwnIds, Progress, Side};
+use vfl_shared::alignment::{Aligner, CompletedRun, Frame, MAX_RECORDS, OwnIds, Progress, Side};
 use vfl_shared::data::{FeatureStore as _, IdSet};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::state_file::StateFileError;
@@ -53,8 +53,8 @@ impl Alignments {
 
     /// Starts to collect the ids of a request. This party must hold each of them, and each must be
     /// in the file of ids if there is one.
-    pub(crate) fn list(&self) -> List<'_> {
-        List { own: &self.own, only: None, ids: RecordIdsBuilder::default(), count: 0 }
+    pub(crate) fn list(&self) -> RequestedIds<'_> {
+        RequestedIds { own: &self.own, only: None, ids: RecordIdsBuilder::default(), count: 0 }
     }
 
     /// Aligns these ids with a passive party.
@@ -66,7 +66,7 @@ impl Alignments {
         passive: &PartyName,
         ids: &RecordIds,
         tell: &mut (dyn FnMut(Progress) + Send),
-    ) -> Result<Completed, Refusal> {
+    ) -> Result<CompletedRun, Refusal> {
         let turn = self.aligner.turn(passive.clone())?;
         let (out, frames) = mpsc::channel(WAITING);
         let ended = || Refusal::unavailable("the alignment has no queue");
@@ -77,7 +77,7 @@ impl Alignments {
 }
 
 /// The ids of a request, collected chunk by chunk.
-pub(crate) struct List<'a> {
+pub(crate) struct RequestedIds<'a> {
     own: &'a OwnIds,
     /// The ids in the file `ids`, once it has been read; `Some(None)` if there is no file.
     only: Option<Option<IdSet>>,
@@ -85,7 +85,7 @@ pub(crate) struct List<'a> {
     count: usize,
 }
 
-impl List<'_> {
+impl RequestedIds<'_> {
     /// Checks a chunk of ids and adds it to the list.
     ///
     /// # Errors

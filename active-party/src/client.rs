@@ -8,7 +8,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use vfl_shared::alignment::{Frame, Frames};
 use vfl_shared::model::{ModelSpec, ShownModel, SubModel, SubModelSpec, TrainingConfig};
-use vfl_shared::monitoring::{Hop, Monitor, traces};
+use vfl_shared::monitoring::{Monitor, PeerMetrics, traces};
 use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
 use vfl_shared::rpc::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, decode_statuses, pb, peer_failure,
@@ -19,7 +19,7 @@ use vfl_shared::service::{
 use vfl_shared::training::messages::{PublishCommand, PublishReply};
 use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
-use crate::served::{ModelDescription, Scored};
+use crate::served::{ModelDescription, ScoredBatch};
 
 /// A client of the coordinator.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct Coordinator {
     peer: Peer,
     client: CoordinatorClient<Channel>,
     timeout: Duration,
-    hop: Hop,
+    hop: PeerMetrics,
 }
 
 /// The names of the calls whose time is measured.
@@ -67,7 +67,7 @@ impl Coordinator {
         let client = CoordinatorClient::new(channel(credentials, &peer)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { peer, client, timeout, hop: Hop::default() })
+        Ok(Self { peer, client, timeout, hop: PeerMetrics::default() })
     }
 
     /// Adds measurements of the time that the coordinator takes for predictions, and of its
@@ -117,7 +117,7 @@ impl Coordinator {
     /// FAILED_PRECONDITION if there is none; otherwise the coordinator's refusal.
     pub(crate) async fn describe(&self) -> Result<ModelDescription, Refusal> {
         let asked = self.hop.time(DESCRIBE, self.described());
-        traces::asking(traces::Name::DescribeModel, &self.peer.name, asked).await
+        traces::asking(traces::SpanName::DescribeModel, &self.peer.name, asked).await
     }
 
     async fn described(&self) -> Result<ModelDescription, Refusal> {
@@ -163,21 +163,21 @@ impl Coordinator {
         &self,
         questions: Vec<Question>,
         k: usize,
-        take: impl FnMut(Scored) -> Result<(), Refusal>,
+        take: impl FnMut(ScoredBatch) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         if questions.is_empty() {
             return Ok(());
         }
         let method = if questions.len() == 1 { PREDICT } else { PREDICT_STREAM };
         let asked = self.hop.time(method, self.answers(questions, k, take));
-        traces::asking(traces::Name::CoordinatorCall, &self.peer.name, asked).await
+        traces::asking(traces::SpanName::CoordinatorCall, &self.peer.name, asked).await
     }
 
     async fn answers(
         &self,
         mut questions: Vec<Question>,
         k: usize,
-        mut take: impl FnMut(Scored) -> Result<(), Refusal>,
+        mut take: impl FnMut(ScoredBatch) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let records: Vec<usize> = questions.iter().map(|question| question.ids.len()).collect();
         traces::note_rows(records.iter().sum());
@@ -240,7 +240,7 @@ impl Coordinator {
         records: &[usize],
         done: &mut usize,
         k: usize,
-        take: &mut impl FnMut(Scored) -> Result<(), Refusal>,
+        take: &mut impl FnMut(ScoredBatch) -> Result<(), Refusal>,
     ) -> Result<Result<(), Status>, Refusal> {
         let questions: Vec<Question> = questions.to_vec();
         let outgoing = tokio_stream::iter(questions.into_iter().map(pb::PredictRequest::from));
@@ -277,12 +277,12 @@ impl Coordinator {
         answer: &pb::PredictResponse,
         records: usize,
         k: usize,
-    ) -> Result<Scored, Refusal> {
+    ) -> Result<ScoredBatch, Refusal> {
         let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer));
         let row_status = decode_statuses(&answer.row_status, records).map_err(wrong)?;
         let ok = RowStatus::positions_ok(&row_status).len();
         let released = ReleasedScores::from_wire(answer.release.as_ref(), ok, k).map_err(wrong)?;
-        Ok(Scored { row_status, released })
+        Ok(ScoredBatch { row_status, released })
     }
 
     /// Fetches the top model of a version. It must have `inputs` inputs.
@@ -341,16 +341,19 @@ impl Coordinator {
     ///
     /// # Errors
     /// The coordinator's refusal.
-    pub(crate) async fn publish(&self, first: PublishReply) -> Result<(Tell, Heard), Refusal> {
+    pub(crate) async fn publish(
+        &self,
+        first: PublishReply,
+    ) -> Result<(PublishReplies, PublishCommands), Refusal> {
         let (replies, receiver) = mpsc::channel::<Result<pb::PublishReply, Status>>(4);
-        let tell = Tell(replies);
+        let tell = PublishReplies(replies);
         if !tell.send(first).await {
             return Err(self.ended());
         }
         let mut client = self.client.clone();
         let opened = client.publish(outgoing(receiver)).await;
         let commands = opened.map_err(|status| self.refused(&status))?.into_inner();
-        Ok((tell, Heard { coordinator: self.clone(), commands }))
+        Ok((tell, PublishCommands { coordinator: self.clone(), commands }))
     }
 
     fn ended(&self) -> Refusal {
@@ -359,9 +362,9 @@ impl Coordinator {
 }
 
 /// The sender of the active party's replies while imported parameters are published.
-pub(crate) struct Tell(mpsc::Sender<Result<pb::PublishReply, Status>>);
+pub(crate) struct PublishReplies(mpsc::Sender<Result<pb::PublishReply, Status>>);
 
-impl Tell {
+impl PublishReplies {
     /// Sends a reply. Returns true if the coordinator still listens.
     pub(crate) async fn send(&self, reply: PublishReply) -> bool {
         self.0.send(Ok(reply.into())).await.is_ok()
@@ -369,12 +372,12 @@ impl Tell {
 }
 
 /// The receiver of the coordinator's commands while imported parameters are published.
-pub(crate) struct Heard {
+pub(crate) struct PublishCommands {
     coordinator: Coordinator,
     commands: Streaming<pb::PublishCommand>,
 }
 
-impl Heard {
+impl PublishCommands {
     /// Waits for the next command.
     pub(crate) async fn next(&mut self) -> Result<PublishCommand, Refusal> {
         let message =

@@ -55,7 +55,7 @@ pub(crate) fn features(share: &StoredShare, block: FeatureBlock) -> Result<Featu
 
 #[cfg(test)]
 mod tests {
-    use vfl_shared::model::contract::{Origin, Use, start_of};
+    use vfl_shared::model::contract::{ParameterRole, SubModelOrigin, start_of};
     use vfl_shared::model::{Parameters, ShareStore, SubModelSpec, kinds};
 
     use super::*;
@@ -69,11 +69,17 @@ mod tests {
                 _ => serde_json::json!({}),
             };
             let spec = SubModelSpec::new(kind, 3, settings.as_object().unwrap().clone()).unwrap();
-            let mut model =
-                kinds::start(&Origin { spec, features: 4, active: true, start: start_of(2) })
-                    .unwrap();
-            for tensor in
-                model.tensors_mut().into_iter().filter(|tensor| tensor.used != Use::Statistic)
+            let mut model = kinds::start(&SubModelOrigin {
+                spec,
+                features: 4,
+                active: true,
+                start: start_of(2),
+            })
+            .unwrap();
+            for tensor in model
+                .tensors_mut()
+                .into_iter()
+                .filter(|tensor| tensor.used != ParameterRole::Statistic)
             {
                 tensor
                     .values

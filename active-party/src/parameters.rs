@@ -15,7 +15,7 @@ use crate::passive_party::{Part, PassiveParty};
 use crate::scoring::{ModelDescription, Scorer};
 
 /// The active party's knowledge of the model.
-pub(crate) struct Known {
+pub(crate) struct ModelKnowledge {
     /// The model with the parameters as released; a black box if one party releases none.
     pub(crate) released: Arc<KnownModel>,
     /// The model for an adversary that has the logit shares of the colluders, if there are any: the
@@ -23,18 +23,18 @@ pub(crate) struct Known {
     /// colluders' columns are 0 and have no meaning.
     pub(crate) lent: Option<Arc<KnownModel>>,
     /// The model with the disclosed transforms inverted, if there are any and all can be inverted.
-    pub(crate) undone: Option<Undone>,
+    pub(crate) undone: Option<InvertedModel>,
 }
 
 /// A model whose transforms were inverted.
 #[derive(Clone)]
-pub(crate) struct Undone {
+pub(crate) struct InvertedModel {
     pub(crate) model: Arc<KnownModel>,
     /// The disclosed transforms, party by party.
     pub(crate) told: String,
 }
 
-impl Known {
+impl ModelKnowledge {
     /// Asks every passive party of the model for the parameters it releases.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Known {
             let told = parts.iter().filter(|(_, p)| names_a_transform(&p.statement));
             let told: Vec<String> =
                 told.map(|(name, p)| format!("{name}: {}", p.statement)).collect();
-            found.map(|model| Undone { model: Arc::new(model), told: told.join("; ") })
+            found.map(|model| InvertedModel { model: Arc::new(model), told: told.join("; ") })
         });
         let undone = undone.transpose().map_err(internal)?;
         Ok(Self { released, lent, undone })

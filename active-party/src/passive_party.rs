@@ -13,7 +13,7 @@ use vfl_shared::rpc::{
     peer_failure, require,
 };
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::transform::{Released, ReleasedParameters};
+use vfl_shared::transform::{ReleasedParameters, ReleasedSubModel};
 use vfl_shared::types::{ModelVersion, RecordIds};
 
 /// The sub-model that a passive party shows, as an adversary takes it.
@@ -71,7 +71,7 @@ impl PassiveParty {
             return Ok(None);
         };
         let part = match spec.filter(|spec| !kinds::is_linear(spec)) {
-            Some(spec) => Released::model_from_wire(&answer, spec, features)
+            Some(spec) => ReleasedSubModel::model_from_wire(&answer, spec, features)
                 .map(|model| Part::Model(model.into())),
             None => ReleasedParameters::from_wire(&answer, k, features).map(Part::Linear),
         };

@@ -10,7 +10,7 @@ use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::types::RecordIds;
 
-use crate::scoring::{ModelDescription, Scored, Scorer};
+use crate::scoring::{ModelDescription, ScoredBatch, Scorer};
 
 /// The most records of one request; the command line sends more in several.
 pub const MAX_SCORE_RECORDS: usize = 65_536;
@@ -49,7 +49,7 @@ impl Predictor {
         parent: Option<Context>,
         work: impl Future<Output = T>,
     ) -> T {
-        self.tracer.serve(traces::Name::Predict, parent, work).await
+        self.tracer.serve(traces::SpanName::Predict, parent, work).await
     }
 
     /// Checks that the caller is one of this party's own clients. The role is not enough: another
@@ -93,7 +93,7 @@ impl Predictor {
         ids: &RecordIds,
         request_id: &str,
         admit: impl Fn(&ModelDescription) -> Result<(), Refusal>,
-    ) -> Result<(ModelDescription, Scored), Refusal> {
+    ) -> Result<(ModelDescription, ScoredBatch), Refusal> {
         if request_id.len() > MAX_REQUEST_ID {
             return Err(
                 WireError::Range { field: "request_id", reason: "at most 100 bytes" }.into()

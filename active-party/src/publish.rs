@@ -8,7 +8,9 @@ use std::time::Duration;
 use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind};
 use vfl_shared::service::off_thread;
 use vfl_shared::training::Importer;
-use vfl_shared::training::messages::{PublishCommand, PublishReply, PublishStart, Published};
+use vfl_shared::training::messages::{
+    PublishCommand, PublishReply, PublishStart, PublishedVersion,
+};
 use vfl_shared::types::{PartyName, RecordIds};
 
 use crate::scoring::Scorer;
@@ -29,7 +31,7 @@ pub async fn publish(
     name: &PartyName,
     class_names: &[String],
     training_ids: &RecordIds,
-) -> Result<Published, Refusal> {
+) -> Result<PublishedVersion, Refusal> {
     let (of, classes, party) = (importer.clone(), class_names.to_vec(), name.clone());
     let (staged, share) = off_thread("publishing", move || of.staged(&party, &classes)).await?;
     let start = PublishStart {
@@ -53,7 +55,7 @@ async fn converse(
     name: &PartyName,
     start: PublishStart,
     training_ids: &RecordIds,
-) -> Result<Published, Refusal> {
+) -> Result<PublishedVersion, Refusal> {
     let (class_names, digest) = (start.class_names.clone(), start.digest.clone());
     let (tell, mut heard) = scorer.coordinator().publish(PublishReply::Start(start)).await?;
     let feed = async {

@@ -23,19 +23,19 @@ use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, rough};
 use vfl_shared::service::{Credentials, Peer, TlsError};
 use vfl_shared::types::{RecordIds, ReleasedScores, RowStatus};
 
-use event::{Attacked, Target};
+use event::{AttackOutcome, Target};
 use job::{Job, Task};
 use oracle::Session;
-use supply::{Ran, Supply};
+use supply::{AdversaryInputs, AttackEstimates};
 
 use crate::attack::adaptive::average;
-use crate::attack::{AttackError, Averaged, Method};
+use crate::attack::{AttackError, Method, RepeatedQuestions};
 use crate::own_part;
-use crate::parameters::Known;
+use crate::parameters::ModelKnowledge;
 use crate::passive_party::PassiveParty;
-use crate::scoring::{ModelDescription, Scored, Scorer};
+use crate::scoring::{ModelDescription, ScoredBatch, Scorer};
 
-pub(crate) use asked::Asked;
+pub(crate) use asked::ReconstructionRequest;
 pub(crate) use event::Event;
 
 /// The fewest records for which an accuracy or a loss is reported. For fewer, it would say if
@@ -131,7 +131,7 @@ impl Reconstructor {
         model: &ModelDescription,
         job: &Job,
         events: &Events,
-    ) -> Result<Supply, Refusal> {
+    ) -> Result<AdversaryInputs, Refusal> {
         let target = model.passive_features();
         // Records whose scores no attack needs are not asked about.
         let asked = job.tasks.iter().map(|t| t.asks(job.ids.len())).max().unwrap_or(0);
@@ -143,8 +143,8 @@ impl Reconstructor {
         let colluders = self.colluders(model, job).await?;
         let lenders: &[String] =
             if matches!(colluders, Some(Ok(_))) { &job.colluders } else { &[] };
-        let Known { released: known, lent, undone } =
-            Known::ask(&self.scorer, &self.passive, model, target, lenders).await?;
+        let ModelKnowledge { released: known, lent, undone } =
+            ModelKnowledge::ask(&self.scorer, &self.passive, model, target, lenders).await?;
         let share = self.scorer.share(&model.version)?;
         let y =
             self.scorer.features.fetch(&job.ids).await.map_err(|e| e.told("this active party"))?;
@@ -172,7 +172,7 @@ impl Reconstructor {
             runtime: tokio::runtime::Handle::current(),
         });
         let recipe = model.training.clone();
-        Ok(Supply {
+        Ok(AdversaryInputs {
             known,
             lent,
             undone,
@@ -191,10 +191,10 @@ impl Reconstructor {
     async fn attack(
         &self,
         task: Task,
-        supply: Supply,
+        supply: AdversaryInputs,
         targets: Vec<Target>,
         seed: u64,
-    ) -> Result<(Attacked, Duration), Refusal> {
+    ) -> Result<(AttackOutcome, Duration), Refusal> {
         // The attack itself holds the lock, because it runs to its end even if the auditor goes
         // away.
         let turn = self.turn.clone().lock_owned().await;
@@ -227,8 +227,9 @@ impl Reconstructor {
         let told = |loss: Option<f64>| {
             loss.filter(|_| records >= MIN_ACCURACY_RECORDS).map(three_significant_digits)
         };
-        let ended = ended.map(|ran| Ran { score_mismatch: told(ran.score_mismatch), ..ran });
-        Ok((Attacked { method, targets, auxiliary_records, ended }, began.elapsed()))
+        let ended =
+            ended.map(|ran| AttackEstimates { score_mismatch: told(ran.score_mismatch), ..ran });
+        Ok((AttackOutcome { method, targets, auxiliary_records, ended }, began.elapsed()))
     }
 
     /// Asks for the release of the first `asked` records of a job, and reports their number and
@@ -271,8 +272,10 @@ impl Reconstructor {
         model: &ModelDescription,
         job: &Job,
         first: ReleasedScores,
-    ) -> Result<(Option<Arc<ReleasedScores>>, Option<(Arc<ReleasedScores>, Averaged)>), Refusal>
-    {
+    ) -> Result<
+        (Option<Arc<ReleasedScores>>, Option<(Arc<ReleasedScores>, RepeatedQuestions)>),
+        Refusal,
+    > {
         if job.queries < 2 || !job.tasks.iter().any(|t| t.needs.repeated.wanted()) {
             return Ok((Some(Arc::new(first)), None));
         }
@@ -291,7 +294,7 @@ impl Reconstructor {
     /// Returns the accuracy of the released scores if labels are known. There must be at least
     /// [`MIN_ACCURACY_RECORDS`] records, and the sets of records must be equal or disjoint: the
     /// accuracies of two sets that differ in one record would tell about that record.
-    async fn accuracy(&self, ids: &RecordIds, scored: &Scored) -> Option<f64> {
+    async fn accuracy(&self, ids: &RecordIds, scored: &ScoredBatch) -> Option<f64> {
         let labels = self.scorer.labels(ids).await.inspect_err(|error| {
             tracing::warn!(%error, "no accuracy is told: the labels cannot be read");
         });

@@ -15,7 +15,7 @@ use vfl_shared::training::max_batch;
 use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
 use crate::client::{Coordinator, Question};
-pub use crate::served::{ModelDescription, Scored};
+pub use crate::served::{ModelDescription, ScoredBatch};
 
 /// The active party as a client of the coordinator.
 #[derive(Debug)]
@@ -115,9 +115,9 @@ impl Scorer {
         ids: &RecordIds,
         audit_session: &str,
         request_id: &str,
-    ) -> Result<Scored, Refusal> {
+    ) -> Result<ScoredBatch, Refusal> {
         let own = self.questions(model, ids, audit_session, request_id);
-        let (held, questions) = traces::within(traces::Name::OwnShare, own).await?;
+        let (held, questions) = traces::within(traces::SpanName::OwnShare, own).await?;
         self.answers(
             questions,
             &held,
@@ -146,7 +146,7 @@ impl Scorer {
         traces::note_version(&model.version);
         let k = model.class_names.len();
         let found = async { self.features.lookup(ids).await.map_err(|e| e.refusal()) };
-        let found = traces::within(traces::Name::StoreLookUp, found).await?;
+        let found = traces::within(traces::SpanName::StoreLookUp, found).await?;
         let (held, rows) = (found.held, found.block.matrix());
         let mut requests = Vec::new();
         // Each message is a separate request to the coordinator.
@@ -181,7 +181,7 @@ impl Scorer {
         ids: &RecordIds,
         shares: &DMatrix<f64>,
         audit_session: &str,
-    ) -> Result<Scored, Refusal> {
+    ) -> Result<ScoredBatch, Refusal> {
         let all: Vec<usize> = (0..ids.len()).collect();
         let request = |held: &[usize]| {
             let chosen = LogitShare::new(shares.select_columns(held))
@@ -207,10 +207,10 @@ impl Scorer {
         held: &[usize],
         mut row_status: Vec<RowStatus>,
         k: usize,
-    ) -> Result<Scored, Refusal> {
+    ) -> Result<ScoredBatch, Refusal> {
         let mut parts = Vec::with_capacity(requests.len());
         let mut places = held.iter();
-        let take = |scored: Scored| {
+        let take = |scored: ScoredBatch| {
             for (status, &at) in scored.row_status.into_iter().zip(places.by_ref()) {
                 row_status[at] = status;
             }
@@ -219,7 +219,7 @@ impl Scorer {
         };
         self.coordinator.predict(requests, k, take).await?;
         let released = concatenate(parts, k)?;
-        Ok(Scored { row_status, released })
+        Ok(ScoredBatch { row_status, released })
     }
 
     /// Returns the labels of records. The inner error is the number of records that this party does

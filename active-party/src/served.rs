@@ -37,7 +37,7 @@ impl ModelDescription {
 
 /// The answer for a batch of records.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scored {
+pub struct ScoredBatch {
     /// The status of each record that was asked about.
     pub row_status: Vec<RowStatus>,
     /// The release: a row for every record whose status is OK, in order.

@@ -29,9 +29,9 @@ use vfl_shared::rpc::{
 use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve_with_health};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::state_folder::{FolderError, hold_if_folder};
-use vfl_shared::training::messages::{Labelled, Published, Reply, Start};
+use vfl_shared::training::messages::{LabelledChunk, PublishedVersion, Reply, Start};
 use vfl_shared::training::{
-    Importer, Participant, RecordSource, Rows, TrainingEvent, TrainingRecords,
+    Importer, Participant, RecordSource, SourceFuture, TrainingEvent, TrainingRecords,
 };
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
@@ -42,7 +42,7 @@ use crate::inference::{Inference, follow};
 pub use crate::predict::MAX_SCORE_RECORDS;
 use crate::predict::{Predictor, check_answer};
 use crate::publish::publish;
-use crate::reconstruct::{Asked, Reconstructor, ReconstructorError};
+use crate::reconstruct::{ReconstructionRequest, Reconstructor, ReconstructorError};
 use crate::scoring::{ModelDescription, Scorer, ended_early};
 
 /// The longest time to wait for the next ids of an alignment.
@@ -330,7 +330,7 @@ impl ActiveParty for Service {
                 "audits are not allowed here; the operator may set `allowed = true` in [audit]";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
         }
-        let job = Asked::try_from(request.into_inner())?.check()?;
+        let job = ReconstructionRequest::try_from(request.into_inner())?.check()?;
         let (events, outgoing) = mpsc::channel(16);
         let (reconstructor, stop) = (self.reconstructor.clone(), self.stop.clone());
         tokio::spawn(async move {
@@ -410,7 +410,7 @@ async fn train(
     (ids, labels): (RecordIds, Vec<u32>),
     privacy: Option<PrivacyConfig>,
     events: &mpsc::Sender<Result<pb::TrainJobEvent, Status>>,
-) -> Result<Option<Published>, Refusal> {
+) -> Result<Option<PublishedVersion>, Refusal> {
     let (replies, receiver) = mpsc::channel(16);
     let start = Start { config: config.clone(), class_names, record_count: ids.len() as u32 };
     let gone = |_| ended_early(scorer.coordinator().peer());
@@ -419,7 +419,8 @@ async fn train(
     let feed = async {
         for from in (0..ids.len()).step_by(LIST_CHUNK_RECORDS) {
             let to = (from + LIST_CHUNK_RECORDS).min(ids.len());
-            let chunk = Labelled { ids: ids.slice(from, to), labels: labels[from..to].to_vec() };
+            let chunk =
+                LabelledChunk { ids: ids.slice(from, to), labels: labels[from..to].to_vec() };
             if replies.send(Ok(Reply::Labelled(chunk).into())).await.is_err() {
                 // The coordinator has ended the stream; the participant reads the reason.
                 return;
@@ -453,7 +454,7 @@ async fn train(
 /// The records of a training: a block in memory, or a batch at a time. The labels were read before,
 /// so every record is held.
 impl RecordSource for Scorer {
-    fn open<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, TrainingRecords> {
+    fn open<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, TrainingRecords> {
         Box::pin(async move {
             match &self.features {
                 Features::Memory(_) => Ok(TrainingRecords::Here(self.fetch(ids).await?)),
@@ -464,7 +465,7 @@ impl RecordSource for Scorer {
         })
     }
 
-    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, FeatureBlock> {
+    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, FeatureBlock> {
         Box::pin(async move { self.features.fetch(ids).await.map_err(|e| e.refusal()) })
     }
 }

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, Spend};
+use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, SpendRequest};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 /// Callers at once.
 const CALLERS: u64 = 8;
 
 /// `rows` records from number `first` on, with a share each.
-fn spend(first: u64, rows: u64) -> Spend {
-    Spend {
+fn spend(first: u64, rows: u64) -> SpendRequest {
+    SpendRequest {
         party: PartyName::new("active").expect("a name"),
         model: ModelVersion::new("m-1").expect("a version"),
         passive: "p-1".into(),
@@ -40,7 +40,7 @@ fn spend(first: u64, rows: u64) -> Spend {
 async fn rounds(ledger: &Arc<Ledger>, times: u64, rows: u64, first: impl Fn() -> u64) -> Duration {
     let mut taken = Duration::ZERO;
     for _ in 0..times {
-        let spends: Vec<Spend> = (0..CALLERS).map(|_| spend(first(), rows)).collect();
+        let spends: Vec<SpendRequest> = (0..CALLERS).map(|_| spend(first(), rows)).collect();
         let start = Instant::now();
         let mut tasks = tokio::task::JoinSet::new();
         for spend in spends {
@@ -115,7 +115,7 @@ fn postgres(c: &mut Criterion) {
                     runtime.block_on(async {
                         let mut taken = Duration::ZERO;
                         for _ in 0..times {
-                            let spends: Vec<Spend> = (0..callers)
+                            let spends: Vec<SpendRequest> = (0..callers)
                                 .map(|_| spend(next.fetch_add(rows, Ordering::Relaxed), rows))
                                 .collect();
                             let start = Instant::now();

@@ -10,7 +10,7 @@ use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 use crate::ledger::{
-    Budgets, Ledger, LedgerConfig, LedgerError, LedgerMeter, RowVerdict, Spend, Summary,
+    Budgets, Ledger, LedgerConfig, LedgerError, LedgerMeter, RowVerdict, SpendRequest, Summary,
 };
 use crate::share::{ShareHash, ShareHashKind};
 
@@ -101,7 +101,7 @@ impl Account {
             "" => (None, [0; 32]),
             name => (Some(name.to_owned()), body_hash(&entry)),
         };
-        let spend = Spend {
+        let spend = SpendRequest {
             party: entry.party.clone(),
             model: entry.model.clone(),
             passive: entry.passive.to_owned(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
-use vfl_shared::alignment::{self, Frame, Frames, Out};
+use vfl_shared::alignment::{self, Frame, FrameSender, Frames};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::types::PartyName;
@@ -46,7 +46,7 @@ impl Relay {
         &self,
         caller: &PeerIdentity,
         mut frames: Frames,
-        out: &Out,
+        out: &FrameSender,
     ) -> Result<(), Refusal> {
         if let Some(name) = self.active_party.as_ref().filter(|name| *name != caller.name()) {
             let message = format!(
@@ -97,7 +97,7 @@ async fn carry(
     mut frames: Frames,
     to_passive: mpsc::Sender<Frame>,
     mut answers: Frames,
-    out: &Out,
+    out: &FrameSender,
 ) -> Result<u64, Refusal> {
     let carried = AtomicU64::new(0);
     // The directions are independent: a party that takes no frames must not hold up the other

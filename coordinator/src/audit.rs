@@ -15,9 +15,9 @@ use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
-use session::Bound;
+use session::BoundShares;
 pub use session::Session;
-pub use summary::{Closed, Cost, MIN_AUDIT_RECORDS};
+pub use summary::{Cost, MIN_AUDIT_RECORDS, SessionSummary};
 
 use crate::config::AuditPolicy;
 use crate::policy::ReadyPolicy;
@@ -32,7 +32,7 @@ pub struct Audits {
     policy: AuditPolicy,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// The bound shares by fingerprint of the passive parameters, for the lifetime of this process.
-    bound: Mutex<HashMap<String, Bound>>,
+    bound: Mutex<HashMap<String, BoundShares>>,
     /// The sets of records that were summarised.
     sets: Mutex<DisjointSets>,
 }
@@ -141,9 +141,9 @@ impl Audits {
 
     /// Returns the shares bound under these passive parameters, if there is room for those of
     /// `ids`.
-    fn bound(&self, passive_fingerprint: &str, ids: &RecordIds) -> Result<Bound, Refusal> {
+    fn bound(&self, passive_fingerprint: &str, ids: &RecordIds) -> Result<BoundShares, Refusal> {
         let mut all = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = |bound: &Bound| bound.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let held = |bound: &BoundShares| bound.lock().unwrap_or_else(PoisonError::into_inner).len();
         let ours = all.get(passive_fingerprint).cloned().unwrap_or_default();
         let new = {
             let ours = ours.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,10 +180,10 @@ impl Audits {
     ///
     /// # Errors
     /// NOT_FOUND when no session has that name, UNAVAILABLE when the set cannot be recorded.
-    pub fn close(&self, name: &str, without_summary: bool) -> Result<Closed, Refusal> {
+    pub fn close(&self, name: &str, without_summary: bool) -> Result<SessionSummary, Refusal> {
         let session = self.lock().remove(name).ok_or_else(unknown)?;
         match without_summary {
-            true => Ok(Closed::silent()),
+            true => Ok(SessionSummary::silent()),
             false => session.closed(&self.sets),
         }
     }
@@ -361,7 +361,7 @@ mod tests {
             }
             audits.close(&name, false).unwrap()
         };
-        let silent = |closed: &Closed| assert!(closed.cost.is_err(), "{closed:?}");
+        let silent = |closed: &SessionSummary| assert!(closed.cost.is_err(), "{closed:?}");
         silent(&release(&audits, &all, &[]));
         silent(&release(&audits, &all, &[all.slice(0, 1)]));
         silent(&release(&audits, &all, &vec![all.slice(0, 1); 200]));

@@ -19,7 +19,7 @@ use vfl_shared::types::{ConfidenceScores, ModelVersion, RecordIds};
 
 use crate::ledger::LedgerError;
 use crate::registry::{Files, Manifest, Registry, RegistryError};
-use crate::replicas::{Change, Offer, Publication, Replicas, Turn};
+use crate::replicas::{Change, DatabasePublishLock, LocalModels, Publication, Replicas};
 
 /// Interval at which a coordinator looks for what others have published.
 const EVERY: Duration = Duration::from_secs(1);
@@ -188,7 +188,7 @@ impl Catalogue {
     /// # Errors
     /// ABORTED when another training or publication is under way; UNAVAILABLE if the database does
     /// not answer.
-    pub async fn turn(&self) -> Result<Turns<'_>, Refusal> {
+    pub async fn turn(&self) -> Result<PublishLock<'_>, Refusal> {
         let busy = || {
             let message =
                 "another training or publication is under way; try again when it has ended";
@@ -209,18 +209,18 @@ impl Catalogue {
                 Some(turn)
             }
         };
-        Ok(Turns { catalogue: self, there, _here: here })
+        Ok(PublishLock { catalogue: self, there, _here: here })
     }
 }
 
 /// The turn to train or to publish, here and over all coordinators.
-pub struct Turns<'a> {
+pub struct PublishLock<'a> {
     catalogue: &'a Catalogue,
-    there: Option<Turn>,
+    there: Option<DatabasePublishLock>,
     _here: MutexGuard<'a, ()>,
 }
 
-impl Turns<'_> {
+impl PublishLock<'_> {
     /// Checks that this coordinator still has the turn.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Turns<'_> {
     /// at the end.
     ///
     /// # Errors
-    /// The error of the work; otherwise as [`Turns::check`].
+    /// The error of the work; otherwise as [`PublishLock::check`].
     pub async fn during<T>(
         &mut self,
         work: impl Future<Output = Result<T, Refusal>>,
@@ -378,14 +378,14 @@ fn publication(
     Ok(Publication { version, manifest: content, top, passive, calibration })
 }
 
-fn offer(registry: &Registry) -> Result<Offer, RegistryError> {
+fn offer(registry: &Registry) -> Result<LocalModels, RegistryError> {
     let versions = registry.versions()?;
     let versions = versions.iter().map(|manifest| publication(registry, manifest, None));
     let trained = registry
         .trainings()
         .into_iter()
         .map(|training| Ok(lines(&registry.records_of(&training)?)));
-    Ok(Offer {
+    Ok(LocalModels {
         current: registry.current().map(|model| model.manifest.version.as_str().to_owned()),
         versions: versions.collect::<Result<_, _>>()?,
         trained: trained.collect::<Result<_, RegistryError>>()?,

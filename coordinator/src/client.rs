@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tonic::transport::Channel;
 use vfl_shared::alignment::{Frame, Frames};
-use vfl_shared::monitoring::{Hop, Monitor, traces};
+use vfl_shared::monitoring::{Monitor, PeerMetrics, traces};
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::pb::release_parameters_response::Kind;
 use vfl_shared::rpc::{
@@ -32,12 +32,12 @@ const SHARES: &str = "PassiveParty/ComputeLogitsStream";
 
 struct Question {
     request: pb::ComputeLogitsRequest,
-    answer: Asker,
+    answer: AnswerSender,
 }
 
 /// The channel to a caller that waits for an answer, or for the reason why the stream ended without
 /// one.
-type Asker = oneshot::Sender<Result<pb::ComputeLogitsResponse, Refusal>>;
+type AnswerSender = oneshot::Sender<Result<pb::ComputeLogitsResponse, Refusal>>;
 
 /// A passive party, as the coordinator sees it.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct PassiveParty {
     peer: Peer,
     client: PassivePartyClient<Channel>,
     timeout: Duration,
-    hop: Hop,
+    hop: PeerMetrics,
     questions: Mutex<Option<mpsc::Sender<Question>>>,
 }
 
@@ -59,7 +59,7 @@ impl PassiveParty {
         let client = PassivePartyClient::new(channel(credentials, &peer)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { peer, client, timeout, hop: Hop::default(), questions: Mutex::new(None) })
+        Ok(Self { peer, client, timeout, hop: PeerMetrics::default(), questions: Mutex::new(None) })
     }
 
     /// Measures with `monitor` how long the party takes for logit shares, and how it fails.
@@ -91,7 +91,7 @@ impl PassiveParty {
         width: usize,
     ) -> Result<ShareAnswer, Refusal> {
         let asked = self.hop.time(SHARES, self.shares(request, width));
-        traces::asking(traces::Name::Ask, &self.peer.name, asked).await
+        traces::asking(traces::SpanName::Ask, &self.peer.name, asked).await
     }
 
     async fn shares(&self, request: ShareRequest, width: usize) -> Result<ShareAnswer, Refusal> {
@@ -245,7 +245,7 @@ async fn converse(
     mut questions: mpsc::Receiver<Question>,
 ) {
     let (requests, outgoing) = mpsc::channel(QUEUE);
-    let mut waiting: HashMap<u64, Asker> = HashMap::new();
+    let mut waiting: HashMap<u64, AnswerSender> = HashMap::new();
     let refusal = match client.compute_logits_stream(ReceiverStream::new(outgoing)).await {
         Err(status) => peer_failure(&peer, &status),
         Ok(response) => {

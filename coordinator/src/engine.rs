@@ -20,12 +20,12 @@ use crate::account::{Account, Entry};
 use crate::catalogue::Catalogue;
 use crate::client::PassiveParty;
 use crate::config::{ServingPolicy, TopGrant, TopRelease};
-use crate::defense::Released;
+use crate::defense::PipelineOutput;
 use crate::ledger::RowVerdict;
 use crate::meter::Meter;
 use crate::policy::{Policies, ReadyPolicy};
 use crate::registry::PublishedModel;
-use crate::sessions::{Asked, Sessions, replaced};
+use crate::sessions::{SessionHandle, Sessions, replaced};
 use crate::share::{ShareKey, share_hashes};
 
 /// The most records of one message.
@@ -293,7 +293,7 @@ impl Engine {
                         ids: &ids,
                         shares,
                     };
-                    traces::within(traces::Name::LedgerCommit, self.account.spend(entry)).await
+                    traces::within(traces::SpanName::LedgerCommit, self.account.spend(entry)).await
                 }
             }
         };
@@ -323,7 +323,8 @@ impl Engine {
         let ids =
             if released.contains(&false) { ids.select(&positions_of(&released)) } else { ids };
         let released =
-            traces::within(traces::Name::Release, release(policy, logits, ids, session)).await?;
+            traces::within(traces::SpanName::Release, release(policy, logits, ids, session))
+                .await?;
         Ok(Answer { version: model.manifest.version.clone(), status, released })
     }
 
@@ -438,14 +439,14 @@ async fn release(
     policy: Arc<ReadyPolicy>,
     logits: Logits,
     ids: RecordIds,
-    session: Option<Asked>,
+    session: Option<SessionHandle>,
 ) -> Result<ReleasedScores, Refusal> {
     let large = logits.records() * logits.classes()
         > if policy.costly() { COSTLY_INLINE_SCORES } else { INLINE_SCORES };
     let (asked, measured) = (ids.clone(), session.is_some());
     let work = move || -> Result<_, Refusal> {
         if measured {
-            let Released { scores, released } = policy.release(logits, &asked)?;
+            let PipelineOutput { scores, released } = policy.release(logits, &asked)?;
             return Ok((Some(scores), released));
         }
         Ok((None, policy.release_alone(logits, &asked)?))

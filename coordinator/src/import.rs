@@ -19,7 +19,7 @@ use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::messages::{Binding, PublishCommand, PublishReply, PublishStart};
 use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 
-use client::Active;
+use client::ActiveStream;
 pub use client::{CommandSender, ReplyStream};
 use top::StagedTop;
 pub use top::import_top;
@@ -61,7 +61,7 @@ struct Job {
 }
 
 /// The part that a passive party has staged.
-struct Described {
+struct StagedPart {
     entry: PartyEntry,
     sub_model: Option<SubModelSpec>,
 }
@@ -93,7 +93,7 @@ impl ImportDriver {
             (&*self.training, Duration::from_secs(self.training.policy.step_timeout_s));
         let mut turn = driver.catalogue.turn().await?;
         driver.check_caller(caller.name(), "publish another")?;
-        let mut active = Active::new(caller.words(), replies, commands, timeout);
+        let mut active = ActiveStream::new(caller.words(), replies, commands, timeout);
         // Each message has a deadline, and so have all of them together: a trickle must not keep
         // others from training.
         let job = tokio::time::timeout(10 * timeout, receive_job(&mut active)).await.map_err(
@@ -162,7 +162,7 @@ impl ImportDriver {
         &self,
         caller: &PeerIdentity,
         job: &Job,
-        described: Vec<Described>,
+        described: Vec<StagedPart>,
         top: Option<StagedTop>,
     ) -> Result<(Manifest, Option<StagedTop>), Refusal> {
         let k = u32::try_from(job.class_names.len()).unwrap_or(u32::MAX);
@@ -219,7 +219,7 @@ async fn describe(
     caller: &PeerIdentity,
     job: &Job,
     timeout: Duration,
-) -> Result<Described, Refusal> {
+) -> Result<StagedPart, Refusal> {
     let staged = client::staged(party, caller.name(), &job.class_names, timeout).await?;
     let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", party.peer()));
     check_share(&staged.digest, staged.features).map_err(wrong)?;
@@ -229,7 +229,7 @@ async fn describe(
         share: staged.digest,
         privacy: None,
     };
-    Ok(Described { entry, sub_model: staged.sub_model })
+    Ok(StagedPart { entry, sub_model: staged.sub_model })
 }
 
 fn check_share(digest: &str, features: u32) -> Result<(), WireError> {
@@ -244,7 +244,7 @@ fn check_share(digest: &str, features: u32) -> Result<(), WireError> {
     check_features(features)
 }
 
-async fn receive_job(active: &mut Active) -> Result<Job, Refusal> {
+async fn receive_job(active: &mut ActiveStream) -> Result<Job, Refusal> {
     let PublishReply::Start(start) = active.receive().await? else {
         return Err(active.unexpected("start"));
     };

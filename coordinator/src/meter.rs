@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vfl_shared::monitoring::{Monitor, Predictions, Reading};
+use vfl_shared::monitoring::{GaugeReading, Monitor, Predictions};
 
 use crate::catalogue::Catalogue;
 
@@ -32,7 +32,7 @@ impl Meter {
 pub(crate) fn tell_model(monitor: &Monitor, catalogue: Arc<Catalogue>) {
     let models = catalogue.clone();
     monitor.reading("model_in_service", "1 if a model is in service, 0 if none is", move || {
-        vec![Reading::from(f64::from(u8::from(models.registry().current().is_some())))]
+        vec![GaugeReading::from(f64::from(u8::from(models.registry().current().is_some())))]
     });
     monitor.reading(
         "model_info",
@@ -43,7 +43,10 @@ pub(crate) fn tell_model(monitor: &Monitor, catalogue: Arc<Catalogue>) {
             };
             let current = catalogue.registry().current();
             current
-                .map(|model| Reading { labels: vec![("version", version(&model))], value: 1.0 })
+                .map(|model| GaugeReading {
+                    labels: vec![("version", version(&model))],
+                    value: 1.0,
+                })
                 .into_iter()
                 .collect()
         },

@@ -7,13 +7,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
 use rand::Rng;
-use vfl_shared::policy::{DefenseConfig, Leakage, Leaves, NoiseMode, Policy};
+use vfl_shared::policy::{DefenseConfig, Leakage, NoiseMode, Policy, ReleaseKind};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{Logits, ModelVersion, RecordIds, ReleasedScores};
 
 use crate::client::PassiveParty;
 use crate::config::ServingPolicy;
-use crate::defense::{Grants, Noise, NoiseKey, NoiseSecret, Pipeline, Released};
+use crate::defense::{Grants, Noise, NoiseKey, NoiseSecret, Pipeline, PipelineOutput};
 use crate::registry::{PublishedModel, Registry};
 
 /// The purpose that a policy is prepared for. Each has noise of its own: the live service and the
@@ -80,7 +80,7 @@ impl ReadyPolicy {
     ///
     /// # Errors
     /// INTERNAL where a defense does not apply to these records.
-    pub fn release(&self, logits: Logits, ids: &RecordIds) -> Result<Released, Refusal> {
+    pub fn release(&self, logits: Logits, ids: &RecordIds) -> Result<PipelineOutput, Refusal> {
         self.pipeline.release(logits, self.noise(ids)).map_err(|e| Refusal::internal(e.to_string()))
     }
 
@@ -194,7 +194,8 @@ impl Policies {
             }
         })?;
         let passive: u32 = model.manifest.passive_parties.iter().map(|party| party.features).sum();
-        let exact = self.live.defenses.iter().all(|defense| defense.leaves() == Leaves::Everything);
+        let exact =
+            self.live.defenses.iter().all(|defense| defense.leaves() == ReleaseKind::Everything);
         let linear = model
             .manifest
             .model()

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use vfl_shared::data::MAX_FEATURES;
 use vfl_shared::rpc::{Refusal, RefusalKind, WireError};
-use vfl_shared::training::messages::Published;
+use vfl_shared::training::messages::PublishedVersion;
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName};
 
-use crate::catalogue::Turns;
+use crate::catalogue::PublishLock;
 use crate::registry::{Manifest, Registry, TrainingSummary};
 
 /// Refuses an active party that is not the one whose model is in service. `doing` ends the
@@ -37,9 +37,9 @@ pub(crate) fn check_owner(
 /// bind anything once the turn is lost.
 ///
 /// # Errors
-/// The error of `confirmed`; otherwise as [`Turns::check`] and [`Turns::publish`].
+/// The error of `confirmed`; otherwise as [`PublishLock::check`] and [`PublishLock::publish`].
 pub(crate) async fn put_in_service(
-    turn: &mut Turns<'_>,
+    turn: &mut PublishLock<'_>,
     manifest: Manifest,
     calibration: Option<ConfidenceScores>,
     confirmed: impl Future<Output = Result<(), Refusal>>,
@@ -89,10 +89,10 @@ pub fn published(
     version: &ModelVersion,
     training: Option<&TrainingSummary>,
     training_ids: usize,
-) -> Published {
+) -> PublishedVersion {
     let version = version.clone();
     match training {
-        Some(summary) => Published {
+        Some(summary) => PublishedVersion {
             version,
             epochs: summary.epochs,
             best_epoch: summary.best_epoch,
@@ -103,7 +103,7 @@ pub fn published(
             config: Some(summary.config.clone()),
             privacy: Vec::new(),
         },
-        None => Published {
+        None => PublishedVersion {
             version,
             epochs: 0,
             best_epoch: 0,

@@ -32,7 +32,7 @@ use crate::config::{Settings, policy_in_bits};
 use crate::defense::DefenseError;
 use crate::engine::{Engine, Prediction};
 use crate::import::ImportDriver;
-use crate::ledger::{Derive, LedgerConfig, LedgerError, LedgerMeter};
+use crate::ledger::{FingerprintLookup, LedgerConfig, LedgerError, LedgerMeter};
 use crate::meter::{Meter, tell_model};
 use crate::policy::{Policies, Purpose};
 use crate::publish::published;
@@ -227,9 +227,9 @@ fn hold(state_dir: &std::path::Path) -> Result<std::fs::File, RunError> {
 }
 
 /// Returns the source of passive fingerprints of the versions that an older ledger names.
-fn derive(state_dir: &std::path::Path) -> Derive {
+fn derive(state_dir: &std::path::Path) -> FingerprintLookup {
     let state_dir = state_dir.to_owned();
-    Derive::new(move |version| {
+    FingerprintLookup::new(move |version| {
         let version = ModelVersion::new(version).ok()?;
         read_manifest(&state_dir, &version).ok()?.map(|manifest| manifest.passive_fingerprint())
     })
@@ -370,7 +370,7 @@ impl Coordinator for Service {
             let request = Prediction::try_from(request.into_inner())?;
             Ok(Response::new(self.engine.predict(&caller, request).await?.into()))
         });
-        self.tracer.serve(traces::Name::Predict, parent, work).await
+        self.tracer.serve(traces::SpanName::Predict, parent, work).await
     }
 
     type PredictStreamStream = Responses<pb::PredictResponse>;
@@ -399,7 +399,7 @@ impl Coordinator for Service {
                         engine.predict(&caller, request).await?.into(),
                     )
                 });
-                tracer.serve(traces::Name::Predict, parent, work).await
+                tracer.serve(traces::SpanName::Predict, parent, work).await
             };
             async move { own_task(answer).await? }
         };

@@ -13,12 +13,14 @@ use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::state_file::{StateFile, StateFileError};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
 
-use crate::audit::{Audits, Closed, MAX_BOUND, Session, full, new_name, too_many, unknown};
+use crate::audit::{Audits, MAX_BOUND, Session, SessionSummary, full, new_name, too_many, unknown};
 use crate::config::AuditPolicy;
 use crate::ledger::LedgerError;
 use crate::policy::{Policies, Purpose, ReadyPolicy};
 use crate::registry::PublishedModel;
-use crate::replicas::{Ended, Opened, Replicas, SessionLimits, Spent, StoredSession};
+use crate::replicas::{
+    EndedSession, OpenOutcome, Replicas, SessionLimits, SpendOutcome, StoredSession,
+};
 use crate::share::ShareHash;
 
 /// Errors from opening the sessions.
@@ -42,7 +44,7 @@ pub struct Sessions {
 
 /// An audit session, for one request.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct SessionHandle {
     session: Arc<Session>,
     shared: Option<(Arc<Replicas>, String)>,
     lifetime_s: i64,
@@ -121,10 +123,12 @@ impl Sessions {
         };
         let name = new_name();
         match replicas.open_session(&name, &stored, limits).await.map_err(|e| unavailable(&e))? {
-            Opened::Yes => {}
-            Opened::TooMany(open) => return Err(too_many(open)),
-            Opened::Replaced => return Err(replaced()),
-            Opened::Full => return Err(full("or have the operator empty the table `audit_bound`")),
+            OpenOutcome::Yes => {}
+            OpenOutcome::TooMany(open) => return Err(too_many(open)),
+            OpenOutcome::Replaced => return Err(replaced()),
+            OpenOutcome::Full => {
+                return Err(full("or have the operator empty the table `audit_bound`"));
+            }
         }
         self.here.enter(&name, Session::new(version, active_party, policy, ids, budget));
         Ok((name, budget))
@@ -141,10 +145,14 @@ impl Sessions {
         caller: &PartyName,
         model: &PublishedModel,
         policies: &Policies,
-    ) -> Result<Asked, Refusal> {
+    ) -> Result<SessionHandle, Refusal> {
         let lifetime_s = self.lifetime_s();
         let Some(replicas) = &self.shared else {
-            return Ok(Asked { session: self.here.find(name, caller)?, shared: None, lifetime_s });
+            return Ok(SessionHandle {
+                session: self.here.find(name, caller)?,
+                shared: None,
+                lifetime_s,
+            });
         };
         let session = match self.here.find(name, caller) {
             Err(refusal) if refusal.kind == RefusalKind::NotFound => {
@@ -155,7 +163,7 @@ impl Sessions {
             }
             found => found?,
         };
-        Ok(Asked { session, shared: Some((replicas.clone(), name.to_owned())), lifetime_s })
+        Ok(SessionHandle { session, shared: Some((replicas.clone(), name.to_owned())), lifetime_s })
     }
 
     async fn ready(
@@ -183,7 +191,11 @@ impl Sessions {
     ///
     /// # Errors
     /// NOT_FOUND when no session has that name, UNAVAILABLE when the set cannot be recorded.
-    pub async fn close(&self, name: String, without_summary: bool) -> Result<Closed, Refusal> {
+    pub async fn close(
+        &self,
+        name: String,
+        without_summary: bool,
+    ) -> Result<SessionSummary, Refusal> {
         let Some(replicas) = &self.shared else {
             let here = self.here.clone();
             let closed =
@@ -194,9 +206,9 @@ impl Sessions {
         let ended =
             replicas.end_session(&name).await.map_err(|e| unavailable(&e))?.ok_or_else(unknown)?;
         if without_summary {
-            return Ok(Closed::silent());
+            return Ok(SessionSummary::silent());
         }
-        let Ended { records, released, costs } = ended;
+        let EndedSession { records, released, costs } = ended;
         let ids = RecordIds::new(records.lines()).map_err(|e| Refusal::internal(e.to_string()))?;
         let (mut rows, mut utility) = (0, UtilityTotals::default());
         for (released, cost) in costs {
@@ -205,19 +217,19 @@ impl Sessions {
                 || Refusal::internal("the sums of the session are damaged; open another one");
             utility += UtilityTotals::from_text(&cost).ok_or_else(lost)?;
         }
-        let closed = |cost| Closed { rows, records: released, cost };
-        if let Err(partial) = Closed::over_all(released, ids.len()) {
+        let closed = |cost| SessionSummary { rows, records: released, cost };
+        if let Err(partial) = SessionSummary::over_all(released, ids.len()) {
             return Ok(closed(Err(partial)));
         }
         let admitted = replicas.admit(&ids).await.map_err(|error| {
             tracing::error!(%error, "the set of an audit was not recorded; its summary is withheld");
             Refusal::unavailable("the coordinator cannot record the set of the session now; open another session")
         })?;
-        Ok(closed(Closed::cost(&utility, released, admitted)))
+        Ok(closed(SessionSummary::cost(&utility, released, admitted)))
     }
 }
 
-impl Asked {
+impl SessionHandle {
     /// Returns the session itself.
     #[must_use]
     pub fn session(&self) -> &Session {
@@ -239,9 +251,9 @@ impl Asked {
             .await
             .map_err(|e| unavailable(&e))?
         {
-            Spent::Yes { changes } => Ok(changes),
-            Spent::Left(left) => Err(Session::spent(left, rows)),
-            Spent::Gone => Err(unknown()),
+            SpendOutcome::Yes { changes } => Ok(changes),
+            SpendOutcome::Left(left) => Err(Session::spent(left, rows)),
+            SpendOutcome::Gone => Err(unknown()),
         }
     }
 

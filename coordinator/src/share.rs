@@ -39,10 +39,10 @@ impl ShareHashKind {
 
 /// The key that shares are hashed with.
 #[derive(Clone)]
-pub struct ShareKey(Keyed);
+pub struct ShareKey(HashKey);
 
 #[derive(Clone)]
-enum Keyed {
+enum HashKey {
     HmacSha256(Box<Hmac<Sha256>>),
     Blake3([u8; 32]),
 }
@@ -58,9 +58,9 @@ impl ShareKey {
     #[must_use]
     pub fn new(secret: &NoiseSecret, kind: ShareHashKind) -> Self {
         Self(match kind {
-            ShareHashKind::HmacSha256 => Keyed::HmacSha256(Box::new(secret.mac(b"logit shares"))),
+            ShareHashKind::HmacSha256 => HashKey::HmacSha256(Box::new(secret.mac(b"logit shares"))),
             ShareHashKind::Blake3 => {
-                Keyed::Blake3(secret.mac(b"logit shares, blake3").finalize().into_bytes().into())
+                HashKey::Blake3(secret.mac(b"logit shares, blake3").finalize().into_bytes().into())
             }
         })
     }
@@ -76,12 +76,12 @@ pub fn share_hashes(key: &ShareKey, shares: &DMatrix<f64>) -> Vec<ShareHash> {
             bytes.clear();
             share.iter().for_each(|v| bytes.extend_from_slice(&(v + 0.0).to_le_bytes()));
             let full: [u8; 32] = match &key.0 {
-                Keyed::HmacSha256(mac) => {
+                HashKey::HmacSha256(mac) => {
                     let mut mac = mac.clone();
                     mac.update(&bytes);
                     mac.finalize().into_bytes().into()
                 }
-                Keyed::Blake3(key) => blake3::keyed_hash(key, &bytes).into(),
+                HashKey::Blake3(key) => blake3::keyed_hash(key, &bytes).into(),
             };
             let mut hash = [0; 16];
             hash.copy_from_slice(&full[..16]);

@@ -18,17 +18,19 @@ use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::training::journal::Proposal;
 use vfl_shared::training::max_batch;
-use vfl_shared::training::messages::{Begin, Binding, Command, Published, Start, Stored};
+use vfl_shared::training::messages::{
+    Begin, Binding, Command, PublishedVersion, ShareStored, Start,
+};
 use vfl_shared::types::{PartyName, RecordIds, RecordIdsBuilder};
 
 use checks::ShareBound;
 pub use checks::check_residuals;
 use client::Link;
 pub use client::{CommandSender, ReplyStream};
-use job::{Job, Recorded, not_recorded};
+use job::{Job, JournaledTraining, not_recorded};
 use steps::{Outcome, Parties, VALIDATION_CHUNK, head_refusal, learn};
 
-use crate::catalogue::{Catalogue, Turns};
+use crate::catalogue::{Catalogue, PublishLock};
 use crate::client::PassiveParty;
 use crate::config::TrainingPolicy;
 use crate::publish::{check_class_names, check_features, check_owner, published, put_in_service};
@@ -159,7 +161,11 @@ impl TrainingDriver {
     }
 
     /// Records the training. Its records count as training records from now on.
-    async fn record(&self, turn: &mut Turns<'_>, job: &Job) -> Result<Recorded, Refusal> {
+    async fn record(
+        &self,
+        turn: &mut PublishLock<'_>,
+        job: &Job,
+    ) -> Result<JournaledTraining, Refusal> {
         let proposal = Proposal {
             active_party: job.active_party.clone(),
             config: job.config.clone(),
@@ -167,7 +173,7 @@ impl TrainingDriver {
             ids: job.ids.clone(),
         };
         let number = turn.begin_training(proposal).await.map_err(|e| not_recorded(&e))?;
-        Ok(Recorded {
+        Ok(JournaledTraining {
             registry: self.catalogue.registry().clone(),
             number,
             steps: 0,
@@ -180,19 +186,19 @@ impl TrainingDriver {
     /// leaves the old version in service, whole at every party.
     async fn publish(
         &self,
-        turn: &mut Turns<'_>,
+        turn: &mut PublishLock<'_>,
         links: &mut [Link],
         job: &Job,
         (model, top, features): (ModelSpec, Option<Parameters>, &[u32]),
         outcome: &Outcome,
-    ) -> Result<Published, Refusal> {
+    ) -> Result<PublishedVersion, Refusal> {
         let mut entries = Vec::with_capacity(links.len());
         for link in links.iter_mut() {
             link.stage = "storing the shares".into();
             link.send(Command::Store { from_checkpoint: outcome.from_checkpoint }).await?;
         }
         for (link, &features) in links.iter_mut().zip(features) {
-            let Stored { digest: share, privacy } = link.stored().await?;
+            let ShareStored { digest: share, privacy } = link.stored().await?;
             entries.push(PartyEntry { name: link.name.clone(), features, share, privacy });
         }
         let privacy =
@@ -238,7 +244,7 @@ impl TrainingDriver {
         };
         let calibration = Some(outcome.calibration.clone());
         put_in_service(turn, manifest, calibration, confirmed).await?;
-        Ok(Published { privacy, ..published(&version, Some(&summary), job.ids.len()) })
+        Ok(PublishedVersion { privacy, ..published(&version, Some(&summary), job.ids.len()) })
     }
 }
 

@@ -3,7 +3,7 @@
 use vfl_shared::rpc::{WireError, encode_statuses, pb, prediction_ids};
 use vfl_shared::types::LogitShare;
 
-use crate::audit::{Closed, Cost};
+use crate::audit::{Cost, SessionSummary};
 use crate::engine::{Answer, Prediction};
 use crate::ledger::Summary;
 
@@ -47,9 +47,9 @@ impl From<Answer> for pb::PredictResponse {
     }
 }
 
-impl From<Closed> for pb::CloseAuditResponse {
-    fn from(closed: Closed) -> Self {
-        let Closed { rows, records, cost } = closed;
+impl From<SessionSummary> for pb::CloseAuditResponse {
+    fn from(closed: SessionSummary) -> Self {
+        let SessionSummary { rows, records, cost } = closed;
         match cost {
             Ok(Cost { kl_divergence, total_variation, arg_max_kept }) => Self {
                 rows,

@@ -16,8 +16,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use vfl_coordinator::ledger::{
-    Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend, record_uses,
-    summary, verify,
+    Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, SpendRequest,
+    record_uses, summary, verify,
 };
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
@@ -39,12 +39,12 @@ fn config(url: &str, state: &str) -> LedgerConfig {
     }
 }
 
-fn spend(request_id: &str, records: &[usize]) -> Spend {
+fn spend(request_id: &str, records: &[usize]) -> SpendRequest {
     let mut body_hash = [0; 32];
     for (i, record) in records.iter().enumerate() {
         body_hash[i % 32] ^= *record as u8;
     }
-    Spend {
+    SpendRequest {
         party: PartyName::new("active").unwrap(),
         model: ModelVersion::new("m-1").unwrap(),
         passive: "p-1".into(),

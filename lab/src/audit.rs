@@ -26,12 +26,12 @@ use tokio_util::sync::CancellationToken;
 use vfl_shared::rpc::Refusal;
 
 use adversaries::Adversaries;
-use behind::Behind;
+use behind::PolicyAudit;
 use findings::knowledge;
 use request::Spec;
 use scoring::Scorings;
 use subject::{Subject, unless_stopped};
-use without::Without;
+use without::UnscoredAudit;
 
 pub use findings::Findings;
 pub use helped::informed_attacks;
@@ -40,7 +40,7 @@ pub use plan::{Help, OBSERVED, Plan, REFINED_FROM, Targets};
 pub use policy::facts;
 pub(crate) use schema::settings as schema_settings;
 pub use scoring::DEFAULT_METRICS;
-pub(crate) use survey::{Left, Said, Standing, said, standing};
+pub(crate) use survey::{DeploymentState, PartyBudget, ScoringOffer, said, standing};
 
 use crate::report::{Audit, Baselines, ScoringFacts};
 
@@ -101,7 +101,8 @@ pub async fn run_unless_stopped(
         };
         let undefended =
             audits.iter().find(|a| a.policy.name == "none").and_then(|a| a.utility.accuracy);
-        let behind = Behind { subject: &subject, adversaries: &adversaries, policy, undefended };
+        let behind =
+            PolicyAudit { subject: &subject, adversaries: &adversaries, policy, undefended };
         audits.extend(behind.run(&mut scorings, on_stage).await?);
     }
     tell_costs(&mut audits);
@@ -130,8 +131,11 @@ pub async fn run_unless_stopped(
     if let Some(agnostic) = adversaries.agnostic {
         on_stage(total, total, "estimating scores instead of asking");
         let attack = Spec::of(agnostic, plan);
-        let without =
-            Without { subject: &subject, parameters: knowledge(&shown, &subject.model), attack };
+        let without = UnscoredAudit {
+            subject: &subject,
+            parameters: knowledge(&shown, &subject.model),
+            attack,
+        };
         let (more, facts) =
             without_scores(&without, adversaries.refined, &mut scorings, &baselines).await?;
         audits.extend(more);
@@ -162,7 +166,7 @@ pub(crate) fn tell_costs(audits: &mut [Audit]) {
 /// asking for some scores if `refined`, and one of training records if the plan names any. Returns
 /// the audits, and the facts on the scoring of the training records.
 async fn without_scores(
-    without: &Without<'_>,
+    without: &UnscoredAudit<'_>,
     refined: bool,
     scorings: &mut Scorings,
     baselines: &Baselines,

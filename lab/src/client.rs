@@ -7,7 +7,7 @@ use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
 use vfl_shared::rpc::pb::train_job_event::Event;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure, select_ok};
 use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::training::messages::{Progress, Published};
+use vfl_shared::training::messages::{Progress, PublishedVersion};
 use vfl_shared::types::{RecordIds, ReleasedScores};
 
 /// A client of the active party.
@@ -37,7 +37,7 @@ impl ActiveParty {
         config: &TrainingConfig,
         ids: &RecordIds,
         mut on_progress: impl FnMut(&Progress),
-    ) -> Result<Published, Refusal> {
+    ) -> Result<PublishedVersion, Refusal> {
         let request = pb::TrainJobRequest { config: Some(config.into()), ids: Some(ids.into()) };
         let refused = |status: Status| match (status.code(), status.message()) {
             (_, "") => peer_failure(&self.peer.to_string(), &status),

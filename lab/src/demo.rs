@@ -17,13 +17,13 @@ pub use plan::{
     every_policy,
 };
 pub use served::vertical_split;
-pub use shared::{Came, Sharing, check_shared, share};
+pub use shared::{PieceSummary, Sharing, check_shared, share};
 
-pub(crate) use served::{Served, accuracy, names, serve};
+pub(crate) use served::{DemoDeployment, accuracy, names, serve};
 
 use private::private_training;
 use report::report;
-use sweep::ToSweep;
+use sweep::SweepInput;
 
 use crate::report::Report;
 
@@ -36,8 +36,8 @@ pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
     let test_accuracy = served.test_accuracy().await?;
     let findings = served.audit(&served.full_plan(plan)).await?;
     let (mut report, to_sweep) =
-        (report(plan, &served, &findings, test_accuracy), ToSweep::gather(&served, plan)?);
-    let Served { deployment, dataset, .. } = served;
+        (report(plan, &served, &findings, test_accuracy), SweepInput::gather(&served, plan)?);
+    let DemoDeployment { deployment, dataset, .. } = served;
     deployment.stop().await?;
     if let Some(to_sweep) = to_sweep {
         report.sweep = Some(to_sweep.sweep(&dataset, plan).await?);

@@ -19,11 +19,11 @@ use vfl_shared::data::{Dataset, FeatureStore, FeatureTable, Features, VerticalSp
 use vfl_shared::model::{ShareStore, TrainingConfig};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::{Credentials, Limits, Peer, Role, TlsPem};
-use vfl_shared::training::messages::{Progress, Published};
+use vfl_shared::training::messages::{Progress, PublishedVersion};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
-use passive::{Shown, start_passive};
-use running::{ANY_PORT, Running, listen, run};
+use passive::{PassiveSettings, start_passive};
+use running::{ANY_PORT, RunningParty, listen, run};
 use spec::top_grant;
 pub use spec::{AlignmentRuns, DeploymentSpec, Help, active_name, consent, white_box};
 pub use whole_model::WholeModel;
@@ -44,10 +44,10 @@ pub struct Deployment {
     state_dir: PathBuf,
     coordinator_name: PartyName,
     active_name: PartyName,
-    coordinator: Running,
-    active: Running,
-    passive: Vec<(PartyName, Features, Running)>,
-    shown: Shown,
+    coordinator: RunningParty,
+    active: RunningParty,
+    passive: Vec<(PartyName, Features, RunningParty)>,
+    shown: PassiveSettings,
     active_features: usize,
 }
 
@@ -99,7 +99,15 @@ impl Deployment {
         let monitors = |name: &PartyName| monitoring.get(name).cloned().unwrap_or_default();
         let (for_coordinator, for_active) = (monitors(&coordinator_name), monitors(&active_name));
         let release = spec.release.clone();
-        let shown = Shown { release, training, audits, colluding, moments, alignment, monitoring };
+        let shown = PassiveSettings {
+            release,
+            training,
+            audits,
+            colluding,
+            moments,
+            alignment,
+            monitoring,
+        };
         let mut parties = Vec::new();
         for (name, table) in spec.tables.passive {
             let table = place(&name, table)?;
@@ -247,7 +255,7 @@ impl Deployment {
         config: &TrainingConfig,
         ids: &RecordIds,
         on_progress: impl FnMut(&Progress),
-    ) -> Result<Published, Refusal> {
+    ) -> Result<PublishedVersion, Refusal> {
         let mut client = self.active_client().map_err(|e| Refusal::internal(e.to_string()))?;
         client.train(config, ids, on_progress).await
     }

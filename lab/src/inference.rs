@@ -8,7 +8,7 @@ use crate::demo::DemoPlan;
 use crate::labels::{self, LabelsPlan};
 use crate::membership::{self, MembershipPlan};
 use crate::properties::{self, Group, PropertiesData, PropertiesPlan};
-use crate::report::{Generated, Inference, Inferred, Report};
+use crate::report::{Generated, Inference, InferredProperty, Report};
 
 /// The records and models of the membership experiment. With so many records, one in a thousand of
 /// the non-members is at least one record.
@@ -47,10 +47,10 @@ impl Kind {
 /// The experiments that were checked.
 pub struct Inferences {
     kinds: Vec<Kind>,
-    prepared: Vec<Prepared>,
+    prepared: Vec<PreparedExperiment>,
 }
 
-enum Prepared {
+enum PreparedExperiment {
     Membership(Box<membership::Experiment>, usize),
     Labels(Box<labels::Experiment>),
     Properties(Box<properties::Experiment>),
@@ -79,10 +79,10 @@ impl Inferences {
     /// Returns the number of trainings.
     #[must_use]
     pub fn trainings(&self) -> usize {
-        let of = |prepared: &Prepared| match prepared {
-            Prepared::Membership(_, models) => *models,
-            Prepared::Labels(experiment) => experiment.trainings(),
-            Prepared::Properties(experiment) => experiment.models(),
+        let of = |prepared: &PreparedExperiment| match prepared {
+            PreparedExperiment::Membership(_, models) => *models,
+            PreparedExperiment::Labels(experiment) => experiment.trainings(),
+            PreparedExperiment::Properties(experiment) => experiment.models(),
         };
         self.prepared.iter().map(of).sum()
     }
@@ -98,9 +98,9 @@ impl Inferences {
         }
         for prepared in &self.prepared {
             report.inferences.extend(match prepared {
-                Prepared::Membership(experiment, _) => of_members(&experiment.run(done)?),
-                Prepared::Labels(experiment) => of_labels(&experiment.run(done)?),
-                Prepared::Properties(experiment) => of_properties(&experiment.run(done)?),
+                PreparedExperiment::Membership(experiment, _) => of_members(&experiment.run(done)?),
+                PreparedExperiment::Labels(experiment) => of_labels(&experiment.run(done)?),
+                PreparedExperiment::Properties(experiment) => of_properties(&experiment.run(done)?),
             });
         }
         let names: Vec<&str> = self.kinds.iter().map(|kind| kind.as_str()).collect();
@@ -114,7 +114,7 @@ impl Inferences {
     }
 }
 
-fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<Prepared> {
+fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<PreparedExperiment> {
     let DemoPlan {
         data,
         first_column,
@@ -141,7 +141,10 @@ fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<Prepared> {
                 policies,
                 seed,
             };
-            Prepared::Membership(Box::new(membership::Experiment::prepare(&plan)?), models)
+            PreparedExperiment::Membership(
+                Box::new(membership::Experiment::prepare(&plan)?),
+                models,
+            )
         }
         Kind::Labels => {
             let (records, known, epochs, trainings) = LABELS;
@@ -162,7 +165,7 @@ fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<Prepared> {
                 trainings,
                 seed,
             };
-            Prepared::Labels(Box::new(labels::Experiment::prepare(&plan)?))
+            PreparedExperiment::Labels(Box::new(labels::Experiment::prepare(&plan)?))
         }
         Kind::Properties => {
             let (records, shadows, targets) = PROPERTIES;
@@ -184,7 +187,7 @@ fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<Prepared> {
                 transforms: vec![plan.transform.clone()],
                 seed,
             };
-            Prepared::Properties(Box::new(properties::Experiment::prepare(&data, &plan)?))
+            PreparedExperiment::Properties(Box::new(properties::Experiment::prepare(&data, &plan)?))
         }
     })
 }
@@ -198,7 +201,7 @@ fn of_members(report: &membership::MembershipReport) -> Vec<Inference> {
             true => ("threshold", threshold),
             false => ("likelihood_ratio", ratio),
         };
-        let one = |of: Inferred, estimate: membership::Estimate, without: f64| Inference {
+        let one = |of: InferredProperty, estimate: membership::Estimate, without: f64| Inference {
             of,
             against: row.policy.clone(),
             attack: attack.to_owned(),
@@ -209,12 +212,16 @@ fn of_members(report: &membership::MembershipReport) -> Vec<Inference> {
             verdict: figures.verdict.as_str().to_owned(),
         };
         let guessing = &report.guessing;
-        let often =
-            one(Inferred::Members1Percent, figures.tpr_at_1_percent, guessing.tpr_at_1_percent);
+        let often = one(
+            InferredProperty::Members1Percent,
+            figures.tpr_at_1_percent,
+            guessing.tpr_at_1_percent,
+        );
         let seldom = figures.tpr_at_0_1_percent.zip(guessing.tpr_at_0_1_percent);
         [
             Some(often),
-            seldom.map(|(figure, guessed)| one(Inferred::Members01Percent, figure, guessed)),
+            seldom
+                .map(|(figure, guessed)| one(InferredProperty::Members01Percent, figure, guessed)),
         ]
     });
     rows.flatten().collect()
@@ -226,7 +233,7 @@ fn of_labels(report: &labels::LabelsReport) -> Vec<Inference> {
         model.attacks.iter().map(|row| {
             let accuracy = &row.right.accuracy;
             Inference {
-                of: Inferred::Labels,
+                of: InferredProperty::Labels,
                 against: format!("{} after {}", model.model, epochs(row.epochs)),
                 attack: row.attack.as_str().to_owned(),
                 value: accuracy.mean,
@@ -252,7 +259,7 @@ fn of_properties(report: &properties::PropertiesReport) -> Vec<Inference> {
         .map_or(0.0, |row| row.explained.value);
     let rows = report.adversaries.iter().filter_map(|row| {
         row.verdict.map(|verdict| Inference {
-            of: Inferred::FeatureMean,
+            of: InferredProperty::FeatureMean,
             against: row.sees.clone(),
             attack: "kernel_ridge".to_owned(),
             value: row.explained.value,

@@ -22,14 +22,14 @@ pub struct Table {
     pub name: &'static str,
     /// The path of the document, from the root of the repository.
     pub document: &'static str,
-    made: Made,
+    made: TableSource,
     /// True if another run gives the same table: some transforms are drawn from the operating
     /// system.
     pub repeats: bool,
 }
 
 /// The way a table is made.
-enum Made {
+enum TableSource {
     /// From demonstrations: the words of `cloison demo` commands.
     Of {
         commands: &'static [&'static [&'static str]],
@@ -70,43 +70,43 @@ pub const TABLES: &[Table] = &[
     Table {
         name: "readme",
         document: README,
-        made: Made::Of { commands: &[ALL_SATELLITE], render: render::readme },
+        made: TableSource::Of { commands: &[ALL_SATELLITE], render: render::readme },
         repeats: true,
     },
     Table {
         name: "one-audit",
         document: RESULTS,
-        made: Made::Of { commands: &[TWELVE], render: render::excerpt },
+        made: TableSource::Of { commands: &[TWELVE], render: render::excerpt },
         repeats: true,
     },
     Table {
         name: "defenses-satellite",
         document: RESULTS,
-        made: Made::Of { commands: &[ALL_SATELLITE], render: render::defenses },
+        made: TableSource::Of { commands: &[ALL_SATELLITE], render: render::defenses },
         repeats: true,
     },
     Table {
         name: "defenses-bank",
         document: RESULTS,
-        made: Made::Of { commands: &[ALL_BANK], render: render::defenses },
+        made: TableSource::Of { commands: &[ALL_BANK], render: render::defenses },
         repeats: true,
     },
     Table {
         name: "certificates-satellite",
         document: RESULTS,
-        made: Made::Of { commands: &[ALL_SATELLITE], render: render::certificates },
+        made: TableSource::Of { commands: &[ALL_SATELLITE], render: render::certificates },
         repeats: true,
     },
     Table {
         name: "certificates-bank",
         document: RESULTS,
-        made: Made::Of { commands: &[ALL_BANK], render: render::certificates },
+        made: TableSource::Of { commands: &[ALL_BANK], render: render::certificates },
         repeats: true,
     },
     Table {
         name: "transforms",
         document: RESULTS,
-        made: Made::Of {
+        made: TableSource::Of {
             commands: &[
                 shown!("none"),
                 shown!("negate"),
@@ -120,7 +120,7 @@ pub const TABLES: &[Table] = &[
     Table {
         name: "transforms-drawn",
         document: RESULTS,
-        made: Made::Of {
+        made: TableSource::Of {
             commands: &[
                 shown!("permute"),
                 shown!("random_orthonormal"),
@@ -130,7 +130,12 @@ pub const TABLES: &[Table] = &[
         },
         repeats: false,
     },
-    Table { name: "privacy", document: RESULTS, made: Made::Alone(privacy::table), repeats: true },
+    Table {
+        name: "privacy",
+        document: RESULTS,
+        made: TableSource::Alone(privacy::table),
+        repeats: true,
+    },
 ];
 
 impl Table {
@@ -138,11 +143,11 @@ impl Table {
     #[must_use]
     pub fn commands(&self) -> Vec<String> {
         match self.made {
-            Made::Of { commands, .. } => commands
+            TableSource::Of { commands, .. } => commands
                 .iter()
                 .map(|words| format!("cargo run --release -- demo {}", typed(words)))
                 .collect(),
-            Made::Alone(_) => {
+            TableSource::Alone(_) => {
                 vec![format!("cargo run --release --example results -- {}", self.name)]
             }
         }
@@ -154,8 +159,8 @@ impl Table {
     /// Any error that stops a run, or a report that lacks what the table shows.
     pub async fn make(&self, runs: &mut Runs) -> anyhow::Result<String> {
         let (commands, render) = match self.made {
-            Made::Of { commands, render } => (commands, render),
-            Made::Alone(make) => return make(),
+            TableSource::Of { commands, render } => (commands, render),
+            TableSource::Alone(make) => return make(),
         };
         for words in commands {
             runs.need(words).await?;

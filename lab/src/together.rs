@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nalgebra::DMatrix;
 use vfl_shared::data::VerticalSplit;
-use vfl_shared::model::contract::{Start, start_of};
+use vfl_shared::model::contract::{InitialSeed, start_of};
 use vfl_shared::model::{
     HeadLearner, LearnerError, PartyLearner, Schedule, SubModel, TrainingConfig, cross_entropy,
     heads, kinds,
@@ -13,7 +13,7 @@ use vfl_shared::model::{
 use vfl_shared::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
 
 /// A model trained in one process.
-pub(crate) struct Together {
+pub(crate) struct LocalTraining {
     /// The learners, the active party's first.
     parties: Vec<PartyLearner>,
     head: HeadLearner,
@@ -21,7 +21,7 @@ pub(crate) struct Together {
     chosen: bool,
 }
 
-impl Together {
+impl LocalTraining {
     /// Trains with the coordinator's order of records and stopping rule, without the checks that
     /// services make of each other. The first `labels.len()` records of every party's block are the
     /// training records; more may follow them.
@@ -34,7 +34,7 @@ impl Together {
         classes: usize,
         parties: Vec<PartyLearner>,
         labels: &[u32],
-        start: Start,
+        start: InitialSeed,
     ) -> Result<Self, LearnerError> {
         let values = config.values();
         let mut schedule = Schedule::new(config, labels.len());
@@ -76,7 +76,7 @@ impl Together {
         config: &TrainingConfig,
         classes: usize,
         parties: Vec<PartyLearner>,
-        start: Start,
+        start: InitialSeed,
     ) -> Result<Self, LearnerError> {
         let values = config.values();
         let k = u32::try_from(classes).unwrap_or(u32::MAX);
@@ -138,7 +138,7 @@ impl Together {
 }
 
 /// The trained sub-models of a split of the features, as they would be served.
-pub(crate) struct Served {
+pub(crate) struct TrainedParties {
     /// The columns of each party, the active party's first.
     pub(crate) columns: Vec<Vec<usize>>,
     /// The sub-model of each party.
@@ -147,12 +147,12 @@ pub(crate) struct Served {
     pub(crate) top: Option<Arc<dyn SubModel>>,
 }
 
-impl Served {
+impl TrainedParties {
     /// Trains one party on each part of a split, any number of them. `x` has all features of the
     /// training records, d_t × n.
     ///
     /// # Errors
-    /// As [`Together::train`]; [`LearnerError::Shape`] for features that are not finite.
+    /// As [`LocalTraining::train`]; [`LearnerError::Shape`] for features that are not finite.
     pub(crate) fn train(
         config: &TrainingConfig,
         classes: usize,
@@ -168,7 +168,7 @@ impl Served {
         };
         let parties: Result<Vec<_>, LearnerError> =
             columns.iter().enumerate().map(learner).collect();
-        let trained = Together::train(config, classes, parties?, labels, start(config))?;
+        let trained = LocalTraining::train(config, classes, parties?, labels, start(config))?;
         let models = trained.sub_models()?.into_iter().map(Arc::from).collect();
         Ok(Self { columns, models, top: trained.top()?.map(Arc::from) })
     }
@@ -201,6 +201,6 @@ pub(crate) fn summed_scores(outputs: &[LogitShare]) -> Option<DMatrix<f64>> {
 }
 
 /// Returns the start of initial parameters from a training's seed, in the form for a head.
-pub(crate) fn start(config: &TrainingConfig) -> Start {
+pub(crate) fn start(config: &TrainingConfig) -> InitialSeed {
     start_of(config.values().seed)
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use vfl_lab::kept::{Shard, StoreUrl};
 use vfl_lab::reproduce::cards::{
-    Card, Found, Made, Plan, R_CURVES, Shelf, Test, Verdict, judge, make, published, read_folder,
-    shelf, summary,
+    Card, Plan, R_CURVES, RunSummary, Shelf, Test, TestOutcome, Verdict, judge, make, published,
+    read_folder, shelf, summary,
 };
 use vfl_lab::reproduce::{Check, CheckKind, Curve, CurveRole, Document, ReproduceError};
 use vfl_shared::hex;
@@ -197,7 +197,7 @@ fn parts_and_stopped_runs_end_with_the_same_bytes() {
         shard,
         store: None,
     };
-    let pages = |made: &Made| {
+    let pages = |made: &RunSummary| {
         let summary = summary(&shelf, &made.documents, false).unwrap();
         (summary.html, summary.markdown, summary.json)
     };
@@ -271,7 +271,7 @@ impl WithStore {
         out: &str,
         shard: Option<Shard>,
         store: Option<&str>,
-    ) -> Result<Made, ReproduceError> {
+    ) -> Result<RunSummary, ReproduceError> {
         let store = store.map(|name| StoreUrl::Folder(self.at(name)));
         let plan = Plan {
             out: self.at(out),
@@ -287,7 +287,7 @@ impl WithStore {
 }
 
 /// How many cards were computed, were in the folder, came from the store, and could not be put.
-fn counts(made: &Made) -> [usize; 4] {
+fn counts(made: &RunSummary) -> [usize; 4] {
     assert!(made.failed.is_empty(), "{:?}", made.failed);
     [made.computed.len(), made.kept, made.fetched, made.unstored]
 }
@@ -430,9 +430,9 @@ fn tests_tell_what_holds() {
         violations: Vec::new(),
     });
     let holds = |text: &str| match test(text).on(&document) {
-        Found::Holds(_) => Some(true),
-        Found::Fails(_) => Some(false),
-        Found::Untested(_) => None,
+        TestOutcome::Holds(_) => Some(true),
+        TestOutcome::Fails(_) => Some(false),
+        TestOutcome::Untested(_) => None,
     };
     for (text, want) in [
         (r#"{ kind = "below", curve = "a", than = "b" }"#, Some(false)),

@@ -6,17 +6,18 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
-use vfl_lab::kept::Keeper;
+use vfl_lab::kept::ResultCache;
 use vfl_lab::reproduce::{
-    Check, CheckKind, CurveRole, Document, Figure, ModelOrigin, Options, Protocol, ReproduceError,
-    Subject, SubjectSpec, Training, compare, render_page, render_table, run, write,
+    Check, CheckKind, CurveRole, Document, ExperimentModel, ExperimentModelSpec, Figure,
+    ModelOrigin, Options, Protocol, ReproduceError, Training, compare, render_page, render_table,
+    run, write,
 };
 use vfl_shared::data::{DatasetName, DatasetSpec, Encoding, MeanOver, Variant, load};
 use vfl_shared::testing::{data_dir, data_set, golden_dir};
 
 /// A set that comes with the project, or that was asked for with [`data_set`] first.
-fn spec(dataset: DatasetName) -> SubjectSpec {
-    SubjectSpec {
+fn spec(dataset: DatasetName) -> ExperimentModelSpec {
+    ExperimentModelSpec {
         dataset,
         data_dir: if dataset.is_included() { None } else { data_dir() },
         variant: Figure::RFig4.default_variant(dataset),
@@ -29,14 +30,14 @@ fn spec(dataset: DatasetName) -> SubjectSpec {
 }
 
 /// The model that the authors of R trained, with their test set.
-fn published(dataset: DatasetName) -> Subject {
+fn published(dataset: DatasetName) -> ExperimentModel {
     let model = Some(golden_dir().join(format!("model_{dataset}_rows.json")));
-    Subject::load(&SubjectSpec { model, ..spec(dataset) }).unwrap()
+    ExperimentModel::load(&ExperimentModelSpec { model, ..spec(dataset) }).unwrap()
 }
 
-fn synthetic() -> &'static Subject {
-    static SUBJECT: OnceLock<Subject> = OnceLock::new();
-    SUBJECT.get_or_init(|| Subject::load(&spec(DatasetName::Synthetic)).unwrap())
+fn synthetic() -> &'static ExperimentModel {
+    static SUBJECT: OnceLock<ExperimentModel> = OnceLock::new();
+    SUBJECT.get_or_init(|| ExperimentModel::load(&spec(DatasetName::Synthetic)).unwrap())
 }
 
 fn only(names: &[&str]) -> Vec<String> {
@@ -245,15 +246,18 @@ fn what_a_figure_does_not_take_is_refused() {
         (r#"{"W": [[1.0], [2.0]], "b": [0.0]}"#, "1 columns of `W` (features), expected 10"),
     ] {
         std::fs::write(model.path(), text).unwrap();
-        let spec = SubjectSpec { model: Some(model.path().into()), ..spec(DatasetName::Synthetic) };
-        let error = Subject::load(&spec).unwrap_err().to_string();
+        let spec = ExperimentModelSpec {
+            model: Some(model.path().into()),
+            ..spec(DatasetName::Synthetic)
+        };
+        let error = ExperimentModel::load(&spec).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
 
 #[test]
 fn one_feature_needs_few_predictions() {
-    let subject = Subject::load(&spec(DatasetName::Bank)).unwrap();
+    let subject = ExperimentModel::load(&spec(DatasetName::Bank)).unwrap();
     assert!(subject.model().accuracy > 0.88, "{}", subject.model().accuracy);
     let document = run(Figure::RFig7, &subject, &Options::default()).unwrap();
     let curve = document.curve("one_feature").unwrap();
@@ -363,10 +367,10 @@ fn noise_at_the_logits_is_undone_by_who_knows_it() {
 }
 
 /// As the figures of a protocol take it.
-fn served(dataset: DatasetName, protocol: Protocol) -> Subject {
+fn served(dataset: DatasetName, protocol: Protocol) -> ExperimentModel {
     let figure = Figure::ALL.iter().find(|figure| figure.protocol() == protocol).unwrap();
     let variant = figure.default_variant(dataset);
-    Subject::load(&SubjectSpec {
+    ExperimentModel::load(&ExperimentModelSpec {
         protocol,
         variant,
         training: Training::OverSockets,
@@ -375,8 +379,8 @@ fn served(dataset: DatasetName, protocol: Protocol) -> Subject {
     .unwrap()
 }
 
-fn synthetic_over_sockets() -> &'static Subject {
-    static SUBJECT: OnceLock<Subject> = OnceLock::new();
+fn synthetic_over_sockets() -> &'static ExperimentModel {
+    static SUBJECT: OnceLock<ExperimentModel> = OnceLock::new();
     SUBJECT.get_or_init(|| served(DatasetName::Synthetic, Protocol::R))
 }
 
@@ -440,7 +444,8 @@ fn figures_take_the_columns_of_their_papers() {
 #[test]
 fn statistics_are_those_of_all_records() {
     let load = |dataset| {
-        Subject::load(&SubjectSpec { training: Training::None, ..spec(dataset) }).unwrap()
+        ExperimentModel::load(&ExperimentModelSpec { training: Training::None, ..spec(dataset) })
+            .unwrap()
     };
     let mut figures = Vec::new();
     for dataset in [DatasetName::Satellite, DatasetName::Robot, DatasetName::Synthetic] {
@@ -466,7 +471,8 @@ fn covariances_are_those_of_all_records() {
     let load = |dataset| {
         let (protocol, training, variant) =
             (Protocol::V, Training::None, Figure::VFig6.default_variant(dataset));
-        Subject::load(&SubjectSpec { protocol, training, variant, ..spec(dataset) }).unwrap()
+        ExperimentModel::load(&ExperimentModelSpec { protocol, training, variant, ..spec(dataset) })
+            .unwrap()
     };
     let mut maps = Vec::new();
     for dataset in [DatasetName::Grid, DatasetName::Pendigits] {
@@ -702,8 +708,10 @@ fn exact_arithmetic_gives_records_back() {
 #[test]
 fn exact_arithmetic_meets_every_policy() {
     let policies = ["temperature", "top_k", "gaussian_noise", "codebook", "ranking", "class_label"];
-    let two = SubjectSpec { protocol: Protocol::Own, ..spec(DatasetName::Bank) };
-    for subject in [served(DatasetName::Satellite, Protocol::Own), Subject::load(&two).unwrap()] {
+    let two = ExperimentModelSpec { protocol: Protocol::Own, ..spec(DatasetName::Bank) };
+    for subject in
+        [served(DatasetName::Satellite, Protocol::Own), ExperimentModel::load(&two).unwrap()]
+    {
         let attacks = policies.map(|policy| format!("grid_{policy}")).into();
         let options =
             Options { records: Some(20), dimensions: vec![4], attacks, ..Options::default() };
@@ -720,8 +728,9 @@ fn exact_arithmetic_meets_every_policy() {
 #[test]
 fn bank_with_all_columns_is_put_beside_the_independent_computation() {
     let own = |variant| {
-        let spec = SubjectSpec { protocol: Protocol::Own, variant, ..spec(DatasetName::Bank) };
-        let subject = Subject::load(&spec).unwrap();
+        let spec =
+            ExperimentModelSpec { protocol: Protocol::Own, variant, ..spec(DatasetName::Bank) };
+        let subject = ExperimentModel::load(&spec).unwrap();
         let options = Options { records: Some(100), ..Options::default() };
         run(Figure::Priors, &subject, &options).unwrap()
     };
@@ -744,9 +753,11 @@ fn on_adult_the_mean_in_the_box_is_worse_than_its_control() {
     {
         return;
     }
-    let subject =
-        Subject::load(&SubjectSpec { protocol: Protocol::Own, ..spec(DatasetName::Adult) })
-            .unwrap();
+    let subject = ExperimentModel::load(&ExperimentModelSpec {
+        protocol: Protocol::Own,
+        ..spec(DatasetName::Adult)
+    })
+    .unwrap();
     let document =
         run(Figure::Priors, &subject, &Options { records: Some(2000), ..Options::default() })
             .unwrap();
@@ -761,9 +772,14 @@ fn on_adult_the_mean_in_the_box_is_worse_than_its_control() {
 }
 
 /// A subject whose figure trains a model for every split.
-fn each_split(dataset: DatasetName, figure: Figure) -> Subject {
+fn each_split(dataset: DatasetName, figure: Figure) -> ExperimentModel {
     let variant = figure.default_variant(dataset);
-    Subject::load(&SubjectSpec { variant, training: Training::EachSplit, ..spec(dataset) }).unwrap()
+    ExperimentModel::load(&ExperimentModelSpec {
+        variant,
+        training: Training::EachSplit,
+        ..spec(dataset)
+    })
+    .unwrap()
 }
 
 /// On softmax regression descents to convergence and equations recover d ≤ k − 1 features; J's own settings do not get there (errata J4).
@@ -781,7 +797,7 @@ fn gradient_inversion_is_exact_where_it_converges() {
             ..Options::default()
         };
         let document =
-            run(Figure::JFig5, &Subject::load(&spec(dataset)).unwrap(), &options).unwrap();
+            run(Figure::JFig5, &ExperimentModel::load(&spec(dataset)).unwrap(), &options).unwrap();
         for (curve, holds) in [("gia_converged", true), ("esa", true), ("gia_mse", false)] {
             assert_eq!(
                 check(&document, &format!("{curve}: the error is 0")).holds,
@@ -866,12 +882,12 @@ fn attacks_on_perceptrons_have_their_spread() {
     };
     let document = of(Figure::JFig8, &eighth);
     assert_eq!(document.axis.points, [1, 10]);
-    let with_file = SubjectSpec {
+    let with_file = ExperimentModelSpec {
         model: Some("weights.json".into()),
         training: Training::EachSplit,
         ..spec(DatasetName::Satellite)
     };
-    let refused = Subject::load(&with_file).unwrap_err();
+    let refused = ExperimentModel::load(&with_file).unwrap_err();
     assert!(matches!(refused, ReproduceError::NoChoice { .. }), "{refused}");
     let half = document.curve("half").unwrap();
     assert!((half.mean[0] - half.mean[1]).abs() < 0.02, "{half:?}");
@@ -1001,10 +1017,11 @@ fn variants_do_not_overwrite_each_other() {
 }
 
 /// As a figure takes a data set of its own.
-fn of_figure(figure: Figure, dataset: DatasetName) -> Subject {
+fn of_figure(figure: Figure, dataset: DatasetName) -> ExperimentModel {
     let (protocol, training, variant) =
         (figure.protocol(), figure.training(), figure.default_variant(dataset));
-    Subject::load(&SubjectSpec { protocol, training, variant, ..spec(dataset) }).unwrap()
+    ExperimentModel::load(&ExperimentModelSpec { protocol, training, variant, ..spec(dataset) })
+        .unwrap()
 }
 
 /// R figures 8 and 10 with the recipe of their authors: what they published, within the spread over windows that they published.
@@ -1199,18 +1216,19 @@ fn more_parties_share_the_same_features() {
 #[test]
 fn kept_models_are_the_trained_ones() {
     let folder = tempfile::tempdir().unwrap();
-    let spec = SubjectSpec {
+    let spec = ExperimentModelSpec {
         training: Training::Converged,
         protocol: Protocol::RTradeoff,
         ..spec(DatasetName::Synthetic)
     };
     let options =
         Options { records: Some(20), dimensions: vec![2], windows: Some(2), ..Options::default() };
-    let figure = |subject: &Subject| run(Figure::RFig4, subject, &options).unwrap().without_times();
-    let trained = figure(&Subject::load(&spec).unwrap());
-    let keeper = Keeper::folder(folder.path());
+    let figure =
+        |subject: &ExperimentModel| run(Figure::RFig4, subject, &options).unwrap().without_times();
+    let trained = figure(&ExperimentModel::load(&spec).unwrap());
+    let keeper = ResultCache::folder(folder.path());
     for _ in 0..2 {
-        assert_eq!(figure(&Subject::load_kept(&spec, Some(&keeper)).unwrap()), trained);
+        assert_eq!(figure(&ExperimentModel::load_kept(&spec, Some(&keeper)).unwrap()), trained);
     }
     let files: Vec<_> = std::fs::read_dir(folder.path().join("models"))
         .unwrap()
@@ -1219,7 +1237,7 @@ fn kept_models_are_the_trained_ones() {
     assert_eq!(files.len(), 1);
     let bytes = std::fs::read(&files[0]).unwrap();
     std::fs::write(&files[0], &bytes[..bytes.len() / 2]).unwrap();
-    assert_eq!(figure(&Subject::load_kept(&spec, Some(&keeper)).unwrap()), trained);
+    assert_eq!(figure(&ExperimentModel::load_kept(&spec, Some(&keeper)).unwrap()), trained);
     assert_eq!(std::fs::read(&files[0]).unwrap(), bytes);
 }
 

@@ -1,7 +1,7 @@
 //! Alignments that this party consents to.
 
 use tokio_stream::StreamExt;
-use vfl_shared::alignment::{Aligner, Frame, Frames, Out, OwnIds, Side};
+use vfl_shared::alignment::{Aligner, Frame, FrameSender, Frames, OwnIds, Side};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::state_file::StateFileError;
 use vfl_shared::types::PartyName;
@@ -39,7 +39,7 @@ impl Alignments {
     /// # Errors
     /// [`Refusal`]: PERMISSION_DENIED without consent, those of [`Aligner::turn`], and UNAVAILABLE
     /// without the reason if the run ends early.
-    pub(crate) async fn run(&self, mut frames: Frames, out: Out) -> Result<(), Refusal> {
+    pub(crate) async fn run(&self, mut frames: Frames, out: FrameSender) -> Result<(), Refusal> {
         // Checked first: a party that may not align learns nothing else.
         self.allows(None)?;
         let active = match frames.next().await.transpose()? {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use vfl_shared::clock::now;
-use vfl_shared::model::contract::{Kind, Start};
+use vfl_shared::model::contract::{InitialSeed, Kind};
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, Schedule, kinds};
 use vfl_shared::rpc::{Refusal, RefusalKind};
@@ -50,12 +50,12 @@ fn not_written(error: &JournalError) -> Refusal {
 }
 
 /// Errors from beginning a training.
-enum NoTraining {
+enum BeginTrainingError {
     Refused(Refusal),
     Journal(JournalError),
 }
 
-impl From<JournalError> for NoTraining {
+impl From<JournalError> for BeginTrainingError {
     fn from(error: JournalError) -> Self {
         Self::Journal(error)
     }
@@ -246,11 +246,11 @@ impl TrainingGate for Consent {
         })
     }
 
-    fn start(&self) -> Result<Option<Start>, Refusal> {
+    fn start(&self) -> Result<Option<InitialSeed>, Refusal> {
         match self.policy.start {
             StartFrom::Seed => Ok(None),
             StartFrom::Private => {
-                let mut start = Start::default();
+                let mut start = InitialSeed::default();
                 SysRng.try_fill_bytes(&mut start).map_err(|_| {
                     Refusal::internal(
                         "the operating system gives no random numbers, so no training begins",
@@ -269,11 +269,11 @@ impl TrainingGate for Consent {
         self.check(&proposal.terms())?;
         // Two trainings that were admitted together must not both be the last one allowed.
         let begun = self.journal.begin_if(proposal, now(), |counts| {
-            self.check_counts(counts).map_err(NoTraining::Refused)
+            self.check_counts(counts).map_err(BeginTrainingError::Refused)
         });
         let number = begun.map_err(|error| match error {
-            NoTraining::Refused(refusal) => refusal,
-            NoTraining::Journal(error) => not_written(&error),
+            BeginTrainingError::Refused(refusal) => refusal,
+            BeginTrainingError::Journal(error) => not_written(&error),
         })?;
         let records = proposal.ids.len();
         tracing::info!(active_party = %proposal.active_party, records, number, "a training begins and is written down");
@@ -307,7 +307,7 @@ impl TrainingGate for Consent {
 
 #[cfg(test)]
 mod tests {
-    use vfl_shared::model::contract::{Origin, Parameters, SubModel};
+    use vfl_shared::model::contract::{Parameters, SubModel, SubModelOrigin};
     use vfl_shared::model::{Settings, SpecError, SubModelSpec, TrainingConfig};
 
     use super::*;
@@ -324,7 +324,7 @@ mod tests {
             Ok(())
         }
 
-        fn start(&self, _: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
+        fn start(&self, _: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
             Err(SpecError::KindName)
         }
 

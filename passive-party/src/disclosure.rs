@@ -8,7 +8,7 @@ use vfl_shared::numerics::three_significant_digits;
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::Role;
 use vfl_shared::state_dir::StateDir;
-use vfl_shared::transform::{Released, ReleasedParameters, ShownParameters, Statement};
+use vfl_shared::transform::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};
 use vfl_shared::types::ModelVersion;
 
 use crate::config::{Grant, ReleasePolicy};
@@ -65,7 +65,7 @@ impl Disclosure {
         logits: &Arc<LogitServer>,
         role: Role,
         version: &ModelVersion,
-    ) -> Result<Released, Refusal> {
+    ) -> Result<ReleasedSubModel, Refusal> {
         let (grant, key) = match role {
             Role::Coordinator => (&self.policy.to_coordinator, "to_coordinator"),
             _ => (&self.policy.to_active_party, "to_active_party"),
@@ -90,7 +90,7 @@ impl Disclosure {
             Err(_) => {
                 let model = ShownModel::of(share.model(), &share.feature_names)?;
                 self.releases.shown(logits, version, role, &transform).await?;
-                return Ok(Released::Model { model, disclosed });
+                return Ok(ReleasedSubModel::Model { model, disclosed });
             }
         };
         // The coordinator gets the true parameters and is told so. The active party does not see
@@ -102,7 +102,7 @@ impl Disclosure {
             statement: Statement::True { of_features: None },
         };
         if role == Role::Coordinator {
-            return Ok(Released::Linear(true_ones));
+            return Ok(ReleasedSubModel::Linear(true_ones));
         }
         let release = self.releases.shown(logits, version, role, &transform).await?;
         let shown = match &release.weights {
@@ -110,21 +110,21 @@ impl Disclosure {
             None => true_ones,
         };
         if !disclosed {
-            return Ok(Released::Linear(ReleasedParameters {
+            return Ok(ReleasedSubModel::Linear(ReleasedParameters {
                 statement: Statement::Undisclosed,
                 ..shown
             }));
         }
         let of_features = self.trained_on.clone();
         if release.weights.is_none() {
-            return Ok(Released::Linear(ReleasedParameters {
+            return Ok(ReleasedSubModel::Linear(ReleasedParameters {
                 statement: Statement::True { of_features },
                 ..shown
             }));
         }
         let interpretability = distance_told(&transform, release.interpretability);
         let shift = Some(&release.bias_shift).filter(|shift| shift.iter().any(|&b| b != 0.0));
-        Ok(Released::Linear(ReleasedParameters {
+        Ok(ReleasedSubModel::Linear(ReleasedParameters {
             bias_shift: shift.cloned(),
             statement: Statement::Transformed {
                 of_weights: transform,

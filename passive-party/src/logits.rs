@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nalgebra::DMatrix;
-use vfl_shared::data::{Features, Found};
+use vfl_shared::data::{Features, LookupResult};
 use vfl_shared::heavy::heavy;
 use vfl_shared::model::{ShareStore, StoreError, StoredShare, SubModel};
 use vfl_shared::monitoring::traces;
 use vfl_shared::numerics::arg_max;
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, rough};
-use vfl_shared::training::{RecordSource, Rows, TrainingRecords};
+use vfl_shared::training::{RecordSource, SourceFuture, TrainingRecords};
 use vfl_shared::types::{
     FeatureBlock, LogitShare, ModelVersion, RecordIds, RowStatus, ShapeError, ShareAnswer,
     ShareRequest,
@@ -104,17 +104,18 @@ impl LogitServer {
     ///
     /// # Errors
     /// [`Refusal`] (UNAVAILABLE or INTERNAL) if the features are not available; the log says why.
-    pub async fn lookup(&self, ids: &RecordIds) -> Result<Found, Refusal> {
+    pub async fn lookup(&self, ids: &RecordIds) -> Result<LookupResult, Refusal> {
         let internal = |e: &dyn std::fmt::Display| Refusal::internal(e.to_string());
         if let (Some(mapped), Some(table)) = (&self.mapped, self.features.memory()) {
             let (held, positions) = table.positions(ids);
-            return Ok(Found { held, block: mapped.select(&positions), labels: None });
+            return Ok(LookupResult { held, block: mapped.select(&positions), labels: None });
         }
         let found = self.features.lookup(ids).await.map_err(|e| e.told("this passive party"))?;
         match &self.map {
-            Some((map, _)) => {
-                Ok(Found { block: map.apply(&found.block).map_err(|e| internal(&e))?, ..found })
-            }
+            Some((map, _)) => Ok(LookupResult {
+                block: map.apply(&found.block).map_err(|e| internal(&e))?,
+                ..found
+            }),
             None => Ok(found),
         }
     }
@@ -215,12 +216,13 @@ impl LogitServer {
         {
             let ids = &request.ids;
             let places = async { Ok::<_, Refusal>(table.positions(ids)) };
-            let (held, positions) = traces::within(traces::Name::StoreLookUp, places).await?;
+            let (held, positions) = traces::within(traces::SpanName::StoreLookUp, places).await?;
             let work = model.work() * positions.len() as u64;
             let share = heavy(work, || outputs_at(model, block, &positions)).map_err(internal)?;
             return Ok(ShareAnswer { status: RowStatus::of_held(&held, ids.len()), share });
         }
-        let found = traces::within(traces::Name::StoreLookUp, self.lookup(&request.ids)).await?;
+        let found =
+            traces::within(traces::SpanName::StoreLookUp, self.lookup(&request.ids)).await?;
         let status = found.status(request.ids.len());
         let outputs = heavy(model.work() * found.block.records() as u64, || {
             model.outputs(found.block.matrix())
@@ -231,7 +233,7 @@ impl LogitServer {
 
 /// The records of a training: a block in memory, or a batch at a time.
 impl RecordSource for LogitServer {
-    fn open<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, TrainingRecords> {
+    fn open<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, TrainingRecords> {
         Box::pin(async move {
             let (missing, records) = match &self.features {
                 Features::Memory(_) => {
@@ -258,7 +260,7 @@ impl RecordSource for LogitServer {
         })
     }
 
-    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, FeatureBlock> {
+    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, FeatureBlock> {
         Box::pin(async move {
             let found = self.lookup(ids).await?;
             match found.held.len() == ids.len() {

@@ -35,7 +35,7 @@ use vfl_shared::types::{FeatureBlock, ModelVersion};
 
 use crate::logits::LogitServer;
 use crate::training_map::secret;
-use crate::transform::{Rewritten, TransformConfig, TransformError, rewrite};
+use crate::transform::{RewrittenParameters, TransformConfig, TransformError, rewrite};
 
 const SCHEMA: u32 = 1;
 
@@ -155,7 +155,7 @@ impl ReleaseFile {
 }
 
 /// The releases in memory, by share and role.
-type Loaded = HashMap<(String, Role), Arc<Release>>;
+type ReleaseCache = HashMap<(String, Role), Arc<Release>>;
 
 /// All releases of a state directory.
 pub struct Releases {
@@ -164,7 +164,7 @@ pub struct Releases {
     /// the service stops meanwhile. State that several processes share has none.
     lock: Weak<Option<File>>,
     /// Locked while a release is made, so that it is made once.
-    loaded: Arc<tokio::sync::Mutex<Loaded>>,
+    loaded: Arc<tokio::sync::Mutex<ReleaseCache>>,
 }
 
 impl fmt::Debug for Releases {
@@ -252,7 +252,7 @@ impl Releases {
 
 /// Errors from making a release.
 #[derive(Debug, thiserror::Error)]
-enum NoRelease {
+enum MakeReleaseError {
     #[error(transparent)]
     File(#[from] ReleaseError),
     #[error("{}", .0.without_statistics())]
@@ -263,7 +263,7 @@ enum NoRelease {
     Unfit(&'static str),
 }
 
-impl NoRelease {
+impl MakeReleaseError {
     /// Logs the reason, and returns the refusal for another party.
     fn told(&self, version: &ModelVersion, role: Role) -> Refusal {
         tracing::error!(%version, %role, reason = %self, "parameters cannot be released");
@@ -294,10 +294,10 @@ fn load_or_make(
     share: &StoredShare,
     (version, role): (&ModelVersion, Role),
     transform: &TransformConfig,
-) -> Result<Release, NoRelease> {
+) -> Result<Release, MakeReleaseError> {
     // (k, d). For a nonlinear sub-model: its outputs and inputs.
     let shape = (share.model().spec().width() as usize, share.model().features());
-    let stored = || -> Result<Option<Release>, NoRelease> {
+    let stored = || -> Result<Option<Release>, MakeReleaseError> {
         let Some(file) = ReleaseFile::read(state)? else { return Ok(None) };
         if file.share != share.digest || file.role != role.as_str() {
             return Err(ReleaseError(state.damaged("it is of another model or role")).into());
@@ -309,7 +309,7 @@ fn load_or_make(
     }
     let true_ones = *transform == TransformConfig::None {};
     let made = match true_ones {
-        true => Made { weights: None, bias_shift: DVector::zeros(shape.0), g: 0.0 },
+        true => NewRelease { weights: None, bias_shift: DVector::zeros(shape.0), g: 0.0 },
         false => made(share.linear()?.weights(), logits, transform)?,
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
@@ -339,7 +339,7 @@ fn load_or_make(
 }
 
 /// A release before it is stored.
-struct Made {
+struct NewRelease {
     /// The weights, k × d; `None` for the true ones.
     weights: Option<DMatrix<f64>>,
     bias_shift: DVector<f64>,
@@ -351,10 +351,10 @@ fn made(
     w_pas: &DMatrix<f64>,
     logits: &LogitServer,
     transform: &TransformConfig,
-) -> Result<Made, NoRelease> {
-    let Rewritten { weights, bias_shift, .. } =
+) -> Result<NewRelease, MakeReleaseError> {
+    let RewrittenParameters { weights, bias_shift, .. } =
         rewrite(transform, w_pas, logits.block(), &mut secret())?;
-    let unfit = || NoRelease::Unfit(transform.name());
+    let unfit = || MakeReleaseError::Unfit(transform.name());
     if weights.shape() != w_pas.shape() || bias_shift.len() != w_pas.nrows() {
         return Err(unfit());
     }
@@ -364,7 +364,7 @@ fn made(
     if !weights.iter().chain(&bias_shift).all(|v| v.is_finite()) {
         return Err(unfit());
     }
-    Ok(Made { weights: Some(weights), bias_shift, g })
+    Ok(NewRelease { weights: Some(weights), bias_shift, g })
 }
 
 /// Returns the releases of a state directory, oldest first.

@@ -242,7 +242,7 @@ impl PassiveParty for Service {
             let request = ShareRequest::try_from(request.into_inner())?;
             Ok(Response::new(shares(&self.logits, &self.predictions, &request).await?.into()))
         });
-        self.tracer.serve(traces::Name::ComputeShares, parent, work).await
+        self.tracer.serve(traces::SpanName::ComputeShares, parent, work).await
     }
 
     type ComputeLogitsStreamStream = Responses<pb::ComputeLogitsResponse>;
@@ -280,7 +280,7 @@ impl PassiveParty for Service {
                         let request = ShareRequest::try_from(message)?;
                         shares(&logits, &predictions, &request).await
                     });
-                    tracer.serve(traces::Name::ComputeShares, parent, shares).await
+                    tracer.serve(traces::SpanName::ComputeShares, parent, shares).await
                 };
                 let answered = own_task(answer).await.and_then(|answered| answered);
                 let answer = stream_answer(question, answered);

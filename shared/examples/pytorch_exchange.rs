@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::contract::{SubModelOrigin, start_of};
 use vfl_shared::model::{NetworkFile, Settings, SubModelSpec, kinds};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ] {
         let settings: Settings = serde_json::from_str(settings)?;
         let spec = SubModelSpec::new(kind, width, settings)?;
-        let mut model = kinds::start(&Origin { spec, features, active, start: start_of(5) })?;
+        let mut model =
+            kinds::start(&SubModelOrigin { spec, features, active, start: start_of(5) })?;
         for tensor in model.tensors_mut().into_iter().filter(|tensor| tensor.shape.len() == 1) {
             // Biases and batch norms away from zeros and ones, so that each block shows.
             tensor.values.iter_mut().for_each(|v| *v += 0.1 * rng.random::<f64>());

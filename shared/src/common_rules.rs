@@ -73,14 +73,16 @@ impl CommonRules {
     ///
     /// # Errors
     /// [`RulesError`] if the rules differ or the state cannot be read.
-    pub fn agree(&self, state: &StateDir) -> Result<Agreed, RulesError> {
+    pub fn agree(&self, state: &StateDir) -> Result<AgreedRules, RulesError> {
         if state.folder().is_some() {
-            return Ok(Agreed(None));
+            return Ok(AgreedRules(None));
         }
         let file = file(state);
         loop {
             match file.read_versioned::<Self>(SCHEMA)? {
-                Some(others) if others == *self => return Ok(Agreed(Some((file, self.clone())))),
+                Some(others) if others == *self => {
+                    return Ok(AgreedRules(Some((file, self.clone()))));
+                }
                 Some(others) => return Err(RulesError::Others(self.apart(&others))),
                 // If another process is first, the next iteration reads its rules.
                 None => drop(file.swap(Revision::default(), &file.json(self)?)?),
@@ -106,9 +108,9 @@ fn file(state: &StateDir) -> StateFile {
 
 /// The agreed settings; `None` if the state is a folder.
 #[derive(Debug)]
-pub struct Agreed(Option<(StateFile, CommonRules)>);
+pub struct AgreedRules(Option<(StateFile, CommonRules)>);
 
-impl Agreed {
+impl AgreedRules {
     /// Completes when the rules were replaced or removed. While the database cannot be reached, the
     /// rules remain in force.
     pub async fn replaced(self) {

@@ -21,9 +21,9 @@ const NOT_SETS: &str = "it is cut off, or no file of sets";
 const MAGIC: &[u8; 16] = b"cloison sets 1\n\0";
 
 /// A record, hashed with the file's salt: 128 bits.
-type Member = [u8; 16];
+type RecordHash = [u8; 16];
 /// The members of a new set, and the content of the file that includes it.
-type Proposed = (Vec<Member>, Vec<u8>);
+type ProposedSet = (Vec<RecordHash>, Vec<u8>);
 
 /// The sets admitted so far, stored in a file, or by several processes together.
 ///
@@ -35,8 +35,8 @@ pub struct DisjointSets {
     /// The revision of the content that was read or written last.
     seen: Option<Revision>,
     salt: [u8; 16],
-    sets: Vec<Vec<Member>>,
-    set_of: HashMap<Member, usize, RandomState>,
+    sets: Vec<Vec<RecordHash>>,
+    set_of: HashMap<RecordHash, usize, RandomState>,
 }
 
 impl DisjointSets {
@@ -126,8 +126,8 @@ impl DisjointSets {
 
     /// Returns the members of a new set and the content with it; `None` for a set that was admitted
     /// before.
-    fn propose(&self, ids: &RecordIds) -> Result<Option<Proposed>, usize> {
-        let mut members: Vec<Member> = ids.iter().map(|id| self.member(id)).collect();
+    fn propose(&self, ids: &RecordIds) -> Result<Option<ProposedSet>, usize> {
+        let mut members: Vec<RecordHash> = ids.iter().map(|id| self.member(id)).collect();
         members.sort_unstable();
         let known = members.iter().filter(|m| self.set_of.contains_key(*m)).count();
         if known > 0 {
@@ -141,13 +141,13 @@ impl DisjointSets {
         Ok(Some((members, content)))
     }
 
-    fn add(&mut self, members: Vec<Member>) {
+    fn add(&mut self, members: Vec<RecordHash>) {
         let set = self.sets.len();
         self.set_of.extend(members.iter().map(|m| (*m, set)));
         self.sets.push(members);
     }
 
-    fn member(&self, id: &str) -> Member {
+    fn member(&self, id: &str) -> RecordHash {
         let hash = Sha256::new_with_prefix(self.salt).chain_update(id.as_bytes()).finalize();
         let mut member = [0; 16];
         member.copy_from_slice(&hash[..16]);

@@ -17,7 +17,7 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::model::Adam;
-use crate::model::contract::{Tensor, Use};
+use crate::model::contract::{ParameterRole, Tensor};
 use crate::numerics::{arg_max, softmax_columns};
 use crate::types::ShapeError;
 
@@ -178,7 +178,7 @@ impl Purifier {
         let tensor = |name, shape, values| Tensor {
             name: Cow::Borrowed(name),
             shape,
-            used: Use::Free,
+            used: ParameterRole::Free,
             values,
         };
         let (k, h) = self.decoder.shape();
@@ -259,7 +259,7 @@ impl Purifier {
 
 /// The result of [`Purifier::apply`] for one vector, with its slopes.
 #[derive(Clone)]
-pub struct Purified {
+pub struct PurifierOutput {
     /// G(c), of k entries.
     pub scores: DVector<f64>,
     /// ∂G/∂c, k × k: a row for each entry of G(c).
@@ -269,7 +269,7 @@ pub struct Purified {
 impl Purifier {
     /// Computes G(c) and its slopes in c (k).
     #[must_use]
-    pub fn with_slopes(&self, c: &[f64]) -> Purified {
+    pub fn with_slopes(&self, c: &[f64]) -> PurifierOutput {
         let k = self.classes();
         let (mut hidden, mut z) = (vec![0.0; self.hidden_units()], DMatrix::zeros(k, 1));
         self.logits_of(c, &mut hidden, z.as_mut_slice());
@@ -283,7 +283,7 @@ impl Purifier {
             self.pull_back(&of_logits, &mut work, &mut row);
             slopes.row_mut(j).copy_from_slice(&row);
         }
-        Purified { scores: p, slopes }
+        PurifierOutput { scores: p, slopes }
     }
 }
 
@@ -352,7 +352,7 @@ mod tests {
             let mut p = DMatrix::from_column_slice(6, 1, &z);
             softmax_columns(&mut p);
             assert!((p.column(0) - want).amax() < 1e-14);
-            let Purified { scores, slopes } = purifier.with_slopes(c.as_slice());
+            let PurifierOutput { scores, slopes } = purifier.with_slopes(c.as_slice());
             assert!((scores - want).amax() < 1e-14);
             for i in 0..6 {
                 let at = |by: f64| {

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{make_private_dir, write_atomic};
 use crate::json::json_error;
-use crate::state_table::{Reading, Revision, StateTable, StateTableError};
+use crate::state_table::{Revision, StateTable, StateTableError, TableReading};
 
 /// Errors from using a state file. They contain no value of the file.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +126,7 @@ struct Shared {
 
 /// The content and revision that are newer than those seen, or the first ones seen; the content is
 /// `None` if there is none.
-pub type Newer = (Revision, Option<Vec<u8>>);
+pub type NewerContent = (Revision, Option<Vec<u8>>);
 
 impl StateFile {
     /// Creates a handle of the file at `path`. `fix` tells an operator what to do if it is damaged,
@@ -182,7 +182,10 @@ impl StateFile {
     ///
     /// # Errors
     /// [`StateFileError::Io`] or [`StateFileError::Away`].
-    pub fn read_newer(&self, seen: Option<Revision>) -> Result<Option<Newer>, StateFileError> {
+    pub fn read_newer(
+        &self,
+        seen: Option<Revision>,
+    ) -> Result<Option<NewerContent>, StateFileError> {
         let Some(shared) = &self.table else {
             if seen.is_some() {
                 return Ok(None);
@@ -196,10 +199,10 @@ impl StateFile {
             };
         };
         Ok(match shared.table.read(&shared.name, seen).map_err(shared.away("read"))? {
-            Reading::Same => None,
-            Reading::Absent if seen == Some(Revision::default()) => None,
-            Reading::Absent => Some((Revision::default(), None)),
-            Reading::Content(revision, content) => Some((revision, Some(content))),
+            TableReading::Same => None,
+            TableReading::Absent if seen == Some(Revision::default()) => None,
+            TableReading::Absent => Some((Revision::default(), None)),
+            TableReading::Content(revision, content) => Some((revision, Some(content))),
         })
     }
 

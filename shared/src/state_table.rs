@@ -29,7 +29,7 @@ impl Revision {
 
 /// The result of reading a name.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Reading {
+pub enum TableReading {
     /// The content is still the one seen.
     Same,
     /// There is no content of that name.
@@ -39,7 +39,7 @@ pub enum Reading {
 }
 
 /// Shows the size alone.
-impl fmt::Debug for Reading {
+impl fmt::Debug for TableReading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Same => f.write_str("Same"),
@@ -62,7 +62,7 @@ pub trait StateTable: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`StateTableError`] if the table cannot be reached.
-    fn read(&self, name: &str, seen: Option<Revision>) -> Result<Reading, StateTableError>;
+    fn read(&self, name: &str, seen: Option<Revision>) -> Result<TableReading, StateTableError>;
 
     /// Replaces the content of a name if it is still the one seen, and returns the new revision.
     /// Returns `None` if the content has changed.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_shared::model::contract::{
-    BackwardError, HeadGradients, Origin, Parametrised, Tensor, Use, start_of,
+    BackwardError, HeadGradients, ParameterRole, Parametrised, SubModelOrigin, Tensor, start_of,
 };
 use vfl_shared::model::{
     Combiner, Head, HeadLearner, ModelSpec, Parameters, ShareStore, SubModelSpec, TrainingConfig,
@@ -22,8 +22,11 @@ fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
 
 /// Moves every parameter away from where training starts, and leaves running statistics.
 fn stir(model: &mut dyn Parametrised, seed: u64) {
-    for (at, tensor) in
-        model.tensors_mut().into_iter().enumerate().filter(|(_, t)| t.used != Use::Statistic)
+    for (at, tensor) in model
+        .tensors_mut()
+        .into_iter()
+        .enumerate()
+        .filter(|(_, t)| t.used != ParameterRole::Statistic)
     {
         let values = random(tensor.values.len(), 1, seed + at as u64);
         tensor.values.copy_from_slice(values.as_slice());
@@ -31,7 +34,7 @@ fn stir(model: &mut dyn Parametrised, seed: u64) {
 }
 
 /// Every kind of the register with default settings, or the smallest where it needs some, at both kinds of party.
-fn origins() -> Vec<Origin> {
+fn origins() -> Vec<SubModelOrigin> {
     let spec = |kind: &str| {
         let settings = match kind {
             "residual" => serde_json::json!({ "height": 1, "blocks": 1, "filters": [3] }),
@@ -41,7 +44,7 @@ fn origins() -> Vec<Origin> {
     };
     kinds::names()
         .flat_map(|kind| {
-            [false, true].map(|active| Origin {
+            [false, true].map(|active| SubModelOrigin {
                 spec: spec(kind),
                 features: 5,
                 active,
@@ -322,13 +325,13 @@ impl Parametrised for LinearTop {
             Tensor {
                 name: "weights".into(),
                 shape: vec![self.weights.ncols(), self.weights.nrows()],
-                used: Use::Weight,
+                used: ParameterRole::Weight,
                 values: self.weights.as_slice(),
             },
             Tensor {
                 name: "bias".into(),
                 shape: vec![self.bias.nrows()],
-                used: Use::Free,
+                used: ParameterRole::Free,
                 values: self.bias.as_slice(),
             },
         ]
@@ -340,13 +343,13 @@ impl Parametrised for LinearTop {
             Tensor {
                 name: "weights".into(),
                 shape,
-                used: Use::Weight,
+                used: ParameterRole::Weight,
                 values: self.weights.as_mut_slice(),
             },
             Tensor {
                 name: "bias".into(),
                 shape: vec![k],
-                used: Use::Free,
+                used: ParameterRole::Free,
                 values: self.bias.as_mut_slice(),
             },
         ]

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use nalgebra::DMatrix;
-use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::contract::{SubModelOrigin, start_of};
 use vfl_shared::model::{NetworkFile, Settings, SubModelSpec, kinds};
 
 fn path(name: &str) -> PathBuf {
@@ -148,7 +148,8 @@ fn what_is_wrong_with_a_file_is_named_with_the_fix() {
 fn what_was_left_to_the_defaults_is_written() {
     let spec = SubModelSpec::new("mlp", 3, Settings::new()).unwrap();
     let model =
-        kinds::start(&Origin { spec, features: 2, active: true, start: start_of(3) }).unwrap();
+        kinds::start(&SubModelOrigin { spec, features: 2, active: true, start: start_of(3) })
+            .unwrap();
     let names = |names: [&str; 2]| names.map(str::to_owned);
     let file = NetworkFile::of(&*model, &names(["a", "b"]), &[]);
     let read = NetworkFile::parse(&file.to_bytes().unwrap()).unwrap();

@@ -170,7 +170,7 @@ fn decoded(b: &DMatrix<f64>, known: &FeatureKnowledge) -> Result<Shares, String>
         known.steps().iter().map(|step| step.map(|step| (1.0 / step).round())).collect();
     let steps = steps.ok_or("not all features lie on a known grid")?;
     let (whole, fitting) = whole_numbers(&whitened(b, d)?)?;
-    let Chosen { rows, ways, complete, .. } = functionals(&whole, &steps)?;
+    let FunctionalBasis { rows, ways, complete, .. } = functionals(&whole, &steps)?;
     let rows: Vec<_> = rows.iter().map(DVector::transpose).collect();
     let mut shares = DMatrix::from_rows(&rows) * whole;
     for (mut row, steps) in shares.row_iter_mut().zip(&steps) {
@@ -346,13 +346,13 @@ fn orthogonal(basis: &[DVector<f64>], round_off: f64) -> Vec<DVector<f64>> {
 
 /// Finds whole-number functionals whose ranges over the points (d × n whole numbers) are nearest to
 /// these numbers of steps.
-fn functionals(whole: &DMatrix<f64>, steps: &[f64]) -> Result<Chosen, String> {
+fn functionals(whole: &DMatrix<f64>, steps: &[f64]) -> Result<FunctionalBasis, String> {
     let failed = || "no functionals of the whole numbers have the public ranges".to_owned();
     let (candidates, all) = candidates(whole, steps).ok_or_else(failed)?;
-    let choice = Choice::of(&candidates, steps);
+    let choice = BasisSearch::of(&candidates, steps);
     let complete = all && choice.left > 0;
     let best = choice.best.ok_or_else(failed)?;
-    Ok(Chosen { complete, ..best })
+    Ok(FunctionalBasis { complete, ..best })
 }
 
 /// A functional of whole numbers, and its range over the points.
@@ -442,18 +442,18 @@ fn narrowed(lattice: &GridLattice, points: &DMatrix<f64>) -> Vec<Candidate> {
 }
 
 /// The search for one functional for each feature, narrow features first.
-struct Choice<'a> {
+struct BasisSearch<'a> {
     candidates: &'a [Candidate],
     steps: &'a [f64],
     /// The features, by the width of their ranges.
     order: Vec<usize>,
-    best: Option<Chosen>,
+    best: Option<FunctionalBasis>,
     /// The number of candidates that may still be looked at.
     left: usize,
 }
 
 /// Functionals that are a basis, in the order of the features.
-struct Chosen {
+struct FunctionalBasis {
     rows: Vec<DVector<f64>>,
     /// The sum over the features of the share of the range that the functional's range lacks.
     missing: f64,
@@ -463,7 +463,7 @@ struct Chosen {
     complete: bool,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> BasisSearch<'a> {
     fn of(candidates: &'a [Candidate], steps: &'a [f64]) -> Self {
         let mut order: Vec<usize> = (0..steps.len()).collect();
         order.sort_by(|a, b| steps[*a].total_cmp(&steps[*b]));
@@ -531,7 +531,7 @@ impl<'a> Choice<'a> {
         }
         match &mut self.best {
             Some(best) if missing > best.missing - SAME => best.ways += 1,
-            _ => self.best = Some(Chosen { rows, missing, ways: 1, complete: true }),
+            _ => self.best = Some(FunctionalBasis { rows, missing, ways: 1, complete: true }),
         }
     }
 }

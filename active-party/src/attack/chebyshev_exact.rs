@@ -20,8 +20,8 @@ pub use self::corners::MAX_NULLITY;
 use self::corners::{Corners, Stop, Walk};
 use super::entry::{Entry, Group};
 use super::{
-    AdversaryView, Attack, AttackError, Ended, LinearSystem, Needs, Reconstruction, RecordOutcome,
-    Status,
+    AdversaryView, Attack, AttackError, LinearSystem, Needs, Reconstruction, RecordOutcome, Status,
+    Termination,
 };
 
 /// The most bases of one record's S. A corner at which more than d − rank A features are 0 or 1
@@ -56,7 +56,7 @@ impl Attack for ChebyshevExact {
 }
 
 /// The centre, the squared radius and the number of bases of one record; `None` if S is empty.
-type Found = Option<(Vec<f64>, f64, usize)>;
+type RecordCentre = Option<(Vec<f64>, f64, usize)>;
 
 /// Returns the centres (d × n) of all records. If S is empty, b' is replaced by A x with x from
 /// `nearest` (the best fit in the box of given columns of b').
@@ -71,30 +71,32 @@ fn centres(
     }
     if features == 0 {
         let outcomes = b_prime.column_iter().map(|b| {
-            let ended = if b.norm() == 0.0 { Ended::Solved } else { Ended::NearestConsistent };
+            let ended =
+                if b.norm() == 0.0 { Termination::Solved } else { Termination::NearestConsistent };
             RecordOutcome { ended, iterations: 0, objective: 0.0 }
         });
         return Ok((DMatrix::zeros(0, b_prime.ncols()), outcomes.collect()));
     }
     let projector = system.pseudo_inverse() * system.matrix();
     let corners = Corners::new(&projector, system.rank());
-    let centre = |(walk, ball): &mut (Walk, Ball), q: &[f64]| -> Result<Found, AttackError> {
-        match corners.find(q, MAX_CORNERS, walk) {
-            Ok(bases) => {
-                ball.enclose(&walk.corners, features);
-                Ok(Some((ball.centre.clone(), ball.radius_squared, bases)))
+    let centre =
+        |(walk, ball): &mut (Walk, Ball), q: &[f64]| -> Result<RecordCentre, AttackError> {
+            match corners.find(q, MAX_CORNERS, walk) {
+                Ok(bases) => {
+                    ball.enclose(&walk.corners, features);
+                    Ok(Some((ball.centre.clone(), ball.radius_squared, bases)))
+                }
+                Err(Stop::Empty) => Ok(None),
+                Err(Stop::TooMany) => {
+                    Err(AttackError::Corners { features, nullity, limit: MAX_CORNERS })
+                }
             }
-            Err(Stop::Empty) => Ok(None),
-            Err(Stop::TooMany) => {
-                Err(AttackError::Corners { features, nullity, limit: MAX_CORNERS })
-            }
-        }
-    };
+        };
     let memory = <(Walk, Ball)>::default;
 
     let q = system.least_norm(b_prime);
     let misfit = system.matrix() * &q - b_prime;
-    let found: Vec<Found> = (0..b_prime.ncols())
+    let found: Vec<RecordCentre> = (0..b_prime.ncols())
         .into_par_iter()
         .map_init(memory, |memory, record| {
             if misfit.column(record).norm() > system.tolerance(b_prime.column(record).as_slice()) {
@@ -111,9 +113,9 @@ fn centres(
         let (ended, objective, bases) = match found {
             Some((x, radius_squared, bases)) => {
                 estimates.column_mut(record).copy_from_slice(&x);
-                (Ended::Solved, radius_squared, bases)
+                (Termination::Solved, radius_squared, bases)
             }
-            None => (Ended::NearestConsistent, 0.0, 0),
+            None => (Termination::NearestConsistent, 0.0, 0),
         };
         outcomes.push(RecordOutcome { ended, iterations: bases as u32, objective });
     }
@@ -121,7 +123,7 @@ fn centres(
         let b = b_prime.select_columns(&empty);
         let nearest = nearest(&b)?;
         let misfit = system.matrix() * &nearest - &b;
-        let found: Vec<Found> = (0..empty.len())
+        let found: Vec<RecordCentre> = (0..empty.len())
             .into_par_iter()
             .map_init(memory, |memory, at| centre(memory, nearest.column(at).as_slice()))
             .collect::<Result<_, _>>()?;
@@ -129,7 +131,7 @@ fn centres(
             let outcome = &mut outcomes[record];
             // A misfit within the tolerance is no misfit.
             if misfit.column(at).norm() <= system.tolerance(b.column(at).as_slice()) {
-                outcome.ended = Ended::Solved;
+                outcome.ended = Termination::Solved;
             }
             let mut estimate = estimates.column_mut(record);
             match found {
@@ -141,7 +143,7 @@ fn centres(
                 // can have given up.
                 None => {
                     estimate.copy_from(&nearest.column(at));
-                    outcome.ended = Ended::StepLimit;
+                    outcome.ended = Termination::StepLimit;
                 }
             }
         }

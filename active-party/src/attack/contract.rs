@@ -7,7 +7,7 @@ use nalgebra::DMatrix;
 use rand::Rng;
 use vfl_shared::numerics::BoxOutcome;
 
-use super::{AdversaryView, AttackError, EstimatedScores, Evidence, Questions, Solved};
+use super::{AdversaryView, AttackError, EstimatedScores, Evidence, Questions, SystemSummary};
 
 /// The degree to which an attack needs an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -170,7 +170,7 @@ impl Status {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordOutcome {
     /// The end of the computation.
-    pub ended: Ended,
+    pub ended: Termination,
     /// The number of steps taken.
     pub iterations: u32,
     /// The method's objective at the estimate: the relaxation's value, the squared misfit, the
@@ -181,9 +181,9 @@ pub struct RecordOutcome {
 impl From<&BoxOutcome> for RecordOutcome {
     fn from(outcome: &BoxOutcome) -> Self {
         let ended = match (outcome.converged, outcome.consistent) {
-            (false, _) => Ended::StepLimit,
-            (true, true) => Ended::Solved,
-            (true, false) => Ended::NearestConsistent,
+            (false, _) => Termination::StepLimit,
+            (true, true) => Termination::Solved,
+            (true, false) => Termination::NearestConsistent,
         };
         Self { ended, iterations: outcome.iterations, objective: outcome.objective }
     }
@@ -191,7 +191,7 @@ impl From<&BoxOutcome> for RecordOutcome {
 
 /// The end of the computation for one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum Termination {
     /// The stopping rule was met on the scores as they are.
     Solved,
     /// No point of the box gives these scores, as with a defense: the nearest scores that one gives
@@ -201,7 +201,7 @@ pub enum Ended {
     StepLimit,
 }
 
-impl Ended {
+impl Termination {
     /// Returns its name, as in a result file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -221,7 +221,7 @@ pub struct Reconstruction {
     /// The origin of the estimates.
     pub status: Status,
     /// Facts of the system that was solved, if there was one.
-    pub solved: Option<Solved>,
+    pub solved: Option<SystemSummary>,
     /// One outcome per record for methods that work record by record, else empty.
     pub outcomes: Vec<RecordOutcome>,
     /// For each record, true if its estimate is certain: no other value of the features gives these

@@ -8,8 +8,8 @@ use vfl_shared::numerics::PseudoInverse;
 use vfl_shared::types::FeatureBlock;
 
 use super::{
-    AdversaryView, Attack, AttackError, Ended, Evidence, FeatureKnowledge, KnownModel,
-    LinearSystem, Needs, Reconstruction, RecordOutcome, Status,
+    AdversaryView, Attack, AttackError, Evidence, FeatureKnowledge, KnownModel, LinearSystem,
+    Needs, Reconstruction, RecordOutcome, Status, Termination,
 };
 
 /// The most two-valued features. All their assignments are tried: 4096 of them.
@@ -182,7 +182,11 @@ impl<A: Attack> Attack for ExactBinary<A> {
         }
         if found.outcomes.is_empty() {
             let outcome = |d: &Decision| RecordOutcome {
-                ended: if d.consistent { Ended::Solved } else { Ended::NearestConsistent },
+                ended: if d.consistent {
+                    Termination::Solved
+                } else {
+                    Termination::NearestConsistent
+                },
                 iterations: d.tied,
                 objective: d.misfit * d.misfit,
             };

@@ -22,7 +22,7 @@ pub enum Group {
 
 /// The source of the choice of the attack that another one runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chosen {
+pub enum BaseChoice {
     /// No setting: it is always the same.
     Fixed,
     /// The setting `base`: an attack that makes the estimates.
@@ -37,7 +37,7 @@ pub struct Base {
     /// The name of the default.
     pub name: fn(&Settings) -> &'static str,
     /// The source of the choice.
-    pub chosen: Chosen,
+    pub chosen: BaseChoice,
     /// True if it runs without its own clipping to [0, 1].
     pub unclipped: bool,
 }
@@ -45,12 +45,12 @@ pub struct Base {
 impl Base {
     /// A base that the setting `base` chooses, `clamped_half_star` by default.
     pub const CHOSEN: Self =
-        Self { name: |_| "clamped_half_star", chosen: Chosen::Base, unclipped: false };
+        Self { name: |_| "clamped_half_star", chosen: BaseChoice::Base, unclipped: false };
 }
 
 /// The constructor of an attack from its settings.
 #[derive(Clone, Copy)]
-pub enum Build {
+pub enum Constructor {
     /// The attack stands alone.
     Alone(fn(&Settings) -> Box<dyn Attack>),
     /// The attack runs another one.
@@ -66,7 +66,7 @@ pub struct Entry {
     /// Its settings, besides `base` and those of all attacks.
     pub settings: &'static [&'static dyn AnySetting],
     /// The constructor of the attack.
-    pub build: Build,
+    pub build: Constructor,
     /// True if it applies the knowledge of the features by itself. For the others the register
     /// scales the features' ranges to [0, 1] and moves estimates of discrete features to their
     /// levels.
@@ -86,7 +86,7 @@ impl Entry {
             name,
             group,
             settings: &[],
-            build: Build::Alone(build),
+            build: Constructor::Alone(build),
             informed: false,
             unclipped: None,
         }
@@ -104,7 +104,7 @@ impl Entry {
             name,
             group,
             settings: &[],
-            build: Build::Upon(base, build),
+            build: Constructor::Upon(base, build),
             informed: true,
             unclipped: None,
         }

@@ -246,7 +246,7 @@ pub enum AttackError {
 /// The class of the reason that kept an attack from running, for a reader who may want to act on
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotRun {
+pub enum FailureClass {
     /// The passive parameters are not released.
     ParametersHidden,
     /// The adversary lacks something else that the attack needs.
@@ -279,16 +279,16 @@ fn too_much_work(what: &str, got: u32, limit: u64) -> String {
 impl AttackError {
     /// Returns the class of the reason that keeps the attack from running.
     #[must_use]
-    pub fn not_run(&self) -> NotRun {
+    pub fn not_run(&self) -> FailureClass {
         match self {
-            Self::NeedsParameters => NotRun::ParametersHidden,
+            Self::NeedsParameters => FailureClass::ParametersHidden,
             Self::Missing { .. }
             | Self::NotGranted { .. }
             | Self::NoScores
             | Self::NoAuxiliary
             | Self::NeedsOracle { .. }
             | Self::NoLabelled { .. }
-            | Self::NoTarget => NotRun::Missing,
+            | Self::NoTarget => FailureClass::Missing,
             Self::NoEvidence
             | Self::NotLinear
             | Self::NotDifferentiable { .. }
@@ -296,13 +296,13 @@ impl AttackError {
             | Self::OneFeature(_)
             | Self::Policy { .. }
             | Self::Unfit { .. }
-            | Self::Releases { .. } => NotRun::Unsuitable,
+            | Self::Releases { .. } => FailureClass::Unsuitable,
             Self::Nullity { .. }
             | Self::Corners { .. }
             | Self::Binary { .. }
             | Self::Features { .. }
-            | Self::Steps { .. } => NotRun::TooLarge,
-            Self::Oracle(_) | Self::Refused => NotRun::Unanswered,
+            | Self::Steps { .. } => FailureClass::TooLarge,
+            Self::Oracle(_) | Self::Refused => FailureClass::Unanswered,
             Self::View(_)
             | Self::Floor { .. }
             | Self::Party { .. }
@@ -312,11 +312,11 @@ impl AttackError {
             | Self::Base { .. }
             | Self::Shadow(_)
             | Self::Prior(_)
-            | Self::Gaussian(GaussianError::Negative { .. }) => NotRun::Settings,
+            | Self::Gaussian(GaussianError::Negative { .. }) => FailureClass::Settings,
             Self::NotFinite { .. }
             | Self::Gaussian(_)
             | Self::Decomposition(_)
-            | Self::Metric(_) => NotRun::Numerics,
+            | Self::Metric(_) => FailureClass::Numerics,
         }
     }
 

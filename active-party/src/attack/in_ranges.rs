@@ -14,14 +14,14 @@ use super::{
 /// "centre", and objectives are measured in units of each feature's range. A feature whose range is
 /// one point is known, and is not left to the attack.
 #[derive(Debug, Clone)]
-pub struct InRanges<A> {
+pub struct RangeScaling<A> {
     /// The attack on u.
     pub inner: A,
     /// The ranges. Levels are ignored.
     pub knowledge: FeatureKnowledge,
 }
 
-impl<A: Attack> Attack for InRanges<A> {
+impl<A: Attack> Attack for RangeScaling<A> {
     fn needs(&self) -> Needs {
         self.inner.needs()
     }

@@ -4,7 +4,7 @@ use rand::Rng;
 
 use super::settings::{AnySetting, Setting, numbers};
 use super::{
-    AdversaryView, Attack, AttackError, ExactBinary, FeatureKnowledge, InRanges, Needs,
+    AdversaryView, Attack, AttackError, ExactBinary, FeatureKnowledge, Needs, RangeScaling,
     Reconstruction, Settings, Snap, StatedKnowledge,
 };
 
@@ -106,19 +106,19 @@ impl StatedKnowledge {
         if self.leaves_attacks() {
             attack
         } else {
-            Box::new(Informed { attack, stated: self.clone() })
+            Box::new(KnowledgeWrapper { attack, stated: self.clone() })
         }
     }
 }
 
 /// An attack with stated knowledge, which is applied once the number of features is known.
 #[derive(Debug)]
-struct Informed {
+struct KnowledgeWrapper {
     attack: Box<dyn Attack>,
     stated: StatedKnowledge,
 }
 
-impl Attack for Informed {
+impl Attack for KnowledgeWrapper {
     fn needs(&self) -> Needs {
         self.attack.needs()
     }
@@ -152,13 +152,13 @@ impl FeatureKnowledge {
         // chosen by them.
         if discrete && exact && attack.needs().white_box() {
             let exact = ExactBinary { inner: attack, knowledge: self.in_units()? };
-            let mapped = InRanges { inner: exact, knowledge: self.clone() };
+            let mapped = RangeScaling { inner: exact, knowledge: self.clone() };
             Snap { inner: mapped, knowledge: self }.reconstruct(view, rng)
         } else if discrete {
-            let mapped = InRanges { inner: attack, knowledge: self.clone() };
+            let mapped = RangeScaling { inner: attack, knowledge: self.clone() };
             Snap { inner: mapped, knowledge: self }.reconstruct(view, rng)
         } else {
-            InRanges { inner: attack, knowledge: self }.reconstruct(view, rng)
+            RangeScaling { inner: attack, knowledge: self }.reconstruct(view, rng)
         }
     }
 }

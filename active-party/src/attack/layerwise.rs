@@ -27,12 +27,12 @@ const MARGIN: f64 = 1e-3;
 
 /// The attack that inverts a network layer by layer.
 #[derive(Debug, Clone, Copy)]
-pub struct Layerwise;
+pub struct LayerwiseInversion;
 
 pub(super) static HALF_STAR_LAYERWISE: Entry =
-    Entry::new("half_star_layerwise", Group::Special, |_| Box::new(Layerwise));
+    Entry::new("half_star_layerwise", Group::Special, |_| Box::new(LayerwiseInversion));
 
-impl Attack for Layerwise {
+impl Attack for LayerwiseInversion {
     fn needs(&self) -> Needs {
         Needs { parameters: Parameters::Differentiable, ..Needs::RELEASE }
     }

@@ -52,7 +52,7 @@ mod text;
 mod view;
 
 pub use adaptive::{Centre, KnownPolicy};
-pub use agnostic::{Agnostic, AgnosticFound, AgnosticSettings, OutOfRange};
+pub use agnostic::{Agnostic, AgnosticResult, AgnosticSettings, OutOfRange};
 pub use baseline::{Constant, Random};
 pub use black_box_lattice::BlackBoxLattice;
 pub use cells::{Bound, Cell, Cells};
@@ -61,21 +61,23 @@ pub use coalition::{Coalition, Party, Role};
 pub use collusion::Collusion;
 pub use config::AttackConfig;
 pub use constrained::{ConstrainedLeastSquares, Rcc1, Rcc2};
-pub use contract::{Attack, Ended, Need, Needs, Parameters, Reconstruction, RecordOutcome, Status};
+pub use contract::{
+    Attack, Need, Needs, Parameters, Reconstruction, RecordOutcome, Status, Termination,
+};
 pub use differentiable::{Differentiable, LANES, Lanes, LogitBlock};
 pub use discrete::{ExactBinary, MAX_BINARY, Snap};
-pub use entry::{Base, Build, Chosen, Entry, Group};
-pub use error::{AttackError, NotRun};
+pub use entry::{Base, BaseChoice, Constructor, Entry, Group};
+pub use error::{AttackError, FailureClass};
 pub use estimated_scores::{AdversaryFit, EstimatedScores};
 pub use evidence::{Equations, Evidence, NoisyScores};
 pub use generative_regression::GenerativeRegression;
 pub use gradient_inversion::GradientInversion;
 pub use half_star::HalfStar;
-pub use in_ranges::InRanges;
+pub use in_ranges::RangeScaling;
 pub use knowledge::{FeatureKnowledge, KnowledgeError, StatedKnowledge};
 pub use known_model::KnownModel;
 pub use lattice::Lattice;
-pub use layerwise::Layerwise;
+pub use layerwise::LayerwiseInversion;
 pub use least_squares::LeastSquares;
 pub use network::KnownNetwork;
 pub use one_feature::{OneFeature, one_feature, one_feature_of_mean};
@@ -84,8 +86,10 @@ pub use prior::{
     BestImputation, Imputation, MAX_FITTED, Moments, Point, Posterior, Prior, PriorError,
     Regression,
 };
-pub use questions::{Answer, Averaged, ChosenQuestions, OracleError, Questions, ShareOracle};
-pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, Seen};
+pub use questions::{
+    Answer, ChosenQuestions, OracleError, Questions, RepeatedQuestions, ShareOracle,
+};
+pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, ObservedRecords};
 pub use replacement::Replacement;
 pub use runner::run;
 pub use settings::{AnySetting, Setting, SettingError, Settings};
@@ -93,9 +97,9 @@ pub use shadow_model::{Descent, DescentEnd, ShadowBias, ShadowEstimate, ShadowFi
 pub use shadow_network::{
     Architecture, FittedShadow, MAX_STARTS, NetworkTraining, ShadowLoss, ShadowNetwork, fit_shadow,
 };
-pub use solved::{AuxiliarySystem, Solved};
+pub use solved::{AuxiliarySystem, SystemSummary};
 pub use system::LinearSystem;
-pub use view::{AdversaryView, SideInformation, Told};
+pub use view::{AdversaryView, DisclosedModel, SideInformation};
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -200,22 +204,24 @@ impl Method {
     #[must_use]
     pub fn is_base(self) -> bool {
         // An attack that runs another is no base: it would have to be built to be asked.
-        !matches!(self.0.build, Build::Upon(Base { chosen: Chosen::Base | Chosen::Fixed, .. }, _))
-            && Self::on_one_release().chain(Self::informed()).any(|method| method == self)
+        !matches!(
+            self.0.build,
+            Constructor::Upon(Base { chosen: BaseChoice::Base | BaseChoice::Fixed, .. }, _)
+        ) && Self::on_one_release().chain(Self::informed()).any(|method| method == self)
             && self.plain(&Settings::default()).needs().white_box()
     }
 
     /// Returns true if its evidence can be combined with moments of the features: it knows the
     /// parameters, runs on one release, and is not built upon another.
     fn has_evidence(self) -> bool {
-        matches!(self.0.build, Build::Alone(_)) && self.is_base() && self != Self::Lattice
+        matches!(self.0.build, Constructor::Alone(_)) && self.is_base() && self != Self::Lattice
     }
 
     /// Returns the attack that this one runs: the choice of the setting `base` or `evidence`, or
     /// the default. Returns `None` if no setting chooses it.
     #[must_use]
     pub fn base(self, settings: &Settings) -> Option<Self> {
-        let Build::Upon(base, _) = self.0.build else { return None };
+        let Constructor::Upon(base, _) = self.0.build else { return None };
         let setting = self.0.chooser()?;
         settings.get(setting).or_else(|| Self::named((base.name)(settings)))
     }
@@ -229,7 +235,7 @@ impl Method {
     #[must_use]
     pub fn build(self, settings: &Settings) -> Box<dyn Attack> {
         let attack = self.plain(settings);
-        Box::new(Checked(if self.0.informed {
+        Box::new(FiniteEstimates(if self.0.informed {
             attack
         } else {
             StatedKnowledge::from(settings).wrap(attack)
@@ -239,8 +245,8 @@ impl Method {
     /// Builds the attack without the knowledge of the features.
     fn plain(self, settings: &Settings) -> Box<dyn Attack> {
         match self.0.build {
-            Build::Alone(build) => build(settings),
-            Build::Upon(base, build) => {
+            Constructor::Alone(build) => build(settings),
+            Constructor::Upon(base, build) => {
                 let named = || Self::named((base.name)(settings));
                 let method = self.base(settings).or_else(named).unwrap_or(Self::ClampedHalfStar);
                 let unclipped = method.0.unclipped.filter(|_| base.unclipped);
@@ -252,9 +258,9 @@ impl Method {
 
 /// An attack that fails if an estimate is not finite.
 #[derive(Debug)]
-struct Checked(Box<dyn Attack>);
+struct FiniteEstimates(Box<dyn Attack>);
 
-impl Attack for Checked {
+impl Attack for FiniteEstimates {
     fn needs(&self) -> Needs {
         self.0.needs()
     }
@@ -330,9 +336,9 @@ impl Entry {
     /// Returns the setting that chooses the attack upon which this one is built.
     fn chooser(&self) -> Option<&'static Setting<Method>> {
         match self.build {
-            Build::Upon(Base { chosen: Chosen::Base, .. }, _) => Some(&BASE),
-            Build::Upon(Base { chosen: Chosen::Evidence, .. }, _) => Some(&EVIDENCE),
-            Build::Upon(..) | Build::Alone(_) => None,
+            Constructor::Upon(Base { chosen: BaseChoice::Base, .. }, _) => Some(&BASE),
+            Constructor::Upon(Base { chosen: BaseChoice::Evidence, .. }, _) => Some(&EVIDENCE),
+            Constructor::Upon(..) | Constructor::Alone(_) => None,
         }
     }
 }

@@ -43,7 +43,7 @@ pub trait ShareOracle: Send + Sync + std::fmt::Debug {
 
 /// The statistics of several releases of the same records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Averaged {
+pub struct RepeatedQuestions {
     /// The number of releases averaged.
     pub queries: usize,
     /// The number of different answers about the record with the fewest. It is 1 if noise is keyed:
@@ -55,7 +55,7 @@ pub struct Averaged {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Questions {
     /// The same question, asked again.
-    Repeated(Averaged),
+    Repeated(RepeatedQuestions),
     /// Questions with logit shares of the adversary's own choice.
     Chosen(ChosenQuestions),
 }

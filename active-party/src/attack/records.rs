@@ -23,7 +23,7 @@ impl std::fmt::Debug for LabelledRecords {
 
 /// Records already asked about: the adversary's own features, and what was released.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct ObservedRecords<'a> {
     /// The adversary's features, d_act × n_p.
     pub y: &'a FeatureBlock,
     /// The release of the same records, of any kind. Of labels and ciphertexts only the predicted

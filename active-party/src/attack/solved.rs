@@ -2,7 +2,7 @@
 
 /// Facts of a system of equations that was solved.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Solved {
+pub struct SystemSummary {
     /// Rank of A.
     pub rank: usize,
     /// Dimension of the null space of A.

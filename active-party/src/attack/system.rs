@@ -7,7 +7,7 @@ use nalgebra::{DMatrix, DVector};
 use vfl_shared::numerics::{BoxSystem, DecompositionError, PseudoInverse, row_differences};
 
 use super::affine::affine;
-use super::{AttackError, Solved};
+use super::{AttackError, SystemSummary};
 
 /// The system of one model and split. A is factored once, whatever the number of records.
 #[derive(Clone)]
@@ -119,9 +119,9 @@ impl LinearSystem {
 
     /// Returns the facts of this system with the residuals of given estimates.
     #[must_use]
-    pub fn solved(&self, estimates: &DMatrix<f64>, b_prime: &DMatrix<f64>) -> Solved {
+    pub fn solved(&self, estimates: &DMatrix<f64>, b_prime: &DMatrix<f64>) -> SystemSummary {
         let residual = &*self.a * estimates - b_prime;
-        Solved {
+        SystemSummary {
             rank: self.rank(),
             nullity: self.nullity(),
             condition_number: self.inverse.condition_number(),

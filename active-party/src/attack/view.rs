@@ -11,8 +11,9 @@ use super::affine::affine;
 use super::differentiable::LinearLogits;
 use super::sizes::same;
 use super::{
-    AttackError, AuxiliaryRecords, Averaged, Colluders, Differentiable, Equations, KnownModel,
-    LabelledRecords, LinearSystem, Prior, Replacement, Seen, ShareOracle,
+    AttackError, AuxiliaryRecords, Colluders, Differentiable, Equations, KnownModel,
+    LabelledRecords, LinearSystem, ObservedRecords, Prior, RepeatedQuestions, Replacement,
+    ShareOracle,
 };
 
 /// The adversary's knowledge beside the release, as far as its threat model grants it. The default
@@ -20,7 +21,7 @@ use super::{
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SideInformation<'a> {
     /// The statistics of several releases of the records, if the release is their mean.
-    pub repeated: Option<Averaged>,
+    pub repeated: Option<RepeatedQuestions>,
     /// The coordinator, for questions with shares of the adversary's own choice.
     pub oracle: Option<&'a dyn ShareOracle>,
     /// The adversary's own labelled records.
@@ -28,7 +29,7 @@ pub struct SideInformation<'a> {
     /// The training configuration of the joint model.
     pub recipe: Option<&'a TrainingConfig>,
     /// Records asked about before.
-    pub seen: Option<Seen<'a>>,
+    pub seen: Option<ObservedRecords<'a>>,
     /// True if these are the first of the records under attack.
     pub seen_are_targets: bool,
     /// Records whose passive features the adversary knows.
@@ -38,12 +39,12 @@ pub struct SideInformation<'a> {
     /// Moments of the features.
     pub prior: Option<&'a Prior>,
     /// The model with transforms undone, if their owners disclosed them.
-    pub told: Option<Told<'a>>,
+    pub told: Option<DisclosedModel<'a>>,
 }
 
 /// A model whose transforms were undone because their owners disclosed them.
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'a> {
+pub struct DisclosedModel<'a> {
     /// The model with transforms undone.
     pub model: &'a KnownModel,
     /// The disclosures, party by party.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vfl_shared::cli::{CliError, import_failure};
-use vfl_shared::model::{Importing, import_parameters};
+use vfl_shared::model::{ImportRequest, import_parameters};
 use vfl_shared::rpc::pb;
 
 use super::client::{connect, failure, read_ids};
@@ -80,7 +80,7 @@ impl ImportArgs {
             schema.features().iter().map(|feature| feature.name.clone()).collect();
         let classes = schema.label().map(|label| label.classes.clone()).unwrap_or_default();
         let name = settings.credentials.identity().name();
-        let imported = import_parameters(Importing {
+        let imported = import_parameters(ImportRequest {
             path: &self.parameters,
             state_dir: &settings.state_dir,
             feature_names: &names,

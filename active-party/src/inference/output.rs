@@ -5,7 +5,7 @@ use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal};
 use vfl_shared::types::{ReleasedScores, RowStatus};
 
 use super::elements::join;
-use crate::scoring::{ModelDescription, Scored};
+use crate::scoring::{ModelDescription, ScoredBatch};
 
 /// The most bytes around the tensors of an answer: names, shapes, the request id.
 const AROUND: u64 = 4096;
@@ -81,7 +81,7 @@ impl Output {
     pub(super) fn tensor(
         self,
         model: &ModelDescription,
-        scored: &Scored,
+        scored: &ScoredBatch,
     ) -> Result<Vec<u8>, Refusal> {
         let classes = &model.class_names;
         let text = |class: u32| classes.get(class as usize).map_or("", String::as_str);
@@ -132,7 +132,7 @@ pub(super) fn kind(released: &ReleasedScores) -> &'static str {
     }
 }
 
-fn scores(scored: &Scored, classes: usize) -> Result<Vec<u8>, Refusal> {
+fn scores(scored: &ScoredBatch, classes: usize) -> Result<Vec<u8>, Refusal> {
     let exact = |c: u64| {
         let fault =
             "the coordinator released a ciphertext of more than 53 bits, which no double holds";
@@ -152,7 +152,7 @@ fn scores(scored: &Scored, classes: usize) -> Result<Vec<u8>, Refusal> {
 
 /// Returns a row for each record. It is NaN if `released` (k × n) has no score of the record.
 fn rows<T: nalgebra::Scalar + Copy>(
-    scored: &Scored,
+    scored: &ScoredBatch,
     classes: usize,
     released: &DMatrix<T>,
     number: impl Fn(T) -> Result<f64, Refusal>,
@@ -193,10 +193,10 @@ mod tests {
         bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
     }
 
-    fn of(released: ReleasedScores) -> Scored {
+    fn of(released: ReleasedScores) -> ScoredBatch {
         let row_status =
             vec![RowStatus::Ok, RowStatus::TrainingRecord, RowStatus::Ok, RowStatus::NotFound];
-        Scored { row_status, released }
+        ScoredBatch { row_status, released }
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
     fn room_is_what_the_tensors_take() {
         let model = model(&["a", "longer"]);
         let n = 3;
-        let scored = Scored {
+        let scored = ScoredBatch {
             row_status: vec![RowStatus::ModelBudgetSpent; n],
             released: ReleasedScores::Labels { classes: 2, labels: Vec::new() },
         };
@@ -247,7 +247,7 @@ mod tests {
             assert_eq!(tensor.len() as u64, output.bytes(n, &model.class_names), "{output:?}");
         }
         let released = ReleasedScores::Labels { classes: 2, labels: vec![1; n] };
-        let scored = Scored { row_status: vec![RowStatus::Ok; n], released };
+        let scored = ScoredBatch { row_status: vec![RowStatus::Ok; n], released };
         let labels = Output::Label.tensor(&model, &scored).unwrap();
         assert_eq!(labels.len() as u64, Output::Label.bytes(n, &model.class_names));
         let classes = vec!["c".to_owned(); 33];

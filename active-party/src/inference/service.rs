@@ -17,7 +17,7 @@ use vfl_shared::service::caller;
 
 use super::MODEL;
 use super::output::check_room;
-use super::wire::{Asked, answer, metadata, server};
+use super::wire::{InferRequest, answer, metadata, server};
 use crate::predict::Predictor;
 use crate::scoring::ModelDescription;
 
@@ -114,7 +114,7 @@ impl GrpcInferenceService for Inference {
         self.predictor.own(&caller(&request)?)?;
         let parent = Context::of(request.metadata());
         let work = async {
-            let asked = Asked::try_from(request.into_inner())?;
+            let asked = InferRequest::try_from(request.into_inner())?;
             named(&asked.model)?;
             let admit = |model: &ModelDescription| {
                 in_service(&asked.version, model)?;

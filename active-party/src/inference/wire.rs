@@ -17,14 +17,14 @@ use super::MODEL;
 use super::elements::split;
 use super::output::{Output, kind};
 use crate::predict::check_count;
-use crate::scoring::{ModelDescription, Scored};
+use crate::scoring::{ModelDescription, ScoredBatch};
 
 /// The one input: record ids, BYTES [n].
 const INPUT: &str = "ids";
 
 /// A request, checked as far as possible without the model.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct InferRequest {
     /// The model's name.
     pub(super) model: String,
     /// The version of the model; empty for the one in service.
@@ -36,7 +36,7 @@ pub(super) struct Asked {
     pub(super) outputs: Vec<Output>,
 }
 
-impl TryFrom<ModelInferRequest> for Asked {
+impl TryFrom<ModelInferRequest> for InferRequest {
     type Error = Refusal;
 
     fn try_from(request: ModelInferRequest) -> Result<Self, Refusal> {
@@ -97,7 +97,9 @@ fn ids(input: &InferInputTensor, raw: &[bytes::Bytes]) -> Result<RecordIds, Refu
             ));
         }
         _ => {
-            return Err(Refusal::invalid("ids came both in `contents` and in `raw_input_contents`"));
+            return Err(Refusal::invalid(
+                "ids came both in `contents` and in `raw_input_contents`",
+            ));
         }
     };
     let text = |(at, id)| {
@@ -153,9 +155,9 @@ fn quoted(text: &str) -> String {
 /// # Errors
 /// INTERNAL for scores that the protocol cannot carry exactly.
 pub(super) fn answer(
-    asked: Asked,
+    asked: InferRequest,
     model: &ModelDescription,
-    scored: &Scored,
+    scored: &ScoredBatch,
 ) -> Result<ModelInferResponse, Refusal> {
     let (n, k) = (scored.row_status.len(), model.class_names.len());
     let tensor = |output: &Output| InferOutputTensor {
@@ -232,7 +234,7 @@ mod tests {
     fn refused(change: impl FnOnce(&mut ModelInferRequest)) -> String {
         let mut request = raw(&["a", "b"]);
         change(&mut request);
-        let refusal = Asked::try_from(request).unwrap_err();
+        let refusal = InferRequest::try_from(request).unwrap_err();
         assert_eq!(refusal.kind, vfl_shared::rpc::RefusalKind::InvalidArgument);
         refusal.message
     }
@@ -259,12 +261,12 @@ mod tests {
 
     #[test]
     fn ids_come_in_both_forms() {
-        let asked = Asked::try_from(raw(&["a", "é"])).unwrap();
+        let asked = InferRequest::try_from(raw(&["a", "é"])).unwrap();
         assert_eq!(asked.outputs, Output::ALL);
         let mut request = raw(&["a", "é"]);
         request.raw_input_contents.clear();
         request.inputs[0].contents = contents(&["a", "é"]);
-        assert!(Asked::try_from(request).unwrap().ids == asked.ids);
+        assert!(InferRequest::try_from(request).unwrap().ids == asked.ids);
         assert_eq!(asked.ids.iter().collect::<Vec<_>>(), ["a", "é"]);
     }
 
@@ -308,7 +310,10 @@ mod tests {
             |name: &str| InferRequestedOutputTensor { name: name.into(), parameters: [].into() };
         let mut request = raw(&["a"]);
         request.outputs = vec![output("row_status"), output("scores")];
-        assert_eq!(Asked::try_from(request).unwrap().outputs, [Output::RowStatus, Output::Scores]);
+        assert_eq!(
+            InferRequest::try_from(request).unwrap().outputs,
+            [Output::RowStatus, Output::Scores]
+        );
         assert!(
             refused(|r| r.outputs = vec![output("scores"), output("scores")]).contains("twice")
         );

@@ -8,7 +8,7 @@ use super::limits;
 use crate::attack::{Method, Settings};
 
 /// An auditor's request.
-pub(crate) struct Asked {
+pub(crate) struct ReconstructionRequest {
     /// The session that answers for the records; empty without one.
     pub(crate) audit_session: String,
     /// The version under attack.
@@ -29,7 +29,7 @@ pub(crate) struct Asked {
     pub(crate) colluders: Vec<PartyName>,
 }
 
-impl Asked {
+impl ReconstructionRequest {
     /// Checks the request and turns it into a job.
     ///
     /// # Errors

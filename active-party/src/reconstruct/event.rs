@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::supply::Ran;
+use super::supply::AttackEstimates;
 use crate::attack::{AttackError, Method};
 
 /// An event of a job.
@@ -25,19 +25,19 @@ pub(crate) enum Event {
         accuracy: Option<f64>,
     },
     /// An attack has ended.
-    Attacked(Box<Attacked>),
+    Attacked(Box<AttackOutcome>),
 }
 
 /// The result of one attack.
 #[derive(Debug)]
-pub(crate) struct Attacked {
+pub(crate) struct AttackOutcome {
     pub(crate) method: Method,
     /// The parties whose features are attacked.
     pub(crate) targets: Vec<Target>,
     /// The number of records with known passive features that the attack had.
     pub(crate) auxiliary_records: usize,
     /// The estimates of all passive features, or the reason why there are none.
-    pub(crate) ended: Result<Ran, AttackError>,
+    pub(crate) ended: Result<AttackEstimates, AttackError>,
 }
 
 /// A passive party that is attacked.

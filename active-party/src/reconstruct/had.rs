@@ -26,4 +26,4 @@ impl KnownRecords {
 
 /// Side information, or the reason why an attack that needs it does not run; `None` if the request
 /// names none.
-pub(super) type Had<T> = Option<Result<T, AttackError>>;
+pub(super) type Available<T> = Option<Result<T, AttackError>>;

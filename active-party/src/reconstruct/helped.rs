@@ -7,7 +7,7 @@ use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::types::RowStatus;
 
 use super::Reconstructor;
-use super::had::{Had, KnownRecords};
+use super::had::{Available, KnownRecords};
 use super::job::{AuxiliaryIds, Job};
 use crate::attack::{AttackError, Colluders};
 use crate::own_part;
@@ -21,7 +21,7 @@ impl Reconstructor {
         model: &ModelDescription,
         job: &Job,
         target: usize,
-    ) -> Result<Had<KnownRecords>, Refusal> {
+    ) -> Result<Available<KnownRecords>, Refusal> {
         let AuxiliaryIds { ids, session } = &job.auxiliary;
         if ids.is_empty() || !job.tasks.iter().any(|t| t.needs.known_records().wanted()) {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Reconstructor {
         &self,
         model: &ModelDescription,
         job: &Job,
-    ) -> Result<Had<Colluders>, Refusal> {
+    ) -> Result<Available<Colluders>, Refusal> {
         if job.colluders.is_empty() || !job.tasks.iter().any(|t| t.needs.colluders.wanted()) {
             return Ok(None);
         }

@@ -8,30 +8,31 @@ use vfl_shared::model::{StoredShare, TrainingConfig};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
-use super::had::{Had, KnownRecords};
+use super::had::{Available, KnownRecords};
 use super::oracle::Session;
 use crate::attack::{
-    self, AdversaryView, Attack, AttackError, AuxiliaryRecords, Averaged, Colluders, KnownModel,
-    LabelledRecords, Need, Reconstruction, Replacement, Seen, SideInformation, Told,
+    self, AdversaryView, Attack, AttackError, AuxiliaryRecords, Colluders, DisclosedModel,
+    KnownModel, LabelledRecords, Need, ObservedRecords, Reconstruction, RepeatedQuestions,
+    Replacement, SideInformation,
 };
 use crate::own_part;
-use crate::parameters::Undone;
+use crate::parameters::InvertedModel;
 
 /// The adversary's inputs. Those that no attack of the request needs are missing.
 #[derive(Clone)]
-pub(super) struct Supply {
+pub(super) struct AdversaryInputs {
     /// The model, with the parameters as released.
     pub(super) known: Arc<KnownModel>,
     /// The model with the parameters that the other parties release, if there are colluders.
     pub(super) lent: Option<Arc<KnownModel>>,
     /// The model with the disclosed transforms inverted.
-    pub(super) undone: Option<Undone>,
+    pub(super) undone: Option<InvertedModel>,
     /// The adversary's own features of the records.
     pub(super) y: Arc<FeatureBlock>,
     /// The first release, of all records or of the first ones.
     pub(super) released: Option<Arc<ReleasedScores>>,
     /// The mean of several releases of all records.
-    pub(super) mean: Option<(Arc<ReleasedScores>, Averaged)>,
+    pub(super) mean: Option<(Arc<ReleasedScores>, RepeatedQuestions)>,
     /// The adversary's own records with labels.
     pub(super) labelled: Option<Arc<LabelledRecords>>,
     /// The training configuration of the model.
@@ -39,14 +40,14 @@ pub(super) struct Supply {
     /// The coordinator, for attacks that ask.
     pub(super) session: Arc<Session>,
     /// The records whose passive features the adversary knows.
-    pub(super) auxiliary: Had<KnownRecords>,
+    pub(super) auxiliary: Available<KnownRecords>,
     /// The logit shares that colluding passive parties lend.
-    pub(super) colluders: Had<Colluders>,
+    pub(super) colluders: Available<Colluders>,
 }
 
 /// The estimates of an attack, with their score mismatch.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct AttackEstimates {
     pub(crate) found: Reconstruction,
     /// The mean squared difference between the scores at the estimates and the released ones: the
     /// adversary's view of its own error. `None` without scores, without the whole model, and if
@@ -56,7 +57,7 @@ pub(crate) struct Ran {
 
 /// Returns side information if the attack wants it. Fails if the attack needs it and it is not
 /// available.
-fn granted<T>(had: &Had<T>, need: Need) -> Result<Option<&T>, AttackError> {
+fn granted<T>(had: &Available<T>, need: Need) -> Result<Option<&T>, AttackError> {
     match had {
         Some(Ok(had)) => Ok(Some(had).filter(|_| need.wanted())),
         Some(Err(why)) if need == Need::Yes => Err(why.clone()),
@@ -64,7 +65,7 @@ fn granted<T>(had: &Had<T>, need: Need) -> Result<Option<&T>, AttackError> {
     }
 }
 
-impl Supply {
+impl AdversaryInputs {
     /// Returns the number of records whose passive features are known.
     pub(super) fn auxiliary_records(&self) -> usize {
         self.auxiliary.as_ref().and_then(|had| had.as_ref().ok()).map_or(0, KnownRecords::len)
@@ -76,7 +77,7 @@ impl Supply {
         attack: &dyn Attack,
         floor: Replacement,
         seed: u64,
-    ) -> Result<Ran, AttackError> {
+    ) -> Result<AttackEstimates, AttackError> {
         let needs = attack.needs();
         let seen = match (&self.released, needs.seen) {
             (Some(released), n @ 1..) => Some((
@@ -110,7 +111,7 @@ impl Supply {
             oracle: needs.chosen_shares.wanted().then_some(&*self.session),
             labelled: self.labelled.as_deref().filter(|_| needs.labelled.wanted()),
             recipe: self.recipe.as_ref(),
-            seen: seen.as_ref().map(|(y, released)| Seen { y, released }),
+            seen: seen.as_ref().map(|(y, released)| ObservedRecords { y, released }),
             // An adversary does not estimate the scores that it has.
             seen_are_targets: true,
             auxiliary: auxiliary.as_ref(),
@@ -119,7 +120,7 @@ impl Supply {
             told: self
                 .undone
                 .as_ref()
-                .map(|undone| Told { model: &undone.model, by: &undone.told }),
+                .map(|undone| DisclosedModel { model: &undone.model, by: &undone.told }),
         };
         let view = view.with_side_information(beside);
         let found = attack::run(attack, &view, seed)?;
@@ -127,7 +128,10 @@ impl Supply {
         // features only.
         let scores =
             if colluders.is_none() { view.score_mismatch(&found.estimates).ok() } else { None };
-        Ok(Ran { found, score_mismatch: scores.and_then(|mismatch| mismatch.squared_error) })
+        Ok(AttackEstimates {
+            found,
+            score_mismatch: scores.and_then(|mismatch| mismatch.squared_error),
+        })
     }
 }
 

@@ -5,10 +5,12 @@ use vfl_shared::rpc::pb::{self, attack_result as wire};
 use vfl_shared::rpc::{Refusal, WireError, encode_columns, require};
 use vfl_shared::types::{Estimates, RecordIds};
 
-use super::asked::Asked;
-use super::event::{Attacked, Event};
-use super::supply::Ran;
-use crate::attack::{Ended, Evidence, MethodError, NotRun, Questions, Settings, Status};
+use super::asked::ReconstructionRequest;
+use super::event::{AttackOutcome, Event};
+use super::supply::AttackEstimates;
+use crate::attack::{
+    Evidence, FailureClass, MethodError, Questions, Settings, Status, Termination,
+};
 
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;
@@ -17,7 +19,7 @@ const MAX_ATTACKS: usize = 64;
 /// there is no use in reading more.
 const MAX_SETTINGS: usize = 64;
 
-impl TryFrom<pb::ReconstructRequest> for Asked {
+impl TryFrom<pb::ReconstructRequest> for ReconstructionRequest {
     type Error = Refusal;
 
     /// Reads a request. The error is INVALID_ARGUMENT with the field, the attack or the setting.
@@ -79,8 +81,8 @@ impl From<Event> for pb::ReconstructEvent {
 }
 
 /// Converts the result of an attack, and splits its estimates by passive party.
-fn result(attacked: Attacked) -> pb::AttackResult {
-    let Attacked { method, targets, auxiliary_records, ended } = attacked;
+fn result(attacked: AttackOutcome) -> pb::AttackResult {
+    let AttackOutcome { method, targets, auxiliary_records, ended } = attacked;
     let mut out = pb::AttackResult {
         attack: method.as_str().to_owned(),
         auxiliary_records: auxiliary_records as u64,
@@ -92,7 +94,7 @@ fn result(attacked: Attacked) -> pb::AttackResult {
             out.refusal = error.to_string();
             return out;
         }
-        Ok(Ran { found, score_mismatch }) => {
+        Ok(AttackEstimates { found, score_mismatch }) => {
             out.score_mismatch = score_mismatch;
             found
         }
@@ -113,7 +115,7 @@ fn result(attacked: Attacked) -> pb::AttackResult {
     }
     let count = |ended| found.outcomes.iter().filter(|o| o.ended == ended).count() as u64;
     (out.nearest_consistent, out.step_limit) =
-        (count(Ended::NearestConsistent), count(Ended::StepLimit));
+        (count(Termination::NearestConsistent), count(Termination::StepLimit));
     let certain = || found.certain.iter().filter(|certain| **certain).count() as u32;
     out.certain = (!found.certain.is_empty()).then(certain);
     out.questions = found.questions.map(|questions| match questions {
@@ -139,15 +141,15 @@ fn result(attacked: Attacked) -> pb::AttackResult {
     out
 }
 
-fn refused(why: NotRun) -> wire::Refused {
+fn refused(why: FailureClass) -> wire::Refused {
     match why {
-        NotRun::ParametersHidden => wire::Refused::ParametersHidden,
-        NotRun::Missing => wire::Refused::Missing,
-        NotRun::Unsuitable => wire::Refused::Unsuitable,
-        NotRun::TooLarge => wire::Refused::TooLarge,
-        NotRun::Unanswered => wire::Refused::Unanswered,
-        NotRun::Settings => wire::Refused::Settings,
-        NotRun::Numerics => wire::Refused::Numerics,
+        FailureClass::ParametersHidden => wire::Refused::ParametersHidden,
+        FailureClass::Missing => wire::Refused::Missing,
+        FailureClass::Unsuitable => wire::Refused::Unsuitable,
+        FailureClass::TooLarge => wire::Refused::TooLarge,
+        FailureClass::Unanswered => wire::Refused::Unanswered,
+        FailureClass::Settings => wire::Refused::Settings,
+        FailureClass::Numerics => wire::Refused::Numerics,
     }
 }
 

@@ -13,8 +13,8 @@ use vfl_active_party::attack::adaptive::{
     average,
 };
 use vfl_active_party::attack::{
-    Answer, Attack, AttackError, Centre, Ended, KnownPolicy, Method, OracleError, Reconstruction,
-    Settings, ShareOracle, adaptive_for,
+    Answer, Attack, AttackError, Centre, KnownPolicy, Method, OracleError, Reconstruction,
+    Settings, ShareOracle, Termination, adaptive_for,
 };
 use vfl_shared::metrics::mse;
 use vfl_shared::numerics::{Polytope, arg_max};
@@ -548,7 +548,7 @@ fn a_release_that_the_policy_does_not_fit_is_refused_by_name() {
     // Noise where rounding was promised: no scores fit, and the nearest that do are answered for.
     let odd = gaussian(&c, 0.5, &mut rng);
     let found = reconstruct(&interval("rounding (decimals = 2)", Centre::Half), &world, &odd);
-    assert!(found.outcomes.iter().any(|o| o.ended == Ended::NearestConsistent));
+    assert!(found.outcomes.iter().any(|o| o.ended == Termination::NearestConsistent));
     assert!(
         Settings::read([("policy", "rounding")]).is_err()
             && Settings::read([("centre", "top")]).is_err()

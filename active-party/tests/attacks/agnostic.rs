@@ -7,8 +7,8 @@ use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::agnostic::AgnosticObjective;
 use vfl_active_party::attack::{
-    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel,
-    LabelledRecords, Method, OutOfRange, Replacement, Seen, Settings, SideInformation,
+    AdversaryView, Agnostic, AgnosticResult, AgnosticSettings, AttackError, KnownModel,
+    LabelledRecords, Method, ObservedRecords, OutOfRange, Replacement, Settings, SideInformation,
 };
 use vfl_shared::metrics::{half_error, mse};
 use vfl_shared::model::{TrainingConfig, train_central};
@@ -104,14 +104,14 @@ impl Given {
         }
     }
 
-    fn seen(&self) -> Option<Seen<'_>> {
-        Some(Seen { y: &self.targets, released: &self.scores })
+    fn seen(&self) -> Option<ObservedRecords<'_>> {
+        Some(ObservedRecords { y: &self.targets, released: &self.scores })
     }
 
     fn objective<'a>(
         &'a self,
         settings: &AgnosticSettings,
-        seen: Option<Seen<'a>>,
+        seen: Option<ObservedRecords<'a>>,
     ) -> AgnosticObjective<'a> {
         AgnosticObjective::new(
             settings,
@@ -123,7 +123,11 @@ impl Given {
         .unwrap()
     }
 
-    fn attack(&self, settings: AgnosticSettings, seen: Option<Seen<'_>>) -> AgnosticFound {
+    fn attack(
+        &self,
+        settings: AgnosticSettings,
+        seen: Option<ObservedRecords<'_>>,
+    ) -> AgnosticResult {
         let attack = Agnostic { settings, ..Agnostic::default() };
         let rng = &mut ChaCha20Rng::seed_from_u64(0);
         attack
@@ -302,7 +306,7 @@ proptest! {
     fn gradients_are_differences(seed in any::<u64>(), alpha in 0.0f64..2.0, beta in 0.0f64..2.0, l2 in 0.0f64..0.1) {
         let Drawn { own, y, released, k } = drawn(seed);
         let settings = AgnosticSettings { alpha, beta, l2: Some(l2), ..AgnosticSettings::default() };
-        let seen = Some(Seen { y: &y, released: &released });
+        let seen = Some(ObservedRecords { y: &y, released: &released });
         let objective = AgnosticObjective::new(&settings, k, &own, seen, Replacement::new(0.05).unwrap()).unwrap();
         let mut rng = ChaCha20Rng::seed_from_u64(seed ^ 1);
         let w = DMatrix::from_fn(k, own.y.features(), |_, _| 2.0 * rng.random::<f64>() - 1.0);
@@ -432,7 +436,7 @@ fn labels_refine_through_beta() {
         classes: given.known.classes(),
         labels: given.scores.predicted_labels(),
     };
-    let labels = Some(Seen { y: &given.targets, released: &released });
+    let labels = Some(ObservedRecords { y: &given.targets, released: &released });
     let with = |alpha, beta, seen| {
         given.attack(AgnosticSettings { alpha, beta, ..given.settings(&given.case.am) }, seen)
     };
@@ -463,7 +467,7 @@ fn satellite_without_a_score() {
     let released = ReleasedScores::Probabilities(c.select_columns(&own[..100]));
     let y_seen = block(&own[..100]);
     let truth = window.truth.select_columns(targets);
-    let error = |seen: Option<Seen<'_>>| {
+    let error = |seen: Option<ObservedRecords<'_>>| {
         let rng = &mut ChaCha20Rng::seed_from_u64(0);
         // The published model was not trained by the recipe of this project.
         let settings = AgnosticSettings { l2: Some(1e-3), ..AgnosticSettings::default() };
@@ -474,7 +478,7 @@ fn satellite_without_a_score() {
         mse(&found.reconstruction.estimates, &truth).unwrap().overall
     };
     let half = half_error(&truth).unwrap().overall;
-    let (am, ram) = (error(None), error(Some(Seen { y: &y_seen, released: &released })));
+    let (am, ram) = (error(None), error(Some(ObservedRecords { y: &y_seen, released: &released })));
     println!("satellite d = 12: ½ {half:.4}, AM {am:.4}, RAM {ram:.4}");
     assert!(ram < half && ram < am, "{half} {am} {ram}");
 }
@@ -546,7 +550,8 @@ fn scores_that_were_seen_are_not_estimated() {
             ReleasedScores::Labels { classes: c.nrows(), labels: exact.predicted_labels() };
         let attack = |released: &ReleasedScores, seen_are_targets: bool| {
             let attack = Agnostic { seen_are_targets, ..Agnostic::default() };
-            let (seen, rng) = (Some(Seen { y: &y, released }), &mut ChaCha20Rng::seed_from_u64(0));
+            let (seen, rng) =
+                (Some(ObservedRecords { y: &y, released }), &mut ChaCha20Rng::seed_from_u64(0));
             attack
                 .attack(&given.known, &given.own, seen, Replacement::default(), &given.targets, rng)
                 .unwrap()

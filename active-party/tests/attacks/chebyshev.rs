@@ -7,8 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
 use vfl_active_party::attack::{
-    AdversaryView, AttackError, Ended, KnownModel, LinearSystem, MAX_NULLITY, Method,
-    Reconstruction, Replacement, Settings, Status,
+    AdversaryView, AttackError, KnownModel, LinearSystem, MAX_NULLITY, Method, Reconstruction,
+    Replacement, Settings, Status, Termination,
 };
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -176,7 +176,7 @@ proptest! {
         let found = centre(&a, &column(truth.as_slice()));
         let x = found.estimates.column(0).into_owned();
         let outcome = found.outcomes[0];
-        prop_assert_eq!(outcome.ended, Ended::Solved);
+        prop_assert_eq!(outcome.ended, Termination::Solved);
 
         // The corners found span what those of the trial span: the squared radius is the worst of either.
         let reach = worst(&corners, &x);
@@ -239,7 +239,7 @@ fn scores_that_nothing_in_the_box_gives() {
         let centre = attack(&a, &outside, Method::ChebyshevExact).unwrap();
         // Some points of the box may give the same scores as one outside.
         assert_eq!(centre.outcomes[0].ended, fit.outcomes[0].ended, "seed {seed}");
-        out_of_reach += usize::from(fit.outcomes[0].ended == Ended::NearestConsistent);
+        out_of_reach += usize::from(fit.outcomes[0].ended == Termination::NearestConsistent);
         assert!((&a * (&centre.estimates - &fit.estimates)).amax() < 1e-8, "seed {seed}");
         assert!(centre.estimates.iter().all(|v| (-1e-9..=1.0 + 1e-9).contains(v)), "seed {seed}");
     }
@@ -320,7 +320,7 @@ fn one_point_is_found_though_round_off_leaves_none() {
             "seed {seed}: {}",
             found.outcomes[0].objective
         );
-        assert_eq!(found.outcomes[0].ended, Ended::Solved);
+        assert_eq!(found.outcomes[0].ended, Termination::Solved);
     }
 }
 
@@ -333,7 +333,7 @@ fn determined_records_come_back() {
     let found = centre(&a, &truth);
     assert!((found.estimates - truth).amax() < 1e-10);
     assert_eq!(found.status, Status::Unique);
-    assert!(found.outcomes.iter().all(|o| o.ended == Ended::Solved && o.objective < 1e-20));
+    assert!(found.outcomes.iter().all(|o| o.ended == Termination::Solved && o.objective < 1e-20));
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn relaxations_bound_the_radius() {
                     AdversaryView::new(&model, &active, &released, Replacement::default()).unwrap();
                 let found = run(Method::ChebyshevExact, &view);
                 let (x, outcome) = (&found.estimates, found.outcomes[0]);
-                assert_eq!(outcome.ended, Ended::Solved);
+                assert_eq!(outcome.ended, Termination::Solved);
                 assert!(found.solved.unwrap().residuals[0] < 1e-8);
                 let from = |y: &[f64]| (column(y) - x).norm_squared();
                 assert!(

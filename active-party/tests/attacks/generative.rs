@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 use vfl_active_party::attack::{
-    self, AdversaryView, AttackError, KnownModel, KnownNetwork, Method, NotRun, Prior,
+    self, AdversaryView, AttackError, FailureClass, KnownModel, KnownNetwork, Method, Prior,
     Reconstruction, Replacement, Settings, SideInformation,
 };
 use vfl_shared::metrics::mse;
@@ -111,7 +111,7 @@ fn a_known_mean_draws_the_estimates() {
     assert!(free < 0.75 && (drawn - 0.9).abs() < 0.05, "{free} {drawn}");
     let needs_it = built(Method::GenerativeRegression, &[("mean_weight", "1")]);
     let refused = attack::run(&*needs_it, &few.view(&few.model), 1).unwrap_err();
-    assert_eq!(refused.not_run(), NotRun::Missing);
+    assert_eq!(refused.not_run(), FailureClass::Missing);
 }
 
 #[test]

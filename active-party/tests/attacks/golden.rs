@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
 use vfl_active_party::attack::{
-    AdversaryView, Ended, KnownModel, LinearSystem, Method, Replacement,
+    AdversaryView, KnownModel, LinearSystem, Method, Replacement, Termination,
 };
 use vfl_shared::metrics::{half_error, mse};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -197,7 +197,7 @@ fn check_centres(view: &AdversaryView, record: &Record, what: &str) {
     assert!(fit.outcomes[0].objective <= 1e-8, "{what}: {}", fit.outcomes[0].objective);
     assert!((&fit.estimates - &second.estimates).amax() <= 1e-8, "{what}: cls");
     for found in [first, second, fit] {
-        assert_eq!(found.outcomes[0].ended, Ended::Solved, "{what}");
+        assert_eq!(found.outcomes[0].ended, Termination::Solved, "{what}");
         assert!(
             found.solved.unwrap().residuals[0] <= 1e-9 * column(&record.b_prime).amax().max(1.0),
             "{what}"

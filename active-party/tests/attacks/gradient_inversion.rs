@@ -12,8 +12,8 @@ use vfl_active_party::attack::gradient_inversion::{
     GradientInversionError, Iterate, Loss, MAX_STEPS, Start,
 };
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AttackError, Ended, GradientInversion, KnownModel, Method,
-    Reconstruction, Replacement, Settings, Status,
+    AdversaryView, Attack, AttackError, GradientInversion, KnownModel, Method, Reconstruction,
+    Replacement, Settings, Status, Termination,
 };
 use vfl_shared::metrics::mse;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
@@ -447,7 +447,7 @@ proptest! {
                 let told = last.outcomes[record];
                 let of_loss = 100.0 * tolerance * (1.0 + value);
                 prop_assert!((told.objective - value).abs() < of_loss, "{told:?}, expected {value}");
-                prop_assert_eq!((told.iterations, told.ended), (taken, Ended::Solved));
+                prop_assert_eq!((told.iterations, told.ended), (taken, Termination::Solved));
                 let least = path.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
                 let told = best.outcomes[record];
                 prop_assert!((told.objective - least).abs() < of_loss, "{told:?}, expected {least}");
@@ -486,7 +486,7 @@ proptest! {
         let attack = steps(60, 0.05).with_loss(Loss::ALL[which]).with_iterate(iterate);
         let found = world.run(attack.with_stop_loss(stop).unwrap());
         for (record, told) in found.outcomes.iter().enumerate() {
-            prop_assert_eq!(told.ended == Ended::Solved, told.objective <= stop || told.iterations < 60);
+            prop_assert_eq!(told.ended == Termination::Solved, told.objective <= stop || told.iterations < 60);
             prop_assert!(told.iterations == 60 || told.objective <= stop, "{told:?}");
             if told.iterations > 0 {
                 let last = world.run(attack.with_steps(told.iterations).unwrap());
@@ -669,7 +669,7 @@ fn a_record_ends_by_its_loss_or_by_its_steps() {
     );
     for (released, all) in [(exact, true), (rounded, false)] {
         let found = reconstruct(GradientInversion::default(), &window.view(&released));
-        let solved = found.outcomes.iter().filter(|o| o.ended == Ended::Solved).count();
+        let solved = found.outcomes.iter().filter(|o| o.ended == Termination::Solved).count();
         let mean = found.outcomes.iter().map(|o| f64::from(o.iterations)).sum::<f64>()
             / found.outcomes.len() as f64;
         println!(
@@ -678,8 +678,12 @@ fn a_record_ends_by_its_loss_or_by_its_steps() {
         );
         assert_eq!(solved == found.outcomes.len(), all);
         for outcome in &found.outcomes {
-            assert_eq!(outcome.ended == Ended::Solved, outcome.objective <= 1e-14, "{outcome:?}");
-            assert!(outcome.ended == Ended::Solved || outcome.iterations == 10_000);
+            assert_eq!(
+                outcome.ended == Termination::Solved,
+                outcome.objective <= 1e-14,
+                "{outcome:?}"
+            );
+            assert!(outcome.ended == Termination::Solved || outcome.iterations == 10_000);
         }
     }
 }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::{
-    AdversaryView, Attack, AttackError, Constant, Ended, FeatureKnowledge, KnowledgeError,
-    KnownModel, MAX_BINARY, Method, Reconstruction, Replacement, Settings, Snap, StatedKnowledge,
+    AdversaryView, Attack, AttackError, Constant, FeatureKnowledge, KnowledgeError, KnownModel,
+    MAX_BINARY, Method, Reconstruction, Replacement, Settings, Snap, StatedKnowledge, Termination,
 };
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
@@ -157,7 +157,7 @@ proptest! {
         prop_assume!(apart.fold(f64::INFINITY, f64::min) > 1e-7);
         let found = world.with(Method::HalfStar, &[("binary", "all"), ("discrete", "exact")]).unwrap();
         prop_assert_eq!(&found.estimates, &world.truth());
-        prop_assert!(found.outcomes.iter().all(|o| o.ended == Ended::Solved && o.iterations == 1));
+        prop_assert!(found.outcomes.iter().all(|o| o.ended == Termination::Solved && o.iterations == 1));
         prop_assert!(found.solved.unwrap().residuals.iter().all(|r| *r < 1e-12));
     }
 
@@ -221,7 +221,7 @@ fn all_assignments_of_the_most_features() {
     let rounded = c.map(|c| (c * 1e3).round() / 1e3);
     let noisy = World { released: ReleasedScores::Numbers(rounded), ..world };
     let found = noisy.with(Method::LeastSquares, &settings).unwrap();
-    assert!(found.outcomes.iter().any(|o| o.ended == Ended::NearestConsistent));
+    assert!(found.outcomes.iter().any(|o| o.ended == Termination::NearestConsistent));
     // No record's misfit is above that of the truth.
     let model = noisy.model();
     let active = FeatureBlock::new(noisy.x.rows(0, 1).into_owned()).unwrap();

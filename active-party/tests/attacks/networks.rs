@@ -7,10 +7,11 @@ use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::{
-    self, AdversaryView, AttackError, Ended, GradientInversion, KnownModel, KnownNetwork, LANES,
-    Lanes, Method, NotRun, Prior, Reconstruction, Replacement, Settings, SideInformation,
+    self, AdversaryView, AttackError, FailureClass, GradientInversion, KnownModel, KnownNetwork,
+    LANES, Lanes, Method, Prior, Reconstruction, Replacement, Settings, SideInformation,
+    Termination,
 };
-use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::contract::{SubModelOrigin, start_of};
 use vfl_shared::model::{
     Combiner, LinearParameters, ModelSpec, Parameters, SubModel, SubModelSpec, heads, kinds,
 };
@@ -37,7 +38,7 @@ fn model(
     scale: f64,
     seed: u64,
 ) -> Arc<dyn SubModel> {
-    let origin = Origin { spec: spec.clone(), features, active, start: start_of(seed) };
+    let origin = SubModelOrigin { spec: spec.clone(), features, active, start: start_of(seed) };
     let mut model = kinds::start(&origin).unwrap();
     if spec.kind() != "residual" {
         for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
@@ -293,7 +294,7 @@ fn attacks_on_equations_refuse_networks() {
         attack::run(&*Method::HalfStar.build(&Settings::default()), &view, 1).unwrap_err(),
         AttackError::NotLinear
     );
-    assert_eq!(AttackError::NotLinear.not_run(), NotRun::Unsuitable);
+    assert_eq!(AttackError::NotLinear.not_run(), FailureClass::Unsuitable);
     assert!(AttackError::NotLinear.to_string().contains("gradient_inversion"));
     for method in Method::all() {
         let built = method.build(&Settings::default());
@@ -405,7 +406,7 @@ fn who_knows_moments_gains_through_networks() {
             |found: &Reconstruction| (&found.estimates - &x).norm_squared() / x.len() as f64;
         let found = run(Method::Gaussian, &view);
         let solved: Vec<usize> =
-            (0..n).filter(|&r| found.outcomes[r].ended == Ended::Solved).collect();
+            (0..n).filter(|&r| found.outcomes[r].ended == Termination::Solved).collect();
         assert!(solved.len() * 10 > 9 * n, "{} of {n} records solved", solved.len());
         let metric = prior_metric();
         let distance = |x: &DMatrix<f64>, r: usize| {
@@ -453,7 +454,7 @@ fn too_many_features_for_tangents_are_refused() {
         attack::run(&*Method::Gaussian.build(&Settings::default()), &view, 1).unwrap_err();
     assert_eq!(
         (refused.not_run(), refused),
-        (NotRun::TooLarge, AttackError::Features { got: 129, limit: 128 })
+        (FailureClass::TooLarge, AttackError::Features { got: 129, limit: 128 })
     );
 }
 
@@ -471,7 +472,7 @@ fn hours_of_steps_are_refused() {
         panic!("{refused}")
     };
     assert!((100_000..1_000_000).contains(&limit), "{limit}");
-    assert_eq!(refused.not_run(), NotRun::TooLarge);
+    assert_eq!(refused.not_run(), FailureClass::TooLarge);
     let none = AttackError::Steps { what: "steps", got: 1, limit: 0 }.to_string();
     assert!(none.contains("name fewer records") && !none.contains("lower"), "{none}");
     assert!(attack::run(&long.with_steps(2).unwrap(), &view, 1).is_ok());
@@ -553,6 +554,6 @@ fn networks_are_turned_back_layer_by_layer() {
             attack::run(&*Method::HalfStarLayerwise.build(&Settings::default()), &view, 1)
                 .unwrap_err();
         assert!(refused.to_string().contains(what), "{refused}");
-        assert_eq!(refused.not_run(), NotRun::Unsuitable);
+        assert_eq!(refused.not_run(), FailureClass::Unsuitable);
     }
 }

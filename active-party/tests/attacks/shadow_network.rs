@@ -5,12 +5,12 @@ use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_active_party::attack::{
-    self, AdversaryView, Architecture, AttackError, AuxiliaryRecords, Descent, KnownModel,
-    KnownNetwork, Method, NetworkTraining, NotRun, Reconstruction, Replacement, Settings,
+    self, AdversaryView, Architecture, AttackError, AuxiliaryRecords, Descent, FailureClass,
+    KnownModel, KnownNetwork, Method, NetworkTraining, Reconstruction, Replacement, Settings,
     ShadowBias, ShadowEstimate, ShadowFit, ShadowLoss, SideInformation, fit_shadow,
 };
 use vfl_shared::metrics::mse;
-use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::contract::{SubModelOrigin, start_of};
 use vfl_shared::model::{SubModel, SubModelSpec, kinds};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
@@ -37,7 +37,8 @@ fn perceptron(
     let settings = serde_json::json!({ "hidden": hidden, "activation": activation });
     let spec = SubModelSpec::new("mlp", k as u32, settings.as_object().unwrap().clone()).unwrap();
     let mut model =
-        kinds::start(&Origin { spec, features: d, active: true, start: start_of(1) }).unwrap();
+        kinds::start(&SubModelOrigin { spec, features: d, active: true, start: start_of(1) })
+            .unwrap();
     for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
         tensor.values.copy_from_slice(
             uniform(tensor.values.len(), 1, -scale, scale, 70 + at as u64).as_slice(),
@@ -319,7 +320,8 @@ fn what_cannot_be_is_refused() {
     let refused =
         world.attack(60, &[("shadow", "4096,8"), ("shadow_steps", "1000000")]).0.unwrap_err();
     assert!(
-        refused.not_run() == NotRun::TooLarge && refused.to_string().contains("`shadow_steps`"),
+        refused.not_run() == FailureClass::TooLarge
+            && refused.to_string().contains("`shadow_steps`"),
         "{refused}"
     );
     let quick = [("shadow_steps", "1"), ("base", "half_star")];
@@ -331,7 +333,8 @@ fn what_cannot_be_is_refused() {
     let attack = Method::ShadowNetwork.build(&Settings::default());
     let refused = attack::run(&*attack, &view(), 1).unwrap_err();
     assert!(
-        refused.not_run() == NotRun::Missing && refused.to_string().contains("passive features"),
+        refused.not_run() == FailureClass::Missing
+            && refused.to_string().contains("passive features"),
         "{refused}"
     );
     let other = World::new(perceptron(&[4], "tanh", 4, 2, 1.0)).auxiliary(5);
@@ -352,7 +355,7 @@ fn what_cannot_be_is_refused() {
     )
     .unwrap_err();
     assert!(
-        matches!(refused, AttackError::Shadow(_)) && refused.not_run() == NotRun::Settings,
+        matches!(refused, AttackError::Shadow(_)) && refused.not_run() == FailureClass::Settings,
         "{refused}"
     );
     // A label has no logarithms of scores; the divergence takes it.

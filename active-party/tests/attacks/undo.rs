@@ -6,7 +6,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rayon::prelude::*;
 use serde::Deserialize;
-use vfl_active_party::attack::adaptive::{Examination, Grounds, Hypothesis, UndoTransform};
+use vfl_active_party::attack::adaptive::{
+    Examination, Hypothesis, TransformEvidence, UndoTransform,
+};
 use vfl_active_party::attack::{
     AdversaryView, Attack, AuxiliaryRecords, HalfStar, KnownModel, KnownPolicy, Method,
     Replacement, Settings, StatedKnowledge,
@@ -97,7 +99,7 @@ impl World {
         self.x.row_iter().map(|row| row.mean()).collect()
     }
 
-    pub(crate) fn examine(&self, model: &KnownModel, grounds: Grounds) -> Examination {
+    pub(crate) fn examine(&self, model: &KnownModel, grounds: TransformEvidence) -> Examination {
         let active = self.active();
         let view =
             AdversaryView::new(model, &active, &self.released, Replacement::default()).unwrap();
@@ -105,7 +107,7 @@ impl World {
     }
 }
 
-fn undo(grounds: Grounds) -> UndoTransform {
+fn undo(grounds: TransformEvidence) -> UndoTransform {
     UndoTransform {
         inner: Box::new(HalfStar { clamped: true }),
         grounds,
@@ -113,8 +115,8 @@ fn undo(grounds: Grounds) -> UndoTransform {
     }
 }
 
-pub(crate) fn with_auxiliary(records: AuxiliaryRecords) -> Grounds {
-    Grounds { auxiliary: Some(records), ..Grounds::default() }
+pub(crate) fn with_auxiliary(records: AuxiliaryRecords) -> TransformEvidence {
+    TransformEvidence { auxiliary: Some(records), ..TransformEvidence::default() }
 }
 
 const SIMPLE: [Hypothesis; 3] = [Hypothesis::Identity, Hypothesis::Negate, Hypothesis::Complement];
@@ -135,7 +137,7 @@ proptest! {
             prop_assert!((model.passive_weights().unwrap() - &world.w_pas).amax() < 1e-12);
             prop_assert!((model.bias() - &world.bias).amax() < 1e-12);
 
-            let alone = world.examine(&shown, Grounds::default());
+            let alone = world.examine(&shown, TransformEvidence::default());
             prop_assert!(alone.undone.left.contains(&truth), "{truth}: {alone:?}");
             let count = |of: &Hypothesis| alone.undone.counts.iter().find(|v| v.hypothesis == *of).unwrap().infeasible;
             prop_assert_eq!(count(&Hypothesis::Identity), count(&Hypothesis::Complement));
@@ -162,7 +164,10 @@ fn column_means_tell_the_complement() {
     for seed in 0..20 {
         let (k, d) = (2 + seed as usize % 4, 1 + seed as usize % 7);
         let world = World::drawn(seed, k, d, 400);
-        let grounds = || Grounds { column_means: Some(vec![1.0 / 3.0; d]), ..Grounds::default() };
+        let grounds = || TransformEvidence {
+            column_means: Some(vec![1.0 / 3.0; d]),
+            ..TransformEvidence::default()
+        };
         for truth in SIMPLE {
             let found = world.examine(&world.shown(&truth), grounds());
             assert_eq!(found.undone.hypothesis, Some(truth.clone()), "seed {seed}: {found:?}");
@@ -170,7 +175,10 @@ fn column_means_tell_the_complement() {
     }
     // Too few records for a standard error.
     let world = World::drawn(1, 3, 4, 20);
-    let grounds = Grounds { column_means: Some(vec![1.0 / 3.0; 4]), ..Grounds::default() };
+    let grounds = TransformEvidence {
+        column_means: Some(vec![1.0 / 3.0; 4]),
+        ..TransformEvidence::default()
+    };
     let found = world.examine(&world.shown(&Hypothesis::Complement), grounds);
     assert!(found.undone.counts.iter().all(|v| v.mean_off.is_none()));
     assert_eq!(found.undone.left.len() > 1, found.remarks[0].contains("cannot tell"), "{found:?}");
@@ -179,7 +187,8 @@ fn column_means_tell_the_complement() {
     let model = world.shown(&Hypothesis::Identity);
     let view =
         AdversaryView::new(&model, &active, &world.released, Replacement::default()).unwrap();
-    let grounds = Grounds { column_means: Some(vec![0.5; 3]), ..Grounds::default() };
+    let grounds =
+        TransformEvidence { column_means: Some(vec![0.5; 3]), ..TransformEvidence::default() };
     assert!(undo(grounds).examine(&view).unwrap_err().to_string().contains("column means"));
 }
 
@@ -191,7 +200,7 @@ fn ranges_tell_the_complement() {
     world = World::new(world.w_act, world.w_pas, world.bias, world.y, x);
     let ranges = StatedKnowledge { upper: vec![0.3], ..StatedKnowledge::default() };
     for truth in SIMPLE {
-        let grounds = Grounds { ranges: ranges.clone(), ..Grounds::default() };
+        let grounds = TransformEvidence { ranges: ranges.clone(), ..TransformEvidence::default() };
         let found = world.examine(&world.shown(&truth), grounds);
         assert_eq!(found.undone.hypothesis, Some(truth), "{found:?}");
     }
@@ -301,7 +310,7 @@ fn nothing_is_claimed_where_nothing_fits() {
     let (world, other) = (World::drawn(4, 5, 3, 40), World::drawn(5, 5, 3, 40));
     let shown =
         KnownModel::white_box(world.w_act.clone(), world.bias.clone(), other.w_pas).unwrap();
-    let found = world.examine(&shown, Grounds::default());
+    let found = world.examine(&shown, TransformEvidence::default());
     assert_eq!((found.undone.hypothesis, found.undone.left.len()), (None, 0));
     assert!(found.remarks[0].starts_with("no hypothesis explains"), "{:?}", found.remarks);
 }
@@ -349,7 +358,8 @@ fn the_optimal_transform_falls_to_known_moments() {
         assert!((got - &want).amax() <= 1e-7 * want.amax(), "{} features", w.ncols());
 
         let world = World::new(own, w.clone(), DVector::zeros(k), DMatrix::zeros(0, x.ncols()), x);
-        let grounds = Grounds { second_moments: Some(moments), ..Grounds::default() };
+        let grounds =
+            TransformEvidence { second_moments: Some(moments), ..TransformEvidence::default() };
         let found = world.examine(&model, grounds);
         println!("{} features: {:?}", w.ncols(), found.remarks);
         assert!(
@@ -386,7 +396,7 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
             x.select_rows(passive),
         );
         let shown = world.shown(&Hypothesis::Negate);
-        let negated = world.examine(&shown, Grounds::default());
+        let negated = world.examine(&shown, TransformEvidence::default());
         let telling = negated.undone.counts[0].infeasible > 0;
         if w.nrows() == 2 {
             // By hand: A x fills the interval between the sums of the negative and of the positive weights.
@@ -403,7 +413,7 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
             let y = world.active();
             let view =
                 AdversaryView::new(&shown, &y, &world.released, Replacement::default()).unwrap();
-            let found = undo(Grounds::default())
+            let found = undo(TransformEvidence::default())
                 .reconstruct(&view, &mut ChaCha20Rng::seed_from_u64(0))
                 .unwrap();
             let half = DMatrix::from_element(d, x.ncols(), 0.5);
@@ -414,9 +424,10 @@ fn windows(w: &DMatrix<f64>, bias: &DVector<f64>, x: &DMatrix<f64>, d: usize) ->
         }
         let shown = world.shown(&Hypothesis::Complement);
         let complement = Some(Hypothesis::Complement);
-        let alone = world.examine(&shown, Grounds::default()).undone;
+        let alone = world.examine(&shown, TransformEvidence::default()).undone;
         assert!(alone.hypothesis.is_none() && alone.left.contains(&Hypothesis::Complement));
-        let means = Grounds { column_means: Some(world.means()), ..Grounds::default() };
+        let means =
+            TransformEvidence { column_means: Some(world.means()), ..TransformEvidence::default() };
         let means = world.examine(&shown, means).undone;
         assert!(means.left.contains(&Hypothesis::Complement), "window {k0}, d = {d}: {means:?}");
         let record = world.examine(&shown, with_auxiliary(world.auxiliary(1))).undone;

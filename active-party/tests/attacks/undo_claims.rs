@@ -6,7 +6,7 @@ use nalgebra::{DMatrix, DVector};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_active_party::attack::adaptive::{Grounds, Hypothesis};
+use vfl_active_party::attack::adaptive::{Hypothesis, TransformEvidence};
 use vfl_active_party::attack::{KnownModel, StatedKnowledge};
 
 use crate::undo::{World, with_auxiliary};
@@ -56,7 +56,7 @@ fn two_transforms_are_not_ruled_out() {
             KnownModel::white_box(world.w_act.clone(), trained, world.w_pas.clone()).unwrap();
         let one = world.shown(&Hypothesis::Negate);
         for shown in [&both, &one] {
-            let found = world.examine(shown, Grounds::default());
+            let found = world.examine(shown, TransformEvidence::default());
             assert_eq!(found.undone.hypothesis, Some(Hypothesis::Negate), "seed {seed}: {found:?}");
             assert_eq!(found.undone.not_ruled_out, [after_complement(Hypothesis::Negate)]);
             assert!(
@@ -102,7 +102,7 @@ fn what_is_not_compared_is_not_claimed() {
         for (name, weights) in [("rotated", rotated), ("permuted", permuted)] {
             let shown =
                 KnownModel::white_box(world.w_act.clone(), world.bias.clone(), weights).unwrap();
-            let found = world.examine(&shown, Grounds::default());
+            let found = world.examine(&shown, TransformEvidence::default());
             let remark = &found.remarks[0];
             assert!(!remark.contains("no transform"), "{name}, seed {seed}: {remark}");
             assert!(!remark.starts_with("undone"), "{name}, seed {seed}: {remark}");
@@ -122,7 +122,7 @@ fn two_classes_bind_the_claim_to_what_was_compared() {
         let weights = world.w_pas.map(|w| sign * w * (0.8 + 0.6 * rng.random::<f64>()));
         let shown =
             KnownModel::white_box(world.w_act.clone(), world.bias.clone(), weights).unwrap();
-        let remark = world.examine(&shown, Grounds::default()).remarks.swap_remove(0);
+        let remark = world.examine(&shown, TransformEvidence::default()).remarks.swap_remove(0);
         assert!(!remark.contains("no transform"), "{remark}");
         if remark.starts_with("undone") {
             assert!(remark.contains(", if one transform was used: "), "{remark}");
@@ -153,8 +153,10 @@ fn parameters_as_they_are() {
     let world =
         World::new(DMatrix::zeros(2, 0), weights, DVector::zeros(2), DMatrix::zeros(0, 20), x);
     let ranges = StatedKnowledge { upper: vec![0.5, 0.6], ..StatedKnowledge::default() };
-    let found = world
-        .examine(&world.shown(&Hypothesis::Identity), Grounds { ranges, ..Grounds::default() });
+    let found = world.examine(
+        &world.shown(&Hypothesis::Identity),
+        TransformEvidence { ranges, ..TransformEvidence::default() },
+    );
     assert_eq!(found.undone.hypothesis, Some(Hypothesis::Identity), "{:?}", found.remarks);
     assert_eq!(found.undone.not_ruled_out, [Hypothesis::Permutation(vec![1, 0])]);
     assert!(found.remarks[0].contains("not ruled out: permutation [1, 0]"), "{:?}", found.remarks);
@@ -184,7 +186,7 @@ fn neighbours_are_judged_on_some_records() {
     for seed in 0..20u64 {
         let world = World::drawn(800 + seed, 3, 6, 1000);
         let truth = Hypothesis::Features { negated: vec![0, 1, 2], complemented: vec![] };
-        let found = world.examine(&world.shown(&truth), Grounds::default());
+        let found = world.examine(&world.shown(&truth), TransformEvidence::default());
         let left = found.undone.counts.iter().filter(|v| !v.rejected());
         let tested: Vec<usize> = left.map(|v| v.tested).collect();
         if let [best, others @ ..] = tested.as_slice() {

@@ -5,7 +5,7 @@ use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rayon::prelude::*;
-use vfl_shared::numerics::{ActiveSet, Nearest, Polytope};
+use vfl_shared::numerics::{ActiveSet, NearestOutcome, Polytope};
 
 use crate::second_solver::{nearest_between, tight_settings};
 
@@ -59,7 +59,7 @@ fn nearest_points_are_clarabels() {
             let mut x = vec![0.0; d];
             assert_eq!(
                 case.set.nearest(&vec![0.5; d], &mut ActiveSet::default(), &mut x),
-                Nearest::Found,
+                NearestOutcome::Found,
                 "{index}"
             );
             assert!(case.set.misfit(&x) < 1e-9, "case {index}: misfit {:e}", case.set.misfit(&x));

@@ -12,13 +12,13 @@ use vfl_shared::metrics::UtilityTotals;
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
 
-use super::summary::{Closed, Cost};
+use super::summary::{Cost, SessionSummary};
 use crate::policy::ReadyPolicy;
 use crate::share::ShareHash;
 
 /// The hash of the first logit share of each record, over all sessions about one set of passive
 /// parameters.
-pub(super) type Bound = Arc<Mutex<HashMap<Box<str>, ShareHash, RandomState>>>;
+pub(super) type BoundShares = Arc<Mutex<HashMap<Box<str>, ShareHash, RandomState>>>;
 
 /// An open audit session.
 pub struct Session {
@@ -32,14 +32,14 @@ pub struct Session {
     rows_left: AtomicU64,
     /// Shared by all sessions about the same passive parameters: another share in each session
     /// would be another query.
-    bound: Bound,
+    bound: BoundShares,
     pub(super) opened: Instant,
-    measured: Mutex<Measured>,
+    measured: Mutex<SessionTotals>,
 }
 
 /// The rows released in a session and their cost so far.
 #[derive(Default)]
-struct Measured {
+struct SessionTotals {
     rows: u64,
     /// The records released. Only the first release of each is measured: a second one would weigh
     /// that record more than the others.
@@ -68,7 +68,7 @@ impl Session {
             policy: Arc::new(policy),
             ids: ids.iter().map(Box::from).collect(),
             rows_left: AtomicU64::new(rows),
-            bound: Bound::default(),
+            bound: BoundShares::default(),
             opened: Instant::now(),
             measured: Mutex::default(),
         }
@@ -76,7 +76,7 @@ impl Session {
 
     /// Replaces the bound shares by those that the sessions about the same passive parameters
     /// share.
-    pub(super) fn bound_by(self, bound: Bound) -> Self {
+    pub(super) fn bound_by(self, bound: BoundShares) -> Self {
         Self { bound, ..self }
     }
 
@@ -166,21 +166,21 @@ impl Session {
     }
 
     /// Returns the number of rows and records released, and their cost.
-    pub(super) fn closed(&self, sets: &Mutex<DisjointSets>) -> Result<Closed, Refusal> {
+    pub(super) fn closed(&self, sets: &Mutex<DisjointSets>) -> Result<SessionSummary, Refusal> {
         let measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         let cost = self.cost(&measured, sets)?;
-        Ok(Closed { rows: measured.rows, records: measured.records.len() as u64, cost })
+        Ok(SessionSummary { rows: measured.rows, records: measured.records.len() as u64, cost })
     }
 
     /// Returns the means if they cover all of the session's records and the set may be summarised;
     /// otherwise the reason for withholding them.
     fn cost(
         &self,
-        measured: &Measured,
+        measured: &SessionTotals,
         sets: &Mutex<DisjointSets>,
     ) -> Result<Result<Cost, String>, Refusal> {
         let records = measured.records.len() as u64;
-        if let Err(partial) = Closed::over_all(records, self.ids.len()) {
+        if let Err(partial) = SessionSummary::over_all(records, self.ids.len()) {
             return Ok(Err(partial));
         }
         let ids = RecordIds::new(&self.ids).map_err(|e| Refusal::internal(e.to_string()))?;
@@ -188,6 +188,6 @@ impl Session {
             tracing::error!(%error, "the set of an audit was not recorded; its summary is withheld");
             Refusal::unavailable("the coordinator cannot record the set of the session now; open another session")
         })?;
-        Ok(Closed::cost(&measured.utility, records, admitted))
+        Ok(SessionSummary::cost(&measured.utility, records, admitted))
     }
 }

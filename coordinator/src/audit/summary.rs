@@ -9,7 +9,7 @@ pub const MIN_AUDIT_RECORDS: usize = 100;
 
 /// The summary that a session returns when it ends.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Closed {
+pub struct SessionSummary {
     /// The number of rows released.
     pub rows: u64,
     /// The number of distinct records released.
@@ -30,7 +30,7 @@ pub struct Cost {
     pub arg_max_kept: Option<f64>,
 }
 
-impl Closed {
+impl SessionSummary {
     /// Returns the summary of a session whose auditor wants none.
     pub(crate) fn silent() -> Self {
         Self { rows: 0, records: 0, cost: Err("no summary was asked for".into()) }

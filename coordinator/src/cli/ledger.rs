@@ -15,7 +15,7 @@ use vfl_shared::config::ConfigFile;
 use vfl_shared::types::ModelVersion;
 
 use crate::config::ConfigValues;
-use crate::ledger::{self, Fixed, LedgerError, RecordUse, Summary, Verified};
+use crate::ledger::{self, ChainReport, FixedLink, LedgerError, RecordUse, Summary};
 use crate::registry::read_manifest;
 
 /// The options of `coordinator ledger`.
@@ -41,7 +41,7 @@ pub struct LedgerArgs {
 }
 
 #[derive(Debug, Args)]
-struct Place {
+struct LedgerLocationArgs {
     /// The ledger: `sqlite:PATH` or `postgres://…`.
     #[arg(long, value_name = "URL", env = "CLOISON_LEDGER", hide_env_values = true)]
     ledger: String,
@@ -55,7 +55,7 @@ enum Command {
     /// Show what was asked, under which model and policy, and what is left of the budgets.
     Show {
         #[command(flatten)]
-        place: Place,
+        place: LedgerLocationArgs,
         /// One active party only.
         #[arg(long, value_name = "NAME")]
         party: Option<String>,
@@ -99,7 +99,7 @@ Examples:
     /// backed up with pg_dump.
     Backup {
         #[command(flatten)]
-        place: Place,
+        place: LedgerLocationArgs,
         /// The file to make; it must not be there yet.
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
@@ -111,7 +111,7 @@ Examples:
     /// requests wait for one short step at a time.
     Retain {
         #[command(flatten)]
-        place: Place,
+        place: LedgerLocationArgs,
         /// Keep this many days.
         #[arg(long, value_name = "N")]
         days: u32,
@@ -129,7 +129,7 @@ Examples:
     /// so whoever holds the whole ledger can still test a guess. Older backups keep the id.
     Erase {
         #[command(flatten)]
-        place: Place,
+        place: LedgerLocationArgs,
         /// The id of the record.
         #[arg(long, value_name = "ID")]
         record: String,
@@ -397,7 +397,7 @@ fn summary_text(summary: &Summary) -> String {
     text
 }
 
-fn verified_text(of: &Verified) -> String {
+fn verified_text(of: &ChainReport) -> String {
     let mut text = format!(
         "ledger {}\nlinks {} to {} of the chain of releases, {} to {}: {} rows asked, {} of them refused\n",
         of.ledger,
@@ -409,7 +409,7 @@ fn verified_text(of: &Verified) -> String {
         of.refused
     );
     text += &match &of.fixed {
-        Some(Fixed { link, hash }) => {
+        Some(FixedLink { link, hash }) => {
             format!(
                 "note down elsewhere: link {link} has hash {hash}; it is the last link that is never written anew\n"
             )

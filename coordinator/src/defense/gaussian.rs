@@ -22,12 +22,12 @@ const PRIVATE: &str = "dp_gaussian";
 #[derive(Debug, Clone, Copy)]
 pub struct GaussianNoise {
     sigma: f64,
-    stated: Stated,
+    stated: Guarantee,
 }
 
 /// The claim that the note makes about the noise.
 #[derive(Debug, Clone, Copy)]
-enum Stated {
+enum Guarantee {
     /// σ was given.
     Nothing,
     /// ε and δ were asked for.
@@ -55,7 +55,7 @@ impl GaussianNoise {
     /// # Errors
     /// [`DefenseError::Setting`] for any other.
     pub fn new(sigma: f64) -> Result<Self, DefenseError> {
-        Self::check_sigma(sigma).map(|()| Self { sigma, stated: Stated::Nothing })
+        Self::check_sigma(sigma).map(|()| Self { sigma, stated: Guarantee::Nothing })
     }
 
     /// Creates the Gaussian mechanism: ε above 0, δ in (0, 1), ℓ₂ sensitivity above 0, σ at most
@@ -67,7 +67,7 @@ impl GaussianNoise {
         check_gaussian(PRIVATE, &[epsilon], delta, sensitivity)?;
         Ok(Self {
             sigma: gaussian_scale(epsilon, delta, sensitivity),
-            stated: Stated::Private(epsilon, delta),
+            stated: Guarantee::Private(epsilon, delta),
         })
     }
 
@@ -83,7 +83,7 @@ impl GaussianNoise {
         check_gaussian(PRIVATE, &[epsilon], delta, PUBLISHED_SENSITIVITY)?;
         Ok(Self {
             sigma: gaussian_scale(epsilon, delta, PUBLISHED_SENSITIVITY),
-            stated: Stated::Published(epsilon),
+            stated: Guarantee::Published(epsilon),
         })
     }
 }
@@ -158,15 +158,15 @@ impl Defense for GaussianNoise {
 
     fn note(&self) -> Option<String> {
         match self.stated {
-            Stated::Nothing => None,
-            Stated::Published(epsilon) => Some(format!(
+            Guarantee::Nothing => None,
+            Guarantee::Published(epsilon) => Some(format!(
                 "{PRIVATE}: no guarantee: as published, with sensitivity {PUBLISHED_SENSITIVITY} where score vectors lie up to the square \
                  root of 2 apart; epsilon = {epsilon} sets the scale of the noise and nothing else"
             )),
-            Stated::Private(epsilon, _) if epsilon > 1.0 => Some(format!(
+            Guarantee::Private(epsilon, _) if epsilon > 1.0 => Some(format!(
                 "{PRIVATE}: no guarantee at epsilon = {epsilon}: the formula of its scale is proved for epsilon up to 1"
             )),
-            Stated::Private(epsilon, delta) => Some(format!(
+            Guarantee::Private(epsilon, delta) => Some(format!(
                 "{PRIVATE}: one answer is ({epsilon}, {delta:e})-differentially private between score vectors within the \
                  sensitivity; nothing is said of training records, and answers under several policies add up"
             )),

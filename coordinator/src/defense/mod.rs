@@ -30,7 +30,7 @@ pub use gaussian::GaussianNoise;
 pub use logit_noise::LogitNoise;
 pub use noise::{Noise, NoiseKey, NoiseSecret};
 pub use none::NoDefense;
-pub use pipeline::{Pipeline, Released};
+pub use pipeline::{Pipeline, PipelineOutput};
 pub use privee::Privee;
 pub use purify::Purify;
 pub use randomized_label::RandomizedLabel;

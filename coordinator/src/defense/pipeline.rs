@@ -10,12 +10,12 @@ use super::contract::{Contract, Defense, DefenseError, LogitDefense, Output};
 use super::noise::Noise;
 use super::none::NoDefense;
 use super::order::{Order, each_column, keep_arg_max, keep_order};
-use super::recipe::{Grants, Made};
+use super::recipe::{BuiltDefense, Grants};
 use super::recipe_of;
 
 /// The output of a pipeline.
 #[derive(Debug)]
-pub struct Released {
+pub struct PipelineOutput {
     /// The undefended scores, which stay here.
     pub scores: ConfidenceScores,
     /// The released scores, which leave.
@@ -71,8 +71,8 @@ impl Pipeline {
         let mut pipeline = Self { at_logits: Vec::new(), at_scores: Vec::new(), bits };
         for config in defenses {
             match recipe_of(config).make(classes, grants)? {
-                Made::AtLogits(defense) => pipeline.at_logits.push(defense),
-                Made::AtScores(defense) => pipeline.at_scores.push(defense),
+                BuiltDefense::AtLogits(defense) => pipeline.at_logits.push(defense),
+                BuiltDefense::AtScores(defense) => pipeline.at_scores.push(defense),
             }
         }
         // `none` ends a list without a defense at the scores.
@@ -129,7 +129,11 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`DefenseError`] where a defense does not apply to these records.
-    pub fn release(&self, logits: Logits, noise: Noise<'_>) -> Result<Released, DefenseError> {
+    pub fn release(
+        &self,
+        logits: Logits,
+        noise: Noise<'_>,
+    ) -> Result<PipelineOutput, DefenseError> {
         if self.at_logits.is_empty() {
             return self.release_scores(ConfidenceScores::softmax(logits), noise);
         }
@@ -145,7 +149,7 @@ impl Pipeline {
         }
         softmax_columns(&mut changed);
         self.keep_promises(&scores, &mut changed);
-        Ok(Released { released: self.finish(changed, noise)?, scores })
+        Ok(PipelineOutput { released: self.finish(changed, noise)?, scores })
     }
 
     /// Applies the policy as [`Pipeline::release`] does, but does not return the undefended scores.
@@ -171,7 +175,7 @@ impl Pipeline {
         &self,
         scores: ConfidenceScores,
         noise: Noise<'_>,
-    ) -> Result<Released, DefenseError> {
+    ) -> Result<PipelineOutput, DefenseError> {
         if !self.at_logits.is_empty() {
             return Err(DefenseError::Needs {
                 defense: "policy",
@@ -179,7 +183,7 @@ impl Pipeline {
             });
         }
         let values = scores.matrix().clone();
-        Ok(Released { released: self.finish(values, noise)?, scores })
+        Ok(PipelineOutput { released: self.finish(values, noise)?, scores })
     }
 
     /// Restores on the scores what the logit defenses promise of logits. Round-off may break it: a

@@ -47,12 +47,12 @@ impl fmt::Debug for Grants<'_> {
 
 /// A finished defense, by its stage.
 #[derive(Debug)]
-pub(super) enum Made {
+pub(super) enum BuiltDefense {
     AtLogits(Box<dyn LogitDefense>),
     AtScores(Box<dyn Defense>),
 }
 
-type Make<'a> = Box<dyn Fn(usize, &Grants<'_>) -> Result<Made, DefenseError> + 'a>;
+type Make<'a> = Box<dyn Fn(usize, &Grants<'_>) -> Result<BuiltDefense, DefenseError> + 'a>;
 
 /// The output of a defense, the check of its parameters, and the function that makes it.
 pub(super) struct Recipe<'a> {
@@ -71,7 +71,7 @@ impl<'a> Recipe<'a> {
         make: impl Fn(usize, &Grants<'_>) -> Result<D, DefenseError> + 'a,
     ) -> Self {
         let make = Box::new(move |classes, grants: &Grants<'_>| {
-            Ok(Made::AtLogits(Box::new(make(classes, grants)?)))
+            Ok(BuiltDefense::AtLogits(Box::new(make(classes, grants)?)))
         });
         Self { output: Output::Logits, checked, make }
     }
@@ -83,7 +83,7 @@ impl<'a> Recipe<'a> {
         make: impl Fn(usize, &Grants<'_>) -> Result<D, DefenseError> + 'a,
     ) -> Self {
         let make = Box::new(move |classes, grants: &Grants<'_>| {
-            Ok(Made::AtScores(Box::new(make(classes, grants)?)))
+            Ok(BuiltDefense::AtScores(Box::new(make(classes, grants)?)))
         });
         Self { output, checked, make }
     }
@@ -93,7 +93,11 @@ impl<'a> Recipe<'a> {
     /// # Errors
     /// [`DefenseError`] naming a parameter that does not fit the model, or a requirement that is
     /// not met.
-    pub(super) fn make(&self, classes: usize, grants: &Grants<'_>) -> Result<Made, DefenseError> {
+    pub(super) fn make(
+        &self,
+        classes: usize,
+        grants: &Grants<'_>,
+    ) -> Result<BuiltDefense, DefenseError> {
         (self.make)(classes, grants)
     }
 }

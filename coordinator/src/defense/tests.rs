@@ -130,7 +130,11 @@ impl Ground {
 }
 
 /// Releases scores; where a defense works on logits, their logarithms stand for them (0: far below all others).
-pub(super) fn release(pipeline: &Pipeline, scores: &DMatrix<f64>, noise: Noise<'_>) -> Released {
+pub(super) fn release(
+    pipeline: &Pipeline,
+    scores: &DMatrix<f64>,
+    noise: Noise<'_>,
+) -> PipelineOutput {
     if pipeline.changes_logits() {
         let logits = scores.map(|c| if c > 0.0 { c.ln() } else { -2000.0 });
         pipeline.release(vfl_shared::types::Logits::new(logits).unwrap(), noise).unwrap()

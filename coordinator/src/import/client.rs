@@ -22,14 +22,14 @@ impl<S: Stream<Item = Result<pb::PublishReply, Status>> + Send + 'static> ReplyS
 pub type CommandSender = mpsc::Sender<Result<pb::PublishCommand, Status>>;
 
 /// The active party's stream.
-pub(super) struct Active {
+pub(super) struct ActiveStream {
     who: String,
     replies: Pin<Box<dyn Stream<Item = Result<pb::PublishReply, Status>> + Send>>,
     commands: CommandSender,
     timeout: Duration,
 }
 
-impl Active {
+impl ActiveStream {
     pub(super) fn new(
         who: String,
         replies: impl ReplyStream,

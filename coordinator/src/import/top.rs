@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vfl_shared::model::{
-    ImportError, Imported, NetworkFile, NetworkFileError, Parameters, ShareStore, Staged, Staging,
-    StoredShare, SubModelSpec, TOP_KIND, restage,
+    ImportError, ImportReport, NetworkFile, NetworkFileError, Parameters, ShareStore,
+    StagedParameters, Staging, StoredShare, SubModelSpec, TOP_KIND, restage,
 };
 use vfl_shared::rpc::Refusal;
 use vfl_shared::service::off_thread;
@@ -24,7 +24,7 @@ pub fn import_top(
     path: &Path,
     state_dir: &Path,
     active_party: &PartyName,
-) -> Result<Imported, ImportError> {
+) -> Result<ImportReport, ImportError> {
     let refused = |source| ImportError::Network { path: path.to_owned(), source };
     let file = NetworkFile::read(path).map_err(refused)?;
     let (spec, classes) = (&file.parameters().spec, file.class_names());
@@ -48,8 +48,8 @@ pub fn import_top(
     let (staged, replaced) =
         restage(&state_dir.into(), digest, active_party, classes.to_vec(), None)?;
     let features = file.feature_names().len();
-    let Staged { digest, active_party, class_names, .. } = staged;
-    Ok(Imported {
+    let StagedParameters { digest, active_party, class_names, .. } = staged;
+    Ok(ImportReport {
         digest,
         active_party,
         class_names,
@@ -64,7 +64,7 @@ pub fn import_top(
 /// A top model that is staged for an active party.
 pub(super) struct StagedTop {
     staging: Staging,
-    staged: Staged,
+    staged: StagedParameters,
     share: StoredShare,
 }
 

@@ -12,12 +12,12 @@ use std::time::SystemTime;
 use rand::Rng;
 use vfl_shared::hex;
 
-use super::chain::{Chain, Head};
+use super::chain::{Chain, LinkId};
 use super::config::LedgerConfig;
-use super::connection::{Arg, Connection, LOCK_PAUSE, LOCK_TRIES, Place};
+use super::connection::{Arg, Connection, DatabaseLocation, LOCK_PAUSE, LOCK_TRIES};
 use super::error::LedgerError;
 use super::events::record_event;
-use super::mark::{self, Known, Marker};
+use super::mark::{self, KnownLedger, MarkFile};
 use super::signer::Signer;
 use super::{erased, models};
 use crate::share::ShareHashKind;
@@ -37,9 +37,9 @@ pub(super) const TERMS: &str = "terms";
 pub(crate) const REGISTRY: &str = "registry";
 
 /// A ledger that may be written.
-pub(super) struct Begun {
+pub(super) struct OpenedLedger {
     pub(super) connection: Connection,
-    pub(super) marker: Marker,
+    pub(super) marker: MarkFile,
     /// SQLite's lock file.
     pub(super) lock: Option<File>,
     /// The kind of hash of logit shares.
@@ -54,7 +54,7 @@ pub(super) struct Begun {
 /// [`LedgerError::Lost`] and its like where the state directory knows a ledger that is not there;
 /// otherwise as [`Ledger::open`](super::Ledger::open).
 pub async fn secret_fingerprint(config: &LedgerConfig) -> Result<Option<String>, LedgerError> {
-    let place = Place::parse(&config.url)?;
+    let place = DatabaseLocation::parse(&config.url)?;
     if !config.begin_new
         && let Some(known) = config.state_dir.as_deref().map(mark::read).transpose()?.flatten()
     {
@@ -74,18 +74,19 @@ pub async fn secret_fingerprint(config: &LedgerConfig) -> Result<Option<String>,
 
 /// Opens the ledger, begins it if there never was one, and locks it.
 pub(super) async fn begin(
-    place: &Place,
+    place: &DatabaseLocation,
     config: &LedgerConfig,
     secret: &str,
     signer: Signer,
-) -> Result<Begun, LedgerError> {
+) -> Result<OpenedLedger, LedgerError> {
     let known = match config.state_dir.as_deref().map(mark::read).transpose() {
         Ok(known) => Ok(known.flatten()),
         Err(damaged) if config.begin_new => Err(damaged),
         Err(damaged) => return Err(damaged),
     };
     let expected = known.as_ref().ok().and_then(Option::as_ref).filter(|_| !config.begin_new);
-    let lost = |known: &Known| LedgerError::Lost { ledger: known.ledger.clone(), mark: known.mark };
+    let lost =
+        |known: &KnownLedger| LedgerError::Lost { ledger: known.ledger.clone(), mark: known.mark };
     if let Some(known) = expected
         && !place.may_hold_a_ledger()
     {
@@ -93,8 +94,8 @@ pub(super) async fn begin(
     }
     let mut connection = place.connect(true).await?;
     let lock = match place {
-        Place::Sqlite(path) => Some(super::lock::lock(path)?),
-        Place::Postgres(_) => None,
+        DatabaseLocation::Sqlite(path) => Some(super::lock::lock(path)?),
+        DatabaseLocation::Postgres(_) => None,
     };
     connection.lock(config.shared).await?;
     if let Some(known) = expected
@@ -168,16 +169,17 @@ pub(super) async fn begin(
     let mark = read_mark(&mut connection).await?;
     let chain = Chain::open(&mut connection, signer, &id, mark, SystemTime::now()).await?;
     connection.commit().await?;
-    let known = Known { ledger: id, mark, secret: secret.to_owned(), head: chain.fixed().clone() };
-    let marker = Marker::start(config.state_dir.clone(), known)?;
-    Ok(Begun { connection, marker, lock, share_hash, chain })
+    let known =
+        KnownLedger { ledger: id, mark, secret: secret.to_owned(), head: chain.fixed().clone() };
+    let marker = MarkFile::start(config.state_dir.clone(), known)?;
+    Ok(OpenedLedger { connection, marker, lock, share_hash, chain })
 }
 
 /// Checks that the ledger is the one that the state directory knows; the inner error says why it is
 /// not.
 async fn recognise(
     connection: &mut Connection,
-    known: Result<Option<Known>, LedgerError>,
+    known: Result<Option<KnownLedger>, LedgerError>,
 ) -> Result<Result<(), LedgerError>, LedgerError> {
     let known = match known {
         Ok(None) => return Ok(Ok(())),
@@ -216,8 +218,8 @@ async fn recognise(
 /// Checks, after the connection was lost, that the ledger is still this one; returns its mark.
 /// Never begins one: if the file is gone, so are the budgets.
 pub(super) async fn resume(
-    place: &Place,
-    marker: &Marker,
+    place: &DatabaseLocation,
+    marker: &MarkFile,
     secret: &str,
     shared: bool,
 ) -> Result<(Connection, u64), LedgerError> {
@@ -234,7 +236,7 @@ pub(super) async fn resume(
     let (known, has) = (marker.ledger().to_owned(), read_mark(&mut connection).await?);
     match connection.meta(ID).await? {
         Some(id) if id == known && has >= marker.reached() => {
-            let head: &Head = marker.head();
+            let head: &LinkId = marker.head();
             if head.is_there(&mut connection).await? {
                 return Ok((connection, has));
             }

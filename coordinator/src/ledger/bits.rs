@@ -11,14 +11,14 @@ use super::connection::{Arg, Connection};
 use super::error::contradiction;
 
 /// The key of an answer's passive parameters, and that of its policy.
-pub(super) type Release = (i64, i64);
+pub(super) type ReleaseKey = (i64, i64);
 
 /// The bits of all kinds of answers, kept in memory: there are few, as there are few models and
 /// policies.
 #[derive(Default)]
 pub(super) struct Bits {
     /// `None` if no finite bound is known.
-    told: HashMap<Release, Option<f64>>,
+    told: HashMap<ReleaseKey, Option<f64>>,
 }
 
 impl Bits {
@@ -50,7 +50,7 @@ impl Bits {
     pub(super) async fn note(
         &mut self,
         connection: &mut Connection,
-        release: Release,
+        release: ReleaseKey,
         bits: Option<f64>,
     ) -> Result<(), LedgerError> {
         if self.told.get(&release) == Some(&bits) {
@@ -69,13 +69,16 @@ impl Bits {
     }
 
     /// Returns the bits that an answer of this kind tells; `None` where no finite bound is known.
-    pub(super) fn of(&self, release: Release) -> Option<f64> {
+    pub(super) fn of(&self, release: ReleaseKey) -> Option<f64> {
         self.told.get(&release).copied().flatten()
     }
 
     /// Returns the bits that answers of these kinds tell together; `None` where one of them has no
     /// finite bound.
-    pub(super) fn sum<'a>(&self, releases: impl IntoIterator<Item = &'a Release>) -> Option<f64> {
+    pub(super) fn sum<'a>(
+        &self,
+        releases: impl IntoIterator<Item = &'a ReleaseKey>,
+    ) -> Option<f64> {
         releases.into_iter().map(|release| self.of(*release)).sum()
     }
 }

@@ -29,7 +29,7 @@ const WHOLE_EVERY: u64 = 1000;
 
 /// The counts of one party's rows under one model and policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Rows {
+pub(super) struct RowCounts {
     /// Rows asked for.
     pub(super) queries: i64,
     pub(super) refused: i64,
@@ -38,9 +38,9 @@ pub(super) struct Rows {
 }
 
 /// The names of party, model and policy.
-pub(super) type Under = (String, String, String);
+pub(super) type SumsKey = (String, String, String);
 /// A row of [`Sums`] in JSON.
-type Flat = (String, String, String, i64, i64, i64);
+type SumsRow = (String, String, String, i64, i64, i64);
 
 /// The sums of what was spent, or an addition to them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -49,14 +49,14 @@ pub(super) struct Sums {
     /// Distinct records, by party.
     pub(super) records: BTreeMap<String, i64>,
     #[serde(with = "flat")]
-    pub(super) rows: BTreeMap<Under, Rows>,
+    pub(super) rows: BTreeMap<SumsKey, RowCounts>,
 }
 
 mod flat {
-    use super::{BTreeMap, Deserialize, Flat, Rows, Serialize, Under};
+    use super::{BTreeMap, Deserialize, RowCounts, Serialize, SumsKey, SumsRow};
 
     pub(super) fn serialize<S: serde::Serializer>(
-        rows: &BTreeMap<Under, Rows>,
+        rows: &BTreeMap<SumsKey, RowCounts>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         let flat = rows.iter().map(|((party, model, policy), r)| {
@@ -67,10 +67,10 @@ mod flat {
 
     pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
         from: D,
-    ) -> Result<BTreeMap<Under, Rows>, D::Error> {
-        let flat = Vec::<Flat>::deserialize(from)?;
+    ) -> Result<BTreeMap<SumsKey, RowCounts>, D::Error> {
+        let flat = Vec::<SumsRow>::deserialize(from)?;
         let row = |(party, model, policy, queries, refused, granted)| {
-            ((party, model, policy), Rows { queries, refused, granted })
+            ((party, model, policy), RowCounts { queries, refused, granted })
         };
         Ok(flat.into_iter().map(row).collect())
     }
@@ -94,7 +94,7 @@ impl Sums {
     /// Removes zeros, so that sums compare by what they count.
     pub(super) fn compact(mut self) -> Self {
         self.records.retain(|_, records| *records != 0);
-        self.rows.retain(|_, rows| *rows != Rows::default());
+        self.rows.retain(|_, rows| *rows != RowCounts::default());
         self
     }
 
@@ -223,13 +223,13 @@ impl Link {
 /// The number and hash of a link, to find it again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Head {
+pub(super) struct LinkId {
     /// The link's number; 0 if there is none.
     pub(super) number: i64,
     pub(super) hash: String,
 }
 
-impl Head {
+impl LinkId {
     /// Returns `true` if the link is still in the chain, or was removed with older ones.
     pub(super) async fn is_there(&self, connection: &mut Connection) -> Result<bool, LedgerError> {
         if self.number == 0 {
@@ -251,18 +251,18 @@ pub(super) struct Chain {
     ledger: String,
     mark: u64,
     /// The link before the last; its number is 0 if there is none.
-    before: Head,
+    before: LinkId,
     /// The sums up to the link before the last.
     sums: Sums,
     /// The last link, which its author may still rewrite.
-    last: Option<Last>,
+    last: Option<LastLink>,
     /// Number of links since the last one with the sums themselves.
     since: u64,
 }
 
 /// The last link of a chain.
-struct Last {
-    head: Head,
+struct LastLink {
+    head: LinkId,
     author: String,
     at: i64,
     /// True if the link is of commits alone: those of the same second then join it.
@@ -280,7 +280,7 @@ impl Chain {
     ) -> Result<Self, LedgerError> {
         let whole = "SELECT coalesce(max(number), 0) FROM chain WHERE whole = 1";
         let (from,) = connection.row::<(i64,)>(whole, &[]).await?.unwrap_or_default();
-        let before = Head { number: (from - 1).max(0), hash: String::new() };
+        let before = LinkId { number: (from - 1).max(0), hash: String::new() };
         let (ledger, sums, last) = (String::new(), Sums::default(), None);
         let mut chain = Self { signer, ledger, mark: 0, before, sums, last, since: 0 };
         chain.follow(connection).await?;
@@ -311,7 +311,7 @@ impl Chain {
     }
 
     /// Returns the last link that nobody may rewrite.
-    pub(super) fn fixed(&self) -> &Head {
+    pub(super) fn fixed(&self) -> &LinkId {
         &self.before
     }
 
@@ -359,7 +359,8 @@ impl Chain {
     fn end_with(&mut self, link: Link, of_commits: bool, sums: Sums) {
         let Link { number, hash, author, at, whole, .. } = link;
         self.since = if whole { 0 } else { self.since + 1 };
-        self.last = Some(Last { head: Head { number, hash }, author, at, of_commits, sums, whole });
+        self.last =
+            Some(LastLink { head: LinkId { number, hash }, author, at, of_commits, sums, whole });
     }
 
     /// Moves the last link to the fixed ones, and its sums with it.
@@ -382,8 +383,9 @@ impl Chain {
         mut added: Sums,
     ) -> Result<(), LedgerError> {
         self.mark = mark;
-        let ours =
-            |last: &Last| last.of_commits && last.author == self.signer.public() && last.at == at;
+        let ours = |last: &LastLink| {
+            last.of_commits && last.author == self.signer.public() && last.at == at
+        };
         if self.last.as_ref().is_some_and(ours) {
             if let Some(last) = self.last.take() {
                 added.add(&last.sums);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budgets::Budgets;
-use super::connection::Place;
+use super::connection::DatabaseLocation;
 use super::error::LedgerError;
 use super::journal::JournalLimits;
 use super::meter::LedgerMeter;
@@ -33,7 +33,7 @@ pub struct LedgerConfig {
     /// in words.
     pub terms: BTreeMap<String, String>,
     /// The source of fingerprints of versions that an older program recorded without.
-    pub derive: Option<Derive>,
+    pub derive: Option<FingerprintLookup>,
     /// The limits beyond which rows go to the journal of the embedded ledger.
     pub journal: JournalLimits,
     /// The measurements of the ledger. By default nobody reads them.
@@ -64,8 +64,8 @@ impl LedgerConfig {
     /// # Errors
     /// [`LedgerError::Url`], which does not quote it; [`LedgerError::SharedFile`].
     pub fn check(&self) -> Result<(), LedgerError> {
-        match Place::parse(&self.url)? {
-            Place::Sqlite(_) if self.shared => Err(LedgerError::SharedFile),
+        match DatabaseLocation::parse(&self.url)? {
+            DatabaseLocation::Sqlite(_) if self.shared => Err(LedgerError::SharedFile),
             _ => Ok(()),
         }
     }
@@ -112,9 +112,9 @@ type FingerprintOf = dyn Fn(&str) -> Option<String> + Send + Sync;
 /// The source of fingerprints: gives that of a version's passive parameters, if its manifest is
 /// there.
 #[derive(Clone)]
-pub struct Derive(Arc<FingerprintOf>);
+pub struct FingerprintLookup(Arc<FingerprintOf>);
 
-impl Derive {
+impl FingerprintLookup {
     /// Wraps a function that finds fingerprints.
     pub fn new(of: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(of))

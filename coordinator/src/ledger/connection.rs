@@ -81,13 +81,13 @@ const CHECKPOINT_PAGES: &str = "65536";
 
 /// The location of a ledger.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum DatabaseLocation {
     Sqlite(PathBuf),
     /// The options of a server. The URL may hold a password: no `Debug`.
     Postgres(Box<PgConnectOptions>),
 }
 
-impl Place {
+impl DatabaseLocation {
     /// Reads a ledger URL.
     pub(crate) fn parse(url: &str) -> Result<Self, LedgerError> {
         if let Some(path) = url.strip_prefix("sqlite:") {
@@ -461,7 +461,7 @@ impl Connection {
 }
 
 /// Opens an existing ledger.
-pub(super) async fn existing(place: &Place) -> Result<Connection, LedgerError> {
+pub(super) async fn existing(place: &DatabaseLocation) -> Result<Connection, LedgerError> {
     let mut connection = place.connect(false).await?;
     if !connection.is_ledger().await? {
         return Err(LedgerError::Missing);

@@ -12,10 +12,10 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use vfl_shared::clock::seconds;
 
-use super::bits::{Bits, Release};
+use super::bits::{Bits, ReleaseKey};
 use super::rate::Bucket;
-use super::records::{Bound, Entry, Records};
-use super::{Budgets, LedgerError, RowVerdict, Spend};
+use super::records::{BoundShare, Entry, Records};
+use super::{Budgets, LedgerError, RowVerdict, SpendRequest};
 
 /// Relative amount by which a sum of bits may exceed its budget: three answers of 1/3 bit are one.
 const ROUND_OFF: f64 = 1e-12;
@@ -24,8 +24,8 @@ const ROUND_OFF: f64 = 1e-12;
 type Map<K, V> = HashMap<K, V, RandomState>;
 
 /// A request with its names resolved.
-pub(crate) struct Asked<'a> {
-    pub(crate) spend: &'a Spend,
+pub(crate) struct ResolvedRequest<'a> {
+    pub(crate) spend: &'a SpendRequest,
     /// Its records as the ledger keeps them: the ids, or the pseudonyms of erased ones.
     pub(crate) records: Vec<Cow<'a, str>>,
     pub(crate) model: i64,
@@ -42,7 +42,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// The rows of one request that were granted.
-pub(super) struct Granted {
+pub(super) struct GrantedRows {
     pub(super) model: i64,
     /// Key of the model's passive parameters.
     pub(super) passive: i64,
@@ -55,7 +55,7 @@ pub(super) struct Granted {
 
 /// The addition of a group to one row of `totals`.
 #[derive(Clone, Copy)]
-pub(crate) struct Total {
+pub(crate) struct TotalDelta {
     pub(crate) queries: i64,
     pub(crate) refused: i64,
     /// Time of the first row, in Unix seconds.
@@ -65,7 +65,7 @@ pub(crate) struct Total {
 }
 
 /// A request that was decided before.
-pub(crate) struct Remembered {
+pub(crate) struct RememberedRequest {
     pub(crate) body_hash: [u8; 32],
     pub(crate) verdicts: Vec<RowVerdict>,
     /// Time of the request, in Unix seconds.
@@ -84,14 +84,14 @@ pub(crate) struct PartyState<'a> {
     /// The slots of the records of each request.
     slots: Vec<Vec<u32>>,
     /// The granted rows, in order.
-    pub(super) granted: Vec<Granted>,
-    remembered: Map<&'a str, Remembered>,
+    pub(super) granted: Vec<GrantedRows>,
+    remembered: Map<&'a str, RememberedRequest>,
     /// The request ids to remember.
     pub(crate) to_remember: Vec<&'a str>,
     /// Number of records whose last query the group has spent.
     pub(crate) exhausted: u64,
     /// The additions to `totals`, by model and policy.
-    pub(crate) totals: BTreeMap<(i64, i64), Total>,
+    pub(crate) totals: BTreeMap<(i64, i64), TotalDelta>,
 }
 
 impl<'a> PartyState<'a> {
@@ -114,7 +114,7 @@ impl<'a> PartyState<'a> {
 
     /// Makes room for the records of the next request. Slots of records of which nothing is known
     /// yet go to `fresh`.
-    pub(super) fn enter(&mut self, asked: &Asked<'_>, fresh: &mut Vec<usize>) {
+    pub(super) fn enter(&mut self, asked: &ResolvedRequest<'_>, fresh: &mut Vec<usize>) {
         let mut slots = Vec::with_capacity(asked.records.len());
         let mut before = None;
         for record in &asked.records {
@@ -130,12 +130,12 @@ impl<'a> PartyState<'a> {
     }
 
     /// Adds a request that was decided before.
-    pub(crate) fn remember(&mut self, request_id: &'a str, remembered: Remembered) {
+    pub(crate) fn remember(&mut self, request_id: &'a str, remembered: RememberedRequest) {
         self.remembered.insert(request_id, remembered);
     }
 
     /// Returns the requests to remember, and their decisions.
-    pub(crate) fn remembered(&self) -> impl Iterator<Item = (&'a str, &Remembered)> {
+    pub(crate) fn remembered(&self) -> impl Iterator<Item = (&'a str, &RememberedRequest)> {
         self.to_remember.iter().filter_map(|&id| Some((id, self.remembered.get(id)?)))
     }
 
@@ -154,7 +154,7 @@ impl<'a> PartyState<'a> {
     pub(crate) fn decide(
         &mut self,
         request: usize,
-        asked: &Asked<'a>,
+        asked: &ResolvedRequest<'a>,
         (budgets, bits): (&Budgets, &Bits),
         memory: Duration,
     ) -> Result<Vec<RowVerdict>, LedgerError> {
@@ -190,9 +190,9 @@ impl<'a> PartyState<'a> {
                 .map_err(|retry_after| LedgerError::Rate { rows_per_minute, rows, retry_after })?;
         }
         let mut verdicts = Vec::with_capacity(slots.len());
-        let Asked { model, passive, policy, .. } = *asked;
+        let ResolvedRequest { model, passive, policy, .. } = *asked;
         let mut granted =
-            Granted { model, passive, policy, at: now, rows: Vec::with_capacity(slots.len()) };
+            GrantedRows { model, passive, policy, at: now, rows: Vec::with_capacity(slots.len()) };
         for (row, slot) in slots.into_iter().enumerate() {
             let share = spend.share_hashes.get(row).copied();
             let Some((_, entry)) = self.records.get_mut(slot as usize) else {
@@ -216,14 +216,14 @@ impl<'a> PartyState<'a> {
             self.granted.push(granted);
         }
         let refused = verdicts.iter().filter(|&&v| v != RowVerdict::Granted).count() as i64;
-        let empty = Total { queries: 0, refused: 0, first_at: now, last_at: now };
+        let empty = TotalDelta { queries: 0, refused: 0, first_at: now, last_at: now };
         let total = self.totals.entry((asked.model, asked.policy)).or_insert(empty);
         total.queries += verdicts.len() as i64;
         total.refused += refused;
         total.first_at = total.first_at.min(now);
         total.last_at = total.last_at.max(now);
         if let Some(id) = spend.request_id.as_deref() {
-            let remembered = Remembered {
+            let remembered = RememberedRequest {
                 body_hash: spend.body_hash,
                 verdicts: verdicts.clone(),
                 at: asked.dated,
@@ -243,12 +243,12 @@ impl<'a> PartyState<'a> {
 /// trace in the record.
 fn spend_one(
     entry: &mut Entry,
-    asked: &Asked<'_>,
+    asked: &ResolvedRequest<'_>,
     share: Option<[u8; 16]>,
     budgets: &Budgets,
     bits: &Bits,
 ) -> Result<bool, RowVerdict> {
-    let Asked { passive, model, policy, .. } = *asked;
+    let ResolvedRequest { passive, model, policy, .. } = *asked;
     let bound = entry.bound(passive);
     let within = |limit: Option<u64>, spent: u64| limit.is_none_or(|limit| spent < limit);
     if !within(budgets.queries_per_record, entry.queries) {
@@ -261,7 +261,7 @@ fn spend_one(
     if further && !within(budgets.models_per_record, entry.models()) {
         return Err(RowVerdict::ModelBudget);
     }
-    let release: Release = (passive, policy);
+    let release: ReleaseKey = (passive, policy);
     if let Some(most) = budgets.bits_per_record
         && !entry.answered.contains(&release)
         && bits
@@ -274,7 +274,7 @@ fn spend_one(
     entry.known = true;
     entry.queries = entry.queries.saturating_add(1);
     entry.answer(release);
-    entry.shares.extend(bind.map(|share| Bound { passive, model, share }));
+    entry.shares.extend(bind.map(|share| BoundShare { passive, model, share }));
     Ok(bind.is_some())
 }
 

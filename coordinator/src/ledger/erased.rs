@@ -46,13 +46,13 @@ impl ErasureKey {
 
 /// The erased records, kept in memory: there are few, and they are read again whenever their number
 /// has changed.
-pub(crate) struct Erased {
+pub(crate) struct ErasedRecords {
     key: ErasureKey,
     count: String,
     records: HashSet<String>,
 }
 
-impl Erased {
+impl ErasedRecords {
     /// Reads the key, but no records yet.
     pub(crate) async fn read(connection: &mut Connection) -> Result<Self, LedgerError> {
         let key = ErasureKey::read(connection).await?;

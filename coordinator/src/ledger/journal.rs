@@ -21,9 +21,9 @@ use std::time::Duration;
 use vfl_shared::hex;
 
 use super::LedgerError;
-use super::changes::Touch;
+use super::changes::UseDelta;
 use super::connection::{Arg, Connection, json};
-use super::decide::Granted;
+use super::decide::GrantedRows;
 use super::error::contradiction;
 use super::records::Records;
 
@@ -91,7 +91,7 @@ impl Journal {
     }
 
     /// Adds the rows granted to a party to the content.
-    pub(super) fn add(&mut self, party: i64, granted: &Granted, records: &mut Records) {
+    pub(super) fn add(&mut self, party: i64, granted: &GrantedRows, records: &mut Records) {
         if self.content.is_empty() {
             self.content.extend([VERSION, u8::from(self.next == 0)]);
         }
@@ -135,12 +135,12 @@ impl Journal {
 /// record: a coordinator adds a quarter of a million records at once, again and again, and small
 /// pieces that it frees would lie between others that stay.
 #[derive(Default)]
-pub(super) struct Added {
+pub(super) struct JournalAdditions {
     /// The ids of the records, one after the other.
     ids: String,
     /// The records; one may be there more than once.
     records: Vec<Record>,
-    touches: Vec<Touched>,
+    touches: Vec<JournalUse>,
     /// Index of the first record of this series.
     base: usize,
 }
@@ -154,23 +154,23 @@ struct Record {
 }
 
 /// The addition to the row of one record, model and policy.
-struct Touched {
+struct JournalUse {
     /// Index of the record in `records`.
     record: u32,
     model: i64,
     policy: i64,
-    touch: Touch,
+    touch: UseDelta,
     /// Index of the touch before it of the same record.
     before: Option<u32>,
 }
 
-impl Added {
+impl JournalAdditions {
     /// Returns `true` if there are no additions.
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    fn record(&self, touched: &Touched) -> (i64, &str) {
+    fn record(&self, touched: &JournalUse) -> (i64, &str) {
         let record = &self.records[touched.record as usize];
         (record.party, &self.ids[record.id.clone()])
     }
@@ -187,7 +187,11 @@ impl Added {
     }
 
     /// Returns the additions to the rows of one record of a party, by model and policy.
-    pub(super) fn of(&self, party: i64, record: &str) -> impl Iterator<Item = (i64, i64, Touch)> {
+    pub(super) fn of(
+        &self,
+        party: i64,
+        record: &str,
+    ) -> impl Iterator<Item = (i64, i64, UseDelta)> {
         let of = self.touches.iter().filter(move |touched| self.record(touched) == (party, record));
         of.map(|touched| (touched.model, touched.policy, touched.touch))
     }
@@ -227,14 +231,14 @@ impl Added {
                 if self.records.get(place)?.party != party {
                     return None;
                 }
-                self.touch(u32::try_from(place).ok()?, (model, policy), Touch::one(at, bind))?;
+                self.touch(u32::try_from(place).ok()?, (model, policy), UseDelta::one(at, bind))?;
             }
         }
         Some(())
     }
 
     /// Adds a touch of a record to the one of the same model and policy, if there is one.
-    fn touch(&mut self, record: u32, (model, policy): (i64, i64), touch: Touch) -> Option<()> {
+    fn touch(&mut self, record: u32, (model, policy): (i64, i64), touch: UseDelta) -> Option<()> {
         let last = &mut self.records.get_mut(record as usize)?.last;
         let mut next = *last;
         while let Some(place) = next {
@@ -246,14 +250,14 @@ impl Added {
             next = touched.before;
         }
         let place = u32::try_from(self.touches.len()).ok()?;
-        self.touches.push(Touched { record, model, policy, touch, before: last.replace(place) });
+        self.touches.push(JournalUse { record, model, policy, touch, before: last.replace(place) });
         Some(())
     }
 }
 
 /// Reads the additions of the journal to `uses`: none in PostgreSQL, which has no journal.
-pub(super) async fn read(connection: &mut Connection) -> Result<Added, LedgerError> {
-    let mut added = Added::default();
+pub(super) async fn read(connection: &mut Connection) -> Result<JournalAdditions, LedgerError> {
+    let mut added = JournalAdditions::default();
     if let Connection::Postgres(..) = connection {
         return Ok(added);
     }
@@ -292,7 +296,7 @@ pub(super) async fn fold(connection: &mut Connection) -> Result<(), LedgerError>
         for chunk in rows.chunks(CHUNK) {
             let rows = json(chunk.iter().map(|&place| {
                 let touched = &added.touches[place];
-                let Touch { queries, first_at, last_at, bind } = touched.touch;
+                let UseDelta { queries, first_at, last_at, bind } = touched.touch;
                 let (share, id) = (bind.map(hex).unwrap_or_default(), added.record(touched).1);
                 format!("{queries:019}{first_at:019}{last_at:019}{share}{id}")
             }))?;
@@ -367,7 +371,7 @@ mod tests {
             if starts {
                 content.splice(0..0, [VERSION, 1]);
             }
-            let mut added = Added::default();
+            let mut added = JournalAdditions::default();
             let _ = added.take_in(&content);
             prop_assert!(added.records.len() <= content.len() && added.ids.len() <= content.len());
             prop_assert!(added.touches.len() <= content.len());

@@ -9,8 +9,8 @@ use serde::Serialize;
 use vfl_shared::clock::seconds;
 
 use super::LedgerError;
-use super::chain::{self, Rows, Sums};
-use super::connection::{Arg, Connection, Place, existing, private, sync_directory};
+use super::chain::{self, RowCounts, Sums};
+use super::connection::{Arg, Connection, DatabaseLocation, existing, private, sync_directory};
 use super::erased::{COUNT, ErasureKey};
 use super::journal;
 
@@ -19,7 +19,7 @@ const CHUNK: i64 = 20_000;
 
 /// The counts of what [`retain`] forgot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Retained {
+pub struct RetentionCounts {
     /// Request ids that were forgotten: a retry of one is a new request.
     pub request_ids: u64,
     /// Rows that lost a time but kept the count and the binding.
@@ -34,7 +34,7 @@ pub struct Retained {
 
 /// The counts of what [`erase`] erased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Erased {
+pub struct ErasureCounts {
     /// Rows whose id and times were erased.
     pub rows: u64,
     /// Queries of these rows, which are kept under a keyed hash of the id.
@@ -50,8 +50,8 @@ pub struct Erased {
 /// [`LedgerError::Unsupported`] for PostgreSQL, [`LedgerError::Storage`] if the file is there or
 /// cannot be written.
 pub async fn backup(url: &str, out: &Path) -> Result<(), LedgerError> {
-    let place = Place::parse(url)?;
-    if let Place::Postgres(_) = place {
+    let place = DatabaseLocation::parse(url)?;
+    if let DatabaseLocation::Postgres(_) = place {
         return Err(LedgerError::Unsupported(
             "a ledger in PostgreSQL is backed up with pg_dump or with base backups",
         ));
@@ -95,10 +95,10 @@ pub async fn retain(
     days: u32,
     free_budgets: bool,
     now: SystemTime,
-) -> Result<Retained, LedgerError> {
-    let mut connection = existing(&Place::parse(url)?).await?;
+) -> Result<RetentionCounts, LedgerError> {
+    let mut connection = existing(&DatabaseLocation::parse(url)?).await?;
     let before = seconds(now).saturating_sub(i64::from(days) * 86_400);
-    let mut retained = Retained::default();
+    let mut retained = RetentionCounts::default();
     connection.begin().await?;
     retained.request_ids =
         connection.execute("DELETE FROM requests WHERE at < $1", &[Arg::Int(before)]).await?;
@@ -164,7 +164,10 @@ async fn free(
     let mut sums = Sums::default();
     for (party, model, policy, queries) in counted {
         sums.records.insert(party.clone(), -records);
-        sums.rows.insert((party, model, policy), Rows { granted: -queries, ..Rows::default() });
+        sums.rows.insert(
+            (party, model, policy),
+            RowCounts { granted: -queries, ..RowCounts::default() },
+        );
     }
     if records > 0 {
         let what = format!("retention deleted {records} records: their budgets begin anew");
@@ -181,10 +184,10 @@ async fn free(
 ///
 /// # Errors
 /// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`].
-pub async fn erase(url: &str, record: &str, now: SystemTime) -> Result<Erased, LedgerError> {
-    let mut connection = existing(&Place::parse(url)?).await?;
+pub async fn erase(url: &str, record: &str, now: SystemTime) -> Result<ErasureCounts, LedgerError> {
+    let mut connection = existing(&DatabaseLocation::parse(url)?).await?;
     let pseudonym = ErasureKey::read(&mut connection).await?.pseudonym(record);
-    let mut erased = Erased::default();
+    let mut erased = ErasureCounts::default();
     connection.begin().await?;
     journal::fold(&mut connection).await?;
     for (party,) in connection.rows::<(i64,)>("SELECT id FROM parties ORDER BY id", &[]).await? {

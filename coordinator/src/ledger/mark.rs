@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use vfl_shared::state_file::StateFile;
 
 use super::LedgerError;
-use super::chain::Head;
+use super::chain::LinkId;
 
 /// Most commits that the file may be behind.
 const EVERY_COMMITS: u64 = 1000;
@@ -23,7 +23,7 @@ pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Known {
+pub(super) struct KnownLedger {
     /// The ledger's random id.
     pub(super) ledger: String,
     /// Number of commits that the ledger has at least.
@@ -33,7 +33,7 @@ pub(super) struct Known {
     /// The last fixed link of its chain of releases at that mark. Files of earlier versions have
     /// none.
     #[serde(default)]
-    pub(super) head: Head,
+    pub(super) head: LinkId,
 }
 
 /// Returns the file of a state directory.
@@ -43,22 +43,25 @@ fn state_file(state_dir: &Path) -> StateFile {
 }
 
 /// Reads what the state directory knows; `None` if it has known no ledger.
-pub(super) fn read(state_dir: &Path) -> Result<Option<Known>, LedgerError> {
+pub(super) fn read(state_dir: &Path) -> Result<Option<KnownLedger>, LedgerError> {
     Ok(state_file(state_dir).read_json()?)
 }
 
 /// The writer that keeps the file up to date.
-pub(super) struct Marker {
+pub(super) struct MarkFile {
     state_dir: Option<PathBuf>,
-    written: Known,
+    written: KnownLedger,
     written_at: Instant,
     reached: u64,
-    head: Head,
+    head: LinkId,
 }
 
-impl Marker {
+impl MarkFile {
     /// Writes the first mark: a ledger that cannot be recognised again is not opened.
-    pub(super) fn start(state_dir: Option<PathBuf>, known: Known) -> Result<Self, LedgerError> {
+    pub(super) fn start(
+        state_dir: Option<PathBuf>,
+        known: KnownLedger,
+    ) -> Result<Self, LedgerError> {
         let (reached, head) = (known.mark, known.head.clone());
         let marker = Self { state_dir, written: known, written_at: Instant::now(), reached, head };
         marker.write(&marker.written)?;
@@ -76,12 +79,12 @@ impl Marker {
     }
 
     /// Returns the last fixed link of the chain that is known to be durable.
-    pub(super) fn head(&self) -> &Head {
+    pub(super) fn head(&self) -> &LinkId {
         &self.head
     }
 
     /// Notes a durable commit; writes the file if it is time.
-    pub(super) fn reach(&mut self, mark: u64, head: &Head) {
+    pub(super) fn reach(&mut self, mark: u64, head: &LinkId) {
         self.reached = mark;
         head.clone_into(&mut self.head);
         if mark.saturating_sub(self.written.mark) >= EVERY_COMMITS
@@ -102,7 +105,8 @@ impl Marker {
         if !self.behind() {
             return;
         }
-        let next = Known { mark: self.reached, head: self.head.clone(), ..self.written.clone() };
+        let next =
+            KnownLedger { mark: self.reached, head: self.head.clone(), ..self.written.clone() };
         match self.write(&next) {
             Ok(()) => self.written = next,
             Err(error) => tracing::error!(%error, "the mark of the ledger was not written"),
@@ -110,7 +114,7 @@ impl Marker {
         self.written_at = Instant::now();
     }
 
-    fn write(&self, known: &Known) -> Result<(), LedgerError> {
+    fn write(&self, known: &KnownLedger) -> Result<(), LedgerError> {
         let Some(dir) = &self.state_dir else { return Ok(()) };
         Ok(state_file(dir).write_json(known)?)
     }

@@ -61,7 +61,7 @@ impl Default for LedgerMeter {
 }
 
 /// The spent part of one active party's budgets after a committed group.
-pub(super) struct Spent {
+pub(super) struct SpentBudget {
     pub(super) party: String,
     /// Distinct records asked for, in all.
     pub(super) records: u64,
@@ -110,8 +110,8 @@ impl LedgerMeter {
     }
 
     /// Records how far an active party's budgets are spent.
-    pub(super) fn spent(&self, spent: Spent, budgets: &Budgets) {
-        let Spent { party, records, exhausted } = spent;
+    pub(super) fn spent(&self, spent: SpentBudget, budgets: &Budgets) {
+        let SpentBudget { party, records, exhausted } = spent;
         self.exhausted.inc_by(exhausted);
         let party = [("active_party", party)];
         let gauge = |records: u64| i64::try_from(records).unwrap_or(i64::MAX);

@@ -58,17 +58,17 @@ use vfl_shared::types::PartyName;
 pub(crate) use begin::REGISTRY;
 pub use begin::secret_fingerprint;
 pub use budgets::Budgets;
-pub use config::{Derive, LedgerConfig};
-use connection::Place;
+pub use config::{FingerprintLookup, LedgerConfig};
+use connection::DatabaseLocation;
 pub use error::LedgerError;
 pub use journal::JournalLimits;
-pub use maintain::{Erased, Retained, backup, erase, retain};
+pub use maintain::{ErasureCounts, RetentionCounts, backup, erase, retain};
 pub use meter::LedgerMeter;
 pub use models::approve;
 pub use read::{Event, PartySummary, RecordUse, Summary, UseSummary, record_uses, summary};
-pub use request::{MAX_REQUEST_ID_CHARS, RowVerdict, Spend};
-pub use verify::{Fixed, Signed, Unsigned, Verified, verify};
-use writer::Waiting;
+pub use request::{MAX_REQUEST_ID_CHARS, RowVerdict, SpendRequest};
+pub use verify::{ChainReport, FixedLink, SignerLinks, UnsignedLink, verify};
+use writer::QueuedRequest;
 
 use crate::share::ShareHashKind;
 
@@ -77,8 +77,8 @@ const WAITING_REQUESTS: usize = 256;
 
 /// An open ledger: its writer runs until [`Ledger::close`], or until the ledger is dropped.
 pub struct Ledger {
-    place: Place,
-    requests: mpsc::Sender<Waiting>,
+    place: DatabaseLocation,
+    requests: mpsc::Sender<QueuedRequest>,
     ended: oneshot::Receiver<()>,
     share_hash: ShareHashKind,
     registry: Arc<AtomicU64>,
@@ -104,7 +104,7 @@ impl Ledger {
         secret_fingerprint: &str,
     ) -> Result<Self, LedgerError> {
         config.check()?;
-        let place = Place::parse(&config.url)?;
+        let place = DatabaseLocation::parse(&config.url)?;
         let registry = Arc::<AtomicU64>::default();
         let (requests, waiting) = mpsc::channel(WAITING_REQUESTS);
         let (share_hash, ended) = writer::start(
@@ -131,7 +131,7 @@ impl Ledger {
     /// [`LedgerError::TotalBudget`], [`LedgerError::Rate`] and [`LedgerError::RequestIdReused`]
     /// refuse the request as a whole and spend nothing. After [`LedgerError::Storage`] nothing is
     /// granted, though it may have been spent.
-    pub async fn spend(&self, request: Spend) -> Result<Vec<RowVerdict>, LedgerError> {
+    pub async fn spend(&self, request: SpendRequest) -> Result<Vec<RowVerdict>, LedgerError> {
         let (hashes, records) = (request.share_hashes.len(), request.ids.len());
         if hashes != 0 && hashes != records {
             return Err(LedgerError::ShareHashes { hashes, records });
@@ -145,7 +145,10 @@ impl Ledger {
         }
         let (answer, answered) = oneshot::channel();
         let stopped = |()| LedgerError::Storage("the ledger's writer has stopped".into());
-        self.requests.send(Waiting { spend: request, answer }).await.map_err(|_| stopped(()))?;
+        self.requests
+            .send(QueuedRequest { spend: request, answer })
+            .await
+            .map_err(|_| stopped(()))?;
         answered.await.map_err(|_| stopped(()))?
     }
 

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use vfl_shared::clock::seconds;
 use vfl_shared::types::ModelVersion;
 
-use super::config::Derive;
-use super::connection::{Arg, Connection, Place, existing};
+use super::config::FingerprintLookup;
+use super::connection::{Arg, Connection, DatabaseLocation, existing};
 use super::error::LedgerError;
 use super::events::record_event;
 
@@ -143,7 +143,7 @@ impl Models {
 /// version without one is a model of its own.
 pub(super) async fn name_old_ones(
     connection: &mut Connection,
-    derive: Option<&Derive>,
+    derive: Option<&FingerprintLookup>,
 ) -> Result<(), LedgerError> {
     let Some(derive) = derive else { return Ok(()) };
     let sql = "SELECT id, name FROM models WHERE fingerprint IS NULL";
@@ -169,7 +169,7 @@ pub async fn approve(
     fingerprint: &str,
     now: SystemTime,
 ) -> Result<bool, LedgerError> {
-    let mut connection = existing(&Place::parse(url)?).await?;
+    let mut connection = existing(&DatabaseLocation::parse(url)?).await?;
     connection.begin().await?;
     let add = "INSERT INTO approvals (fingerprint, model, at) VALUES ($1, $2, $3) ON CONFLICT (fingerprint) DO NOTHING";
     let args = [Arg::Text(fingerprint), Arg::Text(version.as_str()), Arg::Int(seconds(now))];

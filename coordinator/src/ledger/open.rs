@@ -10,10 +10,12 @@ use super::LedgerError;
 use super::begin::{self, MARK};
 use super::bits::Bits;
 use super::chain::Chain;
-use super::changes::{Class, changes};
+use super::changes::{UseGroup, changes};
 use super::connection::{Arg, Connection, json};
-use super::decide::{Asked, PartyState, Remembered, read_verdicts, write_verdicts};
-use super::erased::{self, Erased};
+use super::decide::{
+    PartyState, RememberedRequest, ResolvedRequest, read_verdicts, write_verdicts,
+};
+use super::erased::{self, ErasedRecords};
 use super::error::contradiction;
 use super::journal::{self, Journal, JournalLimits};
 use super::models::{self, Models};
@@ -26,9 +28,9 @@ const REMEMBERED_OVERHEAD: i64 = 200;
 const RECORDS_KEPT: usize = 262_144;
 
 /// A connection that is locked and checked, and what the writer keeps in memory.
-pub(super) struct Open {
+pub(super) struct LedgerState {
     pub(super) connection: Connection,
-    pub(super) erased: Erased,
+    pub(super) erased: ErasedRecords,
     pub(super) models: Models,
     policies: HashMap<String, i64>,
     pub(super) bits: Bits,
@@ -49,14 +51,14 @@ pub(super) struct Open {
     others: Option<u64>,
 }
 
-impl Open {
+impl LedgerState {
     pub(super) async fn new(
         mut connection: Connection,
         mark: u64,
         chain: Chain,
         limits: JournalLimits,
     ) -> Result<Self, LedgerError> {
-        let erased = Erased::read(&mut connection).await?;
+        let erased = ErasedRecords::read(&mut connection).await?;
         let (models, bits) =
             (Models::read(&mut connection).await?, Bits::read(&mut connection).await?);
         let (policies, clock, remembered) = (HashMap::new(), None, 0);
@@ -216,7 +218,7 @@ impl Open {
     pub(super) async fn read<'a>(
         &mut self,
         party: &str,
-        asked: &[&'a Asked<'a>],
+        asked: &[&'a ResolvedRequest<'a>],
         bucket: Option<Bucket>,
     ) -> Result<(i64, PartyState<'a>), LedgerError> {
         let connection = &mut self.connection;
@@ -259,7 +261,7 @@ impl Open {
                     by_request_id.get(request_id.as_str()).ok_or_else(contradiction)?;
                 let body_hash = unhex(&body_hash).ok_or_else(contradiction)?;
                 let verdicts = read_verdicts(&verdicts).ok_or_else(contradiction)?;
-                state.remember(request_id, Remembered { body_hash, verdicts, at });
+                state.remember(request_id, RememberedRequest { body_hash, verdicts, at });
             }
         }
         Ok((id, state))
@@ -329,7 +331,7 @@ impl Open {
     async fn write_uses(
         &mut self,
         party: i64,
-        class: &Class,
+        class: &UseGroup,
         records: &[Cow<'_, str>],
     ) -> Result<(), LedgerError> {
         // A forgotten first time stays forgotten; the binding of a record and model is never

@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use serde::Serialize;
 
 use super::bits::Bits;
-use super::connection::{Arg, Place, existing};
+use super::connection::{Arg, DatabaseLocation, existing};
 use super::erased::ErasureKey;
 use super::error::contradiction;
 use super::models::Models;
@@ -112,10 +112,13 @@ pub struct RecordUse {
 /// # Errors
 /// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Storage`].
 pub async fn summary(url: &str, party: Option<&str>) -> Result<Summary, LedgerError> {
-    summarise(&Place::parse(url)?, party).await
+    summarise(&DatabaseLocation::parse(url)?, party).await
 }
 
-pub(super) async fn summarise(place: &Place, party: Option<&str>) -> Result<Summary, LedgerError> {
+pub(super) async fn summarise(
+    place: &DatabaseLocation,
+    party: Option<&str>,
+) -> Result<Summary, LedgerError> {
     let mut connection = existing(place).await?;
     let budgets = connection.meta(BUDGETS).await?;
     let budgets: Budgets =
@@ -209,7 +212,7 @@ pub async fn record_uses(
     record: &str,
     party: Option<&str>,
 ) -> Result<Vec<RecordUse>, LedgerError> {
-    let mut connection = existing(&Place::parse(url)?).await?;
+    let mut connection = existing(&DatabaseLocation::parse(url)?).await?;
     // Reads the table and the journal as of one moment.
     connection
         .execute(connection.pick("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), &[])

@@ -4,7 +4,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use super::bits::Release;
+use super::bits::ReleaseKey;
 
 /// The records of one party, by id. An entry keeps its place, its slot, for as long as the map
 /// lives.
@@ -21,15 +21,15 @@ pub(super) struct Entry {
     /// Number of queries that were granted.
     pub(super) queries: u64,
     /// The kinds of answers it got: each pair of passive parameters and policy once.
-    pub(super) answered: SmallVec<[Release; 1]>,
-    pub(super) shares: SmallVec<[Bound; 1]>,
+    pub(super) answered: SmallVec<[ReleaseKey; 1]>,
+    pub(super) shares: SmallVec<[BoundShare; 1]>,
     /// The series of the journal, and the record's number in it.
     pub(super) number: Option<(u32, u32)>,
 }
 
 /// A share that is bound to a record and to passive parameters.
 #[derive(Clone, Copy)]
-pub(super) struct Bound {
+pub(super) struct BoundShare {
     pub(super) passive: i64,
     /// The version that it was bound under: of two that an older program bound, the first counts.
     pub(super) model: i64,
@@ -38,7 +38,7 @@ pub(super) struct Bound {
 
 impl Entry {
     /// Notes an answer.
-    pub(super) fn answer(&mut self, release: Release) {
+    pub(super) fn answer(&mut self, release: ReleaseKey) {
         if !self.answered.contains(&release) {
             self.answered.push(release);
         }
@@ -94,7 +94,7 @@ impl Records {
         &mut self,
         slot: usize,
         model: i64,
-        release: Release,
+        release: ReleaseKey,
         queries: u64,
         share: Option<[u8; 16]>,
     ) -> Option<()> {
@@ -104,7 +104,7 @@ impl Records {
         entry.answer(release);
         let (passive, _) = release;
         match (share, entry.shares.iter_mut().find(|b| b.passive == passive)) {
-            (Some(share), None) => entry.shares.push(Bound { passive, model, share }),
+            (Some(share), None) => entry.shares.push(BoundShare { passive, model, share }),
             (Some(share), Some(bound)) if model < bound.model => {
                 (bound.model, bound.share) = (model, share)
             }

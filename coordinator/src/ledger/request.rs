@@ -9,7 +9,7 @@ pub const MAX_REQUEST_ID_CHARS: usize = 128;
 
 /// One request, to be recorded before anything is computed for it.
 #[derive(Clone)]
-pub struct Spend {
+pub struct SpendRequest {
     /// The active party that asks.
     pub party: PartyName,
     /// The model that is asked.
@@ -38,7 +38,7 @@ pub struct Spend {
     pub uptime: Duration,
 }
 
-impl std::fmt::Debug for Spend {
+impl std::fmt::Debug for SpendRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Spend({}, {}, {:?})", self.party, self.model, self.ids)
     }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::LedgerError;
 use super::begin::{ID, MARK};
-use super::chain::{Content, Head, Link, Sums};
-use super::connection::{Connection, Place, existing};
+use super::chain::{Content, Link, LinkId, Sums};
+use super::connection::{Connection, DatabaseLocation, existing};
 use super::mark;
 use super::signer::{is_signed_by, public_key};
 
@@ -19,7 +19,7 @@ const MOST: usize = 20;
 
 /// The links of one coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Signed {
+pub struct SignerLinks {
     /// The coordinator's public key (Ed25519), in hexadecimal digits.
     pub key: String,
     /// True if the key is that of the state directory, or was named as one to trust.
@@ -30,7 +30,7 @@ pub struct Signed {
 
 /// A link that an operator's command made, without a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Unsigned {
+pub struct UnsignedLink {
     /// The number of the link.
     pub link: i64,
     /// The time of the link, in Unix seconds.
@@ -41,7 +41,7 @@ pub struct Unsigned {
 
 /// A link that nobody may rewrite.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Fixed {
+pub struct FixedLink {
     /// The number of the link.
     pub link: i64,
     /// The hash of the link.
@@ -50,7 +50,7 @@ pub struct Fixed {
 
 /// The result of a check of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Verified {
+pub struct ChainReport {
     /// The id of the ledger.
     pub ledger: String,
     /// The first link that is there. Older ones were removed by retention.
@@ -60,7 +60,7 @@ pub struct Verified {
     /// The link before the last; the last one may still be rewritten by its coordinator within its
     /// second. Whoever keeps number and hash can tell later that nothing up to there was rewritten.
     /// `None` while there is one link at most.
-    pub fixed: Option<Fixed>,
+    pub fixed: Option<FixedLink>,
     /// The time of the first of these links, in Unix seconds.
     pub from: i64,
     /// The time of the last of these links, in Unix seconds.
@@ -70,9 +70,9 @@ pub struct Verified {
     /// Rows refused, of all parties, by the chain.
     pub refused: i64,
     /// The signers, with the number of their links.
-    pub signed: Vec<Signed>,
+    pub signed: Vec<SignerLinks>,
     /// The links that nobody signed.
-    pub unsigned: Vec<Unsigned>,
+    pub unsigned: Vec<UnsignedLink>,
     /// True if the head that the state directory knows was looked for.
     pub head_known: bool,
     /// The findings of what does not hold, in words; empty if everything holds.
@@ -88,12 +88,12 @@ pub struct Verified {
 /// # Errors
 /// [`LedgerError::Url`], [`LedgerError::Missing`], [`LedgerError::Unsupported`],
 /// [`LedgerError::Storage`]; [`LedgerError::Key`] and [`LedgerError::DamagedMark`] for the state
-/// directory. A check that fails is no error: see [`Verified::findings`].
+/// directory. A check that fails is no error: see [`ChainReport::findings`].
 pub async fn verify(
     url: &str,
     state_dir: Option<&Path>,
     trusted: &[String],
-) -> Result<Verified, LedgerError> {
+) -> Result<ChainReport, LedgerError> {
     let mut trusted: BTreeSet<String> =
         trusted.iter().map(|key| key.to_ascii_lowercase()).collect();
     let mut known = None;
@@ -101,7 +101,7 @@ pub async fn verify(
         trusted.extend(public_key(dir)?);
         known = mark::read(dir)?;
     }
-    let mut connection = existing(&Place::parse(url)?).await?;
+    let mut connection = existing(&DatabaseLocation::parse(url)?).await?;
     // Reads everything as of one moment.
     connection
         .execute(connection.pick("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), &[])
@@ -139,16 +139,16 @@ pub async fn verify(
 struct Check {
     trusted: BTreeSet<String>,
     /// The last link so far.
-    head: Head,
+    head: LinkId,
     /// The link before it.
-    fixed: Option<Fixed>,
+    fixed: Option<FixedLink>,
     first: i64,
     times: Option<(i64, i64)>,
     ledger: String,
     mark: u64,
     sums: Sums,
     signed: BTreeMap<String, u64>,
-    unsigned: Vec<Unsigned>,
+    unsigned: Vec<UnsignedLink>,
     findings: Vec<String>,
     more: usize,
 }
@@ -179,8 +179,8 @@ impl Check {
             self.first = number;
         }
         self.times = Some((self.times.map_or(link.at, |(from, _)| from), link.at));
-        let before = std::mem::replace(&mut self.head, Head { number, hash: link.hash.clone() });
-        self.fixed = began.then_some(Fixed { link: before.number, hash: before.hash });
+        let before = std::mem::replace(&mut self.head, LinkId { number, hash: link.hash.clone() });
+        self.fixed = began.then_some(FixedLink { link: before.number, hash: before.hash });
     }
 
     fn content(&mut self, link: &Link, content: Content, began: bool) {
@@ -213,7 +213,7 @@ impl Check {
         }
         if link.author.is_empty() {
             let what = content.what.unwrap_or_else(|| "nothing is said of it".into());
-            self.unsigned.push(Unsigned { link: number, at: link.at, what });
+            self.unsigned.push(UnsignedLink { link: number, at: link.at, what });
             if content.mark != self.mark {
                 self.finding(format!("link {number} is of a commit, and nobody signed it"));
             }
@@ -290,18 +290,18 @@ impl Check {
         Ok(())
     }
 
-    fn verdict(mut self, head_known: bool) -> Verified {
+    fn verdict(mut self, head_known: bool) -> ChainReport {
         if self.more > 0 {
             self.findings.push(format!("and {} more", self.more));
         }
         let (from, to) = self.times.unwrap_or_default();
         let trusted = |key: &String| self.trusted.contains(key);
-        let signed = self.signed.iter().map(|(key, links)| Signed {
+        let signed = self.signed.iter().map(|(key, links)| SignerLinks {
             key: key.clone(),
             trusted: trusted(key),
             links: *links,
         });
-        Verified {
+        ChainReport {
             ledger: self.ledger,
             first: self.first,
             last: self.head.number,

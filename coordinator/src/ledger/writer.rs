@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use vfl_shared::clock::seconds;
 
-use super::begin::{self, Begun, MARK};
-use super::chain::{Chain, Rows, Sums};
-use super::connection::{Arg, Place};
-use super::decide::{Asked, PartyState};
+use super::begin::{self, MARK, OpenedLedger};
+use super::chain::{Chain, RowCounts, Sums};
+use super::connection::{Arg, DatabaseLocation};
+use super::decide::{PartyState, ResolvedRequest};
 use super::error::contradiction;
 use super::journal::JournalLimits;
-use super::mark::{self, Marker};
-use super::meter::{LedgerMeter, Spent};
-use super::open::Open;
+use super::mark::{self, MarkFile};
+use super::meter::{LedgerMeter, SpentBudget};
+use super::open::LedgerState;
 use super::rate::Bucket;
-use super::request::{RowVerdict, Spend};
+use super::request::{RowVerdict, SpendRequest};
 use super::signer::Signer;
 use super::{Budgets, LedgerConfig, LedgerError};
 use crate::share::ShareHashKind;
@@ -43,24 +43,24 @@ const REMEMBERED_BYTES: i64 = 256 << 20;
 pub(super) type Answer = Result<Vec<RowVerdict>, LedgerError>;
 
 /// A request on its way to the writer.
-pub(super) struct Waiting {
-    pub(super) spend: Spend,
+pub(super) struct QueuedRequest {
+    pub(super) spend: SpendRequest,
     pub(super) answer: oneshot::Sender<Answer>,
 }
 
 /// The writer's state between two commits. Parties, models and policies are few.
 struct Writer {
-    place: Place,
+    place: DatabaseLocation,
     budgets: Budgets,
     memory: Duration,
     fingerprint: String,
     /// `None` after a failure: the next group connects anew.
-    open: Option<Open>,
+    open: Option<LedgerState>,
     buckets: HashMap<String, Bucket>,
     purged_at: i64,
     /// The date of the newest request, in Unix seconds.
     newest: i64,
-    marker: Marker,
+    marker: MarkFile,
     signer: Signer,
     /// The terms that other writers of the ledger must agree on; `None` if there is no other.
     terms: Option<String>,
@@ -77,11 +77,11 @@ struct Writer {
 /// would stall a runtime that serves requests. Returns once the ledger is open, with the kind of
 /// its share hashes; the receiver hears when the writer has ended.
 pub(super) async fn start(
-    place: Place,
+    place: DatabaseLocation,
     config: &LedgerConfig,
     fingerprint: String,
     registry: Arc<AtomicU64>,
-    waiting: mpsc::Receiver<Waiting>,
+    waiting: mpsc::Receiver<QueuedRequest>,
 ) -> Result<(ShareHashKind, oneshot::Receiver<()>), LedgerError> {
     let config = config.clone();
     let (opened, opening) = oneshot::channel();
@@ -114,20 +114,21 @@ pub(super) async fn start(
 
 impl Writer {
     async fn open(
-        place: Place,
+        place: DatabaseLocation,
         config: &LedgerConfig,
         fingerprint: String,
         registry: Arc<AtomicU64>,
     ) -> Result<Self, LedgerError> {
         let signer = Signer::open(config.state_dir.as_deref())?;
         let begun = begin::begin(&place, config, &fingerprint, signer.clone()).await?;
-        let Begun { connection, marker, lock, share_hash, chain } = begun;
-        let mut open = Open::new(connection, marker.reached(), chain, config.journal).await?;
+        let OpenedLedger { connection, marker, lock, share_hash, chain } = begun;
+        let mut open =
+            LedgerState::new(connection, marker.reached(), chain, config.journal).await?;
         for (party, records) in
             open.connection.rows::<(String, i64)>("SELECT name, records FROM parties", &[]).await?
         {
             let records = u64::try_from(records).map_err(|_| contradiction())?;
-            config.meter.spent(Spent { party, records, exhausted: 0 }, &config.budgets);
+            config.meter.spent(SpentBudget { party, records, exhausted: 0 }, &config.budgets);
         }
         let newest = open
             .connection
@@ -160,7 +161,7 @@ impl Writer {
 
     /// Returns the next request; `None` when every sender is gone. When there is nothing to do,
     /// adds the journal to the tables and writes the mark.
-    async fn next(&mut self, waiting: &mut mpsc::Receiver<Waiting>) -> Option<Waiting> {
+    async fn next(&mut self, waiting: &mut mpsc::Receiver<QueuedRequest>) -> Option<QueuedRequest> {
         if self.open.as_ref().is_some_and(|open| !open.journal.is_empty()) {
             match tokio::time::timeout(self.journal.idle, waiting.recv()).await {
                 Ok(next) => return next,
@@ -177,7 +178,7 @@ impl Writer {
     }
 
     /// Runs until every sender is gone.
-    async fn run(mut self, mut waiting: mpsc::Receiver<Waiting>) {
+    async fn run(mut self, mut waiting: mpsc::Receiver<QueuedRequest>) {
         while let Some(first) = self.next(&mut waiting).await {
             let mut rows = first.spend.ids.len();
             let mut group = vec![first];
@@ -188,7 +189,7 @@ impl Writer {
                 rows += next.spend.ids.len();
                 group.push(next);
             }
-            let (spends, answers): (Vec<Spend>, Vec<_>) =
+            let (spends, answers): (Vec<SpendRequest>, Vec<_>) =
                 group.into_iter().map(|w| (w.spend, w.answer)).unzip();
             let began = Instant::now();
             let committed = self.commit(&spends).await;
@@ -233,7 +234,7 @@ impl Writer {
     }
 
     /// Decides a group and makes it durable.
-    async fn commit(&mut self, spends: &[Spend]) -> Result<Vec<Answer>, LedgerError> {
+    async fn commit(&mut self, spends: &[SpendRequest]) -> Result<Vec<Answer>, LedgerError> {
         let mut begun = false;
         if let Some(open) = &mut self.open {
             match open.connection.begin().await {
@@ -249,7 +250,7 @@ impl Writer {
             let (mut connection, mark) =
                 begin::resume(&self.place, &self.marker, &self.fingerprint, shared).await?;
             let chain = Chain::read(&mut connection, self.signer.clone()).await?;
-            self.open = Some(Open::new(connection, mark, chain, self.journal).await?);
+            self.open = Some(LedgerState::new(connection, mark, chain, self.journal).await?);
         }
         let Some(open) = &mut self.open else { return Err(LedgerError::Missing) };
         if !begun {
@@ -274,7 +275,16 @@ impl Writer {
             open.bits.note(&mut open.connection, (passive, policy), spend.bits).await?;
             let (records, clock) =
                 (open.erased.names(&spend.ids), open.clock.unwrap_or(spend.uptime));
-            asked.push(Asked { spend, records, model, passive, approved, policy, clock, dated });
+            asked.push(ResolvedRequest {
+                spend,
+                records,
+                model,
+                passive,
+                approved,
+                policy,
+                clock,
+                dated,
+            });
         }
         let mut by_party: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (position, asked) in asked.iter().enumerate() {
@@ -288,7 +298,7 @@ impl Writer {
         let (mut buckets, mut spent) = (Vec::new(), Vec::new());
         let (mut changed, mark, mut added) = (false, open.mark + 1, Sums::default());
         for (party, positions) in by_party {
-            let asked: Vec<&Asked<'_>> = positions.iter().map(|&p| &asked[p]).collect();
+            let asked: Vec<&ResolvedRequest<'_>> = positions.iter().map(|&p| &asked[p]).collect();
             let bucket = self.budgets.rows_per_minute.zip(asked.first());
             let bucket = bucket.map(|(rate, first)| {
                 self.buckets.get(party).copied().unwrap_or_else(|| Bucket::full(rate, first.clock))
@@ -304,7 +314,7 @@ impl Writer {
             open.write(id, &mut state, journaled).await?;
             add(&mut added, party, &asked, &state);
             changed |= state.changed();
-            spent.push(Spent {
+            spent.push(SpentBudget {
                 party: party.to_owned(),
                 records: state.count(),
                 exhausted: state.exhausted,
@@ -350,7 +360,7 @@ impl Writer {
 }
 
 /// Adds a group's part to the sums of a party.
-fn add(sums: &mut Sums, party: &str, asked: &[&Asked<'_>], state: &PartyState<'_>) {
+fn add(sums: &mut Sums, party: &str, asked: &[&ResolvedRequest<'_>], state: &PartyState<'_>) {
     if state.new_records > 0 {
         sums.records.insert(party.to_owned(), i64::try_from(state.new_records).unwrap_or(i64::MAX));
     }
@@ -361,7 +371,7 @@ fn add(sums: &mut Sums, party: &str, asked: &[&Asked<'_>], state: &PartyState<'_
         };
         let under = (party.to_owned(), of.spend.model.as_str().to_owned(), of.spend.policy.clone());
         let (queries, refused) = (total.queries, total.refused);
-        sums.rows.insert(under, Rows { queries, refused, granted: queries - refused });
+        sums.rows.insert(under, RowCounts { queries, refused, granted: queries - refused });
     }
 }
 
@@ -373,8 +383,8 @@ mod tests {
 
     use super::*;
 
-    fn spend(rows: usize) -> Spend {
-        Spend {
+    fn spend(rows: usize) -> SpendRequest {
+        SpendRequest {
             party: PartyName::new("active").unwrap(),
             model: ModelVersion::new("m-1").unwrap(),
             passive: "p-1".into(),
@@ -398,7 +408,7 @@ mod tests {
         let budgets = Budgets { rows_per_minute: Some(20_000), ..Budgets::UNLIMITED };
         let config = LedgerConfig { budgets, ..LedgerConfig::new(url) };
         let mut writer = Writer::open(
-            Place::parse(&config.url).unwrap(),
+            DatabaseLocation::parse(&config.url).unwrap(),
             &config,
             "5f3a".into(),
             Arc::default(),

@@ -47,7 +47,7 @@ pub(crate) struct SessionLimits {
 
 /// The outcome of opening a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opened {
+pub(crate) enum OpenOutcome {
     /// The session is open.
     Yes,
     /// Too many sessions are open: so many.
@@ -60,7 +60,7 @@ pub(crate) enum Opened {
 
 /// The outcome of taking rows off a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spent {
+pub(crate) enum SpendOutcome {
     /// The rows were taken.
     Yes {
         /// The number of changes at that time: see [`Replicas::changes`].
@@ -74,7 +74,7 @@ pub(crate) enum Spent {
 
 /// A session that has ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSession {
     /// The records, one id a line.
     pub(crate) records: String,
     /// Number of these records that were released.
@@ -97,7 +97,7 @@ impl Replicas {
         name: &str,
         session: &StoredSession,
         limits: SessionLimits,
-    ) -> Result<Opened, LedgerError> {
+    ) -> Result<OpenOutcome, LedgerError> {
         let mut lease = self.lease().await?;
         let opened = open(&mut lease.connection, name, session, limits).await?;
         lease.done();
@@ -138,7 +138,7 @@ impl Replicas {
         name: &str,
         rows: u64,
         lifetime_s: i64,
-    ) -> Result<Spent, LedgerError> {
+    ) -> Result<SpendOutcome, LedgerError> {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
@@ -149,7 +149,9 @@ impl Replicas {
         );
         let args = [Arg::Text(name), Arg::Int(rows), Arg::Int(lifetime_s)];
         let spent = match connection.row::<(i64,)>(take, &args).await? {
-            Some((changes,)) => Spent::Yes { changes: u64::try_from(changes).unwrap_or_default() },
+            Some((changes,)) => {
+                SpendOutcome::Yes { changes: u64::try_from(changes).unwrap_or_default() }
+            }
             None => {
                 let left = concat!(
                     "SELECT rows_left FROM audit_sessions WHERE name = $1 AND opened_at > ",
@@ -160,8 +162,8 @@ impl Replicas {
                     .row::<(i64,)>(left, &[Arg::Text(name), Arg::Int(lifetime_s)])
                     .await?
                 {
-                    Some((left,)) => Spent::Left(u64::try_from(left).unwrap_or_default()),
-                    None => Spent::Gone,
+                    Some((left,)) => SpendOutcome::Left(u64::try_from(left).unwrap_or_default()),
+                    None => SpendOutcome::Gone,
                 }
             }
         };
@@ -246,7 +248,10 @@ impl Replicas {
     }
 
     /// Ends a session and returns its sums; `None` if there is none of that name.
-    pub(crate) async fn end_session(&self, name: &str) -> Result<Option<Ended>, LedgerError> {
+    pub(crate) async fn end_session(
+        &self,
+        name: &str,
+    ) -> Result<Option<EndedSession>, LedgerError> {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
         let args = [Arg::Text(name)];
@@ -267,7 +272,7 @@ impl Replicas {
         connection.commit().await?;
         lease.done();
         let released = u64::try_from(released).unwrap_or_default();
-        Ok(Some(Ended { records, released, costs }))
+        Ok(Some(EndedSession { records, released, costs }))
     }
 
     /// Admits a set as [`DisjointSets::admit`] does, over the sets of all coordinators.
@@ -310,7 +315,7 @@ async fn open(
     name: &str,
     session: &StoredSession,
     limits: SessionLimits,
-) -> Result<Opened, LedgerError> {
+) -> Result<OpenOutcome, LedgerError> {
     connection.begin().await?;
     // The version is the database's, not the one in service here: that may be behind, and the
     // sessions of the new model would be deleted.
@@ -320,7 +325,7 @@ async fn open(
     connection.execute(over, &[Arg::Int(limits.lifetime_s), Arg::Text(&current)]).await?;
     if session.model != current {
         connection.commit().await?;
-        return Ok(Opened::Replaced);
+        return Ok(OpenOutcome::Replaced);
     }
     let count =
         |row: Option<(i64,)>| row.and_then(|(n,)| u64::try_from(n).ok()).unwrap_or_default();
@@ -333,9 +338,9 @@ async fn open(
         count(connection.row(new, &[Arg::Text(&session.passive), Arg::Text(&records)]).await?);
     let bound = count(connection.row("SELECT count(*) FROM audit_bound", &[]).await?);
     let opened = if open >= limits.sessions {
-        Opened::TooMany(open)
+        OpenOutcome::TooMany(open)
     } else if bound + new > limits.bound {
-        Opened::Full
+        OpenOutcome::Full
     } else {
         let add = concat!(
             "INSERT INTO audit_sessions (name, model, passive, active_party, policy, records, rows_left, opened_at) \
@@ -347,7 +352,7 @@ async fn open(
         let texts = [name, model, passive, active_party, policy, records].map(Arg::Text);
         let [a, b, c, d, e, f] = texts;
         connection.execute(add, &[a, b, c, d, e, f, Arg::Int(*rows_left)]).await?;
-        Opened::Yes
+        OpenOutcome::Yes
     };
     connection.commit().await?;
     Ok(opened)

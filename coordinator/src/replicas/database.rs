@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::ledger::LedgerError;
-use crate::ledger::connection::{Arg, Connection, Place};
+use crate::ledger::connection::{Arg, Connection, DatabaseLocation};
 
 /// Rows of `meta`: the version in service, and the number of changes so far.
 pub(super) const CURRENT: &str = "current";
@@ -18,7 +18,7 @@ const ALIVE: Duration = Duration::from_secs(5);
 
 /// The database that the coordinators of one name share.
 pub struct Replicas {
-    place: Place,
+    place: DatabaseLocation,
     /// One connection, which requests take in turn; `None` after a failure.
     slot: Mutex<Option<Connection>>,
 }
@@ -48,7 +48,7 @@ impl Replicas {
     /// # Errors
     /// [`LedgerError::Url`].
     pub fn new(url: &str) -> Result<Self, LedgerError> {
-        Ok(Self { place: Place::parse(url)?, slot: Mutex::new(None) })
+        Ok(Self { place: DatabaseLocation::parse(url)?, slot: Mutex::new(None) })
     }
 
     pub(super) async fn lease(&self) -> Result<Lease<'_>, LedgerError> {

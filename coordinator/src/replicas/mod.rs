@@ -11,7 +11,7 @@ mod database;
 mod models;
 mod turn;
 
-pub(crate) use audits::{Ended, Opened, SessionLimits, Spent, StoredSession};
+pub(crate) use audits::{EndedSession, OpenOutcome, SessionLimits, SpendOutcome, StoredSession};
 pub use database::Replicas;
-pub(crate) use models::{Change, Offer, Publication};
-pub(crate) use turn::Turn;
+pub(crate) use models::{Change, LocalModels, Publication};
+pub(crate) use turn::DatabasePublishLock;

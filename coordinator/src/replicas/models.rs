@@ -25,7 +25,7 @@ pub(crate) struct Publication {
 
 /// The content of an older state directory, for a database that has nothing yet.
 #[derive(Debug, Default)]
-pub(crate) struct Offer {
+pub(crate) struct LocalModels {
     /// The version in service.
     pub(crate) current: Option<String>,
     pub(crate) versions: Vec<Publication>,
@@ -35,7 +35,7 @@ pub(crate) struct Offer {
 
 /// The changes that are new to a coordinator.
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct ModelUpdates {
     /// Number of changes so far.
     pub(crate) changes: u64,
     /// Records of the trainings that began since, one id a line, by number.
@@ -56,7 +56,11 @@ pub(crate) enum Change {
 impl Replicas {
     /// Fills a database that has no model yet from an older state directory; adds the records of
     /// its trainings in any case.
-    pub(crate) async fn adopt(&self, offer: &Offer, at: SystemTime) -> Result<(), LedgerError> {
+    pub(crate) async fn adopt(
+        &self,
+        offer: &LocalModels,
+        at: SystemTime,
+    ) -> Result<(), LedgerError> {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
         connection.begin().await?;
@@ -91,7 +95,11 @@ impl Replicas {
 
     /// Returns the changes that are new to a coordinator that serves `current` (empty: nothing) and
     /// knows the trainings up to number `known`.
-    pub(crate) async fn news(&self, current: &str, known: i64) -> Result<News, LedgerError> {
+    pub(crate) async fn news(
+        &self,
+        current: &str,
+        known: i64,
+    ) -> Result<ModelUpdates, LedgerError> {
         let mut lease = self.lease().await?;
         let connection = &mut lease.connection;
         // Read everything as of one moment.
@@ -107,7 +115,7 @@ impl Replicas {
         };
         connection.commit().await?;
         lease.done();
-        Ok(News { changes, trained, change })
+        Ok(ModelUpdates { changes, trained, change })
     }
 }
 

@@ -10,14 +10,14 @@ use crate::ledger::connection::{Arg, Connection};
 impl Replicas {
     /// Takes the lock of the one coordinator that trains or publishes; `None` if another one has
     /// it. The lock lives as long as the connection, and so no longer than this process.
-    pub(crate) async fn turn(&self) -> Result<Option<Turn>, LedgerError> {
+    pub(crate) async fn turn(&self) -> Result<Option<DatabasePublishLock>, LedgerError> {
         let mut connection = self.connect().await?;
         let sql =
             "SELECT pg_try_advisory_lock(hashtext('cloison training'), hashtext(current_schema()))";
         match connection.row::<(bool,)>(sql, &[]).await? {
             Some((true,)) => {
                 let current = connection.meta(CURRENT).await?.unwrap_or_default();
-                Ok(Some(Turn { connection, current }))
+                Ok(Some(DatabasePublishLock { connection, current }))
             }
             _ => {
                 connection.close().await;
@@ -28,13 +28,13 @@ impl Replicas {
 }
 
 /// The right to train and to publish, held by one coordinator at a time.
-pub(crate) struct Turn {
+pub(crate) struct DatabasePublishLock {
     connection: Connection,
     /// The version in service when the turn began; empty if there was none.
     current: String,
 }
 
-impl std::fmt::Debug for Turn {
+impl std::fmt::Debug for DatabasePublishLock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Turn")
     }
@@ -50,7 +50,7 @@ async fn holds(connection: &mut Connection) -> Result<bool, LedgerError> {
     Ok(connection.row::<(i64,)>(sql, &[]).await?.is_some_and(|(held,)| held > 0))
 }
 
-impl Turn {
+impl DatabasePublishLock {
     /// Returns `true` if this coordinator still has the turn.
     pub(crate) async fn held(&mut self) -> Result<bool, LedgerError> {
         holds(&mut self.connection).await

@@ -9,7 +9,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use vfl_shared::rpc::pb::{self, training_reply::Reply};
 use vfl_shared::rpc::{Refusal, RefusalKind, peer_failure, require};
-use vfl_shared::training::messages::{Command, Labelled, Ready, Start, Stored};
+use vfl_shared::training::messages::{Command, LabelledChunk, Ready, ShareStored, Start};
 use vfl_shared::types::{LogitShare, PartyName};
 
 use crate::client::PassiveParty;
@@ -96,7 +96,7 @@ impl Link {
     }
 
     /// Receives the active party's next chunk of records.
-    pub(super) async fn labelled(&mut self) -> Result<Labelled, Refusal> {
+    pub(super) async fn labelled(&mut self) -> Result<LabelledChunk, Refusal> {
         match self.receive().await? {
             Reply::Labelled(labelled) => Ok(labelled.try_into()?),
             _ => Err(self.unexpected("records")),
@@ -137,9 +137,9 @@ impl Link {
     }
 
     /// Receives the report of the share on disk.
-    pub(super) async fn stored(&mut self) -> Result<Stored, Refusal> {
+    pub(super) async fn stored(&mut self) -> Result<ShareStored, Refusal> {
         match self.receive().await? {
-            Reply::Stored(stored) => Stored::try_from(stored).map_err(|e| self.wrong(&e)),
+            Reply::Stored(stored) => ShareStored::try_from(stored).map_err(|e| self.wrong(&e)),
             _ => Err(self.unexpected("stored")),
         }
     }

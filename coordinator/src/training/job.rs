@@ -33,14 +33,14 @@ impl Job {
 
 /// A training that is in the registry's journal. Its end is recorded when it is dropped, however it
 /// ends.
-pub(super) struct Recorded {
+pub(super) struct JournaledTraining {
     pub(super) registry: Arc<Registry>,
     pub(super) number: u64,
     pub(super) steps: u64,
     pub(super) published: Option<ModelVersion>,
 }
 
-impl Recorded {
+impl JournaledTraining {
     /// Counts a step that is about to be taken.
     pub(super) async fn step(&mut self) -> Result<(), Refusal> {
         self.steps += 1;
@@ -54,7 +54,7 @@ impl Recorded {
     }
 }
 
-impl Drop for Recorded {
+impl Drop for JournaledTraining {
     fn drop(&mut self) {
         if let Err(error) =
             self.registry.training_ended(self.number, self.steps, self.published.as_ref(), now())

@@ -10,7 +10,7 @@ use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, OutputGradient};
 
 use super::checks::{ShareBound, check_passed_on, check_residuals};
 use super::client::Link;
-use super::job::{Job, Recorded};
+use super::job::{Job, JournaledTraining};
 
 /// Records of one validation message.
 pub(super) const VALIDATION_CHUNK: usize = 4096;
@@ -39,7 +39,7 @@ pub(super) struct Parties<'a> {
 
 /// The next message to the parties, with the gradient of the last batch for each of them.
 #[derive(Default)]
-struct Next {
+struct NextStep {
     step: Step,
     /// One for each party, the active one first. Empty: no update.
     gradients: Vec<OutputGradient>,
@@ -49,13 +49,13 @@ struct Next {
 pub(super) async fn learn(
     parties: &mut Parties<'_>,
     job: &Job,
-    recorded: &mut Recorded,
+    recorded: &mut JournaledTraining,
     bound: ShareBound,
 ) -> Result<Outcome, Refusal> {
     let v = job.config.values();
     let mut schedule = Schedule::new(&job.config, job.ids.len());
     let validation = schedule.validation().to_vec();
-    let mut next = Next::default();
+    let mut next = NextStep::default();
     let (mut steps, mut best_epoch, mut best_loss, mut epochs) = (0u64, 0u32, f64::INFINITY, 0u32);
     'training: for epoch in 1..=v.epochs {
         epochs = epoch;
@@ -137,7 +137,7 @@ pub(super) async fn learn(
 /// Scores records spread over the training's list, under the parameters that will be published.
 async fn calibrate(
     parties: &mut Parties<'_>,
-    next: &mut Next,
+    next: &mut NextStep,
     job: &Job,
     from_checkpoint: bool,
     check: impl Fn(&LogitShare) -> Result<(), Refusal>,
@@ -163,7 +163,7 @@ async fn calibrate(
 
 async fn validate(
     parties: &mut Parties<'_>,
-    next: &mut Next,
+    next: &mut NextStep,
     job: &Job,
     validation: &[u32],
     check: impl Fn(&LogitShare) -> Result<(), Refusal>,
@@ -198,7 +198,7 @@ impl Parties<'_> {
 /// would take its place.
 async fn exchange(
     parties: &mut Parties<'_>,
-    next: &mut Next,
+    next: &mut NextStep,
     check: impl Fn(&LogitShare) -> Result<(), Refusal>,
 ) -> Result<Logits, Refusal> {
     next.step.number += 1;

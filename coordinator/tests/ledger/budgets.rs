@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vfl_coordinator::ledger::{self, Budgets, LedgerError, RowVerdict, Spend};
+use vfl_coordinator::ledger::{self, Budgets, LedgerError, RowVerdict, SpendRequest};
 
 use crate::site::{Site, at, granted, later, model, party, request, shares, version};
 
@@ -84,7 +84,7 @@ async fn a_wall_clock_that_is_set_credits_nothing(site: &Site) {
     let ledger = site.open(Budgets { rows_per_minute: Some(60), ..Budgets::UNLIMITED }).await;
     let rows = |n: usize, wall: u64, uptime: u64| {
         let spend = later(request((0..n).map(|i| format!("r{i}"))), wall);
-        Spend { uptime: Duration::from_secs(uptime), ..spend }
+        SpendRequest { uptime: Duration::from_secs(uptime), ..spend }
     };
     granted(&ledger, rows(60, 7200, 100)).await;
     for wall in [3600, 7200, 0, 90_000] {
@@ -144,7 +144,11 @@ async fn models_of_a_record_are_counted_and_approved(site: &Site) {
 async fn bits_of_a_record_add_up(site: &Site) {
     use RowVerdict::{BitsBudget, Granted};
     let budgets = Budgets { bits_per_record: Some(3.0), ..Budgets::UNLIMITED };
-    let under = |policy: &str, bits, spend: Spend| Spend { policy: policy.into(), bits, ..spend };
+    let under = |policy: &str, bits, spend: SpendRequest| SpendRequest {
+        policy: policy.into(),
+        bits,
+        ..spend
+    };
     let label = |spend| under("class_label", Some(1.0), spend);
     let rounded = |spend| under("rounding (decimals = 1)", Some(1.5), spend);
     // An answer that has no finite bound, from a time without a budget.

@@ -1,7 +1,7 @@
 //! The chain of releases: what changes the ledger behind a coordinator's back does not go unnoticed.
 
 use vfl_coordinator::ledger::{
-    self, Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Verified,
+    self, Budgets, ChainReport, Ledger, LedgerConfig, LedgerError, RowVerdict,
 };
 
 use crate::site::{FINGERPRINT, Site, at, granted, later, model, party, request, shares};
@@ -22,12 +22,12 @@ async fn kept(site: &Site, config: &LedgerConfig) {
     );
 }
 
-async fn verified(site: &Site, config: &LedgerConfig) -> Verified {
+async fn verified(site: &Site, config: &LedgerConfig) -> ChainReport {
     ledger::verify(&site.url, config.state_dir.as_deref(), &[]).await.unwrap()
 }
 
 /// Nothing does not hold.
-async fn holds(site: &Site, config: &LedgerConfig) -> Verified {
+async fn holds(site: &Site, config: &LedgerConfig) -> ChainReport {
     let verified = verified(site, config).await;
     assert_eq!(verified.findings, Vec::<String>::new());
     verified

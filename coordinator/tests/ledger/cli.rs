@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use vfl_coordinator::ledger::{Budgets, RowVerdict, Spend};
+use vfl_coordinator::ledger::{Budgets, RowVerdict, SpendRequest};
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 use vfl_shared::model::{ModelSpec, TrainingConfig, TrainingValues};
 use vfl_shared::types::{PartyName, RecordIds};
@@ -92,7 +92,8 @@ async fn a_version_is_approved_by_name(site: &Site) {
     std::fs::write(&config, text).unwrap();
     let running = site.open(Budgets { models_per_record: Some(1), ..Budgets::UNLIMITED }).await;
     granted(&running, request(["ann"])).await;
-    let under = || Spend { passive: passive.clone(), model: version.clone(), ..request(["ann"]) };
+    let under =
+        || SpendRequest { passive: passive.clone(), model: version.clone(), ..request(["ann"]) };
     assert_eq!(running.spend(under()).await, Ok(vec![RowVerdict::ModelBudget]));
     let config = config.to_str().unwrap();
     let approve = |version: &str, more: &[&str]| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vfl_coordinator::ledger::{self, Budgets, LedgerError, Retained, RowVerdict};
+use vfl_coordinator::ledger::{self, Budgets, LedgerError, RetentionCounts, RowVerdict};
 
 use crate::site::{Site, at, granted, party, request, shares};
 
@@ -82,7 +82,7 @@ async fn retention_forgets_times_and_request_ids_but_no_count(site: &Site) {
     granted(&ledger, named(&["new", "both"], "two", 20)).await;
     let retained = ledger::retain(&site.url, 10, false, at(20 * DAY)).await.unwrap();
     // The writer has forgotten request `one` by itself: it is older than a day.
-    assert_eq!(retained, Retained { request_ids: 0, times: 2, freed_records: 0, links: 0 });
+    assert_eq!(retained, RetentionCounts { request_ids: 0, times: 2, freed_records: 0, links: 0 });
     let (day20, null) = ((1_800_000_000 + 20 * DAY).to_string(), "NULL".to_owned());
     let rows =
         site.sql("SELECT record, queries, first_at, last_at FROM uses ORDER BY record").await;

@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use vfl_coordinator::ledger::{
-    self, Budgets, Derive, Ledger, LedgerConfig, LedgerError, RowVerdict,
+    self, Budgets, FingerprintLookup, Ledger, LedgerConfig, LedgerError, RowVerdict,
 };
 
 use vfl_coordinator::share::ShareHashKind;
@@ -51,7 +51,8 @@ async fn an_old_ledger_is_brought_up_to_date(site: &Site) {
     let error = ledger::summary(&site.url, None).await.unwrap_err();
     assert!(matches!(error, LedgerError::Unsupported(_)), "{error}");
     // The manifests of m-1 and m-2 are there: the same passive parameters. That of m-3 is not.
-    let derive = Derive::new(|version| (version != "m-3").then(|| "passive of m-1".to_owned()));
+    let derive =
+        FingerprintLookup::new(|version| (version != "m-3").then(|| "passive of m-1".to_owned()));
     let budgets = Budgets { models_per_record: Some(1), ..Budgets::UNLIMITED };
     let state = tempfile::tempdir().unwrap();
     let config = LedgerConfig { budgets, derive: Some(derive), ..site.remembered(state.path()) };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use vfl_coordinator::ledger::{
-    self, Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend,
+    self, Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, SpendRequest,
 };
 use vfl_shared::types::ModelVersion;
 
@@ -56,7 +56,7 @@ struct Naive {
     /// Rows asked and rows refused, by party.
     totals: BTreeMap<usize, (u64, u64)>,
     approved: BTreeSet<usize>,
-    requests: BTreeMap<(usize, usize), (Spend, Vec<RowVerdict>, u64)>,
+    requests: BTreeMap<(usize, usize), (SpendRequest, Vec<RowVerdict>, u64)>,
     /// Sixtieths of a row that are left, and since when.
     tokens: BTreeMap<usize, (u64, u64)>,
 }
@@ -79,7 +79,7 @@ impl Naive {
     fn spend(
         &mut self,
         ask: &Ask,
-        spend: &Spend,
+        spend: &SpendRequest,
         now: u64,
     ) -> Result<Vec<RowVerdict>, LedgerError> {
         if let Some(id) = ask.request_id
@@ -161,7 +161,7 @@ impl Naive {
     }
 }
 
-fn spend_of(ask: &Ask, now: u64) -> Spend {
+fn spend_of(ask: &Ask, now: u64) -> SpendRequest {
     let mut spend = request(ask.records.iter().map(|r| format!("record-{r}")));
     spend = party(model(spend, &format!("m-{}", ask.model)), &format!("party-{}", ask.party));
     spend.passive = format!("passive-{}", passive_of(ask.model));

@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
-use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend};
+use vfl_coordinator::ledger::{
+    Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, SpendRequest,
+};
 
 use crate::site::{FINGERPRINT, Site, later, party, request, shares};
 
-fn named(id: &str, body: u8, seconds: u64) -> Spend {
+fn named(id: &str, body: u8, seconds: u64) -> SpendRequest {
     let request_id = Some(id.to_owned());
-    Spend { request_id, body_hash: [body; 32], ..later(shares(request(["a", "b"]), body), seconds) }
+    SpendRequest {
+        request_id,
+        body_hash: [body; 32],
+        ..later(shares(request(["a", "b"]), body), seconds)
+    }
 }
 
 const BUDGETS: Budgets = Budgets {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use sqlx::Connection;
 use vfl_coordinator::ledger::{
-    self, Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend,
+    self, Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, SpendRequest,
 };
 
 use crate::site::{FINGERPRINT, Site, at, granted, model, request, shares, version};
@@ -24,8 +24,8 @@ async fn refused(config: &LedgerConfig) -> String {
     Ledger::open(config, FINGERPRINT).await.unwrap_err().to_string()
 }
 
-fn named(id: &str, records: &[&str]) -> Spend {
-    Spend { request_id: Some(id.to_owned()), ..shares(request(records), 1) }
+fn named(id: &str, records: &[&str]) -> SpendRequest {
+    SpendRequest { request_id: Some(id.to_owned()), ..shares(request(records), 1) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +128,7 @@ async fn a_retry_through_another_coordinator_is_free_and_gets_the_same() {
             assert_eq!(ledger.spend(named(id, &records)).await, Ok(verdicts.clone()));
         }
     }
-    let other = Spend { body_hash: [9; 32], ..named("one", &["a"]) };
+    let other = SpendRequest { body_hash: [9; 32], ..named("one", &["a"]) };
     assert_eq!(b.spend(other).await, Err(LedgerError::RequestIdReused));
     assert_eq!(site.sql("SELECT queries, refused FROM totals").await, [["4", "1"]]);
     a.close().await;
@@ -339,7 +339,7 @@ async fn race(site: &Site, budgets: Budgets, load: Load) {
             let mut answers = Vec::new();
             for time in 0..times {
                 let name = format!("{at}/{time}");
-                let spend = Spend {
+                let spend = SpendRequest {
                     request_id: Some(name),
                     body_hash: [at as u8; 32],
                     ..request(records.iter().map(|r| format!("record-{r}")))

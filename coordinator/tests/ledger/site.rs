@@ -3,7 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
-use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, Spend};
+use vfl_coordinator::ledger::{
+    Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, SpendRequest,
+};
 use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
 
 pub(crate) const FINGERPRINT: &str = "5f3a";
@@ -135,8 +137,8 @@ pub(crate) fn ids<S: AsRef<str>>(ids: impl IntoIterator<Item = S>) -> RecordIds 
 }
 
 /// A request of party `active` under model `m-1` and policy `none`, without shares and without an id.
-pub(crate) fn request<S: AsRef<str>>(records: impl IntoIterator<Item = S>) -> Spend {
-    Spend {
+pub(crate) fn request<S: AsRef<str>>(records: impl IntoIterator<Item = S>) -> SpendRequest {
+    SpendRequest {
         party: PartyName::new("active").unwrap(),
         model: ModelVersion::new("m-1").unwrap(),
         passive: "passive of m-1".into(),
@@ -152,35 +154,35 @@ pub(crate) fn request<S: AsRef<str>>(records: impl IntoIterator<Item = S>) -> Sp
 }
 
 /// The same so many seconds later, by both clocks.
-pub(crate) fn later(mut spend: Spend, seconds: u64) -> Spend {
+pub(crate) fn later(mut spend: SpendRequest, seconds: u64) -> SpendRequest {
     (spend.at, spend.uptime) = (at(seconds), Duration::from_secs(seconds));
     spend
 }
 
 /// Another model: another version, of other passive parameters.
-pub(crate) fn model(mut spend: Spend, name: &str) -> Spend {
+pub(crate) fn model(mut spend: SpendRequest, name: &str) -> SpendRequest {
     spend.model = ModelVersion::new(name).unwrap();
     spend.passive = format!("passive of {name}");
     spend
 }
 
 /// Another version of the same passive parameters.
-pub(crate) fn version(mut spend: Spend, name: &str) -> Spend {
+pub(crate) fn version(mut spend: SpendRequest, name: &str) -> SpendRequest {
     spend.model = ModelVersion::new(name).unwrap();
     spend
 }
 
-pub(crate) fn party(mut spend: Spend, name: &str) -> Spend {
+pub(crate) fn party(mut spend: SpendRequest, name: &str) -> SpendRequest {
     spend.party = PartyName::new(name).unwrap();
     spend
 }
 
-pub(crate) fn shares(mut spend: Spend, of: u8) -> Spend {
+pub(crate) fn shares(mut spend: SpendRequest, of: u8) -> SpendRequest {
     spend.share_hashes = vec![[of; 16]; spend.ids.len()];
     spend
 }
 
-pub(crate) async fn granted(ledger: &Ledger, spend: Spend) {
+pub(crate) async fn granted(ledger: &Ledger, spend: SpendRequest) {
     let rows = spend.ids.len();
     assert_eq!(ledger.spend(spend).await, Ok(vec![RowVerdict::Granted; rows]));
 }

@@ -284,7 +284,7 @@ fn messages() -> Vec<Seed> {
 /// A small perceptron as it is shown.
 fn shown_model() -> Vec<u8> {
     let spec = vfl_fuzz_targets::shown_spec();
-    let origin = vfl_shared::model::contract::Origin {
+    let origin = vfl_shared::model::contract::SubModelOrigin {
         spec,
         features: 2,
         active: false,

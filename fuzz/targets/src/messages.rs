@@ -11,8 +11,10 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::{
     MAX_REASON_BYTES, decode_columns, encode_columns, pb, select_ok, stream_answer, stream_refusal,
 };
-use vfl_shared::training::messages::{Published, Stored};
-use vfl_shared::transform::{Released, ReleasedParameters, ShownParameters, TransformConfig};
+use vfl_shared::training::messages::{PublishedVersion, ShareStored};
+use vfl_shared::transform::{
+    ReleasedParameters, ReleasedSubModel, ShownParameters, TransformConfig,
+};
 use vfl_shared::types::{
     ConfidenceScores, Estimates, LogitShare, Logits, ModelVersion, PartyName, RecordIds,
     ReleasedScores,
@@ -241,7 +243,7 @@ impl Walk {
             );
         }
         if let Ok(wire) = pb::ReleaseParametersResponse::decode(bytes)
-            && let Ok(model) = Released::model_from_wire(&wire, &shown_spec(), 2)
+            && let Ok(model) = ReleasedSubModel::model_from_wire(&wire, &shown_spec(), 2)
         {
             assert_eq!((model.spec(), model.features()), (&shown_spec(), 2));
         }
@@ -286,14 +288,14 @@ impl Walk {
             assert_eq!(pb::Privacy::from(&privacy), wire, "{privacy}");
         }
         if let Ok(wire) = pb::ShareStored::decode(bytes)
-            && let Ok(stored) = Stored::try_from(wire.clone())
+            && let Ok(stored) = ShareStored::try_from(wire.clone())
         {
             assert_eq!(pb::ShareStored::from(stored), wire);
         }
         if let Ok(wire) = pb::TrainingPublished::decode(bytes)
-            && let Ok(published) = Published::try_from(wire)
+            && let Ok(published) = PublishedVersion::try_from(wire)
         {
-            let again = Published::try_from(pb::TrainingPublished::from(published.clone()));
+            let again = PublishedVersion::try_from(pb::TrainingPublished::from(published.clone()));
             assert_eq!(again.as_ref().map(|again| &again.privacy), Ok(&published.privacy));
         }
         if let Ok(spec) = pb::AttackSpec::decode(bytes) {

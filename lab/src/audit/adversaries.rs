@@ -2,15 +2,15 @@
 
 use vfl_active_party::attack::{AttackConfig, BlackBoxLattice, Method, adaptive_for};
 use vfl_shared::data::FeatureSpec;
-use vfl_shared::policy::{Leaves, Policy};
+use vfl_shared::policy::{Policy, ReleaseKind};
 use vfl_shared::transform::ShownParameters;
 
-use super::ask::{Ask, Helper};
-use super::helped::Helped;
+use super::ask::{AttackRequest, Helper};
+use super::helped::AssistedAttacks;
 use super::plan::{Plan, REFINED_FROM};
 use super::request::{Request, Spec};
 use super::schema::GRID;
-use super::scoring::Needs;
+use super::scoring::ScoringNeeds;
 use super::subject::Subject;
 use crate::report::DefenseKnowledge;
 
@@ -26,7 +26,7 @@ pub(super) struct Adversaries<'a> {
     /// True if `agnostic` is run once more after asking for some scores.
     pub(super) refined: bool,
     /// The attacks of adversaries that have help.
-    pub(super) helped: Helped<'a>,
+    pub(super) helped: AssistedAttacks<'a>,
     /// True if an adversary without the parameters may decode exact scores to the grid of the
     /// features.
     black_box: bool,
@@ -44,7 +44,7 @@ impl<'a> Adversaries<'a> {
         let suspect = shown.iter().all(|s| s.granted)
             && shown.iter().any(|s| s.transformed() || s.trained_on_transformed() || !s.disclosed);
         let agnostic = plan.attacks.iter().find(|a| a.method() == Method::Agnostic);
-        let helped = Helped::of(plan);
+        let helped = AssistedAttacks::of(plan);
         let names = |method: Method| plan.attacks.iter().any(|attack| attack.method() == method);
         let tells_grid = plan.features.pairs().any(|(key, _)| key == GRID[0]);
         let on_grid = |f: &FeatureSpec| f.grid().is_some() && f.group.is_none() && f.min < f.max;
@@ -81,12 +81,12 @@ impl<'a> Adversaries<'a> {
     /// Returns the attack on exact scores that needs no parameters, if the policy leaves scores
     /// exact.
     fn black_box(&self, policy: &Policy) -> Option<AttackConfig> {
-        let exact = policy.defenses.iter().all(|of| of.leaves() == Leaves::Everything);
+        let exact = policy.defenses.iter().all(|of| of.leaves() == ReleaseKind::Everything);
         (self.black_box && exact).then(|| Method::BlackBoxLattice.into())
     }
 
     /// Returns the most that the scorings of all attacks need.
-    pub(super) fn needs(&self) -> Needs {
+    pub(super) fn needs(&self) -> ScoringNeeds {
         let (policies, attacks, helped) = (self.policies().len(), self.attacks.len(), &self.helped);
         let lattice = self.plan.aware && self.counts();
         let knowing = match attacks {
@@ -98,7 +98,7 @@ impl<'a> Adversaries<'a> {
             self.policies().iter().filter(|policy| self.black_box(policy).is_some()).count();
         // One attack alone costs one part, several attacks cost two.
         let second = if attacks == 1 { exact } else { 0 };
-        Needs {
+        ScoringNeeds {
             candidates: policies * (attacks + knowing + helped.attacks()) + exact + alone,
             parts: policies * (attacks.min(2) + knowing + helped.parts()) + second + alone,
             rounds: policies * (1 + usize::from(knowing > 0) + helped.attacks()) + alone,
@@ -113,14 +113,14 @@ impl<'a> Adversaries<'a> {
         policy: &Policy,
         session: &str,
         beside: Option<&str>,
-    ) -> Vec<Ask> {
+    ) -> Vec<AttackRequest> {
         let black_box = self.black_box(policy);
         let attacks = || self.attacks.iter().copied().chain(&black_box);
         let specs = attacks().map(|a| Spec::behind(a, self.plan, policy)).collect();
         let request = subject.request(session, &self.plan.ids, specs);
         let mut asks = Vec::new();
         if !self.attacks.is_empty() {
-            asks.push(Ask {
+            asks.push(AttackRequest {
                 request: request.clone(),
                 names: attacks().map(ToString::to_string).collect(),
                 defense: DefenseKnowledge::Unknown,
@@ -134,7 +134,12 @@ impl<'a> Adversaries<'a> {
 
     /// Returns the request for the attacks that know the policy, otherwise like `request`; `None`
     /// if there are none.
-    fn knowing(&self, request: &Request, policy: &Policy, beside: Option<&str>) -> Option<Ask> {
+    fn knowing(
+        &self,
+        request: &Request,
+        policy: &Policy,
+        beside: Option<&str>,
+    ) -> Option<AttackRequest> {
         let adaptive = if self.plan.aware { adaptive_for(policy) } else { None };
         let mut attacks = Vec::new();
         if let Some(method) = adaptive {
@@ -162,7 +167,7 @@ impl<'a> Adversaries<'a> {
         let queries = if adaptive == Some(Method::Averaging) { self.plan.queries } else { 0 };
         let auxiliary = self.helped.auxiliary(beside);
         let request = Request { attacks, queries, auxiliary, ..request.clone() };
-        Some(Ask {
+        Some(AttackRequest {
             request,
             names: Vec::new(),
             defense: DefenseKnowledge::Known,

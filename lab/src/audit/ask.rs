@@ -5,10 +5,10 @@ use vfl_shared::rpc::Refusal;
 
 use super::client::Event;
 use super::findings::knowledge;
-use super::found::{Found, Questions};
+use super::found::{AttackReport, Questions};
 use super::policy::facts;
 use super::request::Request;
-use super::round::Round;
+use super::round::AttackRound;
 use super::scoring::Scorings;
 use super::subject::Subject;
 use crate::report::{
@@ -17,7 +17,7 @@ use crate::report::{
 };
 
 /// A request for attacks behind a policy, with the knowledge and the help of the adversary.
-pub(super) struct Ask {
+pub(super) struct AttackRequest {
     /// The request to the active party.
     pub(super) request: Request,
     /// The names of the attacks in the report, in the order of the request: the same attack may run
@@ -54,15 +54,15 @@ impl Helper {
     }
 }
 
-/// The result of an [`Ask`].
-pub(super) struct Answered {
+/// The result of an [`AttackRequest`].
+pub(super) struct AttackAnswer {
     /// The audit, without the cost of the policy so far.
     pub(super) audit: Audit,
     /// The accuracy of the release, if it was reported.
     pub(super) accuracy: Option<f64>,
 }
 
-impl Ask {
+impl AttackRequest {
     /// Runs the attacks and has them scored by the parties that do not help.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Ask {
         policy: &Policy,
         scorings: &mut Scorings,
         on_stage: impl FnMut(usize, &str),
-    ) -> Result<Answered, Refusal> {
+    ) -> Result<AttackAnswer, Refusal> {
         let aside = scorings.set_aside(self.helper.colluders());
         let answered = self.run_on_targets(subject, policy, scorings, on_stage).await;
         scorings.put_back(aside);
@@ -88,11 +88,11 @@ impl Ask {
         policy: &Policy,
         scorings: &mut Scorings,
         on_stage: impl FnMut(usize, &str),
-    ) -> Result<Answered, Refusal> {
+    ) -> Result<AttackAnswer, Refusal> {
         let parameters = knowledge(&scorings.shown(), &subject.model);
         let controls =
             if let Helper::KnownMoments { controls } = self.helper { controls } else { 0 };
-        let Attacked { accuracy, results, used, said } =
+        let RequestResults { accuracy, results, used, said } =
             attack(subject, self.request, (&self.names, controls), scorings, on_stage).await?;
         let mut threat_model = used.threat_model(self.defense, parameters);
         threat_model.features = subject.knows.clone();
@@ -116,23 +116,23 @@ impl Ask {
         let mut audit =
             Audit::new(facts(policy), threat_model, records, Utility::default(), baselines);
         (audit.attacks, audit.remarks) = (results, said);
-        Ok(Answered { audit, accuracy })
+        Ok(AttackAnswer { audit, accuracy })
     }
 }
 
 /// The results of one request.
-pub(super) struct Attacked {
+pub(super) struct RequestResults {
     /// The accuracy of the release, if it was reported.
     accuracy: Option<f64>,
     pub(super) results: Vec<AttackResult>,
     /// The knowledge and answers that the attacks used.
-    pub(super) used: Used,
+    pub(super) used: UsedKnowledge,
     /// Remarks on each attack: the gain from asking more than once, and other findings.
     pub(super) said: Vec<String>,
 }
 
 /// Runs the attacks of one request and has them scored. `names` has their names in the report, as
-/// in [`Ask`]; the first `controls` of them are the controls of the others.
+/// in [`AttackRequest`]; the first `controls` of them are the controls of the others.
 ///
 /// # Errors
 /// [`Refusal`] naming the party that refused or is not reachable.
@@ -142,11 +142,15 @@ pub(super) async fn attack(
     (names, mut controls): (&[String], usize),
     scorings: &mut Scorings,
     mut on_stage: impl FnMut(usize, &str),
-) -> Result<Attacked, Refusal> {
+) -> Result<RequestResults, Refusal> {
     let mut events = subject.active.reconstruct(request).await?;
-    let mut attacked =
-        Attacked { accuracy: None, results: Vec::new(), used: Used::default(), said: Vec::new() };
-    let (mut round, mut names) = (Round::default(), names.iter());
+    let mut attacked = RequestResults {
+        accuracy: None,
+        results: Vec::new(),
+        used: UsedKnowledge::default(),
+        said: Vec::new(),
+    };
+    let (mut round, mut names) = (AttackRound::default(), names.iter());
     while let Some(event) = events.next().await? {
         match event {
             Event::Progress { done, stage } => on_stage(done.saturating_sub(1), &stage),
@@ -175,7 +179,7 @@ pub(super) async fn attack(
 
 /// The knowledge and answers that the attacks of one request report to have used.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Used {
+pub(super) struct UsedKnowledge {
     /// True if an attack lacked the passive parameters.
     hidden: bool,
     /// The most answers about one record.
@@ -186,8 +190,8 @@ pub(super) struct Used {
     auxiliary_records: usize,
 }
 
-impl Used {
-    fn add(&mut self, found: &Found) {
+impl UsedKnowledge {
+    fn add(&mut self, found: &AttackReport) {
         self.hidden |= found.lacked_parameters();
         self.releases = self.releases.max(found.releases);
         self.chosen_shares |= matches!(found.questions, Some(Questions::Chosen { .. }));

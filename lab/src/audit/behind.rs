@@ -5,7 +5,7 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
 
 use super::adversaries::Adversaries;
-use super::ask::Answered;
+use super::ask::AttackAnswer;
 use super::client::{Cost, Session};
 use super::helped;
 use super::policy::remarks;
@@ -14,7 +14,7 @@ use super::subject::Subject;
 use crate::report::{Audit, Utility};
 
 /// A policy under audit, with the adversaries that attack behind it.
-pub(super) struct Behind<'a> {
+pub(super) struct PolicyAudit<'a> {
     pub(super) subject: &'a Subject<'a>,
     pub(super) adversaries: &'a Adversaries<'a>,
     pub(super) policy: &'a Policy,
@@ -22,7 +22,7 @@ pub(super) struct Behind<'a> {
     pub(super) undefended: Option<f64>,
 }
 
-impl Behind<'_> {
+impl PolicyAudit<'_> {
     /// Runs the audits, one for each adversary, and closes all sessions.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Behind<'_> {
         beside: Option<&str>,
         scorings: &mut Scorings,
         mut on_stage: impl FnMut(usize, &str),
-    ) -> Result<Vec<Answered>, Refusal> {
+    ) -> Result<Vec<AttackAnswer>, Refusal> {
         let asks = self.adversaries.asks(self.subject, self.policy, &session.name, beside);
         let mut answered = Vec::with_capacity(asks.len());
         for (at, ask) in asks.into_iter().enumerate() {
@@ -79,7 +79,7 @@ impl Behind<'_> {
     /// Adds the cost of the policy to each audit, and the remarks on the policy to the first.
     fn audits(
         &self,
-        answered: Vec<Answered>,
+        answered: Vec<AttackAnswer>,
         session: Session,
         cost: Result<Cost, String>,
     ) -> Vec<Audit> {

@@ -4,10 +4,10 @@ use super::client::Estimates;
 use crate::report::{Refused, Status};
 
 /// The result of one attack.
-pub(super) struct Found {
+pub(super) struct AttackReport {
     pub(super) attack: String,
     /// The estimates, or the reason that the attack did not run.
-    pub(super) outcome: Result<Rebuilt, NotRun>,
+    pub(super) outcome: Result<PartyEstimates, NotRun>,
     /// The most answers about one record that the attack used.
     pub(super) releases: u32,
     /// The questions beyond one honest question a record.
@@ -21,7 +21,7 @@ pub(super) struct Found {
 }
 
 /// The estimates of an attack that ran.
-pub(super) struct Rebuilt {
+pub(super) struct PartyEstimates {
     /// The way in which the estimates were found.
     pub(super) status: Status,
     /// The number of records whose scores no features in the box give; the nearest scores that some
@@ -77,7 +77,7 @@ pub(super) struct EstimatedScores {
     pub(super) records: u64,
 }
 
-impl Found {
+impl AttackReport {
     /// Returns true if the attack lacked the passive parameters.
     pub(super) fn lacked_parameters(&self) -> bool {
         self.outcome.as_ref().is_err_and(|not_run| not_run.why == Refused::ParametersHidden)
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_sentence_on_estimated_scores_counts_those_that_were_not_estimated() {
-        let found = Found {
+        let found = AttackReport {
             attack: "agnostic".into(),
             outcome: Err(NotRun { why: Refused::Unknown, reason: "why".into() }),
             releases: 0,

@@ -6,14 +6,14 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::RecordIds;
 
-use super::ask::{Ask, Helper};
+use super::ask::{AttackRequest, Helper};
 use super::plan::{Help, Plan};
 use super::request::{Auxiliary, Request, Spec};
 use super::subject::Subject;
 use crate::report::DefenseKnowledge;
 
 /// The attacks of a plan whose adversary has help.
-pub(super) struct Helped<'a> {
+pub(super) struct AssistedAttacks<'a> {
     plan: &'a Plan,
     auxiliary: Option<&'a RecordIds>,
     colluders: Vec<String>,
@@ -23,7 +23,7 @@ pub(super) struct Helped<'a> {
     coalition: Vec<AttackConfig>,
 }
 
-impl<'a> Helped<'a> {
+impl<'a> AssistedAttacks<'a> {
     /// Selects the attacks that the plan names with its settings; if it names none for a kind of
     /// help, the default attacks for that kind.
     pub(super) fn of(plan: &'a Plan) -> Self {
@@ -120,7 +120,12 @@ impl<'a> Helped<'a> {
     }
 
     /// Returns the request for the attacks that know moments, preceded by their controls.
-    fn informed(&self, mut ask: Ask, session: Option<&str>, policy: &Policy) -> Ask {
+    fn informed(
+        &self,
+        mut ask: AttackRequest,
+        session: Option<&str>,
+        policy: &Policy,
+    ) -> AttackRequest {
         // A regression learns the effect of the policy from the known records.
         let learns =
             |attack: &AttackConfig| !attack.method().build(attack.settings()).needs().white_box();
@@ -146,7 +151,7 @@ impl<'a> Helped<'a> {
         request: &Request,
         session: Option<&str>,
         policy: &Policy,
-    ) -> Vec<Ask> {
+    ) -> Vec<AttackRequest> {
         let Some(name) = session else { return Vec::new() };
         let ask = |attacks: &[AttackConfig], helper| {
             let request = Request {
@@ -154,7 +159,7 @@ impl<'a> Helped<'a> {
                 attacks: attacks.iter().map(|a| Spec::behind(a, self.plan, policy)).collect(),
                 ..request.clone()
             };
-            Ask { request, names: Vec::new(), defense: DefenseKnowledge::Unknown, helper }
+            AttackRequest { request, names: Vec::new(), defense: DefenseKnowledge::Unknown, helper }
         };
         let mut asks = Vec::new();
         if !self.shadow.is_empty() {

@@ -3,12 +3,12 @@
 use vfl_shared::metrics::{Attribute, AttributeFigures};
 use vfl_shared::numerics::{three_significant_digits, two_sided_normal};
 
-use super::told::{ErrorsTold, GainTold};
+use super::told::{ReportedErrors, ReportedGain};
 use crate::report::{AddedRisk, Errors, Halves, MetricFigure, PartyError, PartyFigure};
 
 /// Combines the errors of several passive parties into the mean over all features and each
 /// feature's own error. Noise of different parties is independent.
-pub(super) fn joint(parties: &[(String, ErrorsTold)]) -> Errors {
+pub(super) fn joint(parties: &[(String, ReportedErrors)]) -> Errors {
     let per_feature: Vec<f64> =
         parties.iter().flat_map(|(_, e)| e.by_feature.iter().copied()).collect();
     let d = per_feature.len().max(1) as f64;
@@ -18,9 +18,9 @@ pub(super) fn joint(parties: &[(String, ErrorsTold)]) -> Errors {
     let mut errors =
         Errors::new(if noised { mse } else { three_significant_digits(mse) }, per_feature);
     if noised {
-        let share = |e: &ErrorsTold| e.sigma.unwrap_or(0.0) * e.features() / d;
+        let share = |e: &ReportedErrors| e.sigma.unwrap_or(0.0) * e.features() / d;
         errors.sigma = Some(parties.iter().map(|(_, e)| share(e).powi(2)).sum::<f64>().sqrt());
-        let each = |e: &ErrorsTold| {
+        let each = |e: &ReportedErrors| {
             std::iter::repeat_n(e.sigma_by_feature.unwrap_or(0.0), e.by_feature.len())
         };
         errors.per_feature_sigma = parties.iter().flat_map(|(_, e)| each(e)).collect();
@@ -29,7 +29,7 @@ pub(super) fn joint(parties: &[(String, ErrorsTold)]) -> Errors {
     if parties.len() < 2 {
         return errors;
     }
-    let part = |(party, e): &(String, ErrorsTold)| PartyError {
+    let part = |(party, e): &(String, ReportedErrors)| PartyError {
         party: party.clone(),
         mse: e.mse,
         sigma: e.sigma,
@@ -41,8 +41,8 @@ pub(super) fn joint(parties: &[(String, ErrorsTold)]) -> Errors {
 /// attributes in 95 of 100 scorings (Bonferroni). `None` without noise.
 pub(super) fn together(
     attribute: &Attribute,
-    attack: &ErrorsTold,
-    control: &ErrorsTold,
+    attack: &ReportedErrors,
+    control: &ReportedErrors,
     all: usize,
 ) -> Option<AttributeFigures> {
     let z = two_sided_normal(0.05 / all.max(1) as f64);
@@ -60,12 +60,13 @@ pub(super) fn together(
 /// controls. It is valid however the errors of the parties depend on each other.
 pub(super) fn added_risk(
     control: &str,
-    attack: &[(String, ErrorsTold)],
-    controls: &[(String, ErrorsTold)],
-    gains: &[Option<GainTold>],
+    attack: &[(String, ReportedErrors)],
+    controls: &[(String, ReportedErrors)],
+    gains: &[Option<ReportedGain>],
 ) -> AddedRisk {
-    let total =
-        |told: &[(String, ErrorsTold)]| told.iter().map(|(_, e)| e.mse * e.features()).sum::<f64>();
+    let total = |told: &[(String, ReportedErrors)]| {
+        told.iter().map(|(_, e)| e.mse * e.features()).sum::<f64>()
+    };
     let features: f64 = controls.iter().map(|(_, e)| e.features()).sum();
     let (error, guess) = (total(attack), total(controls));
     let mut risk = AddedRisk {
@@ -110,7 +111,7 @@ pub(super) fn added_risk(
 /// Combines the metrics of several passive parties: the mean weighted by features, over the parties
 /// where a metric is defined. A metric that some party was not asked for, such as that of a guess
 /// with noise, is left out.
-fn joint_metrics(parties: &[(String, ErrorsTold)]) -> Vec<MetricFigure> {
+fn joint_metrics(parties: &[(String, ReportedErrors)]) -> Vec<MetricFigure> {
     let Some((_, first)) = parties.first() else { return Vec::new() };
     let mut joint = Vec::new();
     for name in first.metrics.iter().map(|m| &m.metric) {
@@ -160,11 +161,11 @@ mod tests {
     use vfl_shared::data::FeatureSpec;
     use vfl_shared::metrics::attributes;
 
-    fn told(party: &str, mse: f64, features: usize) -> (String, ErrorsTold) {
+    fn told(party: &str, mse: f64, features: usize) -> (String, ReportedErrors) {
         let by_feature = vec![mse; features];
         (
             party.into(),
-            ErrorsTold {
+            ReportedErrors {
                 mse,
                 by_feature,
                 sigma: None,
@@ -187,7 +188,7 @@ mod tests {
         let mut errors = || {
             let by_feature =
                 (0..5).map(|_| 0.04 + sigma * rng.sample::<f64, _>(StandardNormal)).collect();
-            ErrorsTold {
+            ReportedErrors {
                 mse: 0.04,
                 by_feature,
                 sigma: None,
@@ -199,10 +200,10 @@ mod tests {
         for _ in 0..audits {
             let told: Vec<_> = (0..3).map(|_| (errors(), errors())).collect();
             for (leaks, all) in leaks.iter_mut().zip([15, 5]) {
-                let low = |told: &(ErrorsTold, ErrorsTold), of: &Attribute| {
+                let low = |told: &(ReportedErrors, ReportedErrors), of: &Attribute| {
                     together(of, &told.0, &told.1, all)?.removed?.low
                 };
-                let claims = |told: &(ErrorsTold, ErrorsTold)| {
+                let claims = |told: &(ReportedErrors, ReportedErrors)| {
                     schema.iter().any(|of| low(told, of).unwrap() > 0.0)
                 };
                 *leaks += usize::from(told.iter().any(claims));
@@ -211,7 +212,7 @@ mod tests {
         // Half of the misses of two-sided intervals are claimed leaks.
         let rate = leaks.map(|leaks| leaks as f64 / f64::from(audits));
         assert!(rate[0] < 0.035 && rate[1] > 0.05, "{rate:?}");
-        let exact = ErrorsTold { sigma_by_feature: None, ..errors() };
+        let exact = ReportedErrors { sigma_by_feature: None, ..errors() };
         assert!(together(&schema[0], &exact, &exact, 15).is_none());
     }
 
@@ -222,7 +223,7 @@ mod tests {
         let control = [told("a", 0.04, 3), told("b", 0.08, 1)];
         let halves = |value| Halves { first: value, second: value + 0.1 };
         let gain = |value, low, high| {
-            Some(GainTold {
+            Some(ReportedGain {
                 value: Some(value),
                 interval: Some((low, high)),
                 halves: Some(halves(value)),

@@ -3,10 +3,10 @@
 
 use vfl_shared::rpc::Refusal;
 
-use super::client::Told;
+use super::client::CandidateChoice;
 use super::joint::{added_risk, joint};
 use super::policy::facts;
-use super::scoring::{Needs, Scorings};
+use super::scoring::{ScoringNeeds, Scorings};
 use super::subject::Subject;
 use crate::report::{
     AttackResult, AttributeResult, Audit, Baselines, DefenseKnowledge, Status, ThreatModel, Utility,
@@ -24,10 +24,10 @@ pub(super) fn plays(subject: &Subject<'_>, scorings: &Scorings) -> bool {
 }
 
 /// Returns the scorings that the simulation needs.
-pub(super) fn needs() -> Needs {
+pub(super) fn needs() -> ScoringNeeds {
     // If only the better attack is reported, the choice costs a part, and so do its error and that
     // of the control.
-    Needs { candidates: ATTACKS.len(), parts: 3, rounds: 0 }
+    ScoringNeeds { candidates: ATTACKS.len(), parts: 3, rounds: 0 }
 }
 
 /// Has the owner simulate the adversary. `utility` is of scores without a defense.
@@ -40,7 +40,7 @@ pub(super) async fn audit(
     utility: Utility,
     baselines: Baselines,
 ) -> Result<Audit, Refusal> {
-    let told = if scorings.frugal() { Told::Best } else { Told::All };
+    let told = if scorings.frugal() { CandidateChoice::Best } else { CandidateChoice::All };
     let classes = subject.model.class_names.len();
     let records = subject.plan.ids.len();
     let [party] = scorings.parties() else {
@@ -53,8 +53,10 @@ pub(super) async fn audit(
     let missing = || Refusal::internal(format!("{} did not play", party.peer()));
     let control = [(name.clone(), scored.control.take().ok_or_else(missing)?)];
     let attacks: Vec<&str> = match told {
-        Told::All => ATTACKS.to_vec(),
-        Told::Best => vec![*ATTACKS.get(scored.best.ok_or_else(missing)?).ok_or_else(missing)?],
+        CandidateChoice::All => ATTACKS.to_vec(),
+        CandidateChoice::Best => {
+            vec![*ATTACKS.get(scored.best.ok_or_else(missing)?).ok_or_else(missing)?]
+        }
     };
     if attacks.len() != scored.errors.len() || scored.gains.len() != scored.errors.len() {
         return Err(missing());

@@ -1,6 +1,6 @@
 //! The facts and remarks on a policy for the report.
 
-use vfl_shared::policy::{DefenseConfig, Leaves, Policy};
+use vfl_shared::policy::{DefenseConfig, Policy, ReleaseKind};
 
 use crate::report::Policy as PolicyFacts;
 
@@ -31,31 +31,33 @@ pub(super) fn remarks(policy: &Policy, no_divergence: bool) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some((defense, floor)) = zero_floor(policy) {
         match defense.leaves() {
-            Leaves::Rounded => {
+            ReleaseKind::Rounded => {
                 remarks.push(format!("a score rounded to 0 was taken for {floor}, half a step"));
                 if no_divergence {
                     remarks.push("KL is infinite: some positive scores were rounded to 0".into());
                 }
             }
-            Leaves::Label | Leaves::NoisyLabel => {
+            ReleaseKind::Label | ReleaseKind::NoisyLabel => {
                 remarks.push(format!(
                     "a label was taken for scores of {floor} everywhere but at the label"
                 ));
             }
-            Leaves::Everything
-            | Leaves::Scaled
-            | Leaves::Projected
-            | Leaves::Word
-            | Leaves::Purified
-            | Leaves::Ciphertexts
-            | Leaves::Order
-            | Leaves::Largest
-            | Leaves::Noised
-            | Leaves::OrderNoised
-            | Leaves::Unstudied => remarks.push(format!("a score of 0 was taken for {floor}")),
+            ReleaseKind::Everything
+            | ReleaseKind::Scaled
+            | ReleaseKind::Projected
+            | ReleaseKind::Word
+            | ReleaseKind::Purified
+            | ReleaseKind::Ciphertexts
+            | ReleaseKind::Order
+            | ReleaseKind::Largest
+            | ReleaseKind::Noised
+            | ReleaseKind::OrderNoised
+            | ReleaseKind::Unstudied => remarks.push(format!("a score of 0 was taken for {floor}")),
         }
     }
-    for defense in policy.defenses.iter().filter(|defense| defense.leaves() == Leaves::Unstudied) {
+    for defense in
+        policy.defenses.iter().filter(|defense| defense.leaves() == ReleaseKind::Unstudied)
+    {
         remarks.push(format!(
             "no attack here knows `{}`: an adversary that does may find more",
             defense.name()

@@ -3,11 +3,11 @@
 use vfl_shared::metrics::{AttributeFigures, attributes as of_schema};
 use vfl_shared::rpc::{Refusal, require};
 
-use super::client::{Control, Estimates, Told};
-use super::found::{Found, NotRun, Rebuilt};
+use super::client::{CandidateChoice, Control, Estimates};
+use super::found::{AttackReport, NotRun, PartyEstimates};
 use super::joint::{added_risk, joint, together};
 use super::scoring::{Party, Scorings};
-use super::told::ErrorsTold;
+use super::told::ReportedErrors;
 use crate::report::{AttackResult, AttributeResult, Status};
 
 /// The reasons that an attack that ran has no error of its own.
@@ -17,20 +17,20 @@ const A_GUESS: &str =
 
 /// The attacks of one session, scored.
 #[derive(Default)]
-pub(super) struct Round {
+pub(super) struct AttackRound {
     pub(super) results: Vec<AttackResult>,
     /// The candidates that wait for the scoring: their places in `results`.
     waiting: Vec<(usize, Status)>,
     /// Remarks on clipped estimates.
     pub(super) said: Vec<String>,
     /// The control of the attacks, if any.
-    control: Option<Given>,
+    control: Option<ControlEstimates>,
     /// The controls so far, with their figures by attribute from parties without noise.
-    controls: Vec<(Given, Vec<AttributeResult>)>,
+    controls: Vec<(ControlEstimates, Vec<AttributeResult>)>,
 }
 
 /// A control: its name, and its estimates by party.
-struct Given {
+struct ControlEstimates {
     name: String,
     blocks: Vec<(String, Estimates)>,
 }
@@ -38,7 +38,7 @@ struct Given {
 /// The name of a control that is composed of the best control of each attribute.
 const BEST_CONTROLS: &str = "best control of each attribute";
 
-impl Round {
+impl AttackRound {
     /// Takes the estimates of a control. If parties answer without noise, the errors of later
     /// attacks are compared with the control that errs least on each attribute
     /// ([`chosen_by_the_other_half`]), and their counts with the best that any control reached.
@@ -50,16 +50,16 @@ impl Round {
         &mut self,
         scorings: &mut Scorings,
         name: String,
-        found: Found,
+        found: AttackReport,
     ) -> Result<(), Refusal> {
-        let Rebuilt { status, blocks, .. } = match found.outcome {
+        let PartyEstimates { status, blocks, .. } = match found.outcome {
             Ok(rebuilt) => rebuilt,
             Err(NotRun { why, reason }) => {
                 self.results.push(AttackResult::not_run(name, why, reason));
                 return Ok(());
             }
         };
-        let given = Given { name, blocks };
+        let given = ControlEstimates { name, blocks };
         if scorings.frugal() {
             self.control.get_or_insert(given);
             return Ok(());
@@ -67,7 +67,7 @@ impl Round {
         let (mut told, mut figures) = (Vec::new(), Vec::new());
         for party in scorings.parties() {
             party.upload(given.of(party)?).await;
-            let mut scored = party.score(Told::All, Control::ColumnMean, 1).await?;
+            let mut scored = party.score(CandidateChoice::All, Control::ColumnMean, 1).await?;
             figures.extend(by_attribute(party, scored.attributes.pop()));
             told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
         }
@@ -86,16 +86,22 @@ impl Round {
         &mut self,
         scorings: &mut Scorings,
         name: String,
-        found: Found,
+        found: AttackReport,
     ) -> Result<(), Refusal> {
-        let Rebuilt { status, nearest_consistent, step_limit, certain, score_mismatch, mut blocks } =
-            match found.outcome {
-                Ok(rebuilt) => rebuilt,
-                Err(NotRun { why, reason }) => {
-                    self.results.push(AttackResult::not_run(name, why, reason));
-                    return Ok(());
-                }
-            };
+        let PartyEstimates {
+            status,
+            nearest_consistent,
+            step_limit,
+            certain,
+            score_mismatch,
+            mut blocks,
+        } = match found.outcome {
+            Ok(rebuilt) => rebuilt,
+            Err(NotRun { why, reason }) => {
+                self.results.push(AttackResult::not_run(name, why, reason));
+                return Ok(());
+            }
+        };
         let frugal = scorings.frugal();
         if frugal && status == Status::Guess {
             self.results.push(AttackResult::not_scored(name, status, A_GUESS));
@@ -121,7 +127,7 @@ impl Round {
                 // attribute only.
                 let control =
                     if self.control.is_some() { Control::Given } else { Control::ColumnMean };
-                let mut scored = party.score(Told::All, control, 1).await?;
+                let mut scored = party.score(CandidateChoice::All, control, 1).await?;
                 gains.push(scored.gains.pop().flatten());
                 attributes.extend(by_attribute(party, scored.attributes.pop()));
                 controls.extend(scored.control.map(|told| (party.name().to_owned(), told)));
@@ -148,8 +154,8 @@ impl Round {
     }
 
     /// Lists the control with its errors before the attacks, once they are known.
-    fn tell_control(&mut self, told: &[(String, ErrorsTold)]) {
-        let Some(Given { name, .. }) = &self.control else { return };
+    fn tell_control(&mut self, told: &[(String, ReportedErrors)]) {
+        let Some(ControlEstimates { name, .. }) = &self.control else { return };
         if !told.is_empty() && self.results.iter().all(|r| r.name != *name) {
             self.results.insert(0, AttackResult::ran(name.clone(), Status::Guess, joint(told)));
             self.waiting.iter_mut().for_each(|(place, _)| *place += 1);
@@ -185,7 +191,7 @@ impl Round {
         let mut values = 0;
         let records = scorings.records() as u64;
         for party in scorings.parties() {
-            let mut scored = party.score(Told::Best, control, parts).await?;
+            let mut scored = party.score(CandidateChoice::Best, control, parts).await?;
             gains.push(scored.gains.pop().flatten());
             attributes.extend(by_attribute(party, scored.attributes.pop()));
             controls.extend(scored.control.take().map(|told| (party.name().to_owned(), told)));
@@ -240,7 +246,10 @@ impl Round {
 
 /// Raises each count and share of the control to the best that any control reached on the
 /// attribute: the control that errs least may order records worse than another.
-fn beside_best(result: &mut AttributeResult, controls: &[(Given, Vec<AttributeResult>)]) {
+fn beside_best(
+    result: &mut AttributeResult,
+    controls: &[(ControlEstimates, Vec<AttributeResult>)],
+) {
     let same = |of: &&AttributeResult| {
         (&of.party, &of.figures.attribute) == (&result.party, &result.figures.attribute)
     };
@@ -276,9 +285,9 @@ fn beside_best(result: &mut AttributeResult, controls: &[(Given, Vec<AttributeRe
 /// # Errors
 /// [`Refusal`] if estimates are missing.
 fn chosen_by_the_other_half(
-    controls: &[(Given, Vec<AttributeResult>)],
+    controls: &[(ControlEstimates, Vec<AttributeResult>)],
     scorings: &mut Scorings,
-) -> Result<Given, Refusal> {
+) -> Result<ControlEstimates, Refusal> {
     let mut used: Vec<usize> = Vec::new();
     let mut blocks = Vec::new();
     for party in scorings.parties() {
@@ -304,7 +313,7 @@ fn chosen_by_the_other_half(
     used.sort_unstable();
     used.dedup();
     let one = if let [only] = used[..] { controls.get(only) } else { None };
-    Ok(Given {
+    Ok(ControlEstimates {
         name: one.map_or_else(|| BEST_CONTROLS.to_owned(), |(given, _)| given.name.clone()),
         blocks,
     })
@@ -316,7 +325,7 @@ fn chosen_by_the_other_half(
 fn best_on(
     attribute: &str,
     party: &str,
-    controls: &[(Given, Vec<AttributeResult>)],
+    controls: &[(ControlEstimates, Vec<AttributeResult>)],
     half: usize,
 ) -> usize {
     let removed = |figures: &[AttributeResult]| {
@@ -335,8 +344,8 @@ fn best_on(
 fn widen(
     attributes: &mut [AttributeResult],
     scorings: &mut Scorings,
-    told: &[(String, ErrorsTold)],
-    controls: &[(String, ErrorsTold)],
+    told: &[(String, ReportedErrors)],
+    controls: &[(String, ReportedErrors)],
 ) {
     let schemas: Vec<_> =
         scorings.parties().iter().map(|p| (p.name().to_owned(), of_schema(p.features()))).collect();
@@ -345,7 +354,7 @@ fn widen(
     }
     let all: usize = schemas.iter().map(|(_, attributes)| attributes.len()).sum();
     for (party, schema) in &schemas {
-        let of = |errors: &[(String, ErrorsTold)]| {
+        let of = |errors: &[(String, ReportedErrors)]| {
             errors.iter().find(|(name, _)| name == party).map(|(_, e)| e.clone())
         };
         let (Some(attack), Some(control)) = (of(told), of(controls)) else { continue };
@@ -371,7 +380,7 @@ fn by_attribute(
         .map(|figures| AttributeResult { party: party.name().to_owned(), figures })
 }
 
-impl Given {
+impl ControlEstimates {
     /// Returns the estimates of a party's features.
     fn of(&self, party: &Party) -> Result<Estimates, Refusal> {
         let estimates = self
@@ -415,7 +424,7 @@ mod tests {
         let controls = |figures: Vec<AttributeResult>| {
             figures
                 .into_iter()
-                .map(|of| (Given { name: "c".into(), blocks: Vec::new() }, vec![of]))
+                .map(|of| (ControlEstimates { name: "c".into(), blocks: Vec::new() }, vec![of]))
                 .collect::<Vec<_>>()
         };
         beside_best(&mut attacked, &controls(vec![of(&flat, &flat), elsewhere]));
@@ -443,7 +452,9 @@ mod tests {
             figures: AttributeFigures::of(attribute, &truth, estimates, &flat),
         };
         let controls: Vec<_> = [&flat, &close(0), &close(1)]
-            .map(|estimates| (Given { name: "c".into(), blocks: Vec::new() }, vec![of(estimates)]))
+            .map(|estimates| {
+                (ControlEstimates { name: "c".into(), blocks: Vec::new() }, vec![of(estimates)])
+            })
             .into();
         assert_eq!([0, 1].map(|half| best_on("x", "p", &controls, half)), [1, 2]);
         assert_eq!(

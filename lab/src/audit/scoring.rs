@@ -12,17 +12,19 @@ use vfl_shared::service::{Credentials, Peer};
 use vfl_shared::transform::ShownParameters;
 use vfl_shared::types::{ModelVersion, RecordIds};
 
-use super::client::{Control, Estimates, Opened, Question, Scored, Scoring, Told, features};
+use super::client::{
+    CandidateChoice, Control, Estimates, Question, Scoring, ScoringInfo, ScoringReport, features,
+};
 use super::joint::joint;
 use super::model::Model;
 use super::plan::Targets;
-use super::told::ErrorsTold;
+use super::told::ReportedErrors;
 use crate::report::{Baselines, ScoringFacts, ScoringMode};
 
 /// A passive party's scoring, open for one set of records.
 pub(super) struct Party {
     scoring: Scoring,
-    opened: Opened,
+    opened: ScoringInfo,
     /// The features, as described by the party's public schema.
     features: Vec<FeatureSpec>,
     /// The most that one part of a scoring may cost, in noised mode.
@@ -34,7 +36,7 @@ pub(super) struct Party {
     /// The budget left for the records.
     left: f64,
     /// The errors of guessing ½ and the column mean, once known.
-    guesses: Option<[ErrorsTold; 2]>,
+    guesses: Option<[ReportedErrors; 2]>,
 }
 
 impl Party {
@@ -94,9 +96,9 @@ impl Party {
     /// As [`Party::score`].
     pub(super) async fn score_played(
         &mut self,
-        told: Told,
+        told: CandidateChoice,
         parts: usize,
-    ) -> Result<Scored, Refusal> {
+    ) -> Result<ScoringReport, Refusal> {
         let rho =
             self.part.map(|part| (part * parts as f64).min(self.left)).filter(|_| self.noised());
         let metrics = if self.noised() { &[][..] } else { &self.metrics };
@@ -124,10 +126,10 @@ impl Party {
     /// [`Refusal`] with what the party said, or that it went away or answered with nonsense.
     pub(super) async fn score(
         &mut self,
-        told: Told,
+        told: CandidateChoice,
         control: Control,
         parts: usize,
-    ) -> Result<Scored, Refusal> {
+    ) -> Result<ScoringReport, Refusal> {
         let rho = self.part.map(|part| (part * (parts + self.metrics.len()) as f64).min(self.left));
         let rho = rho.filter(|_| self.noised());
         let scored = self
@@ -143,7 +145,7 @@ impl Party {
     /// budget left if that is less.
     fn plan(
         &mut self,
-        needs: Needs,
+        needs: ScoringNeeds,
         rho: Option<f64>,
         metrics: &[&'static dyn Metric],
     ) -> Result<(), Refusal> {
@@ -185,7 +187,8 @@ impl Party {
     async fn guess(&mut self, records: usize) -> Result<(), Refusal> {
         let (half, column_mean) = if self.noised() || !self.metrics.is_empty() {
             self.upload(Estimates::halves(records, self.features().len())).await;
-            let mut scored = self.score(Told::All, Control::ColumnMean, BASELINES).await?;
+            let mut scored =
+                self.score(CandidateChoice::All, Control::ColumnMean, BASELINES).await?;
             (scored.errors.pop(), scored.control)
         } else {
             (self.opened.half.clone(), self.opened.column_mean.clone())
@@ -205,11 +208,11 @@ pub(super) struct Scorings {
 }
 
 /// Parties that were taken out of scorings, with their places.
-pub(super) struct Aside(Vec<(usize, Party)>);
+pub(super) struct SetAsideParties(Vec<(usize, Party)>);
 
 /// The scorings that a plan needs, at most.
 #[derive(Clone, Copy)]
-pub(super) struct Needs {
+pub(super) struct ScoringNeeds {
     /// The number of candidates, if each is scored by itself.
     pub(super) candidates: usize,
     /// The number of parts, if only the best of a session is reported: two for a session of several
@@ -219,7 +222,7 @@ pub(super) struct Needs {
     pub(super) rounds: usize,
 }
 
-impl Needs {
+impl ScoringNeeds {
     /// Adds two needs.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
@@ -312,7 +315,7 @@ impl Scorings {
     /// has not enough left for the plan.
     pub(super) fn plan(
         &mut self,
-        needs: Needs,
+        needs: ScoringNeeds,
         rho: Option<f64>,
         (metrics, combiner): (Option<&[&'static dyn Metric]>, Combiner),
     ) -> Result<(), Refusal> {
@@ -371,16 +374,16 @@ impl Scorings {
     }
 
     /// Takes the parties of these names out: their features are no target of the next scorings.
-    pub(super) fn set_aside(&mut self, names: &[String]) -> Aside {
+    pub(super) fn set_aside(&mut self, names: &[String]) -> SetAsideParties {
         let all = std::mem::take(&mut self.parties).into_iter().enumerate();
         let (aside, kept): (Vec<_>, Vec<_>) =
             all.partition(|(_, p)| names.iter().any(|n| n == p.name()));
         self.parties = kept.into_iter().map(|(_, party)| party).collect();
-        Aside(aside)
+        SetAsideParties(aside)
     }
 
     /// Puts parties back in their places.
-    pub(super) fn put_back(&mut self, aside: Aside) {
+    pub(super) fn put_back(&mut self, aside: SetAsideParties) {
         for (at, party) in aside.0 {
             self.parties.insert(at.min(self.parties.len()), party);
         }

@@ -15,7 +15,7 @@ use super::model::Model;
 use super::plan::Targets;
 
 /// The state of all parties.
-pub(crate) struct Standing {
+pub(crate) struct DeploymentState {
     /// Ok if the coordinator answers.
     pub(crate) coordinator: Result<(), Refusal>,
     pub(crate) model: Result<Model, Refusal>,
@@ -28,7 +28,7 @@ pub(crate) struct Standing {
 }
 
 /// Asks all parties at once for their state, each for at most `patience`.
-pub(crate) async fn standing(targets: &Targets, patience: Duration) -> Standing {
+pub(crate) async fn standing(targets: &Targets, patience: Duration) -> DeploymentState {
     let credentials = &targets.credentials;
     let passive = join_all(targets.passive.iter().map(|peer| async move {
         let health = check_health(credentials, peer, patience).await;
@@ -53,7 +53,7 @@ pub(crate) async fn standing(targets: &Targets, patience: Duration) -> Standing 
     };
     let ((coordinator, model, ledger), active, passive) =
         tokio::join!(coordinator, check_health(credentials, &targets.active, patience), passive);
-    Standing { coordinator, model, ledger, active, passive }
+    DeploymentState { coordinator, model, ledger, active, passive }
 }
 
 async fn within<T>(
@@ -67,16 +67,16 @@ async fn within<T>(
 
 /// A passive party's answer when the scorings of a set of records are opened.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
+pub(crate) struct ScoringOffer {
     /// The parameters that it shows the active party.
     pub(crate) shown: ShownParameters,
     /// The remaining budget of audits of these records.
-    pub(crate) left: Left,
+    pub(crate) left: PartyBudget,
 }
 
 /// The remaining budget of audits of a set of records at a passive party.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Left {
+pub(crate) enum PartyBudget {
     /// The number of further scorings, at a party without noise.
     Scorings(u32),
     /// The budget in ρ, at a party with noise.
@@ -98,21 +98,21 @@ pub(crate) async fn said(
     targets: &Targets,
     ids: &RecordIds,
     patience: Duration,
-) -> Result<(Model, Vec<(String, Result<Said, Refusal>)>), Refusal> {
+) -> Result<(Model, Vec<(String, Result<ScoringOffer, Refusal>)>), Refusal> {
     let client = Coordinator::new(&targets.credentials, &targets.coordinator)?;
     let model = within(patience, &targets.coordinator, client.describe()).await?;
     let version = &model.version;
     let all = join_all(targets.passive.iter().map(|peer| async move {
         let opened =
             within(patience, peer, Scoring::open(&targets.credentials, peer, version, ids)).await;
-        let said = opened.map(|(_, opened)| Said {
+        let said = opened.map(|(_, opened)| ScoringOffer {
             shown: opened.shown,
             left: match opened.noised {
-                true => Left::Rho {
+                true => PartyBudget::Rho {
                     left: opened.rho_left,
                     total: opened.rho_total.unwrap_or(opened.rho_left),
                 },
-                false => Left::Scorings(opened.scorings_left),
+                false => PartyBudget::Scorings(opened.scorings_left),
             },
         });
         (peer.name.as_str().to_owned(), said)

@@ -4,10 +4,10 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::RecordIds;
 
-use super::ask::{Attacked, attack};
+use super::ask::{RequestResults, attack};
 use super::plan::OBSERVED;
 use super::request::Spec;
-use super::scoring::{Needs, Scorings};
+use super::scoring::{ScoringNeeds, Scorings};
 use super::subject::Subject;
 use crate::report::{
     Audit, Baselines, DefenseKnowledge, Observations, ParameterKnowledge, Policy as PolicyFacts,
@@ -15,7 +15,7 @@ use crate::report::{
 };
 
 /// The audits of records that the active party has no score of.
-pub(super) struct Without<'a> {
+pub(super) struct UnscoredAudit<'a> {
     pub(super) subject: &'a Subject<'a>,
     /// The adversary's knowledge of the parameters.
     pub(super) parameters: ParameterKnowledge,
@@ -23,7 +23,7 @@ pub(super) struct Without<'a> {
     pub(super) attack: Spec,
 }
 
-impl Without<'_> {
+impl UnscoredAudit<'_> {
     /// Audits without asking for any score.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Without<'_> {
         let opened = Scorings::open(targets, model, ids, "training");
         let mut scorings = self.subject.unless_stopped(opened).await?;
         scorings.plan(
-            Needs { candidates: 1, parts: 1, rounds: 1 },
+            ScoringNeeds { candidates: 1, parts: 1, rounds: 1 },
             plan.rho,
             (plan.metrics.as_deref(), model.combiner),
         )?;
@@ -99,7 +99,8 @@ impl Without<'_> {
         let spec = self.attack.clone().with("observed", observed);
         let request = self.subject.request(session, ids, vec![spec]);
         let attacked = attack(self.subject, request, (&[], 0), scorings, |_, _| ());
-        let Attacked { results, used, said, .. } = self.subject.unless_stopped(attacked).await?;
+        let RequestResults { results, used, said, .. } =
+            self.subject.unless_stopped(attacked).await?;
         let mut threat_model = used.threat_model(DefenseKnowledge::Unknown, self.parameters);
         threat_model.features = self.subject.knows.clone();
         threat_model.observations = match observed {

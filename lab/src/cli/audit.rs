@@ -8,7 +8,7 @@ use vfl_shared::cli::CliError;
 use super::deliver::OutputArgs;
 use super::thresholds::ThresholdArgs;
 use crate::audit::run;
-use crate::configured::Audited;
+use crate::configured::ConfiguredAudit;
 use crate::progress::Progress;
 
 /// The arguments of `cloison audit`
@@ -45,7 +45,7 @@ pub struct AuditArgs {
 impl AuditArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let audited =
-            Audited::read(&self.config, self.metrics.as_deref(), self.thresholds.given())?;
+            ConfiguredAudit::read(&self.config, self.metrics.as_deref(), self.thresholds.given())?;
         let plan = &audited.plan;
         let mut bar =
             Progress::start("auditing", (plan.policies.len() * plan.attacks.len()) as u64);

@@ -8,7 +8,9 @@ use vfl_shared::files::write_atomic;
 
 use crate::kept::Shard;
 use crate::progress::say;
-use crate::reproduce::cards::{Made, Plan, Summary, Verdict, make, read_folder, shelf, summary};
+use crate::reproduce::cards::{
+    Plan, RunSummary, Summary, Verdict, make, read_folder, shelf, summary,
+};
 
 /// Returns the name of the file with the seconds that each card took when it was computed. They
 /// differ from run to run, so no other file has them. Parts that run at the same time have a file
@@ -21,7 +23,7 @@ fn times_file(shard: Option<Shard>) -> String {
 /// exist.
 pub(super) fn all_cards(plan: &Plan, folder: Option<&Path>) -> Result<(), CliError> {
     let shelf = folder.map_or_else(shelf, read_folder).map_err(CliError::input)?;
-    let Made { documents, computed, kept, fetched, failed, left_out, elsewhere, unstored } =
+    let RunSummary { documents, computed, kept, fetched, failed, left_out, elsewhere, unstored } =
         make(&shelf.cards, plan).map_err(|e| CliError::Failed(e.to_string()))?;
     let seconds = computed.iter().fold(0.0, |sum, (_, seconds)| sum + seconds);
     let from_store =

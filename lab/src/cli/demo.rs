@@ -23,8 +23,8 @@ use super::trainings::with_bar;
 use crate::audit::DEFAULT_METRICS;
 use crate::configured::{measured, metrics_of};
 use crate::demo::{
-    Came, DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, Sharing, check_shared,
-    default_policies, every_policy, run, share,
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, PieceSummary, Sharing,
+    check_shared, default_policies, every_policy, run, share,
 };
 use crate::inference::{Inferences, Kind};
 use crate::kept::{Shard, StoreUrl};
@@ -385,7 +385,7 @@ async fn shared(plan: DemoPlan, sharing: Sharing) -> Result<Option<Report>, CliE
     let came = tokio::task::spawn_blocking(move || share(&plan, &at, &runtime))
         .await
         .map_err(CliError::failed)?;
-    let Came { computed, kept, fetched, elsewhere, unstored, report } =
+    let PieceSummary { computed, kept, fetched, elsewhere, unstored, report } =
         came.map_err(|e| CliError::Failed(format!("{e:#}")))?;
     let from_store = if sharing.store.is_some() {
         format!("; from the store: {fetched}")

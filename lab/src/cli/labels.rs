@@ -13,7 +13,7 @@ use crate::labels::{Experiment, LabelsPlan};
 
 /// A kind of model to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Measured {
+enum ModelChoice {
     /// Softmax regression, summed.
     Softmax,
     /// A perceptron at each party, outputs summed.
@@ -57,7 +57,7 @@ pub struct LabelsArgs {
         default_value = "softmax,sum,concat",
         hide_possible_values = true
     )]
-    models: Vec<Measured>,
+    models: Vec<ModelChoice>,
     /// Widths of the perceptrons' hidden layers.
     #[arg(long, value_name = "WIDTHS", value_delimiter = ',', default_value = "32")]
     hidden: Vec<u32>,
@@ -131,7 +131,7 @@ impl LabelsArgs {
         let privacy =
             privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
         let data = self.data.spec()?;
-        let mut named: Vec<Measured> = Vec::new();
+        let mut named: Vec<ModelChoice> = Vec::new();
         for model in &self.models {
             if !named.contains(model) {
                 named.push(*model);
@@ -163,20 +163,20 @@ impl LabelsArgs {
         })
     }
 
-    fn model(&self, model: Measured) -> Result<ModelConfig, CliError> {
+    fn model(&self, model: ModelChoice) -> Result<ModelConfig, CliError> {
         let mut settings = Settings::new();
         settings.insert("hidden".into(), self.hidden.clone().into());
         settings.insert("activation".into(), self.activation.as_str().into());
         let made = match model {
-            Measured::Softmax => return Ok(ModelConfig::default()),
-            Measured::Sum => ModelConfig::new(Combiner::Sum, "mlp", None, settings),
-            Measured::Concat => {
+            ModelChoice::Softmax => return Ok(ModelConfig::default()),
+            ModelChoice::Sum => ModelConfig::new(Combiner::Sum, "mlp", None, settings),
+            ModelChoice::Concat => {
                 ModelConfig::new(Combiner::Concat, "mlp", Some(self.embedding), settings)
             }
         };
         let made = made
             .map_err(|e| CliError::Input(format!("--hidden, --activation or --embedding: {e}")))?;
-        if model != Measured::Concat || self.top.is_empty() {
+        if model != ModelChoice::Concat || self.top.is_empty() {
             return Ok(made);
         }
         let mut top = Settings::new();

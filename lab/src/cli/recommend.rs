@@ -10,7 +10,7 @@ use super::data::DataArgs;
 use super::demo::DemoArgs;
 use super::thresholds::ThresholdArgs;
 use crate::audit::{Help, Plan, Targets};
-use crate::configured::Audited;
+use crate::configured::ConfiguredAudit;
 use crate::demo;
 use crate::progress::{Progress, say};
 use crate::recommend::{self, Demands, Recommendation};
@@ -72,8 +72,8 @@ impl RecommendArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let found = match &self.config {
             Some(config) => {
-                let Audited { targets, plan, thresholds, .. } =
-                    Audited::read(config, None, self.thresholds.given())?;
+                let ConfiguredAudit { targets, plan, thresholds, .. } =
+                    ConfiguredAudit::read(config, None, self.thresholds.given())?;
                 self.search(&targets, &plan, self.demands(thresholds)?).await?
             }
             None => self.demonstrate(self.demands(self.thresholds.checked()?)?).await?,

@@ -15,8 +15,8 @@ use crate::kept::{Shard, StoreUrl};
 use crate::progress::say;
 use crate::reproduce::cards::Plan;
 use crate::reproduce::{
-    Document, Figure, Options, ReproduceError, Subject, SubjectSpec, Training, compare,
-    render_table, run, write,
+    Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError, Training,
+    compare, render_table, run, write,
 };
 
 /// The value of the argument FIGURE.
@@ -289,7 +289,7 @@ impl ReproduceArgs {
         if self.model.is_none() && training == Training::InOnePlace {
             say("training the model");
         }
-        let spec = SubjectSpec {
+        let spec = ExperimentModelSpec {
             dataset,
             data_dir: self.data_dir.clone(),
             variant,
@@ -299,7 +299,7 @@ impl ReproduceArgs {
             protocol: figure.protocol(),
             training,
         };
-        let subject = Subject::load(&spec).map_err(told)?;
+        let subject = ExperimentModel::load(&spec).map_err(told)?;
         let options = Options {
             records: self.records.map_or(Some(figure.default_records()), |records| records.0),
             inversion_records: self.gia_records,

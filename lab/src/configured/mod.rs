@@ -212,7 +212,7 @@ impl AuditConfig {
 }
 
 /// The configured audit, read and checked.
-pub(crate) struct Audited {
+pub(crate) struct ConfiguredAudit {
     pub(crate) targets: Targets,
     pub(crate) plan: Plan,
     /// The thresholds for the policy in service.
@@ -221,7 +221,7 @@ pub(crate) struct Audited {
     pub(super) text: String,
 }
 
-impl Audited {
+impl ConfiguredAudit {
     /// Reads a config file and the files that it names; `metrics` and `thresholds` take precedence
     /// over its own.
     ///

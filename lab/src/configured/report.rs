@@ -7,12 +7,12 @@ use vfl_shared::hex;
 use vfl_shared::policy::Policy;
 use vfl_shared::types::RecordIds;
 
-use super::Audited;
+use super::ConfiguredAudit;
 use crate::audit::{Findings, facts};
 use crate::demo::{deployment_facts, surfaces};
 use crate::report::{DataFacts, Generated, MetricFacts, Policy as PolicyFacts, Report};
 
-impl Audited {
+impl ConfiguredAudit {
     /// Returns the report of the findings.
     pub(crate) fn report(&self, findings: Findings) -> Report {
         let Self { plan, thresholds, text, .. } = self;

@@ -8,11 +8,11 @@ use vfl_shared::cli::CliError;
 
 use super::draft::Source;
 use super::guard::Guard;
-use super::pages::Asked;
+use super::pages::PartyAnswers;
 use super::runner::Runner;
 use super::store::Store;
-use super::trouble::Trouble;
-use crate::configured::Audited;
+use super::trouble::ErrorPage;
+use crate::configured::ConfiguredAudit;
 
 /// The state that requests share.
 pub(super) struct App {
@@ -25,7 +25,7 @@ pub(super) struct App {
     /// The URL of the ledger, which may hold a password: it is never shown.
     pub(super) ledger: Option<String>,
     config: PathBuf,
-    asked: Mutex<Option<Asked>>,
+    asked: Mutex<Option<PartyAnswers>>,
 }
 
 impl App {
@@ -55,21 +55,21 @@ impl App {
     /// Reads the config file again: it may have been corrected since the dashboard was started.
     ///
     /// # Errors
-    /// [`Trouble`] with the fault in it.
-    pub(super) fn source(&self) -> Result<(Source, Audited), Trouble> {
+    /// [`ErrorPage`] with the fault in it.
+    pub(super) fn source(&self) -> Result<(Source, ConfiguredAudit), ErrorPage> {
         let read = Source::read(&self.config).and_then(|source| Ok((source.audited()?, source)));
-        let (audited, source) =
-            read.map_err(|e| Trouble::setting(format!("{e}. Mend it and load this page again.")))?;
+        let (audited, source) = read
+            .map_err(|e| ErrorPage::setting(format!("{e}. Mend it and load this page again.")))?;
         Ok((source, audited))
     }
 
     /// Returns the last answers of the passive parties.
-    pub(super) fn asked(&self) -> Option<Asked> {
+    pub(super) fn asked(&self) -> Option<PartyAnswers> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Keeps the answers of the passive parties.
-    pub(super) fn keep(&self, asked: Asked) {
+    pub(super) fn keep(&self, asked: PartyAnswers) {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
     }
 }

@@ -10,7 +10,7 @@ use vfl_shared::config::ConfigFile;
 use vfl_shared::policy::Policy;
 
 use super::form::Fields;
-use crate::configured::{AuditConfig, Audited};
+use crate::configured::{AuditConfig, ConfiguredAudit};
 use crate::report::Thresholds;
 
 /// The config file of the dashboard, read again.
@@ -41,8 +41,8 @@ impl Source {
     ///
     /// # Errors
     /// [`CliError::Input`] naming the file and what is wrong in it.
-    pub(super) fn audited(&self) -> Result<Audited, CliError> {
-        Audited::of(&self.config, None, Thresholds::default())
+    pub(super) fn audited(&self) -> Result<ConfiguredAudit, CliError> {
+        ConfiguredAudit::of(&self.config, None, Thresholds::default())
     }
 
     /// Returns the values of the file.
@@ -86,8 +86,8 @@ pub(super) struct Errors {
 }
 
 /// A checked audit, with the text of its config file.
-pub(super) struct Ready {
-    pub(super) audited: Audited,
+pub(super) struct CheckedDraft {
+    pub(super) audited: ConfiguredAudit,
     pub(super) config: String,
 }
 
@@ -125,7 +125,7 @@ impl Draft {
     ///
     /// # Errors
     /// [`Errors`] by field.
-    pub(super) fn ready(&self, source: &Source) -> Result<Ready, Errors> {
+    pub(super) fn ready(&self, source: &Source) -> Result<CheckedDraft, Errors> {
         let read = |text: &Result<String, String>| -> Result<ConfigFile<AuditConfig>, String> {
             ConfigFile::parse(&source.path, text.as_ref().map_err(Clone::clone)?)
                 .map_err(|e| e.to_string())
@@ -151,14 +151,14 @@ impl Draft {
         let text = all.and_then(|table| self.put_rho(table)).and_then(|table| written(&table));
         let other = |other: String| Errors { other: Some(other), ..Errors::default() };
         let file = read(&text).map_err(other)?;
-        let audited =
-            Audited::of(&file, None, Thresholds::default()).map_err(|e| other(e.to_string()))?;
+        let audited = ConfiguredAudit::of(&file, None, Thresholds::default())
+            .map_err(|e| other(e.to_string()))?;
         let name = source.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let config = text.map_err(other)?;
         let config = format!(
             "# Of the dashboard: {name} with what its form said. Relative paths start where it ran.\n{config}"
         );
-        Ok(Ready { audited, config })
+        Ok(CheckedDraft { audited, config })
     }
 
     fn put_policies(&self, mut table: Table) -> Result<Table, String> {

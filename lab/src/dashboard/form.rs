@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt;
 
 use super::guard::{FIELD, Guard, from_elsewhere};
-use super::trouble::Trouble;
+use super::trouble::ErrorPage;
 
 /// The largest form, in bytes.
 const LARGEST: usize = 64 << 10;
@@ -26,12 +26,12 @@ impl Fields {
     /// Reads the body of a POST.
     ///
     /// # Errors
-    /// [`Trouble`] if it is no form, too large, or not from a page of this dashboard.
-    pub(super) async fn read(request: Request<Body>, guard: &Guard) -> Result<Self, Trouble> {
+    /// [`ErrorPage`] if it is no form, too large, or not from a page of this dashboard.
+    pub(super) async fn read(request: Request<Body>, guard: &Guard) -> Result<Self, ErrorPage> {
         let (parts, body) = request.into_parts();
         let bytes = bounded(body).await?;
         if !is_form(&parts.headers) {
-            return Err(Trouble::new(
+            return Err(ErrorPage::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "This is no form",
                 "The dashboard takes forms of its own pages alone.",
@@ -40,7 +40,7 @@ impl Fields {
         let fields = Self::parse(&bytes);
         let ours = fields.one(FIELD).is_some_and(|secret| guard.form().is(secret));
         if !ours || from_elsewhere(&parts.headers) {
-            return Err(Trouble::new(
+            return Err(ErrorPage::new(
                 StatusCode::FORBIDDEN,
                 "This form is not of this dashboard",
                 "Nothing was done. The form lacks the secret that the dashboard puts into its pages: it is of another site, or of a \
@@ -77,11 +77,11 @@ fn is_form(headers: &HeaderMap) -> bool {
         .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
-async fn bounded(mut body: Body) -> Result<Vec<u8>, Trouble> {
+async fn bounded(mut body: Body) -> Result<Vec<u8>, ErrorPage> {
     let (mut bytes, mut seen) = (Vec::new(), 0usize);
     while let Some(frame) = body.frame().await {
         let broken =
-            |_| Trouble::new(StatusCode::BAD_REQUEST, "The form broke off", "Send it again.");
+            |_| ErrorPage::new(StatusCode::BAD_REQUEST, "The form broke off", "Send it again.");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         seen = seen.saturating_add(data.len());
         if seen <= LARGEST {
@@ -91,7 +91,7 @@ async fn bounded(mut body: Body) -> Result<Vec<u8>, Trouble> {
         }
     }
     if seen > LARGEST {
-        return Err(Trouble::new(
+        return Err(ErrorPage::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "The form is too large",
             format!("A form has {} KiB at most. Name fewer policies.", LARGEST >> 10),

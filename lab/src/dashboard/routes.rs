@@ -14,14 +14,14 @@ use vfl_coordinator::ledger::{self, LedgerError};
 use super::app::App;
 use super::draft::{Draft, Errors, Source};
 use super::form::Fields;
-use super::pages::{self, Asked, Listed, New, Searched};
-use super::runner::{NotBegun, Stage};
-use super::shell::{ICON, Place, page, style_sheet};
-use super::store::{Kept, Piece};
-use super::trouble::Trouble;
+use super::pages::{self, AuditForm, AuditList, PartyAnswers, RecordSearch};
+use super::runner::{Stage, StartError};
+use super::shell::{ICON, NavPage, page, style_sheet};
+use super::store::{Piece, ReportState};
+use super::trouble::ErrorPage;
 use super::words::why;
 use crate::audit::{self, said, standing};
-use crate::configured::Audited;
+use crate::configured::ConfiguredAudit;
 use crate::report::Report;
 
 /// The time limit for a party's answer to a page.
@@ -36,7 +36,7 @@ const LONGEST_ID: usize = 4096;
 const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
 type Shared = State<Arc<App>>;
-type Answer<T = Html<String>> = Result<T, Trouble>;
+type Answer<T = Html<String>> = Result<T, ErrorPage>;
 
 /// Returns the router of all pages.
 pub(super) fn router(app: Arc<App>) -> Router {
@@ -62,21 +62,21 @@ pub(super) fn router(app: Arc<App>) -> Router {
 
 /// Runs work on files or certificates off the threads that serve connections.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Answer<T> {
-    let failed = |_| Trouble::setting("This is a defect of the dashboard. Its log says more.");
+    let failed = |_| ErrorPage::setting("This is a defect of the dashboard. Its log says more.");
     tokio::task::spawn_blocking(work).await.map_err(failed)
 }
 
-async fn source(app: &Arc<App>) -> Answer<(Source, Audited)> {
+async fn source(app: &Arc<App>) -> Answer<(Source, ConfiguredAudit)> {
     let app = app.clone();
     apart(move || app.source()).await?
 }
 
-async fn missing() -> Trouble {
-    Trouble::missing("The address is not one of this dashboard.")
+async fn missing() -> ErrorPage {
+    ErrorPage::missing("The address is not one of this dashboard.")
 }
 
-async fn no_such_method() -> Trouble {
-    Trouble::new(
+async fn no_such_method() -> ErrorPage {
+    ErrorPage::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "This cannot be done here",
         "Go on from a page of the dashboard.",
@@ -94,7 +94,7 @@ async fn icon() -> impl IntoResponse {
 async fn service(State(app): Shared) -> Answer {
     let (_, audited) = source(&app).await?;
     let standing = standing(&audited.targets, PATIENCE).await;
-    Ok(page(Place::Service, "Service", None, &pages::service(&audited.targets, &standing)))
+    Ok(page(NavPage::Service, "Service", None, &pages::service(&audited.targets, &standing)))
 }
 
 async fn model(State(app): Shared) -> Answer {
@@ -102,7 +102,7 @@ async fn model(State(app): Shared) -> Answer {
     let standing = standing(&audited.targets, PATIENCE).await;
     let content =
         pages::model(&standing, app.asked().as_ref(), audited.plan.ids.len(), app.guard.form());
-    Ok(page(Place::Model, "Model", None, &content))
+    Ok(page(NavPage::Model, "Model", None, &content))
 }
 
 async fn ask(State(app): Shared, request: Request<Body>) -> Answer<Redirect> {
@@ -111,24 +111,28 @@ async fn ask(State(app): Shared, request: Request<Body>) -> Answer<Redirect> {
     let asked = said(&audited.targets, &audited.plan.ids, OPENING).await;
     let (model, said) = asked.map_err(|refusal| {
         let text = why(&refusal);
-        Trouble::new(
+        ErrorPage::new(
             StatusCode::BAD_GATEWAY,
             "The coordinator does not say which model is in service",
             text,
         )
         .next("/", "See who answers")
     })?;
-    app.keep(Asked { at: SystemTime::now(), version: model.version.as_str().to_owned(), said });
+    app.keep(PartyAnswers {
+        at: SystemTime::now(),
+        version: model.version.as_str().to_owned(),
+        said,
+    });
     Ok(Redirect::to("/model"))
 }
 
 async fn audits(State(app): Shared) -> Answer {
     let store = app.store.clone();
     apart(move || {
-        let (entries, more) = store.list().map_err(Trouble::setting)?;
+        let (entries, more) = store.list().map_err(ErrorPage::setting)?;
         let running = app.runner.watch().filter(|watched| !watched.stage.ended());
-        let listed = Listed { entries: &entries, more, running: running.as_ref() };
-        Ok(page(Place::Audits, "Audits", None, &pages::audits(&listed)))
+        let listed = AuditList { entries: &entries, more, running: running.as_ref() };
+        Ok(page(NavPage::Audits, "Audits", None, &pages::audits(&listed)))
     })
     .await?
 }
@@ -137,19 +141,20 @@ async fn audits(State(app): Shared) -> Answer {
 async fn form(
     app: &App,
     source: &Source,
-    audited: &Audited,
+    audited: &ConfiguredAudit,
     draft: &Draft,
     errors: &Errors,
 ) -> Html<String> {
     let asked = tokio::time::timeout(PATIENCE, audit::model(&audited.targets)).await;
     let live = asked.ok().and_then(Result::ok).map(|model| model.policy);
-    let new = New { source, records: audited.plan.ids.len(), live: live.as_ref(), draft, errors };
-    page(Place::Audits, "Start an audit", None, &pages::new(&new, app.guard.form()))
+    let new =
+        AuditForm { source, records: audited.plan.ids.len(), live: live.as_ref(), draft, errors };
+    page(NavPage::Audits, "Start an audit", None, &pages::new(&new, app.guard.form()))
 }
 
-fn busy() -> Trouble {
+fn busy() -> ErrorPage {
     let text = "One audit runs at a time, since audits of the same records spend one budget. Wait until it has ended, or stop it.";
-    Trouble::new(StatusCode::CONFLICT, "An audit runs already", text)
+    ErrorPage::new(StatusCode::CONFLICT, "An audit runs already", text)
         .next("/audits/running", "Watch it")
 }
 
@@ -172,8 +177,8 @@ async fn start(State(app): Shared, request: Request<Body>) -> Answer<Response> {
     .await?;
     match begun {
         Ok(Ok(())) => Ok(Redirect::to("/audits/running").into_response()),
-        Ok(Err(NotBegun::Busy)) => Err(busy()),
-        Ok(Err(NotBegun::Store(why))) => Err(Trouble::setting(why)),
+        Ok(Err(StartError::Busy)) => Err(busy()),
+        Ok(Err(StartError::Store(why))) => Err(ErrorPage::setting(why)),
         Err(errors) => {
             let page = form(&app, &source, &audited, &draft, &errors).await;
             Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
@@ -183,7 +188,7 @@ async fn start(State(app): Shared, request: Request<Body>) -> Answer<Response> {
 
 async fn watch(State(app): Shared, RawQuery(query): RawQuery) -> Html<String> {
     let Some(watched) = app.runner.watch() else {
-        return page(Place::Audits, "No audit runs", None, &pages::nothing());
+        return page(NavPage::Audits, "No audit runs", None, &pages::nothing());
     };
     let title = match watched.stage {
         Stage::Running { .. } => "An audit runs",
@@ -194,15 +199,18 @@ async fn watch(State(app): Shared, RawQuery(query): RawQuery) -> Html<String> {
     };
     let still = Fields::of_query(query.as_deref()).one("still").is_some();
     let reload = (!still && !watched.stage.ended()).then_some(RELOAD);
-    page(Place::Audits, title, reload, &pages::watch(&watched, still))
+    page(NavPage::Audits, title, reload, &pages::watch(&watched, still))
 }
 
 async fn confirm(State(app): Shared) -> Response {
     match app.runner.watch().filter(|watched| !watched.stage.ended()) {
-        Some(watched) => {
-            page(Place::Audits, "Stop this audit?", None, &pages::stop(&watched, app.guard.form()))
-                .into_response()
-        }
+        Some(watched) => page(
+            NavPage::Audits,
+            "Stop this audit?",
+            None,
+            &pages::stop(&watched, app.guard.form()),
+        )
+        .into_response(),
         None => Redirect::to("/audits/running").into_response(),
     }
 }
@@ -213,28 +221,28 @@ async fn stop(State(app): Shared, request: Request<Body>) -> Answer<Redirect> {
     Ok(Redirect::to("/audits/running"))
 }
 
-fn no_audit() -> Trouble {
-    Trouble::missing("There is no audit of this name in the folder of audits.")
+fn no_audit() -> ErrorPage {
+    ErrorPage::missing("There is no audit of this name in the folder of audits.")
 }
 
 async fn audit_page(State(app): Shared, Path(name): Path<String>) -> Answer {
     apart(move || {
-        let entry = app.store.find(&name).map_err(Trouble::setting)?.ok_or_else(no_audit)?;
+        let entry = app.store.find(&name).map_err(ErrorPage::setting)?.ok_or_else(no_audit)?;
         let config = app.store.piece(&name, Piece::Config).is_ok_and(|config| config.is_some());
         let title = match &entry.kept {
-            Kept::Report(report) => report.title.clone(),
+            ReportState::Report(report) => report.title.clone(),
             _ => name,
         };
-        Ok(page(Place::Audits, &title, None, &pages::audit(&entry, config)))
+        Ok(page(NavPage::Audits, &title, None, &pages::audit(&entry, config)))
     })
     .await?
 }
 
 async fn piece(State(app): Shared, Path((name, file)): Path<(String, String)>) -> Answer<Response> {
     let piece =
-        Piece::named(&file).ok_or_else(|| Trouble::missing("An audit has no such file."))?;
-    let text = apart(move || app.store.piece(&name, piece)).await?.map_err(Trouble::setting)?;
-    let text = text.ok_or_else(|| Trouble::missing("This audit has no such file."))?;
+        Piece::named(&file).ok_or_else(|| ErrorPage::missing("An audit has no such file."))?;
+    let text = apart(move || app.store.piece(&name, piece)).await?.map_err(ErrorPage::setting)?;
+    let text = text.ok_or_else(|| ErrorPage::missing("This audit has no such file."))?;
     let kind = match piece {
         Piece::Html => "text/html; charset=utf-8",
         Piece::Json => "application/json",
@@ -259,49 +267,49 @@ async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Answer {
     let names = [name("first"), name("second")];
     apart(move || {
         let report = |name: &str| -> Answer<Box<Report>> {
-            match app.store.find(name).map_err(Trouble::setting)?.ok_or_else(no_audit)?.kept {
-                Kept::Report(report) => Ok(report),
-                _ => Err(Trouble::missing("One of these audits has no report that can be read.")),
+            match app.store.find(name).map_err(ErrorPage::setting)?.ok_or_else(no_audit)?.kept {
+                ReportState::Report(report) => Ok(report),
+                _ => Err(ErrorPage::missing("One of these audits has no report that can be read.")),
             }
         };
         let (first, second) = (report(&names[0])?, report(&names[1])?);
         let content = pages::compare((&names[0], &first), (&names[1], &second));
-        Ok(page(Place::Audits, "Two audits", None, &content))
+        Ok(page(NavPage::Audits, "Two audits", None, &content))
     })
     .await?
 }
 
-fn unreadable(error: &LedgerError) -> Trouble {
+fn unreadable(error: &LedgerError) -> ErrorPage {
     let text = format!(
         "The ledger cannot be read: {error}. Mend it, or start the dashboard with another `--ledger`."
     );
-    Trouble::new(StatusCode::BAD_GATEWAY, "The ledger cannot be read", text)
+    ErrorPage::new(StatusCode::BAD_GATEWAY, "The ledger cannot be read", text)
 }
 
 async fn totals(State(app): Shared) -> Answer {
     let Some(url) = &app.ledger else {
-        return Ok(page(Place::Ledger, "Ledger", None, &pages::no_ledger()));
+        return Ok(page(NavPage::Ledger, "Ledger", None, &pages::no_ledger()));
     };
     let summary = ledger::summary(url, None).await.map_err(|e| unreadable(&e))?;
-    Ok(page(Place::Ledger, "Ledger", None, &pages::ledger(&summary, None, app.guard.form())))
+    Ok(page(NavPage::Ledger, "Ledger", None, &pages::ledger(&summary, None, app.guard.form())))
 }
 
 async fn record(State(app): Shared, request: Request<Body>) -> Answer {
     let fields = Fields::read(request, &app.guard).await?;
     let Some(url) = &app.ledger else {
-        return Ok(page(Place::Ledger, "Ledger", None, &pages::no_ledger()));
+        return Ok(page(NavPage::Ledger, "Ledger", None, &pages::no_ledger()));
     };
     let record = fields.one("record").unwrap_or_default();
     if record.is_empty() || record.len() > LONGEST_ID {
         let text = format!("A record id has 1 to {LONGEST_ID} bytes.");
-        return Err(Trouble::new(StatusCode::UNPROCESSABLE_ENTITY, "This is no record id", text)
+        return Err(ErrorPage::new(StatusCode::UNPROCESSABLE_ENTITY, "This is no record id", text)
             .next("/ledger", "Back to the ledger"));
     }
     let uses = ledger::record_uses(url, record, None).await.map_err(|e| unreadable(&e))?;
     let summary = ledger::summary(url, None).await.map_err(|e| unreadable(&e))?;
-    let searched = Searched { record, uses: &uses };
+    let searched = RecordSearch { record, uses: &uses };
     Ok(page(
-        Place::Ledger,
+        NavPage::Ledger,
         "Ledger",
         None,
         &pages::ledger(&summary, Some(&searched), app.guard.form()),

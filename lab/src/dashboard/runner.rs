@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::draft::Ready;
+use super::draft::CheckedDraft;
 use super::store::Store;
 use crate::audit::run_unless_stopped;
 
@@ -37,7 +37,7 @@ impl Stage {
 
 /// The state of an audit that the pages show.
 #[derive(Debug, Clone)]
-pub(super) struct Watched {
+pub(super) struct AuditProgress {
     /// The audit's name in the folder of audits.
     pub(super) name: String,
     /// The time of its start.
@@ -46,7 +46,7 @@ pub(super) struct Watched {
 }
 
 /// The audit that runs or ran last, with the token that stops it.
-type Current = Arc<Mutex<Option<(Watched, CancellationToken)>>>;
+type Current = Arc<Mutex<Option<(AuditProgress, CancellationToken)>>>;
 
 /// Runs one audit at a time.
 pub(super) struct Runner {
@@ -57,7 +57,7 @@ pub(super) struct Runner {
 
 /// Errors from starting an audit.
 #[derive(Debug)]
-pub(super) enum NotBegun {
+pub(super) enum StartError {
     /// Another audit runs.
     Busy,
     /// The folder cannot be written.
@@ -75,7 +75,7 @@ impl Runner {
     }
 
     /// Returns the state of the audit that runs or ran last.
-    pub(super) fn watch(&self) -> Option<Watched> {
+    pub(super) fn watch(&self) -> Option<AuditProgress> {
         locked(&self.current).as_ref().map(|(watched, _)| watched.clone())
     }
 
@@ -87,20 +87,20 @@ impl Runner {
     /// Starts an audit.
     ///
     /// # Errors
-    /// [`NotBegun`].
-    pub(super) fn start(&self, ready: Ready) -> Result<(), NotBegun> {
+    /// [`StartError`].
+    pub(super) fn start(&self, ready: CheckedDraft) -> Result<(), StartError> {
         let mut current = locked(&self.current);
         if current.as_ref().is_some_and(|(watched, _)| !watched.stage.ended())
             || self.tasks.is_closed()
         {
-            return Err(NotBegun::Busy);
+            return Err(StartError::Busy);
         }
         let began = SystemTime::now();
-        let name = self.store.begin(began, &ready.config).map_err(NotBegun::Store)?;
+        let name = self.store.begin(began, &ready.config).map_err(StartError::Store)?;
         let total = ready.audited.plan.policies.len() * ready.audited.plan.attacks.len();
         let stage = Stage::Running { done: 0, total, words: "asking the parties".into() };
         let stop = CancellationToken::new();
-        *current = Some((Watched { name: name.clone(), began, stage }, stop.clone()));
+        *current = Some((AuditProgress { name: name.clone(), began, stage }, stop.clone()));
         drop(current);
         let (store, at) = (self.store.clone(), self.current.clone());
         self.tasks.spawn(async move {
@@ -143,7 +143,7 @@ impl Runner {
 
 /// Runs the audit and writes its report.
 async fn work(
-    ready: Ready,
+    ready: CheckedDraft,
     store: Store,
     name: String,
     at: Current,

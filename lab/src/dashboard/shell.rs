@@ -14,7 +14,7 @@ pub(super) const ICON: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBo
 
 /// The current page in the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum NavPage {
     Service,
     Model,
     Audits,
@@ -23,11 +23,11 @@ pub(super) enum Place {
 }
 
 /// The pages, in the order of a first visit.
-const PAGES: [(Place, &str, &str); 4] = [
-    (Place::Service, "/", "Service"),
-    (Place::Model, "/model", "Model"),
-    (Place::Audits, "/audits", "Audits"),
-    (Place::Ledger, "/ledger", "Ledger"),
+const PAGES: [(NavPage, &str, &str); 4] = [
+    (NavPage::Service, "/", "Service"),
+    (NavPage::Model, "/model", "Model"),
+    (NavPage::Audits, "/audits", "Audits"),
+    (NavPage::Ledger, "/ledger", "Ledger"),
 ];
 
 /// Returns the style sheet of all pages.
@@ -37,7 +37,7 @@ pub(super) fn style_sheet() -> String {
 
 /// Renders a page. `reload` is the number of seconds after which it reloads.
 pub(super) fn page(
-    place: Place,
+    place: NavPage,
     title: &str,
     reload: Option<u32>,
     content: &Markup,

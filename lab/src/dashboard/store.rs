@@ -35,11 +35,11 @@ pub(super) struct Entry {
     /// The time at which its report was written, or at which it ended or began without one.
     pub(super) at: SystemTime,
     /// The state of its report.
-    pub(super) kept: Kept,
+    pub(super) kept: ReportState,
 }
 
 /// The state of an audit's report.
-pub(super) enum Kept {
+pub(super) enum ReportState {
     Report(Box<Report>),
     /// A report that cannot be read, with the reason.
     Unreadable(String),
@@ -202,14 +202,14 @@ impl Store {
         let Some(at) = changed(&folder) else { return Ok(None) };
         let kept = match read(&folder.join(Piece::Json.file())) {
             Ok(Some(text)) => match Report::from_json(&text) {
-                Ok(report) => Kept::Report(Box::new(report)),
-                Err(error) => Kept::Unreadable(error.to_string()),
+                Ok(report) => ReportState::Report(Box::new(report)),
+                Err(error) => ReportState::Unreadable(error.to_string()),
             },
             Ok(None) => match read(&folder.join(ENDED)) {
-                Ok(Some(why)) => Kept::Ended(why),
-                _ => Kept::Begun,
+                Ok(Some(why)) => ReportState::Ended(why),
+                _ => ReportState::Begun,
             },
-            Err(error) => Kept::Unreadable(error.to_string()),
+            Err(error) => ReportState::Unreadable(error.to_string()),
         };
         Ok(Some(Entry { name: name.to_owned(), at, kept }))
     }
@@ -301,10 +301,10 @@ mod tests {
         let store = Store::open(dir.path()).unwrap();
         let name = store.begin(SystemTime::now(), "").unwrap();
         let kept = |store: &Store| store.find(&name).unwrap().unwrap().kept;
-        assert!(matches!(kept(&store), Kept::Begun));
+        assert!(matches!(kept(&store), ReportState::Begun));
         store.ended(&name, "stopped");
-        assert!(matches!(kept(&store), Kept::Ended(why) if why == "stopped"));
+        assert!(matches!(kept(&store), ReportState::Ended(why) if why == "stopped"));
         fs::write(dir.path().join(&name).join("report.json"), "{}").unwrap();
-        assert!(matches!(kept(&store), Kept::Unreadable(_)));
+        assert!(matches!(kept(&store), ReportState::Unreadable(_)));
     }
 }

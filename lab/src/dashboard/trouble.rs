@@ -4,12 +4,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::html;
 
-use super::shell::{Place, page};
+use super::shell::{NavPage, page};
 use crate::page::said;
 
 /// An error page.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct ErrorPage {
     status: StatusCode,
     title: String,
     text: String,
@@ -17,7 +17,7 @@ pub(super) struct Trouble {
     next: (&'static str, &'static str),
 }
 
-impl Trouble {
+impl ErrorPage {
     /// Creates an error page with a title, and sentences that say what to do.
     pub(super) fn new(
         status: StatusCode,
@@ -49,13 +49,13 @@ impl Trouble {
     }
 }
 
-impl IntoResponse for Trouble {
+impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
         let (address, words) = self.next;
         let content = html! {
             p class="trouble" role="alert" { (said(&self.text)) }
             p { a href=(address) { (words) } }
         };
-        (self.status, page(Place::Elsewhere, &self.title, None, &content)).into_response()
+        (self.status, page(NavPage::Elsewhere, &self.title, None, &content)).into_response()
     }
 }

@@ -5,7 +5,7 @@ use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::policy::Policy;
 
 use super::plan::DemoPlan;
-use super::served::{Served, serve};
+use super::served::{DemoDeployment, serve};
 use crate::audit;
 use crate::progress::say;
 use crate::report::PrivateTraining;
@@ -30,7 +30,7 @@ pub(super) async fn private_training(
     let test_accuracy = served.test_accuracy().await?;
     let findings =
         audit::run(&served.deployment.targets(), &served.plan(&plan), |_, _, _| ()).await?;
-    let Served { deployment, published, .. } = served;
+    let DemoDeployment { deployment, published, .. } = served;
     deployment.stop().await?;
     // All parties have the same updates, clip and noise, so they state the same.
     let stated = published

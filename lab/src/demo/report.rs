@@ -7,7 +7,7 @@ use vfl_passive_party::transform::TransformConfig;
 use super::command::{command, names as metric_names};
 use super::facts::{deployment_facts, draws_from_the_os, privacy_notes, surfaces_of};
 use super::plan::DemoPlan;
-use super::served::Served;
+use super::served::DemoDeployment;
 use crate::audit::{self, Findings};
 use crate::report::{DataFacts, Generated, MetricFacts, Report};
 
@@ -16,11 +16,11 @@ use crate::report::{DataFacts, Generated, MetricFacts, Report};
 /// those that follow.
 pub(super) fn report(
     plan: &DemoPlan,
-    served: &Served,
+    served: &DemoDeployment,
     findings: &Findings,
     test_accuracy: f64,
 ) -> Report {
-    let Served { dataset, split, published, .. } = served;
+    let DemoDeployment { dataset, split, published, .. } = served;
     let k = dataset.class_names().len();
     let training = findings.model.training;
     let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();

@@ -11,7 +11,7 @@ use vfl_shared::data::{self, Dataset, DatasetName, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::training::messages::Published;
+use vfl_shared::training::messages::PublishedVersion;
 use vfl_shared::types::{PartyName, RecordIds};
 
 use super::facts::privacy_notes;
@@ -52,7 +52,7 @@ pub fn vertical_split(
 }
 
 /// A deployment of a demonstration, with a model in service.
-pub(crate) struct Served {
+pub(crate) struct DemoDeployment {
     pub(crate) deployment: Deployment,
     /// The data set with all records.
     pub(crate) dataset: Dataset,
@@ -60,13 +60,13 @@ pub(crate) struct Served {
     pub(super) split: VerticalSplit,
     records: Records,
     /// The coordinator's description of the model.
-    pub(super) published: Published,
+    pub(super) published: PublishedVersion,
     pub(super) training_ids: RecordIds,
     /// The directory of the parties' state.
     _state: tempfile::TempDir,
 }
 
-impl Served {
+impl DemoDeployment {
     /// Returns the records to attack, in the order in which they were drawn.
     pub(crate) fn audited(&self) -> RecordIds {
         self.dataset.ids().select(&self.records.audited)
@@ -134,7 +134,7 @@ impl Served {
 ///
 /// # Errors
 /// An error that names the step that failed.
-pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
+pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
     let dataset = data::load(&plan.data)?;
     let split =
         vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
@@ -184,7 +184,15 @@ pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<Served> {
         published.version, published.steps, published.best_epoch, published.epochs
     ));
     privacy_notes(&published.privacy).iter().for_each(|note| say(note));
-    Ok(Served { deployment, dataset, split, records, published, training_ids, _state: state })
+    Ok(DemoDeployment {
+        deployment,
+        dataset,
+        split,
+        records,
+        published,
+        training_ids,
+        _state: state,
+    })
 }
 
 pub(super) async fn deploy(

@@ -18,10 +18,10 @@ use super::facts::draws_from_the_os;
 use super::plan::DemoPlan;
 use super::private::private_training;
 use super::report::report;
-use super::served::{Served, serve, vertical_split};
-use super::sweep::ToSweep;
+use super::served::{DemoDeployment, serve, vertical_split};
+use super::sweep::SweepInput;
 use crate::audit::{Plan, facts, tell_costs};
-use crate::kept::{Keeper, Shard, StoreUrl};
+use crate::kept::{ResultCache, Shard, StoreUrl};
 use crate::progress::say;
 use crate::report::{Audit, PrivateTraining, Report, SCHEMA_VERSION, Sweep, Thresholds};
 
@@ -38,7 +38,7 @@ pub struct Sharing {
 
 /// The result of computing pieces.
 #[derive(Debug, Default)]
-pub struct Came {
+pub struct PieceSummary {
     /// The number of pieces computed now.
     pub computed: usize,
     /// The number of pieces found in the folder.
@@ -69,19 +69,19 @@ enum Piece {
 
 /// The stored form of a piece.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct StoredPiece {
     /// The key of the settings that it was computed from.
     key: String,
     /// The version of the model; trainings with privacy have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
-    found: Found,
+    found: PieceResult,
 }
 
 /// The result of a piece.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Found {
+enum PieceResult {
     Audits(Vec<Audit>),
     Frame(Box<Report>),
     Sweep(Sweep),
@@ -157,7 +157,7 @@ impl Piece {
     }
 }
 
-impl Found {
+impl PieceResult {
     fn is_of(&self, piece: Piece) -> bool {
         matches!(
             (self, piece),
@@ -220,22 +220,22 @@ pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
 /// An error that names the cause: a plan that [`check_shared`] refuses, a file that cannot be
 /// written, a store that cannot be read or, before the first piece is computed, not be written to,
 /// or pieces of different models. Pieces that were finished before are kept.
-pub fn share(plan: &DemoPlan, sharing: &Sharing, runtime: &Handle) -> anyhow::Result<Came> {
+pub fn share(plan: &DemoPlan, sharing: &Sharing, runtime: &Handle) -> anyhow::Result<PieceSummary> {
     check_shared(plan).map_err(anyhow::Error::msg)?;
     let dataset = data::load(&plan.data)?;
     let split =
         vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
     let passive_features = split.passive().iter().map(|p| p.columns.len()).sum();
-    let keeper = Keeper::open(&sharing.out, sharing.store.as_ref(), "pieces")?;
+    let keeper = ResultCache::open(&sharing.out, sharing.store.as_ref(), "pieces")?;
     let ours = |at: usize| sharing.shard.is_none_or(|shard| shard.has(at));
-    let mut came = Came::default();
-    let mut there: Vec<(usize, Piece, Kept)> = Vec::new();
+    let mut came = PieceSummary::default();
+    let mut there: Vec<(usize, Piece, StoredPiece)> = Vec::new();
     let mut missing: Vec<(usize, Piece, String)> = Vec::new();
     for (at, piece) in Piece::all(plan).into_iter().enumerate() {
         let key = piece.key(plan, &dataset, passive_features);
         let place = keeper.piece(&key);
         let read = |bytes: &[u8]| {
-            serde_json::from_slice::<Kept>(bytes)
+            serde_json::from_slice::<StoredPiece>(bytes)
                 .ok()
                 .filter(|kept| kept.key == key && kept.found.is_of(piece))
         };
@@ -264,14 +264,14 @@ pub fn share(plan: &DemoPlan, sharing: &Sharing, runtime: &Handle) -> anyhow::Re
         say(&format!("piece {} of {pieces}: {}", i + 1, piece.name(plan)));
         let (found, model) = runtime.block_on(compute(plan, piece, &mut served))?;
         let place = keeper.piece(&key);
-        let kept = Kept { key, model, found };
+        let kept = StoredPiece { key, model, found };
         let mut text = serde_json::to_vec(&kept)?;
         text.push(b'\n');
         keeper.keep(&place, text)?;
         came.computed += 1;
         there.push((at, piece, kept));
     }
-    if let Some(Served { deployment, .. }) = served {
+    if let Some(DemoDeployment { deployment, .. }) = served {
         runtime.block_on(deployment.stop())?;
     }
     came.unstored = keeper.finish();
@@ -290,15 +290,15 @@ pub fn share(plan: &DemoPlan, sharing: &Sharing, runtime: &Handle) -> anyhow::Re
 async fn compute(
     plan: &DemoPlan,
     piece: Piece,
-    served: &mut Option<Served>,
-) -> anyhow::Result<(Found, Option<String>)> {
+    served: &mut Option<DemoDeployment>,
+) -> anyhow::Result<(PieceResult, Option<String>)> {
     if let Piece::Private(at) = piece {
         let (privacy, training) = plan
             .private_trainings
             .get(at)
             .ok_or_else(|| anyhow::anyhow!("there is no training with privacy {at}"))?;
         return Ok((
-            Found::Private(Box::new(private_training(plan, *privacy, training).await?)),
+            PieceResult::Private(Box::new(private_training(plan, *privacy, training).await?)),
             None,
         ));
     }
@@ -313,25 +313,25 @@ async fn compute(
             let attacks =
                 full.attacks.iter().filter(|a| a.method() != Method::Agnostic).cloned().collect();
             let one = Plan { policies, attacks, training_ids: None, ..full };
-            Found::Audits(served.audit(&one).await?.audits)
+            PieceResult::Audits(served.audit(&one).await?.audits)
         }
         Piece::Frame => {
             let test_accuracy = served.test_accuracy().await?;
             let attacks = vec![Method::Agnostic.into()];
             let findings = served.audit(&Plan { policies: Vec::new(), attacks, ..full }).await?;
-            Found::Frame(Box::new(report(plan, served, &findings, test_accuracy)))
+            PieceResult::Frame(Box::new(report(plan, served, &findings, test_accuracy)))
         }
         Piece::Sweep | Piece::Private(_) => {
-            let to_sweep = ToSweep::gather(served, plan)?;
+            let to_sweep = SweepInput::gather(served, plan)?;
             let to_sweep = to_sweep.ok_or_else(|| anyhow::anyhow!("the plan has no sweep"))?;
-            Found::Sweep(to_sweep.sweep(&served.dataset, plan).await?)
+            PieceResult::Sweep(to_sweep.sweep(&served.dataset, plan).await?)
         }
     };
     Ok((found, Some(served.published.version.as_str().to_owned())))
 }
 
 /// Assembles the report from all pieces, which are in their order.
-fn together(plan: &DemoPlan, pieces: Vec<(Piece, Kept)>) -> anyhow::Result<Report> {
+fn together(plan: &DemoPlan, pieces: Vec<(Piece, StoredPiece)>) -> anyhow::Result<Report> {
     let (mut frame, mut audits, mut sweep, mut private) = (None, Vec::new(), None, Vec::new());
     let of_models: Vec<_> = pieces
         .iter()
@@ -349,10 +349,10 @@ fn together(plan: &DemoPlan, pieces: Vec<(Piece, Kept)>) -> anyhow::Result<Repor
     }
     for (_, kept) in pieces {
         match kept.found {
-            Found::Audits(more) => audits.extend(more),
-            Found::Frame(report) => frame = Some(*report),
-            Found::Sweep(of) => sweep = Some(of),
-            Found::Private(training) => private.push(*training),
+            PieceResult::Audits(more) => audits.extend(more),
+            PieceResult::Frame(report) => frame = Some(*report),
+            PieceResult::Sweep(of) => sweep = Some(of),
+            PieceResult::Private(training) => private.push(*training),
         }
     }
     tell_costs(&mut audits);

@@ -8,7 +8,7 @@ use vfl_shared::policy::Policy;
 use vfl_shared::types::RecordIds;
 
 use super::plan::DemoPlan;
-use super::served::{Served, deploy, vertical_split};
+use super::served::{DemoDeployment, deploy, vertical_split};
 use crate::audit::{self, Plan};
 use crate::deployment::{Help, WholeModel, white_box};
 use crate::progress::Progress;
@@ -24,19 +24,19 @@ const SWEPT: [Method; 4] =
 const SWEEP_RECORDS: usize = 500;
 
 /// A trained model to divide along other columns, and the records to attack under each split.
-pub(super) struct ToSweep {
+pub(super) struct SweepInput {
     whole: WholeModel,
     audited: RecordIds,
 }
 
-impl ToSweep {
+impl SweepInput {
     /// Assembles the trained model from the parties' own files. Only the lab can, as it made them
     /// all. `None` if the plan asks for no sweep or allows none.
-    pub(super) fn gather(served: &Served, plan: &DemoPlan) -> anyhow::Result<Option<Self>> {
+    pub(super) fn gather(served: &DemoDeployment, plan: &DemoPlan) -> anyhow::Result<Option<Self>> {
         if !plan.sweeps() {
             return Ok(None);
         }
-        let Served { deployment, dataset, split, published, training_ids, .. } = served;
+        let DemoDeployment { deployment, dataset, split, published, training_ids, .. } = served;
         let (weights, bias) = deployment.whole_model(dataset, split, &published.version)?;
         let whole = WholeModel {
             weights,

@@ -11,12 +11,12 @@ use vfl_shared::monitoring::Monitoring;
 use vfl_shared::service::{Credentials, Limits};
 use vfl_shared::types::PartyName;
 
-use super::running::{Running, listen, run};
+use super::running::{RunningParty, listen, run};
 use super::spec::{AlignmentRuns, active_name};
 
 /// The settings that all passive parties of a deployment share.
 #[derive(Clone)]
-pub(super) struct Shown {
+pub(super) struct PassiveSettings {
     pub(super) release: passive::ReleasePolicy,
     pub(super) training: passive::TrainingPolicy,
     pub(super) audits: bool,
@@ -32,9 +32,9 @@ pub(super) async fn start_passive(
     credentials: Credentials,
     state_dir: PathBuf,
     features: Features,
-    shown: Shown,
+    shown: PassiveSettings,
     address: SocketAddr,
-) -> anyhow::Result<Running> {
+) -> anyhow::Result<RunningParty> {
     let (listener, address) = listen(address).await?;
     let settings = passive::Settings {
         credentials,

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 type Task = JoinHandle<Result<(), String>>;
 
 /// A running party.
-pub(super) struct Running {
+pub(super) struct RunningParty {
     pub(super) address: SocketAddr,
     pub(super) stop: CancellationToken,
     pub(super) task: Task,
@@ -27,11 +27,14 @@ pub(super) async fn listen(address: SocketAddr) -> anyhow::Result<(TcpListener, 
 }
 
 /// Starts a party that stops when its token is cancelled.
-pub(super) fn run<F>(address: SocketAddr, start: impl FnOnce(CancellationToken) -> F) -> Running
+pub(super) fn run<F>(
+    address: SocketAddr,
+    start: impl FnOnce(CancellationToken) -> F,
+) -> RunningParty
 where
     F: Future<Output = Result<(), String>> + Send + 'static,
 {
     let stop = CancellationToken::new();
     let task = tokio::spawn(start(stop.clone()));
-    Running { address, stop, task }
+    RunningParty { address, stop, task }
 }

@@ -18,7 +18,7 @@ const ABOUT: &str = "What `cloison reproduce --all --store` and `cloison demo --
 
 /// Errors from keeping finished work.
 #[derive(Debug, thiserror::Error)]
-pub enum KeptError {
+pub enum CacheError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -35,20 +35,20 @@ pub enum KeptError {
 
 /// The file and the object of one piece of work, which have the same content.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct CachePath {
     pub(crate) file: PathBuf,
     pub(crate) object: String,
 }
 
 /// Keeps finished work. A file that cannot be written is an error at once. An object that cannot be
 /// put is retried at the end, since its content is in a file.
-pub struct Keeper {
+pub struct ResultCache {
     out: PathBuf,
-    store: Option<Beside>,
+    store: Option<SharedStore>,
 }
 
 /// A store with the state of this run.
-struct Beside {
+struct SharedStore {
     store: Store,
     /// The sizes of the objects of the computed kind that existed at the start.
     found: BTreeMap<String, u64>,
@@ -58,7 +58,7 @@ struct Beside {
     unstored: RefCell<BTreeMap<String, PathBuf>>,
 }
 
-impl Keeper {
+impl ResultCache {
     /// Creates a keeper of files in a folder, without a store.
     #[must_use]
     pub fn folder(out: impl Into<PathBuf>) -> Self {
@@ -74,7 +74,7 @@ impl Keeper {
         let open = |url| {
             let store = Store::open(url)?;
             let found = store.sizes(kind)?;
-            Ok::<_, StoreError>(Beside {
+            Ok::<_, StoreError>(SharedStore {
                 store,
                 found,
                 put: RefCell::default(),
@@ -94,29 +94,29 @@ impl Keeper {
 
     /// Returns the place of card `id`, where `key` is the hash of its inputs. Cards with the same
     /// key share an object.
-    pub(crate) fn card(&self, id: &str, key: &str) -> Place {
-        Place {
+    pub(crate) fn card(&self, id: &str, key: &str) -> CachePath {
+        CachePath {
             file: self.out.join("cards").join(format!("{id}.json")),
             object: format!("cards/{key}.json"),
         }
     }
 
     /// Returns the place of a piece of an audit, where `key` is the hash of its inputs.
-    pub(crate) fn piece(&self, key: &str) -> Place {
+    pub(crate) fn piece(&self, key: &str) -> CachePath {
         let object = format!("pieces/{key}.json");
-        Place { file: self.out.join(&object), object }
+        CachePath { file: self.out.join(&object), object }
     }
 
     /// Returns the place of a trained model, where `hash` is the hash of its inputs.
-    pub(crate) fn model(&self, hash: &str) -> Place {
+    pub(crate) fn model(&self, hash: &str) -> CachePath {
         let object = format!("models/{hash}.json");
-        Place { file: self.out.join(&object), object }
+        CachePath { file: self.out.join(&object), object }
     }
 
     /// Reads the file of a place with `read`. A missing or damaged file gives `None`.
     pub(crate) fn in_folder<T>(
         &self,
-        place: &Place,
+        place: &CachePath,
         read: impl Fn(&[u8]) -> Option<T>,
     ) -> Option<T> {
         read(&std::fs::read(&place.file).ok()?)
@@ -126,12 +126,12 @@ impl Keeper {
     /// object gives `None`.
     ///
     /// # Errors
-    /// [`KeptError::Store`] if the store does not answer; [`KeptError::Write`].
+    /// [`CacheError::Store`] if the store does not answer; [`CacheError::Write`].
     pub(crate) fn in_store<T>(
         &self,
-        place: &Place,
+        place: &CachePath,
         read: impl Fn(&[u8]) -> Option<T>,
-    ) -> Result<Option<T>, KeptError> {
+    ) -> Result<Option<T>, CacheError> {
         let Some(beside) = &self.store else { return Ok(None) };
         let Some(content) = beside.store.get(&place.object)? else { return Ok(None) };
         let Some(found) = read(&content) else { return Ok(None) };
@@ -142,8 +142,8 @@ impl Keeper {
     /// Keeps a piece of work that was computed.
     ///
     /// # Errors
-    /// [`KeptError::Write`] if the file cannot be written.
-    pub(crate) fn keep(&self, place: &Place, content: Vec<u8>) -> Result<(), KeptError> {
+    /// [`CacheError::Write`] if the file cannot be written.
+    pub(crate) fn keep(&self, place: &CachePath, content: Vec<u8>) -> Result<(), CacheError> {
         write(&place.file, &content)?;
         if let Some(beside) = &self.store {
             beside.put(place, content);
@@ -153,7 +153,7 @@ impl Keeper {
 
     /// Puts a file that the store lacks, or has with another length, since an earlier run could not
     /// put it.
-    pub(crate) fn catch_up(&self, place: &Place) {
+    pub(crate) fn catch_up(&self, place: &CachePath) {
         let Some(beside) = &self.store else { return };
         let Ok(content) = std::fs::read(&place.file) else { return };
         if beside.found.get(&place.object) != Some(&(content.len() as u64)) {
@@ -177,8 +177,8 @@ impl Keeper {
     }
 }
 
-impl Beside {
-    fn put(&self, place: &Place, content: Vec<u8>) {
+impl SharedStore {
+    fn put(&self, place: &CachePath, content: Vec<u8>) {
         if self.put.borrow().contains(&place.object) {
             return;
         }
@@ -194,7 +194,7 @@ impl Beside {
     }
 }
 
-fn write(path: &Path, content: &[u8]) -> Result<(), KeptError> {
+fn write(path: &Path, content: &[u8]) -> Result<(), CacheError> {
     write_atomic(path, content, false)
-        .map_err(|source| KeptError::Write { path: path.to_owned(), source })
+        .map_err(|source| CacheError::Write { path: path.to_owned(), source })
 }

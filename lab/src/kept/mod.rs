@@ -6,7 +6,7 @@ mod store;
 mod store_error;
 mod store_url;
 
-pub use keeper::{Keeper, KeptError};
+pub use keeper::{CacheError, ResultCache};
 pub use shard::Shard;
 pub use store_error::StoreError;
 pub use store_url::{StoreUrl, StoreUrlError};

@@ -8,13 +8,13 @@ use vfl_shared::model::train_converged;
 use vfl_shared::numerics::{Lbfgs, arg_max};
 use vfl_shared::types::ShapeError;
 
-use super::received::{Received, Step};
+use super::received::{PassiveTranscript, Step};
 
 /// The class that an attack names for each record of the training's list.
-pub type Named = Vec<Option<u32>>;
+pub type PredictedLabels = Vec<Option<u32>>;
 
 /// A record whose label the adversary knows: its position and its class.
-pub type Known = (usize, u32);
+pub type KnownLabel = (usize, u32);
 
 /// The weight of the squared norm in classifiers that are fitted to few records, whose inputs have
 /// variance 1 over their number.
@@ -27,7 +27,7 @@ const PENALTY: f64 = 0.01;
 /// below 0 wherever c_y < 1: the answer is exact, for any model and any number of classes (Fu et
 /// al. 2022, direct label inference; Li et al. 2022).
 #[must_use]
-pub fn gradient_sign(received: &Received) -> Named {
+pub fn gradient_sign(received: &PassiveTranscript) -> PredictedLabels {
     let mut named = vec![None; received.records];
     for step in &received.steps {
         for (column, &position) in step.gradient.column_iter().zip(&step.positions) {
@@ -63,10 +63,10 @@ fn directions(steps: &[Step], records: usize) -> DMatrix<f64> {
 #[must_use]
 pub fn gradient_direction(
     epochs: &[&[Step]],
-    known: &[Known],
+    known: &[KnownLabel],
     classes: usize,
     records: usize,
-) -> Named {
+) -> PredictedLabels {
     let mut scores = DMatrix::<f64>::zeros(classes, records);
     for steps in epochs {
         let directions = directions(steps, records);
@@ -96,7 +96,7 @@ pub fn gradient_direction(
 /// Under a top model without hidden layers all gradients of a step lie on one line, on two sides by
 /// their class.
 #[must_use]
-pub fn gradient_sides(epochs: &[&[Step]], larger: u32, records: usize) -> Named {
+pub fn gradient_sides(epochs: &[&[Step]], larger: u32, records: usize) -> PredictedLabels {
     let mut total = DVector::<f64>::zeros(records);
     for steps in epochs {
         let directions = directions(steps, records);
@@ -120,7 +120,12 @@ pub fn gradient_sides(epochs: &[&[Step]], larger: u32, records: usize) -> Named 
 /// Two classes, no label known: names the records with the longest gradients `rarer`, as many as
 /// `share` of them (Li et al. 2022, 3.1: a model is less sure of the rarer class).
 #[must_use]
-pub fn gradient_norm(epochs: &[&[Step]], rarer: u32, share: f64, records: usize) -> Named {
+pub fn gradient_norm(
+    epochs: &[&[Step]],
+    rarer: u32,
+    share: f64,
+    records: usize,
+) -> PredictedLabels {
     let mut lengths = vec![0.0f64; records];
     for step in epochs.iter().copied().flatten() {
         // Batches differ in size, and the gradient is that of a mean.
@@ -143,14 +148,14 @@ pub fn gradient_norm(epochs: &[&[Step]], rarer: u32, share: f64, records: usize)
 /// The outputs (k × n) are centred by their means over all records, which stand in for the active
 /// party's bias.
 #[must_use]
-pub fn own_outputs(outputs: &DMatrix<f64>) -> Named {
+pub fn own_outputs(outputs: &DMatrix<f64>) -> PredictedLabels {
     largest(&centred(outputs))
 }
 
 /// Softmax regression: does the same from the signs of the weights (k × d) alone, relative to their
 /// mean over the classes. After the first step of Adam these are the signs of the gradient.
 #[must_use]
-pub fn parameter_signs(weights: &DMatrix<f64>, own: &DMatrix<f64>) -> Named {
+pub fn parameter_signs(weights: &DMatrix<f64>, own: &DMatrix<f64>) -> PredictedLabels {
     let mut signs = weights.clone();
     for mut column in signs.column_iter_mut() {
         let mean = column.mean();
@@ -175,9 +180,9 @@ pub fn parameter_signs(weights: &DMatrix<f64>, own: &DMatrix<f64>) -> Named {
 /// [`ShapeError`] for inputs that are not finite.
 pub fn completion(
     inputs: &DMatrix<f64>,
-    known: &[Known],
+    known: &[KnownLabel],
     classes: usize,
-) -> Result<Named, ShapeError> {
+) -> Result<PredictedLabels, ShapeError> {
     let (p, n) = inputs.shape();
     let mut inputs = centred(inputs);
     for mut row in inputs.row_iter_mut() {
@@ -209,7 +214,7 @@ fn centred(rows: &DMatrix<f64>) -> DMatrix<f64> {
     centred
 }
 
-fn largest(scores: &DMatrix<f64>) -> Named {
+fn largest(scores: &DMatrix<f64>) -> PredictedLabels {
     scores.column_iter().map(|column| class(arg_max(column.as_slice()))).collect()
 }
 
@@ -235,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_only_negative_entry_is_the_class() {
-        let received = Received {
+        let received = PassiveTranscript {
             combiner: Combiner::Sum,
             records: 4,
             // The model may be certain of a record before or after a step: its score is then 1, and
@@ -299,7 +304,7 @@ mod tests {
             if i == 0 { 7.0 } else { f64::from(u8::from(j >= 6)) + 0.01 * j as f64 }
         });
         let named = completion(&inputs, &[(0, 1), (9, 0)], 2).unwrap();
-        let expected: Named = (0..10).map(|j| Some(u32::from(j < 6))).collect();
+        let expected: PredictedLabels = (0..10).map(|j| Some(u32::from(j < 6))).collect();
         assert_eq!(named, expected);
     }
 }

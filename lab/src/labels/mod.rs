@@ -37,11 +37,13 @@ use vfl_shared::model::{
 use vfl_shared::types::FeatureBlock;
 
 pub use self::attacks::{
-    Known, Named, completion, gradient_direction, gradient_norm, gradient_sides, gradient_sign,
-    own_outputs, parameter_signs,
+    KnownLabel, PredictedLabels, completion, gradient_direction, gradient_norm, gradient_sides,
+    gradient_sign, own_outputs, parameter_signs,
 };
-pub use self::received::{After, Observed, Received, Step, observe};
-pub use self::report::{Attack, AttackRow, LabelsReport, MeanRight, ModelRows, Right, Verdict};
+pub use self::received::{ObservedTraining, PassiveTranscript, Step, SubModelSnapshot, observe};
+pub use self::report::{
+    Attack, AttackRow, LabelAccuracy, LabelsReport, MeanLabelAccuracy, ModelRows, Verdict,
+};
 use crate::demo::vertical_split;
 use crate::set_facts::SetFacts;
 
@@ -99,8 +101,8 @@ pub struct Experiment {
 }
 
 /// The result of one training.
-struct Found {
-    attacks: Vec<(Attack, u32, Right)>,
+struct LabelStudyResult {
+    attacks: Vec<(Attack, u32, LabelAccuracy)>,
     privacy: Option<PrivacyStatement>,
 }
 
@@ -245,7 +247,7 @@ impl Experiment {
     /// If a training diverges.
     pub fn run(&self, done: impl Fn() + Sync) -> anyhow::Result<LabelsReport> {
         let trainings = self.plan.trainings;
-        let one = |at: usize| -> anyhow::Result<Found> {
+        let one = |at: usize| -> anyhow::Result<LabelStudyResult> {
             let (model, training) = (at / trainings, at % trainings);
             let found = self.train_and_attack(model, training);
             let found = found.with_context(|| {
@@ -257,21 +259,21 @@ impl Experiment {
         let found = (0..self.trainings())
             .into_par_iter()
             .map(one)
-            .collect::<anyhow::Result<Vec<Found>>>()?;
+            .collect::<anyhow::Result<Vec<LabelStudyResult>>>()?;
         let control = (0..trainings)
             .map(|training| self.control(training))
-            .collect::<anyhow::Result<Vec<Right>>>()?;
+            .collect::<anyhow::Result<Vec<LabelAccuracy>>>()?;
         let guessing = self.guessing();
-        let best = |control: &Right| Right {
+        let best = |control: &LabelAccuracy| LabelAccuracy {
             accuracy: control.accuracy.max(guessing.accuracy),
             balanced_accuracy: control.balanced_accuracy.max(guessing.balanced_accuracy),
         };
-        let (informed, uninformed): (Vec<Right>, Vec<Right>) =
+        let (informed, uninformed): (Vec<LabelAccuracy>, Vec<LabelAccuracy>) =
             control.iter().map(|control| (best(control), guessing)).unzip();
-        let rows = |(model, of_model): (&TrainingConfig, &[Found])| {
+        let rows = |(model, of_model): (&TrainingConfig, &[LabelStudyResult])| {
             let names = of_model.first().map_or(&[][..], |found| found.attacks.as_slice());
             let attacks = names.iter().enumerate().map(|(place, &(attack, epochs, _))| {
-                let each: Vec<Right> =
+                let each: Vec<LabelAccuracy> =
                     of_model.iter().map(|found| found.attacks[place].2).collect();
                 let without = if attack.needs_labels() { &informed } else { &uninformed };
                 AttackRow::of(attack, epochs, self.plan.known, &each, without)
@@ -297,13 +299,13 @@ impl Experiment {
             known_labels: self.plan.known,
             seed: self.plan.seed,
             guessing,
-            control: MeanRight::of(&control),
+            control: MeanLabelAccuracy::of(&control),
             models: self.configs.iter().zip(found.chunks(trainings)).map(rows).collect(),
         })
     }
 
     /// Runs one training of one model, observed and attacked by the first passive party.
-    fn train_and_attack(&self, model: usize, training: usize) -> anyhow::Result<Found> {
+    fn train_and_attack(&self, model: usize, training: usize) -> anyhow::Result<LabelStudyResult> {
         let config = self.config(model, training)?;
         let (known, targets) = self.known_and_targets(training);
         let seeds: Vec<[u8; 32]> = (0..self.blocks.len())
@@ -314,8 +316,12 @@ impl Experiment {
             observe(&config, self.classes, &self.blocks, &self.labels, privacy, &self.plan.epochs)?;
         let (received, classes, records) = (&observed.received, self.classes, self.labels.len());
         let mut attacks = Vec::new();
-        let mut note = |attack: Attack, epochs: u32, named: &Named| {
-            attacks.push((attack, epochs, Right::of(named, &self.labels, &targets, classes)));
+        let mut note = |attack: Attack, epochs: u32, named: &PredictedLabels| {
+            attacks.push((
+                attack,
+                epochs,
+                LabelAccuracy::of(named, &self.labels, &targets, classes),
+            ));
         };
         for after in &observed.after {
             let epochs = received.epochs(after.epochs as usize);
@@ -353,7 +359,7 @@ impl Experiment {
             );
         }
         attacks.sort_by_key(|(attack, epochs, _)| (*attack as usize, *epochs));
-        Ok(Found { attacks, privacy: observed.privacy })
+        Ok(LabelStudyResult { attacks, privacy: observed.privacy })
     }
 
     /// Returns the configuration of one training, with its own seed.
@@ -366,17 +372,17 @@ impl Experiment {
 
     /// Measures the control: inference without a training, from the adversary's own features and
     /// the known records.
-    fn control(&self, training: usize) -> anyhow::Result<Right> {
+    fn control(&self, training: usize) -> anyhow::Result<LabelAccuracy> {
         let (known, targets) = self.known_and_targets(training);
         let own = self.blocks.get(1).context("there is no passive party")?;
         let named = completion(own.matrix(), &known, self.classes)?;
-        Ok(Right::of(&named, &self.labels, &targets, self.classes))
+        Ok(LabelAccuracy::of(&named, &self.labels, &targets, self.classes))
     }
 
     /// Returns the records of a training whose labels are known, the same number of each class, and
     /// those on which attacks are measured: all other records that the training makes steps on.
     /// Neither depends on the model.
-    fn known_and_targets(&self, training: usize) -> (Vec<Known>, Vec<usize>) {
+    fn known_and_targets(&self, training: usize) -> (Vec<KnownLabel>, Vec<usize>) {
         let trained: Vec<usize> = match self.config(0, training) {
             Ok(config) => Schedule::new(&config, self.labels.len())
                 .training()
@@ -412,11 +418,11 @@ impl Experiment {
     }
 
     /// Measures guessing: the most frequent class for every record.
-    fn guessing(&self) -> Right {
+    fn guessing(&self) -> LabelAccuracy {
         let mut counts = vec![0usize; self.classes];
         self.labels.iter().for_each(|label| counts[*label as usize] += 1);
         let most = counts.iter().max().copied().unwrap_or_default();
-        Right {
+        LabelAccuracy {
             accuracy: most as f64 / self.labels.len().max(1) as f64,
             balanced_accuracy: 1.0 / self.classes.max(1) as f64,
         }

@@ -6,7 +6,7 @@ use vfl_shared::model::privacy::{PrivacyConfig, PrivacyStatement};
 use vfl_shared::model::{Combiner, LearnerError, PartyLearner, Schedule, TrainingConfig};
 use vfl_shared::types::FeatureBlock;
 
-use crate::together::{Together, start};
+use crate::together::{LocalTraining, start};
 
 /// One training step as a passive party sees it.
 #[derive(Clone, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Step {
 
 /// Everything that one passive party received: no labels, and no features of another party.
 #[derive(Clone)]
-pub struct Received {
+pub struct PassiveTranscript {
     /// The coordinator's combiner of outputs. The party learns it before the training.
     pub combiner: Combiner,
     /// The number of records in the training's list.
@@ -31,13 +31,13 @@ pub struct Received {
     pub epoch_ends: Vec<usize>,
 }
 
-impl std::fmt::Debug for Received {
+impl std::fmt::Debug for PassiveTranscript {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Received({} records, {} steps, values withheld)", self.records, self.steps.len())
     }
 }
 
-impl Received {
+impl PassiveTranscript {
     /// Creates the state before the first step of a training on so many records.
     #[must_use]
     pub fn new(config: &TrainingConfig, records: usize) -> Self {
@@ -56,7 +56,7 @@ impl Received {
 
 /// The adversary's own sub-model after some epochs, which it holds in any case.
 #[derive(Clone)]
-pub struct After {
+pub struct SubModelSnapshot {
     /// The number of epochs so far.
     pub epochs: u32,
     /// The outputs of the sub-model, w × n, on all records of the list.
@@ -66,11 +66,11 @@ pub struct After {
 }
 
 /// The observations of one training.
-pub struct Observed {
+pub struct ObservedTraining {
     /// The messages that the first passive party received.
-    pub received: Received,
+    pub received: PassiveTranscript,
     /// The party's sub-model after each of the requested epochs.
-    pub after: Vec<After>,
+    pub after: Vec<SubModelSnapshot>,
     /// The party's privacy statement.
     pub privacy: Option<PrivacyStatement>,
 }
@@ -92,7 +92,7 @@ pub fn observe(
     labels: &[u32],
     privacy: Option<(PrivacyConfig, &[[u8; 32]])>,
     epochs: &[u32],
-) -> Result<Observed, LearnerError> {
+) -> Result<ObservedTraining, LearnerError> {
     let mut parties = Vec::with_capacity(blocks.len());
     for (place, block) in blocks.iter().enumerate() {
         let learner = PartyLearner::new(config, classes, block.clone(), place == 0)?;
@@ -103,8 +103,8 @@ pub fn observe(
         });
     }
     let mut schedule = Schedule::new(config, labels.len());
-    let mut together = Together::begin(config, classes, parties, start(config))?;
-    let (mut received, mut after) = (Received::new(config, labels.len()), Vec::new());
+    let mut together = LocalTraining::begin(config, classes, parties, start(config))?;
+    let (mut received, mut after) = (PassiveTranscript::new(config, labels.len()), Vec::new());
     for epoch in 1..=config.values().epochs {
         for batch in schedule.next_epoch() {
             let gradients = together.step(&batch, labels)?;
@@ -121,9 +121,9 @@ pub fn observe(
         {
             let outputs = model.outputs(block.matrix())?.matrix().clone();
             let weights = model.linear().map(|linear| linear.weights().clone());
-            after.push(After { epochs: epoch, outputs, weights });
+            after.push(SubModelSnapshot { epochs: epoch, outputs, weights });
         }
     }
     let privacy = together.parties().get(1).and_then(PartyLearner::privacy);
-    Ok(Observed { received, after, privacy })
+    Ok(ObservedTraining { received, after, privacy })
 }

@@ -76,14 +76,14 @@ impl Verdict {
 
 /// The accuracy of named labels in one training.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Right {
+pub struct LabelAccuracy {
     /// The share of the records whose label is named correctly.
     pub accuracy: f64,
     /// The same share for each class, averaged over classes.
     pub balanced_accuracy: f64,
 }
 
-impl Right {
+impl LabelAccuracy {
     /// Measures the labels named at these positions. A record without a named label counts as
     /// wrong.
     #[must_use]
@@ -107,16 +107,16 @@ impl Right {
 
 /// The accuracy of named labels, averaged over trainings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct MeanRight {
+pub struct MeanLabelAccuracy {
     /// The share of the records whose label is named correctly.
     pub accuracy: Estimate,
     /// The same share for each class, averaged over classes.
     pub balanced_accuracy: Estimate,
 }
 
-impl MeanRight {
+impl MeanLabelAccuracy {
     /// Averages over trainings.
-    pub(super) fn of(each: &[Right]) -> Self {
+    pub(super) fn of(each: &[LabelAccuracy]) -> Self {
         Self {
             accuracy: Estimate::of(each.iter().map(|right| right.accuracy)),
             balanced_accuracy: Estimate::of(each.iter().map(|right| right.balanced_accuracy)),
@@ -135,10 +135,10 @@ pub struct AttackRow {
     pub known_labels: usize,
     /// The accuracy of the attack.
     #[serde(flatten)]
-    pub right: MeanRight,
+    pub right: MeanLabelAccuracy,
     /// The gain in accuracy over the party without the training: over guessing, or over the control
     /// if the attack knows labels and the control is better.
-    pub added: MeanRight,
+    pub added: MeanLabelAccuracy,
     /// The verdict on the attack.
     pub verdict: Verdict,
 }
@@ -149,17 +149,17 @@ impl AttackRow {
         attack: Attack,
         epochs: u32,
         known: usize,
-        each: &[Right],
-        without: &[Right],
+        each: &[LabelAccuracy],
+        without: &[LabelAccuracy],
     ) -> Self {
         let pairs = each.iter().zip(without);
-        let added: Vec<Right> = pairs
-            .map(|(with, without)| Right {
+        let added: Vec<LabelAccuracy> = pairs
+            .map(|(with, without)| LabelAccuracy {
                 accuracy: with.accuracy - without.accuracy,
                 balanced_accuracy: with.balanced_accuracy - without.balanced_accuracy,
             })
             .collect();
-        let added = MeanRight::of(&added);
+        let added = MeanLabelAccuracy::of(&added);
         let verdict = if each.iter().all(|right| right.accuracy >= 1.0) {
             Verdict::AllLabels
         } else if added.accuracy.low() > 0.0 || added.balanced_accuracy.low() > 0.0 {
@@ -168,7 +168,7 @@ impl AttackRow {
             Verdict::NothingAdded
         };
         let known_labels = if attack.needs_labels() { known } else { 0 };
-        Self { attack, epochs, known_labels, right: MeanRight::of(each), added, verdict }
+        Self { attack, epochs, known_labels, right: MeanLabelAccuracy::of(each), added, verdict }
     }
 }
 
@@ -212,9 +212,9 @@ pub struct LabelsReport {
     /// Seed of everything random.
     pub seed: u64,
     /// The result of guessing the most frequent class for every record.
-    pub guessing: Right,
+    pub guessing: LabelAccuracy,
     /// A softmax regression on the adversary's features from the known records, without a training.
-    pub control: MeanRight,
+    pub control: MeanLabelAccuracy,
     /// The results of each model.
     pub models: Vec<ModelRows>,
 }
@@ -227,7 +227,7 @@ mod tests {
     fn shares_of_labels_are_counted_by_record_and_by_class() {
         let labels = [0, 0, 0, 1, 1, 1];
         let named = [Some(0), Some(0), Some(1), Some(1), None, Some(0)];
-        let right = Right::of(&named, &labels, &[0, 1, 2, 3, 4], 3);
+        let right = LabelAccuracy::of(&named, &labels, &[0, 1, 2, 3, 4], 3);
         assert_eq!(right.accuracy, 0.6);
         // Two of three, and one of two; the third class has no record.
         assert!((right.balanced_accuracy - (2.0 / 3.0 + 0.5) / 2.0).abs() < 1e-15);
@@ -235,8 +235,8 @@ mod tests {
 
     #[test]
     fn the_verdict_looks_at_the_lower_end_of_what_is_added() {
-        let right = |accuracy, balanced_accuracy| Right { accuracy, balanced_accuracy };
-        let of = |each: &[Right], without: &[Right]| {
+        let right = |accuracy, balanced_accuracy| LabelAccuracy { accuracy, balanced_accuracy };
+        let of = |each: &[LabelAccuracy], without: &[LabelAccuracy]| {
             AttackRow::of(Attack::OwnOutputs, 1, 5, each, without).verdict
         };
         let guess = [right(0.8, 0.5); 3];

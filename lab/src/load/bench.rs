@@ -19,7 +19,7 @@ use vfl_shared::types::{LogitShare, PartyName, RecordIds};
 
 use super::process::Worker;
 use super::relay::Relay;
-use super::source::{Loaded, Source};
+use super::source::{FilledStore, Source};
 use crate::certs;
 use crate::deployment::WholeModel;
 
@@ -40,7 +40,7 @@ pub struct Bench {
     passive: Hop,
     coordinator: Hop,
     delay: Duration,
-    loaded: Loaded,
+    loaded: FilledStore,
 }
 
 /// A process, and the relay to it if there is a delay.
@@ -87,7 +87,7 @@ impl Bench {
     ) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
         let (ids, version) = prepare(dir.path())?;
-        let loaded = Loaded::fill(source, program, dir.path()).await?;
+        let loaded = FilledStore::fill(source, program, dir.path()).await?;
         std::fs::write(dir.path().join("data.toml"), &loaded.config)?;
         let passive = Worker::start(program, dir.path(), "passive", None, None).await?;
         let passive = Hop::to(passive, delay).await?;

@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 pub(super) const PATH: &str = "/BatchFeatureService/BatchFetchFeature";
 
 #[derive(Deserialize)]
-struct Asked {
+struct FeatureRequest {
     feature_fields: Vec<Field>,
     param: Param,
 }
@@ -62,13 +62,13 @@ struct Values {
 }
 
 /// The features of the CSV file, all of which are numbers.
-struct Held {
+struct FeatureRows {
     id: String,
     columns: HashMap<String, usize>,
     rows: HashMap<String, Vec<f64>>,
 }
 
-impl Held {
+impl FeatureRows {
     fn read(csv: &Path) -> anyhow::Result<Self> {
         let mut reader = csv::Reader::from_path(csv)?;
         let id = reader.headers()?.get(0).unwrap_or_default().to_owned();
@@ -90,7 +90,7 @@ impl Held {
 
     /// Returns all requested features, or `None`: the service refuses a request with an unknown
     /// record as a whole.
-    fn answer(&self, asked: Asked) -> Option<Vec<Feature>> {
+    fn answer(&self, asked: FeatureRequest) -> Option<Vec<Feature>> {
         let rows: Vec<&Vec<f64>> = asked
             .param
             .query_datas
@@ -115,7 +115,7 @@ impl Held {
 
 /// Serves until the process is ended.
 pub(super) async fn serve(listener: TcpListener, data: &Path) -> anyhow::Result<()> {
-    let held = Arc::new(Held::read(&data.join("passive.csv"))?);
+    let held = Arc::new(FeatureRows::read(&data.join("passive.csv"))?);
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
@@ -133,12 +133,12 @@ pub(super) async fn serve(listener: TcpListener, data: &Path) -> anyhow::Result<
 }
 
 async fn answer(
-    held: Arc<Held>,
+    held: Arc<FeatureRows>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<bytes::Bytes>>, Infallible> {
     let mut response = Response::new(Full::default());
     let asked = match request.into_body().collect().await {
-        Ok(body) => serde_json::from_slice::<Asked>(&body.to_bytes()).ok(),
+        Ok(body) => serde_json::from_slice::<FeatureRequest>(&body.to_bytes()).ok(),
         Err(_) => None,
     };
     let answer = match asked.map(|asked| held.answer(asked)) {

@@ -99,12 +99,12 @@ pub async fn idle_tls(
 }
 
 /// The body of a message that declares a length and stops one byte short of it.
-struct Unfinished {
+struct UnfinishedBody {
     header: Option<Bytes>,
     left: usize,
 }
 
-impl Unfinished {
+impl UnfinishedBody {
     fn new(bytes: usize) -> Self {
         let mut header = BytesMut::with_capacity(5);
         header.put_u8(0);
@@ -113,7 +113,7 @@ impl Unfinished {
     }
 }
 
-impl http_body::Body for Unfinished {
+impl http_body::Body for UnfinishedBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -159,7 +159,7 @@ pub async fn half_sent(
                 let request = http::Request::post(path)
                     .header("content-type", "application/grpc")
                     .header("te", "trailers")
-                    .body(tonic::body::Body::new(Unfinished::new(MAX_MESSAGE_BYTES)))
+                    .body(tonic::body::Body::new(UnfinishedBody::new(MAX_MESSAGE_BYTES)))
                     .ok()?;
                 let response = channel.call(request).await.ok()?;
                 Status::from_header_map(response.headers()).map(|status| status.code())

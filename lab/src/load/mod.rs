@@ -30,7 +30,7 @@ use crate::progress::Progress;
 pub use bench::Bench;
 use bench::{CLASSES, PASSIVE, RECORDS};
 use print::print;
-use sides::Sides;
+use sides::Services;
 use source::Source;
 pub use worker::{WorkerArgs, worker};
 
@@ -160,7 +160,7 @@ fn told(args: &LoadArgs) -> String {
 
 /// Measures calls of one record with 1, 16 and 64 in flight, and the stream.
 async fn usual(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Result<Vec<Line>> {
-    let sides = Sides::start(program, &Source::Csv, Duration::ZERO).await?;
+    let sides = Services::start(program, &Source::Csv, Duration::ZERO).await?;
     let mut bar = Progress::start("measuring", (args.rounds * 4) as u64);
     let (mut lines, mut done) = (Vec::new(), 0);
     let single = sides.requests(1, REQUESTS);
@@ -208,7 +208,8 @@ async fn calls(program: &Path, args: &LoadArgs, seconds: Duration) -> anyhow::Re
     let (mut lines, mut done) = (Vec::new(), 0);
     for store in &stores {
         for &delay in &delays {
-            let sides = Sides::start(program, store, Duration::from_millis(delay.into())).await?;
+            let sides =
+                Services::start(program, store, Duration::from_millis(delay.into())).await?;
             for &rows in &rows {
                 let requests = sides.requests(rows as usize, REQUESTS);
                 let sizes = sides.sizes(&requests[0]).await?;

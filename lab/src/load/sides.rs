@@ -12,7 +12,7 @@ use super::measure::{Echo, Sample, Service};
 use super::source::Source;
 
 /// The running processes, and a client of each.
-pub(super) struct Sides {
+pub(super) struct Services {
     pub(super) bench: Bench,
     pub(super) service: Service,
     pub(super) no_ledger: Service,
@@ -20,7 +20,7 @@ pub(super) struct Sides {
     _processes: [Hop; 2],
 }
 
-impl Sides {
+impl Services {
     /// Starts all processes.
     ///
     /// # Errors

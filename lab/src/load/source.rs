@@ -56,7 +56,7 @@ impl FromStr for Source {
 }
 
 /// The filled store: the passive party's `[data]`, and what must be removed at the end.
-pub(super) struct Loaded {
+pub(super) struct FilledStore {
     /// The table `[data]` as TOML.
     pub(super) config: String,
     table: Option<(String, String)>,
@@ -64,7 +64,7 @@ pub(super) struct Loaded {
     _service: Option<Worker>,
 }
 
-impl Loaded {
+impl FilledStore {
     /// Fills the store from the CSV file of `passive` in the folder `data` of `dir`. `program` is
     /// `cloison`.
     ///

@@ -40,7 +40,7 @@ use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
 
 use self::curve::{Figures, LEVELS, guessed_balanced_accuracy, guessed_tpr};
-use self::models::{Membership, Recipe, Release, Scored, needs_weights};
+use self::models::{Membership, ModelReleases, Recipe, Release, needs_weights};
 use self::ratio::{Likelihood, Shadows};
 pub use self::report::{AttackFigures, Estimate, Guessing, MembershipReport, PolicyRow, Verdict};
 use crate::demo::vertical_split;
@@ -239,7 +239,7 @@ impl Experiment {
             policies: &self.policies,
             seed: self.plan.seed,
         };
-        let one = |model: usize| -> anyhow::Result<Scored> {
+        let one = |model: usize| -> anyhow::Result<ModelReleases> {
             let members = self.membership.of_model(model);
             let scored = recipe
                 .train_and_score(model, &members)
@@ -250,7 +250,7 @@ impl Experiment {
         let scored = (0..self.plan.models)
             .into_par_iter()
             .map(one)
-            .collect::<anyhow::Result<Vec<Scored>>>()?;
+            .collect::<anyhow::Result<Vec<ModelReleases>>>()?;
         let guessing = self.guessing();
         let rows = self
             .policies
@@ -283,7 +283,13 @@ impl Experiment {
     }
 
     /// Measures both attacks against one policy, the one at index `at`.
-    fn row(&self, at: usize, policy: &Policy, scored: &[Scored], guessing: &Guessing) -> PolicyRow {
+    fn row(
+        &self,
+        at: usize,
+        policy: &Policy,
+        scored: &[ModelReleases],
+        guessing: &Guessing,
+    ) -> PolicyRow {
         let releases: Vec<&Release> =
             scored.iter().filter_map(|scored| scored.releases.get(at)).collect();
         let by_model: Vec<&[f64]> =

@@ -13,7 +13,7 @@ use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
 
 use super::ratio::{Likelihood, statistics};
-use crate::together::{Together, start};
+use crate::together::{LocalTraining, start};
 
 /// The number of records scored at once.
 const CHUNK: usize = 1024;
@@ -83,7 +83,7 @@ pub(super) struct Release {
 }
 
 /// The releases of one model.
-pub(super) struct Scored {
+pub(super) struct ModelReleases {
     /// The release under each policy.
     pub(super) releases: Vec<Release>,
     /// The privacy statement of its passive party.
@@ -99,10 +99,14 @@ impl Recipe<'_> {
     ///
     /// # Errors
     /// If the training diverges, or a policy does not apply to the scores.
-    pub(super) fn train_and_score(&self, model: usize, members: &[bool]) -> anyhow::Result<Scored> {
+    pub(super) fn train_and_score(
+        &self,
+        model: usize,
+        members: &[bool],
+    ) -> anyhow::Result<ModelReleases> {
         let seed = number(self.seed_of("training", model));
         let config = TrainingConfig::try_from(TrainingValues { seed, ..self.training.clone() })?;
-        // Members come first: `Together` expects this order.
+        // Members come first: `LocalTraining` expects this order.
         let (inside, outside): (Vec<usize>, Vec<usize>) =
             (0..members.len()).partition(|&record| members[record]);
         let order: Vec<usize> = inside.iter().chain(&outside).copied().collect();
@@ -110,7 +114,7 @@ impl Recipe<'_> {
         let (own_labels, other_labels) = labels.split_at(inside.len());
         let parties = self.parties(&config, model, &order)?;
         let mut trained =
-            Together::train(&config, self.classes, parties, own_labels, start(&config))?;
+            LocalTraining::train(&config, self.classes, parties, own_labels, start(&config))?;
 
         let positions: Vec<u32> = (0..order.len() as u32).collect();
         let mut logits = DMatrix::<f64>::zeros(self.classes, order.len());
@@ -144,7 +148,7 @@ impl Recipe<'_> {
             releases.push(Release { statistics: by_record, likelihood, accuracy });
         }
         let privacy = trained.parties().last().and_then(PartyLearner::privacy);
-        Ok(Scored { releases, privacy })
+        Ok(ModelReleases { releases, privacy })
     }
 
     /// Returns the learners of all parties, with the records in this order.
@@ -170,7 +174,7 @@ impl Recipe<'_> {
     }
 
     /// Returns the weights of all passive parties side by side, if a policy needs them.
-    fn passive_weights(&self, trained: &Together) -> anyhow::Result<Option<DMatrix<f64>>> {
+    fn passive_weights(&self, trained: &LocalTraining) -> anyhow::Result<Option<DMatrix<f64>>> {
         if !self.policies.iter().any(needs_weights) {
             return Ok(None);
         }

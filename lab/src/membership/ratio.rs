@@ -95,7 +95,7 @@ impl Moments {
 }
 
 /// The moments of the models without a record, and of those with it.
-type Sides = [Moments; 2];
+type SplitMoments = [Moments; 2];
 
 /// φ of every record under every model. Each model in turn is the target; the others are its
 /// shadows.
@@ -107,7 +107,7 @@ pub(super) struct Shadows<'a> {
     /// subtracted.
     values: Vec<f64>,
     /// The moments of each record over all models.
-    totals: Vec<Sides>,
+    totals: Vec<SplitMoments>,
     likelihood: Likelihood,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Shadows<'a> {
                 (Likelihood::Normal, Some(first)) => first[record],
                 _ => 0.0,
             };
-            let mut sides = Sides::default();
+            let mut sides = SplitMoments::default();
             for (statistics, member) in by_model.iter().zip(row) {
                 let value = statistics[record] - origin;
                 sides[usize::from(*member)].add(value, 1.0);
@@ -141,7 +141,7 @@ impl<'a> Shadows<'a> {
     /// One model besides the target is left out: the next one on the other side of the record's
     /// membership. Otherwise the target's side would have one shadow fewer, which alone would
     /// reveal a little of the membership.
-    fn of_record(&self, record: usize, target: usize) -> Sides {
+    fn of_record(&self, record: usize, target: usize) -> SplitMoments {
         let at = record * self.models..(record + 1) * self.models;
         let (row, values) = (&self.members[at.clone()], &self.values[at]);
         let mut sides = self.totals[record];
@@ -156,7 +156,7 @@ impl<'a> Shadows<'a> {
 
     /// Returns Λ of every record for one target.
     pub(super) fn ratios(&self, target: usize) -> Vec<f64> {
-        let each: Vec<Sides> =
+        let each: Vec<SplitMoments> =
             (0..self.totals.len()).map(|record| self.of_record(record, target)).collect();
         let value = |record: usize| self.values[record * self.models + target];
         if self.likelihood == Likelihood::Bernoulli {
@@ -173,7 +173,7 @@ impl<'a> Shadows<'a> {
             let variance = variance.max(VARIANCE_FLOOR.0 * pooled + VARIANCE_FLOOR.1);
             -0.5 * (variance.ln() + (x - side.mean()).powi(2) / variance)
         };
-        let ratio = |(record, [without, with]): (usize, &Sides)| {
+        let ratio = |(record, [without, with]): (usize, &SplitMoments)| {
             let x = value(record);
             log_density(x, with, pooled[1]) - log_density(x, without, pooled[0])
         };
@@ -182,13 +182,13 @@ impl<'a> Shadows<'a> {
 }
 
 /// Returns the variance around the records' own means, pooled over all records.
-fn pooled(each: &[Sides], side: usize) -> f64 {
+fn pooled(each: &[SplitMoments], side: usize) -> f64 {
     let spread: f64 = each.iter().map(|sides| sides[side].spread()).sum();
     let freedom: f64 = each.iter().map(|sides| sides[side].count - 1.0).sum();
     spread / freedom.max(1.0)
 }
 
-fn bernoulli(x: f64, [without, with]: &Sides) -> f64 {
+fn bernoulli(x: f64, [without, with]: &SplitMoments) -> f64 {
     let log_probability = |side: &Moments| {
         let hit = (side.sum + 1.0) / (side.count + 2.0);
         if x > 0.5 { hit.ln() } else { (1.0 - hit).ln() }

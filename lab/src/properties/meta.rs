@@ -7,7 +7,7 @@ use super::views::View;
 
 /// An input of a regression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum RegressionInput {
     /// The active party's statistics of the training set.
     Data,
     /// The active party's own parameters.
@@ -22,7 +22,7 @@ pub(super) enum Part {
     Products,
 }
 
-impl Part {
+impl RegressionInput {
     /// Returns the name in words.
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -51,38 +51,39 @@ impl Part {
 /// The inputs that the control may choose from: statistics of the data, or nothing, which leaves
 /// the mean. An adversary takes the choice with the least error between the two halves of its
 /// shadow models.
-pub(super) const CONTROL: &[&[Part]] = &[&[], &[Part::Data]];
+pub(super) const CONTROL: &[&[RegressionInput]] = &[&[], &[RegressionInput::Data]];
 /// The choices of an adversary with its own parameters.
-pub(super) const OWN: &[&[Part]] = &[&[], &[Part::Data], &[Part::Data, Part::Own]];
+pub(super) const OWN: &[&[RegressionInput]] =
+    &[&[], &[RegressionInput::Data], &[RegressionInput::Data, RegressionInput::Own]];
 /// The choices of an adversary with mean scores.
-pub(super) const SCORES: &[&[Part]] = &[
-    &[Part::Data],
-    &[Part::Data, Part::Own],
-    &[Part::Data, Part::Scores],
-    &[Part::Data, Part::Own, Part::Scores],
+pub(super) const SCORES: &[&[RegressionInput]] = &[
+    &[RegressionInput::Data],
+    &[RegressionInput::Data, RegressionInput::Own],
+    &[RegressionInput::Data, RegressionInput::Scores],
+    &[RegressionInput::Data, RegressionInput::Own, RegressionInput::Scores],
 ];
 /// The choices of an adversary with released weights.
-pub(super) const RELEASED: &[&[Part]] = &[
+pub(super) const RELEASED: &[&[RegressionInput]] = &[
     &[],
-    &[Part::Data],
-    &[Part::Data, Part::Own],
-    &[Part::Data, Part::Weights],
-    &[Part::Data, Part::Own, Part::Weights],
-    &[Part::Data, Part::Sorted],
-    &[Part::Data, Part::Own, Part::Sorted],
-    &[Part::Data, Part::Products],
-    &[Part::Data, Part::Own, Part::Products],
+    &[RegressionInput::Data],
+    &[RegressionInput::Data, RegressionInput::Own],
+    &[RegressionInput::Data, RegressionInput::Weights],
+    &[RegressionInput::Data, RegressionInput::Own, RegressionInput::Weights],
+    &[RegressionInput::Data, RegressionInput::Sorted],
+    &[RegressionInput::Data, RegressionInput::Own, RegressionInput::Sorted],
+    &[RegressionInput::Data, RegressionInput::Products],
+    &[RegressionInput::Data, RegressionInput::Own, RegressionInput::Products],
 ];
 
 /// The estimates of an adversary for the targets.
-pub(super) struct Said {
+pub(super) struct RegressionEstimates {
     /// The chosen inputs.
-    pub(super) parts: &'static [Part],
+    pub(super) parts: &'static [RegressionInput],
     /// The squared error for each target.
     pub(super) squared_errors: Vec<f64>,
 }
 
-fn inputs(views: &[View], parts: &[Part], transform: usize) -> DMatrix<f64> {
+fn inputs(views: &[View], parts: &[RegressionInput], transform: usize) -> DMatrix<f64> {
     let columns: Vec<Vec<f64>> = views
         .iter()
         .map(|view| parts.iter().flat_map(|part| part.of(view, transform)).copied().collect())
@@ -97,7 +98,7 @@ fn properties(views: &[View]) -> DMatrix<f64> {
 
 /// Fits a regression on `shadows`, and returns its squared errors on `targets`.
 fn squared_errors(
-    parts: &[Part],
+    parts: &[RegressionInput],
     transform: usize,
     shadows: &[View],
     targets: &[View],
@@ -121,13 +122,13 @@ fn squared_errors(
 /// # Errors
 /// [`DecompositionError`] for numbers that are not finite.
 pub(super) fn infer(
-    choices: &'static [&'static [Part]],
+    choices: &'static [&'static [RegressionInput]],
     transform: usize,
     shadows: &[View],
     targets: &[View],
-) -> Result<Said, DecompositionError> {
+) -> Result<RegressionEstimates, DecompositionError> {
     let (one, other) = shadows.split_at(shadows.len() / 2);
-    let mut best: (f64, &'static [Part]) = (f64::INFINITY, &[]);
+    let mut best: (f64, &'static [RegressionInput]) = (f64::INFINITY, &[]);
     for &parts in choices {
         let error: f64 = [(one, other), (other, one)]
             .into_iter()
@@ -139,5 +140,8 @@ pub(super) fn infer(
             best = (error, parts);
         }
     }
-    Ok(Said { parts: best.1, squared_errors: squared_errors(best.1, transform, shadows, targets)? })
+    Ok(RegressionEstimates {
+        parts: best.1,
+        squared_errors: squared_errors(best.1, transform, shadows, targets)?,
+    })
 }

@@ -33,7 +33,7 @@ use vfl_shared::data::{self, DatasetSpec};
 use vfl_shared::model::{PartyLearner, SOFTMAX_REGRESSION, TrainingConfig};
 use vfl_shared::types::FeatureBlock;
 
-use self::meta::{CONTROL, OWN, RELEASED, SCORES, Said, infer};
+use self::meta::{CONTROL, OWN, RELEASED, RegressionEstimates, SCORES, infer};
 use self::population::Draw;
 pub use self::population::{Group, Population};
 pub use self::report::{AdversaryRow, Interval, PropertiesReport, Verdict};
@@ -344,7 +344,7 @@ impl Experiment {
     ) -> anyhow::Result<Vec<AdversaryRow>> {
         let control = infer(CONTROL, 0, shadows, targets)?;
         let own = infer(OWN, 0, shadows, targets)?;
-        let row = |sees: String, said: &Said| {
+        let row = |sees: String, said: &RegressionEstimates| {
             let mse =
                 said.squared_errors.iter().sum::<f64>() / said.squared_errors.len().max(1) as f64;
             let takes: Vec<&str> = said.parts.iter().map(|part| part.as_str()).collect();
@@ -358,7 +358,7 @@ impl Experiment {
                 verdict: None,
             }
         };
-        let beside = |sees: String, said: &Said| {
+        let beside = |sees: String, said: &RegressionEstimates| {
             let added_to_own = Interval::explained(&said.squared_errors, &own.squared_errors);
             let added = Interval::explained(&said.squared_errors, &control.squared_errors);
             // Its own parameters may mislead it: it must do better than with them and than without.

@@ -11,7 +11,7 @@ use vfl_shared::numerics::softmax_columns;
 use vfl_shared::types::FeatureBlock;
 
 use super::population::Population;
-use crate::together::{Together, start};
+use crate::together::{LocalTraining, start};
 
 /// The settings of trainings on sets of records of a population.
 pub(super) struct Recipe<'a> {
@@ -41,11 +41,11 @@ pub(super) struct View {
     /// The mean scores over the group, and over each class.
     pub(super) scores: Vec<f64>,
     /// The passive weights as shown under each transform.
-    pub(super) shown: Vec<Shown>,
+    pub(super) shown: Vec<ReleasedWeights>,
 }
 
 /// The passive weights (k × d) less their means over the classes, in three forms.
-pub(super) struct Shown {
+pub(super) struct ReleasedWeights {
     /// The weights as they are.
     pub(super) weights: Vec<f64>,
     /// The columns sorted by length, the longest first: invariant to a secret order of the
@@ -88,7 +88,8 @@ impl Recipe<'_> {
                 place == 0,
             )?);
         }
-        let mut trained = Together::train(&config, *classes, parties, &labels, start(&config))?;
+        let mut trained =
+            LocalTraining::train(&config, *classes, parties, &labels, start(&config))?;
         let positions: Vec<u32> = (0..records.len() as u32).collect();
         let mut scores = trained.logits(&positions, true)?.matrix().clone();
         softmax_columns(&mut scores);
@@ -107,7 +108,9 @@ impl Recipe<'_> {
         for transform in self.transforms {
             // The secret of a transform is drawn afresh for every training.
             let mut rng = ChaCha20Rng::from_seed(seed_of(&format!("secret of {transform}")));
-            shown.push(Shown::of(&centred(&rewrite(transform, &weights, None, &mut rng)?.weights)));
+            shown.push(ReleasedWeights::of(&centred(
+                &rewrite(transform, &weights, None, &mut rng)?.weights,
+            )));
         }
         let (place, row) =
             self.population.place_of(self.feature).context("there is no such passive feature")?;
@@ -123,7 +126,7 @@ impl Recipe<'_> {
     }
 }
 
-impl Shown {
+impl ReleasedWeights {
     fn of(weights: &DMatrix<f64>) -> Self {
         let mut columns: Vec<DVector<f64>> =
             weights.column_iter().map(|column| column.into_owned()).collect();
@@ -202,14 +205,14 @@ mod tests {
     #[test]
     fn forms_do_not_move_with_what_they_are_made_against() {
         let weights = DMatrix::from_row_slice(2, 3, &[1.0, -2.0, 0.5, 0.25, 3.0, 1.0]);
-        let shown = Shown::of(&weights);
-        let permuted = Shown::of(&weights.select_columns(&[2, 0, 1]));
+        let shown = ReleasedWeights::of(&weights);
+        let permuted = ReleasedWeights::of(&weights.select_columns(&[2, 0, 1]));
         assert_eq!(shown.sorted, permuted.sorted);
         assert_ne!(shown.weights, permuted.weights);
         assert_eq!(shown.products, [5.25, -5.25, 10.0625]);
         let (sin, cos) = 0.7f64.sin_cos();
         let turn = DMatrix::from_row_slice(3, 3, &[cos, sin, 0.0, -sin, cos, 0.0, 0.0, 0.0, -1.0]);
-        let turned = Shown::of(&(&weights * turn));
+        let turned = ReleasedWeights::of(&(&weights * turn));
         for (a, b) in shown.products.iter().zip(&turned.products) {
             assert!((a - b).abs() < 1e-12);
         }

@@ -46,14 +46,14 @@ pub struct Trial {
     pub utility: Utility,
     /// The added risk of the strongest attack, with the ends of its 95 % interval; `None` if no
     /// attack could be compared with its control.
-    pub added: Option<Added>,
+    pub added: Option<AddedRiskEstimate>,
     /// The result for each threshold, from all audits of the policy together.
     pub results: Vec<ThresholdResult>,
 }
 
 /// The added risk of a policy's scores for the strongest attack that was tried.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Added {
+pub struct AddedRiskEstimate {
     /// The name of the attack.
     pub attack: String,
     /// The worst attribute, to which the figures refer; `None`: they refer to all features
@@ -114,7 +114,7 @@ impl Trial {
             Self {
                 policy: policy.clone(),
                 utility,
-                added: Added::of(&audits),
+                added: AddedRiskEstimate::of(&audits),
                 results: together(thresholds, &audits),
             }
         };
@@ -122,7 +122,7 @@ impl Trial {
     }
 }
 
-impl Added {
+impl AddedRiskEstimate {
     /// Returns the added risk of the worst attribute of a policy's audits; `None` if no attack has
     /// a control, or there is no interval.
     fn of(audits: &[&Audit]) -> Option<Self> {

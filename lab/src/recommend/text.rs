@@ -17,7 +17,7 @@ parameters that are released; what training tells; another model. Audit again af
 
 /// The `[[defense]]` tables of a coordinator's config.
 #[derive(Serialize)]
-struct Pasted<'a> {
+struct DefenseTables<'a> {
     defense: &'a [DefenseConfig],
 }
 
@@ -28,7 +28,7 @@ struct Pasted<'a> {
 pub fn coordinator_config(policy: &Policy) -> Result<String, toml::ser::Error> {
     let none = [DefenseConfig::None {}];
     let defense = if policy.defenses.is_empty() { &none[..] } else { &policy.defenses };
-    toml::to_string(&Pasted { defense })
+    toml::to_string(&DefenseTables { defense })
 }
 
 fn percent(share: f64) -> String {
@@ -245,13 +245,13 @@ impl Recommendation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recommend::Added;
+    use crate::recommend::AddedRiskEstimate;
     use crate::report::{Compliance, ThresholdResult, Thresholds, Utility};
     use crate::set_facts::SetFacts;
 
     /// A trial against a threshold of 0.2, which costs five points of accuracy.
     fn trial(policy: &str, high: f64, accuracy: f64) -> Trial {
-        let added = Added {
+        let added = AddedRiskEstimate {
             attack: "gaussian".into(),
             attribute: Some("income".into()),
             value: high - 0.03,

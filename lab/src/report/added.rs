@@ -8,7 +8,7 @@ use super::facts::counted;
 use super::level::{Level, Verdict};
 use super::number::{figure, significant};
 use super::words::{Finding, finding, headline, interval, percent};
-use super::worst::{Worst, worst};
+use super::worst::{WorstAttribute, worst};
 
 /// The added risk behind one defense, as text.
 pub(crate) struct AddedLine {
@@ -158,7 +158,7 @@ fn found(finding: Finding) -> Level {
 }
 
 /// Returns the success of the attacks, by the worst attribute of these audits.
-pub(super) fn level_of(audits: &[&Audit], worst: &Worst<'_>) -> Level {
+pub(super) fn level_of(audits: &[&Audit], worst: &WorstAttribute<'_>) -> Level {
     let strongest = audits.iter().filter_map(|audit| audit.strongest());
     if strongest.into_iter().any(|(_, errors)| errors.is_exact()) {
         return Level::Exact;
@@ -173,7 +173,12 @@ pub(super) fn level_of(audits: &[&Audit], worst: &Worst<'_>) -> Level {
 }
 
 /// Returns the verdict by the worst attribute, with the mean over features.
-fn by_attribute(worst: &Worst<'_>, audit: &Audit, compared: &str, mean: &AddedRisk) -> Verdict {
+fn by_attribute(
+    worst: &WorstAttribute<'_>,
+    audit: &Audit,
+    compared: &str,
+    mean: &AddedRisk,
+) -> Verdict {
     let level = level_of(&[audit], worst);
     let range = interval(mean).map_or_else(String::new, |range| format!(" ({range})"));
     let told = mean.value.filter(|_| !worst.noised || mean.low.is_some());

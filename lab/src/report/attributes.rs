@@ -1,7 +1,7 @@
 //! The table of all attributes of one audit, each with the attack that removes most of the
 //! control's error.
 
-use vfl_shared::metrics::{AttributeFigures, Beside, Removed};
+use vfl_shared::metrics::{AttributeFigures, ControlledFigure, ErrorReduction};
 use vfl_shared::numerics::two_sided_normal;
 
 use super::attack_result::{AttackResult, AttributeResult};
@@ -87,11 +87,11 @@ fn line(attack: &AttackResult, of: &AttributeResult, wider: f64, several: bool) 
     }
 }
 
-fn beside(figure: Beside) -> String {
+fn beside(figure: ControlledFigure) -> String {
     format!("{} ({})", significant(figure.attack), significant(figure.control))
 }
 
-fn removed(removed: Option<Removed>, wider: f64) -> String {
+fn removed(removed: Option<ErrorReduction>, wider: f64) -> String {
     let Some(removed) = removed else { return NONE.into() };
     match (removed.value, removed.low.zip(removed.high)) {
         (Some(value), Some((low, high))) => {

@@ -9,16 +9,16 @@ use super::judge;
 use super::surface::SurfaceKind;
 use super::threat::ThreatModel;
 use super::verdicts::verdicts;
-use vfl_shared::metrics::{AttributeFigures, Beside, Removed};
+use vfl_shared::metrics::{AttributeFigures, ControlledFigure, ErrorReduction};
 
-type Checked = Result<(), ReportError>;
+type CheckResult = Result<(), ReportError>;
 
 fn refuse<T>(field: impl Into<String>, problem: impl Into<String>) -> Result<T, ReportError> {
     Err(ReportError::Invalid { field: field.into(), problem: problem.into() })
 }
 
 /// Checks that `x` is finite and in `[low, high]`.
-fn within(field: &str, x: f64, low: f64, high: f64) -> Checked {
+fn within(field: &str, x: f64, low: f64, high: f64) -> CheckResult {
     if (low..=high).contains(&x) && x.is_finite() {
         return Ok(());
     }
@@ -30,7 +30,7 @@ fn within(field: &str, x: f64, low: f64, high: f64) -> Checked {
     refuse(field, format!("is {x}, it must be {range}"))
 }
 
-fn optional(field: &str, x: Option<f64>, low: f64, high: f64) -> Checked {
+fn optional(field: &str, x: Option<f64>, low: f64, high: f64) -> CheckResult {
     x.map_or(Ok(()), |x| within(field, x, low, high))
 }
 
@@ -41,7 +41,7 @@ impl Report {
     ///
     /// # Errors
     /// [`ReportError::Version`], or [`ReportError::Invalid`] with the first wrong field.
-    pub fn check(&self) -> Checked {
+    pub fn check(&self) -> CheckResult {
         if !READ_VERSIONS.contains(&self.schema_version.into()) {
             return Err(ReportError::Version { got: self.schema_version.into() });
         }
@@ -162,7 +162,7 @@ impl Report {
         Ok(())
     }
 
-    fn check_names(&self, field: &str, threat_model: &ThreatModel) -> Checked {
+    fn check_names(&self, field: &str, threat_model: &ThreatModel) -> CheckResult {
         for name in threat_model.target.iter().chain(&threat_model.colluding) {
             if !self.deployment.parties.iter().any(|p| p.role == Role::Passive && p.name == *name) {
                 return refuse(
@@ -179,7 +179,7 @@ impl Report {
         Ok(())
     }
 
-    fn check_audit(&self, field: &str, audit: &Audit) -> Checked {
+    fn check_audit(&self, field: &str, audit: &Audit) -> CheckResult {
         self.check_names(&format!("{field}.threat_model"), &audit.threat_model)?;
         let u = &audit.utility;
         optional(&format!("{field}.utility.accuracy"), u.accuracy, 0.0, 1.0)?;
@@ -268,7 +268,7 @@ impl Report {
         Ok(())
     }
 
-    fn check_attributes(&self, field: &str, audit: &Audit, attack: &AttackResult) -> Checked {
+    fn check_attributes(&self, field: &str, audit: &Audit, attack: &AttackResult) -> CheckResult {
         let targets = self.targets(&audit.threat_model);
         for AttributeResult { party, figures } in &attack.attributes {
             let field = format!("{field}[{:?}]", figures.attribute);
@@ -286,7 +286,7 @@ impl Report {
         Ok(())
     }
 
-    fn check_errors(&self, field: &str, audit: &Audit, errors: &Errors) -> Checked {
+    fn check_errors(&self, field: &str, audit: &Audit, errors: &Errors) -> CheckResult {
         // Noise may move a figure below 0.
         let least = |sigma: Option<f64>| if sigma.is_some() { f64::MIN } else { 0.0 };
         within(&format!("{field}.mse"), errors.mse, least(errors.sigma), f64::INFINITY)?;
@@ -335,7 +335,7 @@ impl Report {
         errors.metrics.iter().try_for_each(|figure| self.check_metric(field, &targets, figure))
     }
 
-    fn check_metric(&self, field: &str, targets: &[&Party], figure: &MetricFigure) -> Checked {
+    fn check_metric(&self, field: &str, targets: &[&Party], figure: &MetricFigure) -> CheckResult {
         let field = format!("{field}.metrics[{:?}]", figure.name);
         let Some(metric) = self.metrics.iter().find(|m| m.name == figure.name) else {
             return refuse(field, "is not among the metrics that the report describes");
@@ -367,11 +367,11 @@ impl Report {
     }
 }
 
-fn check_figures(field: &str, figures: &AttributeFigures) -> Checked {
+fn check_figures(field: &str, figures: &AttributeFigures) -> CheckResult {
     let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
     for (name, removed) in [("removed", figures.removed), ("removed_ranks", figures.removed_ranks)]
     {
-        let Some(Removed { value, low, high, halves }) = removed else { continue };
+        let Some(ErrorReduction { value, low, high, halves }) = removed else { continue };
         let field = format!("{field}.{name}");
         let halves = halves.iter().flatten().flat_map(|half| [half.value, half.deviation]);
         for figure in [value, low, high].into_iter().flatten().chain(halves) {
@@ -385,7 +385,8 @@ fn check_figures(field: &str, figures: &AttributeFigures) -> Checked {
         }
     }
     let named = figures.event.as_ref();
-    let event = named.map(|event| Beside { attack: event.attack, control: event.control });
+    let event =
+        named.map(|event| ControlledFigure { attack: event.attack, control: event.control });
     let all = [
         ("error", figures.error, most),
         ("event", event, named.map_or(0.0, |event| event.named as f64)),
@@ -397,14 +398,14 @@ fn check_figures(field: &str, figures: &AttributeFigures) -> Checked {
         ("percentile_5", figures.percentile_5, most),
     ];
     for (name, figure, most) in all {
-        let Some(Beside { attack, control }) = figure else { continue };
+        let Some(ControlledFigure { attack, control }) = figure else { continue };
         within(&format!("{field}.{name}"), attack, 0.0, most)?;
         within(&format!("{field}.{name}"), control, 0.0, most)?;
     }
     Ok(())
 }
 
-fn check_point(point: &SweepPoint) -> Checked {
+fn check_point(point: &SweepPoint) -> CheckResult {
     let field = format!("sweep.points[d = {}]", point.d);
     within(&format!("{field}.half"), point.half, 0.0, f64::INFINITY)?;
     within(&format!("{field}.column_mean"), point.column_mean, 0.0, f64::INFINITY)?;

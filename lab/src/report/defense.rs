@@ -13,7 +13,7 @@ use super::text::printable;
 use super::thresholds::{Compliance, ThresholdResult};
 use super::verdict::verdict;
 use super::words;
-use super::worst::{Worst, worst};
+use super::worst::{WorstAttribute, worst};
 
 /// The text for a figure that noise leaves open.
 const UNDECIDED: &str = "undecided";
@@ -39,7 +39,7 @@ pub(super) struct DefenseLine<'a> {
     /// The errors of guessing the column mean.
     mean: Option<&'a Errors>,
     /// The worst attribute, unless an attack without figures by attribute finds more.
-    pub(super) worst: Option<Worst<'a>>,
+    pub(super) worst: Option<WorstAttribute<'a>>,
     /// The share of the control's error that is removed: of the worst attribute, or of all features
     /// if there are no figures by attribute.
     pub(super) risk: Option<AddedRisk>,

@@ -42,13 +42,13 @@ pub(super) struct SummaryLine<'a> {
     /// The first audit of the defense; its costs are those of all.
     pub(super) audit: &'a Audit,
     /// The strongest attack that does not know the defense.
-    pub(super) unaware: Option<Best>,
+    pub(super) unaware: Option<BestAttack>,
     /// The strongest attack that knows the defense.
-    pub(super) aware: Option<Best>,
+    pub(super) aware: Option<BestAttack>,
 }
 
 /// The strongest attack and its error.
-pub(super) struct Best {
+pub(super) struct BestAttack {
     pub(super) name: String,
     pub(super) mse: f64,
     /// The standard deviation of the error's noise.
@@ -117,7 +117,7 @@ fn one_scoring(s: &ScoringFacts) -> String {
 
 impl SummaryLine<'_> {
     /// Returns the stronger of both attacks.
-    pub(super) fn strongest(&self) -> Option<&Best> {
+    pub(super) fn strongest(&self) -> Option<&BestAttack> {
         self.unaware.iter().chain(&self.aware).min_by(|a, b| a.mse.total_cmp(&b.mse))
     }
 }
@@ -127,7 +127,7 @@ pub(super) fn summary(report: &Report) -> Vec<SummaryLine<'_>> {
     let mut lines: Vec<SummaryLine<'_>> = Vec::new();
     // Adversaries that know moments have a table of their own, with their controls.
     for audit in report.audits.iter().filter(|audit| !audit.threat_model.informed()) {
-        let found = audit.strongest().map(|(name, errors)| Best {
+        let found = audit.strongest().map(|(name, errors)| BestAttack {
             name: name.to_owned(),
             mse: errors.mse,
             sigma: errors.sigma,

@@ -2,7 +2,7 @@
 //! properties of the training records. Each row has its control.
 
 use super::document::Report;
-use super::inferred::{Inference, Inferred};
+use super::inferred::{Inference, InferredProperty};
 use super::number::significant;
 
 /// The line of one inference, as text.
@@ -29,7 +29,7 @@ pub(super) const READING: &str = "Members: share of the training records that ar
      variance over training sets that is explained; beside an adversary that sees no parameters. The models are trained for this, as the \
      report's was; 95 % over trainings.";
 
-impl Inferred {
+impl InferredProperty {
     /// Returns the name for people.
     pub(super) fn label(self) -> &'static str {
         match self {
@@ -58,9 +58,13 @@ pub(super) fn lines(report: &Report) -> Vec<InferenceLine> {
 
 /// Returns a sentence for each kind: its strongest row.
 pub(super) fn sentences(report: &Report) -> Vec<String> {
-    let kinds = [Inferred::Members1Percent, Inferred::Labels, Inferred::FeatureMean];
+    let kinds = [
+        InferredProperty::Members1Percent,
+        InferredProperty::Labels,
+        InferredProperty::FeatureMean,
+    ];
     let gain = |row: &Inference| row.value - row.without;
-    let strongest = |kind: Inferred| {
+    let strongest = |kind: InferredProperty| {
         // Of equals the first is taken.
         let rows = report.inferences.iter().rev().filter(|row| row.of == kind);
         rows.max_by(|a, b| gain(a).total_cmp(&gain(b)))

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The property that is inferred beside the features of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Inferred {
+pub enum InferredProperty {
     /// The share of the training records that are named if 1 % of the other records are.
     #[serde(rename = "membership_tpr_at_1_percent")]
     Members1Percent,
@@ -25,7 +25,7 @@ pub enum Inferred {
 #[serde(deny_unknown_fields)]
 pub struct Inference {
     /// The inferred property.
-    pub of: Inferred,
+    pub of: InferredProperty,
     /// The release that it is inferred from: a policy, a training, or the parameters shown.
     pub against: String,
     /// The name of the attack.

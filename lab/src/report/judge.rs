@@ -7,7 +7,7 @@ use super::noised::Z;
 use super::outdone::outdone;
 use super::thresholds::{Compliance, MAX_EXACT, Threshold, ThresholdResult, Thresholds};
 use super::verdicts::verdicts;
-use super::worst::{Worst, has_attributes, worst};
+use super::worst::{WorstAttribute, has_attributes, worst};
 use vfl_shared::metrics::{Metric, RecordsWithin};
 
 impl Report {
@@ -138,7 +138,7 @@ fn compared(
 
 /// Compares the worst attribute with a threshold. Without noise an attack without an interval is
 /// compared by its figure.
-fn of_attribute(worst: &Worst<'_>, limit: f64) -> ThresholdResult {
+fn of_attribute(worst: &WorstAttribute<'_>, limit: f64) -> ThresholdResult {
     let figure = worst.risk.high.or(worst.risk.value.filter(|_| !worst.noised));
     let attribute = Some(worst.figures.attribute.clone());
     ThresholdResult { attribute, ..compared(Threshold::MaxAddedRisk, worst.attack, figure, limit) }

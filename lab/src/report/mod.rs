@@ -66,7 +66,7 @@ pub use document::{
 pub use errors::{Baselines, Errors, MetricFigure, PartyError, PartyFigure};
 pub use html::render_html;
 pub(crate) use html::{badge, compliance, scroll};
-pub use inferred::{Inference, Inferred};
+pub use inferred::{Inference, InferredProperty};
 pub(crate) use judge::together;
 pub use level::{EXACT_MSE, Level, Verdict};
 pub use next::not_met;
@@ -78,8 +78,8 @@ pub use threat::{DefenseKnowledge, Observations, ParameterKnowledge, Shares, Thr
 pub use thresholds::{Compliance, MAX_EXACT, Threshold, ThresholdResult, Thresholds};
 pub use tidy::render_csv;
 pub use verdict::verdict;
-pub use worst::{Worst, worst};
-pub use write::{Written, write};
+pub use worst::{WorstAttribute, worst};
+pub use write::{ReportPaths, write};
 
 /// Errors from reading, rendering or writing a report.
 #[derive(Debug, thiserror::Error)]

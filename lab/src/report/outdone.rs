@@ -12,7 +12,7 @@ use super::noised::Z;
 use super::worst::worst;
 
 /// An attack that finds more than the informed one.
-pub(super) struct Outdone<'a> {
+pub(super) struct StrongerAttack<'a> {
     /// The audit of the attack.
     pub(super) audit: &'a Audit,
     pub(super) attack: &'a str,
@@ -21,7 +21,7 @@ pub(super) struct Outdone<'a> {
     pub(super) risk: AddedRisk,
 }
 
-impl Outdone<'_> {
+impl StrongerAttack<'_> {
     /// Returns the figure to compare with a threshold: the upper end if there is one.
     pub(super) fn figure(&self) -> Option<f64> {
         self.risk.high.or(self.risk.value)
@@ -37,7 +37,7 @@ pub(super) fn informed<'a>(audits: &[&'a Audit]) -> Option<&'a Audit> {
 /// Returns the attack on the same features, among the audits of one policy, that finds more than
 /// the interval of the informed one allows. `None` if the informed one is the strongest, or there
 /// is none.
-pub(super) fn outdone<'a>(audits: &[&'a Audit]) -> Option<Outdone<'a>> {
+pub(super) fn outdone<'a>(audits: &[&'a Audit]) -> Option<StrongerAttack<'a>> {
     let informed = informed(audits)?;
     let (_, _, known) = informed.added_risk()?;
     let of_mean = known.high.or(known.value).filter(|_| known.control_mse > 0.0)?;
@@ -52,7 +52,7 @@ pub(super) fn outdone<'a>(audits: &[&'a Audit]) -> Option<Outdone<'a>> {
         let (attack, errors) = audit.strongest()?;
         // An attack with a control is already considered as informed.
         let risk = audit.added_risk().is_none().then(|| beyond(errors, &known))?;
-        (risk.low.or(risk.value)? > most).then_some(Outdone { audit, attack, risk })
+        (risk.low.or(risk.value)? > most).then_some(StrongerAttack { audit, attack, risk })
     });
     found.max_by(|a, b| {
         a.risk

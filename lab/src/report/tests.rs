@@ -459,8 +459,8 @@ fn inferences_stand_beside_the_attacks() {
         verdict: "caught".into(),
     };
     report.inferences = vec![
-        row(Inferred::Members1Percent, "none", 0.0871, 0.0112),
-        row(Inferred::Labels, "sum after 1 epoch", 1.0, 0.31),
+        row(InferredProperty::Members1Percent, "none", 0.0871, 0.0112),
+        row(InferredProperty::Labels, "sum after 1 epoch", 1.0, 0.31),
     ];
     let again = Report::from_json(&report.to_json().unwrap()).unwrap();
     assert_eq!(again, report);
@@ -759,7 +759,7 @@ fn files_are_replaced_whole_and_leave_nothing_behind() {
     let out = dir.path().join("a/b");
     let report = fixture::report();
     let written = write(&report, &out).unwrap();
-    let Written { json, html, csv } = written;
+    let ReportPaths { json, html, csv } = written;
     for (path, name) in [(&json, "report.json"), (&html, "report.html"), (&csv, "report.csv")] {
         assert_eq!(*path, out.join(name));
     }

@@ -9,7 +9,7 @@ use super::facts::adversary;
 use super::surface::SurfaceKind;
 use super::text::printable;
 use super::worst::worst;
-use vfl_shared::metrics::{Beside, Removed};
+use vfl_shared::metrics::{ControlledFigure, ErrorReduction};
 
 const COLUMNS: [&str; 13] = [
     "surface",
@@ -225,7 +225,7 @@ fn by_attribute<'a>(plain: &Row<'a>, of: &'a AttributeResult) -> Vec<Row<'a>> {
     };
     let removed = [("removed", figures.removed), ("removed_ranks", figures.removed_ranks)];
     let removed = removed.into_iter().filter_map(|(metric, removed)| {
-        let Removed { value, low, high, .. } = removed?;
+        let ErrorReduction { value, low, high, .. } = removed?;
         Some(Row { ends: [None, low, high], ..row(metric, value) })
     });
     let event = figures.event.as_ref();
@@ -235,7 +235,7 @@ fn by_attribute<'a>(plain: &Row<'a>, of: &'a AttributeResult) -> Vec<Row<'a>> {
         counts.into_iter().filter_map(|(metric, count)| Some(row(metric, Some(count? as f64))));
     let both = [
         ("error_in_variances", figures.error),
-        ("event_right", event.map(|e| Beside { attack: e.attack, control: e.control })),
+        ("event_right", event.map(|e| ControlledFigure { attack: e.attack, control: e.control })),
         ("auc", figures.auc),
         ("top_category", figures.top_category),
         ("within_tolerance", figures.within.map(|within| within.share)),
@@ -244,7 +244,7 @@ fn by_attribute<'a>(plain: &Row<'a>, of: &'a AttributeResult) -> Vec<Row<'a>> {
         ("error_percentile_5", figures.percentile_5),
     ];
     let both = both.into_iter().filter_map(|(metric, figure)| {
-        let Beside { attack, control } = figure?;
+        let ControlledFigure { attack, control } = figure?;
         Some(Row { ends: [Some(control), None, None], ..row(metric, Some(attack)) })
     });
     removed.chain(counts).chain(both).collect()

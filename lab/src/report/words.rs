@@ -5,7 +5,7 @@ use vfl_shared::metrics::{Event, EventFigures};
 
 use super::attack_result::AddedRisk;
 use super::number::significant;
-use super::worst::Worst;
+use super::worst::WorstAttribute;
 
 /// The largest upper end of an interval at which scores count as adding nothing.
 const NOTHING: f64 = 0.05;
@@ -43,7 +43,7 @@ pub(super) fn finding(risk: &AddedRisk, noised: bool) -> Finding {
 
 /// Returns the first line: the attribute, natural frequencies, and the share of the error removed
 /// with its interval.
-pub(super) fn headline(worst: &Worst<'_>, behind: &str, several: bool) -> String {
+pub(super) fn headline(worst: &WorstAttribute<'_>, behind: &str, several: bool) -> String {
     let attribute = attribute(worst, several);
     match finding(&worst.risk, worst.noised) {
         Finding::Leak => {
@@ -73,7 +73,7 @@ pub(super) fn headline(worst: &Worst<'_>, behind: &str, several: bool) -> String
 }
 
 /// Explains why a finding is undecided, and how to decide it.
-fn undecided(worst: &Worst<'_>, attribute: &str) -> String {
+fn undecided(worst: &WorstAttribute<'_>, attribute: &str) -> String {
     match (worst.risk.high, worst.noised) {
         (Some(high), _) => format!(
             "for the worst attribute, {attribute}, between nothing and {} of the error; audit more records",
@@ -98,7 +98,7 @@ pub(super) const NOT_TOLD: &str = "how many would be named rightly is not told, 
      what one record changes";
 
 /// Returns an attribute, with its party if there are several.
-pub(super) fn attribute(worst: &Worst<'_>, several: bool) -> String {
+pub(super) fn attribute(worst: &WorstAttribute<'_>, several: bool) -> String {
     let name = &worst.figures.attribute;
     if several { format!("`{name}` of {}", worst.party) } else { format!("`{name}`") }
 }
@@ -120,7 +120,7 @@ fn in_brackets(risk: &AddedRisk) -> String {
 /// Returns the natural frequencies of the worst attribute: of the records that somebody would name,
 /// the number that have the event. `None` if the scores do not improve that number, since the
 /// attack is chosen by its error.
-pub(super) fn frequencies(worst: &Worst<'_>) -> Option<String> {
+pub(super) fn frequencies(worst: &WorstAttribute<'_>) -> Option<String> {
     let event = worst.figures.event.as_ref()?;
     let control = worst.beside.event.as_ref()?.control;
     (event.attack > control).then(|| natural(&worst.figures.attribute, event, control))

@@ -1,13 +1,13 @@
 //! The worst attribute, which the scores reveal most about: the verdict goes by it.
 
-use vfl_shared::metrics::{AttributeFigures, HalfRemoved};
+use vfl_shared::metrics::{AttributeFigures, HalfErrorReduction};
 
 use super::attack_result::{AddedRisk, AttackResult, AttributeResult};
 use super::document::Audit;
 
 /// The worst of the attributes that attacks were measured on, over attacks and passive parties.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Worst<'a> {
+pub struct WorstAttribute<'a> {
     /// The name of the passive party.
     pub party: &'a str,
     /// The name of the attack.
@@ -42,7 +42,7 @@ struct Candidate<'a> {
 /// adversaries that see no scores or know only moments do not count. `None` if no attack with a
 /// control has figures by attribute, or no control leaves any error to remove.
 #[must_use]
-pub fn worst<'a>(audits: &[&'a Audit], party: Option<&str>) -> Option<Worst<'a>> {
+pub fn worst<'a>(audits: &[&'a Audit], party: Option<&str>) -> Option<WorstAttribute<'a>> {
     let counting = || audits.iter().copied().filter(|audit| counts(audit));
     let of_party = |of: &AttributeResult| party.is_none_or(|party| of.party == party);
     let all: Vec<Candidate<'a>> =
@@ -76,7 +76,7 @@ fn counts(audit: &Audit) -> bool {
     audit.threat_model.sees_scores() && !audit.threat_model.moments
 }
 
-fn of_party_name(worst: &Worst<'_>, party: Option<&str>) -> bool {
+fn of_party_name(worst: &WorstAttribute<'_>, party: Option<&str>) -> bool {
     party.is_none_or(|party| worst.party == party)
 }
 
@@ -111,11 +111,11 @@ impl<'a> Candidate<'a> {
         self.of.figures.removed.and_then(|removed| removed.high)
     }
 
-    fn halves(&self) -> Option<[HalfRemoved; 2]> {
+    fn halves(&self) -> Option<[HalfErrorReduction; 2]> {
         self.of.figures.removed.and_then(|removed| removed.halves)
     }
 
-    fn worst(&self, value: Option<f64>, ends: Option<(f64, f64)>) -> Worst<'a> {
+    fn worst(&self, value: Option<f64>, ends: Option<(f64, f64)>) -> WorstAttribute<'a> {
         let figures = &self.of.figures;
         let (low, high) = ends.unzip();
         let control_mse = figures.error.map_or(self.risk.control_mse, |error| error.control);
@@ -129,7 +129,7 @@ impl<'a> Candidate<'a> {
         };
         let noised = is_noised(figures);
         let (party, attack) = (&self.of.party, &self.attack.name);
-        Worst { party, attack, figures, beside: figures, risk, noised, open: Vec::new() }
+        WorstAttribute { party, attack, figures, beside: figures, risk, noised, open: Vec::new() }
     }
 }
 
@@ -148,7 +148,7 @@ const Z: f64 = 1.959_963_984_540_054;
 /// attributes are close to each other, and the average is partly of lesser ones: the upper end
 /// moves most of the way to that of the figure on all records, which errs on the other side
 /// ([`UPWARD`]).
-fn cross_fitted<'a>(all: &[Candidate<'a>]) -> Option<Worst<'a>> {
+fn cross_fitted<'a>(all: &[Candidate<'a>]) -> Option<WorstAttribute<'a>> {
     let own = all.iter().rev().max_by(|a, b| a.value().total_cmp(&b.value()))?;
     let by = |half: usize| {
         let key =
@@ -174,7 +174,7 @@ fn cross_fitted<'a>(all: &[Candidate<'a>]) -> Option<Worst<'a>> {
 
 /// Returns the worst attribute with noise, whose intervals hold jointly: the largest lower end
 /// above 0, else the largest figure with an interval. The upper end is the largest of all.
-fn simultaneous<'a>(all: &[Candidate<'a>]) -> Option<Worst<'a>> {
+fn simultaneous<'a>(all: &[Candidate<'a>]) -> Option<WorstAttribute<'a>> {
     let bounded = || all.iter().rev().filter(|c| c.low().is_some());
     let by_low =
         bounded().max_by(|a, b| a.low().unwrap_or(-1.0).total_cmp(&b.low().unwrap_or(-1.0)));
@@ -202,9 +202,9 @@ fn simultaneous<'a>(all: &[Candidate<'a>]) -> Option<Worst<'a>> {
 }
 
 /// Returns the worse of two, with the larger upper end.
-fn more_of<'a>(one: Worst<'a>, other: Worst<'a>) -> Worst<'a> {
+fn more_of<'a>(one: WorstAttribute<'a>, other: WorstAttribute<'a>) -> WorstAttribute<'a> {
     let high = one.risk.high.zip(other.risk.high).map(|(a, b)| a.max(b));
-    let low = |worst: &Worst<'_>| worst.risk.low.unwrap_or(f64::NEG_INFINITY);
+    let low = |worst: &WorstAttribute<'_>| worst.risk.low.unwrap_or(f64::NEG_INFINITY);
     let mut worse = if low(&other) > low(&one).max(0.0) { other } else { one };
     worse.risk.high = high;
     worse
@@ -212,7 +212,7 @@ fn more_of<'a>(one: Worst<'a>, other: Worst<'a>) -> Worst<'a> {
 
 /// Compares the attacks of an audit without a control with the control of the informed attacks on
 /// the same attribute. Only their errors are compared, so that there is no interval.
-fn outdoing<'a>(audit: &'a Audit, informed: &[Candidate<'a>]) -> Vec<Worst<'a>> {
+fn outdoing<'a>(audit: &'a Audit, informed: &[Candidate<'a>]) -> Vec<WorstAttribute<'a>> {
     let scored: Vec<&str> = audit.scored().map(|(name, _)| name).collect();
     let attacks = audit.attacks.iter().filter(|attack| scored.contains(&attack.name.as_str()));
     let beyond = |(attack, of): (&'a AttackResult, &'a AttributeResult)| {
@@ -233,7 +233,7 @@ fn outdoing<'a>(audit: &'a Audit, informed: &[Candidate<'a>]) -> Vec<Worst<'a>> 
             high: None,
             halves: None,
         };
-        Some(Worst {
+        Some(WorstAttribute {
             party: &of.party,
             attack: &attack.name,
             figures: &of.figures,

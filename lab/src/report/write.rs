@@ -8,7 +8,7 @@ use super::{Report, ReportError, render_csv, render_html};
 
 /// The paths of a written report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct ReportPaths {
     /// The path of the document.
     pub json: PathBuf,
     /// The path of the page.
@@ -24,7 +24,7 @@ pub struct Written {
 /// # Errors
 /// [`ReportError::Invalid`], [`ReportError::Plot`] or [`ReportError::Csv`] if the report cannot be
 /// rendered; [`ReportError::Io`] with the path if it cannot be written.
-pub fn write(report: &Report, out_dir: &Path) -> Result<Written, ReportError> {
+pub fn write(report: &Report, out_dir: &Path) -> Result<ReportPaths, ReportError> {
     let json = report.to_json()?;
     let html = render_html(report)?;
     let csv = render_csv(report)?;
@@ -33,7 +33,7 @@ pub fn write(report: &Report, out_dir: &Path) -> Result<Written, ReportError> {
         path: out_dir.to_owned(),
         source,
     })?;
-    Ok(Written {
+    Ok(ReportPaths {
         json: replace(out_dir, "report.json", &json)?,
         html: replace(out_dir, "report.html", &html)?,
         csv: replace(out_dir, "report.csv", &csv)?,

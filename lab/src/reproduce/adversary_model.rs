@@ -8,7 +8,7 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 use super::agnostic::own;
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
 use super::statistics::mean;
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::sweep::{select, starts};
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
@@ -18,7 +18,10 @@ use crate::progress::Progress;
 const WINDOWS: usize = 4;
 
 /// Computes the figure: `--dimensions` are numbers of active features here.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let total = subject.features();
     let mut dimensions = options.dimensions.clone();
     if dimensions.is_empty() {

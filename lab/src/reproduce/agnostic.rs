@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{
-    AdversaryView, Agnostic, AgnosticFound, AgnosticSettings, AttackError, KnownModel,
-    LabelledRecords, Method, Replacement, Seen, Settings,
+    AdversaryView, Agnostic, AgnosticResult, AgnosticSettings, AttackError, KnownModel,
+    LabelledRecords, Method, ObservedRecords, Replacement, Settings,
 };
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::document::{AttackFacts, Check, CheckKind, Curve, CurveRole, Document};
 use super::statistics::{Mean, mean};
-use super::subject::{Drawn, Purpose, Subject, generator};
+use super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::sweep::{EQUAL, Window, beyond, select, starts};
 use super::white_box::{BEYOND, axis, eight};
 use super::workers::{cpu_time, in_order};
@@ -29,7 +29,7 @@ const WINDOWS: (usize, usize) = (4, 2);
 
 /// A curve of the figure that uses an adversary model.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Line {
+struct AgnosticCurve {
     name: &'static str,
     /// n_p, the number of other records whose scores it has.
     seen: usize,
@@ -37,13 +37,14 @@ struct Line {
     beta: f64,
 }
 
-const AM: Line = Line { name: "am", seen: 0, alpha: 1.0, beta: 0.0 };
-const RAM_50: Line = Line { name: "ram_50", seen: 50, ..AM };
-const RAM_100: Line = Line { name: "ram_100", seen: 100, ..AM };
+const AM: AgnosticCurve = AgnosticCurve { name: "am", seen: 0, alpha: 1.0, beta: 0.0 };
+const RAM_50: AgnosticCurve = AgnosticCurve { name: "ram_50", seen: 50, ..AM };
+const RAM_100: AgnosticCurve = AgnosticCurve { name: "ram_100", seen: 100, ..AM };
 /// Refined by labels alone, which any defense that keeps the class leaves.
-const RAM_100_LABELS: Line = Line { name: "ram_100_labels", seen: 100, alpha: 0.0, beta: 1.0 };
+const RAM_100_LABELS: AgnosticCurve =
+    AgnosticCurve { name: "ram_100_labels", seen: 100, alpha: 0.0, beta: 1.0 };
 
-fn lines(figure: Figure) -> &'static [Line] {
+fn lines(figure: Figure) -> &'static [AgnosticCurve] {
     match figure {
         Figure::VFig4 => &[AM, RAM_100, RAM_100_LABELS],
         Figure::VFig5 => &[AM, RAM_50, RAM_100],
@@ -63,7 +64,7 @@ pub(super) fn own(
 }
 
 /// The result of one split.
-struct InWindow {
+struct AgnosticWindowResult {
     /// The squared error per feature of each target: per line, then `vfl`, `half`, `control` and
     /// `informed`.
     errors: Vec<Vec<f64>>,
@@ -75,17 +76,17 @@ struct InWindow {
 }
 
 struct Experiment<'a> {
-    subject: &'a Subject,
-    seen: Drawn,
-    targets: Drawn,
+    subject: &'a ExperimentModel,
+    seen: DrawnRecords,
+    targets: DrawnRecords,
     /// The labelled records of the adversary, d_t × m, of which it has the active features.
     labelled: (DMatrix<f64>, Vec<u32>),
-    lines: &'static [Line],
+    lines: &'static [AgnosticCurve],
     seed: u64,
 }
 
 impl Experiment<'_> {
-    fn in_window(&self, k0: usize, d: usize) -> Result<InWindow, ReproduceError> {
+    fn in_window(&self, k0: usize, d: usize) -> Result<AgnosticWindowResult, ReproduceError> {
         let window = Window::new(self.subject, k0, d)?;
         let failed =
             |curve: &str, error| ReproduceError::Attack { curve: curve.into(), d, k0, error };
@@ -93,13 +94,19 @@ impl Experiment<'_> {
         let y = FeatureBlock::new(select(&self.targets.x, &window.active, n))?;
         let truth = select(&self.targets.x, &window.passive, n);
         let own = own(&self.labelled, &window.active)?;
-        let mut done = InWindow { errors: Vec::new(), short: 0, told: (0.0, 0.0), cpu: Vec::new() };
+        let mut done = AgnosticWindowResult {
+            errors: Vec::new(),
+            short: 0,
+            told: (0.0, 0.0),
+            cpu: Vec::new(),
+        };
         for (place, line) in (0..).zip(self.lines) {
             let mut rng = generator(self.seed, Purpose::Attack, window.item(place));
             let start = cpu_time();
             let seen_y = FeatureBlock::new(select(&self.seen.x, &window.active, line.seen))?;
             let released = self.seen.released(line.seen);
-            let seen = (line.seen > 0).then_some(Seen { y: &seen_y, released: &released });
+            let seen =
+                (line.seen > 0).then_some(ObservedRecords { y: &seen_y, released: &released });
             let settings = AgnosticSettings {
                 alpha: line.alpha,
                 beta: line.beta,
@@ -144,7 +151,7 @@ impl Experiment<'_> {
     fn told(
         &self,
         window: &Window,
-        found: &AgnosticFound,
+        found: &AgnosticResult,
         y: &FeatureBlock,
         truth: &DMatrix<f64>,
     ) -> Result<(f64, f64), ReproduceError> {
@@ -186,7 +193,7 @@ fn half_star(
 /// Computes the figure.
 pub(super) fn run(
     figure: Figure,
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let lines = lines(figure);
@@ -213,7 +220,7 @@ pub(super) fn run(
     let work = |piece: usize| {
         experiment.in_window(starts[piece % starts.len()], dimensions[piece / starts.len()])
     };
-    in_order(options.threads, pieces, work, |piece, done: InWindow| {
+    in_order(options.threads, pieces, work, |piece, done: AgnosticWindowResult| {
         let (place, k0) = (piece / starts.len(), starts[piece % starts.len()]);
         for (sums, found) in errors[place].iter_mut().zip(&done.errors) {
             sums.iter_mut().zip(found).for_each(|(sum, e)| *sum += e / starts.len() as f64);

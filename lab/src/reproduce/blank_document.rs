@@ -2,11 +2,16 @@
 
 use super::document::{Axis, Document, Measure};
 use super::figure::Figure;
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::version::SCHEMA_VERSION;
 
 /// Returns a document with all facts and no curves.
-pub(super) fn blank(figure: Figure, subject: &Subject, seed: u64, records: usize) -> Document {
+pub(super) fn blank(
+    figure: Figure,
+    subject: &ExperimentModel,
+    seed: u64,
+    records: usize,
+) -> Document {
     Document {
         schema_version: SCHEMA_VERSION,
         figure: figure.as_str().into(),

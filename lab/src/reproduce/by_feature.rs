@@ -6,10 +6,10 @@ use std::time::Duration;
 use nalgebra::DMatrix;
 use vfl_shared::metrics::active_correlation;
 
-use super::contender::{Wanted, pick};
+use super::contender::{CurveSpec, pick};
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
 use super::statistics::{Mean, mean};
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::sweep::{Plan, Window, estimate, select, starts};
 use super::white_box::BEYOND;
 use super::workers::in_order;
@@ -24,7 +24,7 @@ const SHOWN: usize = 8;
 const WINDOWS: usize = 6;
 
 /// The result of one window.
-struct InWindow {
+struct FeatureWindowResult {
     /// J (25) of each passive feature.
     correlation: Vec<f64>,
     /// Mean squared error over records, by attack and passive feature.
@@ -33,7 +33,10 @@ struct InWindow {
 }
 
 /// Computes the figure: 0.3 of the features are passive unless one number is requested.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let total = subject.features();
     let d = match options.dimensions[..] {
         [] => ((PASSIVE * total as f64).round() as usize).clamp(1, total - 1),
@@ -44,19 +47,19 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     };
     let drawn = subject.draw(options.records, options.seed);
     let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    let printed = Wanted::new("gradient_inversion")
+    let printed = CurveSpec::new("gradient_inversion")
         .called("gia")
         .with([("preset", "j"), ("loss", "mse")])
         .with(given);
     let wanted = vec![
         printed.at_most(options.inversion_records),
-        Wanted::new("gradient_inversion")
+        CurveSpec::new("gradient_inversion")
             .called("gia_converged")
             .at_most(options.inversion_records),
-        Wanted::new("least_squares").called("esa"),
-        Wanted::new("half"),
+        CurveSpec::new("least_squares").called("esa"),
+        CurveSpec::new("half"),
     ];
-    let wanted = wanted.into_iter().chain(Wanted::beyond()).collect();
+    let wanted = wanted.into_iter().chain(CurveSpec::beyond()).collect();
     let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
     let dimensions = [d];
     let plan = Plan {
@@ -65,11 +68,11 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     };
     let starts = starts(total, plan.windows);
     let all = subject.all_records();
-    let work = |piece: usize| -> Result<InWindow, ReproduceError> {
+    let work = |piece: usize| -> Result<FeatureWindowResult, ReproduceError> {
         let window = Window::new(subject, starts[piece], d)?;
         let of = |rows: &[usize]| select(&all, rows, all.ncols());
         let correlation = active_correlation(&of(&window.passive), &of(&window.active))?;
-        let mut done = InWindow { correlation, errors: Vec::new(), cpu: Vec::new() };
+        let mut done = FeatureWindowResult { correlation, errors: Vec::new(), cpu: Vec::new() };
         for (place, contender) in contenders.iter().enumerate() {
             let released = drawn.released(contender.records);
             let (estimates, cpu) = estimate(&plan, &window, place, contender, &released)?;
@@ -86,9 +89,9 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         }
         Ok(done)
     };
-    let mut windows: Vec<InWindow> = Vec::new();
+    let mut windows: Vec<FeatureWindowResult> = Vec::new();
     let mut progress = Progress::start("j-fig6", starts.len() as u64);
-    in_order(options.threads, starts.len(), work, |piece, done: InWindow| {
+    in_order(options.threads, starts.len(), work, |piece, done: FeatureWindowResult| {
         windows.push(done);
         progress.at(piece as u64 + 1, &format!("d = {d}"));
         Ok(())
@@ -151,7 +154,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
             let claim = format!(
                 "{name}: the same of the error over that of ½, which takes out how much a feature varies (ours)"
             );
-            let relative = |window: &InWindow, i: usize| {
+            let relative = |window: &FeatureWindowResult, i: usize| {
                 window.errors[at][i].mean / window.errors[half][i].mean.max(f64::MIN_POSITIVE)
             };
             document.checks.push(usually_lower(CheckKind::Ours, claim, &windows, relative));
@@ -180,8 +183,8 @@ fn by_feature(off: &DMatrix<f64>) -> Vec<Mean> {
 fn usually_lower(
     kind: CheckKind,
     claim: String,
-    windows: &[InWindow],
-    value: impl Fn(&InWindow, usize) -> f64,
+    windows: &[FeatureWindowResult],
+    value: impl Fn(&FeatureWindowResult, usize) -> f64,
 ) -> Check {
     let (mut pairs, mut as_said) = (0u64, 0u64);
     let mut violations = Vec::new();
@@ -214,14 +217,18 @@ fn usually_lower(
 mod tests {
     use super::*;
 
-    fn window(correlation: &[f64], errors: &[f64]) -> InWindow {
+    fn window(correlation: &[f64], errors: &[f64]) -> FeatureWindowResult {
         let errors = errors.iter().map(|e| Mean { mean: *e, standard_error: 0.0 }).collect();
-        InWindow { correlation: correlation.to_vec(), errors: vec![errors], cpu: Vec::new() }
+        FeatureWindowResult {
+            correlation: correlation.to_vec(),
+            errors: vec![errors],
+            cpu: Vec::new(),
+        }
     }
 
     #[test]
     fn pairs_are_counted_within_windows_and_ties_are_none() {
-        let of = |windows: &[InWindow]| {
+        let of = |windows: &[FeatureWindowResult]| {
             let check =
                 usually_lower(CheckKind::Paper, String::new(), windows, |w, i| w.errors[0][i].mean);
             (check.holds, check.comparisons, check.violations.len())

@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use nalgebra::{DMatrix, DVector};
 use vfl_active_party::attack::KnownModel;
 use vfl_active_party::attack::adaptive::Hypothesis;
-use vfl_passive_party::transform::{Rewritten, TransformConfig, rewrite};
+use vfl_passive_party::transform::{RewrittenParameters, TransformConfig, rewrite};
 use vfl_shared::model::train_converged;
 use vfl_shared::types::FeatureBlock;
 
-use super::contender::{Wanted, pick};
+use super::contender::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Curve, CurveRole, Document, ModelOrigin};
 use super::retrained::{complemented, l2};
-use super::subject::{Drawn, Purpose, Subject, generator};
-use super::sweep::{EQUAL, Plan, Swept, Window, select, starts, sweep};
+use super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
+use super::sweep::{EQUAL, Plan, SweepResult, Window, select, starts, sweep};
 use super::trained::CONVERGED;
 use super::white_box::{BEYOND, axis, eight, fill};
 use super::workers::in_order;
@@ -40,15 +40,15 @@ const ATTACKS: [(&str, &str, usize); 7] = [
 
 /// Weights (k × d_t) and bias from training on 1 − x in the passive columns to full convergence, by
 /// number and first of these columns.
-type Retrained = BTreeMap<(usize, usize), (DMatrix<f64>, DVector<f64>)>;
+type RetrainedModels = BTreeMap<(usize, usize), (DMatrix<f64>, DVector<f64>)>;
 
 /// Retrains in every split; empty if the model before was not trained to full convergence.
 fn retrain(
-    subject: &Subject,
+    subject: &ExperimentModel,
     dimensions: &[usize],
     options: &Options,
-) -> Result<Retrained, ReproduceError> {
-    let mut models = Retrained::new();
+) -> Result<RetrainedModels, ReproduceError> {
+    let mut models = RetrainedModels::new();
     if !matches!(subject.model.origin, ModelOrigin::Converged { .. }) {
         return Ok(models);
     }
@@ -91,7 +91,7 @@ fn after(window: &Window) -> Result<KnownModel, ReproduceError> {
         k0: window.k0,
         error,
     };
-    let Rewritten { weights, bias_shift, .. } = rewritten.map_err(transform)?;
+    let RewrittenParameters { weights, bias_shift, .. } = rewritten.map_err(transform)?;
     let bias = window.model.bias() + bias_shift;
     KnownModel::white_box(window.model.active_weights().clone(), bias, weights).map_err(failed)
 }
@@ -115,15 +115,15 @@ fn increase(window: &Window, x: &DMatrix<f64>) -> Result<f64, ReproduceError> {
 /// Computes the figure.
 pub(super) fn run(
     figure: Figure,
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let dimensions = eight(subject, options)?;
     let wanted = ATTACKS.iter().flat_map(|&(method, after, most)| {
-        [Wanted::new(method).at_most(most), Wanted::new(method).called(after).at_most(most)]
+        [CurveSpec::new(method).at_most(most), CurveSpec::new(method).called(after).at_most(most)]
     });
-    let wanted = wanted.chain(Wanted::beyond());
+    let wanted = wanted.chain(CurveSpec::beyond());
     let (contenders, notes) = pick(wanted.collect(), &options.attacks, drawn.records())?;
     let retrained_in = retrain(subject, &dimensions, options)?;
     // Two trainings do not end at the same digits.
@@ -150,7 +150,7 @@ pub(super) fn run(
         knowledge: Some(&knowledge),
         ..Plan::new(subject, &drawn, &contenders, &dimensions, options, figure.as_str())
     };
-    let swept = sweep(&plan, |window, drawn: &Drawn| {
+    let swept = sweep(&plan, |window, drawn: &DrawnRecords| {
         let truth = select(&drawn.x, &window.passive, drawn.records());
         let mut more = vec![increase(window, &truth)?];
         more.extend(adaptive(subject, window, drawn, &truth)?);
@@ -236,9 +236,9 @@ const UNDONE: [&str; 2] = ["half_star_undone", "half_star_undone_means_known"];
 /// Returns its errors, then 1 if it finds the transform, then its distance from `half_star` before
 /// if it does.
 fn adaptive(
-    subject: &Subject,
+    subject: &ExperimentModel,
     window: &Window,
-    drawn: &Drawn,
+    drawn: &DrawnRecords,
     truth: &DMatrix<f64>,
 ) -> Result<Vec<f64>, ReproduceError> {
     let failed = |error| ReproduceError::Attack {
@@ -268,7 +268,7 @@ fn adaptive(
 }
 
 /// Our check: an adversary that finds the transform undoes it.
-fn returns(swept: &Swept, dimensions: &[usize]) -> Check {
+fn returns(swept: &SweepResult, dimensions: &[usize]) -> Check {
     let (share, off) = (2 * UNDONE.len(), 1 + 2 * UNDONE.len());
     let off: Vec<f64> = swept.points.iter().map(|p| p.more[off]).collect();
     let found: Vec<String> = dimensions
@@ -347,7 +347,11 @@ fn rises_as_told(
 
 /// Trains to convergence on x and on 1 − x in one split: W' = −W and b' = b + W 1 for the passive
 /// features.
-fn retrained(subject: &Subject, options: &Options, d: usize) -> Result<Check, ReproduceError> {
+fn retrained(
+    subject: &ExperimentModel,
+    options: &Options,
+    d: usize,
+) -> Result<Check, ReproduceError> {
     let window = Window::new(subject, 0, d)?;
     let method = CONVERGED;
     let (own, labels) = subject.own_records(options.own_records, options.seed);

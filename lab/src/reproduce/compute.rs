@@ -11,7 +11,7 @@ use super::names::stem;
 use super::options::Options;
 use super::page::render_page;
 use super::protocol::Training;
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::{
     adversary_model, agnostic, by_feature, complement, counts, inversions, lattice, moments,
     networks, noise, one_feature, priors, privee, retrained, shadow, starts, table1, theorem2,
@@ -24,7 +24,7 @@ use super::{
 /// [`ReproduceError`]: options that the figure does not take, or an attack that failed.
 pub fn run(
     figure: Figure,
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let fixed = |what, given: bool| {

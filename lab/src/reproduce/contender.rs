@@ -10,16 +10,16 @@ use super::ReproduceError;
 use super::document::CurveRole;
 
 /// Settings as `key=value` pairs.
-pub type Pairs = Vec<(String, String)>;
+pub type SettingPairs = Vec<(String, String)>;
 
 /// A curve that a figure requests.
-pub(super) struct Wanted {
+pub(super) struct CurveSpec {
     /// The name of the curve.
     pub(super) curve: &'static str,
     /// The name of the method.
     pub(super) method: &'static str,
     /// The settings that are not the method's defaults.
-    pub(super) settings: Pairs,
+    pub(super) settings: SettingPairs,
     /// The role of the curve: guess or attack.
     pub(super) role: CurveRole,
     /// The most records of each split to attack.
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
     pub(super) schema: bool,
 }
 
-impl Wanted {
+impl CurveSpec {
     /// Requests a method by its own name, with its defaults, on all records.
     pub(super) fn new(method: &'static str) -> Self {
         let guess = matches!(method, "random" | "zero" | "half");
@@ -39,7 +39,7 @@ impl Wanted {
         Self {
             curve: method,
             method,
-            settings: Pairs::new(),
+            settings: SettingPairs::new(),
             role,
             at_most: None,
             informed: false,
@@ -87,7 +87,7 @@ impl Wanted {
 }
 
 /// An attack that will run.
-pub(super) struct Contender {
+pub(super) struct CurveRun {
     pub(super) curve: &'static str,
     pub(super) role: CurveRole,
     pub(super) method: Method,
@@ -113,10 +113,10 @@ pub(super) struct Contender {
 /// [`ReproduceError::NotInFigure`] for a name the figure does not have, [`ReproduceError::Method`]
 /// for settings that the method does not take.
 pub(super) fn pick(
-    wanted: Vec<Wanted>,
+    wanted: Vec<CurveSpec>,
     only: &[String],
     records: usize,
-) -> Result<(Vec<Contender>, Vec<String>), ReproduceError> {
+) -> Result<(Vec<CurveRun>, Vec<String>), ReproduceError> {
     if let Some(name) = only.iter().find(|name| wanted.iter().all(|w| w.curve != name.as_str())) {
         let known = wanted.iter().map(|w| w.curve).collect::<Vec<_>>().join(", ");
         return Err(ReproduceError::NotInFigure { name: name.chars().take(80).collect(), known });
@@ -133,7 +133,7 @@ pub(super) fn pick(
             ));
             continue;
         };
-        contenders.push(Contender {
+        contenders.push(CurveRun {
             curve: wanted.curve,
             role: wanted.role,
             method,
@@ -156,11 +156,11 @@ mod tests {
 
     use super::*;
 
-    fn wanted() -> Vec<Wanted> {
+    fn wanted() -> Vec<CurveSpec> {
         vec![
-            Wanted::new("zero"),
-            Wanted::new("no_such_attack"),
-            Wanted::new("half").called("h").at_most(5),
+            CurveSpec::new("zero"),
+            CurveSpec::new("no_such_attack"),
+            CurveSpec::new("half").called("h").at_most(5),
         ]
     }
 
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!((picked.len(), picked[0].place, picked[0].records, notes.len()), (1, 2, 3, 0));
         let error = pick(wanted(), &["half".into()], 3).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("half") && error.contains("zero, no_such_attack, h"), "{error}");
-        let bad = vec![Wanted::new("zero").with([("zero_floor", "2")])];
+        let bad = vec![CurveSpec::new("zero").with([("zero_floor", "2")])];
         assert!(matches!(pick(bad, &[], 1), Err(ReproduceError::Method(_))));
     }
 }

@@ -1,13 +1,16 @@
 //! V table I: features, classes and records of a data set, as loaded.
 
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::{Figure, Options, ReproduceError, blank};
 use vfl_shared::data::{DatasetName, Variant};
 
 /// Computes the table for one data set: each count is a curve of one point, and so is the number of
 /// columns of each variant.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let records = subject.all_records().ncols();
     let mut document = blank(Figure::VTable1, subject, options.seed, records);
     document.axis = Axis {

@@ -12,7 +12,7 @@ use vfl_shared::model::TrainingConfigError;
 use vfl_shared::types::ShapeError;
 
 use super::version::SCHEMA_VERSION;
-use crate::kept::{KeptError, StoreError};
+use crate::kept::{CacheError, StoreError};
 use crate::report::ReportError;
 
 /// Errors from computing, reading or writing a figure.
@@ -227,11 +227,11 @@ pub enum ReproduceError {
     },
 }
 
-impl From<KeptError> for ReproduceError {
-    fn from(error: KeptError) -> Self {
+impl From<CacheError> for ReproduceError {
+    fn from(error: CacheError) -> Self {
         match error {
-            KeptError::Store(why) => Self::Store(why),
-            KeptError::Write { path, source } => Self::Write { path, source },
+            CacheError::Store(why) => Self::Store(why),
+            CacheError::Write { path, source } => Self::Write { path, source },
         }
     }
 }

@@ -1,9 +1,9 @@
 //! J figure 5: gradient inversion on softmax regression, compared with equation solving and a
 //! random guess.
 
-use super::contender::{Wanted, pick};
+use super::contender::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Document};
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::sweep::{Plan, sweep};
 use super::white_box::{BEYOND, axis, fill};
 use super::{Figure, Options, ReproduceError, blank};
@@ -16,18 +16,23 @@ const EXACT: f64 = 1e-6;
 
 /// Computes the figure. The descent as J prints it leaves [0, 1] and does not converge (errata J4),
 /// so the figure also has the same descent kept in [0, 1], and a descent to convergence.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let dimensions = super::white_box::eight(subject, options)?;
     let given = || options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     let inversion = |curve, loss| {
-        let wanted =
-            Wanted::new("gradient_inversion").called(curve).with([("preset", "j")]).with(given());
+        let wanted = CurveSpec::new("gradient_inversion")
+            .called(curve)
+            .with([("preset", "j")])
+            .with(given());
         // The curve is defined by its loss, so no setting may change it.
         wanted.with([("loss", loss)]).at_most(options.inversion_records)
     };
     let projected = inversion("gia_projected", "mse").with([("projected", "true")]);
-    let converged = Wanted::new("gradient_inversion")
+    let converged = CurveSpec::new("gradient_inversion")
         .called("gia_converged")
         .at_most(options.inversion_records);
     let wanted = vec![
@@ -35,11 +40,11 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         inversion("gia_kld", "kl"),
         projected,
         converged,
-        Wanted::new("least_squares").called("esa"),
-        Wanted::new("half"),
-        Wanted::new("random"),
+        CurveSpec::new("least_squares").called("esa"),
+        CurveSpec::new("half"),
+        CurveSpec::new("random"),
     ];
-    let wanted = wanted.into_iter().chain(Wanted::beyond()).collect();
+    let wanted = wanted.into_iter().chain(CurveSpec::beyond()).collect();
     let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
     let plan = Plan {
         windows: options.windows.or(Some(WINDOWS)),
@@ -88,7 +93,7 @@ fn exact(document: &Document, name: &str, classes: usize) -> Option<Check> {
 
 /// Checks that on drive and satellite the error at nine tenths is a half to a third of equation
 /// solving's.
-fn below_esa(document: &Document, name: &str, subject: &Subject) -> Option<Check> {
+fn below_esa(document: &Document, name: &str, subject: &ExperimentModel) -> Option<Check> {
     let (gia, esa) = (document.curve(name)?, document.curve("esa")?);
     if !["drive", "satellite"].contains(&subject.dataset.name.as_str()) {
         return None;

@@ -19,7 +19,7 @@ use vfl_shared::types::{ConfidenceScores, FeatureBlock, ReleasedScores};
 
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
 use super::released::released_behind;
-use super::subject::{Drawn, Subject};
+use super::subject::{DrawnRecords, ExperimentModel};
 use super::sweep::{Window, select};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
@@ -37,13 +37,13 @@ const POINTS: usize = 8;
 
 /// The adversary's knowledge besides parameters and schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum LatticeKnowledge {
     Grid,
     Moments,
     All,
 }
 
-impl Known {
+impl LatticeKnowledge {
     const EACH: [Self; 3] = [Self::Grid, Self::Moments, Self::All];
 
     fn name(self) -> &'static str {
@@ -66,7 +66,11 @@ impl Known {
         if self == Self::Grid { Method::Lattice } else { Method::InformedLattice }
     }
 
-    fn prior(self, subject: &Subject, window: &Window) -> Result<Option<Prior>, ReproduceError> {
+    fn prior(
+        self,
+        subject: &ExperimentModel,
+        window: &Window,
+    ) -> Result<Option<Prior>, ReproduceError> {
         let of = |rows: &[usize]| select(&subject.others, rows, subject.others.ncols());
         Ok(match self {
             Self::Grid => None,
@@ -169,9 +173,10 @@ impl Release {
 }
 
 /// Returns the curves: the adversary's knowledge, and the form of the scores.
-fn lines(classes: usize) -> Vec<(Known, Release)> {
-    let forms = Known::EACH.into_iter().flat_map(|known| FORMS.map(|form| (known, form)));
-    forms.chain(policies(classes).map(|policy| (Known::Grid, policy))).collect()
+fn lines(classes: usize) -> Vec<(LatticeKnowledge, Release)> {
+    let forms =
+        LatticeKnowledge::EACH.into_iter().flat_map(|known| FORMS.map(|form| (known, form)));
+    forms.chain(policies(classes).map(|policy| (LatticeKnowledge::Grid, policy))).collect()
 }
 
 /// The result of one curve at one number of passive features.
@@ -188,10 +193,10 @@ struct Outcome {
 
 /// Runs one adversary on the records.
 fn attacked(
-    subject: &Subject,
-    (drawn, training): (&Drawn, &ConfidenceScores),
+    subject: &ExperimentModel,
+    (drawn, training): (&DrawnRecords, &ConfidenceScores),
     d: usize,
-    (known, release): (Known, Release),
+    (known, release): (LatticeKnowledge, Release),
     seed: u64,
 ) -> Result<Outcome, ReproduceError> {
     let window = Window::new(subject, subject.features() - d, d)?;
@@ -229,13 +234,16 @@ fn attacked(
 }
 
 /// Computes the figure.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let dimensions = dimensions(subject, options)?;
     let drawn = subject.draw(options.records, options.seed);
-    let wanted = |(known, release): &(Known, Release)| {
+    let wanted = |(known, release): &(LatticeKnowledge, Release)| {
         options.attacks.is_empty() || options.attacks.contains(&curve_name(*known, *release))
     };
-    let lines: Vec<(Known, Release)> =
+    let lines: Vec<(LatticeKnowledge, Release)> =
         lines(subject.classes()).into_iter().filter(wanted).collect();
     let jobs: Vec<(usize, usize)> = (0..lines.len())
         .flat_map(|line| (0..dimensions.len()).map(move |point| (line, point)))
@@ -271,12 +279,12 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     Ok(document)
 }
 
-fn curve_name(known: Known, release: Release) -> String {
+fn curve_name(known: LatticeKnowledge, release: Release) -> String {
     format!("{}_{}", known.name(), release.name())
 }
 
 /// Returns the numbers of passive features: the requested ones, or eighths of all.
-fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
+fn dimensions(subject: &ExperimentModel, options: &Options) -> Result<Vec<usize>, ReproduceError> {
     let total = subject.features();
     let mut wanted = options.clone();
     if wanted.dimensions.is_empty() {
@@ -285,7 +293,11 @@ fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usize>, Reprod
     super::white_box::dimensions(subject, &wanted)
 }
 
-fn fill(document: &mut Document, (known, release): (Known, Release), outcomes: &[Outcome]) {
+fn fill(
+    document: &mut Document,
+    (known, release): (LatticeKnowledge, Release),
+    outcomes: &[Outcome],
+) {
     let n = document.records.max(1) as f64;
     let name = curve_name(known, release);
     let x: Vec<f64> = document.axis.points.iter().map(|&d| d as f64).collect();
@@ -322,7 +334,7 @@ fn fill(document: &mut Document, (known, release): (Known, Release), outcomes: &
 /// Checks that no record that the attack is certain of is wrong: that would be a defect of the
 /// attack.
 fn never_wrong(
-    lines: &[(Known, Release)],
+    lines: &[(LatticeKnowledge, Release)],
     outcomes: &[Vec<Outcome>],
     dimensions: &[usize],
 ) -> Check {
@@ -350,9 +362,9 @@ fn never_wrong(
 }
 
 fn notes(
-    subject: &Subject,
+    subject: &ExperimentModel,
     dimensions: &[usize],
-    lines: &[(Known, Release)],
+    lines: &[(LatticeKnowledge, Release)],
     outcomes: &[Vec<Outcome>],
 ) -> Vec<String> {
     let total = subject.features();

@@ -51,7 +51,7 @@ mod workers;
 
 use blank_document::blank;
 pub use compute::{run, write};
-pub use contender::Pairs;
+pub use contender::SettingPairs;
 pub use document::{
     AddedRisk, AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, DatasetFacts, Document,
     HeatMap, Measure, ModelFacts, ModelOrigin,
@@ -62,6 +62,6 @@ pub use options::Options;
 pub use page::render_page;
 pub use protocol::{Protocol, Training};
 pub use several_sets::compare;
-pub use subject::{Subject, SubjectSpec};
+pub use subject::{ExperimentModel, ExperimentModelSpec};
 pub use table::render_table;
 pub use version::SCHEMA_VERSION;

@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, HeatMap, Measure};
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::{Figure, Options, ReproduceError, blank};
 
 /// The mean of each feature, and K_μ = E (X − μ)(X − μ)ᵀ with divisor n, over all records.
@@ -14,7 +14,7 @@ struct Moments {
 }
 
 impl Moments {
-    fn of(subject: &Subject) -> Self {
+    fn of(subject: &ExperimentModel) -> Self {
         let all = subject.all_records();
         let mean = all.column_mean();
         let n = all.ncols();
@@ -65,7 +65,7 @@ impl Moments {
 /// Computes R figure 6 or V figure 2.
 pub(super) fn run(
     figure: Figure,
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let moments = Moments::of(subject);
@@ -131,7 +131,10 @@ pub(super) fn from_half(document: &Document) -> Option<f64> {
 }
 
 /// Computes V figure 6.
-pub(super) fn covariance(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn covariance(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let moments = Moments::of(subject);
     let mut document = blank(Figure::VFig6, subject, options.seed, moments.records);
     document.measure = Measure::linear("covariance of two features");

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use nalgebra::DMatrix;
 use vfl_active_party::attack::{AdversaryView, Method, Settings, adaptive_for};
-use vfl_coordinator::defense::{DefenseError, Grants, Noise, Pipeline, Released};
+use vfl_coordinator::defense::{DefenseError, Grants, Noise, Pipeline, PipelineOutput};
 use vfl_shared::metrics::{UtilityTotals, squared_error_by_record};
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::types::{FeatureBlock, Logits, ReleasedScores};
 
-use super::contender::{Contender, Wanted, pick};
+use super::contender::{CurveRun, CurveSpec, pick};
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, Document};
 use super::statistics::mean;
-use super::subject::{Drawn, Purpose, Subject, generator};
+use super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::sweep::{Window, select, starts};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
@@ -59,7 +59,7 @@ impl Scheme {
 /// All splits of the figure's number of passive features, with the logits of the records.
 struct Setting<'a> {
     windows: Vec<Window>,
-    drawn: &'a Drawn,
+    drawn: &'a DrawnRecords,
     logits: DMatrix<f64>,
 }
 
@@ -69,7 +69,7 @@ impl Setting<'_> {
         &self,
         window: &Window,
         defense: &DefenseConfig,
-    ) -> Result<Released, ReproduceError> {
+    ) -> Result<PipelineOutput, ReproduceError> {
         let failed =
             |error: DefenseError| ReproduceError::Defense { defense: defense.to_string(), error };
         let weights = window.model.passive_weights().ok();
@@ -86,7 +86,7 @@ impl Setting<'_> {
         // Only noise depends on the split.
         let all = matches!(defense, DefenseConfig::LogitNoise { scheme: 1 | 2, .. });
         for window in self.windows.iter().take(if all { usize::MAX } else { 1 }) {
-            let Released { scores, released } = self.release(window, defense)?;
+            let PipelineOutput { scores, released } = self.release(window, defense)?;
             totals += UtilityTotals::of(&scores, &released)?;
         }
         let bits = totals.kl_divergence().unwrap_or(f64::INFINITY) / std::f64::consts::LN_2;
@@ -146,15 +146,18 @@ const AWARE: &str = "aware";
 
 /// Returns the attack of each adversary. The aware one's method is that for schemes 1 to 3; labels
 /// have their own.
-fn wanted() -> Vec<Wanted> {
+fn wanted() -> Vec<CurveSpec> {
     vec![
-        Wanted::new("clamped_half_star").called(UNAWARE),
-        Wanted::new("noise_direction").called(AWARE),
+        CurveSpec::new("clamped_half_star").called(UNAWARE),
+        CurveSpec::new("noise_direction").called(AWARE),
     ]
 }
 
 /// Computes the figure.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let total = subject.features();
     let d = match options.dimensions.as_slice() {
@@ -208,7 +211,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
 /// Computes one scheme at one divergence; `None` if it has no such divergence.
 fn point(
     setting: &Setting<'_>,
-    contenders: &[Contender],
+    contenders: &[CurveRun],
     seed: u64,
     piece: usize,
 ) -> Result<Option<Point>, ReproduceError> {
@@ -238,9 +241,9 @@ fn point(
 
 /// Returns the squared error per feature of each record.
 fn attack(
-    drawn: &Drawn,
+    drawn: &DrawnRecords,
     window: &Window,
-    contender: &Contender,
+    contender: &CurveRun,
     defense: &DefenseConfig,
     released: &ReleasedScores,
     seed: u64,
@@ -268,7 +271,7 @@ fn attack(
     Ok(squared_error_by_record(&found.estimates, &select(&drawn.x, &window.passive, n))?)
 }
 
-fn fill(document: &mut Document, contenders: &[Contender], points: &[Point]) {
+fn fill(document: &mut Document, contenders: &[CurveRun], points: &[Point]) {
     for (i, contender) in contenders.iter().enumerate() {
         for (scheme, (name, _)) in Scheme::ALL.into_iter().enumerate() {
             let here = || points.iter().filter(|p| p.scheme == scheme);

@@ -12,7 +12,7 @@ use vfl_shared::types::FeatureBlock;
 
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document};
 use super::statistics::mean;
-use super::subject::{Purpose, Subject, generator};
+use super::subject::{ExperimentModel, Purpose, generator};
 use super::sweep::{Window, select};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
@@ -29,7 +29,10 @@ const FEATURE: &str = "emp.var.rate";
 ///
 /// In every repetition 100 test records are drawn in order, and N predictions are for the first N:
 /// the adversary sees v = c' − J W_act y = ω x + b of each, and never ω, b or x.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let missing =
         ReproduceError::NoFeature { dataset: subject.dataset.name.clone(), feature: FEATURE };
     let column = subject.feature_names.iter().position(|name| name == FEATURE).ok_or(missing)?;

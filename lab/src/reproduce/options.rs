@@ -1,6 +1,6 @@
 //! The options of a figure's computation.
 
-use super::contender::Pairs;
+use super::contender::SettingPairs;
 
 /// The options of a figure's computation.
 #[derive(Debug, Clone)]
@@ -10,7 +10,7 @@ pub struct Options {
     /// The most records of every split that gradient inversion attacks, as it is slow.
     pub inversion_records: usize,
     /// Settings of gradient inversion that override the figure's own.
-    pub inversion: Pairs,
+    pub inversion: SettingPairs,
     /// The curves to compute; empty: all.
     pub attacks: Vec<String>,
     /// The numbers of passive features; empty: the figure's own.
@@ -34,7 +34,7 @@ impl Default for Options {
         Self {
             records: Some(1000),
             inversion_records: 100,
-            inversion: Pairs::new(),
+            inversion: SettingPairs::new(),
             attacks: Vec::new(),
             dimensions: Vec::new(),
             windows: None,

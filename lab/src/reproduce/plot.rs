@@ -24,7 +24,7 @@ const CROWDED: usize = 12;
 
 /// The style of a curve.
 #[derive(Clone, Copy)]
-struct Look {
+struct CurveStyle {
     ink: Ink,
     marker: Option<Marker>,
     width: u32,
@@ -32,7 +32,7 @@ struct Look {
 
 /// Returns the style of a curve. An attack has a hue and a marker, and its related curves share the
 /// hue. Bounds point up and down; closed forms are plain lines.
-fn look(curves: &[Curve], curve: &Curve) -> Look {
+fn look(curves: &[Curve], curve: &Curve) -> CurveStyle {
     let hued = |c: &&Curve| matches!(c.role, CurveRole::Attack | CurveRole::Measured);
     let role = |c: &&Curve| hued(c) == hued(&curve);
     let hue_of = |name: &str| {
@@ -44,21 +44,27 @@ fn look(curves: &[Curve], curve: &Curve) -> Look {
     let owner = curve.of.as_deref().unwrap_or_default();
     match curve.role {
         CurveRole::Attack | CurveRole::Measured => {
-            Look { ink: hue_of(&curve.name), marker: Some(marker), width: 2 }
+            CurveStyle { ink: hue_of(&curve.name), marker: Some(marker), width: 2 }
         }
-        CurveRole::Guess if curve.name == "half" => Look { ink: ink::HALF, marker: None, width: 2 },
-        CurveRole::Guess => Look { ink: ink::GUESS, marker: Some(marker), width: 2 },
-        CurveRole::ClosedForm => Look { ink: hue_of(owner), marker: None, width: 1 },
+        CurveRole::Guess if curve.name == "half" => {
+            CurveStyle { ink: ink::HALF, marker: None, width: 2 }
+        }
+        CurveRole::Guess => CurveStyle { ink: ink::GUESS, marker: Some(marker), width: 2 },
+        CurveRole::ClosedForm => CurveStyle { ink: hue_of(owner), marker: None, width: 1 },
         CurveRole::Beyond if curve.name.starts_with("control") => {
-            Look { ink: ink::MEAN, marker: None, width: 1 }
+            CurveStyle { ink: ink::MEAN, marker: None, width: 1 }
         }
-        CurveRole::Beyond => Look { ink: ink::TEXT, marker: None, width: 1 },
-        CurveRole::Published => Look { ink: hue_of(owner), marker: None, width: 1 },
-        CurveRole::UpperBound => Look { ink: hue_of(owner), marker: Some(Marker::Up), width: 1 },
+        CurveRole::Beyond => CurveStyle { ink: ink::TEXT, marker: None, width: 1 },
+        CurveRole::Published => CurveStyle { ink: hue_of(owner), marker: None, width: 1 },
+        CurveRole::UpperBound => {
+            CurveStyle { ink: hue_of(owner), marker: Some(Marker::Up), width: 1 }
+        }
         CurveRole::LowerBound if curve.of.is_none() => {
-            Look { ink: ink::MEAN, marker: None, width: 2 }
+            CurveStyle { ink: ink::MEAN, marker: None, width: 2 }
         }
-        CurveRole::LowerBound => Look { ink: hue_of(owner), marker: Some(Marker::Down), width: 1 },
+        CurveRole::LowerBound => {
+            CurveStyle { ink: hue_of(owner), marker: Some(Marker::Down), width: 1 }
+        }
     }
 }
 
@@ -82,12 +88,12 @@ fn drawn(curves: &[Curve]) -> Vec<Curve> {
 }
 
 /// The vertical axis: logarithmic in decades, or linear.
-enum Vertical {
+enum VerticalAxis {
     Decades(ErrorAxis),
     Steps { low: f64, high: f64 },
 }
 
-impl Vertical {
+impl VerticalAxis {
     fn of(document: &Document) -> Self {
         let values = || document.curves.iter().flat_map(|c| c.mean.iter().copied());
         if !document.measure.linear {
@@ -155,7 +161,7 @@ fn ends(curves: &[Curve]) -> (f64, f64) {
 pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
     let curves = &drawn(&document.curves);
     let (low, high) = ends(curves);
-    let vertical = Vertical::of(document);
+    let vertical = VerticalAxis::of(document);
     let x = |v: f64| LEFT + (f64::from(RIGHT - LEFT) * (v - low) / (high - low)).round() as i32;
     let y = |error: f64, spread: f64| {
         BOTTOM - (f64::from(BOTTOM - TOP) * vertical.position(error, spread)).round() as i32
@@ -245,7 +251,7 @@ fn spaced(points: &[At], curve: usize, curves: usize) -> Vec<At> {
     marked
 }
 
-fn frame(canvas: &Canvas<'_>, vertical: &Vertical, label: &str) -> Result<(), ReportError> {
+fn frame(canvas: &Canvas<'_>, vertical: &VerticalAxis, label: &str) -> Result<(), ReportError> {
     let y = |position: f64| BOTTOM - (f64::from(BOTTOM - TOP) * position).round() as i32;
     canvas.fill((LEFT, TOP), (RIGHT, BOTTOM), ink::PAPER)?;
     let band = y(vertical.band_end());

@@ -11,7 +11,7 @@ use vfl_shared::numerics::Lbfgs;
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::sweep::{Window, starts};
 use super::trained::{CONVERGED, scores};
 use super::white_box::axis;
@@ -31,7 +31,7 @@ const LOSSLESS: f64 = 1e-8;
 
 /// A way to train a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+enum TrainingMethod {
     /// Adam with early stopping, as for the model of the figure.
     Adam,
     /// To full convergence, with no penalty on the bias.
@@ -40,20 +40,20 @@ enum Way {
     BiasPenalised,
 }
 
-const WAYS: [(&str, Way); 3] = [
-    ("adam", Way::Adam),
-    ("converged", Way::Converged),
-    ("converged_bias_penalised", Way::BiasPenalised),
+const WAYS: [(&str, TrainingMethod); 3] = [
+    ("adam", TrainingMethod::Adam),
+    ("converged", TrainingMethod::Converged),
+    ("converged_bias_penalised", TrainingMethod::BiasPenalised),
 ];
 
-struct Trained {
+struct TrainedWeights {
     weights: DMatrix<f64>,
     bias: DVector<f64>,
     gradient: f64,
 }
 
 /// Returns the weight of the penalty at full convergence.
-pub(super) fn l2(subject: &Subject) -> f64 {
+pub(super) fn l2(subject: &ExperimentModel) -> f64 {
     subject.training.values().l2.max(LEAST_L2)
 }
 
@@ -68,28 +68,28 @@ pub(super) fn complemented(x: &DMatrix<f64>, rows: &[usize]) -> DMatrix<f64> {
 
 /// Trains on records with features `x` (d_t × m).
 fn train(
-    way: Way,
-    subject: &Subject,
+    way: TrainingMethod,
+    subject: &ExperimentModel,
     x: &DMatrix<f64>,
     labels: &[u32],
-) -> Result<Trained, ReproduceError> {
+) -> Result<TrainedWeights, ReproduceError> {
     let k = subject.classes();
     let method = CONVERGED;
     Ok(match way {
-        Way::Adam => {
+        TrainingMethod::Adam => {
             let fit = train_central(&subject.training, k, x, labels);
-            Trained { weights: fit.weights, bias: fit.bias, gradient: f64::NAN }
+            TrainedWeights { weights: fit.weights, bias: fit.bias, gradient: f64::NAN }
         }
-        Way::Converged => {
+        TrainingMethod::Converged => {
             let fit = train_converged(k, x, labels, l2(subject), method)?;
-            Trained { weights: fit.weights, bias: fit.bias, gradient: fit.gradient_norm }
+            TrainedWeights { weights: fit.weights, bias: fit.bias, gradient: fit.gradient_norm }
         }
-        Way::BiasPenalised => penalised(k, x, labels, l2(subject), method),
+        TrainingMethod::BiasPenalised => penalised(k, x, labels, l2(subject), method),
     })
 }
 
 /// Minimises the mean cross-entropy plus l2 (‖W‖² + ‖b‖²).
-fn penalised(k: usize, x: &DMatrix<f64>, labels: &[u32], l2: f64, method: Lbfgs) -> Trained {
+fn penalised(k: usize, x: &DMatrix<f64>, labels: &[u32], l2: f64, method: Lbfgs) -> TrainedWeights {
     let d = x.nrows();
     let extended = x.clone().insert_row(d, 1.0);
     let mut objective = |theta: &[f64], gradient: &mut [f64]| {
@@ -105,7 +105,7 @@ fn penalised(k: usize, x: &DMatrix<f64>, labels: &[u32], l2: f64, method: Lbfgs)
     };
     let found = method.minimise(&vec![0.0; k * (d + 1)], &mut objective);
     let theta = DMatrix::from_vec(k, d + 1, found.x);
-    Trained {
+    TrainedWeights {
         weights: theta.columns(0, d).into_owned(),
         bias: theta.column(d).into_owned(),
         gradient: found.gradient_norm,
@@ -114,10 +114,13 @@ fn penalised(k: usize, x: &DMatrix<f64>, labels: &[u32], l2: f64, method: Lbfgs)
 
 /// The results of one split: mean D(c ‖ c̃) in bits, mean total variation, and the gradient at the
 /// end of the second training.
-type Found = ([f64; 2], f64);
+type Divergence = ([f64; 2], f64);
 
 /// Computes the figure.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let total = subject.features();
     let test = subject.draw(None, options.seed);
     let dimensions = match options.dimensions.as_slice() {
@@ -142,7 +145,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let (way, rest) = (piece % WAYS.len(), piece / WAYS.len());
         (way, dimensions[rest / starts.len()], starts[rest % starts.len()])
     };
-    let work = |piece: usize| -> Result<Found, ReproduceError> {
+    let work = |piece: usize| -> Result<Divergence, ReproduceError> {
         let (way, d, k0) = of(piece);
         let window = Window::new(subject, k0, d)?;
         let after = train(WAYS[way].1, subject, &complemented(&own, &window.passive), &labels)?;
@@ -153,7 +156,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let mut progress = Progress::start("r-fig12", pieces as u64);
     let mut bits = vec![vec![[0.0; 2]; dimensions.len()]; WAYS.len()];
     let mut worst = gradient;
-    in_order(options.threads, pieces, work, |piece, (found, gradient): Found| {
+    in_order(options.threads, pieces, work, |piece, (found, gradient): Divergence| {
         let (way, d, _) = of(piece);
         let place = dimensions.iter().position(|x| *x == d).unwrap_or_default();
         bits[way][place]
@@ -212,8 +215,8 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
 /// Returns the mean D(c ‖ c̃) in bits and the mean total variation over records with features `x`
 /// for the first model and `y` for the second.
 fn divergence(
-    before: &Trained,
-    after: &Trained,
+    before: &TrainedWeights,
+    after: &TrainedWeights,
     x: &DMatrix<f64>,
     y: &DMatrix<f64>,
 ) -> Result<[f64; 2], ReproduceError> {

@@ -4,36 +4,36 @@ use super::document::{Check, CheckKind, Document};
 use super::{Figure, adversary_model, moments, priors};
 
 /// A claim that a number of each document is smaller for some data sets than for others.
-struct Said {
+struct ComparisonClaim {
     claim: &'static str,
     of: fn(&Document) -> Option<f64>,
     smaller: &'static [&'static str],
     larger: &'static [&'static str],
 }
 
-fn said(figure: Figure) -> &'static [Said] {
+fn said(figure: Figure) -> &'static [ComparisonClaim] {
     match figure {
-        Figure::RFig6 => &[Said {
+        Figure::RFig6 => &[ComparisonClaim {
             claim: "the means of bank, satellite and synthetic are closer to ½ than robot's (R section VIII-E)",
             of: moments::from_half,
             smaller: &["bank", "satellite", "synthetic"],
             larger: &["robot"],
         }],
         Figure::VFig6 => &[
-            Said {
+            ComparisonClaim {
                 claim: "the features of grid are the least correlated (V section VI-A)",
                 of: moments::correlation,
                 smaller: &["grid"],
                 larger: &["bank", "adult", "satellite", "pendigits"],
             },
-            Said {
+            ComparisonClaim {
                 claim: "the covariance of pendigits is more diagonal than those of satellite, bank and adult (V section VI-A)",
                 of: moments::correlation,
                 smaller: &["pendigits"],
                 larger: &["satellite", "bank", "adult"],
             },
         ],
-        Figure::VFig8 => &[Said {
+        Figure::VFig8 => &[ComparisonClaim {
             claim: "with half of the features active, the joint model gains more over the adversary's on grid and pendigits than on \
                     bank, satellite and adult (V remark 18)",
             of: adversary_model::gain,

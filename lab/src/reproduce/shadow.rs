@@ -10,9 +10,9 @@ use vfl_active_party::attack::{
 };
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::contender::{Wanted, pick};
+use super::contender::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Document};
-use super::subject::{Purpose, Subject, generator};
+use super::subject::{ExperimentModel, Purpose, generator};
 use super::sweep::{Plan, Window, select, sweep};
 use super::trained::scores;
 use super::white_box::{BEYOND, axis, fill, tenths};
@@ -94,7 +94,7 @@ const ALMOST: f64 = 1e-3;
 /// prediction set too.
 pub(super) fn run(
     figure: Figure,
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let shadows: &[Shadow] = if figure == Figure::JFig12 { &SOURCES } else { &SHARES };
@@ -104,15 +104,15 @@ pub(super) fn run(
     let drawn = subject.draw(Some(options.inversion_records), options.seed);
     let dimensions = tenths(subject, options)?;
     let attack = |curve| {
-        let wanted = Wanted::new("gradient_inversion").called(curve);
+        let wanted = CurveSpec::new("gradient_inversion").called(curve);
         let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         wanted
             .with([("loss", "mse"), ("start", "zero"), ("steps", "1000"), ("stop_loss", "0")])
             .with(given)
     };
-    let mut wanted: Vec<Wanted> = shadows.iter().map(|shadow| attack(shadow.curve)).collect();
-    wanted.extend([attack("white_box"), Wanted::new("half"), Wanted::new("random")]);
-    wanted.extend(Wanted::beyond());
+    let mut wanted: Vec<CurveSpec> = shadows.iter().map(|shadow| attack(shadow.curve)).collect();
+    wanted.extend([attack("white_box"), CurveSpec::new("half"), CurveSpec::new("random")]);
+    wanted.extend(CurveSpec::beyond());
     let (contenders, left_out) = pick(wanted, &options.attacks, drawn.records())?;
     notes.extend(left_out);
 

@@ -22,7 +22,7 @@ use crate::progress::Progress;
 const CHUNK: usize = 8192;
 
 /// The trained model and its served scores.
-pub(super) struct Served {
+pub(super) struct ServedModel {
     /// W, k × d_t, assembled from the shares that the two parties stored.
     pub(super) weights: DMatrix<f64>,
     /// The bias b, of length k.
@@ -47,7 +47,7 @@ pub(super) fn train_and_serve(
     config: &TrainingConfig,
     test: &[usize],
     seed: u64,
-) -> Result<Served, ReproduceError> {
+) -> Result<ServedModel, ReproduceError> {
     let failed = |e: anyhow::Error| ReproduceError::Sockets(format!("{e:#}"));
     let work = over_sockets(dataset, config, test, seed);
     // Runs on a thread that may block. The program has a runtime; a plain test has none.
@@ -63,7 +63,7 @@ async fn over_sockets(
     config: &TrainingConfig,
     test: &[usize],
     seed: u64,
-) -> anyhow::Result<Served> {
+) -> anyhow::Result<ServedModel> {
     let total = dataset.features().len();
     // The active party has the first half: the columns of the split start in the middle.
     let split = VerticalSplit::window(total / 2, total - total / 2, total)?;
@@ -95,7 +95,7 @@ async fn session(
     split: &VerticalSplit,
     config: &TrainingConfig,
     test: &[usize],
-) -> anyhow::Result<Served> {
+) -> anyhow::Result<ServedModel> {
     let ids = dataset.ids().select(&dataset.split().train);
     let mut bar = Progress::start("training over the sockets", config.values().epochs.into());
     let published = deployment
@@ -112,7 +112,7 @@ async fn session(
     ));
     let scores = predict(deployment, dataset, test).await?;
     let (weights, bias) = deployment.whole_model(dataset, split, &published.version)?;
-    Ok(Served {
+    Ok(ServedModel {
         weights,
         bias,
         scores,

@@ -1,14 +1,17 @@
 //! R figure 14: gradient inversion from zero, from ½ and from a random point.
 
-use super::contender::{Wanted, pick};
+use super::contender::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Document};
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::sweep::{Plan, sweep};
 use super::white_box::{BEYOND, axis, dimensions, fill, inversion};
 use super::{Figure, Options, ReproduceError, blank};
 
 /// Computes the figure, with ½ as a guess for comparison.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(Some(options.inversion_records), options.seed);
     let dimensions = dimensions(subject, options)?;
     let from = |curve, start| {
@@ -18,9 +21,9 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         from("from_zero", "zero"),
         from("from_half", "half"),
         from("from_random", "random"),
-        Wanted::new("half"),
+        CurveSpec::new("half"),
     ];
-    wanted.extend(Wanted::beyond());
+    wanted.extend(CurveSpec::beyond());
     let (contenders, notes) = pick(wanted, &options.attacks, drawn.records())?;
     let plan = Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig14");
     let swept = sweep(&plan, |_, _| Ok(Vec::new()))?;

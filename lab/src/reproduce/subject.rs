@@ -19,13 +19,13 @@ use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
 use super::protocol::{Protocol, Training};
-use super::trained::{How, Trained, scores, trained};
+use super::trained::{ModelSource, TrainedModel, scores, trained};
 use super::{ModelFileError, ReproduceError};
-use crate::kept::Keeper;
+use crate::kept::ResultCache;
 
 /// The specification of the attacked model and its data.
 #[derive(Debug, Clone)]
-pub struct SubjectSpec {
+pub struct ExperimentModelSpec {
     /// The data set.
     pub dataset: DatasetName,
     /// The directory of the public sets; the synthetic one needs none.
@@ -46,7 +46,7 @@ pub struct SubjectSpec {
 }
 
 /// A model with its test set.
-pub struct Subject {
+pub struct ExperimentModel {
     pub(super) dataset: DatasetFacts,
     pub(super) model: ModelFacts,
     /// The weights W, k × d_t.
@@ -93,21 +93,21 @@ fn on_values(feature: &FeatureSpec, values: impl Iterator<Item = f64>) -> Featur
 }
 
 /// Shows only the facts.
-impl std::fmt::Debug for Subject {
+impl std::fmt::Debug for ExperimentModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Subject({:?}, values withheld)", self.dataset)
     }
 }
 
 /// Records drawn for an attack: the same in every split.
-pub(super) struct Drawn {
+pub(super) struct DrawnRecords {
     /// The features, d_t × n.
     pub(super) x: DMatrix<f64>,
     /// The scores, k × n.
     scores: DMatrix<f64>,
 }
 
-impl Drawn {
+impl DrawnRecords {
     /// Returns the number of records.
     pub(super) fn records(&self) -> usize {
         self.x.ncols()
@@ -135,7 +135,7 @@ struct ModelFile {
     test_row_in_file: Option<Vec<usize>>,
 }
 
-impl Subject {
+impl ExperimentModel {
     /// Loads the data, normalised and encoded as by the authors of R, and trains or reads the
     /// model.
     ///
@@ -146,7 +146,7 @@ impl Subject {
     ///
     /// # Errors
     /// [`ReproduceError::Data`], [`ReproduceError::Model`] and other errors in the files.
-    pub fn load(spec: &SubjectSpec) -> Result<Self, ReproduceError> {
+    pub fn load(spec: &ExperimentModelSpec) -> Result<Self, ReproduceError> {
         Self::load_kept(spec, None)
     }
 
@@ -154,8 +154,11 @@ impl Subject {
     /// and in the same way, is read from `models`; a model that is trained now is stored there.
     ///
     /// # Errors
-    /// As [`Subject::load`]; [`ReproduceError::Write`] if the file cannot be written.
-    pub fn load_kept(spec: &SubjectSpec, models: Option<&Keeper>) -> Result<Self, ReproduceError> {
+    /// As [`ExperimentModel::load`]; [`ReproduceError::Write`] if the file cannot be written.
+    pub fn load_kept(
+        spec: &ExperimentModelSpec,
+        models: Option<&ResultCache>,
+    ) -> Result<Self, ReproduceError> {
         if spec.training == Training::EachSplit && spec.model.is_some() {
             let figure = "a figure that trains a model for every split";
             return Err(ReproduceError::NoChoice { figure, what: "a file of weights" });
@@ -175,13 +178,13 @@ impl Subject {
             }
             None => {
                 let test = test_rows(&dataset, spec.protocol);
-                let how = How {
+                let how = ModelSource {
                     protocol: spec.protocol,
                     training: spec.training,
                     seed: spec.seed,
                     models,
                 };
-                let Trained { origin, weights, bias, served } =
+                let TrainedModel { origin, weights, bias, served } =
                     trained(how, &dataset, &config, &test)?;
                 (test, origin, weights, bias, served)
             }
@@ -249,7 +252,7 @@ impl Subject {
         seen: usize,
         records: Option<usize>,
         seed: u64,
-    ) -> (Drawn, Drawn) {
+    ) -> (DrawnRecords, DrawnRecords) {
         let n = self.x.ncols();
         let mut rng = generator(seed, Purpose::Auxiliary, 0);
         let seen = rand::seq::index::sample(&mut rng, n, seen.min(n)).into_vec();
@@ -273,8 +276,11 @@ impl Subject {
             }
         }
         (
-            Drawn { x: self.x.select_columns(&seen), scores: self.scores.select_columns(&seen) },
-            Drawn { x, scores },
+            DrawnRecords {
+                x: self.x.select_columns(&seen),
+                scores: self.scores.select_columns(&seen),
+            },
+            DrawnRecords { x, scores },
         )
     }
 
@@ -331,7 +337,7 @@ impl Subject {
         self.weights.nrows()
     }
 
-    /// Returns the test records that [`Subject::draw`] with the same numbers leaves out (d_t × m):
+    /// Returns the test records that [`ExperimentModel::draw`] with the same numbers leaves out (d_t × m):
     /// records of the prediction set that are not attacked.
     ///
     /// # Errors
@@ -367,10 +373,10 @@ impl Subject {
 
     /// Draws `records` test records without replacement, or all of them in their order if there are
     /// no more.
-    pub(super) fn draw(&self, records: Option<usize>, seed: u64) -> Drawn {
+    pub(super) fn draw(&self, records: Option<usize>, seed: u64) -> DrawnRecords {
         match self.drawn(records, seed) {
-            None => Drawn { x: self.x.clone(), scores: self.scores.clone() },
-            Some(drawn) => Drawn {
+            None => DrawnRecords { x: self.x.clone(), scores: self.scores.clone() },
+            Some(drawn) => DrawnRecords {
                 x: self.x.select_columns(&drawn),
                 scores: self.scores.select_columns(&drawn),
             },
@@ -410,7 +416,7 @@ fn test_rows(dataset: &Dataset, protocol: Protocol) -> Vec<usize> {
     }
 }
 
-fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
+fn data_spec(spec: &ExperimentModelSpec) -> Result<DatasetSpec, ReproduceError> {
     let mut data = DatasetSpec::new(spec.dataset, spec.data_dir.clone(), spec.seed);
     data.variant = spec.variant;
     let official = spec.protocol == Protocol::R;
@@ -447,7 +453,7 @@ fn data_spec(spec: &SubjectSpec) -> Result<DatasetSpec, ReproduceError> {
 /// Returns the settings of training as in the papers: Adam with early stopping; for R with the
 /// regularisation that its authors stored with their models (in either repository), for V without,
 /// otherwise with hardly any and time to converge.
-fn training_config(spec: &SubjectSpec) -> Result<TrainingConfig, ReproduceError> {
+fn training_config(spec: &ExperimentModelSpec) -> Result<TrainingConfig, ReproduceError> {
     let l2 = match (spec.protocol, spec.dataset) {
         (Protocol::V, _) => 0.0,
         (Protocol::Own, _) => 6e-7,
@@ -465,14 +471,14 @@ fn training_config(spec: &SubjectSpec) -> Result<TrainingConfig, ReproduceError>
     Ok(TrainingConfig::try_from(values)?)
 }
 
-struct ReadModel {
+struct LoadedModel {
     weights: DMatrix<f64>,
     bias: DVector<f64>,
     test: Option<Vec<usize>>,
     sha256: String,
 }
 
-fn read_model(path: &std::path::Path, dataset: &Dataset) -> Result<ReadModel, ReproduceError> {
+fn read_model(path: &std::path::Path, dataset: &Dataset) -> Result<LoadedModel, ReproduceError> {
     let fail = |reason| ReproduceError::Model { path: path.to_owned(), reason };
     let bytes = std::fs::read(path).map_err(|e| fail(ModelFileError::Read(e)))?;
     let file: ModelFile =
@@ -496,7 +502,7 @@ fn read_model(path: &std::path::Path, dataset: &Dataset) -> Result<ReadModel, Re
             return Err(fail(ModelFileError::TestRows { records: dataset.records() }));
         }
     }
-    Ok(ReadModel {
+    Ok(LoadedModel {
         weights: DMatrix::from_fn(classes, features, |i, j| file.weights[i][j]),
         bias: DVector::from_vec(file.bias),
         test: file.test_row_in_file,

@@ -11,9 +11,9 @@ use vfl_shared::data::{FeatureSpec, VerticalSplit};
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::contender::Contender;
+use super::contender::CurveRun;
 use super::statistics::deviation;
-use super::subject::{Drawn, Purpose, Subject, generator};
+use super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::workers::{cpu_time, in_order};
 use super::{Options, ReproduceError};
 use crate::audit::schema_settings;
@@ -29,7 +29,11 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) fn new(subject: &Subject, k0: usize, d: usize) -> Result<Self, ReproduceError> {
+    pub(super) fn new(
+        subject: &ExperimentModel,
+        k0: usize,
+        d: usize,
+    ) -> Result<Self, ReproduceError> {
         let split = VerticalSplit::window(k0, d, subject.features())?;
         let passive: Vec<usize> =
             split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
@@ -47,7 +51,7 @@ impl Window {
 }
 
 /// The result of one split.
-struct InWindow {
+struct WindowResult {
     /// The squared error per feature of each record, per attack.
     errors: Vec<Vec<f64>>,
     cpu: Vec<Duration>,
@@ -69,21 +73,21 @@ pub(super) struct Point {
 }
 
 /// The result of a sweep.
-pub(super) struct Swept {
+pub(super) struct SweepResult {
     pub(super) points: Vec<Point>,
     /// The processor time of each attack.
     pub(super) cpu: Vec<Duration>,
 }
 
 /// A function that returns the model that an attack assumes in a split, if it is not the true one.
-pub(super) type Knowledge<'a> =
+pub(super) type AssumedModel<'a> =
     dyn Fn(&Window, usize) -> Result<Option<KnownModel>, ReproduceError> + Sync + 'a;
 
 /// The plan of a sweep.
 pub(super) struct Plan<'a> {
-    pub(super) subject: &'a Subject,
-    pub(super) drawn: &'a Drawn,
-    pub(super) contenders: &'a [Contender],
+    pub(super) subject: &'a ExperimentModel,
+    pub(super) drawn: &'a DrawnRecords,
+    pub(super) contenders: &'a [CurveRun],
     /// The numbers of passive features, ascending.
     pub(super) dimensions: &'a [usize],
     /// The number of splits of each, evenly spread; `None`: one from every column.
@@ -91,7 +95,7 @@ pub(super) struct Plan<'a> {
     /// The pairs (better, worse) of attacks that a theorem puts in order on every record.
     pub(super) order: &'a [(usize, usize)],
     /// The model that an attack (by its index in `contenders`) assumes; `None`: the true one.
-    pub(super) knowledge: Option<&'a Knowledge<'a>>,
+    pub(super) knowledge: Option<&'a AssumedModel<'a>>,
     pub(super) threads: usize,
     pub(super) seed: u64,
     /// The label of the progress bar.
@@ -101,9 +105,9 @@ pub(super) struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// Creates a plan of all attacks on the true model, without an order between them.
     pub(super) fn new(
-        subject: &'a Subject,
-        drawn: &'a Drawn,
-        contenders: &'a [Contender],
+        subject: &'a ExperimentModel,
+        drawn: &'a DrawnRecords,
+        contenders: &'a [CurveRun],
         dimensions: &'a [usize],
         options: &Options,
         what: &'a str,
@@ -138,8 +142,8 @@ pub(super) fn starts(total: usize, windows: Option<usize>) -> Vec<usize> {
 /// each.
 pub(super) fn sweep(
     plan: &Plan<'_>,
-    more: impl Fn(&Window, &Drawn) -> Result<Vec<f64>, ReproduceError> + Sync,
-) -> Result<Swept, ReproduceError> {
+    more: impl Fn(&Window, &DrawnRecords) -> Result<Vec<f64>, ReproduceError> + Sync,
+) -> Result<SweepResult, ReproduceError> {
     let starts = starts(plan.subject.features(), plan.windows);
     let total = starts.len();
     let mut counts: Vec<usize> = plan.contenders.iter().map(|c| c.records).collect();
@@ -148,10 +152,10 @@ pub(super) fn sweep(
     let released: Vec<ReleasedScores> = counts.iter().map(|&n| plan.drawn.released(n)).collect();
     let release = |n: usize| counts.binary_search(&n).ok().and_then(|i| released.get(i));
 
-    let work = |piece: usize| -> Result<InWindow, ReproduceError> {
+    let work = |piece: usize| -> Result<WindowResult, ReproduceError> {
         let window =
             Window::new(plan.subject, starts[piece % total], plan.dimensions[piece / total])?;
-        let mut done = InWindow {
+        let mut done = WindowResult {
             errors: Vec::new(),
             cpu: Vec::new(),
             more: Vec::new(),
@@ -176,7 +180,7 @@ pub(super) fn sweep(
     // Per attack: the mean error of each split of the current point.
     let mut of_splits: Vec<Vec<f64>> = vec![Vec::new(); plan.contenders.len()];
     let scale = 1.0 / total as f64;
-    in_order(plan.threads, pieces, work, |piece, done: InWindow| {
+    in_order(plan.threads, pieces, work, |piece, done: WindowResult| {
         let d = plan.dimensions[piece / total];
         cpu.iter_mut().zip(&done.cpu).for_each(|(sum, t)| *sum += *t);
         of_splits.iter_mut().zip(&done.errors).for_each(|(all, errors)| {
@@ -210,7 +214,7 @@ pub(super) fn sweep(
         Ok(())
     })?;
     progress.done(&format!("{}: {pieces} splits done", plan.what));
-    Ok(Swept { points, cpu })
+    Ok(SweepResult { points, cpu })
 }
 
 /// Runs one attack in one split, and returns the squared error per feature of each record, and the
@@ -219,7 +223,7 @@ fn attack(
     plan: &Plan<'_>,
     window: &Window,
     place: usize,
-    contender: &Contender,
+    contender: &CurveRun,
     released: &ReleasedScores,
 ) -> Result<(Vec<f64>, Duration), ReproduceError> {
     let (estimates, cpu) = estimate(plan, window, place, contender, released)?;
@@ -241,7 +245,7 @@ pub(super) fn estimate(
     plan: &Plan<'_>,
     window: &Window,
     place: usize,
-    contender: &Contender,
+    contender: &CurveRun,
     released: &ReleasedScores,
 ) -> Result<(DMatrix<f64>, Duration), ReproduceError> {
     let failed = |error| ReproduceError::Attack {
@@ -275,9 +279,9 @@ pub(super) fn estimate(
 /// Returns the settings of an attack in one split, with the schema of the passive features if the
 /// attack knows it.
 fn known(
-    subject: &Subject,
+    subject: &ExperimentModel,
     window: &Window,
-    contender: &Contender,
+    contender: &CurveRun,
 ) -> Result<Settings, ReproduceError> {
     if !contender.schema {
         return Ok(contender.settings.clone());
@@ -294,7 +298,7 @@ fn known(
 /// records and with these: control and informed. If the released parameters may not be the true
 /// ones, the likeliest point of the box is the safer estimate.
 pub(super) fn beyond(
-    subject: &Subject,
+    subject: &ExperimentModel,
     window: &Window,
     model: &KnownModel,
     y: &FeatureBlock,
@@ -327,7 +331,7 @@ pub(super) fn beyond(
 
 /// Estimates means and covariances of the features in a split, from the records that are not in the
 /// test set.
-fn prior(subject: &Subject, window: &Window) -> Result<Prior, ReproduceError> {
+fn prior(subject: &ExperimentModel, window: &Window) -> Result<Prior, ReproduceError> {
     let others = prior_records(subject);
     let of = |rows: &[usize]| select(&others, rows, others.ncols());
     Ok(Prior::of_records(&of(&window.passive), &of(&window.active))?)
@@ -338,7 +342,7 @@ const PRIOR_RECORDS: usize = 5000;
 
 /// Returns the records that moments are estimated from, d_t × n: evenly spread over those that are
 /// not in the test set, since a set may be in the order of time, as bank is.
-pub(super) fn prior_records(subject: &Subject) -> DMatrix<f64> {
+pub(super) fn prior_records(subject: &ExperimentModel) -> DMatrix<f64> {
     let (all, n) = (subject.others.ncols(), subject.others.ncols().min(PRIOR_RECORDS));
     let columns: Vec<usize> = (0..n).map(|i| i * all / n.max(1)).collect();
     subject.others.select_columns(&columns)

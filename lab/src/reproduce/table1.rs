@@ -2,12 +2,15 @@
 //! perceptrons.
 
 use super::document::{Axis, Curve, CurveRole, Document, Measure};
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::{Figure, Options, ReproduceError, blank, networks};
 
 /// Computes the table. J does not say how the features are split there: the first half of them is
 /// the passive party's.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let total = subject.features();
     let accuracy = networks::accuracy(subject, options, total / 2)?;
     let mut document = blank(Figure::JTable1, subject, options.seed, subject.labels.len());

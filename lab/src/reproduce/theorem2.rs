@@ -5,9 +5,9 @@ use nalgebra::DMatrix;
 use vfl_passive_party::assess::assess;
 use vfl_shared::types::FeatureBlock;
 
-use super::contender::{Wanted, pick};
+use super::contender::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Curve, CurveRole, Document};
-use super::subject::{Drawn, Subject};
+use super::subject::{DrawnRecords, ExperimentModel};
 use super::sweep::{Plan, Window, select, sweep};
 use super::white_box::{axis, dimensions, fill};
 use super::{Figure, Options, ReproduceError, blank};
@@ -41,13 +41,16 @@ fn theorem(window: &Window, x: &DMatrix<f64>) -> Result<Vec<f64>, ReproduceError
 
 /// Computes the figure. Moments are those of the attacked records, so that closed forms and
 /// measured errors use the same data and agree to round-off.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let dimensions = dimensions(subject, options)?;
-    let wanted = vec![Wanted::new("least_squares"), Wanted::new("half_star")];
+    let wanted = vec![CurveSpec::new("least_squares"), CurveSpec::new("half_star")];
     let (contenders, notes) = pick(wanted, &[], drawn.records())?;
     let plan = Plan::new(subject, &drawn, &contenders, &dimensions, options, "r-fig5");
-    let swept = sweep(&plan, |window, drawn: &Drawn| {
+    let swept = sweep(&plan, |window, drawn: &DrawnRecords| {
         theorem(window, &select(&drawn.x, &window.passive, drawn.records()))
     })?;
 

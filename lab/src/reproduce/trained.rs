@@ -13,7 +13,7 @@ use super::ReproduceError;
 use super::document::ModelOrigin;
 use super::protocol::{Protocol, Training};
 use super::sockets::train_and_serve;
-use crate::kept::{Keeper, KeptError};
+use crate::kept::{CacheError, ResultCache};
 use crate::progress::say;
 
 /// The settings for training to full convergence.
@@ -24,7 +24,7 @@ pub(super) const CONVERGED: Lbfgs =
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A model, with the scores of the test records if parties served them.
-pub(super) struct Trained {
+pub(super) struct TrainedModel {
     pub(super) origin: ModelOrigin,
     /// The weights W, k × d_t.
     pub(super) weights: DMatrix<f64>,
@@ -36,17 +36,17 @@ pub(super) struct Trained {
 
 /// The settings to obtain a model.
 #[derive(Clone, Copy)]
-pub(super) struct How<'a> {
+pub(super) struct ModelSource<'a> {
     pub(super) protocol: Protocol,
     pub(super) training: Training,
     pub(super) seed: u64,
     /// The storage of models; `None`: models are not stored.
-    pub(super) models: Option<&'a Keeper>,
+    pub(super) models: Option<&'a ResultCache>,
 }
 
 /// The stored form of a model: matrices by columns.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredModel {
     origin: ModelOrigin,
     classes: usize,
     weights: Vec<f64>,
@@ -54,8 +54,8 @@ struct Kept {
     served: Option<Vec<f64>>,
 }
 
-impl Kept {
-    fn of(trained: &Trained) -> Self {
+impl StoredModel {
+    fn of(trained: &TrainedModel) -> Self {
         Self {
             origin: trained.origin.clone(),
             classes: trained.weights.nrows(),
@@ -66,12 +66,12 @@ impl Kept {
     }
 
     /// Returns the model, if it fits `features` features and `records` test records.
-    fn model(self, features: usize, records: usize) -> Option<Trained> {
+    fn model(self, features: usize, records: usize) -> Option<TrainedModel> {
         let k = self.classes;
         let right = self.weights.len() == k * features
             && self.bias.len() == k
             && self.served.as_ref().is_none_or(|served| served.len() == k * records);
-        right.then(|| Trained {
+        right.then(|| TrainedModel {
             origin: self.origin,
             weights: DMatrix::from_vec(k, features, self.weights),
             bias: DVector::from_vec(self.bias),
@@ -85,11 +85,11 @@ impl Kept {
 /// # Errors
 /// If training fails, or a model cannot be stored.
 pub(super) fn trained(
-    how: How<'_>,
+    how: ModelSource<'_>,
     dataset: &Dataset,
     config: &TrainingConfig,
     test: &[usize],
-) -> Result<Trained, ReproduceError> {
+) -> Result<TrainedModel, ReproduceError> {
     let Some(keeper) = how.models else { return train(how, dataset, config, test) };
     let of = (
         dataset.data_hash(),
@@ -100,7 +100,7 @@ pub(super) fn trained(
     );
     let place = keeper.model(&hex(Sha256::digest(serde_json::to_vec(&of)?)));
     let read = |bytes: &[u8]| {
-        serde_json::from_slice::<Kept>(bytes).ok()?.model(dataset.x().nrows(), test.len())
+        serde_json::from_slice::<StoredModel>(bytes).ok()?.model(dataset.x().nrows(), test.len())
     };
     if let Some(found) = keeper.in_folder(&place, read) {
         return Ok(found);
@@ -108,20 +108,20 @@ pub(super) fn trained(
     match keeper.in_store(&place, read) {
         Ok(Some(found)) => return Ok(found),
         // A store that fails is no reason to stop: the model is trained here.
-        Err(KeptError::Store(why)) => say(&format!("no model is taken from the store: {why}")),
+        Err(CacheError::Store(why)) => say(&format!("no model is taken from the store: {why}")),
         other => drop(other?),
     }
     let trained = train(how, dataset, config, test)?;
-    keeper.keep(&place, serde_json::to_vec(&Kept::of(&trained))?)?;
+    keeper.keep(&place, serde_json::to_vec(&StoredModel::of(&trained))?)?;
     Ok(trained)
 }
 
 fn train(
-    how: How<'_>,
+    how: ModelSource<'_>,
     dataset: &Dataset,
     config: &TrainingConfig,
     test: &[usize],
-) -> Result<Trained, ReproduceError> {
+) -> Result<TrainedModel, ReproduceError> {
     let train = &dataset.split().train;
     let labels: Vec<u32> = train.iter().map(|&r| dataset.labels()[r]).collect();
     let (classes, x) = (dataset.class_names().len(), dataset.x().select_columns(train));
@@ -133,13 +133,13 @@ fn train(
             iterations: fit.iterations,
             gradient_norm: fit.gradient_norm,
         };
-        return Ok(Trained { origin, weights: fit.weights, bias: fit.bias, served: None });
+        return Ok(TrainedModel { origin, weights: fit.weights, bias: fit.bias, served: None });
     }
     let fit = train_central(config, classes, &x, &labels);
     if how.training != Training::OverSockets {
         let origin =
             ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
-        return Ok(Trained { origin, weights: fit.weights, bias: fit.bias, served: None });
+        return Ok(TrainedModel { origin, weights: fit.weights, bias: fit.bias, served: None });
     }
     let served = train_and_serve(dataset, config, test, how.seed)?;
     let here = scores(&served.weights, &served.bias, &dataset.x().select_columns(test))?;
@@ -151,7 +151,12 @@ fn train(
         off_central: (&served.weights - fit.weights).amax().max((&served.bias - fit.bias).amax()),
         off_scores: (&served.scores - here).amax(),
     };
-    Ok(Trained { origin, weights: served.weights, bias: served.bias, served: Some(served.scores) })
+    Ok(TrainedModel {
+        origin,
+        weights: served.weights,
+        bias: served.bias,
+        served: Some(served.scores),
+    })
 }
 
 /// Computes softmax(W X + b), k × n.

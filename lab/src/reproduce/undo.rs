@@ -2,19 +2,21 @@
 //! that do not.
 
 use nalgebra::DMatrix;
-use vfl_active_party::attack::adaptive::{Grounds, Hypothesis, KnownPolicy, UndoTransform};
+use vfl_active_party::attack::adaptive::{
+    Hypothesis, KnownPolicy, TransformEvidence, UndoTransform,
+};
 use vfl_active_party::attack::{
     AdversaryView, Attack, AttackError, HalfStar, KnownModel, Replacement,
 };
 use vfl_shared::metrics::mse;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::subject::{Purpose, Subject, generator};
+use super::subject::{ExperimentModel, Purpose, generator};
 use super::sweep::Window;
 
 /// The result of one examination.
 #[derive(Debug, Clone)]
-pub(super) struct Examined {
+pub(super) struct UndoMeasurement {
     /// True if the evidence rules out that the parameters are the true ones.
     pub(super) seen_through: bool,
     /// The transform that was identified, if exactly one is left.
@@ -23,7 +25,7 @@ pub(super) struct Examined {
 
 /// Returns the public means of the passive features of a split: those of the test records, from
 /// which the attacked ones are drawn.
-pub(super) fn column_means(subject: &Subject, window: &Window) -> Vec<f64> {
+pub(super) fn column_means(subject: &ExperimentModel, window: &Window) -> Vec<f64> {
     window.passive.iter().map(|&row| subject.test_records().row(row).mean()).collect()
 }
 
@@ -58,13 +60,13 @@ pub(super) fn examine(
     y: &FeatureBlock,
     released: &ReleasedScores,
     means: Option<Vec<f64>>,
-) -> Result<Examined, AttackError> {
+) -> Result<UndoMeasurement, AttackError> {
     let view = AdversaryView::new(shown, y, released, Replacement::default())?;
     let undone = undo(means).examine(&view)?.undone;
     let is_identity = |hypothesis: &Hypothesis| *hypothesis == Hypothesis::Identity;
     let seen_through = undone.counts.iter().any(|verdict| is_identity(&verdict.hypothesis))
         && !undone.left.iter().any(is_identity);
-    Ok(Examined { seen_through, hypothesis: undone.hypothesis })
+    Ok(UndoMeasurement { seen_through, hypothesis: undone.hypothesis })
 }
 
 /// Returns the mean error of `half_star` after the examination: on the model with the transform
@@ -88,7 +90,7 @@ pub(super) fn error(
 fn undo(means: Option<Vec<f64>>) -> UndoTransform {
     UndoTransform {
         inner: Box::new(HalfStar { clamped: false }),
-        grounds: Grounds { column_means: means, ..Grounds::default() },
+        grounds: TransformEvidence { column_means: means, ..TransformEvidence::default() },
         known: KnownPolicy::default(),
     }
 }

@@ -1,10 +1,10 @@
 //! R figure 4: the error of ten attacks by the share of features that the passive party holds.
 
-use super::contender::{Contender, Pairs, Wanted, pick};
+use super::contender::{CurveRun, CurveSpec, SettingPairs, pick};
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, Document};
 use super::statistics::{Mean, mean};
-use super::subject::Subject;
-use super::sweep::{EQUAL, Plan, Point, Swept, starts, sweep};
+use super::subject::ExperimentModel;
+use super::sweep::{EQUAL, Plan, Point, SweepResult, starts, sweep};
 use super::{Figure, Options, ReproduceError, blank};
 
 /// The differences between each curve and the one that the paper printed.
@@ -48,26 +48,26 @@ const CONVERGED_RECORDS: usize = 20;
 
 /// Returns the ten curves, in the order of the paper's text. Gradient inversion is as R states it:
 /// D(ĉ‖c), from zero.
-fn wanted(options: &Options) -> Vec<Wanted> {
+fn wanted(options: &Options) -> Vec<CurveSpec> {
     let inversion = inversion(&options.inversion, options.inversion_records);
     vec![
-        Wanted::new("least_squares"),
-        Wanted::new("clamped_least_squares"),
-        Wanted::new("constrained_least_squares"),
-        Wanted::new("half"),
-        Wanted::new("half_star"),
-        Wanted::new("rcc1"),
-        Wanted::new("rcc2"),
+        CurveSpec::new("least_squares"),
+        CurveSpec::new("clamped_least_squares"),
+        CurveSpec::new("constrained_least_squares"),
+        CurveSpec::new("half"),
+        CurveSpec::new("half_star"),
+        CurveSpec::new("rcc1"),
+        CurveSpec::new("rcc2"),
         inversion,
-        Wanted::new("random"),
-        Wanted::new("zero"),
-        Wanted::new("gradient_inversion")
+        CurveSpec::new("random"),
+        CurveSpec::new("zero"),
+        CurveSpec::new("gradient_inversion")
             .called(CONVERGED)
             .at_most(options.inversion_records.min(CONVERGED_RECORDS)),
     ]
     .into_iter()
-    .chain(Wanted::beyond())
-    .chain([Wanted::counting().at_most(options.inversion_records.min(CONVERGED_RECORDS))])
+    .chain(CurveSpec::beyond())
+    .chain([CurveSpec::counting().at_most(options.inversion_records.min(CONVERGED_RECORDS))])
     .collect()
 }
 
@@ -77,16 +77,19 @@ pub(super) const BEYOND: &str = "informed and control are in no paper: both know
 
 /// Requests gradient inversion with R's loss, D(ĉ‖c), start 0, and 1000 steps, unless `settings`
 /// override them.
-pub(super) fn inversion(settings: &Pairs, records: usize) -> Wanted {
+pub(super) fn inversion(settings: &SettingPairs, records: usize) -> CurveSpec {
     let given = settings.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    Wanted::new("gradient_inversion")
+    CurveSpec::new("gradient_inversion")
         .with([("loss", "rkl"), ("start", "zero"), ("steps", "1000"), ("stop_loss", "0")])
         .with(given)
         .at_most(records)
 }
 
 /// Computes the figure.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let dimensions = dimensions(subject, options)?;
     let (contenders, notes) = pick(wanted(options), &options.attacks, drawn.records())?;
@@ -119,7 +122,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
 }
 
 /// Returns the horizontal axis of a sweep over windows.
-pub(super) fn axis(subject: &Subject, dimensions: &[usize]) -> Axis {
+pub(super) fn axis(subject: &ExperimentModel, dimensions: &[usize]) -> Axis {
     Axis {
         label: "share of features that the passive party holds, d / d_t".into(),
         symbol: "d".into(),
@@ -130,7 +133,7 @@ pub(super) fn axis(subject: &Subject, dimensions: &[usize]) -> Axis {
 
 /// Returns the numbers of passive features: the requested ones, or 1 … ⌊0.9 d_t⌋.
 pub(super) fn dimensions(
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Vec<usize>, ReproduceError> {
     let total = subject.features();
@@ -148,7 +151,10 @@ pub(super) fn dimensions(
 
 /// Returns the requested numbers as [`dimensions`] does, or the tenths of the features, to the
 /// nearest number.
-pub(super) fn tenths(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
+pub(super) fn tenths(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Vec<usize>, ReproduceError> {
     if !options.dimensions.is_empty() {
         return dimensions(subject, options);
     }
@@ -160,7 +166,10 @@ pub(super) fn tenths(subject: &Subject, options: &Options) -> Result<Vec<usize>,
 }
 
 /// Returns the requested numbers as [`dimensions`] does, or eight of them, evenly spread.
-pub(super) fn eight(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
+pub(super) fn eight(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Vec<usize>, ReproduceError> {
     let all = dimensions(subject, options)?;
     if !options.dimensions.is_empty() || all.len() <= 8 {
         return Ok(all);
@@ -169,7 +178,7 @@ pub(super) fn eight(subject: &Subject, options: &Options) -> Result<Vec<usize>, 
 }
 
 /// Adds the attacks of a sweep and their curves to a document.
-pub(super) fn fill(document: &mut Document, plan: &Plan<'_>, swept: &Swept) {
+pub(super) fn fill(document: &mut Document, plan: &Plan<'_>, swept: &SweepResult) {
     let total = plan.subject.features() as f64;
     let x: Vec<f64> = swept.points.iter().map(|p| p.d as f64 / total).collect();
     for (i, contender) in plan.contenders.iter().enumerate() {
@@ -186,7 +195,7 @@ pub(super) fn fill(document: &mut Document, plan: &Plan<'_>, swept: &Swept) {
 /// processor time of all.
 pub(super) fn put(
     document: &mut Document,
-    contender: &Contender,
+    contender: &CurveRun,
     x: &[f64],
     means: &[Mean],
     cpu_seconds: f64,
@@ -211,7 +220,12 @@ pub(super) fn put(
 
 /// Checks that one attack is never worse than another: in the mean at every point, and on every
 /// record.
-fn ordered(plan: &Plan<'_>, swept: &Swept, (better, worse): (usize, usize), pair: usize) -> Check {
+fn ordered(
+    plan: &Plan<'_>,
+    swept: &SweepResult,
+    (better, worse): (usize, usize),
+    pair: usize,
+) -> Check {
     let (a, b) = (plan.contenders[better].curve, plan.contenders[worse].curve);
     let violations: Vec<String> = swept
         .points
@@ -243,7 +257,7 @@ fn ordered(plan: &Plan<'_>, swept: &Swept, (better, worse): (usize, usize), pair
 }
 
 /// Checks that a uniform guess costs 1/12 more than ½ (R remark 8).
-fn gap(swept: &Swept, random: usize, half: usize) -> Check {
+fn gap(swept: &SweepResult, random: usize, half: usize) -> Check {
     const GAP: f64 = 1.0 / 12.0;
     let difference = |p: &Point| {
         let pairs: Vec<f64> =

@@ -11,7 +11,7 @@ use vfl_shared::model::{
 };
 use vfl_shared::types::FeatureBlock;
 
-use crate::together::{self, Together};
+use crate::together::{self, LocalTraining};
 
 /// The noise σ of each column except the first, which has no privacy.
 const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];
@@ -21,7 +21,7 @@ const SEEDS: u64 = 5;
 
 /// The training settings for a data set. Few epochs and large batches: each epoch costs privacy,
 /// and the noise of an update is added to the sum over its batch.
-struct Choice {
+struct TrainingChoice {
     name: DatasetName,
     epochs: u32,
     batch_size: u32,
@@ -29,15 +29,15 @@ struct Choice {
     clip: f64,
 }
 
-const CHOICES: [Choice; 2] = [
-    Choice {
+const CHOICES: [TrainingChoice; 2] = [
+    TrainingChoice {
         name: DatasetName::Satellite,
         epochs: 10,
         batch_size: 512,
         learning_rate: 0.1,
         clip: 0.5,
     },
-    Choice {
+    TrainingChoice {
         name: DatasetName::Adult,
         epochs: 10,
         batch_size: 1024,
@@ -93,7 +93,7 @@ fn models() -> anyhow::Result<[(&'static str, ModelConfig); 2]> {
 /// Returns the mean test accuracy over all seeds, with the standard deviation of one of them, and
 /// the parties' privacy statement.
 fn figure(
-    choice: &Choice,
+    choice: &TrainingChoice,
     dataset: &Dataset,
     model: &ModelConfig,
     privacy: Option<PrivacyConfig>,
@@ -114,7 +114,7 @@ fn figure(
 /// Trains with two parties that have half of the features each. Returns the accuracy on the test
 /// records, and the statement of both parties.
 fn train(
-    choice: &Choice,
+    choice: &TrainingChoice,
     dataset: &Dataset,
     model: &ModelConfig,
     privacy: Option<PrivacyConfig>,
@@ -149,7 +149,7 @@ fn train(
         positions.iter().map(|p| dataset.labels()[*p]).collect()
     };
     let mut trained =
-        Together::train(&config, k, parties, &of(&split.train), together::start(&config))?;
+        LocalTraining::train(&config, k, parties, &of(&split.train), together::start(&config))?;
     let test: Vec<u32> = (split.train.len() as u32..order.len() as u32).collect();
     let (_, _, right) = cross_entropy(trained.logits(&test, true)?, &of(&split.test));
     let said: Vec<Option<PrivacyStatement>> =

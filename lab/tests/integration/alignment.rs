@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use vfl_lab::deployment::{AlignmentRuns, Deployment};
 use vfl_shared::alignment::{
-    Aligner, Completed, Frame, Frames, Out, Progress, Rules, Side, Summary, runs,
+    Aligner, CompletedRun, Frame, FrameSender, Frames, Progress, Rules, Side, Summary, runs,
 };
 use vfl_shared::data::{FeatureStore, FeatureTable};
 use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
@@ -197,7 +197,10 @@ fn rules() -> Rules {
 }
 
 /// Frames to and from the deployment's coordinator, as the active party opens them.
-async fn through_the_coordinator(deployment: &Deployment, cut: Arc<AtomicBool>) -> (Frames, Out) {
+async fn through_the_coordinator(
+    deployment: &Deployment,
+    cut: Arc<AtomicBool>,
+) -> (Frames, FrameSender) {
     let (out, frames) = mpsc::channel(4);
     out.send(Ok(Frame::Start(PartyName::new("passive-1").unwrap()))).await.unwrap();
     let frames = ReceiverStream::new(frames)
@@ -306,7 +309,7 @@ impl Between {
         (active, a): (&Credentials, &RecordIds),
         (passive, p): (&Credentials, &RecordIds),
         (up, down): (Hand, Hand),
-    ) -> (Result<Completed, Refusal>, Result<Completed, Refusal>) {
+    ) -> (Result<CompletedRun, Refusal>, Result<CompletedRun, Refusal>) {
         let open = |side, credentials, name: &str| {
             Aligner::open(side, credentials, &self.dir.path().join(name), rules()).unwrap()
         };
@@ -332,7 +335,7 @@ impl Between {
     }
 }
 
-fn carry(mut hand: Hand) -> (Out, Frames) {
+fn carry(mut hand: Hand) -> (FrameSender, Frames) {
     let (out, mut frames) = mpsc::channel::<Result<Frame, Refusal>>(4);
     let (on, carried) = mpsc::channel(4);
     tokio::spawn(async move {

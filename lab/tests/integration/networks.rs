@@ -7,7 +7,7 @@ use vfl_lab::report::{Outcome, ParameterKnowledge, Refused};
 use vfl_passive_party::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::Dataset;
-use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::contract::{SubModelOrigin, start_of};
 use vfl_shared::model::{
     Combiner, ModelConfig, Schedule, ShareStore, StoredShare, SubModelSpec, TrainingConfig,
     TrainingValues, cross_entropy, heads, kinds,
@@ -78,7 +78,8 @@ impl Plain {
     ) -> Self {
         let spec = SubModelSpec::new("mlp", k as u32, model.settings().clone()).unwrap();
         let started =
-            kinds::start(&Origin { spec, features: d, active, start: start_of(5) }).unwrap();
+            kinds::start(&SubModelOrigin { spec, features: d, active, start: start_of(5) })
+                .unwrap();
         let mut values = started.snapshot().into_iter();
         let (mut layers, mut inputs) = (Vec::new(), d);
         for (at, outputs) in hidden.iter().copied().chain([k]).enumerate() {

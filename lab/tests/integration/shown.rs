@@ -19,7 +19,7 @@ use vfl_shared::model::{
 use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb};
 use vfl_shared::service::{Role, channel};
-use vfl_shared::transform::Released;
+use vfl_shared::transform::ReleasedSubModel;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, ModelVersion, ReleasedScores};
 
 use super::helped::{RECORDS, errors, near, plan, report, run, values};
@@ -213,7 +213,7 @@ async fn a_network_is_shown_as_it_is_or_not_at_all() {
 
     let here = here.again(|spec| spec.release = white_box()).await;
     let answer = sub_model(&here.deployment, Role::ActiveParty, &here.version).await.unwrap();
-    let shown = Released::model_from_wire(&answer, &spec.passive()[0], 3).unwrap();
+    let shown = ReleasedSubModel::model_from_wire(&answer, &spec.passive()[0], 3).unwrap();
     assert_eq!(shown.snapshot(), share(&here, "passive-1").model().snapshot());
     let top = top_of(&here.deployment, &here.version).await.unwrap().top_model;
     let (_, top) = ShownModel::from_wire(&top, spec.top().unwrap(), 12).unwrap();

@@ -14,7 +14,8 @@ use vfl_lab::deployment::{Deployment, DeploymentSpec};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{Dataset, VerticalSplit};
 use vfl_shared::model::{
-    ImportError, Imported, Importing, ParameterFile, Staging, import_parameters, train_central,
+    ImportError, ImportReport, ImportRequest, ParameterFile, Staging, import_parameters,
+    train_central,
 };
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::pb::{self, RowStatus, publish_command::Command, publish_reply::Reply};
@@ -94,12 +95,12 @@ impl Here {
         party: &str,
         file: &ParameterFile,
         active: &str,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportReport, ImportError> {
         let path = self.dir.path().join(format!("{party}.parameters.json"));
         std::fs::write(&path, file.to_json()).unwrap();
         let classes = (party == "active").then(|| self.dataset.class_names());
         let active = PartyName::new(active).unwrap();
-        import_parameters(Importing {
+        import_parameters(ImportRequest {
             path: &path,
             state_dir: &(&self.deployment.party_dir(party)).into(),
             feature_names: &self.names(party),
@@ -298,7 +299,7 @@ async fn what_does_not_fit_is_named_and_changes_nothing() {
     let party_dir = here.deployment.party_dir("passive-2");
     let (path, state_dir, active_party) =
         (&*path, &(&party_dir).into(), &PartyName::new("active").unwrap());
-    import_parameters(Importing {
+    import_parameters(ImportRequest {
         path,
         state_dir,
         feature_names: &names,
@@ -342,7 +343,7 @@ async fn a_wrong_file_is_refused_before_it_is_staged() {
         let active = PartyName::new("active").unwrap();
         let state_dir = (&here.deployment.party_dir("passive-1")).into();
         let (path, state_dir, active_party) = (&*path, &state_dir, &active);
-        let import = Importing {
+        let import = ImportRequest {
             path,
             state_dir,
             feature_names: &names,

@@ -8,7 +8,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use vfl_lab::deployment::Deployment;
-use vfl_lab::labels::{Received, Step, gradient_direction, gradient_sign, observe};
+use vfl_lab::labels::{PassiveTranscript, Step, gradient_direction, gradient_sign, observe};
 use vfl_passive_party::config::ReleasePolicy;
 use vfl_passive_party::logits::LogitServer;
 use vfl_shared::model::{
@@ -172,7 +172,9 @@ impl PassiveParty for Curious {
 
 /// Trains over the sockets with one passive party that keeps notes, and compares these with what `cloison labels` attacks; gives the
 /// notes, the true labels by position, and the positions that steps were made on.
-async fn train_beside_a_curious_party(model: ModelConfig) -> (Received, Vec<u32>, Vec<usize>) {
+async fn train_beside_a_curious_party(
+    model: ModelConfig,
+) -> (PassiveTranscript, Vec<u32>, Vec<usize>) {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let split = split(&dataset, 1, 8);
     let notes = Arc::new(Mutex::new(Notes::default()));
@@ -230,7 +232,7 @@ async fn train_beside_a_curious_party(model: ModelConfig) -> (Received, Vec<u32>
     }
     let trained =
         Schedule::new(&config, ids.len()).training().iter().map(|&p| p as usize).collect();
-    (Received { steps: notes.steps, ..computed }, labels, trained)
+    (PassiveTranscript { steps: notes.steps, ..computed }, labels, trained)
 }
 
 /// What `cloison labels` attacks is what a passive party receives over the sockets; under `sum` it names every label.

@@ -9,7 +9,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_passive_party::evaluation::accountant::{RHO, least_error};
-use vfl_passive_party::evaluation::scoring::{Scorable, Scoring, Told};
+use vfl_passive_party::evaluation::scoring::{ReducedEstimates, ReportedCandidates, Scoring};
 use vfl_shared::metrics::mse;
 use vfl_shared::numerics::three_significant_digits;
 
@@ -52,8 +52,8 @@ fn noised(
     rho: f64,
     rng: &mut ChaCha20Rng,
 ) -> (Vec<f64>, f64) {
-    let candidates = [Scorable::new(estimates, truth).unwrap()];
-    let scoring = Scoring { by_feature, ..Scoring::of(&candidates, None, Told::All) };
+    let candidates = [ReducedEstimates::new(estimates, truth).unwrap()];
+    let scoring = Scoring { by_feature, ..Scoring::of(&candidates, None, ReportedCandidates::All) };
     let told = scoring.noised(rho, rng).unwrap().errors.remove(0).1;
     if by_feature {
         (told.by_feature, told.sigma_by_feature.unwrap())

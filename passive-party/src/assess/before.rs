@@ -8,7 +8,7 @@ use crate::moments::Moments;
 
 /// The errors of the attacks before there are parameters (R remark 4), per feature.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct BeforeTraining {
+pub struct PretrainingBounds {
     /// Number of classes k.
     pub classes: usize,
     /// Number of passive features d.
@@ -55,7 +55,7 @@ pub struct RankBounds {
 /// # Errors
 /// [`AssessError`] for fewer than two classes, no feature, no record, and values that are not
 /// finite or too large.
-pub fn before_training(classes: usize, x: &FeatureBlock) -> Result<BeforeTraining, AssessError> {
+pub fn before_training(classes: usize, x: &FeatureBlock) -> Result<PretrainingBounds, AssessError> {
     let (d, n) = x.matrix().shape();
     if classes < 2 {
         return Err(AssessError::TooFewClasses { got: classes });
@@ -88,7 +88,7 @@ pub fn before_training(classes: usize, x: &FeatureBlock) -> Result<BeforeTrainin
     if ![mse_half, mse_zero, mse_informed_control].iter().all(|v| v.is_finite()) {
         return Err(AssessError::Overflow { what: "the sums of squares" });
     }
-    Ok(BeforeTraining {
+    Ok(PretrainingBounds {
         classes,
         features: d,
         records: n,

@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 use vfl_shared::types::FeatureBlock;
 
-use super::informed::{BitsBound, Informed};
+use super::informed::{BitsBound, InformedBounds};
 use super::{AssessError, moments_of, unsolved};
 use crate::linear::System;
 
@@ -24,7 +24,7 @@ pub fn bits_bounds(
 ) -> Result<Vec<BitsBound>, AssessError> {
     let moments = moments_of(w_pas, x)?;
     let system = System::of(w_pas).map_err(|e| unsolved(&e))?;
-    let informed = Informed::of(&system.a, &moments.about_mean).map_err(|e| unsolved(&e))?;
+    let informed = InformedBounds::of(&system.a, &moments.about_mean).map_err(|e| unsolved(&e))?;
     let bound = |&bits: &f64| {
         informed.with_bits(bits).filter(|_| bits.is_finite()).ok_or(AssessError::Bits)
     };

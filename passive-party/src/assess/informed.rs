@@ -57,7 +57,7 @@ pub struct BitsBound {
 /// The traces and eigenvalues that the bounds need, from the moments and A. Sums are over features,
 /// in their squared units.
 #[derive(Debug)]
-pub(super) struct Informed {
+pub(super) struct InformedBounds {
     d: f64,
     /// The trace of S.
     control: f64,
@@ -67,7 +67,7 @@ pub(super) struct Informed {
     told: Vec<f64>,
 }
 
-impl Informed {
+impl InformedBounds {
     /// Computes them for A (m × d), or any multiple of it, and the covariance S (d × d).
     pub(super) fn of(
         a: &DMatrix<f64>,

@@ -35,7 +35,7 @@ use vfl_shared::types::FeatureBlock;
 use crate::linear::{SquareSvd, System, symmetric_eigen};
 use crate::moments::Moments;
 
-pub use before::{BeforeTraining, RankBounds, before_training};
+pub use before::{PretrainingBounds, RankBounds, before_training};
 pub use bits::bits_bounds;
 pub use candidates::{Candidate, candidates};
 pub use informed::BitsBound;
@@ -44,7 +44,7 @@ pub use release::{AgnosticErrors, AttackErrors, agnostic_errors, release_errors}
 pub use released::{ReleasedBits, released_bits};
 pub use told::ToldFeatures;
 
-use informed::Informed;
+use informed::InformedBounds;
 
 /// Errors from assessing a release.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -217,7 +217,7 @@ pub fn assess(w_pas: &DMatrix<f64>, x: &FeatureBlock) -> Result<Assessment, Asse
     let error = |k: &DMatrix<f64>| per_feature(complement.dot(k));
     let (about_zero, about_half) = (spectrum(&moments.about_zero)?, spectrum(&moments.about_half)?);
     let (informed, about_mean) =
-        (Informed::of(&system.a, &moments.about_mean), spectrum(&moments.about_mean)?);
+        (InformedBounds::of(&system.a, &moments.about_mean), spectrum(&moments.about_mean)?);
     let informed = informed.map_err(|e| unsolved(&e))?;
     let mse_informed_linear = informed.linear_mse();
     let pk = &p * &moments.about_zero;

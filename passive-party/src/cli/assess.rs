@@ -13,7 +13,7 @@ use vfl_shared::data::{RecordBits, read_schema};
 
 use super::case::{self, BY_WEIGHTS, number};
 use crate::assess::{
-    Assessment, BeforeTraining, BitsBound, Candidate, ReleasedBits, assess, before_training,
+    Assessment, BitsBound, Candidate, PretrainingBounds, ReleasedBits, assess, before_training,
     bits_bounds, candidates, released_bits,
 };
 
@@ -97,7 +97,7 @@ struct Case {
 
 /// The assessment of trained parameters.
 #[derive(Debug, Serialize)]
-struct Trained {
+struct TrainedAssessment {
     #[serde(flatten)]
     assessment: Assessment,
     informed_bits: Vec<BitsBound>,
@@ -124,9 +124,9 @@ impl BitsTable {
 
 /// The bounds for a model without parameters.
 #[derive(Debug, Serialize)]
-struct Untrained {
+struct UntrainedAssessment {
     #[serde(flatten)]
-    bounds: BeforeTraining,
+    bounds: PretrainingBounds,
     #[serde(flatten)]
     told: BitsTable,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -135,9 +135,9 @@ struct Untrained {
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Found {
-    Trained(Box<Trained>),
-    Untrained(Untrained),
+enum CaseAssessment {
+    Trained(Box<TrainedAssessment>),
+    Untrained(UntrainedAssessment),
 }
 
 impl AssessArgs {
@@ -150,7 +150,7 @@ impl AssessArgs {
             found.table_of_bits().record_bits = Some(record_bits(path)?);
         }
         if let Some(path) = &self.plot {
-            let Found::Trained(found) = &found else {
+            let CaseAssessment::Trained(found) = &found else {
                 return Err(refused(
                     "there is nothing to plot without `w_pas`; leave --plot out".into(),
                 ));
@@ -172,7 +172,7 @@ fn record_bits(path: &std::path::Path) -> Result<RecordBits, CliError> {
     read_schema(path).map(|schema| RecordBits::of(&schema)).map_err(CliError::input)
 }
 
-impl Found {
+impl CaseAssessment {
     fn table_of_bits(&mut self) -> &mut BitsTable {
         match self {
             Self::Trained(found) => &mut found.told,
@@ -218,7 +218,12 @@ fn usual_bits(classes: usize) -> Vec<f64> {
 }
 
 /// Assesses the text of a case file. `bits` take the place of those of the case.
-fn assessed(text: &str, before: Option<usize>, seed: u64, bits: &[f64]) -> Result<Found, String> {
+fn assessed(
+    text: &str,
+    before: Option<usize>,
+    seed: u64,
+    bits: &[f64],
+) -> Result<CaseAssessment, String> {
     let case: Case = case_file::parse(text, "assess")?;
     let rows = case.w_pas.as_ref().map(Vec::len);
     if let (Some(rows), Some(classes)) = (rows, case.classes)
@@ -246,7 +251,7 @@ fn assessed(text: &str, before: Option<usize>, seed: u64, bits: &[f64]) -> Resul
             candidates(&w_pas, &x_pas, seed).map_err(|e| e.to_string())?;
         notes.extend(case::outside(&x_pas));
         let told = BitsTable::new(w_pas.nrows());
-        return Ok(Found::Trained(Box::new(Trained {
+        return Ok(CaseAssessment::Trained(Box::new(TrainedAssessment {
             assessment,
             informed_bits,
             candidates,
@@ -264,14 +269,14 @@ fn assessed(text: &str, before: Option<usize>, seed: u64, bits: &[f64]) -> Resul
     let x_pas = case::records(&case.x_pas, d, "the first row of `x_pas` has")?;
     let bounds = before_training(classes, &x_pas).map_err(|e| e.to_string())?;
     let told = BitsTable::new(classes);
-    Ok(Found::Untrained(Untrained {
+    Ok(CaseAssessment::Untrained(UntrainedAssessment {
         bounds,
         told,
         notes: case::outside(&x_pas).into_iter().collect(),
     }))
 }
 
-fn json(found: &Found) -> Result<Vec<u8>, serde_json::Error> {
+fn json(found: &CaseAssessment) -> Result<Vec<u8>, serde_json::Error> {
     let mut content = serde_json::to_vec(found)?;
     content.push(b'\n');
     Ok(content)
@@ -279,7 +284,7 @@ fn json(found: &Found) -> Result<Vec<u8>, serde_json::Error> {
 
 /// Writes the numbers for a reader: closed forms beside the errors of attacks on the records, then
 /// the bounds.
-fn table(found: &Trained) -> String {
+fn table(found: &TrainedAssessment) -> String {
     let (a, mut out) = (&found.assessment, String::new());
     let Assessment { classes, features, records, rank, nul, .. } = a;
     let lines = [
@@ -432,8 +437,8 @@ grid may be rebuilt exactly (docs/lattice.md). Noise is keyed by record; answers
 }
 
 /// Writes the bounds for a reader.
-fn bounds_table(found: &Untrained) -> String {
-    let BeforeTraining {
+fn bounds_table(found: &UntrainedAssessment) -> String {
+    let PretrainingBounds {
         classes,
         features,
         records,

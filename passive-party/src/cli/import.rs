@@ -3,7 +3,7 @@
 use clap::Args;
 use vfl_shared::cli::{CliError, StagingArgs, import_failure};
 use vfl_shared::data::Features;
-use vfl_shared::model::{Importing, Parameters, import_parameters_if};
+use vfl_shared::model::{ImportRequest, Parameters, import_parameters_if};
 
 use crate::assess::ToldFeatures;
 use crate::config::Settings;
@@ -106,7 +106,7 @@ impl ImportArgs {
             let (state_dir, feature_names, encodings) = (&settings.state_dir, &*names, schema.encodings());
             let encodings = Some(&*encodings);
             let max_classes = Some(self.max_classes);
-            let import = Importing { path, state_dir, feature_names, encodings, max_classes, classes: None, active_party };
+            let import = ImportRequest { path, state_dir, feature_names, encodings, max_classes, classes: None, active_party };
             let take = |parameters: &Parameters, classes: &[String]| {
                 admit((parameters, classes), &settings.features, self.max_told)
             };

@@ -19,7 +19,7 @@ use vfl_shared::types::FeatureBlock;
 
 use super::case::{self, BY_WEIGHTS, number};
 use crate::assess::{AttackErrors, release_errors};
-use crate::transform::{Rewritten, TransformConfig, natural_distance, rewrite};
+use crate::transform::{RewrittenParameters, TransformConfig, natural_distance, rewrite};
 
 /// The arguments of `passive-party transform`.
 #[derive(Debug, Args)]
@@ -207,7 +207,7 @@ fn transformed(
         .or(case.transform.as_deref())
         .ok_or("the case names no `transform`; name one with --transform")?;
     let own = case.transform.as_deref() == Some(named) || case.transform.is_none();
-    let given = settings::Given { settings: case.settings, case: case.case, own, set };
+    let given = settings::SettingSources { settings: case.settings, case: case.case, own, set };
     let config = settings::config(named, given, natural_distance(&w_pas))?;
     let rewritten = rewrite(&config, &w_pas, x.as_ref(), &mut rng).map_err(|e| e.to_string())?;
     let summary = summarise(&config, &w_pas, &rewritten, x.as_ref())?;
@@ -223,7 +223,7 @@ fn transformed(
 fn summarise(
     config: &TransformConfig,
     w_pas: &DMatrix<f64>,
-    rewritten: &Rewritten,
+    rewritten: &RewrittenParameters,
     x: Option<&FeatureBlock>,
 ) -> Result<Summary, String> {
     let distance = Interpretability::of(w_pas, &rewritten.weights).map_err(|e| e.to_string())?;

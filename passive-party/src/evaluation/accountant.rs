@@ -39,7 +39,7 @@ pub fn least_error(rho: f64) -> f64 {
 
 /// The error of a request for more than is left.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Overspent {
+pub struct BudgetExceeded {
     /// The requested ρ.
     pub asked: f64,
     /// The ρ that is left.
@@ -82,11 +82,11 @@ impl Budget {
     /// Returns the budget after an answer of `rho`, which must be finite and above 0.
     ///
     /// # Errors
-    /// [`Overspent`] if so much is not left.
-    pub fn spend(self, rho: f64) -> Result<Self, Overspent> {
+    /// [`BudgetExceeded`] if so much is not left.
+    pub fn spend(self, rho: f64) -> Result<Self, BudgetExceeded> {
         let left = self.left();
         if !(rho > 0.0 && rho <= left * (1.0 + SLACK)) {
-            return Err(Overspent { asked: rho, left });
+            return Err(BudgetExceeded { asked: rho, left });
         }
         Ok(Self { spent: (self.spent + rho).min(self.total), ..self })
     }

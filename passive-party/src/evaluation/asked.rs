@@ -2,7 +2,7 @@
 
 use vfl_shared::metrics::Metric;
 
-use super::scoring::{Scorable, Told};
+use super::scoring::{ReducedEstimates, ReportedCandidates};
 
 /// The most candidates of one scoring.
 pub const MAX_CANDIDATES: usize = 64;
@@ -17,23 +17,23 @@ pub enum Control {
     /// Each feature's mean over the records.
     ColumnMean,
     /// Estimates that the auditor sends.
-    Given(Scorable),
+    Given(ReducedEstimates),
     /// Each feature's mean over the records here that are not scored.
     Moments,
 }
 
 /// A request for a scoring.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ScoringRequest {
     /// The candidates to score.
-    pub candidates: Vec<Scorable>,
+    pub candidates: Vec<ReducedEstimates>,
     /// True if an adversary that knows the moments is simulated: its likeliest point and its mean
     /// are candidates after the others.
     pub moments: bool,
     /// The control of the scoring.
     pub control: Control,
     /// The choice of candidates whose errors are reported.
-    pub told: Told,
+    pub told: ReportedCandidates,
     /// True if errors by feature are reported too.
     pub by_feature: bool,
     /// True if figures by attribute are reported too, for the candidates whose errors are. It needs
@@ -48,7 +48,7 @@ pub struct Asked {
 
 /// The budget that is left after an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Left {
+pub enum RemainingBudget {
     /// In noised mode.
     Noised {
         /// The ρ that this answer has cost.

@@ -6,7 +6,7 @@ use vfl_shared::numerics::two_sided_normal;
 
 /// The attributes that have figures, and their truth.
 #[derive(Clone, Copy)]
-pub struct ByAttribute<'a> {
+pub struct AttributeScoring<'a> {
     /// The attributes of the schema.
     pub attributes: &'a [Attribute],
     /// The true features, d × n.
@@ -14,13 +14,13 @@ pub struct ByAttribute<'a> {
 }
 
 /// Shows the number of attributes only.
-impl std::fmt::Debug for ByAttribute<'_> {
+impl std::fmt::Debug for AttributeScoring<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ByAttribute({} attributes)", self.attributes.len())
     }
 }
 
-impl ByAttribute<'_> {
+impl AttributeScoring<'_> {
     /// Returns all figures of an attack's estimates beside those of its control (both d × n), to
     /// three significant digits.
     pub(super) fn exact(

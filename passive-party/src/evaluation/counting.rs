@@ -8,7 +8,7 @@ use vfl_shared::state_dir::StateDir;
 use vfl_shared::state_file::{StateFile, StateFileError};
 
 use super::MAX_CANDIDATES;
-use super::record::{self, EvaluationError, Kept, Record};
+use super::record::{self, EvaluationError, LoadedRecord, Record};
 use super::scoring::MAX_KEPT;
 use crate::config::AuditPolicy;
 
@@ -20,7 +20,7 @@ const PIECE: usize = 64 << 10;
 pub struct Evaluations {
     file: StateFile,
     policy: AuditPolicy,
-    kept: Mutex<Kept>,
+    kept: Mutex<LoadedRecord>,
     /// The free memory for open scorings, in pieces of [`PIECE`].
     room: Arc<Semaphore>,
 }
@@ -76,12 +76,12 @@ impl Evaluations {
     }
 
     /// Returns the record as it was last read or written here.
-    pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
+    pub(super) fn kept(&self) -> MutexGuard<'_, LoadedRecord> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the current record, whichever process wrote it.
-    pub(super) fn newest(&self) -> Result<MutexGuard<'_, Kept>, Refusal> {
+    pub(super) fn newest(&self) -> Result<MutexGuard<'_, LoadedRecord>, Refusal> {
         let mut kept = self.kept();
         kept.refresh(&self.file).map_err(|error| self.uncounted(&error))?;
         Ok(kept)
@@ -99,7 +99,7 @@ impl Evaluations {
     /// was read, so that all has to be decided again.
     pub(super) fn change_kept<T>(
         &self,
-        kept: &mut Kept,
+        kept: &mut LoadedRecord,
         change: impl FnOnce(&mut Record) -> Result<T, Refusal>,
     ) -> Result<Option<T>, Refusal> {
         let mut changed = kept.record.clone();

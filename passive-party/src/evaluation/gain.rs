@@ -1,6 +1,6 @@
 //! The gain of an attack over its control: 1 − error / control, with an interval.
 
-use vfl_shared::metrics::{Removed, ShareRemoved};
+use vfl_shared::metrics::{ErrorRatio, ErrorReduction};
 use vfl_shared::numerics::three_significant_digits;
 
 /// The gain 1 − error / control, with its interval.
@@ -36,7 +36,7 @@ impl Gain {
     /// interval says nothing about other records. A ratio below 0 is impossible and is cut off.
     #[must_use]
     pub fn of(error: (f64, f64), control: (f64, f64)) -> Self {
-        let removed = Removed::of_noised(error, control, Z95);
+        let removed = ErrorReduction::of_noised(error, control, Z95);
         Self { value: removed.value, interval: removed.low.zip(removed.high), halves: None }
     }
 
@@ -74,7 +74,7 @@ fn delta(
     errors: impl ExactSizeIterator<Item = f64> + Clone,
     controls: impl ExactSizeIterator<Item = f64> + Clone,
 ) -> Option<(f64, (f64, f64))> {
-    let ShareRemoved { ratio, deviation } = ShareRemoved::of(errors, controls)?;
+    let ErrorRatio { ratio, deviation } = ErrorRatio::of(errors, controls)?;
     let end = |by: f64| 1.0 - three_significant_digits((ratio + by * Z95 * deviation).max(0.0));
     Some((1.0 - three_significant_digits(ratio), (end(1.0), end(-1.0))))
 }

@@ -33,7 +33,7 @@ pub(crate) mod service;
 mod tests;
 mod wire;
 
-pub use asked::{Asked, Control, Left, MAX_CANDIDATES};
+pub use asked::{Control, MAX_CANDIDATES, RemainingBudget, ScoringRequest};
 pub use counting::Evaluations;
 pub use listing::{ScoringFacts, SetFacts, scoring_table, scorings};
 pub use opened::Evaluation;

@@ -9,12 +9,15 @@ use vfl_shared::metrics::{Attribute, MetricError, attributes};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds};
 
-use super::asked::{Asked, Control, Left};
-use super::by_attribute::ByAttribute;
+use super::asked::{Control, RemainingBudget, ScoringRequest};
+use super::by_attribute::AttributeScoring;
 use super::counting::{Evaluations, exhausted};
 use super::noise;
-use super::played::{self, Played};
-use super::scoring::{ErrorTold, Measures, Scorable, Scored, Scoring, ScoringError, Told};
+use super::played::{self, SimulatedAdversary};
+use super::scoring::{
+    Measures, ReducedEstimates, ReportedCandidates, ReportedError, Scoring, ScoringAnswer,
+    ScoringError,
+};
 use crate::config::{AuditMode, AuditPolicy};
 use crate::logits::LogitServer;
 
@@ -31,7 +34,7 @@ pub struct Evaluation {
     /// True if the active party is shown the true parameters of that model.
     true_parameters: bool,
     /// The simulated adversary that knows the moments, once it was asked for.
-    played: Mutex<Option<Arc<Played>>>,
+    played: Mutex<Option<Arc<SimulatedAdversary>>>,
 }
 
 impl std::fmt::Debug for Evaluation {
@@ -79,7 +82,7 @@ impl Evaluation {
     }
 
     /// Returns the simulated adversary that knows the moments. It is computed once.
-    fn played(&self) -> Result<Arc<Played>, Refusal> {
+    fn played(&self) -> Result<Arc<SimulatedAdversary>, Refusal> {
         if !self.policy().moments {
             let message = "this passive party plays no adversary that knows its moments (`moments` in [audit])";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message));
@@ -102,7 +105,8 @@ impl Evaluation {
             let message = "moments are those of all records at once, and the features of this passive party are not in memory";
             return Err(Refusal::precondition(message));
         };
-        let done = Arc::new(Played::new(weights, table, &self.ids, self.truth.matrix())?);
+        let done =
+            Arc::new(SimulatedAdversary::new(weights, table, &self.ids, self.truth.matrix())?);
         Ok(played.insert(done).clone())
     }
 
@@ -150,13 +154,14 @@ impl Evaluation {
     ///
     /// # Errors
     /// INTERNAL, which cannot happen for a set of records.
-    pub fn baselines(&self) -> Result<Option<(ErrorTold, ErrorTold)>, Refusal> {
+    pub fn baselines(&self) -> Result<Option<(ReportedError, ReportedError)>, Refusal> {
         if self.policy().mode == AuditMode::Noised {
             return Ok(None);
         }
-        let told = |scorable: Scorable| {
+        let told = |scorable: ReducedEstimates| {
             let one = [scorable];
-            let scoring = Scoring { by_feature: true, ..Scoring::of(&one, None, Told::All) };
+            let scoring =
+                Scoring { by_feature: true, ..Scoring::of(&one, None, ReportedCandidates::All) };
             let mut scored = scoring.exact().map_err(asked_wrongly)?;
             scored
                 .errors
@@ -165,16 +170,17 @@ impl Evaluation {
                 .ok_or_else(|| Refusal::internal("no baseline was scored"))
         };
         let truth = self.truth.matrix();
-        let half = told(Scorable::half(truth).map_err(internal)?)?;
-        Ok(Some((half, told(Scorable::column_mean(truth).map_err(internal)?)?)))
+        let half = told(ReducedEstimates::half(truth).map_err(internal)?)?;
+        Ok(Some((half, told(ReducedEstimates::column_mean(truth).map_err(internal)?)?)))
     }
 
     /// Reduces estimates (d × n) to the data that a scoring needs. This alone reveals nothing.
     ///
     /// # Errors
     /// INVALID_ARGUMENT if the shape is not [`Evaluation::shape`].
-    pub fn scorable(&self, estimates: DMatrix<f64>) -> Result<Scorable, Refusal> {
-        Scorable::new(estimates, self.truth.matrix()).map_err(|e| Refusal::invalid(e.to_string()))
+    pub fn scorable(&self, estimates: DMatrix<f64>) -> Result<ReducedEstimates, Refusal> {
+        ReducedEstimates::new(estimates, self.truth.matrix())
+            .map_err(|e| Refusal::invalid(e.to_string()))
     }
 
     /// Answers a scoring, after its cost is counted on disk.
@@ -187,7 +193,10 @@ impl Evaluation {
     /// more candidates came than can be kept for metrics; INTERNAL if the disk does not take the
     /// count or there is no randomness, UNAVAILABLE while the database that holds the state is
     /// away.
-    pub fn score(&self, asked: &Asked) -> Result<(Scored, Left), Refusal> {
+    pub fn score(
+        &self,
+        asked: &ScoringRequest,
+    ) -> Result<(ScoringAnswer, RemainingBudget), Refusal> {
         let truth = self.truth.matrix();
         let plays = asked.moments || matches!(asked.control, Control::Moments);
         if plays {
@@ -200,8 +209,8 @@ impl Evaluation {
         }
         let control = match &asked.control {
             Control::None => None,
-            Control::Half => Some(Scorable::half(truth).map_err(internal)?),
-            Control::ColumnMean => Some(Scorable::column_mean(truth).map_err(internal)?),
+            Control::Half => Some(ReducedEstimates::half(truth).map_err(internal)?),
+            Control::ColumnMean => Some(ReducedEstimates::column_mean(truth).map_err(internal)?),
             Control::Given(given) => Some(given.clone()),
             Control::Moments => played.map(|played| played.control.clone()),
         };
@@ -210,7 +219,7 @@ impl Evaluation {
         let measures = Measures { wanted: &asked.metrics, truth, classify: &classify };
         let measures = Some(measures).filter(|m| !m.wanted.is_empty());
         let attributes =
-            asked.by_attribute.then_some(ByAttribute { attributes: &self.attributes, truth });
+            asked.by_attribute.then_some(AttributeScoring { attributes: &self.attributes, truth });
         let scoring = Scoring {
             by_feature,
             measures,
@@ -229,7 +238,7 @@ impl Evaluation {
                 let left = self.spend(rho)?;
                 Ok((
                     scoring.noised(rho, &mut rng).map_err(asked_wrongly)?,
-                    Left::Noised { spent: rho, left },
+                    RemainingBudget::Noised { spent: rho, left },
                 ))
             }
             AuditMode::Trusted => {
@@ -241,13 +250,13 @@ impl Evaluation {
                 let scored = scoring.exact().map_err(asked_wrongly)?;
                 let given = usize::from(matches!(asked.control, Control::Given(_)));
                 let scorings = self.count((candidates.len() + given).max(1))?;
-                Ok((scored, Left::Trusted { scorings }))
+                Ok((scored, RemainingBudget::Trusted { scorings }))
             }
         }
     }
 
     /// Refuses a scoring that would be refused for its cost anyway, before any work on it.
-    fn affordable(&self, asked: &Asked) -> Result<(), Refusal> {
+    fn affordable(&self, asked: &ScoringRequest) -> Result<(), Refusal> {
         drop(self.evaluations.newest()?);
         match self.policy().mode {
             AuditMode::Noised => {

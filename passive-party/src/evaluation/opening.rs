@@ -10,7 +10,7 @@ use vfl_shared::types::RecordIds;
 
 use super::counting::{Evaluations, exhausted};
 use super::opened::Evaluation;
-use super::record::{Kept, ScoredSet, set_name};
+use super::record::{LoadedRecord, ScoredSet, set_name};
 use crate::config::AuditMode;
 
 /// The fewest records of a scoring. If fewer of an opening are not held, their number is not
@@ -134,7 +134,7 @@ impl Evaluations {
     /// as in [`Self::change_kept`].
     fn refuse_opening<T>(
         &self,
-        kept: &mut Kept,
+        kept: &mut LoadedRecord,
         kind: RefusalKind,
         message: &str,
     ) -> Result<Option<T>, Refusal> {

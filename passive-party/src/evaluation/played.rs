@@ -17,7 +17,7 @@ use vfl_shared::numerics::{GaussianSystem, row_differences};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::RecordIds;
 
-use super::scoring::Scorable;
+use super::scoring::ReducedEstimates;
 use crate::moments;
 
 /// The fewest records from which moments are taken.
@@ -30,14 +30,14 @@ pub(super) fn enough(table: &FeatureTable, ids: &RecordIds) -> bool {
 
 /// The estimates of the adversary and of its control, reduced for scoring.
 #[derive(Debug, Clone)]
-pub(super) struct Played {
+pub(super) struct SimulatedAdversary {
     /// The likeliest point of the box, and the mean in the box.
-    pub(super) attacks: [Scorable; 2],
+    pub(super) attacks: [ReducedEstimates; 2],
     /// The mean of the features.
-    pub(super) control: Scorable,
+    pub(super) control: ReducedEstimates,
 }
 
-impl Played {
+impl SimulatedAdversary {
     /// Simulates the adversary with the weights (k × d) against `truth` (d × n), the records `ids`
     /// of `table`.
     ///
@@ -68,7 +68,7 @@ impl Played {
         let means = DMatrix::from_fn(truth.nrows(), truth.ncols(), |feature, _| mean[feature]);
         let known = &a * truth;
         let played = |estimates: DMatrix<f64>| {
-            Scorable::played(estimates, truth).map_err(|e: MetricError| unsolved(&e))
+            ReducedEstimates::played(estimates, truth).map_err(|e: MetricError| unsolved(&e))
         };
         Ok(Self {
             attacks: [

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use vfl_shared::files;
 use vfl_shared::hex;
 use vfl_shared::state_dir::StateDir;
-use vfl_shared::state_file::{Newer, StateFile, StateFileError};
+use vfl_shared::state_file::{NewerContent, StateFile, StateFileError};
 use vfl_shared::state_table::Revision;
 
 use super::accountant::Budget;
@@ -152,13 +152,13 @@ impl ScoredSet {
 
 /// The record as it was last read or written, and the revision of that content.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct LoadedRecord {
     pub(super) record: Record,
     seen: Revision,
 }
 
-impl Kept {
-    fn of(file: &StateFile, (seen, content): Newer) -> Result<Self, StateFileError> {
+impl LoadedRecord {
+    fn of(file: &StateFile, (seen, content): NewerContent) -> Result<Self, StateFileError> {
         let record: Record =
             content.map(|content| file.parse(&content)).transpose()?.unwrap_or_default();
         match record.sets.iter().find(|s| !(s.rho_spent.is_finite() && s.rho_spent >= 0.0)) {
@@ -190,8 +190,8 @@ impl Kept {
 
 impl Record {
     /// Reads the record. A directory without one has an empty record.
-    pub(super) fn read(file: &StateFile) -> Result<Kept, StateFileError> {
-        Kept::of(file, file.read_newer(None)?.unwrap_or_default())
+    pub(super) fn read(file: &StateFile) -> Result<LoadedRecord, StateFileError> {
+        LoadedRecord::of(file, file.read_newer(None)?.unwrap_or_default())
     }
 
     /// Returns the sets that the owner has not closed.

@@ -22,7 +22,7 @@ use vfl_shared::metrics::{
 use vfl_shared::numerics::three_significant_digits;
 
 use super::accountant::LEAST_RHO;
-use super::by_attribute::ByAttribute;
+use super::by_attribute::AttributeScoring;
 pub use super::gain::{Gain, Halves};
 use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
@@ -31,7 +31,7 @@ pub use error::{MAX_KEPT, ScoringError};
 /// Estimates, reduced to the data that a scoring needs. The errors are private and leave only
 /// through [`Scoring`].
 #[derive(Clone)]
-pub struct Scorable {
+pub struct ReducedEstimates {
     errors: SquaredError,
     /// The mean squared error of each record, over its features.
     by_record: Arc<[f64]>,
@@ -44,13 +44,13 @@ pub struct Scorable {
     played: bool,
 }
 
-impl std::fmt::Debug for Scorable {
+impl std::fmt::Debug for ReducedEstimates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Scorable({} features)", self.errors.by_feature.len())
     }
 }
 
-impl Scorable {
+impl ReducedEstimates {
     /// Computes the errors of estimates (d × n) against the truth. The estimates are clipped to [0,
     /// 1]: outside, one record could move an error by more than 1/n, and an adversary knows the box
     /// and would clip them too.
@@ -83,7 +83,7 @@ impl Scorable {
     /// from that record and from records that are not scored.
     ///
     /// # Errors
-    /// As [`Scorable::new`].
+    /// As [`ReducedEstimates::new`].
     pub(super) fn played(
         estimates: DMatrix<f64>,
         truth: &DMatrix<f64>,
@@ -99,7 +99,7 @@ impl Scorable {
     /// Computes the errors of the estimate ½ everywhere.
     ///
     /// # Errors
-    /// As [`Scorable::new`].
+    /// As [`ReducedEstimates::new`].
     pub fn half(truth: &DMatrix<f64>) -> Result<Self, MetricError> {
         let (d, n) = truth.shape();
         let estimates = Some(Arc::new(DMatrix::from_element(d, n, 0.5)));
@@ -118,7 +118,7 @@ impl Scorable {
     /// Computes the errors of each feature's mean over these records.
     ///
     /// # Errors
-    /// As [`Scorable::new`].
+    /// As [`ReducedEstimates::new`].
     pub fn column_mean(truth: &DMatrix<f64>) -> Result<Self, MetricError> {
         let (d, n) = truth.shape();
         let errors = column_mean_error(truth)?;
@@ -159,9 +159,9 @@ impl Scorable {
         self.by_record.iter().enumerate().filter(|(at, _)| *at != but).map(|(_, e)| *e).collect()
     }
 
-    fn exact(&self, by_feature: bool) -> ErrorTold {
+    fn exact(&self, by_feature: bool) -> ReportedError {
         let features = if by_feature { self.errors.by_feature.as_slice() } else { &[] };
-        ErrorTold {
+        ReportedError {
             mse: three_significant_digits(self.errors.overall),
             by_feature: features.iter().map(|&e| three_significant_digits(e)).collect(),
             sigma: None,
@@ -183,12 +183,14 @@ impl Scorable {
         measures.wanted.iter().map(|metric| figure(*metric, &of)).collect()
     }
 
-    fn exact_metrics(&self, measures: &Measures<'_>) -> Result<Vec<MetricTold>, ScoringError> {
+    fn exact_metrics(&self, measures: &Measures<'_>) -> Result<Vec<ReportedMetric>, ScoringError> {
         let values = self.measured(measures, |metric, of| {
             Ok(metric.measure(of)?.map(three_significant_digits))
         })?;
         let told = measures.wanted.iter().zip(values);
-        Ok(told.map(|(metric, value)| MetricTold { metric: *metric, value, sigma: None }).collect())
+        Ok(told
+            .map(|(metric, value)| ReportedMetric { metric: *metric, value, sigma: None })
+            .collect())
     }
 
     /// Returns the metrics with noise. Each of them costs `rho`.
@@ -197,7 +199,7 @@ impl Scorable {
         measures: &Measures<'_>,
         rho: f64,
         rng: &mut impl Rng,
-    ) -> Result<Vec<MetricTold>, ScoringError> {
+    ) -> Result<Vec<ReportedMetric>, ScoringError> {
         let figures = self.measured(measures, |metric, of| {
             let unbounded = ScoringError::Unbounded { metric: metric.name() };
             let bound = metric.sensitivity(of.estimates).filter(|b| b.is_finite() && *b > 0.0);
@@ -206,11 +208,12 @@ impl Scorable {
             let (bound, value) = bound.zip(value).ok_or(unbounded)?;
             Ok((Grid::new(bound, 1, rho).ok_or(ScoringError::TooSmall { rho })?, value))
         })?;
-        let told = measures.wanted.iter().zip(figures).map(|(metric, (grid, value))| MetricTold {
-            metric: *metric,
-            value: Some(grid.noised(value, rng)),
-            sigma: Some(grid.sigma()),
-        });
+        let told =
+            measures.wanted.iter().zip(figures).map(|(metric, (grid, value))| ReportedMetric {
+                metric: *metric,
+                value: Some(grid.noised(value, rng)),
+                sigma: Some(grid.sigma()),
+            });
         Ok(told.collect())
     }
 
@@ -219,14 +222,14 @@ impl Scorable {
         by_feature: bool,
         rho: f64,
         rng: &mut impl Rng,
-    ) -> Result<ErrorTold, ScoringError> {
+    ) -> Result<ReportedError, ScoringError> {
         let d = self.errors.by_feature.len();
         let small = || ScoringError::TooSmall { rho };
         if !by_feature {
             let grid = Grid::new(self.sensitivity.overall, 1, rho).ok_or_else(small)?;
             let mse = grid.noised(self.errors.overall, rng);
             let sigma = Some(grid.sigma());
-            return Ok(ErrorTold {
+            return Ok(ReportedError {
                 mse,
                 by_feature: Vec::new(),
                 sigma,
@@ -236,7 +239,7 @@ impl Scorable {
         }
         let grid = Grid::new(self.sensitivity.by_feature, d, rho).ok_or_else(small)?;
         let told: Vec<f64> = self.errors.by_feature.iter().map(|&e| grid.noised(e, rng)).collect();
-        Ok(ErrorTold {
+        Ok(ReportedError {
             mse: told.iter().sum::<f64>() / d.max(1) as f64,
             by_feature: told,
             sigma: Some(grid.sigma() / (d.max(1) as f64).sqrt()),
@@ -257,7 +260,7 @@ fn by_record(truth: &DMatrix<f64>, estimate: impl Fn(usize, usize) -> f64) -> Ar
 
 /// The choice of candidates whose errors are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum ReportedCandidates {
     /// No candidate's error.
     Nobody,
     /// The best candidate's error.
@@ -268,7 +271,7 @@ pub enum Told {
 
 /// An error as it is reported.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ErrorTold {
+pub struct ReportedError {
     /// The error over all features.
     pub mse: f64,
     /// The errors by feature, if they were asked for.
@@ -278,10 +281,10 @@ pub struct ErrorTold {
     /// The standard deviation of the noise in each entry of `by_feature`.
     pub sigma_by_feature: Option<f64>,
     /// The metrics that were asked for, in that order.
-    pub metrics: Vec<MetricTold>,
+    pub metrics: Vec<ReportedMetric>,
 }
 
-impl ErrorTold {
+impl ReportedError {
     /// Returns the overall error with the deviation of its noise.
     fn noised(&self) -> (f64, f64) {
         (self.mse, self.sigma.unwrap_or(0.0))
@@ -295,7 +298,7 @@ impl ErrorTold {
 
 /// A metric as it is reported.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MetricTold {
+pub struct ReportedMetric {
     /// The metric that was measured.
     pub metric: &'static dyn Metric,
     /// The figure; `None` if it is not defined for these records.
@@ -326,29 +329,29 @@ impl std::fmt::Debug for Measures<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct Scoring<'a> {
     /// The candidates to score.
-    pub candidates: &'a [Scorable],
+    pub candidates: &'a [ReducedEstimates],
     /// The control that they are compared with.
-    pub control: Option<&'a Scorable>,
+    pub control: Option<&'a ReducedEstimates>,
     /// The choice of candidates whose errors are reported.
-    pub told: Told,
+    pub told: ReportedCandidates,
     /// True if errors by feature are reported too.
     pub by_feature: bool,
     /// The metrics of each candidate whose error is reported.
     pub measures: Option<Measures<'a>>,
     /// The attributes that have figures, for each candidate whose error is reported. They need
     /// errors by feature and a control.
-    pub attributes: Option<ByAttribute<'a>>,
+    pub attributes: Option<AttributeScoring<'a>>,
 }
 
 /// The answer to a scoring.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scored {
+pub struct ScoringAnswer {
     /// The position of the best candidate.
     pub best: Option<usize>,
     /// The reported errors by candidate, with the gain over the control.
-    pub errors: Vec<(usize, ErrorTold, Option<Gain>)>,
+    pub errors: Vec<(usize, ReportedError, Option<Gain>)>,
     /// The control's error.
-    pub control: Option<ErrorTold>,
+    pub control: Option<ReportedError>,
     /// The figures by attribute for each of `errors`, if they were asked for.
     pub attributes: Vec<Vec<AttributeFigures>>,
 }
@@ -356,7 +359,11 @@ pub struct Scored {
 impl<'a> Scoring<'a> {
     /// Creates a scoring of overall errors alone.
     #[must_use]
-    pub fn of(candidates: &'a [Scorable], control: Option<&'a Scorable>, told: Told) -> Self {
+    pub fn of(
+        candidates: &'a [ReducedEstimates],
+        control: Option<&'a ReducedEstimates>,
+        told: ReportedCandidates,
+    ) -> Self {
         Self { candidates, control, told, by_feature: false, measures: None, attributes: None }
     }
 }
@@ -364,7 +371,7 @@ impl<'a> Scoring<'a> {
 impl Scoring<'_> {
     /// Returns true if the choice of the best candidate is a part of its own.
     fn chooses(&self) -> bool {
-        self.told != Told::All && self.candidates.len() > 1
+        self.told != ReportedCandidates::All && self.candidates.len() > 1
     }
 
     /// Returns the number of parts that the budget of this scoring is divided into.
@@ -377,9 +384,9 @@ impl Scoring<'_> {
             return Err(ScoringError::Attributes);
         }
         let errors = match self.told {
-            Told::Nobody => 0,
-            Told::Best => self.candidates.len().min(1),
-            Told::All => self.candidates.len(),
+            ReportedCandidates::Nobody => 0,
+            ReportedCandidates::Best => self.candidates.len().min(1),
+            ReportedCandidates::All => self.candidates.len(),
         };
         let metrics = self.measures.map_or(0, |measures| measures.wanted.len());
         let parts = errors * (1 + metrics)
@@ -424,15 +431,15 @@ impl Scoring<'_> {
     ///
     /// # Errors
     /// [`ScoringError`] if nothing is asked for, or a metric cannot be measured.
-    pub fn exact(&self) -> Result<Scored, ScoringError> {
+    pub fn exact(&self) -> Result<ScoringAnswer, ScoringError> {
         self.parts()?;
         let overall =
             |at: usize| self.candidates.get(at).map_or(f64::INFINITY, |c| c.errors.overall);
         let best = (0..self.candidates.len()).min_by(|a, b| overall(*a).total_cmp(&overall(*b)));
-        let exact = |scorable: &Scorable| -> Result<ErrorTold, ScoringError> {
+        let exact = |scorable: &ReducedEstimates| -> Result<ReportedError, ScoringError> {
             let metrics =
                 self.measures.map(|measures| scorable.exact_metrics(&measures)).transpose()?;
-            Ok(ErrorTold {
+            Ok(ReportedError {
                 metrics: metrics.unwrap_or_default(),
                 ..scorable.exact(self.by_feature)
             })
@@ -443,7 +450,7 @@ impl Scoring<'_> {
             .control
             .map(|control| Ok::<_, ScoringError>((control, exact(control)?)))
             .transpose()?;
-        let gain = |at: usize, error: &ErrorTold| {
+        let gain = |at: usize, error: &ReportedError| {
             let (control, told) = control.as_ref()?;
             let records = self.candidates.get(at).map_or(&[][..], |c| &c.by_record);
             Some(Gain::of_records(error.mse, told.mse, records, &control.by_record))
@@ -453,7 +460,7 @@ impl Scoring<'_> {
             let gain = gain(at, &error);
             (at, error, gain)
         });
-        Ok(Scored {
+        Ok(ScoringAnswer {
             best,
             errors: errors.collect(),
             control: control.map(|(_, told)| told),
@@ -476,7 +483,7 @@ impl Scoring<'_> {
     ///
     /// # Errors
     /// [`ScoringError`] with the reason.
-    pub fn noised(&self, rho: f64, rng: &mut impl Rng) -> Result<Scored, ScoringError> {
+    pub fn noised(&self, rho: f64, rng: &mut impl Rng) -> Result<ScoringAnswer, ScoringError> {
         self.check(rho)?;
         let part = rho / self.parts()? as f64;
         let mut best = match self.candidates.len() {
@@ -492,7 +499,7 @@ impl Scoring<'_> {
             }
             told.push((at, error));
         }
-        if self.told == Told::All {
+        if self.told == ReportedCandidates::All {
             // This follows from the reported errors and costs nothing.
             best = told.iter().min_by(|a, b| a.1.mse.total_cmp(&b.1.mse)).map(|(at, _)| *at);
         }
@@ -507,7 +514,7 @@ impl Scoring<'_> {
             let gain = control.as_ref().map(|c| Gain::of(error.noised(), c.noised()));
             (at, error, gain)
         });
-        Ok(Scored { best, errors: errors.collect(), control, attributes })
+        Ok(ScoringAnswer { best, errors: errors.collect(), control, attributes })
     }
 
     /// Chooses the best candidate by the exponential mechanism. One record moves the difference of
@@ -524,12 +531,12 @@ impl Scoring<'_> {
         Ok(exponential_choice(&excess, rng))
     }
 
-    fn told_of(&self, best: Option<usize>) -> impl Iterator<Item = (usize, &Scorable)> {
+    fn told_of(&self, best: Option<usize>) -> impl Iterator<Item = (usize, &ReducedEstimates)> {
         let told = self.told;
         self.candidates.iter().enumerate().filter(move |(at, _)| match told {
-            Told::Nobody => false,
-            Told::Best => Some(*at) == best,
-            Told::All => true,
+            ReportedCandidates::Nobody => false,
+            ReportedCandidates::Best => Some(*at) == best,
+            ReportedCandidates::All => true,
         })
     }
 }

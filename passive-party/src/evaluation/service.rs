@@ -13,8 +13,8 @@ use vfl_shared::service::off_thread;
 use vfl_shared::types::RecordIds;
 
 use super::scoring::MAX_KEPT;
-use super::scoring::Scorable;
-use super::{Asked, Evaluation, Evaluations, MAX_CANDIDATES, wire};
+use super::scoring::ReducedEstimates;
+use super::{Evaluation, Evaluations, MAX_CANDIDATES, ScoringRequest, wire};
 use crate::disclosure::Disclosure;
 use crate::logits::LogitServer;
 
@@ -60,7 +60,7 @@ pub(crate) async fn evaluate(
     let opened = wire::opened(&evaluation, &shown, logits.feature_names())?;
     answers.send(Ok(answer(Answer::Opened(opened)))).await.map_err(gone)?;
 
-    let mut gathered = Gathered::default();
+    let mut gathered = PendingEstimates::default();
     let late = |_| {
         Refusal::new(
             RefusalKind::DeadlineExceeded,
@@ -79,7 +79,7 @@ pub(crate) async fn evaluate(
             Ask::Score(score) => {
                 let asked = std::mem::take(&mut gathered).asked(&score)?;
                 let scored = evaluation.clone();
-                let clipped = asked.candidates.iter().map(Scorable::clipped).collect();
+                let clipped = asked.candidates.iter().map(ReducedEstimates::clipped).collect();
                 let (scored, left) = off_thread("scoring", move || scored.score(&asked)).await?;
                 answers
                     .send(Ok(answer(Answer::Scored(wire::scored(scored, left, clipped)))))
@@ -94,14 +94,14 @@ pub(crate) async fn evaluate(
 /// The estimates since the last scoring: those that are complete in reduced form, and the rows of
 /// one that is not.
 #[derive(Default)]
-struct Gathered {
-    candidates: Vec<Scorable>,
-    control: Option<Scorable>,
+struct PendingEstimates {
+    candidates: Vec<ReducedEstimates>,
+    control: Option<ReducedEstimates>,
     /// The rows so far, and true if they are the control's.
     begun: Option<(Vec<f64>, bool)>,
 }
 
-impl Gathered {
+impl PendingEstimates {
     async fn with(
         mut self,
         evaluation: &Arc<Evaluation>,
@@ -144,7 +144,8 @@ impl Gathered {
         let mut scorable =
             off_thread("scoring", move || evaluation.scorable(DMatrix::from_vec(d, n, values)))
                 .await?;
-        let kept: usize = self.candidates.iter().chain(&self.control).map(Scorable::kept).sum();
+        let kept: usize =
+            self.candidates.iter().chain(&self.control).map(ReducedEstimates::kept).sum();
         if kept > 0 && kept.saturating_add(scorable.kept()) > MAX_KEPT {
             scorable = scorable.without_estimates();
         }
@@ -157,7 +158,7 @@ impl Gathered {
     }
 
     /// Returns the scoring that ends with this message.
-    fn asked(self, score: &pb::Score) -> Result<Asked, Refusal> {
+    fn asked(self, score: &pb::Score) -> Result<ScoringRequest, Refusal> {
         if self.begun.is_some() {
             return Err(Refusal::invalid(
                 "the last estimates are not whole: `more` was set and no further rows came",

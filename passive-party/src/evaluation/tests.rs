@@ -15,7 +15,7 @@ use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use super::accountant::RHO;
 use super::record::set_name;
-use super::scoring::{ErrorTold, Gain, Scored, Told};
+use super::scoring::{Gain, ReportedCandidates, ReportedError, ScoringAnswer};
 use super::*;
 use crate::config::{AuditMode, AuditPolicy};
 
@@ -46,14 +46,14 @@ fn open(dir: &Path, policy: AuditPolicy) -> Arc<Evaluations> {
 }
 
 /// One candidate, ½ everywhere.
-fn asked(evaluation: &Evaluation, rho: Option<f64>) -> Asked {
+fn asked(evaluation: &Evaluation, rho: Option<f64>) -> ScoringRequest {
     let (d, n) = evaluation.shape();
     let candidate = evaluation.scorable(DMatrix::from_element(d, n, 0.5)).unwrap();
-    Asked {
+    ScoringRequest {
         candidates: vec![candidate],
         moments: false,
         control: Control::None,
-        told: Told::All,
+        told: ReportedCandidates::All,
         by_feature: true,
         by_attribute: false,
         metrics: Vec::new(),
@@ -61,7 +61,7 @@ fn asked(evaluation: &Evaluation, rho: Option<f64>) -> Asked {
     }
 }
 
-fn score(evaluation: &Evaluation, rho: f64) -> Result<(Scored, Left), Refusal> {
+fn score(evaluation: &Evaluation, rho: f64) -> Result<(ScoringAnswer, RemainingBudget), Refusal> {
     evaluation.score(&asked(evaluation, Some(rho)))
 }
 
@@ -75,7 +75,7 @@ fn rho_is_spent_to_the_last_and_stays_spent_after_a_restart() {
     for round in 1..=3 {
         let (scored, left) = score(&set, RHO / 4.0).unwrap();
         assert!(scored.errors[0].1.sigma.unwrap() > 0.0);
-        let Left::Noised { spent, left } = left else { panic!("{left:?}") };
+        let RemainingBudget::Noised { spent, left } = left else { panic!("{left:?}") };
         assert!(
             (spent - RHO / 4.0).abs() < 1e-12
                 && (left - RHO * f64::from(4 - round) / 4.0).abs() < 1e-12
@@ -107,7 +107,7 @@ fn what_is_no_price_is_refused_and_costs_nothing() {
     for rho in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
         assert_eq!(score(&set, rho).unwrap_err().kind, RefusalKind::InvalidArgument, "{rho}");
     }
-    let nothing = Asked { candidates: Vec::new(), ..asked(&set, None) };
+    let nothing = ScoringRequest { candidates: Vec::new(), ..asked(&set, None) };
     assert_eq!(set.score(&nothing).unwrap_err().kind, RefusalKind::InvalidArgument);
     assert_eq!(set.rho().1, RHO);
 }
@@ -162,8 +162,8 @@ fn without_a_disk_there_is_no_answer() {
         std::fs::write(&file, before).unwrap();
         let (_, left) = set.score(&asked(&set, rho)).unwrap();
         match left {
-            Left::Noised { left, .. } => assert!((left - (RHO - 0.01)).abs() < 1e-12),
-            Left::Trusted { scorings } => assert_eq!(scorings, 255),
+            RemainingBudget::Noised { left, .. } => assert!((left - (RHO - 0.01)).abs() < 1e-12),
+            RemainingBudget::Trusted { scorings } => assert_eq!(scorings, 255),
         }
         // What was answered is what the disk says.
         let told = scorings(&dir, &policy(mode)).unwrap().sets.remove(0);
@@ -245,9 +245,9 @@ fn trusted_answers_are_bounded_by_set_in_sets_and_in_all() {
         first.score(&asked(&first, Some(0.01))).unwrap_err().kind,
         RefusalKind::InvalidArgument
     );
-    let two = Asked { candidates: vec![one.candidates[0].clone(); 2], ..one.clone() };
+    let two = ScoringRequest { candidates: vec![one.candidates[0].clone(); 2], ..one.clone() };
     let (scored, left) = first.score(&two).unwrap();
-    assert_eq!((scored.errors.len(), left), (2, Left::Trusted { scorings: 1 }));
+    assert_eq!((scored.errors.len(), left), (2, RemainingBudget::Trusted { scorings: 1 }));
     assert_eq!(scored.errors[0].1, half, "½ is ½");
     let refused = first.score(&two).unwrap_err();
     assert!(refused.message.contains("2 candidates, and 1 scorings"), "{refused}");

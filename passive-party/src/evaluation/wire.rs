@@ -4,24 +4,27 @@ use vfl_shared::metrics::metrics_named;
 use vfl_shared::rpc::{Refusal, pb};
 use vfl_shared::transform::ShownParameters;
 
-use super::scoring::{ErrorTold, Gain, Halves, MetricTold, Scorable, Scored, Told};
-use super::{Asked, Control, Evaluation, Left};
+use super::scoring::{
+    Gain, Halves, ReducedEstimates, ReportedCandidates, ReportedError, ReportedMetric,
+    ScoringAnswer,
+};
+use super::{Control, Evaluation, RemainingBudget, ScoringRequest};
 use crate::config::AuditMode;
 
 /// Reads a request for a scoring of the candidates, and of the control, that came before it.
 pub(super) fn asked(
     score: &pb::Score,
-    candidates: Vec<Scorable>,
-    given: Option<Scorable>,
-) -> Result<Asked, Refusal> {
+    candidates: Vec<ReducedEstimates>,
+    given: Option<ReducedEstimates>,
+) -> Result<ScoringRequest, Refusal> {
     use pb::score as wire;
     let unknown = |field: &str, value: i32| {
         Refusal::invalid(format!("`{field}` is {value}, which says nothing"))
     };
     let told = match wire::Told::try_from(score.told) {
-        Ok(wire::Told::Unspecified) => Told::Nobody,
-        Ok(wire::Told::Best) => Told::Best,
-        Ok(wire::Told::All) => Told::All,
+        Ok(wire::Told::Unspecified) => ReportedCandidates::Nobody,
+        Ok(wire::Told::Best) => ReportedCandidates::Best,
+        Ok(wire::Told::All) => ReportedCandidates::All,
         Err(_) => return Err(unknown("told", score.told)),
     };
     let control = match (wire::Control::try_from(score.control), given) {
@@ -41,7 +44,16 @@ pub(super) fn asked(
     let metrics = metrics_named(score.metrics.iter().map(String::as_str));
     let metrics = metrics.map_err(|e| Refusal::invalid(format!("`metrics`: {e}")))?;
     let pb::Score { by_feature, by_attribute, moments, rho, .. } = *score;
-    Ok(Asked { candidates, moments, control, told, by_feature, by_attribute, metrics, rho })
+    Ok(ScoringRequest {
+        candidates,
+        moments,
+        control,
+        told,
+        by_feature,
+        by_attribute,
+        metrics,
+        rho,
+    })
 }
 
 /// Builds the answer to an opening.
@@ -82,9 +94,9 @@ pub(super) fn opened(
     })
 }
 
-fn error(told: ErrorTold) -> pb::ReconstructionError {
-    let ErrorTold { mse, by_feature, sigma, sigma_by_feature, metrics } = told;
-    let figure = |told: MetricTold| pb::MetricFigure {
+fn error(told: ReportedError) -> pb::ReconstructionError {
+    let ReportedError { mse, by_feature, sigma, sigma_by_feature, metrics } = told;
+    let figure = |told: ReportedMetric| pb::MetricFigure {
         metric: told.metric.name().to_owned(),
         value: told.value,
         sigma: told.sigma,
@@ -94,7 +106,11 @@ fn error(told: ErrorTold) -> pb::ReconstructionError {
 }
 
 /// Builds the answer to a scoring; `clipped` has the number of clipped values of each candidate.
-pub(super) fn scored(scored: Scored, left: Left, clipped: Vec<u64>) -> pb::Scored {
+pub(super) fn scored(
+    scored: ScoringAnswer,
+    left: RemainingBudget,
+    clipped: Vec<u64>,
+) -> pb::Scored {
     let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let halves = |h: Halves| pb::Halves { first: h.first, second: h.second };
     let gain = |g: Gain| pb::Gain {
@@ -113,8 +129,8 @@ pub(super) fn scored(scored: Scored, left: Left, clipped: Vec<u64>) -> pb::Score
         }
     });
     let (rho_spent, rho_left, scorings_left) = match left {
-        Left::Noised { spent, left } => (Some(spent), Some(left), 0),
-        Left::Trusted { scorings } => (None, None, scorings),
+        RemainingBudget::Noised { spent, left } => (Some(spent), Some(left), 0),
+        RemainingBudget::Trusted { scorings } => (None, None, scorings),
     };
     pb::Scored {
         best: scored.best.map(index),

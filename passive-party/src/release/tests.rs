@@ -77,7 +77,7 @@ async fn no_refusal_and_no_log_tells_a_bound_or_a_path() {
             error.to_string().contains("3.24"),
             "the command for whoever holds the parameters: {error}"
         );
-        let logged = NoRelease::from(error).to_string();
+        let logged = MakeReleaseError::from(error).to_string();
         assert!(
             logged.contains(transform.name()) && logged.contains("`epsilon` is 1,"),
             "{logged}"

@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::distance::Distance;
 use super::fraction::{Quadratic, maximise};
-use super::{Rewritten, Search, TransformError};
+use super::{RewrittenParameters, Search, TransformError};
 use crate::linear::symmetric_eigen;
 use crate::moments::Moments;
 
@@ -44,12 +44,12 @@ pub(super) fn rewrite(
     w_pas: &DMatrix<f64>,
     moments: &Moments,
     epsilon: f64,
-) -> Result<Rewritten, TransformError> {
+) -> Result<RewrittenParameters, TransformError> {
     let d = w_pas.ncols();
     let a = difference(w_pas);
     let scale = a.amax();
     let least = moments.about_half.trace() / d as f64;
-    let done = |weights, objective, steps| Rewritten {
+    let done = |weights, objective, steps| RewrittenParameters {
         weights,
         bias_shift: DVector::zeros(2),
         matrix: None,

@@ -2,7 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::{Rewritten, Search, TransformError};
+use super::{RewrittenParameters, Search, TransformError};
 use crate::linear::{SquareSvd, System};
 use crate::moments::Moments;
 
@@ -14,13 +14,13 @@ use crate::moments::Moments;
 pub(super) fn rewrite(
     w_pas: &DMatrix<f64>,
     moments: &Moments,
-) -> Result<Rewritten, TransformError> {
+) -> Result<RewrittenParameters, TransformError> {
     let (k, d) = w_pas.shape();
     let pk = System::of(w_pas)?.projector() * &moments.about_zero;
     let SquareSvd { u, s, v } = SquareSvd::of(&pk)?;
     let matrix = -(u * v.transpose());
     let objective = (moments.about_zero.trace() + pk.trace() + 2.0 * s.sum()) / d as f64;
-    Ok(Rewritten {
+    Ok(RewrittenParameters {
         weights: w_pas * &matrix,
         bias_shift: DVector::zeros(k),
         matrix: Some(matrix),

@@ -27,7 +27,7 @@ use crate::moments::Moments;
 use distance::Distance;
 pub use error::TransformError;
 pub use map::FeatureMap;
-pub use rewritten::{Rewritten, Search};
+pub use rewritten::{RewrittenParameters, Search};
 pub(crate) use stiefel::check as check_search;
 pub use vfl_shared::transform::{StiefelCase, TransformConfig};
 
@@ -64,7 +64,7 @@ pub fn rewrite(
     w_pas: &DMatrix<f64>,
     x: Option<&FeatureBlock>,
     rng: &mut dyn Rng,
-) -> Result<Rewritten, TransformError> {
+) -> Result<RewrittenParameters, TransformError> {
     let (k, d) = w_pas.shape();
     if k < 2 || d == 0 {
         let message = format!(
@@ -87,7 +87,12 @@ pub fn rewrite(
             let map = FeatureMap::new(config, d, rng)?;
             let weights = w_pas * map.matrix().transpose();
             let bias_shift = -(&weights * map.shift());
-            Rewritten { weights, bias_shift, matrix: Some(map.matrix().transpose()), search: None }
+            RewrittenParameters {
+                weights,
+                bias_shift,
+                matrix: Some(map.matrix().transpose()),
+                search: None,
+            }
         }
         TransformConfig::LeastSquaresOptimal {} => {
             least_squares::rewrite(w_pas, &moments(transform, d, x)?)?

@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector};
 
 /// Parameters that were rewritten for release, with the facts of the search for them.
 #[derive(Clone, PartialEq)]
-pub struct Rewritten {
+pub struct RewrittenParameters {
     /// The weights W_n, k × d.
     pub weights: DMatrix<f64>,
     /// The term that the active party adds to its bias to read the released parameters as a model
@@ -36,7 +36,7 @@ pub struct Search {
 }
 
 /// Shows the shape only.
-impl std::fmt::Debug for Rewritten {
+impl std::fmt::Debug for RewrittenParameters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (k, d) = self.weights.shape();
         write!(f, "Rewritten({k} × {d}, {:?}, values withheld)", self.search)

@@ -5,7 +5,7 @@ use rand::Rng;
 
 use super::distance::Distance;
 use super::fraction::{Quadratic, maximise};
-use super::{Rewritten, Search, TransformError};
+use super::{RewrittenParameters, Search, TransformError};
 use crate::linear::symmetric_eigen;
 
 const NAME: &str = "single_feature";
@@ -26,7 +26,7 @@ pub(super) fn rewrite(
     w_pas: &DMatrix<f64>,
     distance: &Distance,
     rng: &mut dyn Rng,
-) -> Result<Rewritten, TransformError> {
+) -> Result<RewrittenParameters, TransformError> {
     let (k, d) = w_pas.shape();
     if d != 1 {
         let reason = format!(
@@ -43,7 +43,7 @@ pub(super) fn rewrite(
         "from there on the weights of all classes can become equal, and the error has no bound",
     )?;
     let epsilon = distance.draw(rng);
-    let done = |weights: DVector<f64>, objective, steps| Rewritten {
+    let done = |weights: DVector<f64>, objective, steps| RewrittenParameters {
         weights: DMatrix::from_column_slice(k, 1, weights.as_slice()),
         bias_shift: DVector::zeros(k),
         matrix: None,

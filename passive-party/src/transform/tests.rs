@@ -265,7 +265,7 @@ proptest! {
     #[test]
     fn no_weights_at_the_distance_are_better(k in 2usize..7, d in 1usize..6, share in 0.01f64..0.9, seed in any::<u64>()) {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
-        let mut look = |w: &DMatrix<f64>, found: &Rewritten, epsilon: f64, error: &dyn Fn(&DMatrix<f64>) -> f64| {
+        let mut look = |w: &DMatrix<f64>, found: &RewrittenParameters, epsilon: f64, error: &dyn Fn(&DMatrix<f64>) -> f64| {
             let told = found.search.unwrap().objective;
             prop_assert!((error(&found.weights) - told).abs() <= 1e-7 * told.max(1e-2), "{} {told}", error(&found.weights));
             prop_assert!((distance(w, &found.weights) / epsilon - 1.0).abs() < 1e-9);

@@ -91,7 +91,9 @@ mod pseudo_inverse;
 mod softmax;
 mod water_filling;
 
-pub use accountant::{AccountantError, GaussianSampling, Spent, classic_epsilon, improved_epsilon};
+pub use accountant::{
+    AccountantError, GaussianSampling, PrivacyLoss, classic_epsilon, improved_epsilon,
+};
 pub use box_system::{BoxOutcome, BoxSolution, BoxSystem};
 pub use difference::row_differences;
 pub use digits::three_significant_digits;
@@ -108,7 +110,7 @@ pub use leakage::{
 pub use linear_svm::{LinearSvm, SvmError, SvmSettings};
 pub use moments::SampleMoments;
 pub use normal::two_sided_normal;
-pub use polytope::{ActiveSet, LogDensity, Nearest, Polytope, Walk};
+pub use polytope::{ActiveSet, LogDensity, NearestOutcome, Polytope, Walk};
 pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
 pub use softmax::{arg_max, softmax_columns};
 pub use water_filling::WaterFilling;

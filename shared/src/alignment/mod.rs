@@ -24,8 +24,8 @@ use crate::types::{PartyName, RecordIds};
 
 pub use messages::LONGEST;
 pub use own::{OwnIds, OwnIdsError};
-pub use party::{Aligner, Frames, Out, Turn};
-pub use runs::{Ended, RunEntry, common_ids, runs};
+pub use party::{Aligner, FrameSender, Frames, RunPermit};
+pub use runs::{RunEnd, RunEntry, common_ids, runs};
 pub use wire::MAX_PIECE_BYTES;
 
 /// The role of a party in an alignment.
@@ -75,7 +75,7 @@ impl Rules {
 
 /// The numbers of ids that the two parties hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sizes {
+pub struct IdCounts {
     /// The number of this party's ids.
     pub own: u64,
     /// The number of the other party's ids.
@@ -84,11 +84,11 @@ pub struct Sizes {
 
 /// The result of an alignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Common {
+pub struct CommonIds {
     /// The ids that both parties hold, sorted by their bytes.
     pub ids: RecordIds,
     /// The number of ids that each party holds.
-    pub sizes: Sizes,
+    pub sizes: IdCounts,
 }
 
 /// The progress of a run.
@@ -104,9 +104,9 @@ pub struct Progress {
 
 /// A run that both parties have completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Completed {
+pub struct CompletedRun {
     /// The common ids.
-    pub common: Common,
+    pub common: CommonIds,
     /// The figures of the run.
     pub summary: Summary,
 }
@@ -115,7 +115,7 @@ pub struct Completed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// The number of ids that each party holds.
-    pub sizes: Sizes,
+    pub sizes: IdCounts,
     /// The number of common ids.
     pub common: u64,
     /// The duration of the run in milliseconds.

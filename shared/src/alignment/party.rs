@@ -5,17 +5,17 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::messages::Conversation;
-use super::protocol::{Keeper, Run};
+use super::protocol::{Run, RunRecorder};
 use super::runs::Runs;
 use super::tunnel::Tunnel;
-use super::{Common, Completed, Progress, Rules, Side, Sizes, Summary};
+use super::{CommonIds, CompletedRun, IdCounts, Progress, Rules, Side, Summary};
 use crate::rpc::{Refusal, RefusalKind};
-use crate::service::{Credentials, End, PeerIdentity, Role, seal};
+use crate::service::{Credentials, PeerIdentity, Role, SessionEnd, seal};
 use crate::state_dir::StateDir;
 use crate::state_file::StateFileError;
 use crate::types::{PartyName, RecordIds};
 
-pub use super::tunnel::{Frames, Out};
+pub use super::tunnel::{FrameSender, Frames};
 
 /// The time for which the other party may be silent or take nothing. While it blinds its ids, it
 /// sends a sign of life every few seconds.
@@ -57,7 +57,7 @@ impl Aligner {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if no run is left, ABORTED while another one is under way.
-    pub fn turn(&self, peer: PartyName) -> Result<Turn<'_>, Refusal> {
+    pub fn turn(&self, peer: PartyName) -> Result<RunPermit<'_>, Refusal> {
         let busy = self.busy.try_lock().map_err(|_| {
             Refusal::new(
                 RefusalKind::Aborted,
@@ -65,18 +65,18 @@ impl Aligner {
             )
         })?;
         self.runs.left(&peer, &self.rules)?;
-        Ok(Turn { aligner: self, peer, _busy: busy })
+        Ok(RunPermit { aligner: self, peer, _busy: busy })
     }
 }
 
 /// The permission for one run.
-pub struct Turn<'a> {
+pub struct RunPermit<'a> {
     aligner: &'a Aligner,
     peer: PartyName,
     _busy: tokio::sync::MutexGuard<'a, ()>,
 }
 
-impl Turn<'_> {
+impl RunPermit<'_> {
     /// Aligns `ids` with the peer, whose frames pass through the coordinator. `tell` receives the
     /// progress.
     ///
@@ -86,9 +86,9 @@ impl Turn<'_> {
         self,
         ids: &RecordIds,
         frames: Frames,
-        out: Out,
+        out: FrameSender,
         tell: &mut (dyn FnMut(Progress) + Send),
-    ) -> Result<Completed, Refusal> {
+    ) -> Result<CompletedRun, Refusal> {
         self.run_listing(std::future::ready(Ok(ids)), frames, out, tell).await
     }
 
@@ -102,14 +102,14 @@ impl Turn<'_> {
         self,
         ids: impl Future<Output = Result<I, Refusal>> + Send,
         frames: Frames,
-        out: Out,
+        out: FrameSender,
         tell: &mut (dyn FnMut(Progress) + Send),
-    ) -> Result<Completed, Refusal> {
+    ) -> Result<CompletedRun, Refusal> {
         let Self { aligner, peer, _busy } = &self;
         let since = Instant::now();
         let (role, end) = match aligner.side {
-            Side::Active => (Role::PassiveParty, End::Client),
-            Side::Passive => (Role::ActiveParty, End::Server),
+            Side::Active => (Role::PassiveParty, SessionEnd::Client),
+            Side::Passive => (Role::ActiveParty, SessionEnd::Server),
         };
         let domain = aligner.credentials.identity().trust_domain();
         let identity = PeerIdentity::new(domain, role, peer.clone())
@@ -163,7 +163,7 @@ impl Turn<'_> {
             runs_left,
         };
         tracing::info!(%peer, run, own = summary.sizes.own, theirs = summary.sizes.theirs, "an alignment is complete");
-        Ok(Completed { common, summary })
+        Ok(CompletedRun { common, summary })
     }
 }
 
@@ -180,14 +180,14 @@ fn number(begun: &Mutex<(u32, u32)>) -> (u32, u32) {
     *begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-impl Keeper for Entry<'_> {
-    fn begin(&self, sizes: Sizes) -> Result<(), Refusal> {
+impl RunRecorder for Entry<'_> {
+    fn begin(&self, sizes: IdCounts) -> Result<(), Refusal> {
         let begun = self.aligner.runs.begin(self.peer, sizes, self.ids, &self.aligner.rules)?;
         *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = begun;
         Ok(())
     }
 
-    fn keep(&self, common: &Common) -> Result<(), Refusal> {
+    fn keep(&self, common: &CommonIds) -> Result<(), Refusal> {
         self.aligner.runs.keep(number(self.begun).0, common, &self.aligner.rules)
     }
 }

@@ -11,19 +11,19 @@ use tokio::time::Instant;
 
 use super::group::{Encoded, GroupHash, PointError, Secret, check};
 use super::messages::{Conversation, MESSAGE_POINTS, Message, SIGN_OF_LIFE};
-use super::{Common, Progress, Rules, Side, Sizes};
+use super::{CommonIds, IdCounts, Progress, Rules, Side};
 use crate::heavy::heavy;
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::RecordIds;
 
 /// Storage of a run's state, separate from the arithmetic. Methods may wait for the disk.
-pub(super) trait Keeper: Sync {
+pub(super) trait RunRecorder: Sync {
     /// Records durably that a run counts. Until then, nothing has left this party that depends on
     /// its ids and on a secret that the other party can remove.
-    fn begin(&self, sizes: Sizes) -> Result<(), Refusal>;
+    fn begin(&self, sizes: IdCounts) -> Result<(), Refusal>;
 
     /// Stores the result of a run that both parties have completed.
-    fn keep(&self, common: &Common) -> Result<(), Refusal>;
+    fn keep(&self, common: &CommonIds) -> Result<(), Refusal>;
 }
 
 /// The part of one party in one run.
@@ -34,12 +34,12 @@ pub(super) struct Run<'a, S> {
     pub(super) session: [u8; 32],
     pub(super) rules: &'a Rules,
     pub(super) conversation: Conversation<S>,
-    pub(super) keeper: &'a dyn Keeper,
+    pub(super) keeper: &'a dyn RunRecorder,
     pub(super) tell: &'a mut (dyn FnMut(Progress) + Send),
 }
 
 /// The blinded ids of this party in the order in which they are sent.
-struct Blinded {
+struct BlindedIds {
     secret: Secret,
     /// The blinded ids, ascending.
     points: Vec<Encoded>,
@@ -54,7 +54,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
     /// # Errors
     /// [`Refusal`] if the run fails; no result is stored then. A run that was begun counts all the
     /// same.
-    pub(super) async fn complete(mut self) -> Result<Common, Refusal> {
+    pub(super) async fn complete(mut self) -> Result<CommonIds, Refusal> {
         let ended = self.steps().await;
         match &ended {
             Ok(_) => self.conversation.close().await,
@@ -67,10 +67,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
         ended
     }
 
-    async fn steps(&mut self) -> Result<Common, Refusal> {
+    async fn steps(&mut self) -> Result<CommonIds, Refusal> {
         let theirs = self.greet().await?;
         let blinded = self.blind().await?;
-        let sizes = Sizes { own: self.ids.len() as u64, theirs };
+        let sizes = IdCounts { own: self.ids.len() as u64, theirs };
         match self.side {
             Side::Active => {
                 self.send_points(&blinded.points, Message::Points).await?;
@@ -138,7 +138,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
 
     /// Blinds this party's ids, and waits until the other one has done so. Otherwise the faster
     /// party would wait for the other to take its points.
-    async fn blind(&mut self) -> Result<Blinded, Refusal> {
+    async fn blind(&mut self) -> Result<BlindedIds, Refusal> {
         let (secret, hash) = (Secret::draw()?, GroupHash::of_session(&self.session));
         let n = self.ids.len();
         let mut points = Vec::with_capacity(n);
@@ -164,7 +164,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
         loop {
             match self.conversation.receive().await? {
                 Message::Working => {}
-                Message::Ready => return Ok(Blinded { secret, points, order }),
+                Message::Ready => return Ok(BlindedIds { secret, points, order }),
                 other => return Err(self.unexpected("ready", &other)),
             }
         }
@@ -253,11 +253,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
     /// secret.
     fn compare(
         &self,
-        blinded: &Blinded,
+        blinded: &BlindedIds,
         mut evaluated: Vec<Encoded>,
         answers: &[Encoded],
-        sizes: Sizes,
-    ) -> Result<Common, Refusal> {
+        sizes: IdCounts,
+    ) -> Result<CommonIds, Refusal> {
         let ids = heavy(u64::MAX, || {
             evaluated.par_sort_unstable();
             let (answers, places) = sorted(answers);
@@ -278,11 +278,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
             Ok(self.ids.select(&positions))
         })
         .map_err(|what| self.conversation.wrong(what))?;
-        Ok(Common { ids, sizes })
+        Ok(CommonIds { ids, sizes })
     }
 
     /// Waits for the other party's last message, which must have the same number of common ids.
-    async fn agree(&mut self, common: &Common) -> Result<(), Refusal> {
+    async fn agree(&mut self, common: &CommonIds) -> Result<(), Refusal> {
         match self.conversation.receive().await? {
             Message::Done(theirs) if theirs == common.ids.len() as u64 => Ok(()),
             Message::Done(_) => Err(self
@@ -292,11 +292,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Run<'_, S> {
         }
     }
 
-    fn begin(&self, sizes: Sizes) -> Result<(), Refusal> {
+    fn begin(&self, sizes: IdCounts) -> Result<(), Refusal> {
         heavy(u64::MAX, || self.keeper.begin(sizes))
     }
 
-    fn keep(&self, common: &Common) -> Result<(), Refusal> {
+    fn keep(&self, common: &CommonIds) -> Result<(), Refusal> {
         heavy(u64::MAX, || self.keeper.keep(common))
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Common, Rules, Side, Sizes};
+use super::{CommonIds, IdCounts, Rules, Side};
 use crate::clock::{now, utc};
 use crate::files::write_atomic;
 use crate::hex;
@@ -41,13 +41,13 @@ pub struct RunEntry {
     pub set: String,
     /// The outcome. Absent if the run was interrupted, was refused, or is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ended>,
+    pub ended: Option<RunEnd>,
 }
 
 /// The end of a run that both parties completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ended {
+pub struct RunEnd {
     /// The end of the run in Unix seconds.
     pub at: i64,
     /// The number of common ids.
@@ -108,7 +108,7 @@ pub fn common_ids(state_dir: impl Into<StateDir>) -> Vec<String> {
     newest.extend(
         runs.iter().filter_map(|run| Some((run.peer.as_str(), (run, run.ended.as_ref()?)))),
     );
-    let line = |(peer, (run, ended)): (&str, (&RunEntry, &Ended))| {
+    let line = |(peer, (run, ended)): (&str, (&RunEntry, &RunEnd))| {
         let (own, common, at) =
             (run.own, ended.common, utc(u64::try_from(ended.at).unwrap_or_default()));
         let few = match 2 * common < own.min(run.theirs) {
@@ -166,12 +166,12 @@ impl Runs {
     pub(super) fn begin(
         &self,
         peer: &PartyName,
-        sizes: Sizes,
+        sizes: IdCounts,
         ids: &RecordIds,
         rules: &Rules,
     ) -> Result<(u32, u32), Refusal> {
         let set = set_name(ids);
-        let Sizes { own, theirs } = sizes;
+        let IdCounts { own, theirs } = sizes;
         let (number, left) = self.change(|record| {
             let left = left(record, peer, rules)? - 1;
             let number = record.runs.last().map_or(0, |run| run.number) + 1;
@@ -197,7 +197,12 @@ impl Runs {
     ///
     /// # Errors
     /// INTERNAL if a file of the state directory cannot be written.
-    pub(super) fn keep(&self, number: u32, common: &Common, rules: &Rules) -> Result<(), Refusal> {
+    pub(super) fn keep(
+        &self,
+        number: u32,
+        common: &CommonIds,
+        rules: &Rules,
+    ) -> Result<(), Refusal> {
         let text: String = common.ids.iter().flat_map(|id| [id, "\n"]).collect();
         let own = self.change(|record| {
             let Some(run) = record.runs.iter_mut().find(|run| run.number == number) else {
@@ -206,7 +211,7 @@ impl Runs {
                 ));
             };
             run.ended =
-                Some(Ended { at: now(), common: common.ids.len() as u64, out_failed: None });
+                Some(RunEnd { at: now(), common: common.ids.len() as u64, out_failed: None });
             let own = self.dir.file(&format!("{number}-{}.ids", run.peer), FIX);
             own.write(text.as_bytes()).map_err(|e| self.unwritten(&e))?;
             Ok(own)
@@ -295,7 +300,7 @@ mod tests {
     #[test]
     fn runs_are_counted_on_disk_for_each_peer() {
         let dir = tempfile::tempdir().unwrap();
-        let (ids, sizes) = (RecordIds::new(["b", "a"]).unwrap(), Sizes { own: 2, theirs: 3 });
+        let (ids, sizes) = (RecordIds::new(["b", "a"]).unwrap(), IdCounts { own: 2, theirs: 3 });
         let open = || Runs::open(Side::Active, dir.path()).unwrap();
         assert_eq!(open().begin(&name("a"), sizes, &ids, &rules(2)).unwrap(), (1, 1));
         assert_eq!(open().begin(&name("b"), sizes, &ids, &rules(1)).unwrap(), (2, 0));
@@ -317,11 +322,11 @@ mod tests {
     fn results_are_private_files_and_an_entry() {
         let dir = tempfile::tempdir().unwrap();
         let rules = Rules { out: Some(dir.path().join("out/common.ids")), ..rules(1) };
-        let (ids, sizes) = (RecordIds::new(["a", "b"]).unwrap(), Sizes { own: 2, theirs: 2 });
+        let (ids, sizes) = (RecordIds::new(["a", "b"]).unwrap(), IdCounts { own: 2, theirs: 2 });
         let runs_of = Runs::open(Side::Passive, dir.path()).unwrap();
         let (number, _) = runs_of.begin(&name("p"), sizes, &ids, &rules).unwrap();
         assert!(common_ids(dir.path()).is_empty(), "nothing has come of it yet");
-        runs_of.keep(number, &Common { ids, sizes }, &rules).unwrap();
+        runs_of.keep(number, &CommonIds { ids, sizes }, &rules).unwrap();
         let [line] = common_ids(dir.path()).try_into().unwrap();
         assert!(
             line.starts_with("aligned with `p` on ")
@@ -338,20 +343,20 @@ mod tests {
             }
         }
         assert_eq!(runs(dir.path()).unwrap()[0].ended.as_ref().unwrap().common, 2);
-        assert!(runs_of.keep(9, &Common { ids: RecordIds::default(), sizes }, &rules).is_err());
+        assert!(runs_of.keep(9, &CommonIds { ids: RecordIds::default(), sizes }, &rules).is_err());
     }
 
     /// A place for the operator's own copy that cannot be written costs nobody the run.
     #[test]
     fn a_result_stands_without_the_operators_copy() {
         let dir = tempfile::tempdir().unwrap();
-        let (ids, sizes) = (RecordIds::new(["a", "b"]).unwrap(), Sizes { own: 2, theirs: 2 });
+        let (ids, sizes) = (RecordIds::new(["a", "b"]).unwrap(), IdCounts { own: 2, theirs: 2 });
         // A file where a directory would have to be.
         std::fs::write(dir.path().join("taken"), "").unwrap();
         let rules = Rules { out: Some(dir.path().join("taken/common.ids")), ..rules(1) };
         let runs_of = Runs::open(Side::Passive, dir.path()).unwrap();
         let (number, _) = runs_of.begin(&name("p"), sizes, &ids, &rules).unwrap();
-        runs_of.keep(number, &Common { ids, sizes }, &rules).unwrap();
+        runs_of.keep(number, &CommonIds { ids, sizes }, &rules).unwrap();
         assert_eq!(
             std::fs::read_to_string(dir.path().join("alignments/1-p.ids")).unwrap(),
             "a\nb\n"
@@ -369,7 +374,7 @@ mod tests {
             [(Side::Active, "the active party's log"), (Side::Passive, "the passive party's log")]
         {
             let dir = tempfile::tempdir().unwrap();
-            let (ids, sizes) = (RecordIds::new(["a"]).unwrap(), Sizes { own: 1, theirs: 1 });
+            let (ids, sizes) = (RecordIds::new(["a"]).unwrap(), IdCounts { own: 1, theirs: 1 });
             let runs_of = Runs::open(side, dir.path()).unwrap();
             std::fs::write(dir.path().join("alignments"), "").unwrap();
             let refused = runs_of.begin(&name("p"), sizes, &ids, &rules(1)).unwrap_err();

@@ -10,8 +10,8 @@ use tokio::io::{AsyncWriteExt as _, DuplexStream};
 
 use super::group::{Encoded, GroupHash, Secret};
 use super::messages::{Conversation, LONGEST, Message};
-use super::protocol::{Keeper, Run};
-use super::{Common, Rules, Side, Sizes};
+use super::protocol::{Run, RunRecorder};
+use super::{CommonIds, IdCounts, Rules, Side};
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::RecordIds;
 
@@ -24,13 +24,13 @@ fn rules() -> Rules {
 /// Remembers what it was told.
 #[derive(Default)]
 struct Notes {
-    begun: Mutex<Option<Sizes>>,
-    kept: Mutex<Option<Common>>,
+    begun: Mutex<Option<IdCounts>>,
+    kept: Mutex<Option<CommonIds>>,
     refuses: bool,
 }
 
-impl Keeper for Notes {
-    fn begin(&self, sizes: Sizes) -> Result<(), Refusal> {
+impl RunRecorder for Notes {
+    fn begin(&self, sizes: IdCounts) -> Result<(), Refusal> {
         if self.refuses {
             return Err(Refusal::new(RefusalKind::ResourceExhausted, "no run is left"));
         }
@@ -38,7 +38,7 @@ impl Keeper for Notes {
         Ok(())
     }
 
-    fn keep(&self, common: &Common) -> Result<(), Refusal> {
+    fn keep(&self, common: &CommonIds) -> Result<(), Refusal> {
         *self.kept.lock().unwrap() = Some(common.clone());
         Ok(())
     }
@@ -51,7 +51,7 @@ async fn run(
     notes: &Notes,
     rules: &Rules,
     session: [u8; 32],
-) -> Result<Common, Refusal> {
+) -> Result<CommonIds, Refusal> {
     let peer = if side == Side::Active { "passive party `p`" } else { "active party `a`" };
     let conversation = Conversation::new(stream, peer.into(), PATIENCE);
     Run { side, ids, session, rules, conversation, keeper: notes, tell: &mut |_| () }
@@ -64,7 +64,7 @@ async fn both(
     a: &RecordIds,
     p: &RecordIds,
     rules: &Rules,
-) -> [(Result<Common, Refusal>, Notes); 2] {
+) -> [(Result<CommonIds, Refusal>, Notes); 2] {
     let (left, right) = tokio::io::duplex(1 << 16);
     let (notes_a, notes_p) = (Notes::default(), Notes::default());
     let (active, passive) = tokio::join!(
@@ -106,7 +106,7 @@ proptest! {
         for ((common, notes), (own, theirs)) in [(active, (a.len(), p.len())), (passive, (p.len(), a.len()))] {
             let common = common.unwrap();
             prop_assert!(common.ids.iter().eq(expected.iter().copied()), "sorted by their bytes");
-            prop_assert_eq!(common.sizes, Sizes { own: own as u64, theirs: theirs as u64 });
+            prop_assert_eq!(common.sizes, IdCounts { own: own as u64, theirs: theirs as u64 });
             let kept = notes.kept.into_inner().unwrap();
             prop_assert_eq!(kept.as_ref(), Some(&common));
             prop_assert_eq!(notes.begun.into_inner().unwrap(), Some(common.sizes));
@@ -184,7 +184,7 @@ fn against<T>(
     own: &RecordIds,
     refuses: bool,
     peer: impl AsyncFnOnce(&mut Far) -> T,
-) -> (Result<Common, Refusal>, bool, T) {
+) -> (Result<CommonIds, Refusal>, bool, T) {
     let (near, far) = tokio::io::duplex(1 << 22);
     let notes = Notes { refuses, ..Notes::default() };
     let (rules, mut far) =

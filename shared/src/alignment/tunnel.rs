@@ -24,7 +24,7 @@ const LAST: Duration = Duration::from_secs(10);
 /// Frames from the coordinator.
 pub type Frames = Pin<Box<dyn Stream<Item = Result<Frame, Refusal>> + Send>>;
 /// Frames to the coordinator.
-pub type Out = mpsc::Sender<Result<Frame, Refusal>>;
+pub type FrameSender = mpsc::Sender<Result<Frame, Refusal>>;
 
 /// The two tasks that pump frames behind a stream. They end when it is dropped.
 pub(super) struct Tunnel {
@@ -50,7 +50,7 @@ impl Drop for Tunnel {
 
 impl Tunnel {
     /// Opens a byte stream over frames in both directions.
-    pub(super) fn open(frames: Frames, out: Out) -> (DuplexStream, Self) {
+    pub(super) fn open(frames: Frames, out: FrameSender) -> (DuplexStream, Self) {
         let (near, far) = tokio::io::duplex(BUFFER);
         let (read, write) = tokio::io::split(far);
         let shared = Arc::new(Shared::default());
@@ -75,7 +75,7 @@ impl Tunnel {
     }
 }
 
-async fn pump_out(mut read: ReadHalf<DuplexStream>, out: Out, shared: Arc<Shared>) {
+async fn pump_out(mut read: ReadHalf<DuplexStream>, out: FrameSender, shared: Arc<Shared>) {
     let mut piece = vec![0; MAX_PIECE_BYTES];
     while let Ok(length @ 1..) = read.read(&mut piece).await {
         if out.send(Ok(Frame::Sealed(Bytes::copy_from_slice(&piece[..length])))).await.is_err() {

@@ -1,6 +1,6 @@
 //! Conversions of alignment frames and figures from and to messages.
 
-use super::{Frame, Progress, Sizes, Summary};
+use super::{Frame, IdCounts, Progress, Summary};
 use crate::rpc::{WireError, pb};
 
 /// The longest piece of a session in one frame, in bytes.
@@ -58,7 +58,7 @@ impl From<Summary> for pb::AlignmentSummary {
 impl From<pb::AlignmentSummary> for Summary {
     fn from(s: pb::AlignmentSummary) -> Self {
         Self {
-            sizes: Sizes { own: s.own, theirs: s.theirs },
+            sizes: IdCounts { own: s.own, theirs: s.theirs },
             common: s.common,
             milliseconds: s.milliseconds,
             sent_bytes: s.sent_bytes,

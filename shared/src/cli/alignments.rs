@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::{CliError, PartySettings};
-use crate::alignment::{Ended, RunEntry, runs};
+use crate::alignment::{RunEnd, RunEntry, runs};
 
 /// The options of `alignments`.
 #[derive(Debug, clap::Args)]
@@ -49,8 +49,8 @@ fn table(runs: &[RunEntry]) -> String {
     );
     for run in runs {
         let outcome = match &run.ended {
-            Some(Ended { common, out_failed: None, .. }) => format!("{common} in common"),
-            Some(Ended { common, out_failed: Some(why), .. }) => {
+            Some(RunEnd { common, out_failed: None, .. }) => format!("{common} in common"),
+            Some(RunEnd { common, out_failed: Some(why), .. }) => {
                 format!("{common} in common; `out` in [alignment] has them not: {why}")
             }
             None => "under way, refused or cut off".into(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{CliError, PartySettings};
 use crate::files::write_atomic;
 use crate::model::{
-    ImportError, Imported, NetworkFile, ParameterFile, ShareStore, Staging, StoredShare,
+    ImportError, ImportReport, NetworkFile, ParameterFile, ShareStore, Staging, StoredShare,
 };
 use crate::state_dir::StateDir;
 use crate::training::journal::Journal;
@@ -52,7 +52,7 @@ impl StagingArgs {
     /// [`CliError`] if the config is invalid, and the errors of `import`.
     pub fn run<S: PartySettings>(
         self,
-        import: impl FnOnce(&S, &Path, &PartyName) -> Result<Imported, CliError>,
+        import: impl FnOnce(&S, &Path, &PartyName) -> Result<ImportReport, CliError>,
     ) -> Result<(), CliError> {
         let (_, settings) = S::read(&self.config).map_err(CliError::input)?;
         let said = match (&self.parameters, &self.active_party) {

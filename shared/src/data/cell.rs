@@ -63,7 +63,7 @@ impl<'a> Cell<'a> {
 
 /// The role of a column of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum ColumnRole {
     /// The record ids.
     Id,
     /// The label column.
@@ -78,7 +78,7 @@ pub struct SourceColumn {
     /// The name in the source.
     pub name: String,
     /// The role of the column.
-    pub target: Target,
+    pub target: ColumnRole,
     /// True if the column is a number. Otherwise it is an id, a category or a class, which is text.
     pub number: bool,
 }
@@ -90,11 +90,11 @@ impl FeatureSchema {
     pub fn source_columns(&self) -> Vec<SourceColumn> {
         let text =
             |name: &str, target| SourceColumn { name: name.to_owned(), target, number: false };
-        let id = std::iter::once(text(self.id_column(), Target::Id));
-        let label = self.label().map(|label| text(&label.column, Target::Label));
+        let id = std::iter::once(text(self.id_column(), ColumnRole::Id));
+        let label = self.label().map(|label| text(&label.column, ColumnRole::Label));
         let features = self.columns().iter().enumerate().map(|(at, column)| SourceColumn {
             name: column.name.clone(),
-            target: Target::Column(at),
+            target: ColumnRole::Column(at),
             number: matches!(column.content, Content::Number { .. }),
         });
         id.chain(label).chain(features).collect()
@@ -218,9 +218,9 @@ mod tests {
         let names: Vec<_> =
             schema.source_columns().into_iter().map(|c| (c.name, c.target, c.number)).collect();
         let wanted = [
-            ("id", Target::Id, false),
-            ("age", Target::Column(0), true),
-            ("job", Target::Column(1), false),
+            ("id", ColumnRole::Id, false),
+            ("age", ColumnRole::Column(0), true),
+            ("job", ColumnRole::Column(1), false),
         ];
         assert_eq!(names, wanted.map(|(name, target, number)| (name.to_owned(), target, number)));
     }

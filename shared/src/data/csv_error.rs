@@ -9,12 +9,12 @@ use crate::types::IdError;
 
 /// The error for a file that was refused, with the place in it. It contains no value of a record.
 #[derive(Debug, thiserror::Error)]
-#[error("{}{}{}: {problem}", .file.display(), After("", .place.as_ref()), After("column ", .column.as_ref()))]
+#[error("{}{}{}: {problem}", .file.display(), OptionalSuffix("", .place.as_ref()), OptionalSuffix("column ", .column.as_ref()))]
 pub struct TableError {
     /// The path of the file.
     pub file: PathBuf,
     /// The place where the record (or the header) begins.
-    pub place: Option<Place>,
+    pub place: Option<FilePosition>,
     /// The column's name.
     pub column: Option<String>,
     /// The problem and its fix.
@@ -23,14 +23,14 @@ pub struct TableError {
 
 /// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FilePosition {
     /// A line of text, from 1.
     Line(u64),
     /// A row of a table, from 1.
     Row(u64),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(at) => write!(f, "line {at}"),
@@ -40,9 +40,9 @@ impl fmt::Display for Place {
 }
 
 /// A suffix such as `, line 7`, or nothing.
-struct After<'a, T>(&'static str, Option<&'a T>);
+struct OptionalSuffix<'a, T>(&'static str, Option<&'a T>);
 
-impl<T: fmt::Display> fmt::Display for After<'_, T> {
+impl<T: fmt::Display> fmt::Display for OptionalSuffix<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             Some(at) => write!(f, ", {}{at}", self.0),

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::cell::Cell;
-use super::csv_error::{Place, TableError, TableProblem};
+use super::csv_error::{FilePosition, TableError, TableProblem};
 use super::csv_lines::{Fields, Limits, Lines};
 use super::rows::{RawRows, TakeCell, error};
 use super::schema::{FeatureSchema, MAX_FEATURES};
@@ -89,7 +89,7 @@ pub struct CsvRows<R> {
     lines: Lines<R>,
     fields: Fields,
     names: Vec<String>,
-    header: Place,
+    header: FilePosition,
     field_bytes: usize,
 }
 
@@ -111,9 +111,9 @@ impl<R: Read> CsvRows<R> {
     pub fn new(name: &Path, source: R, limits: &Limits) -> Result<Self, TableError> {
         let mut lines = Lines::new(source, limits);
         let mut fields = Fields::default();
-        let line = |line: Option<u64>| line.map(Place::Line);
+        let line = |line: Option<u64>| line.map(FilePosition::Line);
         let header = match lines.next_record(&mut fields) {
-            Ok(Some(line)) => Place::Line(line),
+            Ok(Some(line)) => FilePosition::Line(line),
             Ok(None) => return Err(error(name, None, None, TableProblem::Empty)),
             Err((at, problem)) => return Err(error(name, line(at), None, problem)),
         };
@@ -160,16 +160,16 @@ impl<R: Read> RawRows for CsvRows<R> {
         &self.names
     }
 
-    fn names_at(&self) -> Option<Place> {
+    fn names_at(&self) -> Option<FilePosition> {
         Some(self.header)
     }
 
-    fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<Place>, TableError> {
+    fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<FilePosition>, TableError> {
         let line = match self.lines.next_record(&mut self.fields) {
-            Ok(Some(line)) => Place::Line(line),
+            Ok(Some(line)) => FilePosition::Line(line),
             Ok(None) => return Ok(None),
             Err((at, problem)) => {
-                return Err(error(&self.file, at.map(Place::Line), None, problem));
+                return Err(error(&self.file, at.map(FilePosition::Line), None, problem));
             }
         };
         if self.fields.len() != self.names.len() {

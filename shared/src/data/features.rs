@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nalgebra::DMatrix;
 
-use super::cell::{Cell, Target};
+use super::cell::{Cell, ColumnRole};
 use super::csv_error::TableProblem;
 use super::index::IdIndex;
 use super::schema::FeatureSchema;
@@ -18,7 +18,7 @@ use crate::types::{FeatureBlock, RecordIds, RowStatus};
 pub const MAX_LOOKUP_RECORDS: usize = 4096;
 
 /// The answer of a store, as a future.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// A store outside this process's memory.
 pub trait RemoteStore: Send + Sync {
@@ -30,21 +30,21 @@ pub trait RemoteStore: Send + Sync {
     fn schema(&self) -> &FeatureSchema;
 
     /// Checks that the store can be reached and has the columns that the schema names.
-    fn check(&self) -> Answer<'_, ()>;
+    fn check(&self) -> StoreFuture<'_, ()>;
 
     /// Returns the rows of at most [`MAX_LOOKUP_RECORDS`] records. An id that the store does not
     /// hold is not an error. Any other reason why a record's features cannot be read is an error.
-    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found>;
+    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, LookupResult>;
 
     /// Returns which of at most [`MAX_LOOKUP_RECORDS`] records the store holds, by their positions
     /// in the request, increasing. By default the records are looked up; a store that can do so
     /// answers without reading their values.
-    fn held<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Vec<usize>> {
+    fn held<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, Vec<usize>> {
         Box::pin(async move { Ok(self.lookup(ids).await?.held) })
     }
 
     /// Returns all record ids, in an order that does not change as long as the records do not.
-    fn ids(&self) -> Answer<'_, RecordIds>;
+    fn ids(&self) -> StoreFuture<'_, RecordIds>;
 
     /// Returns true if the store can list its ids.
     fn lists(&self) -> bool {
@@ -87,7 +87,7 @@ impl From<Arc<FeatureTable>> for Features {
 
 /// The records of a request that a store holds.
 #[derive(Clone, PartialEq)]
-pub struct Found {
+pub struct LookupResult {
     /// The positions in the request, increasing.
     pub held: Vec<usize>,
     /// The features, d × n, one record per column in the order of `held`.
@@ -96,7 +96,7 @@ pub struct Found {
     pub labels: Option<Vec<u32>>,
 }
 
-impl Found {
+impl LookupResult {
     /// Returns a status for each of the `asked` records of the request.
     #[must_use]
     pub fn status(&self, asked: usize) -> Vec<RowStatus> {
@@ -104,7 +104,7 @@ impl Found {
     }
 }
 
-impl fmt::Debug for Found {
+impl fmt::Debug for LookupResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Found({} records, values withheld)", self.held.len())
     }
@@ -158,7 +158,7 @@ impl Features {
     /// # Errors
     /// [`StoreError`] if a record's features cannot be read for any reason other than an unknown
     /// id.
-    pub async fn lookup(&self, ids: &RecordIds) -> Result<Found, StoreError> {
+    pub async fn lookup(&self, ids: &RecordIds) -> Result<LookupResult, StoreError> {
         match self {
             Self::Memory(table) => in_memory(table, ids),
             Self::Remote(store) if ids.len() <= MAX_LOOKUP_RECORDS => store.lookup(ids).await,
@@ -172,7 +172,7 @@ impl Features {
                 }
                 let block =
                     FeatureBlock::new(DMatrix::from_vec(self.schema().len(), held.len(), values))?;
-                Ok(Found { held, block, labels: self.schema().label().map(|_| labels) })
+                Ok(LookupResult { held, block, labels: self.schema().label().map(|_| labels) })
             }
         }
     }
@@ -182,7 +182,7 @@ impl Features {
     ///
     /// # Errors
     /// As [`Features::lookup`].
-    pub fn lookup_waiting(&self, ids: &RecordIds) -> Result<Found, StoreError> {
+    pub fn lookup_waiting(&self, ids: &RecordIds) -> Result<LookupResult, StoreError> {
         match self {
             Self::Memory(table) => in_memory(table, ids),
             Self::Remote(store) => match tokio::runtime::Handle::try_current() {
@@ -293,21 +293,21 @@ impl Features {
     }
 }
 
-fn in_memory(table: &FeatureTable, ids: &RecordIds) -> Result<Found, StoreError> {
+fn in_memory(table: &FeatureTable, ids: &RecordIds) -> Result<LookupResult, StoreError> {
     let (held, positions) = table.positions(ids);
     let labels = table.labels().map(|all| positions.iter().map(|&p| all[p]).collect());
-    Ok(Found { held, block: table.fetch_at(&positions)?, labels })
+    Ok(LookupResult { held, block: table.fetch_at(&positions)?, labels })
 }
 
 /// The ids of one request that a store reports as held, in any order.
-pub struct RollCall<'a> {
+pub struct ReportedIds<'a> {
     store: &'a str,
     ids: &'a RecordIds,
     index: IdIndex,
     come: Vec<bool>,
 }
 
-impl<'a> RollCall<'a> {
+impl<'a> ReportedIds<'a> {
     /// Starts without any reported id. `store` describes the store in errors, and `ids` are the
     /// request's.
     #[must_use]
@@ -337,21 +337,21 @@ impl<'a> RollCall<'a> {
 }
 
 /// The rows of one request, which arrive in any order.
-pub struct Gather<'a> {
+pub struct RowCollector<'a> {
     schema: &'a FeatureSchema,
-    roll: RollCall<'a>,
+    roll: ReportedIds<'a>,
     values: Vec<f64>,
     labels: Vec<u32>,
 }
 
-impl<'a> Gather<'a> {
+impl<'a> RowCollector<'a> {
     /// Starts without any row. `store` describes the store in errors, and `ids` are the request's.
     #[must_use]
     pub fn new(store: &'a str, schema: &'a FeatureSchema, ids: &'a RecordIds) -> Self {
         let n = ids.len();
         Self {
             schema,
-            roll: RollCall::new(store, ids),
+            roll: ReportedIds::new(store, ids),
             values: vec![0.0; n * schema.len()],
             labels: vec![0; n],
         }
@@ -374,14 +374,14 @@ impl<'a> Gather<'a> {
         &mut self,
         at: usize,
         name: &str,
-        target: Target,
+        target: ColumnRole,
         cell: Cell<'_>,
     ) -> Result<(), StoreError> {
         let d = self.schema.len();
         let read = match target {
-            Target::Id => Ok(()),
-            Target::Label => self.schema.read_label(cell).map(|label| self.labels[at] = label),
-            Target::Column(column) => {
+            ColumnRole::Id => Ok(()),
+            ColumnRole::Label => self.schema.read_label(cell).map(|label| self.labels[at] = label),
+            ColumnRole::Column(column) => {
                 self.schema.read_feature(column, cell, &mut self.values[at * d..(at + 1) * d])
             }
         };
@@ -396,7 +396,7 @@ impl<'a> Gather<'a> {
     ///
     /// # Errors
     /// [`StoreError::Shape`], which the checks of the single values rule out.
-    pub fn finish(mut self) -> Result<Found, StoreError> {
+    pub fn finish(mut self) -> Result<LookupResult, StoreError> {
         let d = self.schema.len();
         let held = self.roll.held();
         for (to, &from) in held.iter().enumerate() {
@@ -406,7 +406,7 @@ impl<'a> Gather<'a> {
         self.values.truncate(held.len() * d);
         self.labels.truncate(held.len());
         let block = FeatureBlock::new(DMatrix::from_vec(d, held.len(), self.values))?;
-        Ok(Found { held, block, labels: self.schema.label().map(|_| self.labels) })
+        Ok(LookupResult { held, block, labels: self.schema.label().map(|_| self.labels) })
     }
 }
 
@@ -456,14 +456,14 @@ mod tests {
     fn rows_are_put_in_the_order_of_the_request() {
         let schema = FeatureSchema::from_toml(SCHEMA).unwrap();
         let ids = RecordIds::new(["a", "b", "c"]).unwrap();
-        let mut gather = Gather::new("the store", &schema, &ids);
+        let mut gather = RowCollector::new("the store", &schema, &ids);
         for (id, value) in [("c", 2.0), ("x", 1.0), ("a", 1.0)] {
             if let Some(at) = gather.begin(id).unwrap() {
-                gather.take(at, "f", Target::Column(0), Cell::Real(value)).unwrap();
+                gather.take(at, "f", ColumnRole::Column(0), Cell::Real(value)).unwrap();
             }
         }
         assert!(gather.begin("c").unwrap_err().to_string().contains("more than one row"));
-        let error = gather.take(0, "f", Target::Column(0), Cell::Real(2.5)).unwrap_err();
+        let error = gather.take(0, "f", ColumnRole::Column(0), Cell::Real(2.5)).unwrap_err();
         assert_eq!(error.refusal().kind, RefusalKind::Internal);
         assert!(
             error.to_string().contains("column f") && !error.to_string().contains("2.5"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::dataset::DataError;
 use super::encode::{RawColumn, RawValues};
 use super::names::{DatasetName, ImageShape};
-use super::raw::{Raw, read_content};
+use super::raw::{RawDataset, read_content};
 use super::split::Part;
 
 /// The largest value of a pixel.
@@ -26,7 +26,7 @@ pub(super) fn read(
     dataset: DatasetName,
     shape: ImageShape,
     directory: Option<&Path>,
-) -> Result<Raw, DataError> {
+) -> Result<RawDataset, DataError> {
     let directory = directory.ok_or(DataError::NoDirectory { dataset })?;
     let files = Files { dataset, directory };
     let (names, parts) = match dataset {
@@ -69,7 +69,7 @@ struct Images {
     images: Vec<Image>,
 }
 
-fn raw(shape: ImageShape, class_names: Vec<String>, parts: &[Images; 2]) -> Raw {
+fn raw(shape: ImageShape, class_names: Vec<String>, parts: &[Images; 2]) -> RawDataset {
     let all = || parts.iter().flat_map(|part| part.images.iter().map(move |image| (part, image)));
     let pixel = |p: usize| {
         let (channel, row, column) =
@@ -91,7 +91,7 @@ fn raw(shape: ImageShape, class_names: Vec<String>, parts: &[Images; 2]) -> Raw 
         .iter()
         .enumerate()
         .flat_map(|(at, part)| std::iter::repeat_n(of(at), part.images.len()));
-    Raw {
+    RawDataset {
         columns,
         labels: all().map(|(_, image)| image.label).collect(),
         class_names,

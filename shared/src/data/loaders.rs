@@ -9,7 +9,7 @@ use super::encode::{RawColumn, RawValues};
 use super::images;
 use super::included;
 use super::names::DatasetName;
-use super::raw::{Raw, read_content};
+use super::raw::{RawDataset, read_content};
 use super::schema::FeatureKind;
 use super::sources::{Column, ColumnKind, Delimiter, Header, Source, source};
 use super::split::Part;
@@ -21,12 +21,12 @@ pub(super) fn read(
     name: DatasetName,
     directory: Option<&Path>,
     variant: Variant,
-) -> Result<Raw, DataError> {
+) -> Result<RawDataset, DataError> {
     if let Some(shape) = name.image() {
         return images::read(name, shape, directory);
     }
     let source = source(name, variant).ok_or(DataError::NoFiles { dataset: name })?;
-    let mut columns: Vec<Cells> = source.columns.iter().map(Cells::new).collect();
+    let mut columns: Vec<ColumnValues> = source.columns.iter().map(ColumnValues::new).collect();
     let mut labels = Vec::new();
     let mut parts = Vec::new();
     for (file, text, part) in open(name, &source, directory)? {
@@ -49,7 +49,12 @@ pub(super) fn read(
         .filter_map(|(column, cells)| cells.finish(column))
         .collect();
     let class_names = source.classes.iter().map(|c| c.name.to_owned()).collect();
-    Ok(Raw { columns, labels, class_names, parts: parts.contains(&Part::Test).then_some(parts) })
+    Ok(RawDataset {
+        columns,
+        labels,
+        class_names,
+        parts: parts.contains(&Part::Test).then_some(parts),
+    })
 }
 
 type OpenFile = (PathBuf, String, Option<Part>);
@@ -125,13 +130,13 @@ fn read_included(dataset: DatasetName, file: &str) -> Result<Option<(PathBuf, St
 }
 
 /// The values of one column during reading.
-enum Cells {
+enum ColumnValues {
     Numbers(FeatureKind, Vec<f64>),
     Text(Vec<String>, std::collections::HashMap<String, u32>, Vec<u32>),
     Dropped,
 }
 
-impl Cells {
+impl ColumnValues {
     fn new(column: &Column) -> Self {
         match column.kind {
             ColumnKind::Number(kind) => Self::Numbers(kind, Vec::new()),
@@ -193,7 +198,7 @@ fn parse(
     source: &Source,
     file: &Path,
     text: &str,
-    columns: &mut [Cells],
+    columns: &mut [ColumnValues],
     labels: &mut Vec<u32>,
 ) -> Result<(), DataError> {
     let fail = |line: usize, reason: String| DataError::Malformed {

@@ -36,13 +36,13 @@ pub mod vertical;
 
 use std::path::PathBuf;
 
-pub use cell::{Cell, SourceColumn, Target};
-pub use csv_error::{Place, TableError, TableProblem};
+pub use cell::{Cell, ColumnRole, SourceColumn};
+pub use csv_error::{FilePosition, TableError, TableProblem};
 pub use csv_file::{CsvRows, check_columns, read_schema};
 pub use csv_lines::Limits;
 pub use dataset::{DataError, Dataset};
 pub use encode::{Encoding, MeanOver};
-pub use features::{Features, Found, Gather, RemoteStore, RollCall};
+pub use features::{Features, LookupResult, RemoteStore, ReportedIds, RowCollector};
 pub use grid::Decimals;
 pub use id_file::{IdFileError, id_forms, read_ids};
 pub use index::IdSet;
@@ -63,7 +63,7 @@ pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError};
 use nalgebra::DMatrix;
 
 use encode::{RawColumn, RawValues, encode};
-use raw::Raw;
+use raw::RawDataset;
 use schema::check_name;
 
 use crate::types::RecordIds;
@@ -158,7 +158,7 @@ pub fn load(spec: &DatasetSpec) -> Result<Dataset, DataError> {
         }
     }
     let ids = RecordIds::new((0..records).map(|r| format!("{}-{r:06}", spec.name)))?;
-    let Raw { columns, labels, class_names, parts } = raw;
+    let RawDataset { columns, labels, class_names, parts } = raw;
     let (name, columns) = (spec.name.to_string(), columns.len());
     Ok(Dataset {
         name,
@@ -187,12 +187,12 @@ fn steps(spec: &DatasetSpec, x: &DMatrix<f64>) -> Vec<Option<f64>> {
     }
 }
 
-fn synthetic_columns(spec: &DatasetSpec) -> Raw {
+fn synthetic_columns(spec: &DatasetSpec) -> RawDataset {
     let data = synthetic::generate(&spec.synthetic, spec.seed);
     let columns = data.x.row_iter().enumerate().map(|(i, row)| RawColumn {
         name: format!("f{i:02}"),
         values: RawValues::Numbers(FeatureKind::Numeric, row.iter().copied().collect()),
     });
     let class_names = (0..spec.synthetic.fields().classes).map(|c| format!("class{c}")).collect();
-    Raw { columns: columns.collect(), labels: data.labels, class_names, parts: None }
+    RawDataset { columns: columns.collect(), labels: data.labels, class_names, parts: None }
 }

@@ -13,7 +13,7 @@ use super::split::Part;
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// A source as read: columns, labels, parts.
-pub(super) struct Raw {
+pub(super) struct RawDataset {
     pub(super) columns: Vec<RawColumn>,
     pub(super) labels: Vec<u32>,
     pub(super) class_names: Vec<String>,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use nalgebra::DMatrix;
 
-use super::cell::{Cell, Target};
-use super::csv_error::{Place, TableError, TableProblem};
+use super::cell::{Cell, ColumnRole};
+use super::csv_error::{FilePosition, TableError, TableProblem};
 use super::csv_lines::Limits;
 use super::schema::FeatureSchema;
 use super::table::FeatureTable;
@@ -24,7 +24,7 @@ pub trait RawRows {
     fn names(&self) -> &[String];
 
     /// Returns the place of the names, if they are on a line.
-    fn names_at(&self) -> Option<Place> {
+    fn names_at(&self) -> Option<FilePosition> {
         None
     }
 
@@ -33,13 +33,13 @@ pub trait RawRows {
     ///
     /// # Errors
     /// [`TableError`] with the place, if the file is malformed or `take` fails.
-    fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<Place>, TableError>;
+    fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<FilePosition>, TableError>;
 }
 
 /// Creates an error about a file.
 pub(super) fn error(
     file: &Path,
-    place: Option<Place>,
+    place: Option<FilePosition>,
     column: Option<&str>,
     problem: TableProblem,
 ) -> TableError {
@@ -54,9 +54,9 @@ pub(super) fn error(
 pub fn match_columns(
     schema: &FeatureSchema,
     names: &[String],
-) -> Result<Vec<Option<Target>>, (String, TableProblem)> {
+) -> Result<Vec<Option<ColumnRole>>, (String, TableProblem)> {
     let wanted = schema.source_columns();
-    let declared: HashMap<&str, Target> =
+    let declared: HashMap<&str, ColumnRole> =
         wanted.iter().map(|c| (c.name.as_str(), c.target)).collect();
     let mut seen = HashSet::new();
     let mut targets = Vec::with_capacity(names.len());
@@ -86,7 +86,7 @@ impl FeatureTable {
         limits: &Limits,
     ) -> Result<Self, TableError> {
         let file = rows.file().to_owned();
-        let fail = |place: Option<Place>, column: Option<&str>, problem| {
+        let fail = |place: Option<FilePosition>, column: Option<&str>, problem| {
             error(&file, place, column, problem)
         };
         let targets = match_columns(&schema, rows.names())
@@ -104,9 +104,9 @@ impl FeatureTable {
                 }
                 match targets[at] {
                     None => {}
-                    Some(Target::Id) => ids.push(&cell.text()?),
-                    Some(Target::Label) => labels.push(schema.read_label(cell)?),
-                    Some(Target::Column(column)) => {
+                    Some(ColumnRole::Id) => ids.push(&cell.text()?),
+                    Some(ColumnRole::Label) => labels.push(schema.read_label(cell)?),
+                    Some(ColumnRole::Column(column)) => {
                         if values.len() == base {
                             values.resize(base + d, 0.0);
                         }

@@ -27,8 +27,8 @@ mod tests;
 
 pub use attack_accuracy::{AttackAccuracy, attack_accuracy};
 pub use attribute::{
-    Attribute, AttributeFigures, AttributeKind, Beside, Event, EventFigures, HalfRemoved, Removed,
-    ShareRemoved, Within, area_under_curve, attributes, fieller,
+    Attribute, AttributeFigures, AttributeKind, ControlledFigure, ErrorRatio, ErrorReduction,
+    Event, EventFigures, HalfErrorReduction, ToleranceShare, area_under_curve, attributes, fieller,
 };
 pub use calibration::expected_calibration_error;
 pub use correlation::{Correlation, active_correlation, feature_correlation};

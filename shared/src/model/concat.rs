@@ -7,7 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use super::contract::{
-    BackwardError, Head, HeadGradients, Origin, Parameters, Parametrised, Start, SubModel, Tensor,
+    BackwardError, Head, HeadGradients, InitialSeed, Parameters, Parametrised, SubModel,
+    SubModelOrigin, Tensor,
 };
 use super::{Combiner, ModelSpec, SpecError, SubModelSpec, kinds};
 use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
@@ -29,14 +30,15 @@ impl Concat {
     ///
     /// # Errors
     /// [`SpecError::Top`] for a top model that is missing or of another number of classes.
-    pub fn start(spec: &ModelSpec, classes: u32, start: Start) -> Result<Self, SpecError> {
+    pub fn start(spec: &ModelSpec, classes: u32, start: InitialSeed) -> Result<Self, SpecError> {
         let top = top(spec, classes)?;
         // A stream of its own, apart from those that the parties draw from with the same seed.
         let mut rng = ChaCha20Rng::from_seed(start);
         rng.set_stream(3);
         let features = spec.widths().iter().sum();
         // The role decides whether outputs have a bias: here they have one.
-        let origin = Origin { spec: top.clone(), features, active: true, start: rng.random() };
+        let origin =
+            SubModelOrigin { spec: top.clone(), features, active: true, start: rng.random() };
         Ok(Self::of(spec, classes, kinds::start(&origin)?))
     }
 

@@ -20,7 +20,7 @@ use crate::types::{LogitShare, Logits, OutputGradient, ShapeError};
 
 /// The role of a block of parameters in training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum ParameterRole {
     /// Trained, and part of the penalty `l2 · Σ w²`.
     Weight,
     /// Trained and not penalised, such as a bias.
@@ -37,7 +37,7 @@ pub struct Tensor<V> {
     /// Its dimensions, the outermost first: values lie row by row.
     pub shape: Vec<usize>,
     /// Its role in training.
-    pub used: Use,
+    pub used: ParameterRole,
     /// The values, row by row.
     pub values: V,
 }
@@ -68,7 +68,7 @@ pub trait Parametrised {
 
 /// The result of a sub-model's backward pass.
 pub struct Gradients {
-    /// One vector for each block that is not a [`Use::Statistic`], in the order of
+    /// One vector for each block that is not a [`ParameterRole::Statistic`], in the order of
     /// [`Parametrised::tensors`]: the gradient of the mean loss, without the penalty.
     pub parameters: Vec<Vec<f64>>,
     /// d × n: the gradient with respect to the inputs, if it was requested.
@@ -194,7 +194,7 @@ pub trait Head: Parametrised + fmt::Debug + Send + Sync {
 pub struct HeadGradients {
     /// Gradients with respect to each party's outputs, the active party's first.
     pub parties: Vec<OutputGradient>,
-    /// One vector for each block of the head that is not a [`Use::Statistic`].
+    /// One vector for each block of the head that is not a [`ParameterRole::Statistic`].
     pub parameters: Vec<Vec<f64>>,
 }
 
@@ -211,7 +211,7 @@ pub enum BackwardError {
 
 /// The starting point of a sub-model.
 #[derive(Debug, Clone)]
-pub struct Origin {
+pub struct SubModelOrigin {
     /// Kind, settings and output width.
     pub spec: SubModelSpec,
     /// Number of features d.
@@ -220,15 +220,15 @@ pub struct Origin {
     pub active: bool,
     /// The seed of the initial parameters: [`start_of`] the training's seed, or random bytes of the
     /// party's own.
-    pub start: Start,
+    pub start: InitialSeed,
 }
 
 /// The seed of initial parameters.
-pub type Start = [u8; 32];
+pub type InitialSeed = [u8; 32];
 
 /// Derives the start from a training's seed. All parties know the seed.
 #[must_use]
-pub fn start_of(seed: u64) -> Start {
+pub fn start_of(seed: u64) -> InitialSeed {
     ChaCha20Rng::seed_from_u64(seed).get_seed()
 }
 
@@ -258,7 +258,7 @@ pub trait Kind: Sync {
     ///
     /// # Errors
     /// [`SpecError`] for a width or settings that do not go together.
-    fn start(&self, origin: &Origin) -> Result<Box<dyn SubModel>, SpecError>;
+    fn start(&self, origin: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError>;
 
     /// Creates a model from its stored parameters.
     ///
@@ -283,7 +283,7 @@ pub trait Kind: Sync {
     ///
     /// # Errors
     /// The problem with a block or a setting, and its fix.
-    fn adopt_pytorch(&self, _exchanged: Exchanged) -> Result<Parameters, String> {
+    fn adopt_pytorch(&self, _exchanged: ExternalParameters) -> Result<Parameters, String> {
         Err(format!(
             "models of kind `{}` are not imported from files of other programs; train them here",
             self.name()
@@ -321,7 +321,7 @@ pub trait Kind: Sync {
 
 /// A sub-model as a file of another program describes it.
 #[derive(Clone)]
-pub struct Exchanged {
+pub struct ExternalParameters {
     /// Settings of the kind, as far as they are given.
     pub settings: Settings,
     /// Number of features d.

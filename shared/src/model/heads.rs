@@ -1,6 +1,6 @@
 //! The head of each combiner.
 
-use super::contract::{Head, Parameters, Start};
+use super::contract::{Head, InitialSeed, Parameters};
 use super::spec::check_top;
 use super::{Combiner, Concat, ModelSpec, SpecError, SubModelSpec, Sum, kinds};
 
@@ -10,7 +10,11 @@ use super::{Combiner, Concat, ModelSpec, SpecError, SubModelSpec, Sum, kinds};
 /// # Errors
 /// [`SpecError`] for an unknown kind of sub-model, or widths, kinds or a top model that the
 /// combiner cannot take.
-pub fn start(spec: &ModelSpec, classes: u32, start: Start) -> Result<Box<dyn Head>, SpecError> {
+pub fn start(
+    spec: &ModelSpec,
+    classes: u32,
+    start: InitialSeed,
+) -> Result<Box<dyn Head>, SpecError> {
     check_parties(spec)?;
     Ok(match spec.combiner() {
         Combiner::Sum => Box::new(Sum::of(spec, classes)?),

@@ -2,7 +2,9 @@
 
 use nalgebra::DMatrix;
 
-use super::contract::{BackwardError, Head, Origin, Parameters, Start, SubModel, start_of};
+use super::contract::{
+    BackwardError, Head, InitialSeed, Parameters, SubModel, SubModelOrigin, start_of,
+};
 use super::optimiser::Adam;
 use super::privacy::{Privacy, PrivacyConfig, PrivacyError, PrivacyStatement};
 use super::{SpecError, SubModelSpec, TrainingConfig, kinds};
@@ -103,7 +105,7 @@ impl PartyLearner {
         classes: usize,
         block: FeatureBlock,
         active: bool,
-        start: Start,
+        start: InitialSeed,
     ) -> Result<Self, SpecError> {
         Self::of(config, classes, Records::Here(block.into_matrix()), active, start)
     }
@@ -118,7 +120,7 @@ impl PartyLearner {
         classes: usize,
         (features, records): (usize, usize),
         active: bool,
-        start: Start,
+        start: InitialSeed,
     ) -> Result<Self, SpecError> {
         Self::of(config, classes, Records::Elsewhere(features, records), active, start)
     }
@@ -128,11 +130,11 @@ impl PartyLearner {
         classes: usize,
         records: Records,
         active: bool,
-        start: Start,
+        start: InitialSeed,
     ) -> Result<Self, SpecError> {
         let classes = u32::try_from(classes).unwrap_or(u32::MAX);
         let spec = config.values().model.sub_model(classes)?;
-        let origin = Origin { spec, features: records.shape().0, active, start };
+        let origin = SubModelOrigin { spec, features: records.shape().0, active, start };
         Ok(Self {
             model: kinds::start(&origin)?,
             records,
@@ -153,7 +155,7 @@ impl PartyLearner {
         self,
         privacy: PrivacyConfig,
         config: &TrainingConfig,
-        seed: Start,
+        seed: InitialSeed,
     ) -> Result<Self, LearnerError> {
         privacy.check(config)?;
         let privacy = Privacy::new(privacy, self.records.shape().1, seed);

@@ -49,12 +49,12 @@ pub use spec::{
     ModelSpec, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TOP_KIND,
 };
 pub use staging::{
-    ImportError, Imported, Importing, Staged, Staging, import_parameters, import_parameters_if,
-    restage,
+    ImportError, ImportReport, ImportRequest, StagedParameters, Staging, import_parameters,
+    import_parameters_if, restage,
 };
 pub use store::{NotLinear, ShareStore, StoreError, StoredShare};
 pub use sum::Sum;
-pub use written::WrittenNetwork;
+pub use written::JsonNetwork;
 
 use nalgebra::DMatrix;
 

@@ -21,7 +21,7 @@ use std::path::Path;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 
-use super::contract::{Block, Exchanged, Parameters};
+use super::contract::{Block, ExternalParameters, Parameters};
 use super::parameter_file::{MAX_BYTES, check_names, places, problem};
 use super::{
     ParameterFile, ParameterFileError, SOFTMAX_REGRESSION, SpecError, SubModel, SubModelSpec, kinds,
@@ -200,7 +200,7 @@ impl NetworkFile {
                 });
             }
         }
-        let exchanged = Exchanged { settings, features: feature_names.len(), blocks };
+        let exchanged = ExternalParameters { settings, features: feature_names.len(), blocks };
         let parameters =
             kinds::find(kind)?.adopt_pytorch(exchanged).map_err(NetworkFileError::Model)?;
         // Restoring brings the parameters into the order and form in which such a model is stored.

@@ -1,7 +1,7 @@
 //! Adam on the blocks of a model.
 
 use super::TrainingConfig;
-use super::contract::{Tensor, Use};
+use super::contract::{ParameterRole, Tensor};
 use crate::types::ShapeError;
 
 /// Adam's usual constants; the step size is the configuration's.
@@ -50,7 +50,7 @@ impl Adam {
     }
 
     /// Makes one step on `tensors` with the gradients of the mean loss, one for each block that is
-    /// trained. The penalty's gradient, 2 l2 w, is added to that of each [`Use::Weight`]. Nothing
+    /// trained. The penalty's gradient, 2 l2 w, is added to that of each [`ParameterRole::Weight`]. Nothing
     /// is changed on an error.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Adam {
     ) -> Result<(), ShapeError> {
         let what = "gradient";
         let mut trained: Vec<_> =
-            tensors.into_iter().filter(|tensor| tensor.used != Use::Statistic).collect();
+            tensors.into_iter().filter(|tensor| tensor.used != ParameterRole::Statistic).collect();
         if trained.len() != gradients.len() {
             return Err(ShapeError::Size {
                 what,
@@ -77,7 +77,7 @@ impl Adam {
                 let (expected, got) = (tensor.values.len(), slope.len());
                 return Err(ShapeError::Size { what, unit: "entries", expected, got });
             }
-            if tensor.used == Use::Weight {
+            if tensor.used == ParameterRole::Weight {
                 slope
                     .iter_mut()
                     .zip(tensor.values.iter())

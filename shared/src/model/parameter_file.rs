@@ -75,8 +75,8 @@ struct Number(f64);
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visit;
-        impl Visitor<'_> for Visit {
+        struct NumberVisitor;
+        impl Visitor<'_> for NumberVisitor {
             type Value = Number;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for Number {
                 Err(E::invalid_type(Unexpected::Other("text"), &self))
             }
         }
-        deserializer.deserialize_any(Visit)
+        deserializer.deserialize_any(NumberVisitor)
     }
 }
 
@@ -124,7 +124,7 @@ struct Sample {
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct ParameterFileJson<'a> {
     schema: u32,
     class_names: &'a [String],
     feature_names: &'a [String],
@@ -366,7 +366,7 @@ impl ParameterFile {
     /// Encodes the file's content, which [`ParameterFile::parse`] reads back to the bit.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        let written = Written {
+        let written = ParameterFileJson {
             schema: SCHEMA,
             class_names: &self.class_names,
             feature_names: &self.feature_names,

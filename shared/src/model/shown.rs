@@ -96,13 +96,13 @@ impl ShownModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::contract::{Origin, start_of};
+    use crate::model::contract::{SubModelOrigin, start_of};
 
     fn model(hidden: &str, features: usize) -> Box<dyn SubModel> {
         let settings =
             SubModelSpec::parse_settings(&format!(r#"{{"hidden":[{hidden}]}}"#)).unwrap();
         let spec = SubModelSpec::new("mlp", 3, settings).unwrap();
-        kinds::start(&Origin { spec, features, active: false, start: start_of(1) }).unwrap()
+        kinds::start(&SubModelOrigin { spec, features, active: false, start: start_of(1) }).unwrap()
     }
 
     fn names(features: usize) -> Vec<String> {

@@ -92,7 +92,7 @@ impl ImportError {
 /// Parameters that an operator has staged. The values themselves are not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Staged {
+pub struct StagedParameters {
     schema: u32,
     /// Distinguishes one staging from the next, also of the same parameters.
     id: String,
@@ -111,7 +111,7 @@ pub struct Staged {
 /// The version that a staging was published as. It is written by the service, never by the command.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Used {
+struct PublishedStaging {
     schema: u32,
     id: String,
     version: ModelVersion,
@@ -144,7 +144,7 @@ impl Staging {
     ///
     /// # Errors
     /// [`ImportError`] names the file that cannot be read.
-    pub fn staged(&self) -> Result<Option<Staged>, ImportError> {
+    pub fn staged(&self) -> Result<Option<StagedParameters>, ImportError> {
         Ok(self.staged_file().read_versioned(SCHEMA)?)
     }
 
@@ -158,12 +158,18 @@ impl Staging {
         active_party: PartyName,
         class_names: Vec<String>,
         encodings: Option<&[String]>,
-    ) -> Result<Staged, ImportError> {
+    ) -> Result<StagedParameters, ImportError> {
         let mut id = [0; 16];
         rand::rng().fill_bytes(&mut id);
         let encodings = encodings.map(<[String]>::to_vec);
-        let staged =
-            Staged { schema: SCHEMA, id: hex(id), digest, active_party, class_names, encodings };
+        let staged = StagedParameters {
+            schema: SCHEMA,
+            id: hex(id),
+            digest,
+            active_party,
+            class_names,
+            encodings,
+        };
         self.staged_file().write_json(&staged)?;
         Ok(staged)
     }
@@ -172,7 +178,7 @@ impl Staging {
     ///
     /// # Errors
     /// [`ImportError`] names the file.
-    pub fn withdraw(&self) -> Result<Option<Staged>, ImportError> {
+    pub fn withdraw(&self) -> Result<Option<StagedParameters>, ImportError> {
         let staged = self.staged()?;
         self.staged_file().remove()?;
         Ok(staged)
@@ -182,8 +188,8 @@ impl Staging {
     ///
     /// # Errors
     /// [`ImportError`] names the file that cannot be read.
-    pub fn used_for(&self, staged: &Staged) -> Result<Option<ModelVersion>, ImportError> {
-        let used = self.used_file().read_versioned::<Used>(SCHEMA)?;
+    pub fn used_for(&self, staged: &StagedParameters) -> Result<Option<ModelVersion>, ImportError> {
+        let used = self.used_file().read_versioned::<PublishedStaging>(SCHEMA)?;
         Ok(used.filter(|used| used.id == staged.id).map(|used| used.version))
     }
 
@@ -194,16 +200,19 @@ impl Staging {
     /// [`ImportError`] names the file that cannot be read or written.
     pub fn use_for(
         &self,
-        staged: &Staged,
+        staged: &StagedParameters,
         version: &ModelVersion,
     ) -> Result<ModelVersion, ImportError> {
         let file = self.used_file();
-        let used =
-            file.json(&Used { schema: SCHEMA, id: staged.id.clone(), version: version.clone() })?;
+        let used = file.json(&PublishedStaging {
+            schema: SCHEMA,
+            id: staged.id.clone(),
+            version: version.clone(),
+        })?;
         loop {
             let (seen, content) = file.read_newer(None)?.unwrap_or_default();
             let before = content
-                .map(|content| file.parse_one_of::<Used>(&content, &[SCHEMA]))
+                .map(|content| file.parse_one_of::<PublishedStaging>(&content, &[SCHEMA]))
                 .transpose()?;
             if let Some((_, before)) = before.filter(|(_, before)| before.id == staged.id) {
                 return Ok(before.version);
@@ -217,7 +226,7 @@ impl Staging {
 
 /// The result of [`import_parameters`]. The values themselves are not in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Imported {
+pub struct ImportReport {
     /// Hash of the stored share.
     pub digest: String,
     /// The active party that may have it published.
@@ -239,7 +248,7 @@ pub struct Imported {
 
 /// The input of an import: the file, and the party that it must fit.
 #[derive(Debug, Clone, Copy)]
-pub struct Importing<'a> {
+pub struct ImportRequest<'a> {
     /// The path of the file.
     pub path: &'a Path,
     /// The state directory of the party.
@@ -266,7 +275,7 @@ pub struct Importing<'a> {
 /// # Errors
 /// [`ImportError`] names the file, the key, the row and the fix. Nothing is staged then; what was
 /// staged before stays.
-pub fn import_parameters(import: Importing<'_>) -> Result<Imported, ImportError> {
+pub fn import_parameters(import: ImportRequest<'_>) -> Result<ImportReport, ImportError> {
     import_parameters_if(import, |_, _| Ok(()))
 }
 
@@ -275,10 +284,10 @@ pub fn import_parameters(import: Importing<'_>) -> Result<Imported, ImportError>
 /// # Errors
 /// As [`import_parameters`]; [`ImportError::NotAdmitted`] with the reason that `admit` gives.
 pub fn import_parameters_if(
-    import: Importing<'_>,
+    import: ImportRequest<'_>,
     admit: impl FnOnce(&Parameters, &[String]) -> Result<(), String>,
-) -> Result<Imported, ImportError> {
-    let Checked { parameters, class_names, reordered } = match import.path.extension() {
+) -> Result<ImportReport, ImportError> {
+    let CheckedFile { parameters, class_names, reordered } = match import.path.extension() {
         Some(extension) if extension == network_file::EXTENSION => checked_network(import)?,
         _ => {
             let refused = |source| ImportError::File { path: import.path.to_owned(), source };
@@ -296,7 +305,7 @@ pub fn import_parameters_if(
     let digest = store.put(parameters, import.feature_names)?;
     let (staged, replaced) =
         restage(import.state_dir, digest, import.active_party, class_names, import.encodings)?;
-    Ok(Imported {
+    Ok(ImportReport {
         digest: staged.digest,
         active_party: staged.active_party,
         class_names: staged.class_names,
@@ -309,13 +318,16 @@ pub fn import_parameters_if(
 }
 
 /// A file that fits the schema.
-struct Checked {
+struct CheckedFile {
     parameters: Parameters,
     class_names: Vec<String>,
     reordered: bool,
 }
 
-fn checked_linear(file: ParameterFile, import: Importing<'_>) -> Result<Checked, ImportError> {
+fn checked_linear(
+    file: ParameterFile,
+    import: ImportRequest<'_>,
+) -> Result<CheckedFile, ImportError> {
     let refused = |source| ImportError::File { path: import.path.to_owned(), source };
     let mut own = file.with_features(import.feature_names).map_err(refused)?;
     match (import.classes, file.bias()) {
@@ -325,14 +337,14 @@ fn checked_linear(file: ParameterFile, import: Importing<'_>) -> Result<Checked,
         (None, None) => {}
     }
     let reordered = own != file;
-    Ok(Checked {
+    Ok(CheckedFile {
         parameters: (&own.parameters()?).into(),
         class_names: own.class_names().to_vec(),
         reordered,
     })
 }
 
-fn checked_network(import: Importing<'_>) -> Result<Checked, ImportError> {
+fn checked_network(import: ImportRequest<'_>) -> Result<CheckedFile, ImportError> {
     let refused = |source| ImportError::Network { path: import.path.to_owned(), source };
     let file = NetworkFile::read(import.path).map_err(refused)?;
     if let Some(linear) = file.linear().map_err(refused)? {
@@ -346,7 +358,7 @@ fn checked_network(import: Importing<'_>) -> Result<Checked, ImportError> {
         return Err(refused(NetworkFileError::NoClasses));
     }
     let reordered = own.feature_names() != file.feature_names();
-    Ok(Checked {
+    Ok(CheckedFile {
         parameters: own.parameters().clone(),
         class_names: own.class_names().to_vec(),
         reordered,
@@ -364,7 +376,7 @@ pub fn restage(
     active_party: &PartyName,
     class_names: Vec<String>,
     encodings: Option<&[String]>,
-) -> Result<(Staged, Option<String>), ImportError> {
+) -> Result<(StagedParameters, Option<String>), ImportError> {
     let staging = Staging::of(state_dir);
     // A staging that cannot be read any more is replaced as well.
     let before = staging.staged().ok().flatten();
@@ -377,7 +389,7 @@ pub fn restage(
     Ok((staging.stage(digest, active_party.clone(), class_names, encodings)?, replaced))
 }
 
-impl Imported {
+impl ImportReport {
     /// Describes the result in lines for people. The caller adds the next steps.
     #[must_use]
     pub fn lines(&self) -> String {
@@ -426,12 +438,12 @@ mod tests {
         bias: &str,
         features: &[&str],
         classes: Option<&[&str]>,
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportReport, ImportError> {
         let path = dir.join("parameters.json");
         std::fs::write(&path, FILE.replace("BIAS", bias)).unwrap();
         let classes = classes.map(names);
         let active = PartyName::new("shop").unwrap();
-        import_parameters(Importing {
+        import_parameters(ImportRequest {
             path: &path,
             state_dir: &(&dir.join("state")).into(),
             feature_names: &names(features),
@@ -501,7 +513,7 @@ mod tests {
         }
         let still = Staging::of(&dir.path().join("state")).staged().unwrap().unwrap();
         assert_eq!(still.digest, staged.digest);
-        let missing = import_parameters(Importing {
+        let missing = import_parameters(ImportRequest {
             path: &dir.path().join("none.json"),
             state_dir: &(&dir.path().join("state")).into(),
             feature_names: &names(&["a"]),
@@ -514,7 +526,7 @@ mod tests {
         std::fs::write(dir.path().join("two.json"), FILE.replace("BIAS", "")).unwrap();
         let state_dir = dir.path().join("state").as_path().into();
         let before = Staging::of(&state_dir).staged().unwrap();
-        let many = import_parameters(Importing {
+        let many = import_parameters(ImportRequest {
             path: &dir.path().join("two.json"),
             state_dir: &state_dir,
             feature_names: &names(&["a", "b"]),

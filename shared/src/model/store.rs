@@ -252,9 +252,9 @@ impl ShareStore {
                         .collect(),
                     bias: linear.bias().map(|b| b.iter().copied().collect()),
                 };
-                (to_json(&file), Form::Json)
+                (to_json(&file), ShareFormat::Json)
             }
-            _ => (binary::encode(&parameters, feature_names), Form::Binary),
+            _ => (binary::encode(&parameters, feature_names), ShareFormat::Binary),
         };
         let digest = digest(&content);
         self.share_file(&digest, form)?.write(&content)?;
@@ -331,7 +331,7 @@ impl ShareStore {
     /// # Errors
     /// [`StoreError`] if it is not that file, or it cannot be written.
     pub fn keep(&self, digest: &str, content: &[u8]) -> Result<(), StoreError> {
-        let form = if content.starts_with(b"{") { Form::Json } else { Form::Binary };
+        let form = if content.starts_with(b"{") { ShareFormat::Json } else { ShareFormat::Binary };
         let file = self.share_file(digest, form)?;
         if self::digest(content) != digest {
             return Err(file.damaged("its content does not match its name").into());
@@ -352,8 +352,8 @@ impl ShareStore {
             return Err(damaged("its content does not match its name".into()).into());
         }
         let (parameters, feature_names) = match form {
-            Form::Json => parse(&content).map_err(damaged)?,
-            Form::Binary => binary::decode(&content).map_err(damaged)?,
+            ShareFormat::Json => parse(&content).map_err(damaged)?,
+            ShareFormat::Binary => binary::decode(&content).map_err(damaged)?,
         };
         let model = kinds::restore(&parameters)
             .map_err(|source| StoreError::Model { path: file.path().to_owned(), source })?;
@@ -368,20 +368,20 @@ impl ShareStore {
     }
 
     /// Returns the file of a share, its form, and its bytes.
-    fn read_content(&self, digest: &str) -> Result<(StateFile, Form, Vec<u8>), StoreError> {
-        let json = self.share_file(digest, Form::Json)?;
+    fn read_content(&self, digest: &str) -> Result<(StateFile, ShareFormat, Vec<u8>), StoreError> {
+        let json = self.share_file(digest, ShareFormat::Json)?;
         if let Some(content) = json.read()? {
-            return Ok((json, Form::Json, content));
+            return Ok((json, ShareFormat::Json, content));
         }
-        let binary = self.share_file(digest, Form::Binary)?;
+        let binary = self.share_file(digest, ShareFormat::Binary)?;
         match binary.read()? {
-            Some(content) => Ok((binary, Form::Binary, content)),
+            Some(content) => Ok((binary, ShareFormat::Binary, content)),
             // If there is neither, the first one is reported as missing.
             None => Err(json.damaged("it is missing").into()),
         }
     }
 
-    fn share_file(&self, digest: &str, form: Form) -> Result<StateFile, StoreError> {
+    fn share_file(&self, digest: &str, form: ShareFormat) -> Result<StateFile, StoreError> {
         // The digest comes from a peer and becomes a path.
         let hex = digest.len() == 64
             && digest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
@@ -398,12 +398,12 @@ impl ShareStore {
 
 /// The file format of a share.
 #[derive(Debug, Clone, Copy)]
-enum Form {
+enum ShareFormat {
     Json,
     Binary,
 }
 
-impl Form {
+impl ShareFormat {
     fn extension(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -442,7 +442,7 @@ fn digest(content: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::model::SubModelSpec;
-    use crate::model::contract::{Origin, start_of};
+    use crate::model::contract::{SubModelOrigin, start_of};
 
     fn parameters(seed: f64) -> LinearParameters {
         let weights = DMatrix::from_fn(3, 2, |i, j| seed / (1.0 + i as f64 + 0.1 * j as f64));
@@ -519,7 +519,8 @@ mod tests {
         let settings = SubModelSpec::parse_settings("{\"hidden\":[2]}").unwrap();
         let spec = SubModelSpec::new("mlp", 3, settings).unwrap();
         let network =
-            kinds::start(&Origin { spec, features: 2, active: false, start: start_of(1) }).unwrap();
+            kinds::start(&SubModelOrigin { spec, features: 2, active: false, start: start_of(1) })
+                .unwrap();
         let values = network.tensors().iter().map(|tensor| tensor.values.to_vec()).collect();
         let network = Parameters::of(&*network, values);
         for (at, parameters) in
@@ -564,7 +565,7 @@ mod tests {
         let version = ModelVersion::new("m-1").unwrap();
         let digest = store.put(&parameters(0.1), &["a".into(), "b".into()]).unwrap();
         store.bind(&version, &digest).unwrap();
-        let file = store.share_file(&digest, Form::Json).unwrap();
+        let file = store.share_file(&digest, ShareFormat::Json).unwrap();
         let content = std::fs::read(file.path()).unwrap();
         std::fs::write(file.path(), &content[..content.len() / 2]).unwrap();
         assert!(matches!(

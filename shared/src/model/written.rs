@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::contract::{Block, Exchanged};
+use super::contract::{Block, ExternalParameters};
 use super::parameter_file::problem;
 use super::{NetworkFileError, Settings, SubModel, kinds};
 
@@ -21,18 +21,18 @@ const MOST_FEATURES: usize = 100_000;
 /// A sub-model read from JSON, not checked yet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WrittenNetwork {
+pub struct JsonNetwork {
     kind: String,
     #[serde(default)]
     settings: Settings,
     /// Number of inputs.
     features: usize,
     /// The parameters by name.
-    parameters: BTreeMap<String, Nested>,
+    parameters: BTreeMap<String, NestedNumbers>,
 }
 
 /// Shows the size only: parameters are private.
-impl fmt::Debug for WrittenNetwork {
+impl fmt::Debug for JsonNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WrittenNetwork({}, {} inputs, values withheld)", self.kind, self.features)
     }
@@ -41,12 +41,12 @@ impl fmt::Debug for WrittenNetwork {
 /// Numbers in lists of lists, the outermost dimension first.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Nested {
+enum NestedNumbers {
     Number(f64),
-    List(Vec<Nested>),
+    List(Vec<NestedNumbers>),
 }
 
-impl Nested {
+impl NestedNumbers {
     /// Returns the lengths of the first lists, from the outermost to the innermost.
     fn shape(&self) -> Vec<usize> {
         let (mut shape, mut at) = (Vec::new(), self);
@@ -75,7 +75,7 @@ impl Nested {
     }
 }
 
-impl WrittenNetwork {
+impl JsonNetwork {
     /// Checks the parameters and creates the model.
     ///
     /// # Errors
@@ -101,7 +101,8 @@ impl WrittenNetwork {
             }
             blocks.push(Block { name, shape, values });
         }
-        let exchanged = Exchanged { settings: self.settings, features: self.features, blocks };
+        let exchanged =
+            ExternalParameters { settings: self.settings, features: self.features, blocks };
         let parameters =
             kinds::find(&self.kind)?.adopt_pytorch(exchanged).map_err(NetworkFileError::Model)?;
         Ok(kinds::restore(&parameters)?)
@@ -113,11 +114,11 @@ mod tests {
     use nalgebra::DMatrix;
 
     use super::*;
-    use crate::model::contract::{Origin, start_of};
+    use crate::model::contract::{SubModelOrigin, start_of};
     use crate::model::{NetworkFile, Parameters, SubModelSpec};
 
     fn restore(text: &serde_json::Value) -> Result<Box<dyn SubModel>, String> {
-        let written: WrittenNetwork =
+        let written: JsonNetwork =
             serde_json::from_value(text.clone()).map_err(|e| e.to_string())?;
         written.restore().map_err(|e| e.to_string())
     }
@@ -160,7 +161,7 @@ mod tests {
             };
             let settings = settings.as_object().unwrap().clone();
             let spec = SubModelSpec::new(kind, 3, settings.clone()).unwrap();
-            let origin = Origin { spec, features: 4, active: true, start: start_of(5) };
+            let origin = SubModelOrigin { spec, features: 4, active: true, start: start_of(5) };
             let model = kinds::start(&origin).unwrap();
             let parameters = Parameters::of(&*model, model.snapshot());
             let blocks = kinds::find(kind).unwrap().to_pytorch(&parameters);
@@ -217,7 +218,7 @@ mod tests {
             let said = restore(&text).unwrap_err();
             assert!(said.contains(says) && !said.contains("7316"), "{says}: {said}");
         }
-        let written: WrittenNetwork = serde_json::from_value(small()).unwrap();
+        let written: JsonNetwork = serde_json::from_value(small()).unwrap();
         assert_eq!(format!("{written:?}"), "WrittenNetwork(mlp, 2 inputs, values withheld)");
     }
 }

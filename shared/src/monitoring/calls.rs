@@ -6,14 +6,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tonic::Code;
 
-type Answered = Family<[(&'static str, &'static str); 2], Counter>;
-type Open = Family<[(&'static str, &'static str); 1], Gauge>;
+type AnsweredCalls = Family<[(&'static str, &'static str); 2], Counter>;
+type OpenCalls = Family<[(&'static str, &'static str); 1], Gauge>;
 
 /// The calls of one party's service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
-    answered: Answered,
-    open: Open,
+    answered: AnsweredCalls,
+    open: OpenCalls,
 }
 
 impl Calls {

@@ -27,18 +27,18 @@ pub(super) fn durations() -> Histogram {
 
 /// The metrics of the calls to all peers of one party.
 #[derive(Debug, Clone)]
-pub(super) struct Hops {
+pub(super) struct AllPeerMetrics {
     seconds: Durations<Labels<2>>,
     failed: Family<Labels<3>, Counter>,
 }
 
-impl Default for Hops {
+impl Default for AllPeerMetrics {
     fn default() -> Self {
         Self { seconds: Durations::new_with_constructor(durations), failed: Family::default() }
     }
 }
 
-impl Hops {
+impl AllPeerMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         let help = "Time a peer took to answer a call, by the peer's name and the method";
         registry.register_with_unit("peer_call", help, Unit::Seconds, self.seconds.clone());
@@ -48,8 +48,8 @@ impl Hops {
 
     /// Returns the metrics of one peer. Its connection failures count from zero, so that the first
     /// one shows as a rise.
-    pub(super) fn to(&self, peer: &str, methods: &[&'static str]) -> Hop {
-        let hop = Hop { hops: self.clone(), peer: peer.to_owned() };
+    pub(super) fn to(&self, peer: &str, methods: &[&'static str]) -> PeerMetrics {
+        let hop = PeerMetrics { hops: self.clone(), peer: peer.to_owned() };
         for method in methods {
             for kind in [RefusalKind::Unavailable, RefusalKind::DeadlineExceeded] {
                 drop(self.failed.get_or_create(&hop.failure(method, kind)));
@@ -61,12 +61,12 @@ impl Hops {
 
 /// The metrics of the calls to one peer. The default belongs to no registry.
 #[derive(Debug, Clone, Default)]
-pub struct Hop {
-    hops: Hops,
+pub struct PeerMetrics {
+    hops: AllPeerMetrics,
     peer: String,
 }
 
-impl Hop {
+impl PeerMetrics {
     /// Makes a call, and measures the time of its answer, or counts the failure. A cancelled call
     /// is not counted.
     ///
@@ -85,7 +85,7 @@ impl Hop {
                 self.hops.seconds.get_or_create(&labels).observe(began.elapsed().as_secs_f64());
             }
             Err(refusal) => {
-                drop(self.hops.failed.get_or_create(&self.failure(method, refusal.kind)).inc())
+                self.hops.failed.get_or_create(&self.failure(method, refusal.kind)).inc();
             }
         }
         answer

@@ -16,6 +16,6 @@ pub mod traces;
 pub(crate) use calls::{Calls, OpenCall};
 pub use config::{MetricsTable, Monitoring};
 pub use endpoint::{Endpoint, EndpointError};
-pub use hop::{Hop, LATENCY_BUCKETS};
-pub use monitor::{Monitor, Reading};
+pub use hop::{LATENCY_BUCKETS, PeerMetrics};
+pub use monitor::{GaugeReading, Monitor};
 pub use predictions::Predictions;

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
 use super::calls::Calls;
-use super::hop::{Hop, Hops};
+use super::hop::{AllPeerMetrics, PeerMetrics};
 use super::predictions::Predictions;
 
 /// The metrics of one party. Clones share them. The default measures into a registry that nobody
@@ -20,7 +20,7 @@ use super::predictions::Predictions;
 pub struct Monitor {
     registry: Arc<Mutex<Registry>>,
     calls: Calls,
-    hops: Hops,
+    hops: AllPeerMetrics,
     predictions: Predictions,
 }
 
@@ -70,7 +70,7 @@ impl Monitor {
         &self,
         name: &'static str,
         help: &'static str,
-        read: impl Fn() -> Vec<Reading> + Send + Sync + 'static,
+        read: impl Fn() -> Vec<GaugeReading> + Send + Sync + 'static,
     ) {
         let read = Box::new(read);
         self.register(|registry| {
@@ -96,7 +96,7 @@ impl Monitor {
     /// Returns the metrics of the calls that this party makes to one peer; `methods` are those
     /// whose failures count from zero.
     #[must_use]
-    pub fn hop(&self, peer: &str, methods: &[&'static str]) -> Hop {
+    pub fn hop(&self, peer: &str, methods: &[&'static str]) -> PeerMetrics {
         self.hops.to(peer, methods)
     }
 
@@ -109,14 +109,14 @@ impl Monitor {
 
 /// A value and its labels.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
+pub struct GaugeReading {
     /// The names and values of the labels.
     pub labels: Vec<(&'static str, String)>,
     /// The value, in base units.
     pub value: f64,
 }
 
-impl From<f64> for Reading {
+impl From<f64> for GaugeReading {
     fn from(value: f64) -> Self {
         Self { labels: Vec::new(), value }
     }
@@ -125,7 +125,7 @@ impl From<f64> for Reading {
 struct Readings {
     name: &'static str,
     help: &'static str,
-    read: Box<dyn Fn() -> Vec<Reading> + Send + Sync>,
+    read: Box<dyn Fn() -> Vec<GaugeReading> + Send + Sync>,
 }
 
 impl fmt::Debug for Readings {
@@ -138,7 +138,7 @@ impl Collector for Readings {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let help = format!("{}.", self.help);
         let mut metric = encoder.encode_descriptor(self.name, &help, None, MetricType::Gauge)?;
-        for Reading { labels, value } in (self.read)() {
+        for GaugeReading { labels, value } in (self.read)() {
             ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use super::config::{
     DefenseConfig, PurifierTraining, Template, default_delta, default_privee_sensitivity,
     default_sensitivity,
 };
-use super::facts::{Absent, Leaves, Parameter, ParameterKind};
+use super::facts::{DefaultValue, Parameter, ParameterKind, ReleaseKind};
 
 /// The bits b of the unit 2⁻ᵇ in which order-preserving encryption takes scores.
 pub const ENCRYPTED_UNIT_BITS: u32 = 32;
@@ -70,7 +70,7 @@ const fn parameter(
     name: &'static str,
     kind: ParameterKind,
     takes: &'static str,
-    absent: Absent,
+    absent: DefaultValue,
 ) -> Parameter {
     Parameter { name, kind, takes, absent }
 }
@@ -79,21 +79,21 @@ const DELTA: Parameter = parameter(
     "delta",
     ParameterKind::Number,
     "above 0 and below 1; default 1e-5",
-    Absent::Optional,
+    DefaultValue::Optional,
 );
 const PRIVEE_SENSITIVITY: Parameter =
-    parameter("sensitivity", ParameterKind::Number, "above 0; default 0.1", Absent::Optional);
+    parameter("sensitivity", ParameterKind::Number, "above 0; default 0.1", DefaultValue::Optional);
 const TEMPLATE: Parameter = parameter(
     "template",
     ParameterKind::Word(&["identity", "householder", "fisip"]),
     "the matrix perturbed; default identity",
-    Absent::Optional,
+    DefaultValue::Optional,
 );
 const AS_PUBLISHED: Parameter = parameter(
     "as_published",
     ParameterKind::Truth,
     "as the authors' code; default false",
-    Absent::Optional,
+    DefaultValue::Optional,
 );
 
 /// A defense of the scores without parameters that is not costly and not fitted.
@@ -110,7 +110,12 @@ const NONE: Facts = Facts { name: "none", examples: |_| vec![DefenseConfig::None
 
 const ROUNDING: Facts = Facts {
     name: "rounding",
-    parameters: &[parameter("decimals", ParameterKind::Whole, "0 to 15", Absent::Required(2.0))],
+    parameters: &[parameter(
+        "decimals",
+        ParameterKind::Whole,
+        "0 to 15",
+        DefaultValue::Required(2.0),
+    )],
     examples: |_| [2, 1].map(|decimals| DefenseConfig::Rounding { decimals }).into(),
     ..PLAIN
 };
@@ -121,7 +126,7 @@ const TOP_K: Facts = Facts {
         "k",
         ParameterKind::Whole,
         "1 to the number of classes less 1",
-        Absent::Required(1.0),
+        DefaultValue::Required(1.0),
     )],
     examples: |classes| vec![DefenseConfig::TopK { k: if classes > 2 { 2 } else { 1 } }],
     ..PLAIN
@@ -133,7 +138,7 @@ const CLASS_LABEL: Facts = Facts {
         "softening",
         ParameterKind::Number,
         "0 (default), or up to below 1/classes",
-        Absent::Optional,
+        DefaultValue::Optional,
     )],
     examples: |_| vec![DefenseConfig::ClassLabel { softening: 0.0 }],
     ..PLAIN
@@ -145,7 +150,7 @@ const RANDOMIZED_LABEL: Facts = Facts {
         "epsilon",
         ParameterKind::Number,
         "above 0, at most 50",
-        Absent::Required(2.0),
+        DefaultValue::Required(2.0),
     )],
     examples: |_| vec![DefenseConfig::RandomizedLabel { epsilon: 2.0 }],
     ..PLAIN
@@ -157,7 +162,7 @@ const TEMPERATURE: Facts = Facts {
         "temperature",
         ParameterKind::Number,
         "1e-6 to 1e6",
-        Absent::Required(2.0),
+        DefaultValue::Required(2.0),
     )],
     examples: |_| vec![DefenseConfig::Temperature { temperature: 4.0 }],
     at_logits: true,
@@ -167,12 +172,12 @@ const TEMPERATURE: Facts = Facts {
 const LOGIT_NOISE: Facts = Facts {
     name: "logit_noise",
     parameters: &[
-        parameter("scheme", ParameterKind::Whole, "1, 2 or 3", Absent::Required(1.0)),
+        parameter("scheme", ParameterKind::Whole, "1, 2 or 3", DefaultValue::Required(1.0)),
         parameter(
             "alpha",
             ParameterKind::Number,
             "noise budget, at least 0; in scheme 3 below 1",
-            Absent::Required(0.5),
+            DefaultValue::Required(0.5),
         ),
     ],
     examples: |_| {
@@ -186,7 +191,12 @@ const LOGIT_NOISE: Facts = Facts {
 
 const GAUSSIAN_NOISE: Facts = Facts {
     name: "gaussian_noise",
-    parameters: &[parameter("sigma", ParameterKind::Number, "above 0", Absent::Required(0.1))],
+    parameters: &[parameter(
+        "sigma",
+        ParameterKind::Number,
+        "above 0",
+        DefaultValue::Required(0.1),
+    )],
     examples: |_| vec![DefenseConfig::GaussianNoise { sigma: 0.1 }],
     ..PLAIN
 };
@@ -198,14 +208,14 @@ const DP_GAUSSIAN: Facts = Facts {
             "epsilon",
             ParameterKind::Number,
             "above 0, a guarantee up to 1",
-            Absent::Required(0.5),
+            DefaultValue::Required(0.5),
         ),
         DELTA,
         parameter(
             "sensitivity",
             ParameterKind::Number,
             "above 0; default sqrt 2",
-            Absent::Optional,
+            DefaultValue::Optional,
         ),
         AS_PUBLISHED,
     ],
@@ -230,9 +240,9 @@ const PRIVEE_DP: Facts = Facts {
             "sigma",
             ParameterKind::Number,
             "at least 0, in place of epsilon",
-            Absent::Optional,
+            DefaultValue::Optional,
         ),
-        parameter("epsilon", ParameterKind::Number, "above 0; default 0.1", Absent::Optional),
+        parameter("epsilon", ParameterKind::Number, "above 0; default 0.1", DefaultValue::Optional),
         DELTA,
         PRIVEE_SENSITIVITY,
         TEMPLATE,
@@ -259,13 +269,13 @@ const PRIVEE_DP_PLUS_PLUS: Facts = Facts {
             "sigma",
             ParameterKind::Numbers,
             "one value for each class or two ends, not falling, in place of epsilon",
-            Absent::Optional,
+            DefaultValue::Optional,
         ),
         parameter(
             "epsilon",
             ParameterKind::Numbers,
             "likewise, not rising; default 0.1,0.05",
-            Absent::Optional,
+            DefaultValue::Optional,
         ),
         DELTA,
         PRIVEE_SENSITIVITY,
@@ -302,9 +312,14 @@ const PURIFIER: Facts = Facts {
             "training",
             ParameterKind::Word(&["scores", "random", "normal"]),
             "what it is trained on; default scores",
-            Absent::Optional,
+            DefaultValue::Optional,
         ),
-        parameter("label_weight", ParameterKind::Number, "0 (default) to 1000", Absent::Optional),
+        parameter(
+            "label_weight",
+            ParameterKind::Number,
+            "0 (default) to 1000",
+            DefaultValue::Optional,
+        ),
     ],
     examples: |_| {
         [PurifierTraining::Scores, PurifierTraining::Random]
@@ -322,7 +337,7 @@ const CODEBOOK: Facts = Facts {
         "size",
         ParameterKind::Whole,
         "at least the number of classes",
-        Absent::RequiredPerClass(4.0),
+        DefaultValue::RequiredPerClass(4.0),
     )],
     examples: |classes| vec![DefenseConfig::Codebook { size: classes.max(32) as u32 }],
     costly: true,
@@ -420,21 +435,21 @@ impl DefenseConfig {
 
     /// Returns the kind of its release. Attacks that adapt to a policy are chosen by it.
     #[must_use]
-    pub fn leaves(&self) -> Leaves {
+    pub fn leaves(&self) -> ReleaseKind {
         match self {
-            Self::None {} => Leaves::Everything,
-            Self::Rounding { .. } => Leaves::Rounded,
-            Self::TopK { .. } => Leaves::Largest,
-            Self::ClassLabel { .. } => Leaves::Label,
-            Self::RandomizedLabel { .. } => Leaves::NoisyLabel,
-            Self::Temperature { .. } | Self::LogitNoise { scheme: 3, .. } => Leaves::Scaled,
-            Self::LogitNoise { .. } => Leaves::Projected,
-            Self::GaussianNoise { .. } | Self::DpGaussian { .. } => Leaves::Noised,
-            Self::PriveeDp { .. } | Self::PriveeDpPlusPlus { .. } => Leaves::OrderNoised,
-            Self::OrderPreservingEncryption {} => Leaves::Ciphertexts,
-            Self::Ranking {} => Leaves::Order,
-            Self::Codebook { .. } => Leaves::Word,
-            Self::Purifier { .. } => Leaves::Purified,
+            Self::None {} => ReleaseKind::Everything,
+            Self::Rounding { .. } => ReleaseKind::Rounded,
+            Self::TopK { .. } => ReleaseKind::Largest,
+            Self::ClassLabel { .. } => ReleaseKind::Label,
+            Self::RandomizedLabel { .. } => ReleaseKind::NoisyLabel,
+            Self::Temperature { .. } | Self::LogitNoise { scheme: 3, .. } => ReleaseKind::Scaled,
+            Self::LogitNoise { .. } => ReleaseKind::Projected,
+            Self::GaussianNoise { .. } | Self::DpGaussian { .. } => ReleaseKind::Noised,
+            Self::PriveeDp { .. } | Self::PriveeDpPlusPlus { .. } => ReleaseKind::OrderNoised,
+            Self::OrderPreservingEncryption {} => ReleaseKind::Ciphertexts,
+            Self::Ranking {} => ReleaseKind::Order,
+            Self::Codebook { .. } => ReleaseKind::Word,
+            Self::Purifier { .. } => ReleaseKind::Purified,
         }
     }
 

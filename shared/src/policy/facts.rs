@@ -10,7 +10,7 @@ pub struct Parameter {
     /// The range, and the default of an optional parameter, for the help and for errors.
     pub takes: &'static str,
     /// The value that is used if it is not given.
-    pub absent: Absent,
+    pub absent: DefaultValue,
 }
 
 /// The type of a parameter.
@@ -30,19 +30,19 @@ pub enum ParameterKind {
 
 /// The value that is used if a parameter is not given.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Absent {
+pub enum DefaultValue {
     /// A default of the defense itself: the parameter is optional everywhere.
     Optional,
     /// A config file, a text and a message must give it. The command line of `coordinator defend`
     /// uses this number.
     Required(f64),
-    /// As [`Absent::Required`], with this number for each class.
+    /// As [`DefaultValue::Required`], with this number for each class.
     RequiredPerClass(f64),
 }
 
 /// The kind of a defense's release, as far as it determines the strongest attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leaves {
+pub enum ReleaseKind {
     /// The scores as they are.
     Everything,
     /// All differences of logits, multiplied by one factor.

@@ -76,7 +76,7 @@ enum Domain {
 }
 
 /// The bound of one defense by itself.
-enum Own {
+enum OwnBound {
     Bits(f64),
     /// No bound is known, for this reason.
     None(&'static str),
@@ -95,48 +95,49 @@ impl DefenseConfig {
     /// least k/(σ c) for some c in [r/(1 + σ), r], at least k/(σ r): its integral over r from 0
     /// diverges. Nor is there one for the others that are one-to-one or leave a continuum of
     /// values.
-    fn own_bits(&self, classes: usize, domain: Domain) -> Own {
-        let rounded = |decimals, scores| Own::Bits(rounded_simplex_bits(classes, decimals, scores));
+    fn own_bits(&self, classes: usize, domain: Domain) -> OwnBound {
+        let rounded =
+            |decimals, scores| OwnBound::Bits(rounded_simplex_bits(classes, decimals, scores));
         match self {
-            Self::None {} => Own::None(EXACT),
+            Self::None {} => OwnBound::None(EXACT),
             Self::Temperature { .. } => {
-                Own::None("a temperature is undone by a factor, and exact scores are left")
+                OwnBound::None("a temperature is undone by a factor, and exact scores are left")
             }
-            Self::LogitNoise { .. } => Own::None(
+            Self::LogitNoise { .. } => OwnBound::None(
                 "logit_noise draws nothing at random and is undone by who knows the weights",
             ),
-            Self::TopK { .. } => Own::None("top_k leaves the largest scores exact"),
-            Self::OrderPreservingEncryption {} => Own::None(
+            Self::TopK { .. } => OwnBound::None("top_k leaves the largest scores exact"),
+            Self::OrderPreservingEncryption {} => OwnBound::None(
                 "order-preserving encryption leaves every score to some ten bits and its order exactly",
             ),
-            Self::Purifier { .. } => Own::None(
+            Self::Purifier { .. } => OwnBound::None(
                 "a purifier gives out a continuum of vectors, for which no bound is known",
             ),
-            Self::PriveeDp { .. } | Self::PriveeDpPlusPlus { .. } => Own::None(PROPORTIONAL),
+            Self::PriveeDp { .. } | Self::PriveeDpPlusPlus { .. } => OwnBound::None(PROPORTIONAL),
             Self::Rounding { decimals } => match domain {
                 Domain::Simplex => rounded(*decimals, RoundedSimplex::Whole),
                 Domain::Largest(kept) => rounded(*decimals, RoundedSimplex::Largest(kept)),
-                Domain::Any => Own::None(NOT_FROM_SCORES),
+                Domain::Any => OwnBound::None(NOT_FROM_SCORES),
             },
             Self::GaussianNoise { .. } | Self::DpGaussian { .. } => {
                 match (self.gaussian_sigma(), domain) {
                     (Some(sigma), Domain::Simplex) => {
-                        Own::Bits(gaussian_simplex_bits(classes, sigma))
+                        OwnBound::Bits(gaussian_simplex_bits(classes, sigma))
                     }
                     // The sum of the others counts as one score more; the release is a part of that
                     // longer vector's.
                     (Some(sigma), Domain::Largest(_)) => {
-                        Own::Bits(gaussian_simplex_bits(classes + 1, sigma))
+                        OwnBound::Bits(gaussian_simplex_bits(classes + 1, sigma))
                     }
-                    _ => Own::None(NOT_FROM_SCORES),
+                    _ => OwnBound::None(NOT_FROM_SCORES),
                 }
             }
-            Self::ClassLabel { .. } => Own::Bits((classes as f64).log2()),
+            Self::ClassLabel { .. } => OwnBound::Bits((classes as f64).log2()),
             Self::RandomizedLabel { epsilon } => {
-                Own::Bits(randomized_response_bits(classes, *epsilon))
+                OwnBound::Bits(randomized_response_bits(classes, *epsilon))
             }
-            Self::Ranking {} => Own::Bits(permutation_bits(classes)),
-            Self::Codebook { size } => Own::Bits(f64::from(*size).log2()),
+            Self::Ranking {} => OwnBound::Bits(permutation_bits(classes)),
+            Self::Codebook { size } => OwnBound::Bits(f64::from(*size).log2()),
         }
     }
 
@@ -195,13 +196,13 @@ impl Policy {
         for defense in &self.defenses {
             fresh |= self.noise == NoiseMode::Fresh && defense.draws();
             match defense.own_bits(classes, domain) {
-                Own::Bits(_) if fresh => why = "fresh noise tells more with each answer",
-                Own::Bits(bits) if least.is_none_or(|(found, _)| bits < found) => {
+                OwnBound::Bits(_) if fresh => why = "fresh noise tells more with each answer",
+                OwnBound::Bits(bits) if least.is_none_or(|(found, _)| bits < found) => {
                     least = Some((bits, defense.name()))
                 }
-                Own::Bits(_) => {}
-                Own::None(_) if matches!(defense, DefenseConfig::None {}) => {}
-                Own::None(reason) => why = reason,
+                OwnBound::Bits(_) => {}
+                OwnBound::None(_) if matches!(defense, DefenseConfig::None {}) => {}
+                OwnBound::None(reason) => why = reason,
             }
             domain = defense.domain_after(domain);
         }

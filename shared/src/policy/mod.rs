@@ -25,7 +25,7 @@ pub use defense::{
     ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS, Facts, gaussian_scale,
     kept_label_probability,
 };
-pub use facts::{Absent, Leaves, Parameter, ParameterKind};
+pub use facts::{DefaultValue, Parameter, ParameterKind, ReleaseKind};
 pub use leakage::{BOUND_ASSUMES, Leakage, MULTIPLIER_MEANS};
 pub use parameters::ParameterError;
 pub use text::PolicyTextError;

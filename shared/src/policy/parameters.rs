@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::config::DefenseConfig;
 use super::defense::Facts;
-use super::facts::{Absent, Parameter, ParameterKind};
+use super::facts::{DefaultValue, Parameter, ParameterKind};
 
 /// The largest number of values in one list: one for each class.
 const MAX_NUMBERS: usize = 65_536;
@@ -123,9 +123,9 @@ impl Parameter {
     #[must_use]
     pub fn command_default(&self, classes: usize) -> Option<Value> {
         let number = match self.absent {
-            Absent::Optional => return None,
-            Absent::Required(number) => number,
-            Absent::RequiredPerClass(number) => number * classes as f64,
+            DefaultValue::Optional => return None,
+            DefaultValue::Required(number) => number,
+            DefaultValue::RequiredPerClass(number) => number * classes as f64,
         };
         Some(match self.kind {
             ParameterKind::Whole => Value::Integer(number as i64),
@@ -147,9 +147,11 @@ impl Parameter {
             }
         };
         match self.absent {
-            Absent::Optional => takes,
-            Absent::Required(number) => format!("{takes}; default {number}"),
-            Absent::RequiredPerClass(number) => format!("{takes}; default {number} times that"),
+            DefaultValue::Optional => takes,
+            DefaultValue::Required(number) => format!("{takes}; default {number}"),
+            DefaultValue::RequiredPerClass(number) => {
+                format!("{takes}; default {number} times that")
+            }
         }
     }
 
@@ -222,7 +224,7 @@ impl DefenseConfig {
                 });
             }
         }
-        let required = |parameter: &&Parameter| parameter.absent != Absent::Optional;
+        let required = |parameter: &&Parameter| parameter.absent != DefaultValue::Optional;
         if let Some(parameter) =
             facts.parameters.iter().filter(required).find(|p| !parameters.contains_key(p.name))
         {

@@ -4,7 +4,7 @@
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
 
-use super::{Purified, Purifier};
+use super::{Purifier, PurifierOutput};
 
 type Rows = Vec<Vec<f64>>;
 
@@ -55,7 +55,7 @@ fn what_numpy_makes_of_it() {
         let want = matrix(&case.outputs).transpose();
         assert!((purifier.apply(&c) - &want).amax() < 1e-14);
         for (record, slopes) in case.slopes.iter().enumerate() {
-            let Purified { scores, slopes: found } =
+            let PurifierOutput { scores, slopes: found } =
                 purifier.with_slopes(c.column(record).as_slice());
             assert!((scores - want.column(record)).amax() < 1e-14);
             assert!((found - matrix(slopes)).amax() < 1e-14);

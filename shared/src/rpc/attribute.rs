@@ -2,7 +2,10 @@
 
 use super::convert::{WireError, require};
 use super::pb::{self, attribute_figures as wire};
-use crate::metrics::{AttributeFigures, Beside, Event, EventFigures, HalfRemoved, Removed, Within};
+use crate::metrics::{
+    AttributeFigures, ControlledFigure, ErrorReduction, Event, EventFigures, HalfErrorReduction,
+    ToleranceShare,
+};
 
 impl From<AttributeFigures> for pb::AttributeFigures {
     fn from(figures: AttributeFigures) -> Self {
@@ -28,12 +31,12 @@ impl From<AttributeFigures> for pb::AttributeFigures {
     }
 }
 
-fn beside(figure: Beside) -> wire::Beside {
+fn beside(figure: ControlledFigure) -> wire::Beside {
     wire::Beside { attack: figure.attack, control: figure.control }
 }
 
-fn removed(of: Removed) -> pb::Removed {
-    let half = |h: HalfRemoved| pb::removed::Half { value: h.value, deviation: h.deviation };
+fn removed(of: ErrorReduction) -> pb::Removed {
+    let half = |h: HalfErrorReduction| pb::removed::Half { value: h.value, deviation: h.deviation };
     let halves = of.halves.into_iter().flatten().map(half).collect();
     pb::Removed { value: of.value, low: of.low, high: of.high, halves }
 }
@@ -67,7 +70,7 @@ impl TryFrom<pb::AttributeFigures> for AttributeFigures {
                 .within
                 .and_then(read_beside)
                 .filter(|_| figures.tolerance.is_finite())
-                .map(|share| Within { tolerance: figures.tolerance, share }),
+                .map(|share| ToleranceShare { tolerance: figures.tolerance, share }),
             exact: figures.exact.and_then(read_beside),
             percentile_1: figures.percentile_1.and_then(read_beside),
             percentile_5: figures.percentile_5.and_then(read_beside),
@@ -75,19 +78,19 @@ impl TryFrom<pb::AttributeFigures> for AttributeFigures {
     }
 }
 
-fn read_beside(wire::Beside { attack, control }: wire::Beside) -> Option<Beside> {
-    (attack.is_finite() && control.is_finite()).then_some(Beside { attack, control })
+fn read_beside(wire::Beside { attack, control }: wire::Beside) -> Option<ControlledFigure> {
+    (attack.is_finite() && control.is_finite()).then_some(ControlledFigure { attack, control })
 }
 
-fn read_removed(of: pb::Removed) -> Removed {
+fn read_removed(of: pb::Removed) -> ErrorReduction {
     let finite = |x: Option<f64>| x.filter(|x| x.is_finite());
     let half = |h: pb::removed::Half| {
         (h.value.is_finite() && h.deviation.is_finite())
-            .then_some(HalfRemoved { value: h.value, deviation: h.deviation })
+            .then_some(HalfErrorReduction { value: h.value, deviation: h.deviation })
     };
-    let halves: Option<Vec<HalfRemoved>> = of.halves.into_iter().map(half).collect();
+    let halves: Option<Vec<HalfErrorReduction>> = of.halves.into_iter().map(half).collect();
     let (low, high) = finite(of.low).zip(finite(of.high)).unzip();
-    Removed {
+    ErrorReduction {
         value: finite(of.value),
         low,
         high,
@@ -108,7 +111,7 @@ fn read_event(of: wire::Event) -> Result<Option<EventFigures>, WireError> {
         Event::Category { .. } => 0.0,
     };
     let right = read_beside(require("right", of.right)?).filter(|_| number.is_finite());
-    let figures = |Beside { attack, control }| {
+    let figures = |ControlledFigure { attack, control }| {
         let (named, having) = (of.named, of.having);
         EventFigures { event, named, having, attack, control }
     };
@@ -121,9 +124,9 @@ mod tests {
 
     #[test]
     fn figures_come_back_as_they_went() {
-        let beside = Some(Beside { attack: 0.25, control: 0.5 });
-        let half = HalfRemoved { value: 0.5, deviation: 0.1 };
-        let removed = Some(Removed {
+        let beside = Some(ControlledFigure { attack: 0.25, control: 0.5 });
+        let half = HalfErrorReduction { value: 0.5, deviation: 0.1 };
+        let removed = Some(ErrorReduction {
             value: Some(0.5),
             low: Some(0.25),
             high: Some(0.75),
@@ -140,7 +143,12 @@ mod tests {
                 columns: vec![2, 4],
                 error: beside,
                 removed,
-                removed_ranks: Some(Removed { value: None, low: None, high: None, halves: None }),
+                removed_ranks: Some(ErrorReduction {
+                    value: None,
+                    low: None,
+                    high: None,
+                    halves: None,
+                }),
                 event: Some(EventFigures {
                     event,
                     named: 20,
@@ -150,9 +158,9 @@ mod tests {
                 }),
                 auc: beside,
                 top_category: None,
-                within: Some(Within {
+                within: Some(ToleranceShare {
                     tolerance: 500.0,
-                    share: Beside { attack: 0.5, control: 0.25 },
+                    share: ControlledFigure { attack: 0.5, control: 0.25 },
                 }),
                 exact: beside,
                 percentile_1: beside,
@@ -182,7 +190,7 @@ mod tests {
         });
         assert_eq!(
             read.unwrap().removed,
-            Some(Removed { value: None, low: None, high: None, halves: None })
+            Some(ErrorReduction { value: None, low: None, high: None, halves: None })
         );
         let silent =
             pb::AttributeFigures { event: Some(wire::Event::default()), ..Default::default() };

@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 
-use super::connection::Guarded;
+use super::connection::GuardedStream;
 use super::identity::{PeerIdentity, Role};
 use super::tls::{Credentials, TlsError};
 use crate::types::PartyName;
@@ -174,14 +174,14 @@ fn open(
             let stream = targets.connect(&TlsConnector::from(tls)).await?;
             let chain = stream.get_ref().get_ref().1.peer_certificates().unwrap_or_default();
             let link = credentials.admit(chain).map_err(io::Error::other)?;
-            Ok::<_, io::Error>(TokioIo::new(Guarded::linked(stream, link)))
+            Ok::<_, io::Error>(TokioIo::new(GuardedStream::linked(stream, link)))
         }
     });
     Ok(endpoint.connect_with_connector_lazy(connector))
 }
 
 /// The index of a name of a peer, and its addresses.
-type LookedUp = (usize, io::Result<Vec<SocketAddr>>);
+type Resolved = (usize, io::Result<Vec<SocketAddr>>);
 
 /// The addresses of a peer, used in turn: after a connection is lost, the next one goes to another
 /// address, if there is one.
@@ -252,7 +252,7 @@ impl Targets {
     }
 
     /// Starts the look-ups of all names concurrently.
-    fn look_up(&self) -> FuturesUnordered<impl Future<Output = LookedUp>> {
+    fn look_up(&self) -> FuturesUnordered<impl Future<Output = Resolved>> {
         let one = |(name, (address, _)): (usize, &(String, _))| {
             let address = address.clone();
             async move { (name, tokio::net::lookup_host(address).await.map(Iterator::collect)) }
@@ -265,7 +265,7 @@ impl Targets {
 /// of the names. It waits until one is resolved, and [`SLOW_NAME`] longer for the others, which
 /// stay in `names`. If none is left, returns nothing and writes the reason to `failed`.
 async fn known(
-    names: &mut FuturesUnordered<impl Future<Output = LookedUp>>,
+    names: &mut FuturesUnordered<impl Future<Output = Resolved>>,
     failed: &mut io::Error,
 ) -> Vec<(usize, SocketAddr)> {
     let mut found = Vec::new();
@@ -317,7 +317,7 @@ mod tests {
 
     use super::*;
 
-    type Names = FuturesUnordered<BoxFuture<'static, LookedUp>>;
+    type Names = FuturesUnordered<BoxFuture<'static, Resolved>>;
 
     fn at(host: u8) -> SocketAddr {
         SocketAddr::from(([192, 0, 2, host], 7100))

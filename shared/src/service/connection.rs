@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
 use super::deny::Link;
-use super::door::Place;
+use super::door::ConnectionSlot;
 use super::identity::PeerIdentity;
 use super::unread::Backlog;
 use crate::rpc::Refusal;
@@ -75,7 +75,7 @@ enum Deadline {
 /// A stream that is cut off when a token is cancelled or its time is up: reading and writing fail
 /// from then on, so that the connection is dropped.
 #[derive(Debug)]
-pub(super) struct Guarded<S> {
+pub(super) struct GuardedStream<S> {
     stream: S,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     deadline: Deadline,
@@ -84,7 +84,7 @@ pub(super) struct Guarded<S> {
     _link: Option<Link>,
 }
 
-impl<S> Guarded<S> {
+impl<S> GuardedStream<S> {
     fn new(stream: S, cut: &CancellationToken, deadline: Deadline, link: Option<Link>) -> Self {
         let cut = Box::pin(cut.clone().cancelled_owned());
         Self { stream, cut, deadline, backlog: Backlog::default(), _link: link }
@@ -128,7 +128,7 @@ impl<S> Guarded<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for GuardedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -147,7 +147,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -184,10 +184,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
 /// A connection after its handshake.
 #[derive(Debug)]
 pub struct TlsConnection {
-    stream: Guarded<TlsStream<TcpStream>>,
+    stream: GuardedStream<TlsStream<TcpStream>>,
     peer: PeerInfo,
     /// The entry in the connection table, for as long as the socket is open.
-    _place: Place,
+    _place: ConnectionSlot,
 }
 
 impl TlsConnection {
@@ -196,12 +196,12 @@ impl TlsConnection {
         stream: TlsStream<TcpStream>,
         peer: PeerInfo,
         link: Link,
-        place: Place,
+        place: ConnectionSlot,
     ) -> Self {
         let deadline =
             Deadline::Preface(Box::pin(tokio::time::sleep(PREFACE_TIMEOUT)), PREFACE_BYTES);
         let cut = link.cut().clone();
-        let mut stream = Guarded::new(stream, &cut, deadline, Some(link));
+        let mut stream = GuardedStream::new(stream, &cut, deadline, Some(link));
         stream.backlog = peer.backlog();
         Self { stream, peer, _place: place }
     }
@@ -210,13 +210,17 @@ impl TlsConnection {
     pub(super) fn stranger(
         stream: TlsStream<TcpStream>,
         peer: PeerInfo,
-        place: Place,
+        place: ConnectionSlot,
         since: Instant,
     ) -> Self {
         let sleep = Box::pin(tokio::time::sleep_until(since + STRANGER_TIMEOUT));
         let deadline =
             Deadline::Stranger { sleep, answered: peer.answered.clone(), leaving: false };
-        Self { stream: Guarded::new(stream, place.cut(), deadline, None), peer, _place: place }
+        Self {
+            stream: GuardedStream::new(stream, place.cut(), deadline, None),
+            peer,
+            _place: place,
+        }
     }
 }
 

@@ -102,10 +102,10 @@ impl DenyList {
 /// One of the certificates is denied: the peer's, or that of an authority between it and ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the certificate is on the deny list")]
-pub(super) struct Denied;
+pub(super) struct DeniedCertificate;
 
 #[derive(Debug)]
-struct Open {
+struct OpenLink {
     serials: Vec<Serial>,
     cut: CancellationToken,
 }
@@ -114,7 +114,7 @@ struct Open {
 struct State {
     denied: DenyList,
     next: u64,
-    open: HashMap<u64, Open>,
+    open: HashMap<u64, OpenLink>,
 }
 
 /// The deny list in force, and all connections under these credentials, in both directions.
@@ -131,17 +131,22 @@ impl Links {
     }
 
     /// Registers a connection whose peer has shown these certificates.
-    pub(super) fn admit(self: &Arc<Self>, chain: &[CertificateDer<'_>]) -> Result<Link, Denied> {
-        let serials: Vec<Serial> =
-            chain.iter().map(|der| Serial::of(der).ok_or(Denied)).collect::<Result<_, _>>()?;
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        chain: &[CertificateDer<'_>],
+    ) -> Result<Link, DeniedCertificate> {
+        let serials: Vec<Serial> = chain
+            .iter()
+            .map(|der| Serial::of(der).ok_or(DeniedCertificate))
+            .collect::<Result<_, _>>()?;
         let mut state = self.state();
         if serials.iter().any(|s| state.denied.0.contains(s)) {
-            return Err(Denied);
+            return Err(DeniedCertificate);
         }
         let key = state.next;
         state.next += 1;
         let cut = CancellationToken::new();
-        state.open.insert(key, Open { serials, cut: cut.clone() });
+        state.open.insert(key, OpenLink { serials, cut: cut.clone() });
         drop(state);
         Ok(Link { links: self.clone(), key, cut })
     }

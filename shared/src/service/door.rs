@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::identity::PeerIdentity;
-use super::limits::Bounds;
+use super::limits::ConnectionLimits;
 use crate::rpc::{Refusal, RefusalKind};
 
 /// The maximum number of evicted connections that are still open. Beyond it, newcomers are closed
@@ -33,17 +33,17 @@ enum Stage {
 }
 
 #[derive(Debug)]
-struct Unknown {
+struct UnauthenticatedConnection {
     address: IpAddr,
     stage: Stage,
     cut: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct ConnectionBook {
     next: u64,
     /// The unauthenticated connections, by age.
-    unknown: BTreeMap<u64, Unknown>,
+    unknown: BTreeMap<u64, UnauthenticatedConnection>,
     of_address: HashMap<IpAddr, usize>,
     known: HashMap<PeerIdentity, usize>,
     known_in_all: usize,
@@ -51,8 +51,8 @@ struct Book {
     open: usize,
 }
 
-impl Book {
-    fn strike(&mut self, key: u64) -> Option<Unknown> {
+impl ConnectionBook {
+    fn strike(&mut self, key: u64) -> Option<UnauthenticatedConnection> {
         let entry = self.unknown.remove(&key)?;
         if let Some(count) = self.of_address.get_mut(&entry.address) {
             *count -= 1;
@@ -63,7 +63,7 @@ impl Book {
         Some(entry)
     }
 
-    fn write(&mut self, key: u64, entry: Unknown) {
+    fn write(&mut self, key: u64, entry: UnauthenticatedConnection) {
         *self.of_address.entry(entry.address).or_default() += 1;
         self.unknown.insert(key, entry);
     }
@@ -73,8 +73,9 @@ impl Book {
     /// progress. Returns false if there is none.
     fn drop_oldest(&mut self, stages: &[Stage], address: Option<IpAddr>) -> bool {
         let of = |stage| {
-            let ours =
-                move |e: &Unknown| e.stage == stage && address.is_none_or(|a| a == e.address);
+            let ours = move |e: &UnauthenticatedConnection| {
+                e.stage == stage && address.is_none_or(|a| a == e.address)
+            };
             self.unknown.iter().filter(move |(_, e)| ours(e)).map(|(&key, _)| key)
         };
         let fullest = stages.iter().copied().rev().max_by_key(|&stage| of(stage).count());
@@ -106,9 +107,9 @@ impl Book {
 
 /// The connection table of one listener.
 #[derive(Debug)]
-pub(super) struct Door {
-    bounds: Bounds,
-    book: Mutex<Book>,
+pub(super) struct ConnectionTable {
+    bounds: ConnectionLimits,
+    book: Mutex<ConnectionBook>,
 }
 
 /// Returns the address by which a connection is counted. An IPv6 customer can choose any address of
@@ -123,18 +124,18 @@ fn account(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Door {
-    pub(super) fn new(bounds: Bounds) -> Arc<Self> {
+impl ConnectionTable {
+    pub(super) fn new(bounds: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self { bounds, book: Mutex::default() })
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, ConnectionBook> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a new connection, and evicts another one if there is no room. Returns `None` if
     /// too many evicted connections are still open: the newcomer is then closed.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         use Stage::{Handshake, Silent, Stranger};
         let address = account(address);
         let mut book = self.book();
@@ -151,9 +152,9 @@ impl Door {
         book.next += 1;
         book.open += 1;
         let cut = CancellationToken::new();
-        book.write(key, Unknown { address, stage: Silent, cut: cut.clone() });
+        book.write(key, UnauthenticatedConnection { address, stage: Silent, cut: cut.clone() });
         drop(book);
-        Some(Place { door: self.clone(), key, cut, known: None })
+        Some(ConnectionSlot { door: self.clone(), key, cut, known: None })
     }
 
     /// Evicts the oldest connection without an identity, when file descriptors run out.
@@ -164,14 +165,14 @@ impl Door {
 
 /// A connection's entry in the table, which is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    door: Arc<Door>,
+pub(super) struct ConnectionSlot {
+    door: Arc<ConnectionTable>,
     key: u64,
     cut: CancellationToken,
     known: Option<PeerIdentity>,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Returns the token that is cancelled when the connection is evicted.
     pub(super) fn cut(&self) -> &CancellationToken {
         &self.cut
@@ -225,7 +226,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut book = self.door.book();
         book.open -= 1;
@@ -247,8 +248,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BOUNDS: Bounds =
-        Bounds { handshakes: 6, strangers: 3, per_address: 4, known: 5, per_peer: 2 };
+    const BOUNDS: ConnectionLimits =
+        ConnectionLimits { handshakes: 6, strangers: 3, per_address: 4, known: 5, per_peer: 2 };
 
     fn address(n: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, n])
@@ -260,10 +261,11 @@ mod tests {
 
     #[test]
     fn the_oldest_silent_connection_makes_room_first() {
-        let door = Door::new(BOUNDS);
+        let door = ConnectionTable::new(BOUNDS);
         let spoke = door.enter(address(0)).unwrap();
         spoke.spoke();
-        let silent: Vec<Place> = (1..=5).map(|n| door.enter(address(n)).unwrap()).collect();
+        let silent: Vec<ConnectionSlot> =
+            (1..=5).map(|n| door.enter(address(n)).unwrap()).collect();
         let newcomer = door.enter(address(9)).unwrap();
         assert!(silent[0].cut().is_cancelled() && !silent[1].cut().is_cancelled());
         assert!(!spoke.cut().is_cancelled() && !newcomer.cut().is_cancelled());
@@ -271,18 +273,18 @@ mod tests {
 
     #[test]
     fn an_address_displaces_its_own_connections() {
-        let door = Door::new(Bounds { handshakes: 100, ..BOUNDS });
+        let door = ConnectionTable::new(ConnectionLimits { handshakes: 100, ..BOUNDS });
         let other = door.enter(address(1)).unwrap();
-        let flood: Vec<Place> = (0..20).map(|_| door.enter(address(2)).unwrap()).collect();
+        let flood: Vec<ConnectionSlot> = (0..20).map(|_| door.enter(address(2)).unwrap()).collect();
         assert!(!other.cut().is_cancelled());
         assert_eq!(flood.iter().filter(|p| !p.cut().is_cancelled()).count(), BOUNDS.per_address);
     }
 
     #[test]
     fn the_most_crowded_address_makes_room_for_the_others() {
-        let door = Door::new(BOUNDS);
-        let others: Vec<Place> = (0..2).map(|n| door.enter(address(n)).unwrap()).collect();
-        let crowd: Vec<Place> = (0..4).map(|_| door.enter(address(9)).unwrap()).collect();
+        let door = ConnectionTable::new(BOUNDS);
+        let others: Vec<ConnectionSlot> = (0..2).map(|n| door.enter(address(n)).unwrap()).collect();
+        let crowd: Vec<ConnectionSlot> = (0..4).map(|_| door.enter(address(9)).unwrap()).collect();
         let newcomer = door.enter(address(3)).unwrap();
         assert!(others.iter().chain([&newcomer]).all(|p| !p.cut().is_cancelled()));
         assert!(crowd[0].cut().is_cancelled() && !crowd[1].cut().is_cancelled());
@@ -298,12 +300,15 @@ mod tests {
 
     #[test]
     fn a_peer_is_held_to_its_number_and_strangers_never_take_its_room() {
-        let door = Door::new(BOUNDS);
-        let mut places: Vec<Place> = (0..3).map(|n| door.enter(address(n)).unwrap()).collect();
+        let door = ConnectionTable::new(BOUNDS);
+        let mut places: Vec<ConnectionSlot> =
+            (0..3).map(|n| door.enter(address(n)).unwrap()).collect();
         assert!(places[0].known(&peer(1)).is_ok() && places[1].known(&peer(1)).is_ok());
         assert_eq!(places[2].known(&peer(1)).unwrap_err().kind, RefusalKind::ResourceExhausted);
-        let strangers: Vec<Place> =
-            (0..40).filter_map(|n| door.enter(address(n))).inspect(Place::stranger).collect();
+        let strangers: Vec<ConnectionSlot> = (0..40)
+            .filter_map(|n| door.enter(address(n)))
+            .inspect(ConnectionSlot::stranger)
+            .collect();
         assert!(strangers.len() > BOUNDS.strangers);
         let held = strangers.iter().filter(|p| !p.cut().is_cancelled()).count();
         assert_eq!(held, BOUNDS.strangers);
@@ -341,8 +346,8 @@ mod tests {
         /// agree with the places held, and an empty house is an empty book.
         #[test]
         fn no_bound_is_ever_passed(events in proptest::collection::vec(event(), 0..200)) {
-            let door = Door::new(BOUNDS);
-            let mut places: Vec<Place> = Vec::new();
+            let door = ConnectionTable::new(BOUNDS);
+            let mut places: Vec<ConnectionSlot> = Vec::new();
             for event in events {
                 match event {
                     Event::Enter(n) => places.extend(door.enter(address(n))),

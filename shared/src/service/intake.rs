@@ -29,13 +29,13 @@ const HEADER: usize = 5;
 
 /// A layer that limits uploads. It follows [`super::Authorize`], which identifies the caller.
 #[derive(Debug, Clone)]
-pub(super) struct Intake {
+pub(super) struct UploadLimits {
     budget: Arc<Budget>,
     answers: Arc<Budget>,
     patience: Duration,
 }
 
-impl Intake {
+impl UploadLimits {
     pub(super) fn new(limits: &Limits) -> Self {
         let (budget, answers) =
             (Budget::new(limits.request_bytes()), Budget::new(limits.answer_bytes()));
@@ -43,7 +43,7 @@ impl Intake {
     }
 }
 
-impl<S> Layer<S> for Intake {
+impl<S> Layer<S> for UploadLimits {
     type Service = Bounded<S>;
 
     fn layer(&self, inner: S) -> Bounded<S> {
@@ -51,11 +51,11 @@ impl<S> Layer<S> for Intake {
     }
 }
 
-/// A service behind [`Intake`].
+/// A service behind [`UploadLimits`].
 #[derive(Debug, Clone)]
 pub(super) struct Bounded<S> {
     inner: S,
-    intake: Intake,
+    intake: UploadLimits,
 }
 
 impl<S> Service<Request<Body>> for Bounded<S>
@@ -90,7 +90,7 @@ where
         let patience = self.intake.patience;
         let answered = self
             .inner
-            .call(request.map(|body| Body::new(Metered::new(body, upload, charge, patience))));
+            .call(request.map(|body| Body::new(MeteredBody::new(body, upload, charge, patience))));
         Box::pin(async move {
             let answer = answered.await;
             drop(held);
@@ -160,7 +160,7 @@ impl Frames {
 }
 
 /// The metered body of a request.
-struct Metered {
+struct MeteredBody {
     inner: Body,
     upload: Upload,
     charge: Arc<Charge>,
@@ -175,7 +175,7 @@ struct Metered {
     ended: bool,
 }
 
-impl Metered {
+impl MeteredBody {
     fn new(inner: Body, upload: Upload, charge: Arc<Charge>, patience: Duration) -> Self {
         let since = upload.single.then(Instant::now);
         let frames = Frames::default();
@@ -234,7 +234,7 @@ impl Metered {
     }
 }
 
-impl http_body::Body for Metered {
+impl http_body::Body for MeteredBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -324,10 +324,10 @@ mod tests {
         );
     }
 
-    fn metered(body: Body, single: bool, budget: &Arc<Budget>) -> Metered {
+    fn metered(body: Body, single: bool, budget: &Arc<Budget>) -> MeteredBody {
         let caller = "spiffe://demo/active-party/a".parse().unwrap();
         let upload = Upload { single, limit: 1000 };
-        Metered::new(body, upload, Arc::new(budget.open(&caller)), Duration::from_secs(30))
+        MeteredBody::new(body, upload, Arc::new(budget.open(&caller)), Duration::from_secs(30))
     }
 
     /// A body that has sent these bytes and says nothing more.
@@ -348,7 +348,7 @@ mod tests {
         }
     }
 
-    async fn next(body: &mut Metered) -> Option<Result<Frame<Bytes>, Status>> {
+    async fn next(body: &mut MeteredBody) -> Option<Result<Frame<Bytes>, Status>> {
         std::future::poll_fn(|cx| http_body::Body::poll_frame(Pin::new(&mut *body), cx)).await
     }
 

@@ -104,7 +104,7 @@ impl Limits {
     }
 
     /// Returns the limits that apply in this process.
-    pub(super) fn bounds(&self) -> Bounds {
+    pub(super) fn bounds(&self) -> ConnectionLimits {
         let room = open_files().saturating_sub(RESERVED_DESCRIPTORS).max(8);
         let all = self.max_connections.unwrap_or(DEFAULT_CONNECTIONS);
         if all > room && self.max_connections.is_some() {
@@ -117,7 +117,7 @@ impl Limits {
         self.bounds_of(all.min(room))
     }
 
-    fn bounds_of(&self, all: usize) -> Bounds {
+    fn bounds_of(&self, all: usize) -> ConnectionLimits {
         // Limits that were set for a larger `nofile` must still leave identified peers at least a
         // quarter.
         let most = all * 3 / 8;
@@ -125,7 +125,7 @@ impl Limits {
         let strangers = self.max_strangers.unwrap_or((all / 8).clamp(1, 64)).min(most.max(1));
         let per_address = self.max_connections_per_address.unwrap_or((handshakes / 2).max(32));
         let known = all.saturating_sub(handshakes + strangers).max(1);
-        Bounds {
+        ConnectionLimits {
             handshakes,
             strangers,
             per_address,
@@ -152,7 +152,7 @@ impl Limits {
 
 /// The limit of each kind of connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bounds {
+pub(super) struct ConnectionLimits {
     /// Connections in handshake.
     pub(super) handshakes: usize,
     /// Connections without an identity.
@@ -165,7 +165,7 @@ pub(super) struct Bounds {
     pub(super) per_peer: usize,
 }
 
-impl Bounds {
+impl ConnectionLimits {
     /// Returns the limit of connections of all kinds.
     pub(super) fn all(&self) -> usize {
         self.handshakes + self.strangers + self.known

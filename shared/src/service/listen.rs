@@ -14,8 +14,8 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::connection::{PeerInfo, TlsConnection};
-use super::deny::Denied;
-use super::door::{Door, Place};
+use super::deny::DeniedCertificate;
+use super::door::{ConnectionSlot, ConnectionTable};
 use super::identity::PeerIdentity;
 use super::limits::Limits;
 use super::tls::Credentials;
@@ -39,7 +39,7 @@ type Sender = mpsc::Sender<Result<TlsConnection, io::Error>>;
 
 /// The state that the accept loop and the handshakes share.
 #[derive(Clone)]
-struct Reception {
+struct ListenerState {
     credentials: Credentials,
     known: Sender,
     strangers: Sender,
@@ -65,15 +65,15 @@ pub(super) fn incoming(
 ) -> Incoming {
     let bounds = limits.bounds();
     tracing::debug!(?bounds, "room for connections");
-    let door = Door::new(bounds);
+    let door = ConnectionTable::new(bounds);
     let (known, of_known) = mpsc::channel(16);
     let (strangers, of_strangers) = mpsc::channel(16);
-    let reception = Reception { credentials: credentials.clone(), known, strangers };
+    let reception = ListenerState { credentials: credentials.clone(), known, strangers };
     tokio::spawn(accept(listener, door, reception));
     Incoming { known: ReceiverStream::new(of_known), strangers: ReceiverStream::new(of_strangers) }
 }
 
-async fn accept(listener: TcpListener, door: Arc<Door>, reception: Reception) {
+async fn accept(listener: TcpListener, door: Arc<ConnectionTable>, reception: ListenerState) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -101,7 +101,12 @@ async fn accept(listener: TcpListener, door: Arc<Door>, reception: Reception) {
 }
 
 /// Receives one connection until its peer is identified, or known to be a stranger.
-async fn receive(socket: TcpStream, address: SocketAddr, place: Place, reception: Reception) {
+async fn receive(
+    socket: TcpStream,
+    address: SocketAddr,
+    place: ConnectionSlot,
+    reception: ListenerState,
+) {
     let since = Instant::now();
     let _ = socket.set_nodelay(true);
     let acceptor = TlsAcceptor::from(reception.credentials.server_config());
@@ -125,15 +130,16 @@ async fn receive(socket: TcpStream, address: SocketAddr, place: Place, reception
 async fn introduce(
     stream: TlsStream<TcpStream>,
     address: SocketAddr,
-    mut place: Place,
+    mut place: ConnectionSlot,
     since: Instant,
-    reception: &Reception,
+    reception: &ListenerState,
 ) {
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let admitted =
         identify(&stream, reception.credentials.identity().trust_domain()).and_then(|identity| {
-            let denied =
-                |e: Denied| unauthenticated(format!("the caller's certificate is refused: {e}"));
+            let denied = |e: DeniedCertificate| {
+                unauthenticated(format!("the caller's certificate is refused: {e}"))
+            };
             let link = reception.credentials.admit(chain).map_err(denied)?;
             place.known(&identity).map(|()| (identity, link))
         });

@@ -18,32 +18,32 @@ const OTHER: &str = "other";
 
 /// A layer that counts calls.
 #[derive(Debug, Clone)]
-pub(super) struct Measure {
+pub(super) struct CallMetricsLayer {
     calls: Calls,
 }
 
-impl Measure {
+impl CallMetricsLayer {
     pub(super) fn new(monitor: &Monitor) -> Self {
         Self { calls: monitor.calls().clone() }
     }
 }
 
-impl<S> Layer<S> for Measure {
-    type Service = Measured<S>;
+impl<S> Layer<S> for CallMetricsLayer {
+    type Service = CallMetricsService<S>;
 
-    fn layer(&self, inner: S) -> Measured<S> {
-        Measured { inner, calls: self.calls.clone() }
+    fn layer(&self, inner: S) -> CallMetricsService<S> {
+        CallMetricsService { inner, calls: self.calls.clone() }
     }
 }
 
-/// A service behind [`Measure`].
+/// A service behind [`CallMetricsLayer`].
 #[derive(Debug, Clone)]
-pub(super) struct Measured<S> {
+pub(super) struct CallMetricsService<S> {
     inner: S,
     calls: Calls,
 }
 
-impl<S> Service<Request<Body>> for Measured<S>
+impl<S> Service<Request<Body>> for CallMetricsService<S>
 where
     S: Service<Request<Body>, Response = Response<Body>>,
     S::Future: Send + 'static,
@@ -72,7 +72,7 @@ where
                 open.end(Code::Unknown);
                 return Ok(response);
             }
-            Ok(response.map(|body| Body::new(Watched { body, open: Some(open) })))
+            Ok(response.map(|body| Body::new(WatchedBody { body, open: Some(open) })))
         })
     }
 }
@@ -82,12 +82,12 @@ fn code_of(headers: &HeaderMap) -> Option<Code> {
 }
 
 /// The body of an answer, which is watched for its final code.
-struct Watched {
+struct WatchedBody {
     body: Body,
     open: Option<OpenCall>,
 }
 
-impl http_body::Body for Watched {
+impl http_body::Body for WatchedBody {
     type Data = Bytes;
     type Error = Status;
 
@@ -139,7 +139,7 @@ mod tests {
                 }
             }
         });
-        let mut service = Measure::new(&monitor).layer(inner);
+        let mut service = CallMetricsLayer::new(&monitor).layer(inner);
         let request = Request::builder().uri(path).body(Body::empty()).unwrap();
         let mut call = service.call(request);
         assert!(monitor.text().contains("} 1\n"), "a call is open");

@@ -38,7 +38,7 @@ pub use identity::{IdentityError, PeerIdentity, Role};
 pub use limits::{Limits, raise_descriptor_limit};
 pub use listen::connections;
 pub use own_task::{off_thread, own_task};
-pub use sealed::{Duplex, End, Sealed, seal};
+pub use sealed::{Duplex, Sealed, SessionEnd, seal};
 pub use serve::{
     ServeError, check_health, serve, serve_with_health, shutdown_signal, until_stopped,
 };

@@ -8,7 +8,7 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::connection::Guarded;
+use super::connection::GuardedStream;
 use super::identity::PeerIdentity;
 use super::tls::Credentials;
 use crate::rpc::{Refusal, RefusalKind};
@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
 /// The role of a party in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum SessionEnd {
     /// The party that speaks first.
     Client,
     /// The party that answers.
@@ -48,7 +48,7 @@ pub enum End {
 pub async fn seal<S>(
     credentials: &Credentials,
     peer: &PeerIdentity,
-    end: End,
+    end: SessionEnd,
     carried: S,
 ) -> Result<(Sealed, [u8; 32]), Refusal>
 where
@@ -56,8 +56,8 @@ where
 {
     let ours = credentials.identity();
     let (client, server) = match end {
-        End::Client => (ours, peer),
-        End::Server => (peer, ours),
+        SessionEnd::Client => (ours, peer),
+        SessionEnd::Server => (peer, ours),
     };
     // Identities contain no space.
     let context = format!("{} {}", client.uri(), server.uri());
@@ -66,7 +66,7 @@ where
         |error: rustls::Error| Refusal::internal(format!("the session has no secret: {error}"));
     let mut session = [0; 32];
     match end {
-        End::Client => {
+        SessionEnd::Client => {
             let config = credentials
                 .client_config(peer.clone())
                 .map_err(|e| Refusal::internal(e.to_string()))?;
@@ -82,9 +82,9 @@ where
             let link = admit(credentials, peer, tls.peer_certificates())?;
             tls.export_keying_material(&mut session, LABEL, Some(context.as_bytes()))
                 .map_err(exported)?;
-            Ok((Box::new(Guarded::linked(stream, link)), session))
+            Ok((Box::new(GuardedStream::linked(stream, link)), session))
         }
-        End::Server => {
+        SessionEnd::Server => {
             let mut config = Arc::unwrap_or_clone(credentials.server_config());
             config.alpn_protocols = vec![PROTOCOL.to_vec()];
             let stream =
@@ -94,7 +94,7 @@ where
             let link = admit(credentials, peer, tls.peer_certificates())?;
             tls.export_keying_material(&mut session, LABEL, Some(context.as_bytes()))
                 .map_err(exported)?;
-            Ok((Box::new(Guarded::linked(stream, link)), session))
+            Ok((Box::new(GuardedStream::linked(stream, link)), session))
         }
     }
 }

@@ -19,14 +19,14 @@ use super::again::twice;
 use super::authorize::Authorize;
 use super::connect::{Peer, channel};
 use super::health::Health;
-use super::intake::Intake;
+use super::intake::UploadLimits;
 use super::limits::Limits;
 use super::listen::{Incoming, incoming};
-use super::measure::Measure;
+use super::measure::CallMetricsLayer;
 use super::reflection::with_reflection;
 use super::reload::watch;
 use super::tls::Credentials;
-use crate::monitoring::{Monitor, Reading};
+use crate::monitoring::{GaugeReading, Monitor};
 use crate::rpc::{Refusal, peer_failure};
 
 /// The time in which calls under way must end after the stop signal.
@@ -90,16 +90,16 @@ pub async fn serve_with_health(
         credentials.identity().role(),
     )?;
     let Incoming { known, strangers } = incoming(listener, credentials, limits);
-    let measure = Measure::new(monitor);
+    let measure = CallMetricsLayer::new(monitor);
     let own = credentials.clone();
     let help = "When the certificate of this party ends, in seconds since 1970";
     monitor.reading("certificate_expiry_timestamp_seconds", help, move || {
-        own.expires().map(|at| Reading::from(at as f64)).into_iter().collect()
+        own.expires().map(|at| GaugeReading::from(at as f64)).into_iter().collect()
     });
     let service = Server::builder()
         .layer(measure.clone())
         .layer(Authorize)
-        .layer(Intake::new(limits))
+        .layer(UploadLimits::new(limits))
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .initial_stream_window_size(1 << 20)

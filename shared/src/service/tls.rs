@@ -19,7 +19,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use serde::Deserialize;
 
-use super::deny::{Denied, DenyList, DenyListError, Link, Links};
+use super::deny::{DeniedCertificate, DenyList, DenyListError, Link, Links};
 use super::identity::{IdentityError, PeerIdentity};
 
 /// Errors from a party's TLS material.
@@ -384,7 +384,7 @@ impl Credentials {
 
     /// Registers a connection whose peer has shown these certificates, unless one of them is
     /// denied.
-    pub(super) fn admit(&self, chain: &[CertificateDer<'_>]) -> Result<Link, Denied> {
+    pub(super) fn admit(&self, chain: &[CertificateDer<'_>]) -> Result<Link, DeniedCertificate> {
         self.inner.links.admit(chain)
     }
 

@@ -66,8 +66,14 @@ impl Unread {
     pub(super) fn watch(&self, response: Response<Body>, connection: Backlog) -> Response<Body> {
         let (head, inner) = response.into_parts();
         let unread = self.clone();
-        let mut body =
-            Watched { inner, unread, connection, pieces: Bytes::new(), last: None, ended: false };
+        let mut body = CountedBody {
+            inner,
+            unread,
+            connection,
+            pieces: Bytes::new(),
+            last: None,
+            ended: false,
+        };
         let mut cx = Context::from_waker(std::task::Waker::noop());
         match body.take(&mut cx) {
             Err(refusal) => Status::from(refusal).into_http(),
@@ -108,26 +114,26 @@ impl Backlog {
 }
 
 /// The bytes of an answer, which count until the transport has sent all of them.
-struct Held {
+struct HeldAnswer {
     data: Bytes,
     connection: Backlog,
     _answer: UnreadAnswer,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldAnswer {
     fn as_ref(&self) -> &[u8] {
         &self.data
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldAnswer {
     fn drop(&mut self) {
         self.connection.change(|answers| *answers = answers.saturating_sub(1));
     }
 }
 
 /// The body of a response, counted.
-struct Watched {
+struct CountedBody {
     inner: Body,
     unread: Unread,
     connection: Backlog,
@@ -138,7 +144,7 @@ struct Watched {
     ended: bool,
 }
 
-impl Watched {
+impl CountedBody {
     /// Takes the next frame of the body, if there is one: a message to `pieces`, others to `last`.
     fn take(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Refusal> {
         match http_body::Body::poll_frame(Pin::new(&mut self.inner), cx) {
@@ -150,7 +156,8 @@ impl Watched {
                     let answer = self.unread.hold_bytes(data.len())?;
                     self.connection.change(|answers| *answers += 1);
                     let connection = self.connection.clone();
-                    self.pieces = Bytes::from_owner(Held { data, connection, _answer: answer });
+                    self.pieces =
+                        Bytes::from_owner(HeldAnswer { data, connection, _answer: answer });
                 }
                 Err(trailers) => self.last = Some(Ok(trailers)),
             },
@@ -159,7 +166,7 @@ impl Watched {
     }
 }
 
-impl http_body::Body for Watched {
+impl http_body::Body for CountedBody {
     type Data = Bytes;
     type Error = Status;
 

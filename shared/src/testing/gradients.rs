@@ -5,7 +5,7 @@ use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-use crate::model::contract::Use;
+use crate::model::contract::ParameterRole;
 use crate::model::{Head, LANES, Lanes, SubModel};
 use crate::types::LogitShare;
 
@@ -45,7 +45,7 @@ pub fn check_sub_model(model: &mut dyn SubModel, block: &DMatrix<f64>, tolerance
         .tensors()
         .iter()
         .enumerate()
-        .filter(|(_, t)| t.used != Use::Statistic)
+        .filter(|(_, t)| t.used != ParameterRole::Statistic)
         .map(|(at, _)| at)
         .collect();
     assert_eq!(trained.len(), gradients.parameters.len(), "one gradient for each trained block");
@@ -118,7 +118,7 @@ pub fn check_head(head: &mut dyn Head, outputs: &[DMatrix<f64>], tolerance: f64)
         .tensors()
         .iter()
         .enumerate()
-        .filter(|(_, t)| t.used != Use::Statistic)
+        .filter(|(_, t)| t.used != ParameterRole::Statistic)
         .map(|(at, _)| at)
         .collect();
     assert_eq!(trained.len(), gradients.parameters.len(), "one gradient for each trained block");

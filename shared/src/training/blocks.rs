@@ -20,7 +20,7 @@ const KEPT_BYTES: usize = 192 << 20;
 /// The records of a training, at their source. If the training proceeds in blocks
 /// (`shuffle_block`), a block is fetched for its first batch, in the order of the list, and cached
 /// until it is finished. So a store reads neighbouring records together.
-pub(super) struct Elsewhere<'a> {
+pub(super) struct RemoteRecords<'a> {
     source: &'a dyn RecordSource,
     ids: RecordIds,
     features: usize,
@@ -30,7 +30,7 @@ pub(super) struct Elsewhere<'a> {
     kept: VecDeque<(usize, DMatrix<f64>)>,
 }
 
-impl<'a> Elsewhere<'a> {
+impl<'a> RemoteRecords<'a> {
     /// Creates the source of these records, with blocks of this size.
     pub(super) fn new(
         source: &'a dyn RecordSource,
@@ -114,18 +114,18 @@ mod tests {
 
     use super::*;
     use crate::model::{Schedule, TrainingConfig, TrainingValues};
-    use crate::training::source::{Rows, TrainingRecords};
+    use crate::training::source::{SourceFuture, TrainingRecords};
     use crate::types::FeatureBlock;
 
     /// Record `i` has the features i and -i; remembers what it was asked for.
     struct Counting(Mutex<Vec<Vec<usize>>>);
 
     impl RecordSource for Counting {
-        fn open<'a>(&'a self, _: &'a RecordIds) -> Rows<'a, TrainingRecords> {
+        fn open<'a>(&'a self, _: &'a RecordIds) -> SourceFuture<'a, TrainingRecords> {
             Box::pin(async { Ok(TrainingRecords::Elsewhere { features: 2 }) })
         }
 
-        fn fetch<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, FeatureBlock> {
+        fn fetch<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, FeatureBlock> {
             let asked: Vec<usize> = ids.iter().map(|id| id.parse().unwrap()).collect();
             let values = asked.iter().flat_map(|&i| [i as f64, -(i as f64)]).collect();
             let block = FeatureBlock::new(DMatrix::from_vec(2, asked.len(), values)).unwrap();
@@ -138,7 +138,7 @@ mod tests {
         Step { batch, evaluation, ..Step::default() }
     }
 
-    async fn check(elsewhere: &mut Elsewhere<'_>, batch: &[u32], evaluation: bool) {
+    async fn check(elsewhere: &mut RemoteRecords<'_>, batch: &[u32], evaluation: bool) {
         let rows = elsewhere.rows(&step(batch.to_vec(), evaluation)).await.unwrap();
         let wanted: Vec<f64> = batch.iter().flat_map(|&p| [f64::from(p), -f64::from(p)]).collect();
         assert_eq!((rows.shape(), rows.as_slice()), ((2, batch.len()), &wanted[..]));
@@ -152,7 +152,7 @@ mod tests {
         let mut schedule = Schedule::new(&TrainingConfig::try_from(values).unwrap(), records);
         let source = Counting(Mutex::default());
         let ids = RecordIds::new((0..records).map(|i| i.to_string())).unwrap();
-        let mut elsewhere = Elsewhere::new(&source, ids, 2, block);
+        let mut elsewhere = RemoteRecords::new(&source, ids, 2, block);
         for _ in 0..2 {
             for batch in schedule.next_epoch() {
                 check(&mut elsewhere, &batch, false).await;
@@ -185,12 +185,12 @@ mod tests {
         let source = Counting(Mutex::default());
         let ids = RecordIds::new((0..9000).map(|i| i.to_string())).unwrap();
         for block in [0, 700, 1_000_000] {
-            let mut elsewhere = Elsewhere::new(&source, ids.clone(), 2, block);
+            let mut elsewhere = RemoteRecords::new(&source, ids.clone(), 2, block);
             check(&mut elsewhere, &[8999, 3, 3, 4500, 2000, 700], false).await;
             check(&mut elsewhere, &[1, 1], false).await;
             check(&mut elsewhere, &(0..9000).rev().collect::<Vec<_>>(), true).await;
         }
-        let wide = Elsewhere::new(&source, ids, 100_000, 9000);
+        let wide = RemoteRecords::new(&source, ids, 100_000, 9000);
         assert_eq!(wide.size, 0, "blocks that do not fit are not kept");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::journal::{Proposal, Terms};
 use super::messages::Step;
-use crate::model::contract::Start;
+use crate::model::contract::InitialSeed;
 use crate::rpc::Refusal;
 use crate::service::off_thread;
 use crate::types::ModelVersion;
@@ -26,7 +26,7 @@ pub trait TrainingGate: Send + Sync {
     ///
     /// # Errors
     /// [`Refusal`] if no seed can be drawn.
-    fn start(&self) -> Result<Option<Start>, Refusal>;
+    fn start(&self) -> Result<Option<InitialSeed>, Refusal>;
 
     /// Records that some of the proposed records are not held here, which the refusal will reveal.
     ///
@@ -59,7 +59,7 @@ pub trait TrainingGate: Send + Sync {
 }
 
 /// A training that the gate has admitted.
-pub(super) struct Admitted {
+pub(super) struct AdmittedTraining {
     gate: Arc<dyn TrainingGate>,
     proposal: Arc<Proposal>,
     /// The number in the journal, once something has left.
@@ -67,14 +67,14 @@ pub(super) struct Admitted {
     steps: u64,
 }
 
-impl Admitted {
+impl AdmittedTraining {
     /// Creates the training whose terms the gate has accepted.
     pub(super) fn new(gate: Arc<dyn TrainingGate>, proposal: Proposal) -> Self {
         Self { gate, proposal: Arc::new(proposal), number: None, steps: 0 }
     }
 
     /// Returns the seed of the initial parameters, if it is not that of the training.
-    pub(super) fn start(&self) -> Result<Option<Start>, Refusal> {
+    pub(super) fn start(&self) -> Result<Option<InitialSeed>, Refusal> {
         self.gate.start()
     }
 

@@ -4,7 +4,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::data::FeatureSchema;
-use crate::model::{ImportError, LinearParameters, ShareStore, Staged, Staging, StoredShare};
+use crate::model::{
+    ImportError, LinearParameters, ShareStore, StagedParameters, Staging, StoredShare,
+};
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::{ModelVersion, PartyName};
 
@@ -54,7 +56,7 @@ impl Importer {
         &self,
         active_party: &PartyName,
         classes: &[String],
-    ) -> Result<(Staged, StoredShare), Refusal> {
+    ) -> Result<(StagedParameters, StoredShare), Refusal> {
         let staged = self.staging.staged().map_err(unreadable)?.ok_or_else(|| {
             let mend = match self.bias {
                 true => "run `active-party import-parameters` first",
@@ -160,7 +162,7 @@ impl Importer {
         active_party: &PartyName,
         classes: &[String],
         digest: &str,
-    ) -> Result<Staged, Refusal> {
+    ) -> Result<StagedParameters, Refusal> {
         let (staged, _) = self.staged(active_party, classes)?;
         if staged.digest != digest {
             return Err(Refusal::precondition(

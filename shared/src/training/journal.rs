@@ -140,12 +140,12 @@ enum Line {
 }
 
 #[derive(Default)]
-struct Known {
+struct JournalState {
     trainings: Vec<Training>,
     refused: Vec<i64>,
 }
 
-impl Known {
+impl JournalState {
     /// Applies a line. Lines of a training that never began are damage.
     fn add(&mut self, line: Line) -> Result<(), String> {
         match line {
@@ -196,7 +196,7 @@ pub struct Counts {
     pub ever: u64,
 }
 
-impl Known {
+impl JournalState {
     /// Counts the trainings; see [`Journal::counts`].
     fn counts(&self, now: i64) -> Counts {
         let recent = |at: &i64| *at > now.saturating_sub(DAY_S);
@@ -207,22 +207,22 @@ impl Known {
 }
 
 /// The store to which lines are added.
-enum Lines {
+enum LineStore {
     /// A file of this process alone, open at its end.
     Own(File),
     /// The content of all processes, as last read.
     Shared { seen: Revision, content: Vec<u8> },
 }
 
-struct Open {
-    lines: Lines,
-    known: Known,
+struct OpenJournal {
+    lines: LineStore,
+    known: JournalState,
 }
 
 /// The open journal of one party.
 pub struct Journal {
     dir: StateDir,
-    state: Mutex<Open>,
+    state: Mutex<OpenJournal>,
 }
 
 impl std::fmt::Debug for Journal {
@@ -241,7 +241,7 @@ impl Journal {
         let file = dir.file(FILE, FIX);
         let (known, content, seen) = read(&file)?;
         let Some(folder) = dir.folder() else {
-            let open = Open { lines: Lines::Shared { seen, content }, known };
+            let open = OpenJournal { lines: LineStore::Shared { seen, content }, known };
             return Ok(Self { dir, state: Mutex::new(open) });
         };
         dir.make()?;
@@ -255,7 +255,7 @@ impl Journal {
         opened.sync_all().map_err(file.io("write"))?;
         File::open(folder).and_then(|d| d.sync_all()).map_err(file.io("write"))?;
         let opened = OpenOptions::new().append(true).open(file.path()).map_err(file.io("write"))?;
-        Ok(Self { dir, state: Mutex::new(Open { lines: Lines::Own(opened), known }) })
+        Ok(Self { dir, state: Mutex::new(OpenJournal { lines: LineStore::Own(opened), known }) })
     }
 
     /// Reads the trainings of the journal in a directory, without opening it for writing; none if
@@ -386,7 +386,7 @@ impl Journal {
     /// Adds a line computed from the newest content, and retries if another process was faster.
     fn append<E: From<JournalError>>(
         &self,
-        mut line: impl FnMut(&Known) -> Result<Line, E>,
+        mut line: impl FnMut(&JournalState) -> Result<Line, E>,
     ) -> Result<(), E> {
         let file = self.file();
         let mut state = self.lock();
@@ -407,14 +407,14 @@ impl Journal {
         self.dir.file(&format!("{digest}.ids"), FIX)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, OpenJournal> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reads the lines of other processes.
-fn refresh(file: &StateFile, state: &mut Open) -> Result<(), JournalError> {
-    let Lines::Shared { seen, content } = &mut state.lines else { return Ok(()) };
+fn refresh(file: &StateFile, state: &mut OpenJournal) -> Result<(), JournalError> {
+    let LineStore::Shared { seen, content } = &mut state.lines else { return Ok(()) };
     let Some((revision, newer)) = file.read_newer(Some(*seen))? else { return Ok(()) };
     let newer = newer.unwrap_or_default();
     state.known = parse(file, &newer)?;
@@ -423,12 +423,12 @@ fn refresh(file: &StateFile, state: &mut Open) -> Result<(), JournalError> {
 }
 
 /// Adds a line durably. Returns false if another process has added one meanwhile.
-fn add(file: &StateFile, state: &mut Open, line: Line) -> Result<bool, JournalError> {
+fn add(file: &StateFile, state: &mut OpenJournal, line: Line) -> Result<bool, JournalError> {
     let io = file.io("write");
     let mut text = serde_json::to_vec(&line).map_err(|e| io(e.into()))?;
     text.push(b'\n');
     match &mut state.lines {
-        Lines::Own(opened) => {
+        LineStore::Own(opened) => {
             let before = opened.metadata().map_err(&io)?.len();
             if let Err(error) = opened.write_all(&text).and_then(|()| opened.sync_data()) {
                 // A half-written line in the middle would count as damage.
@@ -436,7 +436,7 @@ fn add(file: &StateFile, state: &mut Open, line: Line) -> Result<bool, JournalEr
                 return Err(io(error).into());
             }
         }
-        Lines::Shared { seen, content } => {
+        LineStore::Shared { seen, content } => {
             let longer = [&**content, &*text].concat();
             let Some(revision) = file.swap(*seen, &longer)? else { return Ok(false) };
             (*seen, *content) = (revision, longer);
@@ -447,15 +447,15 @@ fn add(file: &StateFile, state: &mut Open, line: Line) -> Result<bool, JournalEr
 }
 
 /// Reads a file: its parsed lines, the bytes of its complete lines, and its revision.
-fn read(file: &StateFile) -> Result<(Known, Vec<u8>, Revision), JournalError> {
+fn read(file: &StateFile) -> Result<(JournalState, Vec<u8>, Revision), JournalError> {
     let (revision, content) = file.read_newer(None)?.unwrap_or_default();
     let mut content = content.unwrap_or_default();
     content.truncate(content.iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1));
     Ok((parse(file, &content)?, content, revision))
 }
 
-fn parse(file: &StateFile, content: &[u8]) -> Result<Known, JournalError> {
-    let mut known = Known::default();
+fn parse(file: &StateFile, content: &[u8]) -> Result<JournalState, JournalError> {
+    let mut known = JournalState::default();
     for (position, line) in content.split_inclusive(|&b| b == b'\n').enumerate() {
         let damaged = |reason: String| file.damaged(format!("line {}: {reason}", position + 1));
         let line = serde_json::from_slice(line).map_err(|e| damaged(json_error(&e)))?;

@@ -23,7 +23,7 @@ pub enum Command {
     /// The result of an epoch, for the active party alone.
     Progress(Progress),
     /// The last command, for the active party alone.
-    Published(Published),
+    Published(PublishedVersion),
 }
 
 impl Command {
@@ -49,7 +49,7 @@ pub enum Reply {
     Start(Start),
     /// Chunks of labelled records, from the active party alone, until all records of the start are
     /// sent.
-    Labelled(Labelled),
+    Labelled(LabelledChunk),
     /// From a passive party alone, first: it takes part, whatever the records are.
     Consent,
     /// The party is ready for steps.
@@ -57,7 +57,7 @@ pub enum Reply {
     /// The answer to a step.
     Shares(BatchShares),
     /// The share is on disk.
-    Stored(Stored),
+    Stored(ShareStored),
     /// The share is bound to the version.
     Published,
 }
@@ -75,7 +75,7 @@ pub struct Start {
 
 /// A chunk of labelled records.
 #[derive(Debug, Clone)]
-pub struct Labelled {
+pub struct LabelledChunk {
     /// The ids of the records.
     pub ids: RecordIds,
     /// The label of each record.
@@ -134,7 +134,7 @@ pub struct BatchShares {
 
 /// The share that a party has written to disk.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stored {
+pub struct ShareStored {
     /// SHA-256 of the stored file, lower-case hexadecimal.
     pub digest: String,
     /// The party's statement of the privacy that it trained with; `None`: it trained without.
@@ -167,7 +167,7 @@ pub struct Progress {
 
 /// The version in service, and its origin.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Published {
+pub struct PublishedVersion {
     /// The version of the model.
     pub version: ModelVersion,
     /// The number of epochs run; 0 for an imported model.
@@ -221,7 +221,7 @@ pub enum PublishCommand {
     /// The passive parties have staged shares that fit: the party binds its share to this version.
     Publish(Binding),
     /// The last command: the version is in service.
-    Published(Published),
+    Published(PublishedVersion),
 }
 
 /// The share that a passive party's operator has staged.

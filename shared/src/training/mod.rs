@@ -13,5 +13,5 @@ mod wire;
 pub use gate::TrainingGate;
 pub use import::Importer;
 pub use participant::{Participant, TrainingEvent, TrainingOutcome, max_batch};
-pub use source::{RecordSource, Rows, TrainingRecords};
+pub use source::{RecordSource, SourceFuture, TrainingRecords};
 pub use wire::{CommandStream, ReplySender};

@@ -7,17 +7,17 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 
 use crate::heavy::heavy;
-use crate::model::contract::{Start, start_of};
+use crate::model::contract::{InitialSeed, start_of};
 use crate::model::privacy::PrivacyConfig;
 use crate::model::{LearnerError, PartyLearner, ShareStore, StoreError};
 use crate::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
 use crate::types::{ModelVersion, RecordIds, ShapeError};
 
-use super::blocks::Elsewhere;
-use super::gate::{Admitted, TrainingGate};
+use super::blocks::RemoteRecords;
+use super::gate::{AdmittedTraining, TrainingGate};
 use super::journal::{Proposal, Terms};
 use super::messages::{
-    BatchShares, Begin, Command, Progress, Published, Ready, Reply, Step, Stored,
+    BatchShares, Begin, Command, Progress, PublishedVersion, Ready, Reply, ShareStored, Step,
 };
 use super::source::{RecordSource, TrainingRecords};
 use super::wire::{CommandStream, Conversation, ReplySender};
@@ -31,7 +31,7 @@ pub enum TrainingEvent {
     /// The coordinator's report on an epoch (active party alone).
     Progress(Progress),
     /// The coordinator's last report: the version is in service (active party alone).
-    Published(Published),
+    Published(PublishedVersion),
 }
 
 /// The result of a training at this party.
@@ -40,7 +40,7 @@ pub struct TrainingOutcome {
     /// The version that this party can now serve.
     pub version: ModelVersion,
     /// The coordinator's summary (active party alone).
-    pub published: Option<Published>,
+    pub published: Option<PublishedVersion>,
 }
 
 /// The part of one party in one training.
@@ -121,7 +121,7 @@ impl Participant<'_> {
         let mut admitted = gate.map(|(gate, active_party)| {
             let proposal =
                 Proposal { active_party, config: config.clone(), class_names, ids: ids.clone() };
-            Admitted::new(gate, proposal)
+            AdmittedTraining::new(gate, proposal)
         });
         let records = match self.source.open(&ids).await {
             Ok(records) => records,
@@ -135,7 +135,7 @@ impl Participant<'_> {
                 return Err(refusal);
             }
         };
-        let own_start = admitted.as_ref().map(Admitted::start).transpose()?.flatten();
+        let own_start = admitted.as_ref().map(AdmittedTraining::start).transpose()?.flatten();
         let start = own_start.unwrap_or_else(|| start_of(config.values().seed));
         let (mut learner, mut elsewhere) = match records {
             TrainingRecords::Here(block) => {
@@ -151,7 +151,12 @@ impl Participant<'_> {
                 )?;
                 (
                     learner,
-                    Some(Elsewhere::new(self.source, ids, features, config.values().shuffle_block)),
+                    Some(RemoteRecords::new(
+                        self.source,
+                        ids,
+                        features,
+                        config.values().shuffle_block,
+                    )),
                 )
             }
         };
@@ -175,9 +180,9 @@ impl Participant<'_> {
     async fn obey<S: CommandStream>(
         &self,
         talk: &mut Conversation<'_, S>,
-        (learner, elsewhere): (&mut PartyLearner, &mut Option<Elsewhere<'_>>),
+        (learner, elsewhere): (&mut PartyLearner, &mut Option<RemoteRecords<'_>>),
         active: bool,
-        admitted: &mut Option<Admitted>,
+        admitted: &mut Option<AdmittedTraining>,
         on_event: &mut (impl FnMut(TrainingEvent) + Send),
     ) -> Result<TrainingOutcome, Refusal> {
         let (mut version, mut stored) = (None, None);
@@ -215,7 +220,7 @@ impl Participant<'_> {
                     if let Some(privacy) = &privacy {
                         tracing::info!(%privacy, "this party's parameters are private");
                     }
-                    talk.reply(Reply::Stored(Stored { digest, privacy })).await?;
+                    talk.reply(Reply::Stored(ShareStored { digest, privacy })).await?;
                 }
                 Command::Publish(binding) => {
                     if stored.as_ref() != Some(&binding.digest) {
@@ -247,8 +252,8 @@ impl Participant<'_> {
 }
 
 /// Draws the seed of the noise. It is never the seed of the training, which all parties know.
-fn noise_seed() -> Result<Start, Refusal> {
-    let mut seed = Start::default();
+fn noise_seed() -> Result<InitialSeed, Refusal> {
+    let mut seed = InitialSeed::default();
     SysRng.try_fill_bytes(&mut seed).map_err(|_| {
         Refusal::internal("the operating system gives no random numbers, so no training begins")
     })?;

@@ -6,15 +6,15 @@ use crate::rpc::Refusal;
 use crate::types::{FeatureBlock, RecordIds};
 
 /// The future answer of a source.
-pub type Rows<'a, T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send + 'a>>;
+pub type SourceFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send + 'a>>;
 
 /// A source of features for a training.
 pub trait RecordSource: Send + Sync {
     /// Prepares for a training on these records, all of which must be held.
-    fn open<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, TrainingRecords>;
+    fn open<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, TrainingRecords>;
 
     /// Fetches the block of some of the records, in the order given.
-    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, FeatureBlock>;
+    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, FeatureBlock>;
 }
 
 /// The records of a training, in memory or at their source.
@@ -30,12 +30,12 @@ pub enum TrainingRecords {
 
 /// A function that has all records in memory.
 impl<F: Fn(&RecordIds) -> Result<FeatureBlock, Refusal> + Send + Sync> RecordSource for F {
-    fn open<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, TrainingRecords> {
+    fn open<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, TrainingRecords> {
         let block = self(ids).map(TrainingRecords::Here);
         Box::pin(async move { block })
     }
 
-    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> Rows<'a, FeatureBlock> {
+    fn fetch<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, FeatureBlock> {
         let block = self(ids);
         Box::pin(async move { block })
     }

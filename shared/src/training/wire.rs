@@ -7,8 +7,8 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
 use super::messages::{
-    BatchShares, Begin, Binding, Command, Labelled, Progress, PublishCommand, PublishReply,
-    PublishStart, Published, Ready, Reply, StagedShare, Start, Step, Stored,
+    BatchShares, Begin, Binding, Command, LabelledChunk, Progress, PublishCommand, PublishReply,
+    PublishStart, PublishedVersion, Ready, Reply, ShareStored, StagedShare, Start, Step,
 };
 use crate::model::privacy::PrivacyStatement;
 use crate::model::{SubModelSpec, TrainingConfig};
@@ -115,7 +115,7 @@ impl From<Command> for pb::TrainingCommand {
     }
 }
 
-impl TryFrom<pb::LabelledRecords> for Labelled {
+impl TryFrom<pb::LabelledRecords> for LabelledChunk {
     type Error = WireError;
 
     fn try_from(message: pb::LabelledRecords) -> Result<Self, WireError> {
@@ -135,7 +135,7 @@ impl TryFrom<pb::TrainingReady> for Ready {
     }
 }
 
-impl TryFrom<pb::ShareStored> for Stored {
+impl TryFrom<pb::ShareStored> for ShareStored {
     type Error = WireError;
 
     fn try_from(message: pb::ShareStored) -> Result<Self, WireError> {
@@ -144,9 +144,9 @@ impl TryFrom<pb::ShareStored> for Stored {
     }
 }
 
-impl From<Stored> for pb::ShareStored {
-    fn from(stored: Stored) -> Self {
-        let Stored { digest, privacy } = stored;
+impl From<ShareStored> for pb::ShareStored {
+    fn from(stored: ShareStored) -> Self {
+        let ShareStored { digest, privacy } = stored;
         Self { digest, privacy: privacy.as_ref().map(Into::into) }
     }
 }
@@ -162,7 +162,7 @@ impl From<Reply> for pb::TrainingReply {
                     record_count,
                 })
             }
-            Reply::Labelled(Labelled { ids, labels }) => {
+            Reply::Labelled(LabelledChunk { ids, labels }) => {
                 Wire::Labelled(pb::LabelledRecords { ids: Some(ids.into()), labels })
             }
             Reply::Consent => Wire::Consent(pb::TrainingConsent {}),
@@ -288,7 +288,7 @@ impl From<Progress> for pb::TrainingProgress {
     }
 }
 
-impl TryFrom<pb::TrainingPublished> for Published {
+impl TryFrom<pb::TrainingPublished> for PublishedVersion {
     type Error = WireError;
 
     fn try_from(message: pb::TrainingPublished) -> Result<Self, WireError> {
@@ -328,9 +328,9 @@ fn party_privacy(
     Ok((name, PrivacyStatement::try_from(&require("privacy", privacy)?)?))
 }
 
-impl From<Published> for pb::TrainingPublished {
-    fn from(published: Published) -> Self {
-        let Published {
+impl From<PublishedVersion> for pb::TrainingPublished {
+    fn from(published: PublishedVersion) -> Self {
+        let PublishedVersion {
             version,
             epochs,
             best_epoch,

@@ -8,7 +8,7 @@ mod wire;
 
 use serde::{Deserialize, Serialize};
 
-pub use released::{Released, ReleasedParameters, ShownParameters, Statement};
+pub use released::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};
 pub use text::TransformTextError;
 
 /// The attack that a `stiefel` transform is made against.

@@ -10,7 +10,7 @@ use crate::model::ShownModel;
 
 /// The sub-model of a passive party, as it is shown to one caller.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Released {
+pub enum ReleasedSubModel {
     /// Weights of a linear sub-model, perhaps transformed.
     Linear(ReleasedParameters),
     /// A sub-model that is not linear, unchanged.

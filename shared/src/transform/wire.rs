@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::{
-    Released, ReleasedParameters, ShownParameters, Statement, StiefelCase, TransformConfig,
+    ReleasedParameters, ReleasedSubModel, ShownParameters, Statement, StiefelCase, TransformConfig,
 };
 use crate::model::{ShownModel, SubModel, SubModelSpec};
 use crate::rpc::pb::release_parameters_response::Kind as Said;
@@ -145,11 +145,11 @@ impl From<&ReleasedParameters> for pb::ReleaseParametersResponse {
     }
 }
 
-impl From<&Released> for pb::ReleaseParametersResponse {
-    fn from(released: &Released) -> Self {
+impl From<&ReleasedSubModel> for pb::ReleaseParametersResponse {
+    fn from(released: &ReleasedSubModel) -> Self {
         match released {
-            Released::Linear(parameters) => parameters.into(),
-            Released::Model { model, disclosed } => {
+            ReleasedSubModel::Linear(parameters) => parameters.into(),
+            ReleasedSubModel::Model { model, disclosed } => {
                 let kind = if *disclosed { Said::True } else { Said::Undisclosed };
                 Self { kind: kind.into(), sub_model: model.to_wire(), ..Default::default() }
             }
@@ -157,7 +157,7 @@ impl From<&Released> for pb::ReleaseParametersResponse {
     }
 }
 
-impl Released {
+impl ReleasedSubModel {
     /// Reads a sub-model that is not linear from an answer of a party that holds `features`
     /// features.
     ///
@@ -350,7 +350,7 @@ mod tests {
         let settings = SubModelSpec::parse_settings(r#"{"hidden":[2]}"#).unwrap();
         let spec = SubModelSpec::new("mlp", 2, settings).unwrap();
         let start = crate::model::contract::start_of(1);
-        let origin = crate::model::contract::Origin {
+        let origin = crate::model::contract::SubModelOrigin {
             spec: spec.clone(),
             features: 1,
             active: false,
@@ -359,18 +359,18 @@ mod tests {
         let model =
             ShownModel::of(&*crate::model::kinds::start(&origin).unwrap(), &["a".into()]).unwrap();
         for disclosed in [true, false] {
-            let wire = pb::ReleaseParametersResponse::from(&Released::Model {
+            let wire = pb::ReleaseParametersResponse::from(&ReleasedSubModel::Model {
                 model: model.clone(),
                 disclosed,
             });
-            assert!(Released::model_from_wire(&wire, &spec, 1).is_ok());
+            assert!(ReleasedSubModel::model_from_wire(&wire, &spec, 1).is_ok());
             assert!(ReleasedParameters::from_wire(&wire, 2, 1).is_err(), "not taken for weights");
             let named =
                 pb::ReleaseParametersResponse { feature_names: vec!["a".into()], ..wire.clone() };
-            assert!(Released::model_from_wire(&named, &spec, 1).is_err());
+            assert!(ReleasedSubModel::model_from_wire(&named, &spec, 1).is_err());
             let transformed =
                 pb::ReleaseParametersResponse { kind: Said::Transformed.into(), ..wire };
-            assert!(Released::model_from_wire(&transformed, &spec, 1).is_err());
+            assert!(ReleasedSubModel::model_from_wire(&transformed, &spec, 1).is_err());
         }
     }
 

@@ -124,7 +124,7 @@ impl RecordIds {
     /// a character; otherwise as [`RecordIds::new`].
     pub fn from_packed(text: String, ends: Vec<u32>) -> Result<Self, IdError> {
         let mut start = 0usize;
-        let mut seen = Seen::with_room(ends.len().min(text.len()));
+        let mut seen = IdHashSet::with_room(ends.len().min(text.len()));
         // One scan of the text, after which most ids need no check of their characters.
         let plain = text.bytes().fold(true, |plain, byte| plain & (0x20..0x7f).contains(&byte));
         for (position, &end) in ends.iter().enumerate() {
@@ -246,7 +246,7 @@ impl RecordIdsBuilder {
 /// A hash set of the earlier ids, by position, at most two thirds full: 6 to 12 bytes per id, so
 /// that ten million of them fit into memory. The hash is seeded at random: ids come from peers, who
 /// must not be able to make them collide.
-struct Seen {
+struct IdHashSet {
     /// A position in the low `bits`, and as much of its hash as fits in the others: most different
     /// ids differ there.
     slots: Box<[u32]>,
@@ -259,7 +259,7 @@ struct Seen {
 /// position 2³² - 1 does not occur in 4 GiB of text.
 const FREE: u32 = u32::MAX;
 
-impl Seen {
+impl IdHashSet {
     fn with_room(ids: usize) -> Self {
         let slots = vec![FREE; (ids + ids / 2 + 1).next_power_of_two()].into_boxed_slice();
         Self {

@@ -9,8 +9,8 @@ use foldhash::fast::RandomState;
 use nalgebra::DMatrix;
 use serde::Deserialize;
 use tokio::time::Instant;
-use vfl_shared::data::features::Answer;
-use vfl_shared::data::{FeatureSchema, Found, RemoteStore};
+use vfl_shared::data::features::StoreFuture;
+use vfl_shared::data::{FeatureSchema, LookupResult, RemoteStore};
 use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use crate::bounds::DataError;
@@ -29,15 +29,15 @@ pub struct CacheConfig {
 const OVERHEAD: usize = 160;
 
 /// A store with a cache of its rows in memory.
-pub(crate) struct Cached {
+pub(crate) struct CachedStore {
     store: Arc<dyn RemoteStore>,
     bytes: usize,
     ttl: Duration,
-    rows: Mutex<Rows>,
+    rows: Mutex<RowCache>,
 }
 
 #[derive(Default)]
-struct Rows {
+struct RowCache {
     by_id: HashMap<Arc<str>, Row, RandomState>,
     /// The ids by the time of their last use, as a count.
     by_use: BTreeMap<u64, Arc<str>>,
@@ -56,7 +56,7 @@ fn cost(id: &str, values: usize) -> usize {
     id.len() + 8 * values + OVERHEAD
 }
 
-impl Rows {
+impl RowCache {
     fn get(&mut self, id: &str, now: Instant) -> Option<(&[f64], Option<u32>)> {
         if self.by_id.get(id)?.until <= now {
             self.remove(id);
@@ -104,7 +104,7 @@ impl Rows {
     }
 }
 
-impl Cached {
+impl CachedStore {
     /// Creates a cache for rows of `store`.
     pub(crate) fn new(
         store: Arc<dyn RemoteStore>,
@@ -118,12 +118,12 @@ impl Cached {
         Ok(Self { store, bytes: config.bytes, ttl, rows: Mutex::default() })
     }
 
-    fn rows(&self) -> std::sync::MutexGuard<'_, Rows> {
+    fn rows(&self) -> std::sync::MutexGuard<'_, RowCache> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl RemoteStore for Cached {
+impl RemoteStore for CachedStore {
     fn words(&self) -> &str {
         self.store.words()
     }
@@ -132,11 +132,11 @@ impl RemoteStore for Cached {
         self.store.schema()
     }
 
-    fn check(&self) -> Answer<'_, ()> {
+    fn check(&self) -> StoreFuture<'_, ()> {
         self.store.check()
     }
 
-    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found> {
+    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, LookupResult> {
         Box::pin(async move {
             let (d, n) = (self.schema().len(), ids.len());
             let mut come = vec![false; n];
@@ -178,15 +178,15 @@ impl RemoteStore for Cached {
             values.truncate(held.len() * d);
             labels.truncate(held.len());
             let block = FeatureBlock::new(DMatrix::from_vec(d, held.len(), values))?;
-            Ok(Found { held, block, labels: self.schema().label().map(|_| labels) })
+            Ok(LookupResult { held, block, labels: self.schema().label().map(|_| labels) })
         })
     }
 
-    fn held<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Vec<usize>> {
+    fn held<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, Vec<usize>> {
         self.store.held(ids)
     }
 
-    fn ids(&self) -> Answer<'_, RecordIds> {
+    fn ids(&self) -> StoreFuture<'_, RecordIds> {
         self.store.ids()
     }
 
@@ -200,7 +200,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use vfl_shared::data::{Cell, FeatureSpec, Gather, StoreError, Target};
+    use vfl_shared::data::{Cell, ColumnRole, FeatureSpec, RowCollector, StoreError};
 
     use super::*;
 
@@ -214,26 +214,26 @@ mod tests {
         fn schema(&self) -> &FeatureSchema {
             &self.0
         }
-        fn check(&self) -> Answer<'_, ()> {
+        fn check(&self) -> StoreFuture<'_, ()> {
             Box::pin(async { Ok(()) })
         }
-        fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found> {
+        fn lookup<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, LookupResult> {
             self.1.fetch_add(ids.len(), Ordering::SeqCst);
             Box::pin(async move {
-                let mut gather = Gather::new("the test", &self.0, ids);
+                let mut gather = RowCollector::new("the test", &self.0, ids);
                 for id in ids.iter().filter(|id| id.len() == 1) {
                     let at = gather.begin(id)?.unwrap();
                     gather.take(
                         at,
                         "f",
-                        Target::Column(0),
+                        ColumnRole::Column(0),
                         Cell::Real(id.parse::<f64>().unwrap() / 10.0),
                     )?;
                 }
                 gather.finish()
             })
         }
-        fn ids(&self) -> Answer<'_, RecordIds> {
+        fn ids(&self) -> StoreFuture<'_, RecordIds> {
             Box::pin(async { Err(StoreError::UnknownRecord { position: 0 }) })
         }
     }
@@ -243,7 +243,8 @@ mod tests {
         let schema = FeatureSchema::new(vec![FeatureSpec::numeric("f", 0.0, 1.0)], None).unwrap();
         let store = Arc::new(Counting(schema, AtomicUsize::new(0)));
         let three = 3 * cost("0", 1);
-        let cached = Cached::new(store.clone(), &CacheConfig { bytes: three, ttl_s: 60 }).unwrap();
+        let cached =
+            CachedStore::new(store.clone(), &CacheConfig { bytes: three, ttl_s: 60 }).unwrap();
         let ask = async |ids: &[&str]| {
             let before = store.1.load(Ordering::SeqCst);
             let found = cached.lookup(&RecordIds::new(ids).unwrap()).await.unwrap();
@@ -263,6 +264,6 @@ mod tests {
         assert!(cached.rows().bytes <= three && cached.rows().by_id.len() == 3);
         tokio::time::advance(Duration::from_secs(61)).await;
         assert_eq!(ask(&["3"]).await.2, 1);
-        assert!(Cached::new(store.clone(), &CacheConfig { bytes: 0, ttl_s: 1 }).is_err());
+        assert!(CachedStore::new(store.clone(), &CacheConfig { bytes: 0, ttl_s: 1 }).is_err());
     }
 }

@@ -9,7 +9,7 @@ use vfl_shared::data::{
 };
 
 use crate::bounds::DataError;
-use crate::cache::{CacheConfig, Cached};
+use crate::cache::{CacheConfig, CachedStore};
 use crate::http::{HttpConfig, HttpStore};
 use crate::parquet_file::{ParquetConfig, ParquetRows};
 use crate::parquet_store::ParquetStore;
@@ -73,7 +73,7 @@ impl DataConfig {
         }
         let store = self.remote(schema)?;
         match &self.cache {
-            Some(cache) => Ok(Features::Remote(Arc::new(Cached::new(store, cache)?))),
+            Some(cache) => Ok(Features::Remote(Arc::new(CachedStore::new(store, cache)?))),
             None => Ok(Features::Remote(store)),
         }
     }

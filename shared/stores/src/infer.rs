@@ -61,7 +61,7 @@ pub enum InferError {
 
 /// The statistics of a column.
 #[derive(Default)]
-struct Seen {
+struct ColumnStatistics {
     numbers: u64,
     texts: u64,
     missing: u64,
@@ -71,7 +71,7 @@ struct Seen {
     distinct: BTreeSet<String>,
 }
 
-impl Seen {
+impl ColumnStatistics {
     fn take(&mut self, cell: Cell<'_>, most: usize) {
         let Ok(text) = cell.text() else {
             self.missing += 1;
@@ -156,8 +156,9 @@ fn see(
     names: &[String],
     id: &str,
     most: usize,
-) -> Result<(u64, Vec<Seen>), InferError> {
-    let mut seen: Vec<Seen> = names.iter().map(|_| Seen::default()).collect();
+) -> Result<(u64, Vec<ColumnStatistics>), InferError> {
+    let mut seen: Vec<ColumnStatistics> =
+        names.iter().map(|_| ColumnStatistics::default()).collect();
     let mut records = 0;
     while rows
         .next_row(&mut |at, cell| {
@@ -194,7 +195,7 @@ struct Guess {
 }
 
 impl Guess {
-    fn feature(&mut self, name: &str, seen: &Seen) -> Result<(), InferError> {
+    fn feature(&mut self, name: &str, seen: &ColumnStatistics) -> Result<(), InferError> {
         let numeric = seen.texts == 0 && seen.numbers > 0;
         if !numeric && seen.distinct.len() > self.most {
             return Err(InferError::Categories(name.to_owned(), self.most));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
 use vfl_shared::data::{
-    Cell, FeatureSchema, Place, RawRows, SourceColumn, TableError, TableProblem, Target,
+    Cell, ColumnRole, FeatureSchema, FilePosition, RawRows, SourceColumn, TableError, TableProblem,
     check_columns, match_columns,
 };
 use vfl_shared::types::{IdError, RecordId};
@@ -41,7 +41,7 @@ pub enum LoadError {
     },
 }
 
-enum Stored {
+enum StoredValue {
     Text(String),
     Real(f64),
 }
@@ -105,7 +105,7 @@ async fn fill(
         reason: e.to_string(),
     };
     let file = rows.file().to_owned();
-    let wrong = |place: Option<Place>, column: &str, problem| {
+    let wrong = |place: Option<FilePosition>, column: &str, problem| {
         LoadError::Table(TableError {
             file: file.clone(),
             place,
@@ -116,7 +116,7 @@ async fn fill(
     let targets = match_columns(schema, rows.names())
         .map_err(|(column, problem)| wrong(rows.names_at(), &column, problem))?;
     let kind = |column: &SourceColumn| match (column.target, column.number) {
-        (Target::Id, _) => "TEXT PRIMARY KEY NOT NULL",
+        (ColumnRole::Id, _) => "TEXT PRIMARY KEY NOT NULL",
         (_, true) => "REAL NOT NULL",
         (_, false) => "TEXT NOT NULL",
     };
@@ -133,7 +133,7 @@ async fn fill(
     let mut normalised = vec![0.0; schema.len()];
     loop {
         normalised.fill(0.0);
-        let mut row: Vec<Option<Stored>> = columns.iter().map(|_| None).collect();
+        let mut row: Vec<Option<StoredValue>> = columns.iter().map(|_| None).collect();
         let next = rows.next_row(&mut |at, cell| {
             let Some(target) = targets[at] else { return Ok(()) };
             let Some(to) = columns.iter().position(|column| column.target == target) else {
@@ -146,8 +146,8 @@ async fn fill(
         let mut query = sqlx::query(AssertSqlSafe(insert.clone()));
         for value in row {
             query = match value {
-                Some(Stored::Text(text)) => query.bind(text),
-                Some(Stored::Real(value)) => query.bind(value),
+                Some(StoredValue::Text(text)) => query.bind(text),
+                Some(StoredValue::Real(value)) => query.bind(value),
                 None => query.bind(None::<String>),
             };
         }
@@ -178,9 +178,9 @@ fn checked(
     cell: Cell<'_>,
     normalised: &mut [f64],
     row: u64,
-) -> Result<Stored, TableProblem> {
+) -> Result<StoredValue, TableProblem> {
     match column.target {
-        Target::Id => {
+        ColumnRole::Id => {
             let id = cell.text()?.into_owned();
             let at = |position| usize::try_from(row).unwrap_or(position);
             let numbered = |e| match e {
@@ -192,13 +192,13 @@ fn checked(
                 other => other,
             };
             RecordId::new(id.clone()).map_err(|e| TableProblem::Id(numbered(e)))?;
-            return Ok(Stored::Text(id));
+            return Ok(StoredValue::Text(id));
         }
-        Target::Label => schema.read_label(cell).map(drop)?,
-        Target::Column(at) => schema.read_feature(at, cell, normalised)?,
+        ColumnRole::Label => schema.read_label(cell).map(drop)?,
+        ColumnRole::Column(at) => schema.read_feature(at, cell, normalised)?,
     }
     match column.number {
-        true => cell.number().map(Stored::Real),
-        false => cell.text().map(|text| Stored::Text(text.trim().to_owned())),
+        true => cell.number().map(StoredValue::Real),
+        false => cell.text().map(|text| StoredValue::Text(text.trim().to_owned())),
     }
 }

@@ -11,7 +11,9 @@ use parquet::record::Field;
 use parquet::record::reader::RowIter;
 use parquet::schema::types::{BasicTypeInfo, Type};
 use serde::Deserialize;
-use vfl_shared::data::{Cell, CsvRows, Limits, Place, RawRows, TableError, TableProblem, TakeCell};
+use vfl_shared::data::{
+    Cell, CsvRows, FilePosition, Limits, RawRows, TableError, TableProblem, TakeCell,
+};
 use vfl_shared::hex;
 
 use crate::parquet_footer::{check_footer, check_sizes, contained};
@@ -83,7 +85,7 @@ pub(crate) fn problem_of(error: &ParquetError, inside: bool) -> TableProblem {
     TableProblem::Format { format: "Parquet", reason }
 }
 
-fn wrong(file: &Path, place: Option<Place>, error: &ParquetError) -> TableError {
+fn wrong(file: &Path, place: Option<FilePosition>, error: &ParquetError) -> TableError {
     TableError {
         file: file.to_owned(),
         place,
@@ -158,12 +160,12 @@ impl RawRows for ParquetRows {
         &self.names
     }
 
-    fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<Place>, TableError> {
+    fn next_row(&mut self, take: &mut TakeCell<'_>) -> Result<Option<FilePosition>, TableError> {
         // Without a column the reader would return rows without end.
         if self.names.is_empty() {
             return Ok(None);
         }
-        let place = Place::Row(self.row + 1);
+        let place = FilePosition::Row(self.row + 1);
         let Self { file, rows, .. } = self;
         let next = contained(file, Some(place), || {
             rows.next().transpose().map_err(|e| wrong(file, Some(place), &e))

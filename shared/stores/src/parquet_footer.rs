@@ -9,9 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use parquet::file::metadata::ParquetMetaData;
-use vfl_shared::data::{Place, TableError, TableProblem};
+use vfl_shared::data::{FilePosition, TableError, TableProblem};
 
-use crate::parquet_pages::{Bad, Compact, I32, LIST, STRUCT, read_at};
+use crate::parquet_pages::{Compact, I32, LIST, STRUCT, ThriftError, read_at};
 
 /// The maximum length of a footer: some 200 000 columns of row groups.
 const MAX_FOOTER_BYTES: u32 = 64 << 20;
@@ -39,7 +39,7 @@ pub(crate) fn format(reason: impl Into<String>) -> TableProblem {
 /// The error of `read`, or that the file is damaged.
 pub(crate) fn contained<T>(
     file: &Path,
-    place: Option<Place>,
+    place: Option<FilePosition>,
     read: impl FnOnce() -> Result<T, TableError>,
 ) -> Result<T, TableError> {
     let damaged =
@@ -78,7 +78,7 @@ pub(crate) fn check_footer(file: &File) -> Result<(), TableProblem> {
         .map_err(TableProblem::Io)?;
     footer.truncate(read);
     check(&footer).map_err(|bad| match bad {
-        Bad::Large(children) => {
+        ThriftError::Large(children) => {
             format(format!("its footer claims {children} columns in a group, and has fewer"))
         }
         _ => format("its footer is damaged"),
@@ -87,17 +87,17 @@ pub(crate) fn check_footer(file: &File) -> Result<(), TableProblem> {
 
 /// Checks `FileMetaData` of parquet.thrift. Its field 2 is the schema, a list of elements; field 5
 /// of an element is the number of its children, which follow it.
-fn check(footer: &[u8]) -> Result<(), Bad> {
+fn check(footer: &[u8]) -> Result<(), ThriftError> {
     Compact::new(footer).each_field(|footer, id, kind| match (id, kind) {
         (2, LIST) => check_schema(footer),
         _ => footer.skip(kind, MAX_DEPTH),
     })
 }
 
-fn check_schema(footer: &mut Compact<'_>) -> Result<(), Bad> {
+fn check_schema(footer: &mut Compact<'_>) -> Result<(), ThriftError> {
     let (elements, kind) = footer.list()?;
     if kind != STRUCT {
-        return Err(Bad::Header);
+        return Err(ThriftError::Header);
     }
     // All elements but the first are a child of another one. `open` has the number of children
     // still to come in each enclosing group.
@@ -107,8 +107,8 @@ fn check_schema(footer: &mut Compact<'_>) -> Result<(), Bad> {
         footer.each_field(|element, id, kind| match (id, kind) {
             (5, I32) => {
                 let claimed = element.integer()?;
-                children = u64::try_from(claimed).map_err(|_| Bad::Large(claimed))?;
-                unclaimed = unclaimed.checked_sub(children).ok_or(Bad::Large(claimed))?;
+                children = u64::try_from(claimed).map_err(|_| ThriftError::Large(claimed))?;
+                unclaimed = unclaimed.checked_sub(children).ok_or(ThriftError::Large(claimed))?;
                 Ok(())
             }
             _ => element.skip(kind, MAX_DEPTH),
@@ -121,7 +121,7 @@ fn check_schema(footer: &mut Compact<'_>) -> Result<(), Bad> {
             open.push(children);
         }
         if open.len() > MAX_GROUPS {
-            return Err(Bad::Header);
+            return Err(ThriftError::Header);
         }
     }
     Ok(())
@@ -182,34 +182,34 @@ mod tests {
         for good in [&[2, 0, 0][..], &[2, 1, 0, 0], &[1, 1, 1, 0], &[0]] {
             assert_eq!(check(&footer(good)), Ok(()), "{good:?}");
         }
-        assert_eq!(check(&footer(&[3, 0, 0])), Err(Bad::Large(3)));
+        assert_eq!(check(&footer(&[3, 0, 0])), Err(ThriftError::Large(3)));
         assert_eq!(
             check(&footer(&[2, 2, 0, 0])),
-            Err(Bad::Large(2)),
+            Err(ThriftError::Large(2)),
             "all groups together have more than there are"
         );
         let mut huge = footer(&[0]);
         huge.splice(8..9, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
-        assert_eq!(check(&huge), Err(Bad::Large(i64::from(i32::MAX))));
+        assert_eq!(check(&huge), Err(ThriftError::Large(i64::from(i32::MAX))));
         let mut negative = footer(&[0]);
         negative[8] = 1;
-        assert_eq!(check(&negative), Err(Bad::Large(-1)));
+        assert_eq!(check(&negative), Err(ThriftError::Large(-1)));
         let deep = |groups: usize| footer(&[vec![1; groups], vec![0]].concat());
         assert_eq!(check(&deep(MAX_GROUPS)), Ok(()));
-        assert_eq!(check(&deep(MAX_GROUPS + 1)), Err(Bad::Header));
+        assert_eq!(check(&deep(MAX_GROUPS + 1)), Err(ThriftError::Header));
     }
 
     #[test]
     fn a_list_is_as_long_as_it_says() {
         let good = footer(&[2, 0, 0]);
         for cut in 0..good.len() {
-            assert_eq!(check(&good[..cut]), Err(Bad::Short), "{cut}");
+            assert_eq!(check(&good[..cut]), Err(ThriftError::Short), "{cut}");
         }
         // Row groups that say nothing, each of which the library makes room for.
         let mut empty = vec![0x49, 0xfc, 100];
         empty.extend([0; 101]);
-        assert_eq!(check(&empty), Err(Bad::Header));
-        assert_eq!(check(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x7f]), Err(Bad::Short));
+        assert_eq!(check(&empty), Err(ThriftError::Header));
+        assert_eq!(check(&[0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x7f]), Err(ThriftError::Short));
     }
 
     #[test]

@@ -162,14 +162,16 @@ impl HeaderRead {
             let Some(most) = self.most else { return Ok(Cursor::new(bytes)) };
             match check_header(&bytes, most) {
                 Ok(()) => return Ok(Cursor::new(bytes)),
-                Err(Bad::Short) if read == size && size < MAX_HEADER_BYTES => {
+                Err(ThriftError::Short) if read == size && size < MAX_HEADER_BYTES => {
                     size = MAX_HEADER_BYTES
                 }
-                Err(Bad::Short | Bad::Header) => return Err(io::Error::other(PageError::Header)),
-                Err(Bad::Large(bytes)) => {
+                Err(ThriftError::Short | ThriftError::Header) => {
+                    return Err(io::Error::other(PageError::Header));
+                }
+                Err(ThriftError::Large(bytes)) => {
                     return Err(io::Error::other(PageError::Large { bytes, most }));
                 }
-                Err(Bad::Encoding(encoding)) => {
+                Err(ThriftError::Encoding(encoding)) => {
                     let name = ENCODING_NAMES.iter().find(|(number, _)| *number == encoding);
                     let name =
                         name.map_or_else(|| encoding.to_string(), |(_, name)| (*name).to_owned());
@@ -197,7 +199,7 @@ impl Read for HeaderRead {
 
 /// The faults of a header or footer.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Bad {
+pub(crate) enum ThriftError {
     /// More bytes of it are needed.
     Short,
     /// The structure is malformed.
@@ -218,7 +220,7 @@ const ENCODING_NAMES: [(i64, &str); 3] =
 
 /// Checks the header at the beginning of `bytes`: each of its sizes must occur once and be at most
 /// `most`.
-fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
+fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), ThriftError> {
     // `PageHeader` of parquet.thrift in the compact protocol: fields 2 and 3 are the sizes of the
     // page unpacked and packed. Field 7 is the header of a dictionary, whose field 1 is the number
     // of its entries. Fields 5 and 8 are headers of values, whose fields 2 and 4 are their
@@ -229,10 +231,10 @@ fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
             (2 | 3, I32) => {
                 let size = header.integer()?;
                 if !(0..=most as i64).contains(&size) {
-                    return Err(Bad::Large(size));
+                    return Err(ThriftError::Large(size));
                 }
                 if sizes[usize::from(id == 3)].replace(size).is_some() {
-                    return Err(Bad::Header);
+                    return Err(ThriftError::Header);
                 }
             }
             (7, STRUCT) => header.each_field(|dictionary, id, kind| match (id, kind) {
@@ -246,7 +248,7 @@ fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
                         if ENCODINGS.contains(&encoding) {
                             Ok(())
                         } else {
-                            Err(Bad::Encoding(encoding))
+                            Err(ThriftError::Encoding(encoding))
                         }
                     }
                     _ => values.skip(kind, MAX_DEPTH),
@@ -259,7 +261,7 @@ fn check_header(bytes: &[u8], most: usize) -> std::result::Result<(), Bad> {
     match sizes {
         // A dictionary entry of any length takes at least two bytes.
         [Some(unpacked), Some(_)] if entries <= unpacked / 2 + 256 => Ok(()),
-        _ => Err(Bad::Header),
+        _ => Err(ThriftError::Header),
     }
 }
 
@@ -282,19 +284,19 @@ impl<'a> Compact<'a> {
         Self { bytes, at: 0 }
     }
 
-    fn byte(&mut self) -> std::result::Result<u8, Bad> {
-        let byte = self.bytes.get(self.at).copied().ok_or(Bad::Short)?;
+    fn byte(&mut self) -> std::result::Result<u8, ThriftError> {
+        let byte = self.bytes.get(self.at).copied().ok_or(ThriftError::Short)?;
         self.at += 1;
         Ok(byte)
     }
 
-    fn over(&mut self, bytes: u64) -> std::result::Result<(), Bad> {
+    fn over(&mut self, bytes: u64) -> std::result::Result<(), ThriftError> {
         let to = usize::try_from(bytes).ok().and_then(|bytes| self.at.checked_add(bytes));
-        self.at = to.filter(|&to| to <= self.bytes.len()).ok_or(Bad::Short)?;
+        self.at = to.filter(|&to| to <= self.bytes.len()).ok_or(ThriftError::Short)?;
         Ok(())
     }
 
-    fn varint(&mut self) -> std::result::Result<u64, Bad> {
+    fn varint(&mut self) -> std::result::Result<u64, ThriftError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -303,11 +305,11 @@ impl<'a> Compact<'a> {
                 return Ok(value);
             }
         }
-        Err(Bad::Header)
+        Err(ThriftError::Header)
     }
 
     /// Reads a signed number in zigzag encoding.
-    pub(crate) fn integer(&mut self) -> std::result::Result<i64, Bad> {
+    pub(crate) fn integer(&mut self) -> std::result::Result<i64, ThriftError> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
@@ -315,8 +317,8 @@ impl<'a> Compact<'a> {
     /// Passes the fields of a structure to `take`: number and kind. `take` reads the value.
     pub(crate) fn each_field(
         &mut self,
-        mut take: impl FnMut(&mut Self, i64, u8) -> std::result::Result<(), Bad>,
-    ) -> std::result::Result<(), Bad> {
+        mut take: impl FnMut(&mut Self, i64, u8) -> std::result::Result<(), ThriftError>,
+    ) -> std::result::Result<(), ThriftError> {
         let mut id = 0i64;
         loop {
             let head = self.byte()?;
@@ -326,22 +328,22 @@ impl<'a> Compact<'a> {
             }
             id = match head >> 4 {
                 0 => self.integer()?,
-                more => id.checked_add(i64::from(more)).ok_or(Bad::Header)?,
+                more => id.checked_add(i64::from(more)).ok_or(ThriftError::Header)?,
             };
             take(self, id, kind)?;
         }
     }
 
     /// Reads the beginning of a list: the declared number of items, and their kind.
-    pub(crate) fn list(&mut self) -> std::result::Result<(u64, u8), Bad> {
+    pub(crate) fn list(&mut self) -> std::result::Result<(u64, u8), ThriftError> {
         let head = self.byte()?;
         let items = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
         Ok((items, head & 15))
     }
 
     /// Skips a field of this kind, whose structures are nested at most `depth` deep.
-    pub(crate) fn skip(&mut self, kind: u8, depth: u32) -> std::result::Result<(), Bad> {
-        let deeper = depth.checked_sub(1).ok_or(Bad::Header)?;
+    pub(crate) fn skip(&mut self, kind: u8, depth: u32) -> std::result::Result<(), ThriftError> {
+        let deeper = depth.checked_sub(1).ok_or(ThriftError::Header)?;
         match kind {
             1 | 2 => Ok(()),
             3 => self.over(1),
@@ -360,11 +362,15 @@ impl<'a> Compact<'a> {
                     self.skip(kind, deeper)?;
                     // An item of a list must have a field. Otherwise a few bytes would hold many
                     // items, each of which takes much memory.
-                    if kind == STRUCT && self.at == before + 1 { Err(Bad::Header) } else { Ok(()) }
+                    if kind == STRUCT && self.at == before + 1 {
+                        Err(ThriftError::Header)
+                    } else {
+                        Ok(())
+                    }
                 })
             }
             STRUCT => self.each_field(|inner, _, kind| inner.skip(kind, deeper)),
-            _ => Err(Bad::Header),
+            _ => Err(ThriftError::Header),
         }
     }
 }
@@ -403,30 +409,30 @@ mod tests {
     fn sizes_are_checked_before_room_is_made() {
         let check = |bytes: &[u8]| check_header(bytes, 1000);
         assert_eq!(check(&header(1000, 10, 500)), Ok(()));
-        assert_eq!(check(&header(1001, 10, 5)), Err(Bad::Large(1001)));
-        assert_eq!(check(&header(10, 1001, 5)), Err(Bad::Large(1001)));
-        assert_eq!(check(&header(-1, 10, 5)), Err(Bad::Large(-1)));
+        assert_eq!(check(&header(1001, 10, 5)), Err(ThriftError::Large(1001)));
+        assert_eq!(check(&header(10, 1001, 5)), Err(ThriftError::Large(1001)));
+        assert_eq!(check(&header(-1, 10, 5)), Err(ThriftError::Large(-1)));
         assert_eq!(
             check(&header(i64::from(i32::MAX), 10, 5)),
-            Err(Bad::Large(i64::from(i32::MAX)))
+            Err(ThriftError::Large(i64::from(i32::MAX)))
         );
         assert_eq!(
             check(&header(1000, 10, 1_000_000)),
-            Err(Bad::Header),
+            Err(ThriftError::Header),
             "a dictionary of more than its bytes"
         );
         let good = header(1000, 10, 500);
         for cut in 0..good.len() {
-            assert_eq!(check(&good[..cut]), Err(Bad::Short), "{cut}");
+            assert_eq!(check(&good[..cut]), Err(ThriftError::Short), "{cut}");
         }
         // A second size, which another reader might take for the page's.
         let mut twice = good[..good.len() - 1].to_vec();
         twice.extend([0x05, 0x04]);
         twice.extend(zigzag(900));
         twice.push(0);
-        assert_eq!(check(&twice), Err(Bad::Header));
-        assert_eq!(check(&[0]), Err(Bad::Header), "no sizes");
-        assert_eq!(check(&[0x1c; 100]), Err(Bad::Header), "deeper than a header is");
+        assert_eq!(check(&twice), Err(ThriftError::Header));
+        assert_eq!(check(&[0]), Err(ThriftError::Header), "no sizes");
+        assert_eq!(check(&[0x1c; 100]), Err(ThriftError::Header), "deeper than a header is");
         // Values of an encoding that is not read, in a header of either version.
         let values = |field: u8, encoding_is: u8, encoding: i64| {
             let mut bytes = vec![0x15, 0, 0x15, 2, 0x15, 2, (field - 3) << 4 | 12];
@@ -438,10 +444,10 @@ mod tests {
         for (field, encoding_is) in [(5, 2), (8, 4)] {
             assert_eq!(values(field, encoding_is, 8), Ok(()));
             for bad in [6, 7, 10, 1, -1] {
-                assert_eq!(values(field, encoding_is, bad), Err(Bad::Encoding(bad)));
+                assert_eq!(values(field, encoding_is, bad), Err(ThriftError::Encoding(bad)));
             }
         }
         // A list that says it is longer than can be.
-        assert_eq!(check(&[0x19, 0xf3, 0xff, 0xff, 0xff, 0xff, 0x7f]), Err(Bad::Short));
+        assert_eq!(check(&[0x19, 0xf3, 0xff, 0xff, 0xff, 0xff, 0x7f]), Err(ThriftError::Short));
     }
 }

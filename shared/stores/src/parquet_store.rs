@@ -17,19 +17,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nalgebra::DMatrix;
 use tokio::sync::Semaphore;
-use vfl_shared::data::features::Answer;
+use vfl_shared::data::features::StoreFuture;
 use vfl_shared::data::{
-    Failure, FeatureSchema, Found, RemoteStore, StoreError, TableError, TableProblem,
+    Failure, FeatureSchema, LookupResult, RemoteStore, StoreError, TableError, TableProblem,
 };
 use vfl_shared::types::{FeatureBlock, IdError, RecordId, RecordIds, RecordIdsBuilder};
 
 use crate::bounds::DataError;
 use crate::parquet_file::ParquetConfig;
 use crate::parquet_footer::{DAMAGED, contained};
-use columns::{Cursor, Unread};
+use columns::{Cursor, ReadError};
 use index::RowIndex;
 use layout::Layout;
-use rows::{Kept, Rows};
+use rows::{Rows, StretchCache};
 
 /// The approximate size of a stretch of rows in bytes.
 const STRETCH_BYTES: usize = 1 << 20;
@@ -46,18 +46,18 @@ const ID_ROWS: u32 = 8192;
 
 /// Features in a Parquet file that stays on disk.
 pub struct ParquetStore {
-    reading: Arc<Reading>,
+    reading: Arc<ParquetReader>,
     readers: Arc<Semaphore>,
 }
 
-struct Reading {
+struct ParquetReader {
     words: String,
     schema: FeatureSchema,
     layout: Layout,
     index: RowIndex,
     /// The number of rows in a stretch.
     stretch: u32,
-    kept: Mutex<Kept>,
+    kept: Mutex<StretchCache>,
     cursors: Mutex<Vec<Cursor>>,
 }
 
@@ -76,13 +76,13 @@ impl ParquetStore {
         })?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let stretch = STRETCH_BYTES / (8 * schema.len() + 32);
-        let reading = Reading {
+        let reading = ParquetReader {
             words: format!("the Parquet file {name:?}"),
             schema,
             layout,
             index,
             stretch: stretch.clamp(STRETCH_ROWS.0, STRETCH_ROWS.1) as u32,
-            kept: Mutex::new(Kept::new(config.cache_bytes)),
+            kept: Mutex::new(StretchCache::new(config.cache_bytes)),
             cursors: Mutex::default(),
         };
         Ok(Self { reading: Arc::new(reading), readers: Arc::new(Semaphore::new(READERS)) })
@@ -91,7 +91,7 @@ impl ParquetStore {
     /// Runs work that reads the file on a thread that may block.
     async fn read<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Reading) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&ParquetReader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let reading = self.reading.clone();
         let gone = || self.reading.damaged(DAMAGED);
@@ -176,7 +176,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Reading {
+impl ParquetReader {
     fn damaged(&self, reason: &str) -> StoreError {
         StoreError::failed(&self.words, Failure::Malformed, reason)
     }
@@ -198,7 +198,7 @@ impl Reading {
         done
     }
 
-    fn lookup(&self, ids: &RecordIds) -> Result<Found, StoreError> {
+    fn lookup(&self, ids: &RecordIds) -> Result<LookupResult, StoreError> {
         let (n, d) = (ids.len(), self.schema.len());
         let mut come = vec![false; n];
         let (mut values, mut labels) = (vec![0.0; n * d], vec![0; n]);
@@ -226,16 +226,16 @@ impl Reading {
             singles.dedup();
             let kept = locked(&self.kept).get(key);
             let read = match kept {
-                Some(rows) => Part { rows, places: None, from },
+                Some(rows) => StretchRows { rows, places: None, from },
                 None if few || singles.len() * SPARSE >= whole.len() => {
                     let rows =
                         Arc::new(self.decode(&mut cursor, key.0, std::slice::from_ref(&whole))?);
                     locked(&self.kept).put(key, rows.clone());
-                    Part { rows, places: None, from }
+                    StretchRows { rows, places: None, from }
                 }
                 None => {
                     let rows = Arc::new(self.decode(&mut cursor, key.0, &ranges(&singles))?);
-                    Part { rows, places: Some(singles), from }
+                    StretchRows { rows, places: Some(singles), from }
                 }
             };
             for &(row, at) in part {
@@ -263,7 +263,7 @@ impl Reading {
         values.truncate(held.len() * d);
         labels.truncate(held.len());
         let block = FeatureBlock::new(DMatrix::from_vec(d, held.len(), values))?;
-        Ok(Found { held, block, labels: self.schema.label().map(|_| labels) })
+        Ok(LookupResult { held, block, labels: self.schema.label().map(|_| labels) })
     }
 
     fn bad_value(&self, why: &str) -> StoreError {
@@ -305,7 +305,7 @@ impl Reading {
     }
 
     /// Returns an error without the path and the row: the store's name already names the file.
-    fn unread(&self, group: usize, first: u32, unread: Unread) -> StoreError {
+    fn unread(&self, group: usize, first: u32, unread: ReadError) -> StoreError {
         let error = self.layout.unread(group, first, unread);
         self.damaged(&error.problem.to_string())
     }
@@ -322,14 +322,14 @@ impl Reading {
 }
 
 /// The rows that were read: a whole stretch, or some of it.
-struct Part {
+struct StretchRows {
     rows: Arc<Rows>,
     /// The row numbers in the group; `None` if all rows from `from` on were read.
     places: Option<Vec<u32>>,
     from: u32,
 }
 
-impl Part {
+impl StretchRows {
     /// Returns the position of a row of the group among those that were read.
     fn place(&self, row: u32) -> usize {
         match &self.places {
@@ -354,16 +354,16 @@ impl RemoteStore for ParquetStore {
         &self.reading.schema
     }
 
-    fn check(&self) -> Answer<'_, ()> {
+    fn check(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.read(|_| Ok(())))
     }
 
-    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found> {
+    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, LookupResult> {
         let ids = ids.clone();
         Box::pin(self.read(move |reading| reading.lookup(&ids)))
     }
 
-    fn ids(&self) -> Answer<'_, RecordIds> {
-        Box::pin(self.read(Reading::ids))
+    fn ids(&self) -> StoreFuture<'_, RecordIds> {
+        Box::pin(self.read(ParquetReader::ids))
     }
 }

@@ -7,9 +7,10 @@ use serde::Deserialize;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use tokio::sync::OnceCell;
-use vfl_shared::data::features::{Answer, MAX_LOOKUP_RECORDS};
+use vfl_shared::data::features::{MAX_LOOKUP_RECORDS, StoreFuture};
 use vfl_shared::data::{
-    Cell, Failure, FeatureSchema, Found, Gather, RemoteStore, RollCall, SourceColumn, StoreError,
+    Cell, Failure, FeatureSchema, LookupResult, RemoteStore, ReportedIds, RowCollector,
+    SourceColumn, StoreError,
 };
 use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 
@@ -80,11 +81,11 @@ pub struct PostgresStore {
     schema: FeatureSchema,
     columns: Vec<SourceColumn>,
     words: String,
-    ready: OnceCell<Ready>,
+    ready: OnceCell<PreparedTable>,
 }
 
 /// The connections and statements, after the columns of the table were checked.
-struct Ready {
+struct PreparedTable {
     pool: PgPool,
     /// The statement that selects rows. It takes the ids as an array.
     select: String,
@@ -118,11 +119,11 @@ impl PostgresStore {
         failed(&self.words, error)
     }
 
-    async fn ready(&self) -> Result<&Ready, StoreError> {
+    async fn ready(&self) -> Result<&PreparedTable, StoreError> {
         self.ready.get_or_try_init(|| self.open()).await
     }
 
-    async fn open(&self) -> Result<Ready, StoreError> {
+    async fn open(&self) -> Result<PreparedTable, StoreError> {
         let ms = self.bounds.timeout.as_millis();
         // A view may do anything except write, or run longer than its caller waits.
         let session =
@@ -204,7 +205,7 @@ impl PostgresStore {
         let of = |shown: &str| format!("SELECT {shown} FROM {table} WHERE {id} = ANY($1)");
         let last = if whole { "$1::bigint" } else { "$1::text" };
         let pages = Pages::new(&table, &format!("r.{id}::text"), &by, last);
-        Ok(Ready {
+        Ok(PreparedTable {
             select: of(&asked.join(", ")),
             held: of(&format!("{id}::text")),
             pages,
@@ -217,7 +218,7 @@ impl PostgresStore {
         self.config.table.split('.').map(quoted).collect::<Vec<_>>().join(".")
     }
 
-    fn gather(&self, gather: &mut Gather<'_>, row: &PgRow) -> Result<(), StoreError> {
+    fn gather(&self, gather: &mut RowCollector<'_>, row: &PgRow) -> Result<(), StoreError> {
         let id: Option<&str> = row.try_get(0).map_err(|e| self.failed(&e))?;
         let Some(at) = id.map_or(Ok(None), |id| gather.begin(id))? else { return Ok(()) };
         for (place, column) in self.columns.iter().enumerate().skip(1) {
@@ -238,7 +239,7 @@ impl PostgresStore {
     /// Returns the rows that a statement selects for some ids.
     async fn rows(
         &self,
-        ready: &Ready,
+        ready: &PreparedTable,
         statement: &str,
         ids: &RecordIds,
     ) -> Result<Vec<PgRow>, StoreError> {
@@ -265,16 +266,16 @@ impl RemoteStore for PostgresStore {
         &self.schema
     }
 
-    fn check(&self) -> Answer<'_, ()> {
+    fn check(&self) -> StoreFuture<'_, ()> {
         Box::pin(
             async move { within(&self.words, self.bounds.timeout, self.ready()).await.map(drop) },
         )
     }
 
-    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found> {
+    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, LookupResult> {
         let work = async move {
             let ready = self.ready().await?;
-            let mut gather = Gather::new(&self.words, &self.schema, ids);
+            let mut gather = RowCollector::new(&self.words, &self.schema, ids);
             for row in self.rows(ready, &ready.select, ids).await? {
                 self.gather(&mut gather, &row)?;
             }
@@ -283,10 +284,10 @@ impl RemoteStore for PostgresStore {
         Box::pin(within(&self.words, self.bounds.timeout, work))
     }
 
-    fn held<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Vec<usize>> {
+    fn held<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, Vec<usize>> {
         let work = async move {
             let ready = self.ready().await?;
-            let mut roll = RollCall::new(&self.words, ids);
+            let mut roll = ReportedIds::new(&self.words, ids);
             for row in self.rows(ready, &ready.held, ids).await? {
                 let id: Option<&str> = row.try_get(0).map_err(|e| self.failed(&e))?;
                 id.map(|id| roll.take(id)).transpose()?;
@@ -296,7 +297,7 @@ impl RemoteStore for PostgresStore {
         Box::pin(within(&self.words, self.bounds.timeout, work))
     }
 
-    fn ids(&self) -> Answer<'_, RecordIds> {
+    fn ids(&self) -> StoreFuture<'_, RecordIds> {
         Box::pin(async move {
             let ready = within(&self.words, self.bounds.timeout, self.ready()).await?;
             let mut all = RecordIdsBuilder::default();

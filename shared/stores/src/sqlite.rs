@@ -6,9 +6,10 @@ use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Decode, Row, Sqlite, TypeInfo, ValueRef};
 use tokio::sync::OnceCell;
-use vfl_shared::data::features::{Answer, MAX_LOOKUP_RECORDS};
+use vfl_shared::data::features::{MAX_LOOKUP_RECORDS, StoreFuture};
 use vfl_shared::data::{
-    Cell, Failure, FeatureSchema, Found, Gather, RemoteStore, RollCall, SourceColumn, StoreError,
+    Cell, Failure, FeatureSchema, LookupResult, RemoteStore, ReportedIds, RowCollector,
+    SourceColumn, StoreError,
 };
 use vfl_shared::types::{RecordIds, RecordIdsBuilder};
 
@@ -167,7 +168,7 @@ impl SqliteStore {
         id.map_err(|e| self.failed(&e))
     }
 
-    fn gather(&self, gather: &mut Gather<'_>, row: &SqliteRow) -> Result<(), StoreError> {
+    fn gather(&self, gather: &mut RowCollector<'_>, row: &SqliteRow) -> Result<(), StoreError> {
         let id = self.id(row)?;
         let Some(at) = id.map_or(Ok(None), |id| gather.begin(&id))? else { return Ok(()) };
         for (place, column) in self.columns.iter().enumerate().skip(1) {
@@ -209,15 +210,15 @@ impl RemoteStore for SqliteStore {
         &self.schema
     }
 
-    fn check(&self) -> Answer<'_, ()> {
+    fn check(&self) -> StoreFuture<'_, ()> {
         Box::pin(
             async move { within(&self.words, self.bounds.timeout, self.pool()).await.map(drop) },
         )
     }
 
-    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found> {
+    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, LookupResult> {
         let work = async move {
-            let mut gather = Gather::new(&self.words, &self.schema, ids);
+            let mut gather = RowCollector::new(&self.words, &self.schema, ids);
             for row in self.rows(&self.statements.select, ids).await? {
                 self.gather(&mut gather, &row)?;
             }
@@ -226,9 +227,9 @@ impl RemoteStore for SqliteStore {
         Box::pin(within(&self.words, self.bounds.timeout, work))
     }
 
-    fn held<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Vec<usize>> {
+    fn held<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, Vec<usize>> {
         let work = async move {
-            let mut roll = RollCall::new(&self.words, ids);
+            let mut roll = ReportedIds::new(&self.words, ids);
             for row in self.rows(&self.statements.held, ids).await? {
                 if let Some(id) = self.id(&row)? {
                     roll.take(&id)?;
@@ -239,7 +240,7 @@ impl RemoteStore for SqliteStore {
         Box::pin(within(&self.words, self.bounds.timeout, work))
     }
 
-    fn ids(&self) -> Answer<'_, RecordIds> {
+    fn ids(&self) -> StoreFuture<'_, RecordIds> {
         Box::pin(async move {
             let Pages { first, next } = &self.statements.pages;
             let mut all = RecordIdsBuilder::default();

@@ -17,7 +17,7 @@ use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use vfl_shared::heavy::waiting;
 use vfl_shared::state_dir::StateDir;
-use vfl_shared::state_table::{Reading, Revision, StateTable, StateTableError};
+use vfl_shared::state_table::{Revision, StateTable, StateTableError, TableReading};
 use vfl_shared::types::PartyName;
 
 /// The time limit of a statement, both at the server and here.
@@ -105,7 +105,7 @@ pub fn place_of_state(
 }
 
 struct PostgresState {
-    asks: UnboundedSender<Asked>,
+    asks: UnboundedSender<PendingRequest>,
 }
 
 impl fmt::Debug for PostgresState {
@@ -115,13 +115,13 @@ impl fmt::Debug for PostgresState {
 }
 
 /// A call on its way to the server.
-struct Asked {
-    ask: Ask,
+struct PendingRequest {
+    ask: TableCall,
     until: Instant,
     answer: SyncSender<Result<Answer, StateTableError>>,
 }
 
-enum Ask {
+enum TableCall {
     Read { name: String, seen: Option<Revision> },
     Swap { name: String, seen: Revision, new: [u8; 16], content: Vec<u8> },
     Write { name: String, new: [u8; 16], content: Vec<u8> },
@@ -130,7 +130,7 @@ enum Ask {
 }
 
 enum Answer {
-    Reading(Reading),
+    Reading(TableReading),
     Swapped(bool),
     Done,
     Names(Vec<String>),
@@ -147,9 +147,9 @@ fn revision() -> [u8; 16] {
 }
 
 impl PostgresState {
-    fn ask(&self, ask: Ask) -> Result<Answer, StateTableError> {
+    fn ask(&self, ask: TableCall) -> Result<Answer, StateTableError> {
         let (answer, answered) = sync_channel(1);
-        let asked = Asked { ask, until: Instant::now() + CALL, answer };
+        let asked = PendingRequest { ask, until: Instant::now() + CALL, answer };
         self.asks.send(asked).map_err(|_| failed("its thread has ended"))?;
         // Longer than the thread itself waits: its own error is more precise.
         waiting(|| answered.recv_timeout(CALL + STATEMENT))
@@ -158,8 +158,8 @@ impl PostgresState {
 }
 
 impl StateTable for PostgresState {
-    fn read(&self, name: &str, seen: Option<Revision>) -> Result<Reading, StateTableError> {
-        match self.ask(Ask::Read { name: name.to_owned(), seen })? {
+    fn read(&self, name: &str, seen: Option<Revision>) -> Result<TableReading, StateTableError> {
+        match self.ask(TableCall::Read { name: name.to_owned(), seen })? {
             Answer::Reading(reading) => Ok(reading),
             _ => Err(failed("it answers something else")),
         }
@@ -172,23 +172,32 @@ impl StateTable for PostgresState {
         content: &[u8],
     ) -> Result<Option<Revision>, StateTableError> {
         let new = revision();
-        match self.ask(Ask::Swap { name: name.to_owned(), seen, new, content: content.to_vec() })? {
+        match self.ask(TableCall::Swap {
+            name: name.to_owned(),
+            seen,
+            new,
+            content: content.to_vec(),
+        })? {
             Answer::Swapped(swapped) => Ok(swapped.then(|| Revision::named(new))),
             _ => Err(failed("it answers something else")),
         }
     }
 
     fn write(&self, name: &str, content: &[u8]) -> Result<(), StateTableError> {
-        self.ask(Ask::Write { name: name.to_owned(), new: revision(), content: content.to_vec() })
-            .map(drop)
+        self.ask(TableCall::Write {
+            name: name.to_owned(),
+            new: revision(),
+            content: content.to_vec(),
+        })
+        .map(drop)
     }
 
     fn remove(&self, name: &str) -> Result<(), StateTableError> {
-        self.ask(Ask::Remove { name: name.to_owned() }).map(drop)
+        self.ask(TableCall::Remove { name: name.to_owned() }).map(drop)
     }
 
     fn names(&self, prefix: &str) -> Result<Vec<String>, StateTableError> {
-        match self.ask(Ask::Names { prefix: prefix.to_owned() })? {
+        match self.ask(TableCall::Names { prefix: prefix.to_owned() })? {
             Answer::Names(names) => Ok(names),
             _ => Err(failed("it answers something else")),
         }
@@ -204,8 +213,8 @@ struct Worker {
 }
 
 impl Worker {
-    async fn run(mut self, mut asked: UnboundedReceiver<Asked>) {
-        while let Some(Asked { ask, until, answer }) = asked.recv().await {
+    async fn run(mut self, mut asked: UnboundedReceiver<PendingRequest>) {
+        while let Some(PendingRequest { ask, until, answer }) = asked.recv().await {
             let done = self.answer(&ask, until).await;
             // The caller may have gone away.
             let _ = answer.send(done);
@@ -213,7 +222,7 @@ impl Worker {
     }
 
     /// Answers one call, and repeats it if a reused connection turns out to be broken.
-    async fn answer(&mut self, ask: &Ask, until: Instant) -> Result<Answer, StateTableError> {
+    async fn answer(&mut self, ask: &TableCall, until: Instant) -> Result<Answer, StateTableError> {
         let mut again = false;
         if self.silent_until.is_some_and(|until| Instant::now() < until) {
             return Err(failed("it did not answer a moment ago"));
@@ -309,24 +318,24 @@ async fn durable(connection: &mut PgConnection) -> Result<(), StateTableError> {
 /// Executes a call. `again`: it may have been executed before, on a connection that broke.
 async fn carry_out(
     connection: &mut PgConnection,
-    ask: &Ask,
+    ask: &TableCall,
     again: bool,
 ) -> Result<Answer, sqlx::Error> {
     match ask {
-        Ask::Read { name, seen } => {
+        TableCall::Read { name, seen } => {
             let seen = seen.as_ref().and_then(Revision::name).map(|name| name.to_vec());
             let find = "SELECT revision, CASE WHEN revision = $2 THEN NULL ELSE content END FROM cloison_state WHERE name = $1";
             let find = sqlx::query_as::<_, (Vec<u8>, Option<Vec<u8>>)>(find).bind(name).bind(seen);
             Ok(Answer::Reading(match find.fetch_optional(connection).await? {
-                None => Reading::Absent,
-                Some((_, None)) => Reading::Same,
+                None => TableReading::Absent,
+                Some((_, None)) => TableReading::Same,
                 Some((revision, Some(content))) => {
                     let revision = revision.try_into().map_err(|_| sqlx::Error::RowNotFound)?;
-                    Reading::Content(Revision::named(revision), content)
+                    TableReading::Content(Revision::named(revision), content)
                 }
             }))
         }
-        Ask::Swap { name, seen, new, content } => {
+        TableCall::Swap { name, seen, new, content } => {
             let done = match seen.name() {
                 None => {
                     let put = "INSERT INTO cloison_state (name, revision, content) VALUES ($1, $2, $3) \
@@ -356,7 +365,7 @@ async fn carry_out(
             }
             Ok(Answer::Swapped(done.rows_affected() > 0))
         }
-        Ask::Write { name, new, content } => {
+        TableCall::Write { name, new, content } => {
             let put = "INSERT INTO cloison_state (name, revision, content) VALUES ($1, $2, $3) \
                 ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, content = excluded.content";
             sqlx::query(put)
@@ -367,14 +376,14 @@ async fn carry_out(
                 .await?;
             Ok(Answer::Done)
         }
-        Ask::Remove { name } => {
+        TableCall::Remove { name } => {
             sqlx::query("DELETE FROM cloison_state WHERE name = $1")
                 .bind(name)
                 .execute(connection)
                 .await?;
             Ok(Answer::Done)
         }
-        Ask::Names { prefix } => {
+        TableCall::Names { prefix } => {
             let find = "SELECT name FROM cloison_state WHERE left(name, length($1)) = $1 ORDER BY name COLLATE \"C\"";
             let names: Vec<(String,)> =
                 sqlx::query_as(find).bind(prefix).fetch_all(connection).await?;

@@ -4,7 +4,7 @@
 use nalgebra::DMatrix;
 use rand::Rng;
 use rayon::prelude::*;
-use vfl_shared::numerics::{ActiveSet, Nearest, Polytope};
+use vfl_shared::numerics::{ActiveSet, NearestOutcome, Polytope};
 use vfl_shared::policy::Template;
 use vfl_shared::types::ReleasedScores;
 
@@ -13,8 +13,8 @@ use super::privee::Privee;
 use crate::attack::entry::{Entry, Group};
 use crate::attack::settings::Setting;
 use crate::attack::{
-    AdversaryView, Attack, AttackError, Averaged, Ended, Evidence, Need, Needs, NoisyScores,
-    Questions, Reconstruction, RecordOutcome, Status,
+    AdversaryView, Attack, AttackError, Evidence, Need, Needs, NoisyScores, Questions,
+    Reconstruction, RecordOutcome, RepeatedQuestions, Status, Termination,
 };
 
 /// Returns the mean of several releases of the same records, in the same order.
@@ -22,7 +22,9 @@ use crate::attack::{
 /// # Errors
 /// [`AttackError::Releases`] if there is none or they differ in kind or shape;
 /// [`AttackError::Unfit`] for labels and ciphertexts, which have no mean.
-pub fn average(releases: &[ReleasedScores]) -> Result<(ReleasedScores, Averaged), AttackError> {
+pub fn average(
+    releases: &[ReleasedScores],
+) -> Result<(ReleasedScores, RepeatedQuestions), AttackError> {
     let first = releases.first().ok_or(AttackError::Releases { reason: "there is none" })?;
     let mut all = Vec::with_capacity(releases.len());
     for release in releases {
@@ -56,7 +58,7 @@ pub fn average(releases: &[ReleasedScores]) -> Result<(ReleasedScores, Averaged)
         // To the bit, which a mean of equal numbers need not be.
         mean.copy_from(all[0]);
     }
-    let averaged = Averaged { queries: all.len(), distinct };
+    let averaged = RepeatedQuestions { queries: all.len(), distinct };
     let mean = match first {
         ReleasedScores::Probabilities(_) => ReleasedScores::Probabilities(mean),
         _ => ReleasedScores::Numbers(mean),
@@ -245,7 +247,7 @@ fn descend(
     deviation: &[f64],
     work: &mut ActiveSet,
     x: &mut [f64],
-) -> (Ended, u32, f64) {
+) -> (Termination, u32, f64) {
     let (k, d) = w.shape();
     let value = |x: &[f64], c: &[f64]| {
         let misfit: f64 =
@@ -271,8 +273,8 @@ fn descend(
                 set.add_giving(&row, target, target, deviation[j] / PRIOR);
             }
         }
-        if set.nearest(&half, work, &mut next) != Nearest::Found {
-            return (Ended::StepLimit, step, best);
+        if set.nearest(&half, work, &mut next) != NearestOutcome::Found {
+            return (Termination::StepLimit, step, best);
         }
         let mut length = 1.0;
         let improved = loop {
@@ -291,8 +293,8 @@ fn descend(
             }
         };
         if !improved {
-            return (Ended::Solved, step + 1, best);
+            return (Termination::Solved, step + 1, best);
         }
     }
-    (Ended::StepLimit, STEPS, best)
+    (Termination::StepLimit, STEPS, best)
 }

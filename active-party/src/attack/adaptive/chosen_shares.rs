@@ -24,7 +24,7 @@ use super::cones::label_cone;
 use super::estimate::label_of;
 use super::{Centre, KnownPolicy, strongest_on};
 use crate::attack::cells::{Cell, Cells};
-use crate::attack::entry::{Base, Chosen, Entry, Group};
+use crate::attack::entry::{Base, BaseChoice, Entry, Group};
 use crate::attack::{
     AdversaryView, Answer, Attack, AttackError, ChosenQuestions, KnownModel, Need, Needs,
     OracleError, Rcc2, Reconstruction, Replacement, Settings, ShareOracle,
@@ -32,7 +32,7 @@ use crate::attack::{
 
 /// The result of the questions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gathered {
+pub struct ChosenSharesResult {
     /// The estimates. Records that were refused are estimated from the first answer alone.
     pub reconstruction: Reconstruction,
     /// The number of questions asked. All records of one question count once.
@@ -49,7 +49,7 @@ pub struct Gathered {
     pub differences: DMatrix<f64>,
 }
 
-impl Gathered {
+impl ChosenSharesResult {
     /// Returns true if the questions after the first told nothing, which a coordinator that binds
     /// shares ensures.
     #[must_use]
@@ -81,7 +81,7 @@ pub(in crate::attack) static CHOSEN_SHARES: Entry = Entry {
     ..Entry::upon(
         "chosen_shares",
         Group::Adaptive,
-        Base { name: fall_back, chosen: Chosen::Fixed, unclipped: false },
+        Base { name: fall_back, chosen: BaseChoice::Fixed, unclipped: false },
         |settings, base| {
             Box::new(ChosenShares {
                 known: settings.into(),
@@ -133,7 +133,7 @@ impl Attack for ChosenShares {
 const PUSH: f64 = 1e3;
 
 /// An oracle that counts what it is asked.
-struct Asking<'a> {
+struct CountingOracle<'a> {
     oracle: &'a dyn ShareOracle,
     questions: usize,
     asked: usize,
@@ -142,7 +142,7 @@ struct Asking<'a> {
     answered: Vec<usize>,
 }
 
-impl Asking<'_> {
+impl CountingOracle<'_> {
     fn ask(
         &mut self,
         records: &[usize],
@@ -180,13 +180,13 @@ impl ChosenShares {
         active: &FeatureBlock,
         oracle: &dyn ShareOracle,
         rng: &mut dyn Rng,
-    ) -> Result<Gathered, AttackError> {
+    ) -> Result<ChosenSharesResult, AttackError> {
         let w_pas = model.passive_weights()?;
         let (k, n) = (model.classes(), active.records());
         let mut honest = model.active_weights() * active.matrix();
         honest.column_iter_mut().for_each(|mut c| c += model.bias());
         let mut questions =
-            Asking { oracle, questions: 0, asked: 0, refused: 0, answered: vec![0; n] };
+            CountingOracle { oracle, questions: 0, asked: 0, refused: 0, answered: vec![0; n] };
         let all: Vec<usize> = (0..n).collect();
         let first = questions.ask(&all, &honest)?;
         if n > 0 && first.iter().all(|a| *a == Answer::Refused) {
@@ -222,7 +222,7 @@ impl ChosenShares {
                 &honest,
             )?;
         }
-        let Asking { questions, asked, refused, answered, .. } = questions;
+        let CountingOracle { questions, asked, refused, answered, .. } = questions;
         let most_answers = answered.into_iter().max().unwrap_or(0);
         let label = ReleasedScores::Labels {
             classes: k,
@@ -239,7 +239,7 @@ impl ChosenShares {
         });
         let mut reconstruction = Cells::new(&view, cells)?.estimate(&view, centre, rng)?;
         self.fall_back(model, active, &first, &gained, &mut reconstruction, rng)?;
-        Ok(Gathered {
+        Ok(ChosenSharesResult {
             reconstruction,
             questions,
             asked,
@@ -305,7 +305,7 @@ impl ChosenShares {
     #[allow(clippy::too_many_arguments, reason = "one private step of the attack")]
     fn bisect(
         &self,
-        questions: &mut Asking<'_>,
+        questions: &mut CountingOracle<'_>,
         w_pas: &DMatrix<f64>,
         cells: &mut [Cell],
         gained: &mut [bool],
@@ -366,7 +366,7 @@ impl ChosenShares {
     /// Measures the noise where the scores are known, and subtracts it from the honest answer.
     fn cancel(
         &self,
-        questions: &mut Asking<'_>,
+        questions: &mut CountingOracle<'_>,
         honest: &DMatrix<f64>,
         first: &[Answer],
         cells: &mut [Cell],

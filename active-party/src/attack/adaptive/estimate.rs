@@ -4,12 +4,13 @@ use nalgebra::DMatrix;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use vfl_shared::numerics::{ActiveSet, Nearest, Polytope, Walk, arg_max};
+use vfl_shared::numerics::{ActiveSet, NearestOutcome, Polytope, Walk, arg_max};
 
 use super::Centre;
 use crate::attack::cells::{Cell, Cells, Likelihood, Noise, Words};
 use crate::attack::{
-    AdversaryView, Answer, AttackError, Ended, Evidence, Reconstruction, RecordOutcome, Status,
+    AdversaryView, Answer, AttackError, Evidence, Reconstruction, RecordOutcome, Status,
+    Termination,
 };
 
 /// The number of hit-and-run steps for each record.
@@ -57,7 +58,10 @@ impl Cells {
                 .collect_into_vec(&mut outcomes);
         } else {
             outcomes =
-                vec![RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 }; n];
+                vec![
+                    RecordOutcome { ended: Termination::Solved, iterations: 0, objective: 0.0 };
+                    n
+                ];
         }
         let solved = view.linear()?.solved(&estimates, view.b_prime()?);
         let status = Status::Centre { rank: solved.rank };
@@ -96,18 +100,18 @@ impl Cells {
             return RecordOutcome { ended, iterations: 0, objective: set.misfit(features) };
         }
         let mut ended = match set.nearest(&half, &mut work.active, x) {
-            Nearest::Found => Ended::Solved,
-            Nearest::Empty => Ended::NearestConsistent,
-            Nearest::StepLimit => Ended::StepLimit,
+            NearestOutcome::Found => Termination::Solved,
+            NearestOutcome::Empty => Termination::NearestConsistent,
+            NearestOutcome::StepLimit => Termination::StepLimit,
         };
-        if ended != Ended::Solved
-            && set.nearest_misfit(&half, &mut work.active, x) == Nearest::StepLimit
+        if ended != Termination::Solved
+            && set.nearest_misfit(&half, &mut work.active, x) == NearestOutcome::StepLimit
         {
-            ended = Ended::StepLimit;
+            ended = Termination::StepLimit;
             x.copy_from_slice(&half);
         }
         let mut iterations = 0;
-        if ended == Ended::Solved && centre != Centre::Half {
+        if ended == Termination::Solved && centre != Centre::Half {
             // If the set has no interior, the point nearest to ½ stays.
             let nearest = x.to_vec();
             let found = match centre {
@@ -145,7 +149,7 @@ impl Cells {
         set: &Polytope,
         work: &mut Work,
         x: &mut [f64],
-    ) -> Option<Ended> {
+    ) -> Option<Termination> {
         let (d, cell) = (x.len(), &self.cells[record]);
         if cell.likely.is_empty() || set.unknowns() != d {
             return None;
@@ -165,11 +169,11 @@ impl Cells {
         let mut half = vec![0.5; d];
         half.push(0.0);
         let mut point = half.clone();
-        if set.nearest(&half, &mut work.active, &mut point) != Nearest::Found {
+        if set.nearest(&half, &mut work.active, &mut point) != NearestOutcome::Found {
             return None;
         }
         x.copy_from_slice(&point[..d]);
-        Some(Ended::Solved)
+        Some(Termination::Solved)
     }
 
     /// Returns the logarithm of the likelihood of features, if there is more to it than the

@@ -18,20 +18,22 @@ pub(in crate::attack) mod shadow_purifier;
 mod strongest;
 pub(in crate::attack) mod undo;
 
-use vfl_shared::policy::{DefenseConfig, Leaves, Policy};
+use vfl_shared::policy::{DefenseConfig, Policy, ReleaseKind};
 
 use super::Settings;
 use super::settings::{AnySetting, Setting};
 
 pub use averaging::{Averaging, average};
-pub use chosen_shares::{ChosenShares, Gathered};
+pub use chosen_shares::{ChosenShares, ChosenSharesResult};
 pub use cones::{CodebookCell, LabelCone, RankingCone};
 pub use interval::{Interval, RecoveredScores};
 pub use noise_direction::NoiseDirection;
 pub use noisy_label::NoisyLabel;
 pub use shadow_purifier::ShadowPurifier;
 pub use strongest::strongest_on;
-pub use undo::{Examination, Grounds, Hypothesis, UndoTransform, Undone, Verdict};
+pub use undo::{
+    Examination, Hypothesis, RemainingHypotheses, TransformEvidence, UndoTransform, Verdict,
+};
 
 /// The point of a polytope that is the estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +154,7 @@ impl KnownPolicy {
 
     /// Returns the defenses at the logits, and those at the scores.
     fn stages(&self) -> (Vec<&DefenseConfig>, Vec<&DefenseConfig>) {
-        let real = self.policy.defenses.iter().filter(|d| d.leaves() != Leaves::Everything);
+        let real = self.policy.defenses.iter().filter(|d| d.leaves() != ReleaseKind::Everything);
         real.partition(|d| d.facts().at_logits)
     }
 

@@ -15,7 +15,7 @@
 use nalgebra::{DMatrix, SymmetricEigen};
 use rand::Rng;
 use rayon::prelude::*;
-use vfl_shared::numerics::{ActiveSet, Nearest, Polytope, arg_max};
+use vfl_shared::numerics::{ActiveSet, NearestOutcome, Polytope, arg_max};
 use vfl_shared::policy::DefenseConfig;
 
 use super::preimage::vectors;
@@ -213,7 +213,7 @@ fn common_length(cells: &Cells) -> (f64, f64) {
             let mut end = |from: f64| {
                 let mut target = vec![0.5; unknowns];
                 target[unknowns - 1] = from;
-                (set.nearest(&target, work, &mut x) == Nearest::Found)
+                (set.nearest(&target, work, &mut x) == NearestOutcome::Found)
                     .then(|| Noise::SCALE * x[unknowns - 1])
                     .filter(|t| (t - Noise::SCALE * from).abs() > 1.0)
             };

@@ -11,8 +11,8 @@ use vfl_shared::policy::{DefenseConfig, kept_label_probability};
 use super::KnownPolicy;
 use crate::attack::entry::{Entry, Group};
 use crate::attack::{
-    AdversaryView, Attack, AttackError, Ended, Evidence, Needs, NoisyScores, Reconstruction,
-    RecordOutcome, Status,
+    AdversaryView, Attack, AttackError, Evidence, Needs, NoisyScores, Reconstruction,
+    RecordOutcome, Status, Termination,
 };
 
 /// The number of draws of the features, the same for all records.
@@ -112,15 +112,26 @@ impl Attack for NoisyLabel {
                         .iter_mut()
                         .zip(&sum)
                         .for_each(|(estimate, sum)| *estimate = sum / total);
-                    return RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 };
+                    return RecordOutcome {
+                        ended: Termination::Solved,
+                        iterations: 0,
+                        objective: 0.0,
+                    };
                 }
-                RecordOutcome { ended: Ended::NearestConsistent, iterations: 0, objective: 0.0 }
+                RecordOutcome {
+                    ended: Termination::NearestConsistent,
+                    iterations: 0,
+                    objective: 0.0,
+                }
             };
             let columns = estimates.as_mut_slice().par_chunks_mut(d).enumerate();
             columns.map_init(Vec::new, fit).collect_into_vec(&mut outcomes);
         } else {
             outcomes =
-                vec![RecordOutcome { ended: Ended::Solved, iterations: 0, objective: 0.0 }; n];
+                vec![
+                    RecordOutcome { ended: Termination::Solved, iterations: 0, objective: 0.0 };
+                    n
+                ];
         }
         let solved = view.linear()?.solved(&estimates, view.b_prime()?);
         let (status, evidence) =

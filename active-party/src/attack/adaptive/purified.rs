@@ -10,7 +10,7 @@ use crate::attack::differentiable::{LANES, Lanes, LogitBlock};
 
 /// A model and a purifier as one model. Its logits are numbers whose softmax is G(softmax(z /
 /// stretch)), with z the logits of the inner model.
-pub(super) struct ThroughPurifier<'a> {
+pub(super) struct PurifiedModel<'a> {
     pub(super) model: &'a dyn Differentiable,
     pub(super) purifier: &'a Purifier,
     /// The divisor of the logits before the softmax.
@@ -18,7 +18,7 @@ pub(super) struct ThroughPurifier<'a> {
 }
 
 struct Block<'a> {
-    of: &'a ThroughPurifier<'a>,
+    of: &'a PurifiedModel<'a>,
     inner: Box<dyn LogitBlock + 'a>,
     /// The logits z, later the slopes in z.
     logits: Vec<Lanes>,
@@ -31,7 +31,7 @@ struct Block<'a> {
     work: Vec<f64>,
 }
 
-impl Differentiable for ThroughPurifier<'_> {
+impl Differentiable for PurifiedModel<'_> {
     fn block(&self, records: [usize; LANES]) -> Box<dyn LogitBlock + '_> {
         let (k, h) = (self.purifier.classes(), self.purifier.hidden_units());
         Box::new(Block {
@@ -123,7 +123,7 @@ mod tests {
         let known = DMatrix::from_fn(4, 2, |i, j| 0.3 * i as f64 - 0.2 * j as f64);
         let inner = LinearLogits::new(&weights, known);
         let purifier = Purifier::untrained(4, &mut ChaCha20Rng::seed_from_u64(1));
-        let through = ThroughPurifier { model: &inner, purifier: &purifier, stretch: 1.7 };
+        let through = PurifiedModel { model: &inner, purifier: &purifier, stretch: 1.7 };
         let mut block = through.block(std::array::from_fn(|l| l % 2));
         let x: Vec<Lanes> =
             (0..3).map(|i| Lanes(std::array::from_fn(|l| 0.1 * (i + l) as f64))).collect();

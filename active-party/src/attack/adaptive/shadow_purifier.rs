@@ -17,7 +17,7 @@ use vfl_shared::purifier::{MAX_CLASSES, Purifier, random_scores, random_vectors}
 
 use super::KnownPolicy;
 use super::preimage::vectors;
-use super::purified::{ThroughPurifier, scores_of};
+use super::purified::{PurifiedModel, scores_of};
 use crate::attack::entry::{Entry, Group};
 use crate::attack::gradient_inversion::{GradientInversion, Loss, Start};
 use crate::attack::{
@@ -227,7 +227,7 @@ impl Attack for ShadowPurifier {
         let Shadow { purifier, error, made } = self.shadow(view, &*model, stretch, rng)?;
         let off = error.sqrt();
         let error = CAUTION * error.max(LEAST_ERROR);
-        let through = ThroughPurifier { model: &*model, purifier: &purifier, stretch };
+        let through = PurifiedModel { model: &*model, purifier: &purifier, stretch };
         // −ln p = Σ (ĉ − c)² / (2 s²) + 6 Σ (x − ½)² for features of a uniform one's variance,
         // times 2 s² / k.
         let descent = GradientInversion::default()

@@ -1,10 +1,10 @@
 //! The choice of the strongest adaptive attack on a policy.
 
-use vfl_shared::policy::{DefenseConfig, Leaves, NoiseMode, Policy};
+use vfl_shared::policy::{DefenseConfig, NoiseMode, Policy, ReleaseKind};
 
 /// Returns the name of the strongest adaptive attack on a policy. Returns `None` if there is no
 /// defense, and so nothing to adapt to, or if no attack here adapts to one of the defenses
-/// ([`Leaves::Unstudied`]).
+/// ([`ReleaseKind::Unstudied`]).
 ///
 /// If shares are not bound, it is `chosen_shares`; if noise is drawn anew, it is `averaging`. Both
 /// need more than one release. Of several defenses, the one that leaves the least decides.
@@ -16,45 +16,50 @@ pub fn strongest_on(policy: &Policy) -> Option<&'static str> {
     if policy.unbound_shares {
         return Some("chosen_shares");
     }
-    let leaves: Vec<Leaves> = policy.defenses.iter().map(DefenseConfig::leaves).collect();
+    let leaves: Vec<ReleaseKind> = policy.defenses.iter().map(DefenseConfig::leaves).collect();
     strongest(&leaves, policy.noise)
 }
 
 /// Returns the strongest attack on one release of a chain of defenses that leave these, of which
 /// one or more change the scores.
-fn strongest(leaves: &[Leaves], noise: NoiseMode) -> Option<&'static str> {
-    let all: Vec<Leaves> = leaves.iter().copied().filter(|l| *l != Leaves::Everything).collect();
-    let any = |what: Leaves| all.contains(&what);
-    let (at_logits, at_scores): (Vec<Leaves>, Vec<Leaves>) =
-        all.iter().copied().partition(|l| matches!(l, Leaves::Scaled | Leaves::Projected));
-    let projected = any(Leaves::Projected);
-    Some(if any(Leaves::Unstudied) {
+fn strongest(leaves: &[ReleaseKind], noise: NoiseMode) -> Option<&'static str> {
+    let all: Vec<ReleaseKind> =
+        leaves.iter().copied().filter(|l| *l != ReleaseKind::Everything).collect();
+    let any = |what: ReleaseKind| all.contains(&what);
+    let (at_logits, at_scores): (Vec<ReleaseKind>, Vec<ReleaseKind>) = all
+        .iter()
+        .copied()
+        .partition(|l| matches!(l, ReleaseKind::Scaled | ReleaseKind::Projected));
+    let projected = any(ReleaseKind::Projected);
+    Some(if any(ReleaseKind::Unstudied) {
         return None;
-    } else if any(Leaves::NoisyLabel) {
+    } else if any(ReleaseKind::NoisyLabel) {
         "noisy_label"
-    } else if any(Leaves::Label) {
+    } else if any(ReleaseKind::Label) {
         "label_cone"
-    } else if any(Leaves::Purified)
-        && !any(Leaves::Ciphertexts)
-        && !any(Leaves::Order)
-        && !any(Leaves::Word)
+    } else if any(ReleaseKind::Purified)
+        && !any(ReleaseKind::Ciphertexts)
+        && !any(ReleaseKind::Order)
+        && !any(ReleaseKind::Word)
     {
         "shadow_purifier"
-    } else if any(Leaves::Word) {
+    } else if any(ReleaseKind::Word) {
         if projected { "label_cone" } else { "codebook_cell" }
     } else if projected {
         // Both schemes keep the arg max, and nothing else if another defense follows.
         if at_scores.is_empty() && at_logits.len() == 1 { "noise_direction" } else { "label_cone" }
-    } else if at_scores == [Leaves::Ciphertexts] {
+    } else if at_scores == [ReleaseKind::Ciphertexts] {
         // Ciphertexts that keep the order lie near their scores.
         "interval"
-    } else if any(Leaves::Ciphertexts) || any(Leaves::Order) {
+    } else if any(ReleaseKind::Ciphertexts) || any(ReleaseKind::Order) {
         "ranking_cone"
-    } else if any(Leaves::Noised) || (any(Leaves::OrderNoised) && noise == NoiseMode::Fresh) {
+    } else if any(ReleaseKind::Noised)
+        || (any(ReleaseKind::OrderNoised) && noise == NoiseMode::Fresh)
+    {
         "averaging"
     } else if at_scores.is_empty() {
         "noise_direction"
-    } else if any(Leaves::OrderNoised) && any(Leaves::Largest) {
+    } else if any(ReleaseKind::OrderNoised) && any(ReleaseKind::Largest) {
         "label_cone"
     } else {
         // Rounded scores, the largest ones, and noise that keeps the order: each score lies between
@@ -104,9 +109,9 @@ mod tests {
     #[test]
     fn an_unstudied_defense_has_no_attack_that_knows_it() {
         for noise in [NoiseMode::Keyed, NoiseMode::Fresh] {
-            assert_eq!(strongest(&[Leaves::Rounded], noise), Some("interval"));
-            assert_eq!(strongest(&[Leaves::Unstudied], noise), None);
-            assert_eq!(strongest(&[Leaves::Unstudied, Leaves::Label], noise), None);
+            assert_eq!(strongest(&[ReleaseKind::Rounded], noise), Some("interval"));
+            assert_eq!(strongest(&[ReleaseKind::Unstudied], noise), None);
+            assert_eq!(strongest(&[ReleaseKind::Unstudied, ReleaseKind::Label], noise), None);
         }
     }
 
@@ -114,7 +119,8 @@ mod tests {
     fn every_studied_defense_has_an_attack_that_knows_it() {
         for facts in DefenseConfig::ALL {
             for example in (facts.examples)(4) {
-                let studied = !matches!(example.leaves(), Leaves::Everything | Leaves::Unstudied);
+                let studied =
+                    !matches!(example.leaves(), ReleaseKind::Everything | ReleaseKind::Unstudied);
                 let policy = Policy::of(example);
                 assert_eq!(strongest_on(&policy).is_some(), studied, "{policy}");
             }

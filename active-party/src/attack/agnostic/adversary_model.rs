@@ -10,7 +10,7 @@ use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
 
 use super::super::affine::affine;
 use super::super::sizes::same;
-use super::super::{AdversaryFit, AttackError, LabelledRecords, Replacement, Seen};
+use super::super::{AdversaryFit, AttackError, LabelledRecords, ObservedRecords, Replacement};
 use super::{AgnosticObjective, AgnosticSettings, recipe};
 
 /// The model ĉ = softmax(W y + b), an estimate of the joint model's scores. `Debug` shows the
@@ -44,7 +44,7 @@ impl AdversaryModel {
         recipe: &TrainingConfig,
         classes: usize,
         own: &LabelledRecords,
-        seen: Option<Seen<'_>>,
+        seen: Option<ObservedRecords<'_>>,
         replacement: Replacement,
     ) -> Result<(Self, AdversaryFit), AttackError> {
         let penalised =
@@ -115,7 +115,7 @@ impl AdversaryModel {
     ///
     /// # Errors
     /// [`AttackError::View`] as [`AdversaryModel::scores`], or if the release is of another size.
-    pub fn mismatch(&self, seen: Seen<'_>) -> Result<ScoreMismatch, AttackError> {
+    pub fn mismatch(&self, seen: ObservedRecords<'_>) -> Result<ScoreMismatch, AttackError> {
         same("scores of records seen", "classes", self.bias.len(), seen.released.classes())?;
         same("scores of records seen", "records", seen.y.records(), seen.released.records())?;
         Ok(score_mismatch(seen.released, &self.scores(seen.y)?)?)

@@ -23,7 +23,7 @@ use super::entry::{Base, Entry, Group};
 use super::sizes::same;
 use super::{
     AdversaryFit, AdversaryView, Attack, AttackError, EstimatedScores, HalfStar, KnownModel,
-    LabelledRecords, Need, Needs, Reconstruction, Replacement, Seen, StatedKnowledge,
+    LabelledRecords, Need, Needs, ObservedRecords, Reconstruction, Replacement, StatedKnowledge,
 };
 
 pub use adversary_model::AdversaryModel;
@@ -85,7 +85,7 @@ impl Default for Agnostic {
 
 /// The result of the attack. `Debug` shows shapes only.
 #[derive(Clone, PartialEq)]
-pub struct AgnosticFound {
+pub struct AgnosticResult {
     /// The estimates of the targets.
     pub reconstruction: Reconstruction,
     /// ĉ of the targets, k × n, including those that were seen.
@@ -96,7 +96,7 @@ pub struct AgnosticFound {
     pub fit: AdversaryFit,
 }
 
-impl std::fmt::Debug for AgnosticFound {
+impl std::fmt::Debug for AgnosticResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "AgnosticFound({:?}, {:?}, {:?})", self.reconstruction, self.model, self.fit)
     }
@@ -114,11 +114,11 @@ impl Agnostic {
         &self,
         known: &KnownModel,
         own: &LabelledRecords,
-        seen: Option<Seen<'_>>,
+        seen: Option<ObservedRecords<'_>>,
         replacement: Replacement,
         targets: &FeatureBlock,
         rng: &mut dyn Rng,
-    ) -> Result<AgnosticFound, AttackError> {
+    ) -> Result<AgnosticResult, AttackError> {
         let base = self.ruled();
         known.passive_weights()?;
         let features = known.active_weights().ncols();
@@ -134,7 +134,7 @@ impl Agnostic {
             return Err(AttackError::NotFinite { what: "an estimate" });
         }
         reconstruction.remarks.extend(self.remarks(&fit, seen));
-        Ok(AgnosticFound { reconstruction, scores, model, fit })
+        Ok(AgnosticResult { reconstruction, scores, model, fit })
     }
 
     /// Returns the scores that the base attacks: ĉ, and for targets that were seen their released
@@ -142,10 +142,10 @@ impl Agnostic {
     fn attacked(
         &self,
         scores: &DMatrix<f64>,
-        seen: Option<Seen<'_>>,
+        seen: Option<ObservedRecords<'_>>,
     ) -> Result<ReleasedScores, AttackError> {
         let mut scores = scores.clone();
-        let Some(Seen { released, .. }) = seen.filter(|_| self.seen_are_targets) else {
+        let Some(ObservedRecords { released, .. }) = seen.filter(|_| self.seen_are_targets) else {
             return Ok(ReleasedScores::Probabilities(scores));
         };
         let n = released.records();
@@ -168,12 +168,14 @@ impl Agnostic {
 
     /// Returns the base attack in the stated ranges, with the rule in place of its clipping.
     fn ruled(&self) -> Box<dyn Attack> {
-        let ruled =
-            out_of_range::Ruled { inner: self.base.clone(), rule: self.settings.out_of_range };
+        let ruled = out_of_range::OutOfRangeCorrection {
+            inner: self.base.clone(),
+            rule: self.settings.out_of_range,
+        };
         self.knowledge.wrap(Box::new(ruled))
     }
 
-    fn remarks(&self, fit: &AdversaryFit, seen: Option<Seen<'_>>) -> Vec<String> {
+    fn remarks(&self, fit: &AdversaryFit, seen: Option<ObservedRecords<'_>>) -> Vec<String> {
         let mut remarks = Vec::new();
         let trained = self.settings.l2.is_none();
         if trained && self.recipe.is_none() {
@@ -237,7 +239,7 @@ impl Attack for Agnostic {
         let found =
             attack.attack(view.model(), own, has.seen, view.replacement(), view.active(), rng)?;
         let seen = has.seen.map_or(0, |seen| seen.released.records());
-        let vectors = |seen: &Seen<'_>| {
+        let vectors = |seen: &ObservedRecords<'_>| {
             matches!(seen.released, ReleasedScores::Probabilities(_) | ReleasedScores::Numbers(_))
         };
         let estimated = EstimatedScores {

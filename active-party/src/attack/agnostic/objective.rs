@@ -5,7 +5,7 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores, ShapeError};
 
 use super::super::affine::affine;
 use super::super::sizes::same;
-use super::super::{AttackError, LabelledRecords, Replacement, Seen};
+use super::super::{AttackError, LabelledRecords, ObservedRecords, Replacement};
 use super::AgnosticSettings;
 
 /// The objective in the weights W (k × d_act) and the bias b (k), for given records.
@@ -67,7 +67,7 @@ impl<'a> AgnosticObjective<'a> {
         settings: &AgnosticSettings,
         classes: usize,
         own: &'a LabelledRecords,
-        seen: Option<Seen<'a>>,
+        seen: Option<ObservedRecords<'a>>,
         replacement: Replacement,
     ) -> Result<Self, AttackError> {
         let l2 = settings.l2.unwrap_or(0.0);
@@ -91,7 +91,7 @@ impl<'a> AgnosticObjective<'a> {
         }
         let seen = seen.filter(|s| s.y.records() > 0 || s.released.records() > 0);
         let seen = seen.filter(|_| settings.alpha > 0.0 || settings.beta > 0.0);
-        if let Some(Seen { y, released }) = seen {
+        if let Some(ObservedRecords { y, released }) = seen {
             same("scores of records seen", "classes", classes, released.classes())?;
             same("active features of records seen", "features", own.y.features(), y.features())?;
             same("active features of records seen", "records", released.records(), y.records())?;
@@ -99,7 +99,7 @@ impl<'a> AgnosticObjective<'a> {
         let observed = seen.map_or(0, |s| s.released.records());
         let weight = 1.0 / (records + observed) as f64;
         let seen = seen
-            .map(|Seen { y, released }| {
+            .map(|ObservedRecords { y, released }| {
                 let logarithms = match released {
                     ReleasedScores::Probabilities(c) | ReleasedScores::Numbers(c) => {
                         Some(c.map(|c| replacement.of(c).ln())).filter(|_| settings.alpha > 0.0)

@@ -50,12 +50,12 @@ impl OutOfRange {
 
 /// An attack with the rule applied to its estimates.
 #[derive(Debug)]
-pub(super) struct Ruled {
+pub(super) struct OutOfRangeCorrection {
     pub(super) inner: std::sync::Arc<dyn Attack>,
     pub(super) rule: OutOfRange,
 }
 
-impl Attack for Ruled {
+impl Attack for OutOfRangeCorrection {
     fn needs(&self) -> Needs {
         self.inner.needs()
     }

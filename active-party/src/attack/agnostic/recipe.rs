@@ -6,7 +6,7 @@
 //! satellite, d = 1, a model fitted to convergence with l2 = 1e-3 gave errors 18 times as large.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_shared::model::contract::{Tensor, Use};
+use vfl_shared::model::contract::{ParameterRole, Tensor};
 use vfl_shared::model::{Adam, Schedule, TrainingConfig, cross_entropy};
 use vfl_shared::types::Logits;
 
@@ -15,7 +15,7 @@ use super::super::{AttackError, LabelledRecords};
 use super::AgnosticObjective;
 
 /// The result of a training.
-pub(super) struct Trained {
+pub(super) struct TrainingResult {
     /// The weights, k × d_act.
     pub(super) weights: DMatrix<f64>,
     /// The bias, k entries.
@@ -37,7 +37,7 @@ pub(super) fn train(
     recipe: &TrainingConfig,
     objective: &AgnosticObjective<'_>,
     own: &LabelledRecords,
-) -> Result<Trained, AttackError> {
+) -> Result<TrainingResult, AttackError> {
     let runaway = || AttackError::NotFinite { what: "the training of the adversary model" };
     let v = recipe.values();
     let (classes, y) = (objective.classes(), own.y.matrix());
@@ -65,13 +65,13 @@ pub(super) fn train(
                 Tensor {
                     name: "weights".into(),
                     shape: vec![y.nrows(), classes],
-                    used: Use::Weight,
+                    used: ParameterRole::Weight,
                     values: weights.as_mut_slice(),
                 },
                 Tensor {
                     name: "bias".into(),
                     shape: vec![classes],
-                    used: Use::Free,
+                    used: ParameterRole::Free,
                     values: bias.as_mut_slice(),
                 },
             ];
@@ -93,7 +93,7 @@ pub(super) fn train(
         }
     }
     let (weights, bias) = best.unwrap_or((weights, bias));
-    Ok(Trained { weights, bias, epochs, stopped })
+    Ok(TrainingResult { weights, bias, epochs, stopped })
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     use vfl_shared::model::{TrainingValues, train_central};
     use vfl_shared::types::{ConfidenceScores, FeatureBlock, ReleasedScores};
 
-    use super::super::super::{Replacement, Seen};
+    use super::super::super::{ObservedRecords, Replacement};
     use super::super::AgnosticSettings;
     use super::*;
 
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn with_records_seen_it_descends_to_the_minimum_of_the_whole_objective() {
         let World { own, y, released } = world();
-        let seen = Some(Seen { y: &y, released: &released });
+        let seen = Some(ObservedRecords { y: &y, released: &released });
         let recipe = TrainingConfig::try_from(TrainingValues {
             epochs: 600,
             validation_share: 0.0,

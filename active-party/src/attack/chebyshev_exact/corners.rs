@@ -31,7 +31,7 @@ const FIRST_CORNER_STEPS: usize = 10_000;
 
 /// The ends at which a basis holds its features: 2 i for feature i at 0 and 2 i + 1 at 1, in rising
 /// order, then `UNUSED`.
-type Held = [u32; MAX_NULLITY];
+type BasisKey = [u32; MAX_NULLITY];
 
 const UNUSED: u32 = u32::MAX;
 
@@ -47,7 +47,7 @@ pub(super) struct Corners {
 #[derive(Clone, Default)]
 struct Basis {
     solved: Vec<u32>,
-    /// As in [`Held`], in no order.
+    /// As in [`BasisKey`], in no order.
     held: Vec<u32>,
     /// r × (n + 1) by rows: T and h.
     table: Vec<f64>,
@@ -56,7 +56,7 @@ struct Basis {
 /// Memory of a walk, reused for the next.
 #[derive(Default)]
 pub(super) struct Walk {
-    seen: HashSet<Held>,
+    seen: HashSet<BasisKey>,
     ahead: VecDeque<Basis>,
     spare: Vec<Basis>,
     /// Solved features at this corner of the enlarged box.
@@ -294,14 +294,14 @@ impl Basis {
         }
     }
 
-    fn key(&self) -> Held {
+    fn key(&self) -> BasisKey {
         let mut key = [UNUSED; MAX_NULLITY];
         key[..self.held.len()].copy_from_slice(&self.held);
         key.sort_unstable();
         key
     }
 
-    fn key_after(&self, edge: usize, step: Step) -> Held {
+    fn key_after(&self, edge: usize, step: Step) -> BasisKey {
         let mut key = [UNUSED; MAX_NULLITY];
         key[..self.held.len()].copy_from_slice(&self.held);
         key[edge] = match step {

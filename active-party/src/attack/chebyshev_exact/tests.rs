@@ -40,8 +40,12 @@ fn empty_sets_are_replaced_by_the_nearest() {
         })
         .unwrap();
         assert_eq!(asked.get(), 1, "{k} {d}");
-        let ended: Vec<Ended> = outcomes.iter().map(|o| o.ended).collect();
-        assert_eq!(ended, [Ended::Solved, Ended::NearestConsistent, Ended::Solved], "{k} {d}");
+        let ended: Vec<Termination> = outcomes.iter().map(|o| o.ended).collect();
+        assert_eq!(
+            ended,
+            [Termination::Solved, Termination::NearestConsistent, Termination::Solved],
+            "{k} {d}"
+        );
         let nearest = best_fit(a, &b.columns(1, 1).into_owned());
         assert!((a * x.column(1) - a * nearest).amax() < 1e-8, "{k} {d}");
         assert!(x.iter().all(|v| (0.0..=1.0).contains(v)));
@@ -56,7 +60,7 @@ fn contradictions_are_not_solved() {
     let system = LinearSystem::new(&w).unwrap();
     let b = DMatrix::from_row_slice(2, 1, &[0.9, 1.1]);
     let (x, outcomes) = centres(&system, &b, |b| Ok(best_fit(system.matrix(), b))).unwrap();
-    assert_eq!(outcomes[0].ended, Ended::NearestConsistent);
+    assert_eq!(outcomes[0].ended, Termination::NearestConsistent);
     // The best fit is x₁ + x₂ = 1, whose middle is ½.
     assert!((x - DMatrix::from_element(2, 1, 0.5)).amax() < 1e-9);
     assert!((outcomes[0].objective - 0.5).abs() < 1e-9);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
-use vfl_shared::model::contract::{Parametrised, Tensor, Use};
+use vfl_shared::model::contract::{ParameterRole, Parametrised, Tensor};
 
 /// Added to the variance of a layer's sums before the root, as PyTorch's `LayerNorm` does.
 const EPSILON: f64 = 1e-5;
@@ -20,7 +20,7 @@ struct Layer {
 }
 
 /// The values of a layer that the backward pass needs.
-struct Kept {
+struct LayerCache {
     /// The input x.
     input: DMatrix<f64>,
     /// ẑ, and 1 / √(var z + ε) of each record; empty for the last layer.
@@ -34,7 +34,7 @@ struct Kept {
 pub(super) struct Generator {
     layers: Vec<Layer>,
     /// The values of the last [`Generator::forward`].
-    kept: Vec<Kept>,
+    kept: Vec<LayerCache>,
 }
 
 impl Generator {
@@ -92,12 +92,17 @@ impl Generator {
 }
 
 impl Layer {
-    fn forward(&self, input: DMatrix<f64>) -> Kept {
+    fn forward(&self, input: DMatrix<f64>) -> LayerCache {
         let mut z = DMatrix::from_fn(self.weights.nrows(), input.ncols(), |i, _| self.bias[i]);
         z.gemm(1.0, &self.weights, &input, 1.0);
         let Some((gain, shift)) = &self.norm else {
             z.apply(|z| *z = 1.0 / (1.0 + (-*z).exp()));
-            return Kept { input, normed: DMatrix::zeros(0, 0), inverse: Vec::new(), output: z };
+            return LayerCache {
+                input,
+                normed: DMatrix::zeros(0, 0),
+                inverse: Vec::new(),
+                output: z,
+            };
         };
         let mut inverse = Vec::with_capacity(z.ncols());
         let mut output = z.clone();
@@ -111,13 +116,13 @@ impl Layer {
                 *a = (g * z + s).max(0.0);
             }
         }
-        Kept { input, normed: z, inverse, output }
+        LayerCache { input, normed: z, inverse, output }
     }
 
     /// Converts the slopes in a to those in z. Those in s and g, in this order, go to `reversed`.
     fn through_activation(
         &self,
-        kept: &Kept,
+        kept: &LayerCache,
         delta: &mut DMatrix<f64>,
         reversed: &mut Vec<Vec<f64>>,
     ) {
@@ -141,7 +146,7 @@ impl Layer {
 }
 
 fn tensor<V>(what: &'static str, shape: Vec<usize>, values: V) -> Tensor<V> {
-    Tensor { name: Cow::Borrowed(what), shape, used: Use::Free, values }
+    Tensor { name: Cow::Borrowed(what), shape, used: ParameterRole::Free, values }
 }
 
 impl Parametrised for Generator {

@@ -72,7 +72,7 @@ impl Attack for GenerativeRegression {
             variance_weight: self.variance_weight,
             mean,
         };
-        let own = Own::of(view.active().matrix());
+        let own = GeneratorInputs::of(view.active().matrix());
         let mut generator = Generator::new(own.0.nrows() + features, &HIDDEN, features, rng);
         // A step of Adam costs about eight multiplications a parameter, once for every batch.
         let of_records = (3 * generator.work() + 2 * view.model().work()) * records as u64;
@@ -117,9 +117,9 @@ impl Attack for GenerativeRegression {
 
 /// The adversary's own features as inputs of the generator, d_act × n. Rows that leave [0, 1], as
 /// outputs of its sub-model do, are scaled to it.
-struct Own(DMatrix<f64>);
+struct GeneratorInputs(DMatrix<f64>);
 
-impl Own {
+impl GeneratorInputs {
     fn of(y: &DMatrix<f64>) -> Self {
         let mut y = y.clone();
         for mut row in y.row_iter_mut() {

@@ -6,7 +6,7 @@ use nalgebra::DVector;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use serde::Deserialize;
-use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::contract::{SubModelOrigin, start_of};
 use vfl_shared::model::{SubModel, SubModelSpec, kinds};
 
 use super::super::differentiable::LinearLogits;
@@ -50,7 +50,8 @@ fn gradients_are_those_of_central_differences() {
     let settings = SubModelSpec::parse_settings(r#"{"hidden":[6],"activation":"tanh"}"#).unwrap();
     let spec = SubModelSpec::new("mlp", k as u32, settings).unwrap();
     let part =
-        kinds::start(&Origin { spec, features: d, active: false, start: start_of(1) }).unwrap();
+        kinds::start(&SubModelOrigin { spec, features: d, active: false, start: start_of(1) })
+            .unwrap();
     let network = KnownNetwork::summed(vec![Arc::from(part) as Arc<dyn SubModel>]);
     let models: [Box<dyn Differentiable>; 2] = [
         Box::new(LinearLogits::new(&weights, random(k, n, 2))),

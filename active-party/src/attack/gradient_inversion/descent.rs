@@ -17,7 +17,7 @@ const BETA_2: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
 
 /// The part that the descents of all records share, and their inputs.
-pub(super) struct Descents<'a> {
+pub(super) struct DescentProblem<'a> {
     pub(super) settings: GradientInversion,
     /// The loss, chosen for these scores.
     pub(super) loss: Loss,
@@ -71,7 +71,7 @@ impl Workspace {
     }
 }
 
-impl Descents<'_> {
+impl DescentProblem<'_> {
     /// Returns the number of blocks.
     pub(super) fn blocks(&self) -> usize {
         self.scores.ncols().div_ceil(LANES)
@@ -91,7 +91,7 @@ impl Descents<'_> {
         let mut moving: [bool; LANES] = std::array::from_fn(|l| l < records);
         let mut stopped = [false; LANES];
         let mut iterations = [0; LANES];
-        let mut corrections = Corrections::new(settings.learning_rate);
+        let mut corrections = BiasCorrections::new(settings.learning_rate);
         let losses = loop {
             let losses = self.evaluate(&x, &mut *logits, work);
             if let Some((best, least)) = &mut best {
@@ -113,7 +113,12 @@ impl Descents<'_> {
             // A record that has stopped continues at a rate of 0, so that the loop over features
             // needs no branch.
             let rates = Lanes(moving.map(|moves| if moves { rate } else { 0.0 }));
-            step(&mut x, &Pace { rates, scale, low, high, pull: self.pull }, &mut *logits, work);
+            step(
+                &mut x,
+                &StepParameters { rates, scale, low, high, pull: self.pull },
+                &mut *logits,
+                work,
+            );
         };
         let (x, losses) = best.unwrap_or((x, losses));
         Block { x, losses, iterations, stopped }
@@ -136,7 +141,7 @@ impl Descents<'_> {
 }
 
 /// Takes one step of every feature, from the slopes that `evaluate` left.
-fn step(x: &mut [Lanes], pace: &Pace, logits: &mut dyn LogitBlock, work: &mut Workspace) {
+fn step(x: &mut [Lanes], pace: &StepParameters, logits: &mut dyn LogitBlock, work: &mut Workspace) {
     logits.pull_back(&work.logits, &mut work.gradient);
     if pace.pull > 0.0 {
         for (gradient, x) in work.gradient.iter_mut().zip(&*x) {
@@ -153,7 +158,7 @@ fn step(x: &mut [Lanes], pace: &Pace, logits: &mut dyn LogitBlock, work: &mut Wo
 }
 
 /// The numbers of one step.
-struct Pace {
+struct StepParameters {
     /// λ / (1 − β₁ᵗ) per record, or 0 for one that has stopped.
     rates: Lanes,
     /// 1 / √(1 − β₂ᵗ).
@@ -172,7 +177,12 @@ struct Pace {
 /// knows that the arrays are distinct: hence the arguments, one simple loop per quantity, and the
 /// hint.
 #[inline(always)]
-fn move_along(x: &mut Lanes, (m, v): (&mut Lanes, &mut Lanes), gradient: &Lanes, pace: &Pace) {
+fn move_along(
+    x: &mut Lanes,
+    (m, v): (&mut Lanes, &mut Lanes),
+    gradient: &Lanes,
+    pace: &StepParameters,
+) {
     for l in 0..LANES {
         m.0[l] = BETA_1 * m.0[l] + (1.0 - BETA_1) * gradient.0[l];
     }
@@ -204,13 +214,13 @@ fn keep_lower(best: &mut [Lanes], least: &mut Lanes, x: &[Lanes], losses: &Lanes
 }
 
 /// Adam's corrections for means that start at 0, once per step: 1 − βᵗ by repeated multiplication.
-struct Corrections {
+struct BiasCorrections {
     learning_rate: f64,
     steps: u32,
     powers: (f64, f64),
 }
 
-impl Corrections {
+impl BiasCorrections {
     fn new(learning_rate: f64) -> Self {
         Self { learning_rate, steps: 0, powers: (1.0, 1.0) }
     }

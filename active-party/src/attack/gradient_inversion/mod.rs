@@ -17,11 +17,11 @@ use nalgebra::DMatrix;
 use rand::Rng;
 use rayon::prelude::*;
 
-use self::descent::{Descents, Workspace};
+use self::descent::{DescentProblem, Workspace};
 use super::entry::{Entry, Group};
 use super::{
-    AdversaryView, Attack, AttackError, Differentiable, Ended, Needs, Parameters, Reconstruction,
-    RecordOutcome, Status,
+    AdversaryView, Attack, AttackError, Differentiable, Needs, Parameters, Reconstruction,
+    RecordOutcome, Status, Termination,
 };
 
 /// The most multiplications of all descents of an attack, forwards: an hour or less on one core
@@ -84,7 +84,8 @@ impl GradientInversion {
         let stop_loss =
             if sums || matches!(loss, Loss::Mse | Loss::LogSq) { self.stop_loss } else { 0.0 };
         let start = self.start.points(features, records, rng);
-        let descents = Descents { settings: *self, loss, stop_loss, pull, model, scores, start };
+        let descents =
+            DescentProblem { settings: *self, loss, stop_loss, pull, model, scores, start };
         let blocks: Vec<_> = (0..descents.blocks())
             .into_par_iter()
             .map_init(|| Workspace::new(features, classes), |work, block| descents.run(block, work))
@@ -100,9 +101,9 @@ impl GradientInversion {
             estimates.column_mut(record).iter_mut().zip(&block.x).for_each(|(to, x)| *to = x.0[l]);
             outcomes.push(RecordOutcome {
                 ended: if self.stop_loss > 0.0 && !block.stopped[l] {
-                    Ended::StepLimit
+                    Termination::StepLimit
                 } else {
-                    Ended::Solved
+                    Termination::Solved
                 },
                 iterations: block.iterations[l],
                 objective: block.losses.0[l],

@@ -45,7 +45,7 @@ pub(super) struct CoordinateMoments {
 
 /// The result of decoding one record.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Decoded {
+pub(super) struct DecodedRecord {
     /// The likeliest coordinates, if a point of the grid was found.
     pub(super) t: Option<Vec<i64>>,
     /// True if no other point of the grid fits.
@@ -58,7 +58,7 @@ pub(super) struct Decoded {
     pub(super) misfit: f64,
 }
 
-impl Decoded {
+impl DecodedRecord {
     const NOTHING: Self =
         Self { t: None, certain: false, probability: 0.0, mean: None, misfit: f64::INFINITY };
 }
@@ -182,11 +182,11 @@ impl<'a> Decoder<'a> {
     }
 
     /// Decodes the first `records` records.
-    pub(super) fn decode(&self, records: usize) -> Vec<Decoded> {
+    pub(super) fn decode(&self, records: usize) -> Vec<DecodedRecord> {
         (0..records).into_par_iter().map(|record| self.record(record)).collect()
     }
 
-    fn record(&self, record: usize) -> Decoded {
+    fn record(&self, record: usize) -> DecodedRecord {
         if let Some(decoded) = self.matched(record) {
             return decoded;
         }
@@ -194,19 +194,19 @@ impl<'a> Decoder<'a> {
             return self.searched(record, &self.even, self.informed.as_ref(), self.ln_false);
         }
         if self.axes.coordinates() > MOST_APART {
-            return Decoded::NOTHING;
+            return DecodedRecord::NOTHING;
         }
         let weights = self.equations.weights(record);
         let ln_false = self.ln_false_points(&weights);
         let own = |lattice: &GridLattice| lattice.with_weights(&weights);
         match (own(&self.even), self.informed.as_ref().map(own).transpose()) {
             (Ok(even), Ok(informed)) => self.searched(record, &even, informed.as_ref(), ln_false),
-            _ => Decoded::NOTHING,
+            _ => DecodedRecord::NOTHING,
         }
     }
 
     /// Lists all combinations of few options that fit, by meeting in the middle.
-    fn matched(&self, record: usize) -> Option<Decoded> {
+    fn matched(&self, record: usize) -> Option<DecodedRecord> {
         let records = self.equations.b.ncols().max(1) as u64;
         let (matching, options) = self.matching.as_ref()?;
         let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
@@ -261,7 +261,7 @@ impl<'a> Decoder<'a> {
         even: &GridLattice,
         informed: Option<&GridLattice>,
         ln_false: f64,
-    ) -> Decoded {
+    ) -> DecodedRecord {
         let b: Vec<f64> = self.equations.b.column(record).iter().copied().collect();
         let reach = self.equations.reach();
         let fits = |point: &GridPoint| point.misfit <= reach && self.axes.contains(&point.t);
@@ -291,7 +291,7 @@ impl<'a> Decoder<'a> {
             // A record far from the prior mean may still be the only one that fits.
         }
         if listed {
-            Decoded::NOTHING
+            DecodedRecord::NOTHING
         } else {
             self.likeliest(&b, &self.centre, even, self.axes.reach(), ln_false)
         }
@@ -305,10 +305,10 @@ impl<'a> Decoder<'a> {
         lattice: &GridLattice,
         typical: f64,
         ln_false: f64,
-    ) -> Decoded {
+    ) -> DecodedRecord {
         let reach = self.equations.reach();
         if lattice.points_expected(reach + typical) > HOPELESS {
-            return Decoded::NOTHING;
+            return DecodedRecord::NOTHING;
         }
         let square = reach + typical + 4.0 * (2.0 * typical).sqrt() + BESIDE;
         let mut best = f64::INFINITY;
@@ -337,9 +337,9 @@ impl<'a> Decoder<'a> {
     }
 
     /// Weighs points by their prior density.
-    fn weighed(&self, points: &[GridPoint], complete: bool, ln_false: f64) -> Decoded {
+    fn weighed(&self, points: &[GridPoint], complete: bool, ln_false: f64) -> DecodedRecord {
         let Some(best) = points.iter().min_by(|a, b| a.away.total_cmp(&b.away)) else {
-            return Decoded::NOTHING;
+            return DecodedRecord::NOTHING;
         };
         let weight = |point: &GridPoint| (-0.5 * (point.away - best.away)).exp();
         let total: f64 = points.iter().map(weight).sum();
@@ -349,7 +349,7 @@ impl<'a> Decoder<'a> {
             sum.map(|sum| sum / total)
         });
         let certain = complete && points.len() == 1 && ln_false < CERTAIN.ln() && !self.related;
-        Decoded {
+        DecodedRecord {
             t: Some(best.t.clone()),
             certain,
             probability: 1.0 / total,

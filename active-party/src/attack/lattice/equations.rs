@@ -28,7 +28,7 @@ pub(super) struct ScoreEquations {
 
 /// The release as the adversary reads it.
 #[derive(Clone, Copy)]
-pub(super) struct Reading<'a> {
+pub(super) struct InterpretedRelease<'a> {
     /// The scores, k × n.
     pub(super) scores: &'a DMatrix<f64>,
     /// The factor from differences of logarithms to those of logits.
@@ -37,7 +37,7 @@ pub(super) struct Reading<'a> {
     pub(super) decimals: Option<i32>,
 }
 
-impl Reading<'_> {
+impl InterpretedRelease<'_> {
     /// Returns the logarithms of the scores and half their widths, k × n. A single missing score is
     /// computed as 1 less the sum of the others.
     fn logarithms(&self, floor: impl Fn(f64) -> f64) -> (DMatrix<f64>, DMatrix<f64>) {
@@ -118,7 +118,7 @@ impl ScoreEquations {
     /// rounding.
     pub(super) fn new(
         view: &AdversaryView<'_>,
-        reading: Reading<'_>,
+        reading: InterpretedRelease<'_>,
         axes: &Axes,
         wider: f64,
     ) -> Result<Self, AttackError> {

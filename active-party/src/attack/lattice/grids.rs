@@ -1,7 +1,7 @@
 //! The grids that are tried if the schema does not state one.
 
 use super::axes::Axes;
-use super::decoder::Decoded;
+use super::decoder::DecodedRecord;
 use crate::attack::FeatureKnowledge;
 
 /// The steps that are tried, in the features' own units, coarsest first.
@@ -20,9 +20,9 @@ const MOST_APART: usize = 3;
 /// The reason why there is no grid, in words.
 pub(super) fn each(
     knowledge: &FeatureKnowledge,
-    mut decode: impl FnMut(&Axes, usize, Option<usize>) -> Result<Vec<Decoded>, String>,
+    mut decode: impl FnMut(&Axes, usize, Option<usize>) -> Result<Vec<DecodedRecord>, String>,
     remarks: &mut Vec<String>,
-) -> Result<(Axes, Vec<Decoded>), String> {
+) -> Result<(Axes, Vec<DecodedRecord>), String> {
     let unknown = match Axes::new(knowledge, |_| None) {
         Ok(axes) => {
             let decoded = decode(&axes, 1, None)?;
@@ -56,7 +56,7 @@ pub(super) fn each(
     Err(format!("none of {tries} grids has most records on it"))
 }
 
-fn certain(decoded: &[Decoded]) -> usize {
+fn certain(decoded: &[DecodedRecord]) -> usize {
     decoded.iter().filter(|d| d.certain).count()
 }
 

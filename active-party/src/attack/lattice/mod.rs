@@ -12,18 +12,19 @@ mod precision;
 
 use nalgebra::DMatrix;
 use rand::Rng;
-use vfl_shared::policy::{DefenseConfig, Leaves};
+use vfl_shared::policy::{DefenseConfig, ReleaseKind};
 use vfl_shared::types::ReleasedScores;
 
 use self::axes::Axes;
-use self::decoder::{CoordinateMoments, Decoded, Decoder};
-use self::equations::{Reading, ScoreEquations};
+use self::decoder::{CoordinateMoments, DecodedRecord, Decoder};
+use self::equations::{InterpretedRelease, ScoreEquations};
 use super::adaptive::{Interval, KnownPolicy, strongest_on_one_release};
 use super::entry::{Entry, Group};
 use super::sizes::same;
 use super::{
-    AdversaryView, Attack, AttackError, Ended, FeatureKnowledge, HalfStar, Moments, Need, Needs,
-    Point, Posterior, Prior, Reconstruction, RecordOutcome, Settings, StatedKnowledge, Status,
+    AdversaryView, Attack, AttackError, FeatureKnowledge, HalfStar, Moments, Need, Needs, Point,
+    Posterior, Prior, Reconstruction, RecordOutcome, Settings, StatedKnowledge, Status,
+    Termination,
 };
 
 /// The most coordinates of a grid. With more, the reduction takes minutes.
@@ -76,7 +77,7 @@ impl Lattice {
 
     /// Returns the released scores and how they are read, if the policy leaves equations; otherwise
     /// the reason why not.
-    fn reading<'a>(&self, view: &AdversaryView<'a>) -> Result<Reading<'a>, String> {
+    fn reading<'a>(&self, view: &AdversaryView<'a>) -> Result<InterpretedRelease<'a>, String> {
         let scores = match view.released() {
             Ok(ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) => scores,
             _ => return Err("no scores were released, which the lattice needs".into()),
@@ -84,7 +85,10 @@ impl Lattice {
         let kept = |leaves| {
             matches!(
                 leaves,
-                Leaves::Everything | Leaves::Scaled | Leaves::Rounded | Leaves::Largest
+                ReleaseKind::Everything
+                    | ReleaseKind::Scaled
+                    | ReleaseKind::Rounded
+                    | ReleaseKind::Largest
             )
         };
         if let Some(defense) =
@@ -98,7 +102,7 @@ impl Lattice {
             DefenseConfig::Rounding { decimals } => i32::try_from(*decimals).ok(),
             _ => None,
         });
-        Ok(Reading { scores, stretch, decimals })
+        Ok(InterpretedRelease { scores, stretch, decimals })
     }
 
     /// Returns the knowledge of the features in units of their ranges. The register scales the
@@ -113,7 +117,10 @@ impl Lattice {
 
     /// Returns the factor by which the equations are wider than their rounding. Estimated
     /// parameters miss the scores of the known records, which shows it.
-    fn wider(view: &AdversaryView<'_>, reading: Reading<'_>) -> Result<f64, AttackError> {
+    fn wider(
+        view: &AdversaryView<'_>,
+        reading: InterpretedRelease<'_>,
+    ) -> Result<f64, AttackError> {
         let Some(auxiliary) = view.side_information().auxiliary else { return Ok(1.0) };
         let (ReleasedScores::Probabilities(scores) | ReleasedScores::Numbers(scores)) =
             auxiliary.released()
@@ -121,7 +128,7 @@ impl Lattice {
             return Ok(1.0);
         };
         let known = AdversaryView::of_auxiliary(view.model(), auxiliary)?;
-        Reading { scores, ..reading }.misfit(&known, auxiliary.passive().matrix())
+        InterpretedRelease { scores, ..reading }.misfit(&known, auxiliary.passive().matrix())
     }
 
     /// Returns the moments of the coordinates of each record.
@@ -216,13 +223,13 @@ impl Lattice {
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
         axes: &Axes,
-        decoded: &[Decoded],
+        decoded: &[DecodedRecord],
         mut remarks: Vec<String>,
     ) -> Result<Reconstruction, AttackError> {
-        let point = |d: &Decoded| {
+        let point = |d: &DecodedRecord| {
             d.t.as_ref().filter(|_| d.certain || d.probability >= LIKELY).map(|t| axes.features(t))
         };
-        let of = |d: &Decoded| point(d).or_else(|| d.mean.clone());
+        let of = |d: &DecodedRecord| point(d).or_else(|| d.mean.clone());
         let (mut estimates, otherwise) = if decoded.iter().all(|d| of(d).is_some()) {
             (DMatrix::zeros(view.target_features(), view.records()), Vec::new())
         } else {
@@ -235,7 +242,7 @@ impl Lattice {
             }
         }
         let certain: Vec<bool> = decoded.iter().map(|d| d.certain).collect();
-        let count = |of: &dyn Fn(&Decoded) -> bool| decoded.iter().filter(|d| of(d)).count();
+        let count = |of: &dyn Fn(&DecodedRecord) -> bool| decoded.iter().filter(|d| of(d)).count();
         let (sure, likely) =
             (count(&|d| d.certain), count(&|d| !d.certain && d.probability >= LIKELY));
         remarks.push(format!(
@@ -243,10 +250,10 @@ impl Lattice {
             decoded.len()
         ));
         // A record that was not decoded has the other attack's outcome, if there is one.
-        let outcome = |(j, d): (usize, &Decoded)| match (of(d).is_some(), otherwise.get(j)) {
+        let outcome = |(j, d): (usize, &DecodedRecord)| match (of(d).is_some(), otherwise.get(j)) {
             (false, Some(outcome)) => *outcome,
             _ => RecordOutcome {
-                ended: Ended::Solved,
+                ended: Termination::Solved,
                 iterations: 0,
                 objective: if d.misfit.is_finite() { d.misfit } else { 0.0 },
             },

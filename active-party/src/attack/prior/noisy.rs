@@ -2,11 +2,11 @@
 //! Gauss-Newton steps, and the mean is that of the Gaussian that fits there, within the box.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_shared::numerics::{ActiveSet, ConfinedGaussian, Nearest};
+use vfl_shared::numerics::{ActiveSet, ConfinedGaussian, NearestOutcome};
 
 use super::Point;
 use crate::attack::adaptive::averaging::scores_at;
-use crate::attack::{Ended, NoisyScores};
+use crate::attack::{NoisyScores, Termination};
 
 /// The most Gauss-Newton steps.
 const STEPS: u32 = 30;
@@ -20,7 +20,7 @@ pub(super) fn estimate(
     (covariance, metric): (&DMatrix<f64>, &DMatrix<f64>),
     point: Point,
     work: &mut ActiveSet,
-) -> (DVector<f64>, Ended) {
+) -> (DVector<f64>, Termination) {
     let weights = &scores.weights / scores.stretch;
     let known: Vec<f64> = scores.known.column(record).iter().map(|z| z / scores.stretch).collect();
     let (likely, deviation) = (scores.scores.column(record), scores.deviation.column(record));
@@ -67,11 +67,11 @@ pub(super) fn estimate(
     let value = |x: &DVector<f64>| misfit(x) + (x - &mean).dot(&(metric * (x - &mean)));
     let mut x = mean.map(|v| v.clamp(0.0, 1.0));
     let mut best = value(&x);
-    let mut ended = Ended::StepLimit;
+    let mut ended = Termination::StepLimit;
     for _ in 0..STEPS {
         let mut posterior = around(&x);
         posterior.confine_to_unit_box();
-        let Some((next, Nearest::Found)) = posterior.likeliest(work) else { break };
+        let Some((next, NearestOutcome::Found)) = posterior.likeliest(work) else { break };
         let mut length = 1.0;
         let gained = loop {
             let trial = &x + length * (&next - &x);
@@ -87,7 +87,7 @@ pub(super) fn estimate(
             }
         };
         if !gained {
-            ended = Ended::Solved;
+            ended = Termination::Solved;
             break;
         }
     }

@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rayon::prelude::*;
 use vfl_shared::numerics::{
-    ActiveSet, BoxSolution, ConfinedGaussian, FactoredCovariance, GaussianSystem, Nearest,
+    ActiveSet, BoxSolution, ConfinedGaussian, FactoredCovariance, GaussianSystem, NearestOutcome,
     PseudoInverse,
 };
 
@@ -13,11 +13,11 @@ use super::tangent::through_network;
 use super::used::MOMENTS;
 use super::{Moments, Point, noisy};
 use crate::attack::cells::{Cells, Noise};
-use crate::attack::entry::{Base, Chosen, Entry, Group};
+use crate::attack::entry::{Base, BaseChoice, Entry, Group};
 use crate::attack::settings::AnySetting;
 use crate::attack::{
-    AdversaryView, Attack, AttackError, Ended, Equations, Evidence, Need, Needs, Parameters,
-    Reconstruction, RecordOutcome, Settings, Status,
+    AdversaryView, Attack, AttackError, Equations, Evidence, Need, Needs, Parameters,
+    Reconstruction, RecordOutcome, Settings, Status, Termination,
 };
 
 /// An attack that combines the evidence of another attack with the prior of the view.
@@ -32,7 +32,7 @@ pub struct Posterior {
 }
 
 /// The evidence of the strongest attack on the known policy, or the equations of undefended scores.
-const EVIDENCE: Base = Base { name: evidence, chosen: Chosen::Evidence, unclipped: false };
+const EVIDENCE: Base = Base { name: evidence, chosen: BaseChoice::Evidence, unclipped: false };
 
 fn evidence(settings: &Settings) -> &'static str {
     crate::attack::adaptive::strongest_on_one_release(settings).unwrap_or("half_star")
@@ -161,7 +161,11 @@ impl Posterior {
     fn by_record(
         &self,
         means: &DMatrix<f64>,
-        one: impl Fn(usize, DVector<f64>, &mut ActiveSet) -> Result<(DVector<f64>, Ended), AttackError>
+        one: impl Fn(
+            usize,
+            DVector<f64>,
+            &mut ActiveSet,
+        ) -> Result<(DVector<f64>, Termination), AttackError>
         + Sync,
     ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
         let found: Vec<_> = (0..means.ncols())
@@ -191,7 +195,7 @@ impl Posterior {
         mean: DVector<f64>,
         covariance: &DMatrix<f64>,
         work: &mut ActiveSet,
-    ) -> Result<(DVector<f64>, Ended), AttackError> {
+    ) -> Result<(DVector<f64>, Termination), AttackError> {
         if self.point == Point::Unconfined {
             let (attack, expected) = ("conditional_mean", "equations or noisy scores");
             return Err(AttackError::Unfit { attack, expected, got: "bounds" });
@@ -219,12 +223,12 @@ impl Posterior {
             return Err(AttackError::NotFinite { what: "the covariance of the features" });
         };
         let ended = match ended {
-            Nearest::Found => Ended::Solved,
-            Nearest::Empty => Ended::NearestConsistent,
-            Nearest::StepLimit => Ended::StepLimit,
+            NearestOutcome::Found => Termination::Solved,
+            NearestOutcome::Empty => Termination::NearestConsistent,
+            NearestOutcome::StepLimit => Termination::StepLimit,
         };
         let mut x = likeliest;
-        if self.point == Point::Mean && ended == Ended::Solved {
+        if self.point == Point::Mean && ended == Termination::Solved {
             let found = confined.mean();
             if found.converged && set.misfit(found.x.as_slice()) < 1e-3 {
                 x = found.x;

@@ -10,7 +10,7 @@ use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use crate::attack::differentiable::{LANES, Lanes, LogitBlock};
-use crate::attack::{AdversaryView, AttackError, Differentiable, Ended, RecordOutcome};
+use crate::attack::{AdversaryView, AttackError, Differentiable, RecordOutcome, Termination};
 
 /// The most passive features: each step of each record solves a system of this size.
 const MOST_FEATURES: usize = 128;
@@ -159,7 +159,14 @@ impl<'a> Newton<'a> {
         }
         let solved = misfit <= solved;
         let (x, outcome) = ended(x, STEPS, misfit, solved);
-        Ok((x, if solved { outcome } else { RecordOutcome { ended: Ended::StepLimit, ..outcome } }))
+        Ok((
+            x,
+            if solved {
+                outcome
+            } else {
+                RecordOutcome { ended: Termination::StepLimit, ..outcome }
+            },
+        ))
     }
 }
 
@@ -169,6 +176,6 @@ fn ended(
     misfit: f64,
     solved: bool,
 ) -> (DVector<f64>, RecordOutcome) {
-    let ended = if solved { Ended::Solved } else { Ended::NearestConsistent };
+    let ended = if solved { Termination::Solved } else { Termination::NearestConsistent };
     (x, RecordOutcome { ended, iterations, objective: misfit })
 }

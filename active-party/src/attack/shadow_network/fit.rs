@@ -4,7 +4,7 @@ use std::fmt;
 
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt};
-use vfl_shared::model::contract::{Origin, Use};
+use vfl_shared::model::contract::{ParameterRole, SubModelOrigin};
 use vfl_shared::model::{Adam, SubModel, kinds};
 use vfl_shared::numerics::softmax_columns;
 use vfl_shared::types::ShapeError;
@@ -122,7 +122,7 @@ impl ShadowLoss {
     pub fn at(&self, shadow: &mut dyn SubModel) -> Result<(f64, Vec<Vec<f64>>), AttackError> {
         let (mut loss, mut gradient) = self.without_penalty(shadow)?;
         for (tensor, slopes) in shadow.tensors().iter().zip(&mut gradient) {
-            if tensor.used == Use::Weight {
+            if tensor.used == ParameterRole::Weight {
                 loss += self.l2 * tensor.values.iter().map(|w| w * w).sum::<f64>();
                 slopes
                     .iter_mut()
@@ -190,7 +190,7 @@ pub fn fit_shadow(
     let mut best: Option<(f64, FittedShadow)> = None;
     for _ in 0..training.starts {
         // In a sub-model of the active party the last layer has a bias.
-        let origin = Origin {
+        let origin = SubModelOrigin {
             spec: spec.clone(),
             features: auxiliary.features(),
             active: bias == ShadowBias::Unknown,

@@ -20,7 +20,7 @@ use rand::Rng;
 use vfl_shared::types::ReleasedScores;
 
 use self::settings::{ACTIVATION, PENALTY, RATE, SHADOW, STARTS, STEPS};
-use super::entry::{Base, Chosen, Entry, Group};
+use super::entry::{Base, BaseChoice, Entry, Group};
 use super::shadow_model::{BIAS, FIT};
 use super::{
     AdversaryView, Attack, AttackError, Descent, KnownModel, KnownNetwork, Need, Needs, Parameters,
@@ -48,7 +48,8 @@ pub struct ShadowNetwork {
 }
 
 /// The default base, which takes networks by itself.
-const BASE: Base = Base { name: |_| "gradient_inversion", chosen: Chosen::Base, unclipped: false };
+const BASE: Base =
+    Base { name: |_| "gradient_inversion", chosen: BaseChoice::Base, unclipped: false };
 
 pub(super) static SHADOW_NETWORK: Entry = Entry {
     settings: &[&SHADOW, &ACTIVATION, &FIT, &BIAS, &STEPS, &RATE, &PENALTY, &STARTS],

@@ -18,7 +18,7 @@ pub(super) enum Kind {
 
 /// The fields of a case that say how to read the rest.
 #[derive(Deserialize)]
-struct Head {
+struct CaseHeader {
     schema: u32,
     kind: String,
 }
@@ -36,7 +36,8 @@ impl Kind {
 
     /// Reads the kind from the text of a case file.
     pub(super) fn of(text: &str) -> Result<Self, String> {
-        let head: Head = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
+        let head: CaseHeader =
+            serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
         if head.schema != 1 {
             return Err(format!("`schema` is {}, expected schema 1", head.schema));
         }

@@ -6,11 +6,12 @@ use serde::Deserialize;
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
 use super::case::{columns, own_parameters, weights};
-use super::networks::{Networks, Own};
-use super::own_records::{self, Auxiliary, Labelled, Moments, Observed};
+use super::networks::{Networks, OwnSubModel};
+use super::own_records::{self, AuxiliaryRecord, LabelledRecord, Moments, ObservedRecord};
 use crate::attack::{
     self, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Colluders, KnownModel,
-    LabelledRecords, Method, Need, Prior, Reconstruction, Seen, Settings, SideInformation,
+    LabelledRecords, Method, Need, ObservedRecords, Prior, Reconstruction, Settings,
+    SideInformation,
 };
 
 /// A case file of kind `attack`.
@@ -33,17 +34,17 @@ pub(super) struct Case {
     records: Vec<CaseRecord>,
     /// For `agnostic`: the adversary's own labelled records.
     #[serde(default)]
-    training: Vec<Labelled>,
+    training: Vec<LabelledRecord>,
     /// For `agnostic`: records with scores from earlier requests.
     #[serde(default)]
-    observed: Vec<Observed>,
+    observed: Vec<ObservedRecord>,
     /// For `coalition`: the positions of the passive features, from 0, that colluding parties hold.
     /// Each record has their values in `x_colluders`.
     #[serde(default)]
     colluders: Vec<usize>,
     /// For `undo_transform` and `shadow_model`: records whose passive features are known.
     #[serde(default)]
-    auxiliary: Vec<Auxiliary>,
+    auxiliary: Vec<AuxiliaryRecord>,
     /// For `imputation`, `conditional_mean`, `gaussian` and `posterior_mean`: moments of the
     /// features. Default: the moments of the `auxiliary` records.
     #[serde(default)]
@@ -93,7 +94,7 @@ pub(super) struct TruthRecord {
 struct Model {
     known: KnownModel,
     /// The adversary's own sub-model, if the sub-models are networks.
-    own: Option<Own>,
+    own: Option<OwnSubModel>,
 }
 
 impl Model {
@@ -150,7 +151,7 @@ impl Model {
 }
 
 /// A checked case.
-pub(super) struct Given {
+pub(super) struct CheckedCase {
     pub(super) ids: RecordIds,
     model: Model,
     /// The adversary's features of the records, d_act × n.
@@ -202,13 +203,13 @@ impl Case {
     pub(super) fn split(
         mut self,
         settings: &Settings,
-    ) -> Result<(Given, Option<Vec<TruthRecord>>), String> {
+    ) -> Result<(CheckedCase, Option<Vec<TruthRecord>>), String> {
         let truth = self.truth.take();
-        Ok((Given::read(self, settings)?, truth))
+        Ok((CheckedCase::read(self, settings)?, truth))
     }
 }
 
-impl Given {
+impl CheckedCase {
     fn read(mut case: Case, settings: &Settings) -> Result<Self, String> {
         let ids = RecordIds::new(case.records.iter().map(|r| &r.id))
             .map_err(|e| format!("`records`: {e}"))?;
@@ -314,7 +315,7 @@ impl Given {
         };
         let beside = SideInformation {
             labelled: self.training.as_ref(),
-            seen: self.seen.as_ref().map(|(y, released)| Seen { y, released }),
+            seen: self.seen.as_ref().map(|(y, released)| ObservedRecords { y, released }),
             auxiliary: self.auxiliary.as_ref(),
             colluders: self.colluders.as_ref(),
             prior: self.prior.as_ref(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
-use vfl_shared::model::{Combiner, ModelSpec, Parameters, SubModel, WrittenNetwork, heads};
+use vfl_shared::model::{Combiner, JsonNetwork, ModelSpec, Parameters, SubModel, heads};
 
 use crate::attack::{KnownModel, KnownNetwork};
 
@@ -14,23 +14,23 @@ use crate::attack::{KnownModel, KnownNetwork};
 #[serde(deny_unknown_fields)]
 pub(super) struct Networks {
     combiner: Combiner,
-    active: WrittenNetwork,
-    passive: Vec<WrittenNetwork>,
+    active: JsonNetwork,
+    passive: Vec<JsonNetwork>,
     /// Only for combiner `concat`.
     #[serde(default)]
-    top: Option<WrittenNetwork>,
+    top: Option<JsonNetwork>,
 }
 
 /// The adversary's own sub-model, whose outputs stand below its features.
-pub(super) struct Own(Box<dyn SubModel>);
+pub(super) struct OwnSubModel(Box<dyn SubModel>);
 
-fn restored(what: &str, written: WrittenNetwork) -> Result<Box<dyn SubModel>, String> {
+fn restored(what: &str, written: JsonNetwork) -> Result<Box<dyn SubModel>, String> {
     written.restore().map_err(|e| format!("`networks.{what}`: {e}"))
 }
 
 impl Networks {
     /// Builds the model and returns it with the adversary's own sub-model.
-    pub(super) fn read(self) -> Result<(KnownModel, Own), String> {
+    pub(super) fn read(self) -> Result<(KnownModel, OwnSubModel), String> {
         let own = restored("active", self.active)?;
         let mut parts: Vec<Arc<dyn SubModel>> = Vec::with_capacity(self.passive.len());
         for (at, written) in self.passive.into_iter().enumerate() {
@@ -74,11 +74,11 @@ impl Networks {
         };
         let model =
             KnownModel::of_network(w_act, DVector::zeros(k), network).map_err(|e| told(&e))?;
-        Ok((model, Own(own)))
+        Ok((model, OwnSubModel(own)))
     }
 }
 
-impl Own {
+impl OwnSubModel {
     /// Returns the number of the adversary's features per record, without its outputs.
     pub(super) fn features(&self) -> usize {
         self.0.features()

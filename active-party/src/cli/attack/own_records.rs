@@ -11,7 +11,7 @@ use crate::attack::{AuxiliaryRecords, Colluders, LabelledRecords, Prior, PriorEr
 /// A record with its label. The output does not mention it, so its id may be missing or repeated.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Labelled {
+pub(super) struct LabelledRecord {
     #[serde(default, rename = "id")]
     _id: serde::de::IgnoredAny,
     y_act: Vec<f64>,
@@ -21,7 +21,7 @@ pub(super) struct Labelled {
 /// A record with scores from an earlier request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Observed {
+pub(super) struct ObservedRecord {
     #[serde(default, rename = "id")]
     _id: serde::de::IgnoredAny,
     y_act: Vec<f64>,
@@ -31,7 +31,7 @@ pub(super) struct Observed {
 /// A record whose passive features the adversary knows.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Auxiliary {
+pub(super) struct AuxiliaryRecord {
     #[serde(default, rename = "id")]
     _id: serde::de::IgnoredAny,
     y_act: Vec<f64>,
@@ -109,7 +109,7 @@ fn block(field: &str, matrix: DMatrix<f64>) -> Result<FeatureBlock, String> {
 pub(super) fn training(
     k: usize,
     d_act: usize,
-    records: &[Labelled],
+    records: &[LabelledRecord],
     whole: impl Fn(DMatrix<f64>) -> Result<DMatrix<f64>, String>,
 ) -> Result<LabelledRecords, String> {
     if let Some(at) = records.iter().position(|r| r.label as usize >= k) {
@@ -128,7 +128,7 @@ pub(super) fn training(
 pub(super) fn observed(
     k: usize,
     d_act: usize,
-    records: &[Observed],
+    records: &[ObservedRecord],
     whole: impl Fn(DMatrix<f64>) -> Result<DMatrix<f64>, String>,
 ) -> Result<(FeatureBlock, ReleasedScores), String> {
     let told = |e| format!("`observed`: {e}");
@@ -142,7 +142,7 @@ pub(super) fn observed(
 /// records with these features (d_act × n).
 pub(super) fn auxiliary(
     (k, d_act, d): (usize, usize, usize),
-    records: &[Auxiliary],
+    records: &[AuxiliaryRecord],
     replacement: Replacement,
     whole: impl Fn(DMatrix<f64>) -> Result<DMatrix<f64>, String>,
 ) -> Result<AuxiliaryRecords, String> {

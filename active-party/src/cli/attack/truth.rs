@@ -12,7 +12,7 @@ use vfl_shared::numerics::arg_max;
 use vfl_shared::types::RecordIds;
 
 use super::case::columns;
-use super::given::{Given, TruthRecord};
+use super::given::{CheckedCase, TruthRecord};
 use crate::attack::KnownModel;
 
 /// The true features of all records, d × n, in the order of the records.
@@ -43,7 +43,7 @@ pub(super) struct ActiveCorrelation {
 
 impl<'a> Truth<'a> {
     /// Reads the truth and matches it to the case's records by id.
-    pub(super) fn read(records: &[TruthRecord], given: &'a Given) -> Result<Self, String> {
+    pub(super) fn read(records: &[TruthRecord], given: &'a CheckedCase) -> Result<Self, String> {
         let ids =
             RecordIds::new(records.iter().map(|r| &r.id)).map_err(|e| format!("`truth`: {e}"))?;
         let by_id: HashMap<&str, &TruthRecord> = ids.iter().zip(records).collect();

@@ -15,7 +15,7 @@ use vfl_shared::cli::CliError;
 use vfl_shared::policy::{DefenseConfig, NoiseMode};
 use vfl_shared::types::Logits;
 
-use crate::defense::{Grants, Noise, NoiseSecret, Pipeline, Released};
+use crate::defense::{Grants, Noise, NoiseSecret, Pipeline, PipelineOutput};
 use report::Report;
 use scores::ScoreFile;
 
@@ -110,7 +110,7 @@ impl DefendArgs {
         self.defend(read).map(|(content, report)| (content, report.to_string()))
     }
 
-    fn defend(&self, read: scores::Read<'_>) -> Result<(Vec<u8>, Report), String> {
+    fn defend(&self, read: scores::FileReader<'_>) -> Result<(Vec<u8>, Report), String> {
         let file = ScoreFile::read(&self.scores, read)?;
         let k = file.classes.len();
         let asked = settings::policy(&self.defense, &self.set, k)?;
@@ -151,7 +151,7 @@ impl DefendArgs {
             NoiseMode::Fresh => Noise::fresh(seed),
         };
         let scores = file.scores.clone();
-        let Released { released, .. } = if pipeline.changes_logits() {
+        let PipelineOutput { released, .. } = if pipeline.changes_logits() {
             let logits = Logits::new(scores.matrix().map(|c| c.max(asked.zero_floor).ln()))
                 .map_err(|e| e.to_string())?;
             pipeline.release(logits, noise)
@@ -200,7 +200,7 @@ struct Case {
 }
 
 /// Reads W_pas (k × d) from a case file.
-fn read_weights(path: &Path, read: scores::Read<'_>) -> Result<DMatrix<f64>, String> {
+fn read_weights(path: &Path, read: scores::FileReader<'_>) -> Result<DMatrix<f64>, String> {
     let shown = path.display();
     let text = read(path).map_err(|e| format!("cannot read the case file {shown}: {e}"))?;
     let error = |problem: String| format!("case file {shown}: {problem}");

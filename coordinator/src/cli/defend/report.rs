@@ -23,7 +23,7 @@ pub(super) struct Report {
     notes: Vec<String>,
     utility: Utility,
     #[serde(skip_serializing_if = "Option::is_none")]
-    labels: Option<WithLabels>,
+    labels: Option<LabelMetrics>,
 }
 
 #[derive(Debug, Serialize)]
@@ -46,7 +46,7 @@ struct Utility {
 }
 
 #[derive(Debug, Serialize)]
-struct WithLabels {
+struct LabelMetrics {
     accuracy_before: f64,
     accuracy_after: f64,
     accuracy_change: f64,
@@ -100,12 +100,12 @@ impl Report {
                 top,
                 top_kept: order.top_kept(),
             },
-            labels: labels.map(|labels| WithLabels::new(file, released, labels)).transpose()?,
+            labels: labels.map(|labels| LabelMetrics::new(file, released, labels)).transpose()?,
         })
     }
 }
 
-impl WithLabels {
+impl LabelMetrics {
     fn new(file: &ScoreFile, released: &ReleasedScores, labels: &[u32]) -> Result<Self, String> {
         let before = ReleasedScores::Probabilities(file.scores.matrix().clone()).predicted_labels();
         let before = accuracy(&before, labels).map_err(|e| e.to_string())?;

@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 1 << 30;
 const MAX_SUM_ERROR: f64 = 1e-6;
 
 /// A function that returns the content of a file.
-pub(super) type Read<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
+pub(super) type FileReader<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
 /// Reads a file from disk, up to one byte more than is allowed.
 pub(super) fn content(path: &Path) -> io::Result<Vec<u8>> {
@@ -48,7 +48,7 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn open(path: &'a Path, read: Read<'_>) -> Result<Self, String> {
+    fn open(path: &'a Path, read: FileReader<'_>) -> Result<Self, String> {
         let content = read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
         if content.len() as u64 > MAX_BYTES {
             return Err(format!("{} is over the limit of 1 GiB; split it", path.display()));
@@ -142,7 +142,7 @@ fn ids_of(lines: &Lines<'_>, ids: &[String], at: &[u64]) -> Result<RecordIds, St
 
 impl ScoreFile {
     /// Reads a file `id,<class>,<class>,…` with a probability vector per line.
-    pub(super) fn read(path: &Path, read: Read<'_>) -> Result<Self, String> {
+    pub(super) fn read(path: &Path, read: FileReader<'_>) -> Result<Self, String> {
         let mut lines = Lines::open(path, read)?;
         let classes = lines.header("id,<class>,<class>,…")?;
         let k = classes.len();
@@ -212,7 +212,7 @@ fn cut(name: &str) -> String {
 /// are left out.
 pub(super) fn read_labels(
     path: &Path,
-    read: Read<'_>,
+    read: FileReader<'_>,
     file: &ScoreFile,
 ) -> Result<Vec<u32>, String> {
     let mut lines = Lines::open(path, read)?;

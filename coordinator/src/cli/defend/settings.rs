@@ -17,7 +17,7 @@ pub(super) fn help() -> String {
 }
 
 /// The policy and the settings that the command line asks for.
-pub(super) struct Asked {
+pub(super) struct DefendSettings {
     pub(super) policy: Policy,
     /// The value that replaces a score of 0 before the logarithm.
     pub(super) zero_floor: f64,
@@ -27,13 +27,17 @@ pub(super) struct Asked {
 const ZERO_FLOOR: f64 = 1e-300;
 
 /// Builds the policy for `classes` classes from names, policy texts and settings.
-pub(super) fn policy(defenses: &[String], set: &[String], classes: usize) -> Result<Asked, String> {
+pub(super) fn policy(
+    defenses: &[String],
+    set: &[String],
+    classes: usize,
+) -> Result<DefendSettings, String> {
     let mut pairs = Vec::with_capacity(set.len());
     for pair in set {
         let (key, value) = key_value(pair).map_err(|e| format!("--set {e}"))?;
         pairs.push((key, value, false));
     }
-    let mut asked = Asked { policy: Policy::default(), zero_floor: ZERO_FLOOR };
+    let mut asked = DefendSettings { policy: Policy::default(), zero_floor: ZERO_FLOOR };
     for text in defenses {
         let mut text = text.trim();
         if let Some(before) =

@@ -182,8 +182,8 @@ fn stated_facts_are_those_of_what_is_made() {
             let pipeline = ground.build(&config);
             assert_eq!(pipeline.changes_logits(), facts.at_logits, "{config}");
             let made = match stated.make(k, &ground.grants()).unwrap() {
-                recipe::Made::AtLogits(defense) => defense.contract(),
-                recipe::Made::AtScores(defense) => defense.contract(),
+                recipe::BuiltDefense::AtLogits(defense) => defense.contract(),
+                recipe::BuiltDefense::AtScores(defense) => defense.contract(),
             };
             assert_eq!(stated.output, made.output, "{config}");
             let without = |grants: Grants<'_>| {

@@ -80,7 +80,7 @@ fn contracts_hold(classes: &[(usize, usize)]) {
             let pipeline = ground.build(&config);
             let contract = pipeline.contract();
             let name = format!("{config}, {k} classes");
-            let Released { scores: undefended, released } =
+            let PipelineOutput { scores: undefended, released } =
                 release(&pipeline, &scores, Noise::fresh([k as u8; 32]));
             check(&name, &contract, undefended.matrix(), &released);
             // What is drawn has more values than it tells bits.
@@ -146,7 +146,7 @@ fn lists_keep_what_all_of_their_defenses_keep() {
                 continue;
             };
             built += 1;
-            let Released { scores: undefended, released } =
+            let PipelineOutput { scores: undefended, released } =
                 release(&pipeline, &scores, Noise::fresh([1; 32]));
             check(
                 &format!("{first} then {second}"),

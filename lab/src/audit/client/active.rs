@@ -10,7 +10,7 @@ use vfl_shared::service::{Credentials, Peer};
 use vfl_shared::types::PartyName;
 
 use super::peer::{connected, refused};
-use crate::audit::found::{EstimatedScores, Found, NotRun, Questions, Rebuilt};
+use crate::audit::found::{AttackReport, EstimatedScores, NotRun, PartyEstimates, Questions};
 use crate::audit::request::{Request, Spec};
 use crate::report::{Refused, Status};
 
@@ -35,7 +35,7 @@ pub(crate) enum Event {
         accuracy: Option<f64>,
     },
     /// An attack has ended.
-    Found(Box<Found>),
+    Found(Box<AttackReport>),
 }
 
 /// The events of one request, as they arrive.
@@ -82,7 +82,9 @@ impl Events<'_> {
                     Event::Progress { done: p.done as usize, stage: p.stage }
                 }
                 Some(WireEvent::Scores(scores)) => Event::Scores { accuracy: scores.accuracy },
-                Some(WireEvent::Result(result)) => Event::Found(Box::new(Found::try_from(result)?)),
+                Some(WireEvent::Result(result)) => {
+                    Event::Found(Box::new(AttackReport::try_from(result)?))
+                }
                 // An event of a later version.
                 None => continue,
             };
@@ -122,7 +124,7 @@ impl From<Spec> for pb::AttackSpec {
     }
 }
 
-impl TryFrom<pb::AttackResult> for Found {
+impl TryFrom<pb::AttackResult> for AttackReport {
     type Error = WireError;
 
     fn try_from(mut result: pb::AttackResult) -> Result<Self, WireError> {
@@ -132,7 +134,7 @@ impl TryFrom<pb::AttackResult> for Found {
                 let block = |block: wire::Block| {
                     Ok((block.passive_party, require("estimates", block.estimates)?.into()))
                 };
-                Ok(Rebuilt {
+                Ok(PartyEstimates {
                     status: status(&result),
                     nearest_consistent: result.nearest_consistent,
                     step_limit: result.step_limit,
@@ -225,7 +227,7 @@ mod tests {
 
     #[test]
     fn an_attack_that_gives_no_reason_in_kind_has_not_run_all_the_same() {
-        let read = |result: pb::AttackResult| Found::try_from(result).unwrap().outcome;
+        let read = |result: pb::AttackResult| AttackReport::try_from(result).unwrap().outcome;
         let not_run =
             read(pb::AttackResult { refusal: "why".into(), ..Default::default() }).err().unwrap();
         assert_eq!((not_run.why, not_run.reason.as_str()), (Refused::Unknown, "why"));

@@ -11,4 +11,4 @@ pub(super) use active::{ActiveParty, Event};
 pub(super) use coordinator::{Coordinator, Cost, Session};
 pub(super) use estimates::Estimates;
 pub(super) use features::features;
-pub(super) use scoring::{Control, Opened, Question, Scored, Scoring, Told};
+pub(super) use scoring::{CandidateChoice, Control, Question, Scoring, ScoringInfo, ScoringReport};

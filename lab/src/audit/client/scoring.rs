@@ -15,7 +15,7 @@ use vfl_shared::types::{ModelVersion, RecordIds};
 
 use super::estimates::Estimates;
 use super::peer::{connected, nonsense, refused};
-use crate::audit::told::{ErrorsTold, FigureTold, GainTold};
+use crate::audit::told::{ReportedErrors, ReportedFigure, ReportedGain};
 use crate::report::Halves;
 
 /// A stream of scorings of one set of records.
@@ -26,7 +26,7 @@ pub(crate) struct Scoring {
 }
 
 /// A passive party's answer when the scorings are opened.
-pub(crate) struct Opened {
+pub(crate) struct ScoringInfo {
     /// The names of its features.
     pub(crate) feature_names: Vec<String>,
     /// The parameters that it shows the active party.
@@ -42,15 +42,15 @@ pub(crate) struct Opened {
     /// The budget left, with noise.
     pub(crate) rho_left: f64,
     /// The errors of guessing ½, if it reports them.
-    pub(crate) half: Option<ErrorsTold>,
+    pub(crate) half: Option<ReportedErrors>,
     /// The errors of guessing each feature's mean, if it reports them.
-    pub(crate) column_mean: Option<ErrorsTold>,
+    pub(crate) column_mean: Option<ReportedErrors>,
 }
 
 /// A question about the candidates that were uploaded since the last scoring.
 pub(crate) struct Question<'a> {
     /// The candidates whose errors are reported.
-    pub(crate) told: Told,
+    pub(crate) told: CandidateChoice,
     /// The control that they are compared with.
     pub(crate) control: Control,
     /// True if the party simulates the adversary that knows its moments: two more candidates after
@@ -64,7 +64,7 @@ pub(crate) struct Question<'a> {
 
 /// The candidates whose errors are reported.
 #[derive(Clone, Copy)]
-pub(crate) enum Told {
+pub(crate) enum CandidateChoice {
     /// The best candidate.
     Best,
     All,
@@ -84,18 +84,18 @@ pub(crate) enum Control {
 }
 
 /// The answer to a question.
-pub(crate) struct Scored {
+pub(crate) struct ScoringReport {
     /// The candidate with the smallest error, by its place among the uploaded ones.
     pub(crate) best: Option<usize>,
     /// The errors of the candidates whose errors were asked for.
-    pub(crate) errors: Vec<ErrorsTold>,
+    pub(crate) errors: Vec<ReportedErrors>,
     /// The gain of each of them over the control, if there is one.
-    pub(crate) gains: Vec<Option<GainTold>>,
+    pub(crate) gains: Vec<Option<ReportedGain>>,
     /// The figures by attribute of the party's schema for each of the errors, if there is a
     /// control.
     pub(crate) attributes: Vec<Vec<AttributeFigures>>,
     /// The errors of the control, if there is one.
-    pub(crate) control: Option<ErrorsTold>,
+    pub(crate) control: Option<ReportedErrors>,
     /// The number of values of each candidate that lay outside [0, 1] and were clipped.
     pub(crate) clipped: Vec<u64>,
     /// The cost of the scoring, with noise.
@@ -114,7 +114,7 @@ impl Scoring {
         peer: &Peer,
         version: &ModelVersion,
         ids: &RecordIds,
-    ) -> Result<(Self, Opened), Refusal> {
+    ) -> Result<(Self, ScoringInfo), Refusal> {
         let mut client = PassivePartyClient::new(connected(credentials, peer)?)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
@@ -132,7 +132,7 @@ impl Scoring {
         let Some(Answer::Opened(opened)) = scoring.answer().await? else {
             return Err(Refusal::internal(format!("{peer} did not open the scoring")));
         };
-        let opened = Opened::try_from(opened).map_err(nonsense(peer))?;
+        let opened = ScoringInfo::try_from(opened).map_err(nonsense(peer))?;
         Ok((scoring, opened))
     }
 
@@ -153,12 +153,12 @@ impl Scoring {
     ///
     /// # Errors
     /// [`Refusal`] with what the party said, or that it went away or answered with nonsense.
-    pub(crate) async fn score(&mut self, question: Question<'_>) -> Result<Scored, Refusal> {
+    pub(crate) async fn score(&mut self, question: Question<'_>) -> Result<ScoringReport, Refusal> {
         let Question { told, control, moments, rho, metrics } = question;
         let by_attribute = !matches!(control, Control::None);
         let told = match told {
-            Told::Best => wire::Told::Best,
-            Told::All => wire::Told::All,
+            CandidateChoice::Best => wire::Told::Best,
+            CandidateChoice::All => wire::Told::All,
         };
         let control = match control {
             Control::None => wire::Control::Unspecified,
@@ -179,7 +179,7 @@ impl Scoring {
         let Some(Answer::Scored(scored)) = self.answer().await? else {
             return Err(Refusal::internal(format!("{} did not score", self.peer)));
         };
-        let scored = Scored::try_from(scored)?;
+        let scored = ScoringReport::try_from(scored)?;
         if by_attribute && scored.attributes.iter().any(Vec::is_empty) {
             return Err(Refusal::precondition(format!(
                 "{} tells no figures by attribute, which the verdict goes by; update it",
@@ -215,7 +215,7 @@ fn gone(peer: &Peer) -> Refusal {
     Refusal::unavailable(format!("{peer} went away"))
 }
 
-impl TryFrom<pb::EvaluationOpened> for Opened {
+impl TryFrom<pb::EvaluationOpened> for ScoringInfo {
     type Error = WireError;
 
     fn try_from(opened: pb::EvaluationOpened) -> Result<Self, WireError> {
@@ -228,18 +228,18 @@ impl TryFrom<pb::EvaluationOpened> for Opened {
             scorings_left: opened.scorings_left,
             rho_total: opened.rho_total,
             rho_left: opened.rho_left.unwrap_or(0.0),
-            half: opened.half.map(ErrorsTold::from),
-            column_mean: opened.column_mean.map(ErrorsTold::from),
+            half: opened.half.map(ReportedErrors::from),
+            column_mean: opened.column_mean.map(ReportedErrors::from),
         })
     }
 }
 
-impl TryFrom<pb::Scored> for Scored {
+impl TryFrom<pb::Scored> for ScoringReport {
     type Error = WireError;
 
     fn try_from(scored: pb::Scored) -> Result<Self, WireError> {
         let halves = |pb::Halves { first, second }| Halves { first, second };
-        let gain = |pb::Gain { value, low, high, halves: half }| GainTold {
+        let gain = |pb::Gain { value, low, high, halves: half }| ReportedGain {
             value,
             interval: low.zip(high),
             halves: half.map(halves),
@@ -247,7 +247,7 @@ impl TryFrom<pb::Scored> for Scored {
         let gains = scored.errors.iter().map(|candidate| candidate.gain.map(gain)).collect();
         let (mut errors, mut attributes) = (Vec::new(), Vec::new());
         for candidate in scored.errors {
-            errors.push(require("error", candidate.error).map(ErrorsTold::from)?);
+            errors.push(require("error", candidate.error).map(ReportedErrors::from)?);
             let figures = candidate.attributes.into_iter().map(AttributeFigures::try_from);
             attributes.push(figures.collect::<Result<_, _>>()?);
         }
@@ -256,7 +256,7 @@ impl TryFrom<pb::Scored> for Scored {
             errors,
             gains,
             attributes,
-            control: scored.control.map(ErrorsTold::from),
+            control: scored.control.map(ReportedErrors::from),
             clipped: scored.clipped,
             rho_spent: scored.rho_spent,
             rho_left: scored.rho_left,
@@ -264,12 +264,12 @@ impl TryFrom<pb::Scored> for Scored {
     }
 }
 
-impl From<pb::ReconstructionError> for ErrorsTold {
+impl From<pb::ReconstructionError> for ReportedErrors {
     fn from(error: pb::ReconstructionError) -> Self {
         let pb::ReconstructionError { mse, mse_by_feature, sigma, sigma_by_feature, metrics } =
             error;
         let figure =
-            |pb::MetricFigure { metric, value, sigma }| FigureTold { metric, value, sigma };
+            |pb::MetricFigure { metric, value, sigma }| ReportedFigure { metric, value, sigma };
         let metrics = metrics.into_iter().map(figure).collect();
         Self { mse, by_feature: mse_by_feature, sigma, sigma_by_feature, metrics }
     }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::audits::{legend, lines};
-use crate::dashboard::store::{Entry, Kept, Piece};
+use crate::dashboard::store::{Entry, Piece, ReportState};
 use crate::dashboard::words::{segment, when};
 use crate::page::said;
 use crate::report::{compliance, digest};
@@ -14,7 +14,7 @@ pub(in crate::dashboard) fn audit(entry: &Entry, config: bool) -> Markup {
     html! {
         p class="lead" { (when(entry.at)) }
         @match &entry.kept {
-            Kept::Report(report) => {
+            ReportState::Report(report) => {
                 @let digest = digest(report);
                 p class="ways" {
                     a class="button" href=(format!("{path}/{}", Piece::Html.file())) { "Open the report" }
@@ -35,12 +35,12 @@ pub(in crate::dashboard) fn audit(entry: &Entry, config: bool) -> Markup {
                     div class="card" { (lines(&digest)) (legend()) }
                 }
             }
-            Kept::Unreadable(why) => p class="trouble" { "Its report cannot be read: " (said(why)) },
-            Kept::Ended(why) if why == "stopped" => p { "It was stopped and has no report. What it spent until then is spent." },
-            Kept::Ended(why) => p class="trouble" { "It failed: " (said(why)) ". What it spent until then is spent." },
-            Kept::Begun => p { "It has no report: it runs, or the dashboard ended before it did." },
+            ReportState::Unreadable(why) => p class="trouble" { "Its report cannot be read: " (said(why)) },
+            ReportState::Ended(why) if why == "stopped" => p { "It was stopped and has no report. What it spent until then is spent." },
+            ReportState::Ended(why) => p class="trouble" { "It failed: " (said(why)) ". What it spent until then is spent." },
+            ReportState::Begun => p { "It has no report: it runs, or the dashboard ended before it did." },
         }
-        @if config && !matches!(entry.kept, Kept::Report(_)) {
+        @if config && !matches!(entry.kept, ReportState::Report(_)) {
             p { a href=(format!("{path}/{}", Piece::Config.file())) download { "Configuration used" } }
         }
         p { a href="/audits" { "All audits" } }

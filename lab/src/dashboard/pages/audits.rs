@@ -2,25 +2,28 @@
 
 use maud::{Markup, html};
 
-use crate::dashboard::runner::Watched;
-use crate::dashboard::store::{Entry, ITSELF, Kept};
+use crate::dashboard::runner::AuditProgress;
+use crate::dashboard::store::{Entry, ITSELF, ReportState};
 use crate::dashboard::words::{counted, segment, when};
 use crate::page::said;
 use crate::report::{Digest, Report, badge, compliance, digest};
 
 /// The content of the list.
-pub(in crate::dashboard) struct Listed<'a> {
+pub(in crate::dashboard) struct AuditList<'a> {
     /// The audits, newest first.
     pub(in crate::dashboard) entries: &'a [Entry],
     /// The number of older audits that are left out.
     pub(in crate::dashboard) more: usize,
-    pub(in crate::dashboard) running: Option<&'a Watched>,
+    pub(in crate::dashboard) running: Option<&'a AuditProgress>,
 }
 
 /// Renders the page.
-pub(in crate::dashboard) fn audits(listed: &Listed<'_>) -> Markup {
-    let reports: Vec<&Entry> =
-        listed.entries.iter().filter(|entry| matches!(entry.kept, Kept::Report(_))).collect();
+pub(in crate::dashboard) fn audits(listed: &AuditList<'_>) -> Markup {
+    let reports: Vec<&Entry> = listed
+        .entries
+        .iter()
+        .filter(|entry| matches!(entry.kept, ReportState::Report(_)))
+        .collect();
     html! {
         @if let Some(running) = listed.running {
             div class="card callout" {
@@ -45,32 +48,32 @@ pub(super) fn title(name: &str) -> String {
     if name == ITSELF { "the folder itself".into() } else { name.to_owned() }
 }
 
-fn one(entry: &Entry, running: Option<&Watched>) -> Markup {
+fn one(entry: &Entry, running: Option<&AuditProgress>) -> Markup {
     let path = format!("/audit/{}", segment(&entry.name));
     let title = title(&entry.name);
     html! {
         section class="card" aria-label=(format!("Audit {}", crate::report::text::printable(&title))) {
             @match &entry.kept {
-                Kept::Report(report) => {
+                ReportState::Report(report) => {
                     h2 class="entry" { a href=(path) { (said(&title)) } }
                     p class="small muted" { (when(entry.at)) ", model " code { (said(&report.deployment.model_version)) } ", " (records(report)) ", seed " (report.seed) }
                     (lines(&digest(report)))
                 }
-                Kept::Unreadable(why) => {
+                ReportState::Unreadable(why) => {
                     h2 class="entry" { (said(&title)) }
                     p { span class="badge mid" { "not readable" } " " (said(why)) }
                 }
-                Kept::Ended(why) => {
+                ReportState::Ended(why) => {
                     h2 class="entry" { a href=(path) { (said(&title)) } }
                     p class="small muted" { (when(entry.at)) }
                     @if why == "stopped" { p { span class="badge flat" { "stopped" } " It has no report." } }
                     @else { p { span class="badge bad" { "failed" } " " (said(why)) } }
                 }
-                Kept::Begun if running.is_some_and(|running| running.name == entry.name) => {
+                ReportState::Begun if running.is_some_and(|running| running.name == entry.name) => {
                     h2 class="entry" { a href="/audits/running" { (said(&title)) } }
                     p { span class="badge mid" { "runs" } " since " (when(entry.at)) }
                 }
-                Kept::Begun => {
+                ReportState::Begun => {
                     h2 class="entry" { a href=(path) { (said(&title)) } }
                     p { span class="badge flat" { "not finished" } " The dashboard ended before it did." }
                 }

@@ -10,7 +10,7 @@ use crate::page::said;
 use crate::report::scroll;
 
 /// The result of a search for a record.
-pub(in crate::dashboard) struct Searched<'a> {
+pub(in crate::dashboard) struct RecordSearch<'a> {
     pub(in crate::dashboard) record: &'a str,
     pub(in crate::dashboard) uses: &'a [RecordUse],
 }
@@ -18,7 +18,7 @@ pub(in crate::dashboard) struct Searched<'a> {
 /// Renders the page.
 pub(in crate::dashboard) fn ledger(
     summary: &Summary,
-    searched: Option<&Searched<'_>>,
+    searched: Option<&RecordSearch<'_>>,
     form: &Secret,
 ) -> Markup {
     html! {
@@ -52,7 +52,7 @@ pub(in crate::dashboard) fn ledger(
     }
 }
 
-fn found(searched: &Searched<'_>) -> Markup {
+fn found(searched: &RecordSearch<'_>) -> Markup {
     html! {
         div class="card" role="status" {
             h3 { "Record " (said(searched.record)) }

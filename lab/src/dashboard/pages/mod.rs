@@ -10,10 +10,10 @@ mod service;
 mod watch;
 
 pub(super) use audit::audit;
-pub(super) use audits::{Listed, audits};
+pub(super) use audits::{AuditList, audits};
 pub(super) use compare::compare;
-pub(super) use ledger::{Searched, ledger, no_ledger};
-pub(super) use model::{Asked, model};
-pub(super) use new::{New, new};
+pub(super) use ledger::{RecordSearch, ledger, no_ledger};
+pub(super) use model::{PartyAnswers, model};
+pub(super) use new::{AuditForm, new};
 pub(super) use service::service;
 pub(super) use watch::{nothing, stop, watch};

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::transform::ShownParameters;
 
-use crate::audit::{Left, Model, Said, Standing};
+use crate::audit::{DeploymentState, Model, PartyBudget, ScoringOffer};
 use crate::dashboard::guard::Secret;
 use crate::dashboard::shell::secret;
 use crate::dashboard::words::{counted, when, why};
@@ -16,19 +16,19 @@ use crate::report::scroll;
 
 /// The last answers of the passive parties.
 #[derive(Clone)]
-pub(in crate::dashboard) struct Asked {
+pub(in crate::dashboard) struct PartyAnswers {
     /// The time of the answers.
     pub(in crate::dashboard) at: SystemTime,
     /// The model version that they are about.
     pub(in crate::dashboard) version: String,
     /// The answer of each party, by its name.
-    pub(in crate::dashboard) said: Vec<(String, Result<Said, Refusal>)>,
+    pub(in crate::dashboard) said: Vec<(String, Result<ScoringOffer, Refusal>)>,
 }
 
 /// Renders the page. `records` is the number of records that the configuration names.
 pub(in crate::dashboard) fn model(
-    standing: &Standing,
-    asked: Option<&Asked>,
+    standing: &DeploymentState,
+    asked: Option<&PartyAnswers>,
     records: usize,
     form: &Secret,
 ) -> Markup {
@@ -84,7 +84,7 @@ fn meaning(shown: &ShownParameters) -> &'static str {
     }
 }
 
-fn shown(model: &Model, asked: Option<&Asked>, records: usize, form: &Secret) -> Markup {
+fn shown(model: &Model, asked: Option<&PartyAnswers>, records: usize, form: &Secret) -> Markup {
     let asked = asked.filter(|asked| asked.version == model.version.as_str());
     html! {
         section aria-labelledby="shown" {
@@ -119,14 +119,14 @@ fn shown(model: &Model, asked: Option<&Asked>, records: usize, form: &Secret) ->
     }
 }
 
-fn left(left: Left) -> String {
+fn left(left: PartyBudget) -> String {
     match left {
-        Left::Scorings(left) => {
+        PartyBudget::Scorings(left) => {
             format!(
                 "It trusts this auditor and scores without noise, {left} times more for these records."
             )
         }
-        Left::Rho { left, total } => format!(
+        PartyBudget::Rho { left, total } => format!(
             "It scores with noise. Of the budget of these records, rho = {} of {} is left.",
             significant(left),
             significant(total)
@@ -134,7 +134,7 @@ fn left(left: Left) -> String {
     }
 }
 
-fn features(standing: &Standing) -> Markup {
+fn features(standing: &DeploymentState) -> Markup {
     html! {
         section aria-labelledby="features" {
             h2 id="features" { "Features of the passive parties" }

@@ -11,7 +11,7 @@ use crate::dashboard::words::counted;
 use crate::page::said;
 
 /// The content of the form.
-pub(in crate::dashboard) struct New<'a> {
+pub(in crate::dashboard) struct AuditForm<'a> {
     /// The config file.
     pub(in crate::dashboard) source: &'a Source,
     /// The number of records in its file of ids.
@@ -25,8 +25,8 @@ pub(in crate::dashboard) struct New<'a> {
 }
 
 /// Renders the page.
-pub(in crate::dashboard) fn new(new: &New<'_>, form: &Secret) -> Markup {
-    let New { source, draft, errors, .. } = new;
+pub(in crate::dashboard) fn new(new: &AuditForm<'_>, form: &Secret) -> Markup {
+    let AuditForm { source, draft, errors, .. } = new;
     html! {
         @if **errors != Errors::default() {
             div class="trouble" role="alert" {
@@ -88,7 +88,7 @@ fn tick(name: &str, value: &str, label: &str, ticked: bool, tag: Option<&str>) -
     }
 }
 
-fn policies(new: &New<'_>) -> Markup {
+fn policies(new: &AuditForm<'_>) -> Markup {
     let of_file: Vec<String> = new.source.policies.iter().map(ToString::to_string).collect();
     let live = new.live.map(ToString::to_string);
     let further = live.clone().filter(|live| !of_file.contains(live));
@@ -117,7 +117,7 @@ fn policies(new: &New<'_>) -> Markup {
     }
 }
 
-fn attacks(new: &New<'_>) -> Markup {
+fn attacks(new: &AuditForm<'_>) -> Markup {
     let chosen = |value: &str| new.draft.attacks.iter().any(|attack| attack == value);
     let error = new.errors.attacks.as_deref();
     let further: Vec<_> = new.source.further().collect();

@@ -5,12 +5,12 @@ use maud::{Markup, html};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::Peer;
 
-use crate::audit::{Standing, Targets};
+use crate::audit::{DeploymentState, Targets};
 use crate::dashboard::words::{budgets, counted, spent, why};
 use crate::page::said;
 
 /// Renders the page.
-pub(in crate::dashboard) fn service(targets: &Targets, standing: &Standing) -> Markup {
+pub(in crate::dashboard) fn service(targets: &Targets, standing: &DeploymentState) -> Markup {
     let passive = standing.passive.iter().map(|(peer, said)| (peer, said.as_ref().map(|_| ())));
     let all: Vec<(&str, &Peer, Result<(), &Refusal>)> = [
         ("Coordinator", &targets.coordinator, standing.coordinator.as_ref().copied()),
@@ -67,7 +67,7 @@ pub(in crate::dashboard) fn service(targets: &Targets, standing: &Standing) -> M
     }
 }
 
-fn in_service(standing: &Standing) -> Markup {
+fn in_service(standing: &DeploymentState) -> Markup {
     html! {
         section aria-labelledby="served" {
             h2 id="served" { "Model and policy in service" }

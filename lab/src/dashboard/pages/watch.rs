@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 
 use crate::dashboard::guard::Secret;
-use crate::dashboard::runner::{Stage, Watched};
+use crate::dashboard::runner::{AuditProgress, Stage};
 use crate::dashboard::shell::secret;
 use crate::dashboard::words::{segment, when};
 use crate::page::said;
 
 /// Renders the page. `still` is true if it does not reload.
-pub(in crate::dashboard) fn watch(watched: &Watched, still: bool) -> Markup {
+pub(in crate::dashboard) fn watch(watched: &AuditProgress, still: bool) -> Markup {
     let path = format!("/audit/{}", segment(&watched.name));
     html! {
         p class="lead" { (said(&watched.name)) ", begun " (when(watched.began)) }
@@ -46,7 +46,7 @@ pub(in crate::dashboard) fn watch(watched: &Watched, still: bool) -> Markup {
 }
 
 /// Renders the page that asks for confirmation to stop.
-pub(in crate::dashboard) fn stop(watched: &Watched, form: &Secret) -> Markup {
+pub(in crate::dashboard) fn stop(watched: &AuditProgress, form: &Secret) -> Markup {
     html! {
         p class="lead" { (said(&watched.name)) }
         form class="card" method="post" action="/audits/stop" {

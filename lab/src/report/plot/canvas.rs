@@ -82,14 +82,14 @@ pub(crate) struct Canvas<'a> {
     plot: &'static str,
 }
 
-type Drawn = Result<(), ReportError>;
+type DrawResult = Result<(), ReportError>;
 
 /// Draws an SVG of the given size; `label` is its text for readers who cannot see it.
 pub(crate) fn svg(
     plot: &'static str,
     label: &str,
     size: (i32, i32),
-    draw: impl FnOnce(&Canvas<'_>) -> Drawn,
+    draw: impl FnOnce(&Canvas<'_>) -> DrawResult,
 ) -> Result<String, ReportError> {
     let (width, height) = (size.0.max(1).unsigned_abs(), size.1.max(1).unsigned_abs());
     let mut out = String::new();
@@ -114,17 +114,17 @@ impl Canvas<'_> {
         ReportError::Plot { plot: self.plot, reason: error.to_string() }
     }
 
-    pub(crate) fn line(&self, points: Vec<At>, ink: Ink, width: u32) -> Drawn {
+    pub(crate) fn line(&self, points: Vec<At>, ink: Ink, width: u32) -> DrawResult {
         let style = ink.rgb().stroke_width(width);
         self.area.draw(&PathElement::new(points, style)).map_err(|e| self.failed(&e))
     }
 
-    pub(crate) fn fill(&self, from: At, to: At, ink: Ink) -> Drawn {
+    pub(crate) fn fill(&self, from: At, to: At, ink: Ink) -> DrawResult {
         self.area.draw(&Rectangle::new([from, to], ink.rgb().filled())).map_err(|e| self.failed(&e))
     }
 
     /// Draws a filled marker with an outline in the colour of the page.
-    pub(crate) fn marker(&self, (x, y): At, marker: Marker, ink: Ink) -> Drawn {
+    pub(crate) fn marker(&self, (x, y): At, marker: Marker, ink: Ink) -> DrawResult {
         for (radius, ink) in [(6, PAPER), (4, ink)] {
             let done = if marker == Marker::Circle {
                 self.area.draw(&Circle::new((x, y), radius, ink.rgb().filled()))
@@ -139,7 +139,7 @@ impl Canvas<'_> {
     }
 
     /// Draws a ring, the hollow form of the round marker.
-    pub(crate) fn ring(&self, (x, y): At, ink: Ink) -> Drawn {
+    pub(crate) fn ring(&self, (x, y): At, ink: Ink) -> DrawResult {
         for (radius, ink) in [(6, PAPER), (5, ink), (3, PAPER)] {
             self.area
                 .draw(&Circle::new((x, y), radius, ink.rgb().filled()))
@@ -148,21 +148,21 @@ impl Canvas<'_> {
         Ok(())
     }
 
-    pub(crate) fn text(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> Drawn {
+    pub(crate) fn text(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> DrawResult {
         self.text_of_size(text, at, ink, anchor, TEXT_SIZE)
     }
 
-    pub(crate) fn bold(&self, text: &str, at: At, ink: Ink) -> Drawn {
+    pub(crate) fn bold(&self, text: &str, at: At, ink: Ink) -> DrawResult {
         let font = ("sans-serif", f64::from(TEXT_SIZE) * 1.24).into_font().style(FontStyle::Bold);
         let style = font.color(&ink.rgb()).pos(Pos::new(HPos::Left, VPos::Center));
         self.area.draw(&Text::new(text.to_owned(), at, style)).map_err(|e| self.failed(&e))
     }
 
-    pub(crate) fn small(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> Drawn {
+    pub(crate) fn small(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> DrawResult {
         self.text_of_size(text, at, ink, anchor, TEXT_SIZE - 1)
     }
 
-    fn text_of_size(&self, text: &str, at: At, ink: Ink, anchor: Anchor, size: i32) -> Drawn {
+    fn text_of_size(&self, text: &str, at: At, ink: Ink, anchor: Anchor, size: i32) -> DrawResult {
         let horizontal = match anchor {
             Anchor::Start => HPos::Left,
             Anchor::Middle => HPos::Center,

@@ -61,7 +61,7 @@ pub(in crate::report) fn frontier(
         return Ok(None);
     }
     let layout = Layout::new(size, points.len());
-    let (x, y) = (Loss::of(&points), Added::of(&points, limit));
+    let (x, y) = (LossAxis::of(&points), AddedRiskAxis::of(&points, limit));
     let label = format!(
         "Scatter plot: accuracy lost against added risk of {} policies, with intervals of 95 %; the table above has the figures",
         points.len()
@@ -162,7 +162,7 @@ impl Layout {
 
 /// The axis of accuracy lost. The square root spreads small losses, where most policies are, even
 /// if one costs half.
-struct Loss {
+struct LossAxis {
     low: f64,
     high: f64,
 }
@@ -174,7 +174,7 @@ fn root(points: f64) -> f64 {
     points.signum() * points.abs().sqrt()
 }
 
-impl Loss {
+impl LossAxis {
     fn of(points: &[Point<'_>]) -> Self {
         let lost = || points.iter().map(|point| root(100.0 * point.lost));
         let (low, high) = (lost().fold(0.0, f64::min), lost().fold(1.0, f64::max));
@@ -203,13 +203,13 @@ impl Loss {
 }
 
 /// The axis of the added risk.
-struct Added {
+struct AddedRiskAxis {
     low: f64,
     high: f64,
     step: f64,
 }
 
-impl Added {
+impl AddedRiskAxis {
     fn of(points: &[Point<'_>], limit: Option<f64>) -> Self {
         let ends = || points.iter().flat_map(|point| [point.range.0, point.range.1, point.added]);
         // Far below 0 an attack is so much worse than its control that the figure has no meaning.
@@ -238,7 +238,12 @@ impl Added {
     }
 }
 
-fn frame(canvas: &Canvas<'_>, layout: &Layout, x: &Loss, y: &Added) -> Result<(), ReportError> {
+fn frame(
+    canvas: &Canvas<'_>,
+    layout: &Layout,
+    x: &LossAxis,
+    y: &AddedRiskAxis,
+) -> Result<(), ReportError> {
     canvas.fill((layout.left, TOP), (layout.right, layout.bottom), ink::PAPER)?;
     for (position, name) in y.ticks() {
         let at = layout.y(position);
@@ -264,7 +269,7 @@ fn frame(canvas: &Canvas<'_>, layout: &Layout, x: &Loss, y: &Added) -> Result<()
 
 /// Returns the positions of the points. Points that would hide each other are set side by side, in
 /// up to five lanes.
-fn places(points: &[Point<'_>], layout: &Layout, x: &Loss, y: &Added) -> Vec<At> {
+fn places(points: &[Point<'_>], layout: &Layout, x: &LossAxis, y: &AddedRiskAxis) -> Vec<At> {
     let mut taken: Vec<(i32, i32, i32)> = Vec::new();
     points
         .iter()
@@ -337,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_axis_of_losses_keeps_their_order() {
-        let axis = Loss { low: -1.0, high: 9.0 };
+        let axis = LossAxis { low: -1.0, high: 9.0 };
         let losses = [-0.01, -0.002, 0.0, 0.002, 0.01, 0.1, 0.68];
         assert!(losses.windows(2).all(|two| axis.position(two[0]) < axis.position(two[1])));
         assert!(

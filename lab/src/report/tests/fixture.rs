@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use vfl_shared::metrics::{
-    AttributeFigures, Beside, Event, EventFigures, HalfRemoved, METRICS, Metric, RecordsWithin,
-    Removed, Within,
+    AttributeFigures, ControlledFigure, ErrorReduction, Event, EventFigures, HalfErrorReduction,
+    METRICS, Metric, RecordsWithin, ToleranceShare,
 };
 
 use crate::report::{
@@ -146,14 +146,14 @@ pub(super) fn attribute(
     column: usize,
     (value, low, high): (f64, f64, f64),
 ) -> AttributeFigures {
-    let half = HalfRemoved { value, deviation: (high - low) / 2.77 };
-    let removed = Some(Removed {
+    let half = HalfErrorReduction { value, deviation: (high - low) / 2.77 };
+    let removed = Some(ErrorReduction {
         value: Some(value),
         low: Some(low),
         high: Some(high),
         halves: Some([half, half]),
     });
-    let both = |attack, control| Some(Beside { attack, control });
+    let both = |attack, control| Some(ControlledFigure { attack, control });
     AttributeFigures {
         attribute: name.into(),
         columns: vec![column],
@@ -169,7 +169,10 @@ pub(super) fn attribute(
         }),
         auc: None,
         top_category: None,
-        within: Some(Within { tolerance: 4.5, share: Beside { attack: 0.5, control: 0.25 } }),
+        within: Some(ToleranceShare {
+            tolerance: 4.5,
+            share: ControlledFigure { attack: 0.5, control: 0.25 },
+        }),
         exact: both(0.01, 0.0),
         percentile_1: both(0.001, 0.01),
         percentile_5: both(0.01, 0.1),

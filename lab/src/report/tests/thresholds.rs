@@ -1,6 +1,6 @@
 //! Thresholds: what meets them, what the document says of it, and what the reader is told.
 
-use vfl_shared::metrics::Removed;
+use vfl_shared::metrics::ErrorReduction;
 
 use super::{fixture, invalid};
 use crate::report::{
@@ -149,7 +149,7 @@ fn noise_without_a_bound_meets_nothing_and_what_is_not_measured_is_not_met() {
     all.for_each(|of| {
         of.figures.error = None;
         of.figures.removed =
-            Some(Removed { value: Some(1.0), low: None, high: None, halves: None });
+            Some(ErrorReduction { value: Some(1.0), low: None, high: None, halves: None });
     });
     open.demand(Thresholds::new(Some(1.0), None).unwrap());
     assert_eq!(of(&open, "class_label"), [(Threshold::MaxAddedRisk, Compliance::NotMet, None)]);

@@ -5,7 +5,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
 use vfl_shared::data::{FeatureKind, FeatureSpec};
-use vfl_shared::metrics::{AttributeFigures, Event, HalfRemoved, Removed, attributes};
+use vfl_shared::metrics::{
+    AttributeFigures, ErrorReduction, Event, HalfErrorReduction, attributes,
+};
 use vfl_shared::numerics::two_sided_normal;
 
 use super::fixture;
@@ -46,9 +48,9 @@ fn audit(
 fn halves(name: &str, first: f64, second: f64) -> AttributeFigures {
     let mean = 0.5 * (first + second);
     let mut figures = fixture::attribute(name, 0, (mean, mean - 0.1, mean + 0.1));
-    let half = |value| HalfRemoved { value, deviation: 0.06 };
+    let half = |value| HalfErrorReduction { value, deviation: 0.06 };
     figures.removed =
-        figures.removed.map(|r| Removed { halves: Some([half(first), half(second)]), ..r });
+        figures.removed.map(|r| ErrorReduction { halves: Some([half(first), half(second)]), ..r });
     figures
 }
 
@@ -384,7 +386,7 @@ fn in_the_credit_table_who_was_late_is_told_most() {
 #[test]
 fn what_a_half_has_no_records_of_chooses_nothing() {
     let mut lone = halves("lone", 0.9, 0.9);
-    lone.removed = lone.removed.map(|_| Removed {
+    lone.removed = lone.removed.map(|_| ErrorReduction {
         value: Some(0.2),
         low: Some(-0.5),
         high: Some(0.9),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::card::{Card, CardError, MODEL_ACCURACY};
 use super::published::{PublishedCurve, published};
-use super::test::Found;
+use super::test::TestOutcome;
 use crate::reproduce::Document;
 
 /// The share of the points that must agree for a curve to agree.
@@ -52,7 +52,7 @@ impl Verdict {
 
 /// Our value beside the published one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Beside {
+pub struct PointComparison {
     /// The point of the axis.
     pub point: Option<usize>,
     /// The published value.
@@ -75,7 +75,7 @@ pub struct Comparison {
     /// The largest relative difference that counts as agreement.
     pub tolerance: f64,
     /// The points that both curves have.
-    pub points: Vec<Beside>,
+    pub points: Vec<PointComparison>,
     /// The median of here / paper over points with a nonzero value in the paper; `None` if there
     /// are none.
     pub median_ratio: Option<f64>,
@@ -85,7 +85,7 @@ pub struct Comparison {
 
 /// A tested sentence of the paper.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Tested {
+pub struct TestedClaim {
     /// The words of the sentence.
     pub quote: String,
     /// The place of the sentence in the paper.
@@ -99,7 +99,7 @@ pub struct Tested {
 
 /// The result of judging a card.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Judged {
+pub struct Judgement {
     /// The verdict on the card.
     pub verdict: Verdict,
     /// The published curves compared with ours.
@@ -107,14 +107,14 @@ pub struct Judged {
     /// The published curves that we have no curve for.
     pub alone: Vec<String>,
     /// The tested sentences.
-    pub claims: Vec<Tested>,
+    pub claims: Vec<TestedClaim>,
 }
 
 /// Judges a card by the document that was computed for it, if any.
 ///
 /// # Errors
 /// [`CardError`] if the card names published values that do not exist.
-pub fn judge(card: &Card, document: Option<&Document>) -> Result<Judged, CardError> {
+pub fn judge(card: &Card, document: Option<&Document>) -> Result<Judgement, CardError> {
     let (mut comparisons, mut alone) = (Vec::new(), Vec::new());
     for named in &card.published {
         let of_paper = published(&card.id, named)?;
@@ -125,29 +125,29 @@ pub fn judge(card: &Card, document: Option<&Document>) -> Result<Judged, CardErr
             None => alone.push(named.curve.clone()),
         }
     }
-    let claims: Vec<Tested> = card
+    let claims: Vec<TestedClaim> = card
         .claim
         .iter()
         .map(|claim| {
             let (holds, detail) = match document.map(|document| claim.test.on(document)) {
-                Some(Found::Holds(detail)) => (Some(true), detail),
-                Some(Found::Fails(detail)) => (Some(false), detail),
-                Some(Found::Untested(why)) => (None, why),
+                Some(TestOutcome::Holds(detail)) => (Some(true), detail),
+                Some(TestOutcome::Fails(detail)) => (Some(false), detail),
+                Some(TestOutcome::Untested(why)) => (None, why),
                 None => (None, "nothing computes this figure".into()),
             };
             let words = claim.test.words();
             let detail = if words.is_empty() { detail } else { format!("{words}: {detail}") };
-            Tested { quote: claim.quote.clone(), place: claim.place.clone(), holds, detail }
+            TestedClaim { quote: claim.quote.clone(), place: claim.place.clone(), holds, detail }
         })
         .collect();
     let verdict = match document {
         None => Verdict::NotMade,
         Some(_) => verdict(&comparisons, &claims),
     };
-    Ok(Judged { verdict, comparisons, alone, claims })
+    Ok(Judgement { verdict, comparisons, alone, claims })
 }
 
-fn verdict(comparisons: &[Comparison], claims: &[Tested]) -> Verdict {
+fn verdict(comparisons: &[Comparison], claims: &[TestedClaim]) -> Verdict {
     let hold = claims.iter().filter(|claim| claim.holds == Some(true)).count();
     let fail = claims.iter().filter(|claim| claim.holds == Some(false)).count();
     if comparisons.is_empty() && hold + fail == 0 {
@@ -173,9 +173,9 @@ fn beside(
             || off <= tolerance * paper.abs()
             || spread.is_some_and(|s| off <= s)
             || here.abs().max(paper.abs()) <= EXACT;
-        Beside { point, paper, spread, here, agrees }
+        PointComparison { point, paper, spread, here, agrees }
     };
-    let points: Vec<Beside> = if curve == MODEL_ACCURACY {
+    let points: Vec<PointComparison> = if curve == MODEL_ACCURACY {
         paper
             .values
             .first()

@@ -10,11 +10,13 @@ use vfl_shared::data::DatasetName;
 use vfl_shared::hex;
 
 use super::card::Card;
-use crate::kept::{Keeper, Shard, StoreUrl};
+use crate::kept::{ResultCache, Shard, StoreUrl};
 use crate::progress::say;
 use crate::reproduce::compute::run;
 use crate::reproduce::version::SCHEMA_VERSION;
-use crate::reproduce::{Document, Figure, Options, ReproduceError, Subject, SubjectSpec};
+use crate::reproduce::{
+    Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError,
+};
 
 /// The plan of a run over cards.
 #[derive(Debug, Clone)]
@@ -37,7 +39,7 @@ pub struct Plan {
 
 /// The result of a run over cards.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct RunSummary {
     /// The existing documents, by the index of their card.
     pub documents: Vec<Option<Document>>,
     /// Cards computed now, with the seconds each took.
@@ -58,7 +60,7 @@ pub struct Made {
 
 /// The stored form of a document.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredDocument {
     /// The key of the settings that it was computed from.
     key: String,
     document: Document,
@@ -69,20 +71,20 @@ struct Job<'a> {
     place: usize,
     card: &'a Card,
     figure: Figure,
-    spec: SubjectSpec,
+    spec: ExperimentModelSpec,
     options: Options,
     key: String,
 }
 
 /// Computes the cards that are missing, and reads the others from the folder, or else from the
-/// store. A card that cannot be computed is listed in [`Made::failed`]; the others are computed
-/// nevertheless. A card that cannot be put into the store counts in [`Made::unstored`].
+/// store. A card that cannot be computed is listed in [`RunSummary::failed`]; the others are computed
+/// nevertheless. A card that cannot be put into the store counts in [`RunSummary::unstored`].
 ///
 /// # Errors
 /// [`ReproduceError::Write`] if a file cannot be written; [`ReproduceError::Store`] if the store
 /// cannot be read or, before the first card is computed, not be written to.
-pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
-    let mut made = Made { documents: vec![None; cards.len()], ..Made::default() };
+pub fn make(cards: &[Card], plan: &Plan) -> Result<RunSummary, ReproduceError> {
+    let mut made = RunSummary { documents: vec![None; cards.len()], ..RunSummary::default() };
     let mut jobs = Vec::new();
     for (place, card) in cards.iter().enumerate() {
         if let (true, Some(why)) = (plan.quick, &card.quick.skip) {
@@ -94,7 +96,7 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
             Err(why) => made.failed.push((card.id.clone(), why)),
         }
     }
-    let keeper = Keeper::open(&plan.out, plan.store.as_ref(), "cards")?;
+    let keeper = ResultCache::open(&plan.out, plan.store.as_ref(), "cards")?;
     let ours = |i: usize| plan.shard.is_none_or(|shard| shard.has(i));
     // Cards of one computation belong to one part, which computes it once.
     let mut computations: BTreeMap<String, usize> = BTreeMap::new();
@@ -126,7 +128,7 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
     missing.sort_by_cached_key(|job| {
         (subject_key(&job.spec), job.figure as usize, job.key.clone(), job.place)
     });
-    let mut held: Option<(String, Subject)> = None;
+    let mut held: Option<(String, ExperimentModel)> = None;
     // Several tables of one paper come from one computation.
     let mut last: Option<(String, Document)> = None;
     let all = missing.len();
@@ -136,7 +138,7 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
         let same = last.take().filter(|(key, _)| *key == job.key).map(|(_, document)| Ok(document));
         match same.unwrap_or_else(|| compute(&job, &mut held, &keeper)) {
             Ok(document) => {
-                let kept = Kept { key: job.key, document };
+                let kept = StoredDocument { key: job.key, document };
                 let mut text = serde_json::to_vec(&kept)?;
                 text.push(b'\n');
                 keeper.keep(&keeper.card(&job.card.id, &kept.key), text)?;
@@ -153,7 +155,7 @@ pub fn make(cards: &[Card], plan: &Plan) -> Result<Made, ReproduceError> {
 
 /// Reads a document from a file or an object, if it is complete and has this key.
 fn kept(bytes: &[u8], key: &str) -> Option<Document> {
-    let kept: Kept = serde_json::from_slice(bytes).ok()?;
+    let kept: StoredDocument = serde_json::from_slice(bytes).ok()?;
     (kept.key == key).then_some(kept.document)
 }
 
@@ -167,7 +169,7 @@ fn job<'a>(place: usize, card: &'a Card, plan: &Plan) -> Result<Option<Job<'a>>,
     let (seed, threads) = (plan.seed, plan.threads);
     let options = Options { seed, threads, ..card.options(plan.quick)? };
     let data_dir = if DatasetName::is_included(dataset) { None } else { plan.data_dir.clone() };
-    let spec = SubjectSpec {
+    let spec = ExperimentModelSpec {
         dataset,
         data_dir,
         variant,
@@ -205,7 +207,7 @@ fn job<'a>(place: usize, card: &'a Card, plan: &Plan) -> Result<Option<Job<'a>>,
 }
 
 /// Returns a key that identifies the model.
-fn subject_key(spec: &SubjectSpec) -> String {
+fn subject_key(spec: &ExperimentModelSpec) -> String {
     format!(
         "{} {} {:?} {:?} {}",
         spec.dataset, spec.variant, spec.protocol, spec.training, spec.seed
@@ -215,14 +217,14 @@ fn subject_key(spec: &SubjectSpec) -> String {
 /// Computes the document of a card, without the times that differ from run to run.
 fn compute(
     job: &Job<'_>,
-    held: &mut Option<(String, Subject)>,
-    models: &Keeper,
+    held: &mut Option<(String, ExperimentModel)>,
+    models: &ResultCache,
 ) -> Result<Document, ReproduceError> {
     let key = subject_key(&job.spec);
     if held.as_ref().is_none_or(|(of, _)| *of != key) {
         // The old subject is dropped first: two image sets take too much memory.
         *held = None;
-        *held = Some((key, Subject::load_kept(&job.spec, Some(models))?));
+        *held = Some((key, ExperimentModel::load_kept(&job.spec, Some(models))?));
     }
     let Some((_, subject)) = held else {
         return Err(ReproduceError::NothingToRun { notes: String::new() });

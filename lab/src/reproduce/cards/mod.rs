@@ -16,9 +16,9 @@ mod test;
 pub use card::{
     Card, CardError, Claim, Count, Difference, FileCurve, MODEL_ACCURACY, Published, Settings,
 };
-pub use judge::{Beside, Comparison, Judged, Tested, Verdict, judge};
-pub use make::{Made, Plan, make};
+pub use judge::{Comparison, Judgement, PointComparison, TestedClaim, Verdict, judge};
+pub use make::{Plan, RunSummary, make};
 pub use page::{Summary, summary};
 pub use published::{PublishedCurve, R_CURVES, published};
 pub use shelf::{Paper, Shelf, read_folder, shelf};
-pub use test::{Found, Test};
+pub use test::{Test, TestOutcome};

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 
 use super::card::{Card, CardError, MODEL_ACCURACY};
-use super::judge::{Judged, Verdict, judge};
+use super::judge::{Judgement, Verdict, judge};
 use super::published::published;
 use super::shelf::{Paper, Shelf};
 use crate::page::{Shell, said};
@@ -42,7 +42,7 @@ struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     dataset: Option<&'a str>,
     #[serde(flatten)]
-    judged: &'a Judged,
+    judged: &'a Judgement,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
@@ -62,12 +62,12 @@ pub fn summary(
     let has_cards = |paper: &&Paper| cards.iter().any(|card| card.paper == paper.letter);
     let papers: &[Paper] = &shelf.papers.iter().filter(has_cards).cloned().collect::<Vec<_>>();
     let documents = compared(documents);
-    let judged: Vec<Judged> = cards
+    let judged: Vec<Judgement> = cards
         .iter()
         .zip(&documents)
         .map(|(card, document)| judge(card, document.as_ref()))
         .collect::<Result<_, _>>()?;
-    let all: Vec<(&Card, Option<&Document>, &Judged)> = cards
+    let all: Vec<(&Card, Option<&Document>, &Judgement)> = cards
         .iter()
         .zip(&documents)
         .zip(&judged)
@@ -166,9 +166,9 @@ const VERDICTS: [(Verdict, &str); 5] = [
     (Verdict::NotMade, "nothing computes it, its data are not there, or --quick leaves it out"),
 ];
 
-fn counts(all: &[(&Card, Option<&Document>, &Judged)], paper: Option<&str>) -> Vec<usize> {
+fn counts(all: &[(&Card, Option<&Document>, &Judgement)], paper: Option<&str>) -> Vec<usize> {
     let of = |verdict: Verdict| {
-        let counted = |(card, _, judged): &&(&Card, Option<&Document>, &Judged)| {
+        let counted = |(card, _, judged): &&(&Card, Option<&Document>, &Judgement)| {
             judged.verdict == verdict && paper.is_none_or(|paper| card.paper == paper)
         };
         all.iter().filter(counted).count()
@@ -177,7 +177,7 @@ fn counts(all: &[(&Card, Option<&Document>, &Judged)], paper: Option<&str>) -> V
 }
 
 /// Counts the tested sentences that hold.
-fn held(judged: &Judged) -> String {
+fn held(judged: &Judgement) -> String {
     let tested = judged.claims.iter().filter_map(|claim| claim.holds);
     let (hold, all) =
         tested.fold((0, 0), |(hold, all), holds| (hold + usize::from(holds), all + 1));
@@ -189,7 +189,7 @@ fn held(judged: &Judged) -> String {
 }
 
 /// Summarises how the published curves compare.
-fn values(judged: &Judged) -> String {
+fn values(judged: &Judgement) -> String {
     if judged.comparisons.is_empty() {
         return if judged.alone.is_empty() {
             "no published value".into()
@@ -202,7 +202,7 @@ fn values(judged: &Judged) -> String {
 }
 
 /// Returns the reason why a card is not reproduced.
-fn reason(card: &Card, judged: &Judged, quick: bool) -> String {
+fn reason(card: &Card, judged: &Judgement, quick: bool) -> String {
     if let (true, Verdict::NotMade, Some(why)) = (quick, judged.verdict, &card.quick.skip) {
         return format!("left out by --quick: {why}");
     }
@@ -217,7 +217,11 @@ fn data(card: &Card) -> &str {
     card.dataset.as_deref().unwrap_or("")
 }
 
-fn markdown(papers: &[Paper], all: &[(&Card, Option<&Document>, &Judged)], quick: bool) -> String {
+fn markdown(
+    papers: &[Paper],
+    all: &[(&Card, Option<&Document>, &Judgement)],
+    quick: bool,
+) -> String {
     let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
     let mut out = format!("# {TITLE}\n\n{}\n\n", lead(quick));
     out.push_str("`cloison reproduce --all` writes this table, `index.html` with every plot, and `results.json`.\n\n");
@@ -262,7 +266,7 @@ fn markdown(papers: &[Paper], all: &[(&Card, Option<&Document>, &Judged)], quick
 
 fn page(
     papers: &[Paper],
-    all: &[(&Card, Option<&Document>, &Judged)],
+    all: &[(&Card, Option<&Document>, &Judgement)],
     quick: bool,
 ) -> Result<String, CardError> {
     let mut sections = Vec::new();
@@ -328,7 +332,7 @@ fn badge(verdict: Verdict) -> Markup {
 fn one(
     card: &Card,
     document: Option<&Document>,
-    judged: &Judged,
+    judged: &Judgement,
     quick: bool,
 ) -> Result<Markup, CardError> {
     let wrong = |reason: String| CardError::Card { id: card.id.clone(), reason };
@@ -373,7 +377,7 @@ fn one(
 }
 
 /// Renders the published values beside ours.
-fn comparisons(judged: &Judged) -> Markup {
+fn comparisons(judged: &Judgement) -> Markup {
     html! {
         @if !judged.comparisons.is_empty() {
             div class="scroll" { table {
@@ -417,7 +421,7 @@ fn comparisons(judged: &Judged) -> Markup {
 }
 
 /// Renders the sentences of the paper.
-fn claims(judged: &Judged) -> Markup {
+fn claims(judged: &Judgement) -> Markup {
     html! {
         @if !judged.claims.is_empty() {
             ul class="small" {

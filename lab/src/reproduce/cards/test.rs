@@ -126,7 +126,7 @@ fn one() -> f64 {
 
 /// The result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum TestOutcome {
     /// The claim holds.
     Holds(String),
     /// It does not.
@@ -146,12 +146,12 @@ impl Points {
         than: Option<&str>,
         from: Option<usize>,
         to: Option<usize>,
-    ) -> Result<Self, Found> {
+    ) -> Result<Self, TestOutcome> {
         let points = &document.axis.points;
         let values = |name: &str| {
             let curve = document.curve(name).filter(|curve| curve.mean.len() == points.len());
             curve.map(|curve| curve.mean.as_slice()).ok_or_else(|| {
-                Found::Untested(format!(
+                TestOutcome::Untested(format!(
                     "the document has no curve `{name}` with a value at each point of its axis"
                 ))
             })
@@ -164,7 +164,7 @@ impl Points {
             .map(|(i, &point)| (point, curve[i], than.map_or(f64::NAN, |than| than[i])))
             .collect();
         if found.is_empty() {
-            return Err(Found::Untested(
+            return Err(TestOutcome::Untested(
                 "no point of this run is in the range of the claim".into(),
             ));
         }
@@ -172,7 +172,7 @@ impl Points {
     }
 
     /// Checks that a share of the points is right, and lists those that are not.
-    fn mostly(&self, symbol: &str, share: f64, right: impl Fn(f64, f64) -> bool) -> Found {
+    fn mostly(&self, symbol: &str, share: f64, right: impl Fn(f64, f64) -> bool) -> TestOutcome {
         let wrong: Vec<String> = self
             .0
             .iter()
@@ -185,11 +185,11 @@ impl Points {
         let n = self.0.len();
         let text = format!("{} of {n} points", n - wrong.len());
         if (n - wrong.len()) as f64 >= share * n as f64 - 1e-9 {
-            Found::Holds(text)
+            TestOutcome::Holds(text)
         } else {
             let shown: Vec<String> = wrong.iter().take(4).cloned().collect();
             let more = if wrong.len() > 4 { "; …" } else { "" };
-            Found::Fails(format!("{text}; not at {}{more}", shown.join("; ")))
+            TestOutcome::Fails(format!("{text}; not at {}{more}", shown.join("; ")))
         }
     }
 }
@@ -197,7 +197,7 @@ impl Points {
 impl Test {
     /// Tests a document.
     #[must_use]
-    pub fn on(&self, document: &Document) -> Found {
+    pub fn on(&self, document: &Document) -> TestOutcome {
         match self.found(document) {
             Ok(found) | Err(found) => found,
         }
@@ -244,7 +244,7 @@ impl Test {
         }
     }
 
-    fn found(&self, document: &Document) -> Result<Found, Found> {
+    fn found(&self, document: &Document) -> Result<TestOutcome, TestOutcome> {
         let symbol = &document.axis.symbol;
         Ok(match self {
             Self::Below { curve, than, factor, share, from, to } => {
@@ -286,18 +286,22 @@ impl Test {
                     "ratio {mean:.3}, asked for {low} to {high}, mean of {} points",
                     points.len()
                 );
-                if (*low..=*high).contains(&mean) { Found::Holds(text) } else { Found::Fails(text) }
+                if (*low..=*high).contains(&mean) {
+                    TestOutcome::Holds(text)
+                } else {
+                    TestOutcome::Fails(text)
+                }
             }
             Self::Check { claim } => {
                 match document.checks.iter().find(|check| check.claim.starts_with(claim.as_str())) {
-                    None => Found::Untested(format!(
+                    None => TestOutcome::Untested(format!(
                         "the document has no check that begins with `{claim}`"
                     )),
-                    Some(check) if check.holds => Found::Holds(check.detail.clone()),
-                    Some(check) => Found::Fails(check.detail.clone()),
+                    Some(check) if check.holds => TestOutcome::Holds(check.detail.clone()),
+                    Some(check) => TestOutcome::Fails(check.detail.clone()),
                 }
             }
-            Self::None { why } => Found::Untested(why.clone()),
+            Self::None { why } => TestOutcome::Untested(why.clone()),
         })
     }
 }
@@ -306,9 +310,9 @@ impl Test {
 const EQUAL: f64 = 1e-9;
 
 /// Checks that each step goes in the right direction.
-fn steps(Points(points): &Points, symbol: &str, right: impl Fn(f64, f64) -> bool) -> Found {
+fn steps(Points(points): &Points, symbol: &str, right: impl Fn(f64, f64) -> bool) -> TestOutcome {
     if points.len() < 2 {
-        return Found::Untested("one point of this run is in the range of the claim".into());
+        return TestOutcome::Untested("one point of this run is in the range of the claim".into());
     }
     let wrong = points.windows(2).filter(|pair| !right(pair[0].1, pair[1].1));
     let wrong: Vec<String> = wrong
@@ -321,8 +325,8 @@ fn steps(Points(points): &Points, symbol: &str, right: impl Fn(f64, f64) -> bool
         .collect();
     let n = points.len() - 1;
     match wrong.is_empty() {
-        true => Found::Holds(format!("{n} steps")),
-        false => Found::Fails(format!(
+        true => TestOutcome::Holds(format!("{n} steps")),
+        false => TestOutcome::Fails(format!(
             "{} of {n} steps; not {}",
             n - wrong.len(),
             wrong[..wrong.len().min(4)].join("; ")

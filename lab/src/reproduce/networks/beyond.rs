@@ -6,16 +6,16 @@ use vfl_active_party::attack::{AdversaryView, Prior, SideInformation};
 use vfl_shared::metrics::squared_error_by_record;
 
 use super::super::ReproduceError;
-use super::super::contender::{Contender, Wanted};
-use super::super::subject::{Purpose, Subject, generator};
+use super::super::contender::{CurveRun, CurveSpec};
+use super::super::subject::{ExperimentModel, Purpose, generator};
 use super::super::sweep::{prior_records, select};
 use super::split::Split;
 
 /// Returns the curves of both. On networks the tangents lead far out of the box if nothing keeps
 /// them in it.
-pub(super) fn lines() -> [Wanted; 2] {
-    Wanted::beyond().map(|wanted| match wanted.method {
-        "conditional_mean" => Wanted { method: "gaussian", ..wanted },
+pub(super) fn lines() -> [CurveSpec; 2] {
+    CurveSpec::beyond().map(|wanted| match wanted.method {
+        "conditional_mean" => CurveSpec { method: "gaussian", ..wanted },
         _ => wanted,
     })
 }
@@ -30,11 +30,11 @@ pub(super) const NOTE: &str = "informed and control are in no paper: both know m
      to the likeliest point of the box (gaussian), and may end in one that is worse than what control says. control has no score";
 
 /// The moments in one split, of the passive features and of what the active party has.
-pub(super) struct Informed(Prior);
+pub(super) struct InformedPrior(Prior);
 
-impl Informed {
+impl InformedPrior {
     /// Estimates them from records that are not in the test set.
-    pub(super) fn of(subject: &Subject, split: &Split) -> Result<Self, ReproduceError> {
+    pub(super) fn of(subject: &ExperimentModel, split: &Split) -> Result<Self, ReproduceError> {
         let others = prior_records(subject);
         let (theirs, _) = split.served(&others)?;
         Ok(Self(Prior::of_records(
@@ -48,7 +48,7 @@ impl Informed {
     pub(super) fn attack(
         &self,
         split: &Split,
-        contender: &Contender,
+        contender: &CurveRun,
         x: &DMatrix<f64>,
         seed: u64,
     ) -> Result<Vec<f64>, ReproduceError> {

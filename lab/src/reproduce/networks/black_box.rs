@@ -6,12 +6,12 @@ use vfl_active_party::attack::{
     Architecture as Guess, Descent, KnownModel, NetworkTraining, ShadowBias, ShadowFit, fit_shadow,
 };
 
-use super::super::contender::Wanted;
+use super::super::contender::CurveSpec;
 use super::super::document::{Check, CheckKind, Document};
-use super::super::subject::{Purpose, Subject, generator};
+use super::super::subject::{ExperimentModel, Purpose, generator};
 use super::super::{Figure, Options, ReproduceError};
-use super::checks::Found;
-use super::line::{Line, Shadow, converged, of_paper};
+use super::checks::SplitErrors;
+use super::line::{NetworkCurve, Shadow, converged, of_paper};
 use super::split::{Architecture, Split, passive_parameters};
 
 impl Shadow {
@@ -42,7 +42,7 @@ const CLOSE: f64 = 0.1;
 
 /// Returns the attacks of a figure: J's gradient inversion through shadows fitted by divergences,
 /// ours through shadows fitted by squared log-ratios, the white box of both, and the guesses.
-pub(super) fn lines(figure: Figure, options: &Options) -> Vec<Line> {
+pub(super) fn lines(figure: Figure, options: &Options) -> Vec<NetworkCurve> {
     let shadows: [(&str, &str, Shadow); 4] = match figure {
         Figure::JFig13 => GUESSES.map(|(printed, converged, layers)| {
             (printed, converged, Shadow { layers, share: 1.0, printed: true })
@@ -51,7 +51,7 @@ pub(super) fn lines(figure: Figure, options: &Options) -> Vec<Line> {
             (printed, converged, Shadow { layers: 2, share, printed: true })
         }),
     };
-    let line = |wanted, shadow| Line { architecture: Architecture::J, wanted, shadow };
+    let line = |wanted, shadow| NetworkCurve { architecture: Architecture::J, wanted, shadow };
     let through = shadows.into_iter().flat_map(|(printed, ours, shadow)| {
         [
             line(of_paper(printed, options), Some(shadow)),
@@ -61,8 +61,8 @@ pub(super) fn lines(figure: Figure, options: &Options) -> Vec<Line> {
     let others = [
         of_paper("white_box", options),
         converged("white_box_converged", options),
-        Wanted::new("half"),
-        Wanted::new("random"),
+        CurveSpec::new("half"),
+        CurveSpec::new("random"),
     ];
     through.chain(others.into_iter().map(|wanted| line(wanted, None))).collect()
 }
@@ -83,7 +83,7 @@ impl BlackBox {
     /// # Errors
     /// [`ReproduceError::NoneLeft`] if too few test records are left.
     pub(super) fn new(
-        subject: &Subject,
+        subject: &ExperimentModel,
         options: &Options,
         shadows: &[Option<Shadow>],
     ) -> Result<Self, ReproduceError> {
@@ -164,7 +164,7 @@ impl BlackBox {
 
 /// Figure 11b: more records do not do worse; from a quarter of τ they do as well as the white box;
 /// all do better than a random guess.
-pub(super) fn by_number(found: &Found<'_>, document: &Document) -> Vec<Check> {
+pub(super) fn by_number(found: &SplitErrors<'_>, document: &Document) -> Vec<Check> {
     let names = |of: &str| SHARES.map(|(name, _, share)| (format!("{name}{of}"), share));
     let mut checks = Vec::new();
     for of in ["", "_converged"] {
@@ -195,7 +195,7 @@ pub(super) fn by_number(found: &Found<'_>, document: &Document) -> Vec<Check> {
 
 /// Figure 13: the true architecture does best, a linear shadow worst; one layer does about as well
 /// as two, three do worse.
-pub(super) fn by_architecture(found: &Found<'_>, document: &Document) -> Vec<Check> {
+pub(super) fn by_architecture(found: &SplitErrors<'_>, document: &Document) -> Vec<Check> {
     let mut checks = Vec::new();
     for of in ["", "_converged"] {
         let [linear, one, two, three] = GUESSES.map(|(name, _, _)| format!("{name}{of}"));
@@ -228,7 +228,7 @@ pub(super) fn by_architecture(found: &Found<'_>, document: &Document) -> Vec<Che
     checks
 }
 
-impl Found<'_> {
+impl SplitErrors<'_> {
     /// Checks that the error of `name` exceeds that of `white` by at most [`CLOSE`] of the way to a
     /// random guess.
     fn close(&self, document: &Document, name: &str, white: &str, claim: String) -> Option<Check> {

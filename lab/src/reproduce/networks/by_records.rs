@@ -1,13 +1,13 @@
 //! J figure 8: attacks on a perceptron by the number of records that they have scores of.
 
-use super::super::contender::{Contender, pick};
+use super::super::contender::{CurveRun, pick};
 use super::super::document::{Axis, Check, CheckKind, Document};
 use super::super::statistics::{Mean, mean};
-use super::super::subject::Subject;
+use super::super::subject::ExperimentModel;
 use super::super::sweep::starts;
 use super::super::workers::{cpu_time, in_order};
 use super::super::{Figure, Options, ReproduceError, blank};
-use super::beyond::{self, Informed, MOST_FEATURES};
+use super::beyond::{self, InformedPrior, MOST_FEATURES};
 use super::checks::below;
 use super::split::{Architecture, Split};
 use super::{attacks, fill, trained};
@@ -21,7 +21,7 @@ const DRAWS: [(usize, u64); 4] = [(1, 30), (10, 10), (100, 3), (1000, 1)];
 const WINDOWS: usize = 3;
 
 /// The result of one split.
-struct InSplit {
+struct SplitResult {
     accuracy: f64,
     /// The error of each draw, by attack and number of records.
     found: Vec<Vec<Vec<f64>>>,
@@ -31,7 +31,7 @@ struct InSplit {
 
 /// Computes the figure: half of the features are passive unless one number is requested.
 pub(in super::super) fn run(
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let total = subject.features();
@@ -54,7 +54,7 @@ pub(in super::super) fn run(
     let records = subject.own_records(options.own_records, options.seed);
     let draws: Vec<(usize, u64)> = DRAWS.into_iter().filter(|(n, _)| *n <= most).collect();
     let architecture = Architecture::J;
-    let work = |piece: usize| -> Result<InSplit, ReproduceError> {
+    let work = |piece: usize| -> Result<SplitResult, ReproduceError> {
         let split = Split::train(
             subject,
             &architecture.training(options.seed)?,
@@ -65,7 +65,7 @@ pub(in super::super) fn run(
         let mut found = vec![vec![Vec::new(); draws.len()]; contenders.len()];
         let mut cpu = vec![0.0; contenders.len()];
         let informed = match contenders.iter().any(|contender| contender.informed) {
-            true => Some(Informed::of(subject, &split)?),
+            true => Some(InformedPrior::of(subject, &split)?),
             false => None,
         };
         for (point, &(n, times)) in draws.iter().enumerate() {
@@ -86,12 +86,12 @@ pub(in super::super) fn run(
                 }
             }
         }
-        Ok(InSplit { accuracy: split.accuracy, found, cpu })
+        Ok(SplitResult { accuracy: split.accuracy, found, cpu })
     };
     let mut found = vec![vec![Vec::new(); draws.len()]; contenders.len()];
     let (mut cpu, mut accuracies) = (vec![0.0; contenders.len()], Vec::new());
     let mut progress = Progress::start("j-fig8", starts.len() as u64);
-    in_order(options.threads, starts.len(), work, |piece, done: InSplit| {
+    in_order(options.threads, starts.len(), work, |piece, done: SplitResult| {
         accuracies.push(done.accuracy);
         // Draws of one split share its model, so the standard error of a mean is over splits.
         for (to, from) in found.iter_mut().flatten().zip(done.found.iter().flatten()) {
@@ -148,7 +148,7 @@ pub(in super::super) fn run(
 
 /// J: the network needs many records, gradient inversion does not. Few and many are compared split
 /// by split.
-fn more_records(contenders: &[Contender], found: &[Vec<Vec<f64>>]) -> Option<Check> {
+fn more_records(contenders: &[CurveRun], found: &[Vec<Vec<f64>>]) -> Option<Check> {
     let of = |curve: &str| {
         let points = &found[contenders.iter().position(|c| c.curve == curve)?];
         let (few, many) = (points.first()?, points.last()?);

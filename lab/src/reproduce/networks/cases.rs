@@ -11,11 +11,11 @@ use vfl_active_party::attack::{
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::super::subject::{Drawn, Purpose, Subject, generator};
+use super::super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::super::sweep::{Window, select};
 use super::super::trained::scores;
 use super::super::{Figure, Options, ReproduceError};
-use super::private::Private;
+use super::private::PrivateModel;
 use super::split::{Architecture, Split, passive_parameters};
 
 /// The most training records for a purifier's scores, and for the evaluation classifier.
@@ -27,11 +27,11 @@ const PRIVATE_RECORDS: usize = 20_000;
 const SHADOW_STARTS: u32 = 1;
 
 /// The data that all splits share.
-pub(super) struct Common<'a> {
+pub(super) struct SharedData<'a> {
     pub(super) figure: Figure,
-    pub(super) subject: &'a Subject,
+    pub(super) subject: &'a ExperimentModel,
     /// The records under attack.
-    pub(super) drawn: &'a Drawn,
+    pub(super) drawn: &'a DrawnRecords,
     /// The training records of perceptrons: features d_t × n, labels.
     pub(super) records: (DMatrix<f64>, Vec<u32>),
     /// The training records of the purifier and of the evaluation classifier, d_t × m.
@@ -46,11 +46,11 @@ pub(super) struct Common<'a> {
     seed: u64,
 }
 
-impl<'a> Common<'a> {
+impl<'a> SharedData<'a> {
     pub(super) fn new(
         figure: Figure,
-        subject: &'a Subject,
-        drawn: &'a Drawn,
+        subject: &'a ExperimentModel,
+        drawn: &'a DrawnRecords,
         options: &Options,
     ) -> Result<Self, ReproduceError> {
         let (k, total, seed) = (subject.classes(), subject.features(), options.seed);
@@ -105,15 +105,15 @@ impl<'a> Common<'a> {
 }
 
 /// The model with its passive part known.
-enum Known {
+enum KnownCase {
     Model(Box<KnownModel>),
     Of(Box<Split>),
 }
 
 /// A model in one split, with its releases.
-pub(super) struct Case {
+pub(super) struct AttackedModel {
     pub(super) passive: Vec<usize>,
-    known: Known,
+    known: KnownCase,
     /// The adversary's features of the records under attack.
     pub(super) y: FeatureBlock,
     /// The scores of the records under attack, of all test records, and of training records (k ×
@@ -134,17 +134,17 @@ pub(super) struct BlackBox {
 }
 
 /// The adversary's features of records, and the model's scores for them (k × n).
-type Served = (DMatrix<f64>, DMatrix<f64>);
+type ViewAndScores = (DMatrix<f64>, DMatrix<f64>);
 
-impl Case {
+impl AttackedModel {
     /// Creates a case. `served` returns the adversary's features and the scores of records (d_t ×
     /// n).
     fn of(
-        common: &Common<'_>,
+        common: &SharedData<'_>,
         k0: usize,
         passive: Vec<usize>,
-        known: Known,
-        served: impl Fn(&Known, &DMatrix<f64>) -> Result<Served, ReproduceError>,
+        known: KnownCase,
+        served: impl Fn(&KnownCase, &DMatrix<f64>) -> Result<ViewAndScores, ReproduceError>,
     ) -> Result<Self, ReproduceError> {
         let off = |error| ReproduceError::Attack {
             curve: "the black box".into(),
@@ -178,45 +178,51 @@ impl Case {
     }
 
     /// Returns the figure's model, trained without noise.
-    pub(super) fn plain(common: &Common<'_>, k0: usize) -> Result<Self, ReproduceError> {
+    pub(super) fn plain(common: &SharedData<'_>, k0: usize) -> Result<Self, ReproduceError> {
         let subject = common.subject;
         if common.figure == Figure::JFig14 {
             let Window { passive, active, model, .. } = Window::new(subject, k0, common.d)?;
-            let mut case = Self::of(common, k0, passive, Known::Model(Box::new(model)), |_, x| {
-                Ok((select(x, &active, x.ncols()), scores(&subject.weights, &subject.bias, x)?))
-            })?;
+            let mut case =
+                Self::of(common, k0, passive, KnownCase::Model(Box::new(model)), |_, x| {
+                    Ok((select(x, &active, x.ncols()), scores(&subject.weights, &subject.bias, x)?))
+                })?;
             // These scores are the served ones.
             case.scores[0].clone_from(common.drawn.scores());
             return Ok(case);
         }
         let split = Split::train(subject, &common.training()?, &common.records, k0, common.d)?;
         let passive = split.passive.clone();
-        Self::of(common, k0, passive, Known::Of(Box::new(split)), |known, x| match known {
-            Known::Of(split) => match split.served(x)? {
+        Self::of(common, k0, passive, KnownCase::Of(Box::new(split)), |known, x| match known {
+            KnownCase::Of(split) => match split.served(x)? {
                 (y, ReleasedScores::Probabilities(scores)) => Ok((y.into_matrix(), scores)),
                 _ => Err(ReproduceError::NothingToRun { notes: "no scores".into() }),
             },
-            Known::Model(_) => Err(ReproduceError::NothingToRun { notes: "no split".into() }),
+            KnownCase::Model(_) => Err(ReproduceError::NothingToRun { notes: "no split".into() }),
         })
     }
 
     /// Returns the same kind of model, trained with noise.
     pub(super) fn private(
-        common: &Common<'_>,
+        common: &SharedData<'_>,
         k0: usize,
         epsilon: f64,
     ) -> Result<Self, ReproduceError> {
         let off =
             |error| ReproduceError::Attack { curve: "the model".into(), d: common.d, k0, error };
         let classes = common.subject.classes();
-        let model =
-            Private::train(classes, &common.training()?, &common.private, (common.d, k0), epsilon)?;
-        let known = Known::Model(Box::new(model.known(classes).map_err(off)?));
+        let model = PrivateModel::train(
+            classes,
+            &common.training()?,
+            &common.private,
+            (common.d, k0),
+            epsilon,
+        )?;
+        let known = KnownCase::Model(Box::new(model.known(classes).map_err(off)?));
         Self::of(common, k0, model.passive().to_vec(), known, |_, x| Ok(model.served(x)?))
     }
 }
 
-impl Known {
+impl KnownCase {
     fn model(&self) -> &KnownModel {
         match self {
             Self::Model(model) => model,

@@ -1,6 +1,6 @@
 //! Checks of J's claims on figures 7, 9 and 10.
 
-use super::super::contender::Contender;
+use super::super::contender::CurveRun;
 use super::super::document::{Check, CheckKind, Document};
 use super::super::statistics::{Mean, mean};
 
@@ -12,12 +12,12 @@ const NEAR_ZERO: f64 = 0.01;
 
 /// The errors of every split: by contender, point and split. Splits have the same order for all
 /// contenders, so that two of them can be compared split by split.
-pub(super) struct Found<'a> {
-    pub(super) contenders: &'a [Contender],
+pub(super) struct SplitErrors<'a> {
+    pub(super) contenders: &'a [CurveRun],
     pub(super) errors: &'a [Vec<Vec<f64>>],
 }
 
-impl Found<'_> {
+impl SplitErrors<'_> {
     fn of(&self, curve: &str) -> Option<&[Vec<f64>]> {
         self.contenders.iter().position(|c| c.curve == curve).map(|at| self.errors[at].as_slice())
     }

@@ -12,11 +12,11 @@ use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
 use super::super::document::{AttackFacts, Axis, Curve, CurveRole, Document, Measure, ModelOrigin};
 use super::super::statistics::mean;
-use super::super::subject::{Purpose, Subject, generator};
+use super::super::subject::{ExperimentModel, Purpose, generator};
 use super::super::sweep::{select, starts};
 use super::super::workers::{cpu_time, in_order};
 use super::super::{Figure, Options, ReproduceError, blank};
-use super::cases::{Case, Common};
+use super::cases::{AttackedModel, SharedData};
 use super::defended_checks::checks;
 use super::private;
 use super::split::Architecture;
@@ -47,7 +47,7 @@ const WINDOWS: usize = 4;
 
 /// The results of one split and defense: accuracy of the model, of the attack, of ½, and the
 /// attack's error; accuracy and error in the black box.
-type Found = [f64; 6];
+type DefenseFigures = [f64; 6];
 const CURVES: [(&str, CurveRole); 6] = [
     ("accuracy_of_model", CurveRole::Measured),
     ("accuracy_of_attack", CurveRole::Attack),
@@ -60,19 +60,20 @@ const CURVES: [(&str, CurveRole); 6] = [
 /// Computes figure 14 or 15.
 pub(in super::super) fn run(
     figure: Figure,
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
-    let common = Common::new(figure, subject, &drawn, options)?;
+    let common = SharedData::new(figure, subject, &drawn, options)?;
     let d = common.d;
     let starts = starts(subject.features(), options.windows.or(Some(WINDOWS)));
-    let work = |piece: usize| -> Result<(Vec<Found>, std::time::Duration), ReproduceError> {
-        let begun = cpu_time();
-        let found = behind_each(&common, starts[piece], options)?;
-        Ok((found, cpu_time().saturating_sub(begun)))
-    };
-    let mut found: Vec<Vec<Found>> = Vec::new();
+    let work =
+        |piece: usize| -> Result<(Vec<DefenseFigures>, std::time::Duration), ReproduceError> {
+            let begun = cpu_time();
+            let found = behind_each(&common, starts[piece], options)?;
+            Ok((found, cpu_time().saturating_sub(begun)))
+        };
+    let mut found: Vec<Vec<DefenseFigures>> = Vec::new();
     let mut cpu = std::time::Duration::ZERO;
     let mut progress = Progress::start(figure.as_str(), starts.len() as u64);
     in_order(options.threads, starts.len(), work, |piece, (of, time)| {
@@ -155,10 +156,10 @@ pub(in super::super) fn run(
 
 /// Computes every point in one split.
 fn behind_each(
-    common: &Common<'_>,
+    common: &SharedData<'_>,
     k0: usize,
     options: &Options,
-) -> Result<Vec<Found>, ReproduceError> {
+) -> Result<Vec<DefenseFigures>, ReproduceError> {
     let (subject, d) = (common.subject, common.d);
     let off = |reason: String| ReproduceError::Failed {
         what: "the evaluation classifier",
@@ -166,7 +167,7 @@ fn behind_each(
         k0,
         reason,
     };
-    let case = Case::plain(common, k0)?;
+    let case = AttackedModel::plain(common, k0)?;
     let held_out = select(&common.own, &case.passive, common.own.ncols());
     let labels = &common.records.1[..common.own.ncols()];
     let classifier =
@@ -177,7 +178,7 @@ fn behind_each(
         out.push(behind(common, &case, &classifier, (text, place), k0, options)?);
     }
     for (place, epsilon) in private::EPSILONS.into_iter().enumerate() {
-        let case = Case::private(common, k0, epsilon)?;
+        let case = AttackedModel::private(common, k0, epsilon)?;
         out.push(behind(
             common,
             &case,
@@ -192,13 +193,13 @@ fn behind_each(
 
 /// Attacks a model under one defense.
 fn behind(
-    common: &Common<'_>,
-    case: &Case,
+    common: &SharedData<'_>,
+    case: &AttackedModel,
     classifier: &EvaluationClassifier,
     (text, place): (&str, usize),
     k0: usize,
     options: &Options,
-) -> Result<Found, ReproduceError> {
+) -> Result<DefenseFigures, ReproduceError> {
     let (subject, d) = (common.subject, common.d);
     let off = |reason: String| ReproduceError::Failed {
         what: "the evaluation classifier",

@@ -1,7 +1,7 @@
 //! A curve of a figure, and gradient inversion as figures on networks run it.
 
 use super::super::Options;
-use super::super::contender::Wanted;
+use super::super::contender::CurveSpec;
 use super::split::Architecture;
 
 /// A shadow model in place of the passive party's parameters.
@@ -17,24 +17,24 @@ pub(super) struct Shadow {
 }
 
 /// A curve of a figure, with the architecture that it is measured on.
-pub(super) struct Line {
+pub(super) struct NetworkCurve {
     pub(super) architecture: Architecture,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: CurveSpec,
     /// The shadow in place of the passive party's parameters, if these are not known.
     pub(super) shadow: Option<Shadow>,
 }
 
 /// Requests J's gradient inversion, with the settings of `--gia`.
-pub(super) fn of_paper(curve: &'static str, options: &Options) -> Wanted {
+pub(super) fn of_paper(curve: &'static str, options: &Options) -> CurveSpec {
     let given = options.inversion.iter().map(|(k, v)| (k.as_str(), v.as_str()));
     let wanted =
-        Wanted::new("gradient_inversion").called(curve).with([("preset", "j")]).with(given);
+        CurveSpec::new("gradient_inversion").called(curve).with([("preset", "j")]).with(given);
     wanted.at_most(options.inversion_records)
 }
 
 /// Requests gradient inversion with the settings of this program, from ½.
-pub(super) fn converged(curve: &'static str, options: &Options) -> Wanted {
-    Wanted::new("gradient_inversion")
+pub(super) fn converged(curve: &'static str, options: &Options) -> CurveSpec {
+    CurveSpec::new("gradient_inversion")
         .called(curve)
         .with([("start", "half")])
         .at_most(options.inversion_records)

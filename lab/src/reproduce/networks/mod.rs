@@ -17,15 +17,15 @@ mod split;
 pub(super) use by_records::run as by_records;
 pub(super) use defended::run as defended;
 
-use self::beyond::Informed;
+use self::beyond::InformedPrior;
 use self::black_box::BlackBox;
-use self::checks::{Found, LAYERS};
-use self::line::{Line, Shadow, converged, of_paper};
+use self::checks::{LAYERS, SplitErrors};
+use self::line::{NetworkCurve, Shadow, converged, of_paper};
 use self::split::{Architecture, Split};
-use super::contender::{Contender, Wanted, pick};
+use super::contender::{CurveRun, CurveSpec, pick};
 use super::document::{Axis, Document, ModelOrigin};
 use super::statistics::{Mean, deviation, mean};
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::sweep::starts;
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
@@ -36,35 +36,35 @@ const WINDOWS: usize = 4;
 
 /// Returns the attacks of figures 7 and 8: J's two as printed, gradient inversion kept in [0, 1],
 /// both with our settings, V's way through the layers, and the guesses.
-fn attacks(options: &Options) -> Vec<Wanted> {
+fn attacks(options: &Options) -> Vec<CurveSpec> {
     vec![
         of_paper("gia", options),
         of_paper("gia_projected", options).with([("projected", "true")]),
         converged("gia_converged", options),
-        Wanted::new("generative_regression").called("grn").with([("generator", "published")]),
-        Wanted::new("generative_regression").called("grn_own"),
-        Wanted::new("half_star_layerwise"),
-        Wanted::new("half"),
-        Wanted::new("random"),
+        CurveSpec::new("generative_regression").called("grn").with([("generator", "published")]),
+        CurveSpec::new("generative_regression").called("grn_own"),
+        CurveSpec::new("half_star_layerwise"),
+        CurveSpec::new("half"),
+        CurveSpec::new("random"),
     ]
     .into_iter()
     .chain(beyond::lines())
     .collect()
 }
 
-fn lines(figure: Figure, options: &Options) -> Vec<Line> {
+fn lines(figure: Figure, options: &Options) -> Vec<NetworkCurve> {
     let j = Architecture::J;
-    let on = |architecture, wanted| Line { architecture, wanted, shadow: None };
+    let on = |architecture, wanted| NetworkCurve { architecture, wanted, shadow: None };
     let several = |of: [(Architecture, &'static str, &'static str); 3]| {
         let printed = of.map(|(on_it, curve, _)| on(on_it, of_paper(curve, options)));
         let converged = of.map(|(on_it, _, curve)| on(on_it, converged(curve, options)));
         printed
             .into_iter()
             .chain(converged)
-            .chain([on(j, Wanted::new("half")), on(j, Wanted::new("random"))])
+            .chain([on(j, CurveSpec::new("half")), on(j, CurveSpec::new("random"))])
             .collect()
     };
-    let mut lines: Vec<Line> = match figure {
+    let mut lines: Vec<NetworkCurve> = match figure {
         Figure::JFig9 => several([
             (Architecture { layers: 1, ..j }, LAYERS[0], "one_layer_converged"),
             (j, LAYERS[1], "two_layers_converged"),
@@ -85,7 +85,7 @@ fn lines(figure: Figure, options: &Options) -> Vec<Line> {
 /// Computes figure 7, 9, 10, 11b or 13.
 pub(super) fn run(
     figure: Figure,
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
@@ -130,7 +130,7 @@ pub(super) fn run(
             dimensions[d],
         )?;
         let informed = match members.iter().any(|at| contenders[*at].informed) {
-            true => Some(Informed::of(subject, &split)?),
+            true => Some(InformedPrior::of(subject, &split)?),
             false => None,
         };
         let of = |at: &usize| {
@@ -171,7 +171,7 @@ pub(super) fn run(
     let x: Vec<f64> = dimensions.iter().map(|d| *d as f64 / total).collect();
     fill(&mut document, &contenders, &x, &found, &cpu);
     trained(&mut document, Architecture::J, options, &accuracies.concat())?;
-    let found = Found { contenders: &contenders, errors: &found };
+    let found = SplitErrors { contenders: &contenders, errors: &found };
     document.checks = match figure {
         Figure::JFig9 => {
             ["", "_converged"].iter().flat_map(|of| found.by_depth(&document, of)).collect()
@@ -209,7 +209,7 @@ pub(super) fn run(
 
 /// Returns the accuracy of J's perceptrons on the test records, with the first `d` columns passive.
 pub(super) fn accuracy(
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
     d: usize,
 ) -> Result<f64, ReproduceError> {
@@ -220,7 +220,7 @@ pub(super) fn accuracy(
 /// Adds the curves (by contender and point, a value for each split) and the facts of the attacks.
 fn fill(
     document: &mut Document,
-    contenders: &[Contender],
+    contenders: &[CurveRun],
     x: &[f64],
     found: &[Vec<Vec<f64>>],
     cpu: &[f64],

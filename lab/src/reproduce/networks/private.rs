@@ -13,7 +13,7 @@ use vfl_shared::types::{FeatureBlock, ShapeError};
 
 use super::super::ReproduceError;
 use super::super::sweep::select;
-use crate::together::{Together, start, summed_scores};
+use crate::together::{LocalTraining, start, summed_scores};
 
 /// The privacy budgets ε of J.
 pub(super) const EPSILONS: [f64; 3] = [10.0, 1.0, 0.1];
@@ -25,7 +25,7 @@ const DELTA: f64 = 1e-5;
 const EPOCHS: u32 = 20;
 
 /// A model that was trained with noise, in one split.
-pub(super) struct Private {
+pub(super) struct PrivateModel {
     active: Vec<usize>,
     passive: Vec<usize>,
     own: Arc<dyn SubModel>,
@@ -55,10 +55,10 @@ fn trained(
     };
     let parties =
         blocks.into_iter().enumerate().map(learner).collect::<Result<Vec<_>, LearnerError>>()?;
-    Together::train(config, classes, parties, labels, start(config))?.sub_models()
+    LocalTraining::train(config, classes, parties, labels, start(config))?.sub_models()
 }
 
-impl Private {
+impl PrivateModel {
     /// Trains the kind of model of `config` on `records` (features d_t × n, labels): each party
     /// clips each record's part of its gradient to γ = 1, and adds noise for this ε. There is no
     /// validation, and the last epoch is served.

@@ -6,15 +6,15 @@ use vfl_active_party::attack::{
 };
 use vfl_shared::data::VerticalSplit;
 use vfl_shared::metrics::{accuracy, squared_error_by_record};
-use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::contract::{SubModelOrigin, start_of};
 use vfl_shared::model::{Combiner, ModelConfig, Settings, TrainingConfig, TrainingValues, kinds};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::super::ReproduceError;
-use super::super::contender::Contender;
-use super::super::subject::{Purpose, Subject, generator};
+use super::super::contender::CurveRun;
+use super::super::subject::{ExperimentModel, Purpose, generator};
 use super::super::sweep::select;
-use crate::together::{Served, summed_scores};
+use crate::together::{TrainedParties, summed_scores};
 
 /// A perceptron at each party, whose outputs are added.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ pub(super) fn passive_parameters(
         .model()?
         .sub_model(u32::try_from(classes).unwrap_or(u32::MAX))
         .map_err(|e| off(&e))?;
-    let origin = Origin { spec, features: total, active: false, start: start_of(0) };
+    let origin = SubModelOrigin { spec, features: total, active: false, start: start_of(0) };
     let model = kinds::start(&origin).map_err(|e| off(&e))?;
     Ok(model.tensors().iter().map(|tensor| tensor.values.len()).sum())
 }
@@ -69,7 +69,7 @@ pub(super) struct Split {
     pub(super) k0: usize,
     pub(super) d: usize,
     pub(super) passive: Vec<usize>,
-    trained: Served,
+    trained: TrainedParties,
     /// The model with its passive part known.
     pub(super) known: KnownModel,
     /// The share of the test records that it classifies correctly.
@@ -79,7 +79,7 @@ pub(super) struct Split {
 impl Split {
     /// Trains on `records` (features d_t × n, labels).
     pub(super) fn train(
-        subject: &Subject,
+        subject: &ExperimentModel,
         config: &TrainingConfig,
         (x, labels): &(DMatrix<f64>, Vec<u32>),
         k0: usize,
@@ -87,7 +87,7 @@ impl Split {
     ) -> Result<Self, ReproduceError> {
         let split = VerticalSplit::window(k0, d, subject.features())?;
         let k = subject.classes();
-        let trained = Served::train(config, k, (x, labels), &split)
+        let trained = TrainedParties::train(config, k, (x, labels), &split)
             .map_err(|e| failed(d, k0, e.to_string()))?;
         let part = trained.models[1..].to_vec();
         let own_columns = split.active().len();
@@ -147,7 +147,7 @@ impl Split {
     pub(super) fn attack(
         &self,
         model: &KnownModel,
-        contender: &Contender,
+        contender: &CurveRun,
         x: &DMatrix<f64>,
         seed: u64,
         draw: u64,

@@ -1,6 +1,6 @@
 //! Checks of claims about adversaries with prior knowledge.
 
-use super::experiment::{Known, POINTS, Point};
+use super::experiment::{POINTS, Point, PriorKnowledge};
 use crate::reproduce::document::{Check, CheckKind, Document};
 use crate::reproduce::statistics::mean;
 use crate::reproduce::sweep::EQUAL;
@@ -11,8 +11,11 @@ const FACTOR: f64 = 13.0;
 const ABOUT: f64 = 0.25;
 
 /// The levels of knowledge with moments, each with the prefix of its curves' names.
-const LEVELS: [(Known, &str); 3] =
-    [(Known::Moments, "moments"), (Known::Few, "records_200"), (Known::All, "all_records")];
+const LEVELS: [(PriorKnowledge, &str); 3] = [
+    (PriorKnowledge::Moments, "moments"),
+    (PriorKnowledge::Few, "records_200"),
+    (PriorKnowledge::All, "all_records"),
+];
 
 /// Returns a violation if the first of two curves is above the second by more than the standard
 /// error of the difference; and the mean of the difference, relative to the second.

@@ -15,7 +15,7 @@ use crate::reproduce::ReproduceError;
 use crate::reproduce::document::AddedRisk;
 use crate::reproduce::released::released_behind;
 use crate::reproduce::statistics::{mean, ratio};
-use crate::reproduce::subject::{Drawn, Purpose, Subject, generator};
+use crate::reproduce::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use crate::reproduce::sweep::{Window, select};
 use crate::reproduce::workers::cpu_time;
 
@@ -27,14 +27,14 @@ pub(super) const DRAWS: usize = 5;
 const Z95: f64 = 1.959_963_984_540_054;
 /// An adversary's knowledge of the passive features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum PriorKnowledge {
     Range,
     Moments,
     Few,
     All,
 }
 
-impl Known {
+impl PriorKnowledge {
     pub(super) const EACH: [Self; 4] = [Self::Range, Self::Moments, Self::Few, Self::All];
 
     pub(super) fn words(self) -> &'static str {
@@ -71,9 +71,9 @@ impl Known {
 }
 
 /// A curve of the figure.
-pub(super) struct Line {
+pub(super) struct PriorCurve {
     pub(super) curve: &'static str,
-    pub(super) known: Known,
+    pub(super) known: PriorKnowledge,
     pub(super) method: Method,
     /// True if it has the scores; a control has none.
     pub(super) scores: bool,
@@ -81,14 +81,19 @@ pub(super) struct Line {
     pub(super) defense: fn() -> DefenseConfig,
 }
 
-const fn line(curve: &'static str, known: Known, method: Method, scores: bool) -> Line {
-    Line { curve, known, method, scores, defense: || DefenseConfig::None {} }
+const fn line(
+    curve: &'static str,
+    known: PriorKnowledge,
+    method: Method,
+    scores: bool,
+) -> PriorCurve {
+    PriorCurve { curve, known, method, scores, defense: || DefenseConfig::None {} }
 }
 
 /// Returns a line of the adversary that knows 200 records with all features, and has scores under a
 /// defense.
-const fn behind(curve: &'static str, method: Method, defense: fn() -> DefenseConfig) -> Line {
-    Line { defense, ..line(curve, Known::Few, method, true) }
+const fn behind(curve: &'static str, method: Method, defense: fn() -> DefenseConfig) -> PriorCurve {
+    PriorCurve { defense, ..line(curve, PriorKnowledge::Few, method, true) }
 }
 
 /// Three defenses: one rounds, one adds noise, one keeps only the class.
@@ -96,24 +101,24 @@ const ROUNDING: fn() -> DefenseConfig = || DefenseConfig::Rounding { decimals: 2
 const NOISE: fn() -> DefenseConfig = || DefenseConfig::GaussianNoise { sigma: 0.1 };
 const LABEL: fn() -> DefenseConfig = || DefenseConfig::ClassLabel { softening: 0.0 };
 
-pub(super) static LINES: [Line; 26] = [
-    line("half", Known::Range, Method::Half, false),
-    line("half_star", Known::Range, Method::HalfStar, true),
-    line("clamped_half_star", Known::Range, Method::ClampedHalfStar, true),
-    line("column_mean", Known::Moments, Method::Imputation, false),
-    line("moments_conditional_mean", Known::Moments, Method::ConditionalMean, true),
-    line("moments_gaussian", Known::Moments, Method::Gaussian, true),
-    line("moments_posterior_mean", Known::Moments, Method::PosteriorMean, true),
-    line("records_200_control", Known::Few, Method::Imputation, false),
-    line("records_200_conditional_mean", Known::Few, Method::ConditionalMean, true),
-    line("records_200_gaussian", Known::Few, Method::Gaussian, true),
-    line("records_200_posterior_mean", Known::Few, Method::PosteriorMean, true),
-    line("all_records_control", Known::All, Method::Imputation, false),
-    line("all_records_conditional_mean", Known::All, Method::ConditionalMean, true),
-    line("all_records_gaussian", Known::All, Method::Gaussian, true),
-    line("all_records_posterior_mean", Known::All, Method::PosteriorMean, true),
-    line("records_200_kernel_control", Known::Few, Method::KernelImputation, false),
-    line("records_200_kernel_ridge", Known::Few, Method::KernelRidge, true),
+pub(super) static LINES: [PriorCurve; 26] = [
+    line("half", PriorKnowledge::Range, Method::Half, false),
+    line("half_star", PriorKnowledge::Range, Method::HalfStar, true),
+    line("clamped_half_star", PriorKnowledge::Range, Method::ClampedHalfStar, true),
+    line("column_mean", PriorKnowledge::Moments, Method::Imputation, false),
+    line("moments_conditional_mean", PriorKnowledge::Moments, Method::ConditionalMean, true),
+    line("moments_gaussian", PriorKnowledge::Moments, Method::Gaussian, true),
+    line("moments_posterior_mean", PriorKnowledge::Moments, Method::PosteriorMean, true),
+    line("records_200_control", PriorKnowledge::Few, Method::Imputation, false),
+    line("records_200_conditional_mean", PriorKnowledge::Few, Method::ConditionalMean, true),
+    line("records_200_gaussian", PriorKnowledge::Few, Method::Gaussian, true),
+    line("records_200_posterior_mean", PriorKnowledge::Few, Method::PosteriorMean, true),
+    line("all_records_control", PriorKnowledge::All, Method::Imputation, false),
+    line("all_records_conditional_mean", PriorKnowledge::All, Method::ConditionalMean, true),
+    line("all_records_gaussian", PriorKnowledge::All, Method::Gaussian, true),
+    line("all_records_posterior_mean", PriorKnowledge::All, Method::PosteriorMean, true),
+    line("records_200_kernel_control", PriorKnowledge::Few, Method::KernelImputation, false),
+    line("records_200_kernel_ridge", PriorKnowledge::Few, Method::KernelRidge, true),
     behind("rounding_2_gaussian", Method::Gaussian, ROUNDING),
     behind("rounding_2_posterior_mean", Method::PosteriorMean, ROUNDING),
     behind("rounding_2_kernel_ridge", Method::KernelRidge, ROUNDING),
@@ -150,10 +155,10 @@ impl Point {
 
     /// Returns the added risk of the scores for this knowledge and attack, relative to the best
     /// control with the same knowledge.
-    pub(super) fn added(&self, known: Known, attack: &str) -> Option<AddedRisk> {
+    pub(super) fn added(&self, known: PriorKnowledge, attack: &str) -> Option<AddedRisk> {
         let of = |curve: &&str| mean(self.errors(curve).iter().copied()).mean;
         let better = CONTROLS.into_iter().min_by(|a, b| of(a).total_cmp(&of(b)));
-        let control = better.filter(|_| known == Known::Few).unwrap_or(known.control());
+        let control = better.filter(|_| known == PriorKnowledge::Few).unwrap_or(known.control());
         let r = ratio(self.errors(attack), self.errors(control))?;
         let (share, away) = (1.0 - r.mean, Z95 * r.standard_error);
         Some(AddedRisk {
@@ -169,12 +174,12 @@ impl Point {
 
 /// The results of one draw of the knowledge at one number of passive features: errors and time per
 /// line of that knowledge.
-pub(super) type Done = Vec<(Vec<f64>, Duration)>;
+pub(super) type FinishedDraw = Vec<(Vec<f64>, Duration)>;
 
 /// The model and the records under attack.
 pub(super) struct Experiment<'a> {
-    pub(super) subject: &'a Subject,
-    pub(super) drawn: &'a Drawn,
+    pub(super) subject: &'a ExperimentModel,
+    pub(super) drawn: &'a DrawnRecords,
     pub(super) seed: u64,
 }
 
@@ -183,19 +188,19 @@ impl Experiment<'_> {
     fn prior(
         &self,
         window: &Window,
-        known: Known,
+        known: PriorKnowledge,
         draw: usize,
     ) -> Result<Option<Prior>, ReproduceError> {
         let all = &self.subject.others;
         let of = |rows: &[usize]| select(all, rows, all.ncols());
         Ok(Some(match known {
-            Known::Range => return Ok(None),
-            Known::Moments => {
+            PriorKnowledge::Range => return Ok(None),
+            PriorKnowledge::Moments => {
                 let moments = SampleMoments::shrunk(&of(&window.passive));
                 Prior::new(moments.mean, moments.covariance)?
             }
-            Known::All => Prior::of_records(&of(&window.passive), &of(&window.active))?,
-            Known::Few => {
+            PriorKnowledge::All => Prior::of_records(&of(&window.passive), &of(&window.active))?,
+            PriorKnowledge::Few => {
                 let records = self.few(draw);
                 Prior::of_records(
                     &select(&records, &window.passive, FEW),
@@ -225,16 +230,16 @@ impl Experiment<'_> {
     pub(super) fn lines(
         &self,
         d: usize,
-        known: Known,
+        known: PriorKnowledge,
         draw: usize,
-    ) -> Result<Done, ReproduceError> {
+    ) -> Result<FinishedDraw, ReproduceError> {
         let total = self.subject.features();
         let window = Window::new(self.subject, total - d, d)?;
         let n = self.drawn.records();
         let y = FeatureBlock::new(select(&self.drawn.x, &window.active, n))?;
         let truth = select(&self.drawn.x, &window.passive, n);
         let prior = self.prior(&window, known, draw)?;
-        let few = (known == Known::Few).then(|| self.few(draw));
+        let few = (known == PriorKnowledge::Few).then(|| self.few(draw));
         let mut done = Vec::new();
         for line in LINES.iter().filter(|line| line.known == known) {
             let failed = |error| ReproduceError::Attack {

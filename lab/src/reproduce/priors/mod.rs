@@ -15,17 +15,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) use checks::together;
-use experiment::{DRAWS, Done, Experiment, FEW, Known, LINES, POINTS, Point};
+use experiment::{DRAWS, Experiment, FEW, FinishedDraw, LINES, POINTS, Point, PriorKnowledge};
 
 use super::document::{AttackFacts, Axis, Curve, CurveRole, Document};
 use super::statistics::{mean, ratio};
-use super::subject::Subject;
+use super::subject::ExperimentModel;
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
 
 /// Computes the figure.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let (total, pool) = (subject.features(), subject.others.ncols());
     if pool < FEW {
         return Err(ReproduceError::TooFewRecords { got: pool, expected: FEW });
@@ -33,9 +36,12 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     let dimensions = dimensions(subject, options)?;
     let drawn = subject.draw(options.records, options.seed);
     let experiment = Experiment { subject, drawn: &drawn, seed: options.seed };
-    let each =
-        || Known::EACH.iter().flat_map(|&known| (0..known.draws()).map(move |draw| (known, draw)));
-    let jobs: Vec<(usize, Known, usize)> = (0..dimensions.len())
+    let each = || {
+        PriorKnowledge::EACH
+            .iter()
+            .flat_map(|&known| (0..known.draws()).map(move |draw| (known, draw)))
+    };
+    let jobs: Vec<(usize, PriorKnowledge, usize)> = (0..dimensions.len())
         .flat_map(|i| each().map(move |(known, draw)| (i, known, draw)))
         .collect();
 
@@ -53,10 +59,10 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let (i, known, draw) = jobs[job];
         experiment.lines(dimensions[i], known, draw)
     };
-    in_order(options.threads, jobs.len(), work, |job, done: Done| {
+    in_order(options.threads, jobs.len(), work, |job, done: FinishedDraw| {
         let (i, known, _) = jobs[job];
         let point = &mut points[i];
-        if known == Known::Few
+        if known == PriorKnowledge::Few
             && let [(control, _), _, _, (scores, _), ..] = done.as_slice()
             && let Some(r) = ratio(scores, control)
         {
@@ -88,7 +94,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
     };
     fill(&mut document, &points, &cpu, drawn.records());
     for point in &points {
-        for known in Known::EACH {
+        for known in PriorKnowledge::EACH {
             document
                 .added_risk
                 .extend(known.attacks().filter_map(|attack| point.added(known, attack)));
@@ -106,7 +112,7 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
 
 /// Returns the numbers of passive features: the requested ones, or those of the independent
 /// computation, or half of all.
-fn dimensions(subject: &Subject, options: &Options) -> Result<Vec<usize>, ReproduceError> {
+fn dimensions(subject: &ExperimentModel, options: &Options) -> Result<Vec<usize>, ReproduceError> {
     let total = subject.features();
     let mut wanted = options.clone();
     if wanted.dimensions.is_empty() {

@@ -14,8 +14,8 @@ use super::super::ReproduceError;
 use super::super::statistics::mean;
 use super::super::subject::{Purpose, generator};
 use super::model::{Model, failed, stacked};
-use super::sheet::Found;
-use crate::together::Served;
+use super::sheet::PointResults;
+use crate::together::TrainedParties;
 
 /// The attacked records of one model.
 pub(super) struct Targets<'a> {
@@ -36,7 +36,7 @@ impl Targets<'_> {
         settings: &Settings,
         release: &ReleasedScores,
         item: u64,
-    ) -> Result<Found, ReproduceError> {
+    ) -> Result<PointResults, ReproduceError> {
         let off = |error| ReproduceError::Attack {
             curve: curve.to_owned(),
             d: self.truth.nrows(),
@@ -58,7 +58,7 @@ impl Targets<'_> {
         curve: &str,
         release: &ReleasedScores,
         item: u64,
-    ) -> Result<Found, ReproduceError> {
+    ) -> Result<PointResults, ReproduceError> {
         let (ReleasedScores::Probabilities(p) | ReleasedScores::Numbers(p)) = release else {
             return Err(failed(
                 self.truth.nrows(),
@@ -68,7 +68,7 @@ impl Targets<'_> {
         let own = self.model.trained.models[0].spec().width() as usize;
         let own = self.y.matrix().rows(self.y.features() - own, own).into_owned();
         let mut rng = generator(self.seed, Purpose::Attack, item);
-        let Served { models, top, .. } = &self.model.trained;
+        let TrainedParties { models, top, .. } = &self.model.trained;
         let off = |e: LearnerError| failed(self.truth.nrows(), e.to_string());
         let top = top
             .as_ref()
@@ -78,7 +78,12 @@ impl Targets<'_> {
     }
 
     /// Returns loss and error as columns.
-    fn told(&self, curve: &str, loss: f64, found: &DMatrix<f64>) -> Result<Found, ReproduceError> {
+    fn told(
+        &self,
+        curve: &str,
+        loss: f64,
+        found: &DMatrix<f64>,
+    ) -> Result<PointResults, ReproduceError> {
         let errors = squared_error_by_record(found, &self.truth)?;
         let error = mean(errors.iter().copied()).mean;
         if !loss.is_finite() || !error.is_finite() {
@@ -167,7 +172,7 @@ mod tests {
     use rand::SeedableRng;
     use rand_chacha::ChaCha20Rng;
     use vfl_shared::model::SubModelSpec;
-    use vfl_shared::model::contract::{Origin, start_of};
+    use vfl_shared::model::contract::{SubModelOrigin, start_of};
 
     fn linear(features: usize, width: u32, seed: u64) -> Arc<dyn SubModel> {
         let settings = serde_json::json!({ "hidden": [], "activation": "relu" });
@@ -175,7 +180,8 @@ mod tests {
             SubModelSpec::new("mlp".to_owned(), width, settings.as_object().cloned().unwrap())
                 .unwrap();
         Arc::from(
-            kinds::start(&Origin { spec, features, active: true, start: start_of(seed) }).unwrap(),
+            kinds::start(&SubModelOrigin { spec, features, active: true, start: start_of(seed) })
+                .unwrap(),
         )
     }
 

@@ -18,10 +18,10 @@ use vfl_shared::types::ReleasedScores;
 use self::attacks::Targets;
 use self::defenses::{AWARE, DEFENSES, SCALE, numbers, policy, released, undone};
 use self::model::{Model, divided, predicted, training};
-use self::sheet::{Found, Named, Points, sheet};
+use self::sheet::{NamedSettings, PointResults, TableAxis, sheet};
 use super::document::Document;
 use super::statistics::mean;
-use super::subject::{Drawn, Subject};
+use super::subject::{DrawnRecords, ExperimentModel};
 use super::sweep::select;
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError};
@@ -30,7 +30,7 @@ use crate::progress::Progress;
 pub(super) use self::parties::{by_epsilon, by_parties};
 
 /// The attack strengths of P.
-const STRENGTHS: Points = Points {
+const STRENGTHS: TableAxis = TableAxis {
     label: "attack strength: the active party's share of the columns, %",
     symbol: "strength",
     unit: " %",
@@ -41,10 +41,13 @@ const STRENGTHS: Points = Points {
 
 /// P's attacks on two parties: "GRN" as in its code, which optimises inputs from normal numbers,
 /// and gradient inversion.
-const ATTACKS: [Named; 2] = [("grn", &[("preset", "p_grn")]), ("gia", &[("preset", "p")])];
+const ATTACKS: [NamedSettings; 2] = [("grn", &[("preset", "p_grn")]), ("gia", &[("preset", "p")])];
 
 /// Computes the tables on one data set.
-pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, ReproduceError> {
+pub(super) fn run(
+    subject: &ExperimentModel,
+    options: &Options,
+) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
     let strengths = STRENGTHS.wanted(options)?;
     let config = training(subject, options)?;
@@ -54,10 +57,10 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
         let found = one(subject, &drawn, &config, &records, strengths[piece], options.seed)?;
         Ok((found, cpu_time().saturating_sub(begun)))
     };
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<PointResults> = Vec::new();
     let mut cpu = std::time::Duration::ZERO;
     let mut progress = Progress::start("p-tables", strengths.len() as u64);
-    in_order(options.threads, strengths.len(), work, |piece, (of, time): (Found, _)| {
+    in_order(options.threads, strengths.len(), work, |piece, (of, time): (PointResults, _)| {
         found.push(of);
         cpu += time;
         progress.at(piece as u64 + 1, &format!("strength {} %", strengths[piece]));
@@ -84,13 +87,13 @@ pub(super) fn run(subject: &Subject, options: &Options) -> Result<Document, Repr
 
 /// Trains a model at one strength, and runs every attack under every defense.
 fn one(
-    subject: &Subject,
-    drawn: &Drawn,
+    subject: &ExperimentModel,
+    drawn: &DrawnRecords,
     config: &TrainingConfig,
     records: &(DMatrix<f64>, Vec<u32>),
     strength: usize,
     seed: u64,
-) -> Result<Found, ReproduceError> {
+) -> Result<PointResults, ReproduceError> {
     let model = Model::train(subject, config, records, &divided(subject.features(), strength, 1)?)?;
     let d = model.passive.len();
     let n = drawn.records();
@@ -98,7 +101,7 @@ fn one(
     let (_, test_logits) = model.served(subject.test_records())?;
     let truth = select(&drawn.x, &model.passive, n);
     let undefended = accuracy(&predicted(&test_logits)?, &subject.labels)?;
-    let mut out: Found = vec![
+    let mut out: PointResults = vec![
         ("accuracy_train".into(), 100.0 * model.accuracy[0]),
         ("accuracy_inference".into(), 100.0 * model.accuracy[1]),
     ];

@@ -9,14 +9,14 @@ use vfl_shared::types::{
     ConfidenceScores, FeatureBlock, LogitShare, Logits, PartyName, ReleasedScores,
 };
 
-use super::super::subject::Subject;
+use super::super::subject::ExperimentModel;
 use super::super::sweep::select;
 use super::super::{Options, ReproduceError};
-use crate::together::Served;
+use crate::together::TrainedParties;
 
 /// A model of P's networks, whose passive sub-models and top model are known.
 pub(super) struct Model {
-    pub(super) trained: Served,
+    pub(super) trained: TrainedParties,
     /// The passive parties' columns, party after party.
     pub(super) passive: Vec<usize>,
     pub(super) known: KnownModel,
@@ -26,7 +26,7 @@ pub(super) struct Model {
 
 /// Returns the training settings of P's networks.
 pub(super) fn training(
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<TrainingConfig, ReproduceError> {
     let wrong = |e: &dyn std::fmt::Display| failed(0, e.to_string());
@@ -76,13 +76,13 @@ pub(super) fn divided(
 impl Model {
     /// Trains the parties of a split on `records` (features d_t × n, labels).
     pub(super) fn train(
-        subject: &Subject,
+        subject: &ExperimentModel,
         config: &TrainingConfig,
         (x, labels): &(DMatrix<f64>, Vec<u32>),
         split: &VerticalSplit,
     ) -> Result<Self, ReproduceError> {
         let k = subject.classes();
-        let trained = Served::train(config, k, (x, labels), split);
+        let trained = TrainedParties::train(config, k, (x, labels), split);
         let passive: Vec<usize> =
             split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
         let d = passive.len();

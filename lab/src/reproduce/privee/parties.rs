@@ -12,14 +12,14 @@ use vfl_shared::types::ReleasedScores;
 
 use super::super::document::Document;
 use super::super::statistics::mean;
-use super::super::subject::{Drawn, Subject};
+use super::super::subject::{DrawnRecords, ExperimentModel};
 use super::super::sweep::select;
 use super::super::workers::{cpu_time, in_order};
 use super::super::{Figure, Options, ReproduceError};
 use super::attacks::Targets;
 use super::defenses::{AWARE, SCALE, policy, ranks, released, undone};
 use super::model::{Model, divided, failed, predicted, training};
-use super::sheet::{Found, Named, Points, sheet};
+use super::sheet::{NamedSettings, PointResults, TableAxis, sheet};
 use crate::progress::Progress;
 
 /// The active party's share of the columns in percent (P table 12; tables 10 and 11 do not say).
@@ -27,7 +27,7 @@ const STRENGTH: usize = 50;
 /// The number of parties of table 10.
 const PARTIES: usize = 25;
 
-const BY_EPSILON: Points = Points {
+const BY_EPSILON: TableAxis = TableAxis {
     label: "100 ε of PRIVEE-DP",
     symbol: "100 ε",
     unit: " = 100 ε",
@@ -36,7 +36,7 @@ const BY_EPSILON: Points = Points {
     range: (1, 1000),
 };
 
-const BY_PARTIES: Points = Points {
+const BY_PARTIES: TableAxis = TableAxis {
     label: "parties, the active one among them",
     symbol: "parties",
     unit: " parties",
@@ -46,15 +46,15 @@ const BY_PARTIES: Points = Points {
 };
 
 /// The attack of P's code for several parties (tables 10 and 11), implemented by [`Targets::grn`].
-const GRN: Named = (
+const GRN: NamedSettings = (
     "grn",
     &[("start", "normal"), ("steps", "5"), ("learning_rate", "0.1"), ("towards", "logits")],
 );
 /// P's gradient inversion for several parties (table 12), with steps a hundredth of those for two.
-const GIA: Named = ("gia", &[("preset", "p"), ("learning_rate", "0.001")]);
+const GIA: NamedSettings = ("gia", &[("preset", "p"), ("learning_rate", "0.001")]);
 /// The same with P's steps for two parties, which minimise the loss. Defenses are compared by the
 /// feature error of this adversary.
-const GIA_FULL: Named = ("gia_full", &[("preset", "p")]);
+const GIA_FULL: NamedSettings = ("gia_full", &[("preset", "p")]);
 
 /// The defenses of table 12.
 const TABLE_12: [(&str, &str); 8] = [
@@ -69,7 +69,7 @@ const TABLE_12: [(&str, &str); 8] = [
 ];
 
 /// A model, and what attacks on it need.
-struct Attacked<'a> {
+struct AttackContext<'a> {
     targets: Targets<'a>,
     /// The logits of the attacked records, and of all test records.
     logits: [DMatrix<f64>; 2],
@@ -77,11 +77,11 @@ struct Attacked<'a> {
     undefended: f64,
 }
 
-impl<'a> Attacked<'a> {
+impl<'a> AttackContext<'a> {
     fn new(
         model: &'a Model,
-        subject: &'a Subject,
-        drawn: &Drawn,
+        subject: &'a ExperimentModel,
+        drawn: &DrawnRecords,
         seed: u64,
     ) -> Result<Self, ReproduceError> {
         let (y, logits) = model.served(&drawn.x)?;
@@ -94,7 +94,7 @@ impl<'a> Attacked<'a> {
     }
 
     /// Returns the facts that depend on the model alone.
-    fn facts(&self) -> Result<Found, ReproduceError> {
+    fn facts(&self) -> Result<PointResults, ReproduceError> {
         let truth = &self.targets.truth;
         let guess = |value: f64| -> Result<f64, ReproduceError> {
             let errors = squared_error_by_record(&truth.map(|_| value), truth)?;
@@ -121,10 +121,10 @@ impl<'a> Attacked<'a> {
     /// Runs gradient inversion under a name.
     fn invert(
         &self,
-        of: Named,
+        of: NamedSettings,
         name: &str,
         release: &ReleasedScores,
-    ) -> Result<Found, ReproduceError> {
+    ) -> Result<PointResults, ReproduceError> {
         self.targets.invert(
             &format!("{}_{name}", of.0),
             &Settings::read(of.1.iter().copied())?,
@@ -134,14 +134,14 @@ impl<'a> Attacked<'a> {
     }
 
     /// Runs "GRN" under a name.
-    fn grn(&self, name: &str, release: &ReleasedScores) -> Result<Found, ReproduceError> {
+    fn grn(&self, name: &str, release: &ReleasedScores) -> Result<PointResults, ReproduceError> {
         self.targets.grn(&format!("{}_{name}", GRN.0), release, 2 << 40)
     }
 
     /// Attacks PRIVEE-DP, without and with knowledge of it: the change of accuracy, "GRN", and
     /// gradient inversion until it converges. Also returns the numbers that the aware adversary
     /// uses as scores.
-    fn privee(&self, epsilon: f64) -> Result<(Found, ReleasedScores), ReproduceError> {
+    fn privee(&self, epsilon: f64) -> Result<(PointResults, ReleasedScores), ReproduceError> {
         let (change, release) =
             self.behind(&format!("privee_dp (as_published = true, epsilon = {epsilon:?})"))?;
         let sigma = gaussian_scale(epsilon, SCALE.1, SCALE.2);
@@ -169,7 +169,7 @@ fn timed<T>(
 
 /// Computes table 10: one model of 25 parties, by ε.
 pub(in super::super) fn by_epsilon(
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let values = BY_EPSILON.wanted(options)?;
@@ -187,7 +187,8 @@ pub(in super::super) fn by_epsilon(
         Ok(())
     })?;
     let mut progress = Progress::start("p-table10", values.len() as u64);
-    let attacked = models.first().map(|model| Attacked::new(model, subject, &drawn, options.seed));
+    let attacked =
+        models.first().map(|model| AttackContext::new(model, subject, &drawn, options.seed));
     let attacked = attacked.ok_or_else(|| failed(split.total(), "there is no model".into()))??;
     let (_, exact) = attacked.behind("none")?;
     // The results that do not depend on ε come first.
@@ -201,7 +202,7 @@ pub(in super::super) fn by_epsilon(
             Some(at) => Ok(attacked.privee(values[at] as f64 / 100.0)?.0),
         })
     };
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<PointResults> = Vec::new();
     in_order(options.threads, values.len() + 1, work, |piece, (of, time)| {
         found.push(of);
         cpu += time;
@@ -210,7 +211,8 @@ pub(in super::super) fn by_epsilon(
     })?;
     progress.done(&format!("p-table10: {} releases attacked", values.len() + 1));
     let fixed = found.remove(0);
-    let found: Vec<Found> = found.into_iter().map(|of| [fixed.clone(), of].concat()).collect();
+    let found: Vec<PointResults> =
+        found.into_iter().map(|of| [fixed.clone(), of].concat()).collect();
     let what = (Figure::PTable10, subject, options);
     let mut document = sheet(
         what,
@@ -226,7 +228,7 @@ pub(in super::super) fn by_epsilon(
 
 /// Computes tables 11 and 12: a model for each number of parties.
 pub(in super::super) fn by_parties(
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let values = BY_PARTIES.wanted(options)?;
@@ -236,7 +238,7 @@ pub(in super::super) fn by_parties(
     let one = |piece: usize| {
         let split = divided(subject.features(), STRENGTH, values[piece] - 1)?;
         let model = Model::train(subject, &config, &records, &split)?;
-        let attacked = Attacked::new(&model, subject, &drawn, options.seed)?;
+        let attacked = AttackContext::new(&model, subject, &drawn, options.seed)?;
         let mut found = attacked.facts()?;
         let (of_privee, aware) = attacked.privee(SCALE.0)?;
         for (name, text) in TABLE_12 {
@@ -257,7 +259,7 @@ pub(in super::super) fn by_parties(
         Ok(found)
     };
     let work = |piece: usize| timed(|| one(piece));
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<PointResults> = Vec::new();
     let mut cpu = Duration::ZERO;
     let mut progress = Progress::start("p-table11-12", values.len() as u64);
     in_order(options.threads, values.len(), work, |piece, (of, time)| {

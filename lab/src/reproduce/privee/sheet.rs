@@ -5,16 +5,16 @@ use super::super::document::{
     AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure, ModelOrigin,
 };
 use super::super::statistics::mean;
-use super::super::subject::Subject;
+use super::super::subject::ExperimentModel;
 use super::super::{Figure, Options, ReproduceError, blank};
 use vfl_active_party::attack::Method;
 use vfl_shared::model::TrainingConfig;
 
 /// The results of one point, by name of a curve.
-pub(super) type Found = Vec<(String, f64)>;
+pub(super) type PointResults = Vec<(String, f64)>;
 
 /// The axis of a table.
-pub(super) struct Points {
+pub(super) struct TableAxis {
     /// The label in words.
     pub(super) label: &'static str,
     /// The symbol of the axis.
@@ -29,7 +29,7 @@ pub(super) struct Points {
     pub(super) range: (usize, usize),
 }
 
-impl Points {
+impl TableAxis {
     /// Returns the requested points, or the paper's.
     ///
     /// # Errors
@@ -49,14 +49,14 @@ impl Points {
 }
 
 /// An attack of a table: its name, and the settings of its gradient inversion.
-pub(super) type Named = (&'static str, &'static [(&'static str, &'static str)]);
+pub(super) type NamedSettings = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// Returns a document with a column for each result of the points.
 pub(super) fn sheet(
-    (figure, subject, options): (Figure, &Subject, &Options),
-    (points, values): (&Points, &[usize]),
-    (found, cpu): (&[Found], std::time::Duration),
-    (attacks, config): (&[Named], &TrainingConfig),
+    (figure, subject, options): (Figure, &ExperimentModel, &Options),
+    (points, values): (&TableAxis, &[usize]),
+    (found, cpu): (&[PointResults], std::time::Duration),
+    (attacks, config): (&[NamedSettings], &TrainingConfig),
     records: usize,
 ) -> Document {
     let mut document = blank(figure, subject, options.seed, records);

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::checks::{above_true, as_told, at_distance, levels_rise};
-use super::experiment::{Case, Distance, Experiment, Found, LEVELS, PRINTED, average, common_note};
+use super::experiment::{
+    Case, Distance, Experiment, LEVELS, PRINTED, RewriteResult, average, common_note,
+};
 use crate::progress::Progress;
 use crate::reproduce::document::{AttackFacts, Curve, CurveRole, Document};
-use crate::reproduce::subject::Subject;
+use crate::reproduce::subject::ExperimentModel;
 use crate::reproduce::sweep::starts;
 use crate::reproduce::white_box::{axis, eight};
 use crate::reproduce::workers::in_order;
@@ -14,7 +16,7 @@ use crate::reproduce::{Figure, Options, ReproduceError, blank};
 
 /// Computes figure 12.
 pub(in crate::reproduce) fn run(
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
@@ -39,10 +41,11 @@ pub(in crate::reproduce) fn run(
         let d = dimensions[d];
         experiment.at(Case::of(subject.classes(), d), d, k0, levels[level].0)
     };
-    let mut found: Vec<Vec<Vec<Found>>> = vec![vec![Vec::new(); dimensions.len()]; levels.len()];
+    let mut found: Vec<Vec<Vec<RewriteResult>>> =
+        vec![vec![Vec::new(); dimensions.len()]; levels.len()];
     let mut refused: Vec<(usize, usize)> = Vec::new();
     let mut progress = Progress::start("v-fig12", pieces as u64);
-    in_order(options.threads, pieces, work, |piece, done: Option<Found>| {
+    in_order(options.threads, pieces, work, |piece, done: Option<RewriteResult>| {
         let (d, level, _) = of(piece);
         match done {
             Some(done) => found[level][d].push(done),
@@ -67,7 +70,7 @@ pub(in crate::reproduce) fn run(
     };
     for ((aim, name), of) in levels.iter().zip(&found) {
         // A d at which some window was refused has no mean over all windows.
-        let whole = |value: fn(&Found) -> f64| -> Vec<(f64, f64)> {
+        let whole = |value: fn(&RewriteResult) -> f64| -> Vec<(f64, f64)> {
             let points = (0..dimensions.len()).filter(|&d| of[d].len() == starts.len());
             points.map(|d| (x_of(d), average(&of[d], value))).collect()
         };
@@ -92,7 +95,7 @@ pub(in crate::reproduce) fn run(
         });
     }
     let any = |d: usize| found.iter().find_map(|of| of[d].first());
-    let with = |value: fn(&Found) -> f64| -> Vec<(f64, f64)> {
+    let with = |value: fn(&RewriteResult) -> f64| -> Vec<(f64, f64)> {
         (0..dimensions.len())
             .filter(|&d| any(d).is_some())
             .map(|d| {
@@ -108,7 +111,7 @@ pub(in crate::reproduce) fn run(
     document.curves.push(curve("half_star", CurveRole::Attack, with(|f| f.true_parameters)));
     document.curves.push(curve("half", CurveRole::Guess, with(|f| f.half)));
     document.curves.push(curve("control", CurveRole::Beyond, with(|f| f.control)));
-    let all: Vec<&Found> = found.iter().flatten().flatten().collect();
+    let all: Vec<&RewriteResult> = found.iter().flatten().flatten().collect();
     document.checks.push(as_told(&all));
     document.checks.push(at_distance(&all));
     document.checks.push(above_true(&document));

@@ -1,10 +1,10 @@
 //! Checks of V's claims about its trade-offs.
 
-use super::experiment::{Case, EXAMINED, Found, LEVELS, Line, SHARES, average};
+use super::experiment::{Case, EXAMINED, LEVELS, Line, RewriteResult, SHARES, average};
 use crate::reproduce::document::{Check, CheckKind, Document};
 use crate::reproduce::sweep::EQUAL;
 
-pub(super) fn rises(name: &str, points: &[&Vec<Found>]) -> Check {
+pub(super) fn rises(name: &str, points: &[&Vec<RewriteResult>]) -> Check {
     let values: Vec<(f64, f64)> = points
         .iter()
         .map(|of| (average(of, |f| f.distance), average(of, |f| f.error.mean)))
@@ -29,7 +29,7 @@ pub(super) fn rises(name: &str, points: &[&Vec<Found>]) -> Check {
 }
 
 /// Describes how soon the release reveals that it is not the truth (our own note).
-pub(super) fn shows(name: &str, points: &[&Vec<Found>]) -> String {
+pub(super) fn shows(name: &str, points: &[&Vec<RewriteResult>]) -> String {
     let shares: Vec<String> = points
         .iter()
         .map(|of| {
@@ -49,8 +49,8 @@ const BENT: f64 = 0.05;
 
 /// Checks that below ½ the error is almost linear in the distance. `None` with fewer than three
 /// distances there.
-pub(super) fn almost_linear(name: &str, points: &[&Vec<Found>]) -> Option<Check> {
-    let of = |of: &&Vec<Found>| {
+pub(super) fn almost_linear(name: &str, points: &[&Vec<RewriteResult>]) -> Option<Check> {
+    let of = |of: &&Vec<RewriteResult>| {
         (average(of, |f| f.distance), average(of, |f| f.error.mean), average(of, |f| f.half))
     };
     let below: Vec<(f64, f64)> = points
@@ -82,7 +82,7 @@ pub(super) fn almost_linear(name: &str, points: &[&Vec<Found>]) -> Option<Check>
 }
 
 /// Checks that a small distance makes the error as large as that of ½: V's region of interest.
-pub(super) fn reached(name: &str, points: &[&Vec<Found>]) -> Check {
+pub(super) fn reached(name: &str, points: &[&Vec<RewriteResult>]) -> Check {
     let at = points.iter().position(|of| average(of, |f| f.error.mean) >= average(of, |f| f.half));
     let detail = match at {
         Some(i) => format!(
@@ -104,8 +104,8 @@ pub(super) fn reached(name: &str, points: &[&Vec<Found>]) -> Check {
     }
 }
 
-pub(super) fn as_told(all: &[&Found]) -> Check {
-    let off = |f: &Found| (f.error.mean - f.told).abs() / f.told.abs().max(1.0);
+pub(super) fn as_told(all: &[&RewriteResult]) -> Check {
+    let off = |f: &RewriteResult| (f.error.mean - f.told).abs() / f.told.abs().max(1.0);
     let worst = all.iter().map(|f| off(f)).fold(0.0, f64::max);
     Check {
         kind: CheckKind::Theorem,
@@ -121,9 +121,9 @@ pub(super) fn as_told(all: &[&Found]) -> Check {
     }
 }
 
-pub(super) fn at_distance(all: &[&Found]) -> Check {
-    let aimed: Vec<&&Found> = all.iter().filter(|f| f.epsilon > 0.0).collect();
-    let off = |f: &Found| (f.distance / f.epsilon - 1.0).abs();
+pub(super) fn at_distance(all: &[&RewriteResult]) -> Check {
+    let aimed: Vec<&&RewriteResult> = all.iter().filter(|f| f.epsilon > 0.0).collect();
+    let off = |f: &RewriteResult| (f.distance / f.epsilon - 1.0).abs();
     let worst = aimed.iter().map(|f| off(f)).fold(0.0, f64::max);
     let far = aimed.iter().filter(|f| off(f) > 0.1).count();
     Check {
@@ -145,7 +145,7 @@ pub(super) fn at_distance(all: &[&Found]) -> Check {
 pub(super) fn more_general(
     document: &Document,
     lines: &[Line],
-    found: &[Vec<Vec<Found>>],
+    found: &[Vec<Vec<RewriteResult>>],
 ) -> Vec<Check> {
     let mut violations = Vec::new();
     let (mut comparisons, mut gaps) = (0u64, Vec::new());
@@ -234,7 +234,7 @@ pub(super) fn above_true(document: &Document) -> Check {
 
 /// Checks that a larger distance gives a larger error at every d.
 pub(super) fn levels_rise(
-    found: &[Vec<Vec<Found>>],
+    found: &[Vec<Vec<RewriteResult>>],
     dimensions: &[usize],
     windows: usize,
 ) -> Check {

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::checks::{almost_linear, as_told, at_distance, more_general, reached, rises, shows};
-use super::experiment::{Case, Distance, Experiment, Found, Line, SHARES, average, common_note};
+use super::experiment::{
+    Case, Distance, Experiment, Line, RewriteResult, SHARES, average, common_note,
+};
 use crate::progress::Progress;
 use crate::reproduce::document::{AttackFacts, Axis, Curve, CurveRole, Document};
-use crate::reproduce::subject::Subject;
+use crate::reproduce::subject::ExperimentModel;
 use crate::reproduce::sweep::starts;
 use crate::reproduce::workers::in_order;
 use crate::reproduce::{Figure, Options, ReproduceError, blank};
@@ -17,7 +19,7 @@ const WINDOWS: usize = 3;
 
 fn lines(
     figure: Figure,
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Vec<Line>, ReproduceError> {
     let (total, k) = (subject.features(), subject.classes());
@@ -51,7 +53,7 @@ fn lines(
 /// Computes figures 9, 10, 11 and 13.
 pub(in crate::reproduce) fn run(
     figure: Figure,
-    subject: &Subject,
+    subject: &ExperimentModel,
     options: &Options,
 ) -> Result<Document, ReproduceError> {
     let drawn = subject.draw(options.records, options.seed);
@@ -70,10 +72,10 @@ pub(in crate::reproduce) fn run(
         let (line, share, k0) = of(piece);
         experiment.at(lines[line].case, lines[line].d, k0, Distance::Share(SHARES[share]))
     };
-    let mut found: Vec<Vec<Vec<Found>>> = vec![vec![Vec::new(); SHARES.len()]; lines.len()];
+    let mut found: Vec<Vec<Vec<RewriteResult>>> = vec![vec![Vec::new(); SHARES.len()]; lines.len()];
     let mut refused = 0u64;
     let mut progress = Progress::start(figure.as_str(), pieces as u64);
-    in_order(options.threads, pieces, work, |piece, done: Option<Found>| {
+    in_order(options.threads, pieces, work, |piece, done: Option<RewriteResult>| {
         let (line, share, _) = of(piece);
         refused += u64::from(done.is_none());
         found[line][share].extend(done);
@@ -91,7 +93,8 @@ pub(in crate::reproduce) fn run(
     };
     for (line, of) in lines.iter().zip(&found) {
         // Only if every window has a release: means over different windows cannot be compared.
-        let whole: Vec<&Vec<Found>> = of.iter().filter(|of| of.len() == starts.len()).collect();
+        let whole: Vec<&Vec<RewriteResult>> =
+            of.iter().filter(|of| of.len() == starts.len()).collect();
         push(&mut document, line, &whole, drawn.records());
         document.checks.push(rises(&line.name(), &whole));
         document.checks.push(reached(&line.name(), &whole));
@@ -100,7 +103,7 @@ pub(in crate::reproduce) fn run(
         }
         document.notes.push(shows(&line.name(), &whole));
     }
-    let all: Vec<&Found> = found.iter().flatten().flatten().collect();
+    let all: Vec<&RewriteResult> = found.iter().flatten().flatten().collect();
     document.checks.push(as_told(&all));
     document.checks.push(at_distance(&all));
     if figure == Figure::VFig9 {
@@ -116,10 +119,10 @@ pub(in crate::reproduce) fn run(
 }
 
 /// Adds the curve of a line, its closed form, and ½.
-fn push(document: &mut Document, line: &Line, points: &[&Vec<Found>], records: usize) {
+fn push(document: &mut Document, line: &Line, points: &[&Vec<RewriteResult>], records: usize) {
     let x: Vec<f64> = points.iter().map(|of| 100.0 * average(of, |f| f.relative)).collect();
     let name = line.name();
-    let curve = |name: String, role, of: Option<String>, value: fn(&Found) -> f64| Curve {
+    let curve = |name: String, role, of: Option<String>, value: fn(&RewriteResult) -> f64| Curve {
         name,
         role,
         of,

@@ -8,13 +8,13 @@ use vfl_active_party::attack::{
 };
 use vfl_passive_party::assess::release_errors;
 use vfl_passive_party::transform::{
-    Rewritten, StiefelCase, TransformConfig, TransformError, rewrite,
+    RewrittenParameters, StiefelCase, TransformConfig, TransformError, rewrite,
 };
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use crate::reproduce::statistics::{Mean, mean};
-use crate::reproduce::subject::{Drawn, Purpose, Subject, generator};
+use crate::reproduce::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use crate::reproduce::sweep::{Window, beyond, select};
 use crate::reproduce::workers::cpu_time;
 use crate::reproduce::{ReproduceError, undo};
@@ -116,7 +116,7 @@ impl Case {
 
 /// The results of attacking one rewritten model.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct RewriteResult {
     /// The target distance.
     pub(super) epsilon: f64,
     /// The actual distance g.
@@ -144,8 +144,8 @@ pub(super) struct Found {
 }
 
 pub(super) struct Experiment<'a> {
-    pub(super) subject: &'a Subject,
-    pub(super) drawn: &'a Drawn,
+    pub(super) subject: &'a ExperimentModel,
+    pub(super) drawn: &'a DrawnRecords,
     pub(super) seed: u64,
 }
 
@@ -158,7 +158,7 @@ impl Experiment<'_> {
         d: usize,
         k0: usize,
         aim: Distance,
-    ) -> Result<Option<Found>, ReproduceError> {
+    ) -> Result<Option<RewriteResult>, ReproduceError> {
         let window = Window::new(self.subject, k0, d)?;
         let failed = |error| ReproduceError::Attack { curve: case.name().into(), d, k0, error };
         let w_pas = window.model.passive_weights().map_err(failed)?;
@@ -173,7 +173,7 @@ impl Experiment<'_> {
         let start = cpu_time();
         let config = case.config(epsilon);
         let mut rng = generator(self.seed, Purpose::Transform, window.item(case as u64));
-        let Rewritten { weights: shown, bias_shift, .. } =
+        let RewrittenParameters { weights: shown, bias_shift, .. } =
             match rewrite(&config, w_pas, Some(&x), &mut rng) {
                 Ok(rewritten) => rewritten,
                 Err(TransformError::Setting { .. }) => return Ok(None),
@@ -212,7 +212,7 @@ impl Experiment<'_> {
                 mean(squared_error_by_record(&estimates, &truth)?.into_iter()).mean,
             )
         };
-        Ok(Some(Found {
+        Ok(Some(RewriteResult {
             control: of(control)?,
             informed: of(informed)?,
             seen_through: examined.seen_through,
@@ -253,6 +253,6 @@ pub(super) fn common_note(windows: usize) -> String {
     )
 }
 
-pub(super) fn average(of: &[Found], value: impl Fn(&Found) -> f64) -> f64 {
+pub(super) fn average(of: &[RewriteResult], value: impl Fn(&RewriteResult) -> f64) -> f64 {
     of.iter().map(value).sum::<f64>() / of.len().max(1) as f64
 }

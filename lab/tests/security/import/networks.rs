@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use vfl_coordinator::import::import_top;
-use vfl_shared::model::contract::{Origin, start_of};
+use vfl_shared::model::contract::{SubModelOrigin, start_of};
 use vfl_shared::model::{NetworkFile, Parameters, Settings, ShareStore, SubModelSpec, kinds};
 use vfl_shared::types::ModelVersion;
 
@@ -19,9 +19,13 @@ fn settings(text: &str) -> Settings {
 /// A perceptron with parameters from −1 to 1, its biases too; `bias`: of the outputs also.
 fn perceptron(of: (&str, u32), inputs: usize, bias: bool, seed: u64) -> Parameters {
     let spec = SubModelSpec::new("mlp", of.1, settings(of.0)).unwrap();
-    let mut model =
-        kinds::start(&Origin { spec, features: inputs, active: bias, start: start_of(seed) })
-            .unwrap();
+    let mut model = kinds::start(&SubModelOrigin {
+        spec,
+        features: inputs,
+        active: bias,
+        start: start_of(seed),
+    })
+    .unwrap();
     for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
         for (i, v) in tensor.values.iter_mut().enumerate() {
             *v = ((seed as f64 + 1.0) * (at as f64 + 1.7) * (i as f64 + 0.3) * 12.9898).sin();
@@ -66,8 +70,8 @@ impl Here {
         path
     }
 
-    fn import_network(&self, party: &str, file: &NetworkFile) -> Result<Imported, ImportError> {
-        import_parameters(Importing {
+    fn import_network(&self, party: &str, file: &NetworkFile) -> Result<ImportReport, ImportError> {
+        import_parameters(ImportRequest {
             path: &self.write(party, file),
             state_dir: &(&self.deployment.party_dir(party)).into(),
             feature_names: &self.names(party),
@@ -84,7 +88,7 @@ impl Here {
         parameters: &Parameters,
         inputs: &[String],
         classes: &[String],
-    ) -> Result<Imported, ImportError> {
+    ) -> Result<ImportReport, ImportError> {
         let model = kinds::restore(parameters).unwrap();
         let path = self.write("top", &NetworkFile::of(&*model, inputs, classes));
         import_top(

@@ -342,7 +342,7 @@ fn no_attack_on_gaussian_features_errs_less() {
         .map(|index| {
             let (case, mut rng) = Sampled::draw(index);
             let what = format!("case {index}, {:?}, {:?}", case.spectrum, case.a.shape());
-            let informed = Informed::of(&case.a, &case.covariance).unwrap();
+            let informed = InformedBounds::of(&case.a, &case.covariance).unwrap();
             let system = GaussianSystem::new(&case.a, &case.covariance).unwrap();
             let (linear, control) = (informed.linear_mse(), informed.control_mse());
             let exact = case.with_exact_scores(&system).map(|estimates| case.errors(&estimates));

@@ -63,10 +63,10 @@ fn small() -> serde_json::Value {
     })
 }
 
-fn trained(case: &serde_json::Value) -> Trained {
+fn trained(case: &serde_json::Value) -> TrainedAssessment {
     match assessed(&case.to_string(), None, 1, &[]).unwrap() {
-        Found::Trained(found) => *found,
-        Found::Untrained(found) => panic!("{found:?}"),
+        CaseAssessment::Trained(found) => *found,
+        CaseAssessment::Untrained(found) => panic!("{found:?}"),
     }
 }
 
@@ -276,8 +276,8 @@ fn before_training_there_are_bounds_for_each_rank() {
     let of = |case: &serde_json::Value, before| match assessed(&case.to_string(), before, 1, &[])
         .unwrap()
     {
-        Found::Untrained(found) => found,
-        Found::Trained(found) => panic!("{found:?}"),
+        CaseAssessment::Untrained(found) => found,
+        CaseAssessment::Trained(found) => panic!("{found:?}"),
     };
     let found = of(&with_classes, None);
     assert_eq!(found.bounds, of(&small(), Some(2)).bounds);
@@ -319,9 +319,11 @@ fn before_training_there_are_bounds_for_each_rank() {
 /// Bits come from the option, else from the case, else from the number of classes.
 #[test]
 fn bits_are_asked_for_in_three_ways() {
-    let bits = |found: Found| match found {
-        Found::Trained(found) => found.informed_bits.iter().map(|b| b.bits).collect::<Vec<_>>(),
-        Found::Untrained(found) => panic!("{found:?}"),
+    let bits = |found: CaseAssessment| match found {
+        CaseAssessment::Trained(found) => {
+            found.informed_bits.iter().map(|b| b.bits).collect::<Vec<_>>()
+        }
+        CaseAssessment::Untrained(found) => panic!("{found:?}"),
     };
     let (mut case, asked) = (small(), |case: &serde_json::Value, bits: &[f64]| {
         assessed(&case.to_string(), None, 1, bits)

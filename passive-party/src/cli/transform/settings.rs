@@ -72,7 +72,7 @@ pub(super) fn help() -> String {
 }
 
 /// The settings that the case and the command line give.
-pub(super) struct Given<'a> {
+pub(super) struct SettingSources<'a> {
     /// The case's settings.
     pub(super) settings: Map<String, Value>,
     /// The case's `case`.
@@ -84,7 +84,11 @@ pub(super) struct Given<'a> {
 }
 
 /// Reads the config of a transform; `unit` is the unit of the default of `epsilon`.
-pub(super) fn config(name: &str, given: Given<'_>, unit: f64) -> Result<TransformConfig, String> {
+pub(super) fn config(
+    name: &str,
+    given: SettingSources<'_>,
+    unit: f64,
+) -> Result<TransformConfig, String> {
     let Some((name, known)) = TRANSFORMS.iter().find(|(known, _)| *known == name) else {
         let names = TRANSFORMS.map(|(name, _)| name).join(", ");
         return Err(format!("no transform `{}`; there are {names}", shortened(name)));
@@ -144,7 +148,7 @@ mod tests {
 
     fn read(name: &str, set: &[&str]) -> Result<TransformConfig, String> {
         let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
-        config(name, Given { settings: Map::new(), case: None, own: true, set: &set }, 2.0)
+        config(name, SettingSources { settings: Map::new(), case: None, own: true, set: &set }, 2.0)
     }
 
     #[test]

@@ -11,14 +11,14 @@ fn truth(d: usize, n: usize, rng: &mut ChaCha20Rng) -> DMatrix<f64> {
 }
 
 /// Estimates off by `by` towards the middle.
-fn off(truth: &DMatrix<f64>, by: f64) -> Scorable {
-    Scorable::new(truth.map(|x| if x < 0.5 { x + by } else { x - by }), truth).unwrap()
+fn off(truth: &DMatrix<f64>, by: f64) -> ReducedEstimates {
+    ReducedEstimates::new(truth.map(|x| if x < 0.5 { x + by } else { x - by }), truth).unwrap()
 }
 
 fn scoring<'a>(
-    candidates: &'a [Scorable],
-    control: Option<&'a Scorable>,
-    told: Told,
+    candidates: &'a [ReducedEstimates],
+    control: Option<&'a ReducedEstimates>,
+    told: ReportedCandidates,
 ) -> Scoring<'a> {
     Scoring::of(candidates, control, told)
 }
@@ -27,7 +27,7 @@ fn scoring<'a>(
 fn estimates_outside_the_box_are_clipped_and_counted() {
     let truth = DMatrix::from_row_slice(1, 4, &[0.0, 1.0, 0.25, 0.5]);
     let wild = DMatrix::from_row_slice(1, 4, &[-7.0, 1e200, 0.25, f64::NAN]);
-    let scored = Scorable::new(wild, &truth).unwrap();
+    let scored = ReducedEstimates::new(wild, &truth).unwrap();
     assert_eq!((scored.errors.overall, scored.clipped()), (0.0, 3));
     assert!(scored.sensitivity.overall <= 0.25);
 }
@@ -37,15 +37,15 @@ fn parts_are_what_is_asked_for() {
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     let truth = truth(2, 100, &mut rng);
     let all = [off(&truth, 0.1), off(&truth, 0.2), off(&truth, 0.3)];
-    let control = Scorable::half(&truth).unwrap();
+    let control = ReducedEstimates::half(&truth).unwrap();
     for (candidates, control, told, parts) in [
-        (3, true, Told::All, 4),
-        (3, false, Told::All, 3),
-        (3, true, Told::Best, 3),
-        (3, false, Told::Nobody, 1),
-        (1, false, Told::Best, 1),
-        (1, true, Told::Nobody, 1),
-        (0, true, Told::Best, 1),
+        (3, true, ReportedCandidates::All, 4),
+        (3, false, ReportedCandidates::All, 3),
+        (3, true, ReportedCandidates::Best, 3),
+        (3, false, ReportedCandidates::Nobody, 1),
+        (1, false, ReportedCandidates::Best, 1),
+        (1, true, ReportedCandidates::Nobody, 1),
+        (0, true, ReportedCandidates::Best, 1),
     ] {
         let asked = scoring(&all[..candidates], control.then_some(&all[0]), told);
         assert_eq!(asked.parts(), Ok(parts));
@@ -57,12 +57,16 @@ fn parts_are_what_is_asked_for() {
             "nothing is told beyond the parts"
         );
     }
-    for (candidates, told) in [(0, Told::All), (1, Told::Nobody), (0, Told::Nobody)] {
+    for (candidates, told) in [
+        (0, ReportedCandidates::All),
+        (1, ReportedCandidates::Nobody),
+        (0, ReportedCandidates::Nobody),
+    ] {
         let asked = scoring(&all[..candidates], None, told);
         assert_eq!(asked.noised(0.01, &mut rng), Err(ScoringError::Nothing));
         assert_eq!(asked.exact(), Err(ScoringError::Nothing));
     }
-    let asked = scoring(&all, Some(&control), Told::All);
+    let asked = scoring(&all, Some(&control), ReportedCandidates::All);
     assert!(matches!(asked.noised(3e-7, &mut rng), Err(ScoringError::TooSmall { .. })));
 }
 
@@ -72,8 +76,8 @@ fn noise_has_the_sigma_that_is_told_and_features_cost_nothing_beside() {
     let mut rng = ChaCha20Rng::seed_from_u64(2);
     let (d, n, rho, runs) = (6, 200, 0.01, 3000);
     let truth = truth(d, n, &mut rng);
-    let one = [Scorable::new(truth.map(f64::round), &truth).unwrap()];
-    let alone = scoring(&one, None, Told::Best);
+    let one = [ReducedEstimates::new(truth.map(f64::round), &truth).unwrap()];
+    let alone = scoring(&one, None, ReportedCandidates::Best);
     let both = Scoring { by_feature: true, ..alone };
     let told = |asked: &Scoring<'_>, rng: &mut ChaCha20Rng| {
         asked.noised(rho, rng).unwrap().errors.remove(0).1
@@ -111,10 +115,10 @@ fn the_best_is_chosen_with_the_odds_of_its_price() {
     let mut worse = DMatrix::zeros(1, n);
     worse.columns_mut(0, 4).fill(1.0);
     let both = [
-        Scorable::new(worse, &truth).unwrap(),
-        Scorable::new(DMatrix::zeros(1, n), &truth).unwrap(),
+        ReducedEstimates::new(worse, &truth).unwrap(),
+        ReducedEstimates::new(DMatrix::zeros(1, n), &truth).unwrap(),
     ];
-    let asked = scoring(&both, None, Told::Nobody);
+    let asked = scoring(&both, None, ReportedCandidates::Nobody);
     let right =
         (0..runs).filter(|_| asked.noised(rho, &mut rng).unwrap().best == Some(1)).count() as f64;
     let ratio = (-0.04 * (8.0 * rho).sqrt() / (2.0 / n as f64)).exp();
@@ -131,8 +135,8 @@ fn the_interval_of_a_gain_covers_as_often_as_it_says() {
     let (n, runs) = (1000, 4000_usize);
     let truth = truth(3, n, &mut rng);
     let candidate = [off(&truth, 0.2)];
-    let control = Scorable::column_mean(&truth).unwrap();
-    let asked = scoring(&candidate, Some(&control), Told::Best);
+    let control = ReducedEstimates::column_mean(&truth).unwrap();
+    let asked = scoring(&candidate, Some(&control), ReportedCandidates::Best);
     let true_gain = 1.0 - candidate[0].errors.overall / control.errors.overall;
     for rho in [0.02, 0.0005] {
         let (mut holds, mut bounded) = (0, 0);
@@ -156,8 +160,9 @@ fn without_noise_the_answer_is_exact_to_three_digits() {
     let mut rng = ChaCha20Rng::seed_from_u64(5);
     let truth = truth(2, 100, &mut rng);
     let all = [off(&truth, 0.3), off(&truth, 0.1), off(&truth, 0.2)];
-    let control = Scorable::half(&truth).unwrap();
-    let asked = Scoring { by_feature: true, ..scoring(&all, Some(&control), Told::All) };
+    let control = ReducedEstimates::half(&truth).unwrap();
+    let asked =
+        Scoring { by_feature: true, ..scoring(&all, Some(&control), ReportedCandidates::All) };
     let answer = asked.exact().unwrap();
     assert_eq!(answer.best, Some(1));
     for (at, error, gain) in &answer.errors {
@@ -169,7 +174,7 @@ fn without_noise_the_answer_is_exact_to_three_digits() {
         assert!((gain.value.unwrap() - value).abs() < 0.02, "{gain:?} {value}");
         assert!(low < value && value < high, "the records vary: {gain:?} {value}");
     }
-    let best = Scoring { told: Told::Best, ..asked }.exact().unwrap();
+    let best = Scoring { told: ReportedCandidates::Best, ..asked }.exact().unwrap();
     assert_eq!(best.errors.iter().map(|e| e.0).collect::<Vec<_>>(), [1]);
 }
 
@@ -205,7 +210,8 @@ fn a_metric_with_noise_has_its_own_share_of_rho() {
     let one = [off(&truth, 0.08)];
     let wanted = metrics_named(["records_within", "permutation_matched_mse"]).unwrap();
     let measures = Measures { wanted: &wanted, truth: &truth, classify: &no_classes };
-    let asked = Scoring { measures: Some(measures), ..scoring(&one, None, Told::Best) };
+    let asked =
+        Scoring { measures: Some(measures), ..scoring(&one, None, ReportedCandidates::Best) };
     assert_eq!(asked.parts(), Ok(3));
     let exact: Vec<f64> =
         asked.exact().unwrap().errors[0].1.metrics.iter().map(|m| m.value.unwrap()).collect();
@@ -226,7 +232,7 @@ fn a_metric_with_noise_has_its_own_share_of_rho() {
         assert!((square - 1.0).abs() < 5.0 * (2.0 / f64::from(runs)).sqrt() + 1e-2, "{square}");
     }
     // The control is told without any.
-    let control = Scorable::column_mean(&truth).unwrap();
+    let control = ReducedEstimates::column_mean(&truth).unwrap();
     let with_control = Scoring { control: Some(&control), ..asked };
     assert_eq!(with_control.parts(), Ok(4));
     assert!(with_control.noised(rho, &mut rng).unwrap().control.unwrap().metrics.is_empty());
@@ -239,10 +245,13 @@ fn a_metric_that_cannot_be_told_is_refused_before_anything_is() {
     let truth = truth(2, 100, &mut rng);
     let kept = [off(&truth, 0.1)];
     let dropped = [off(&truth, 0.1).without_estimates()];
-    let ask = |candidates: &[Scorable], name: &'static str| {
+    let ask = |candidates: &[ReducedEstimates], name: &'static str| {
         let wanted = metrics_named([name]).unwrap();
         let measures = Measures { wanted: &wanted, truth: &truth, classify: &no_classes };
-        let asked = Scoring { measures: Some(measures), ..scoring(candidates, None, Told::All) };
+        let asked = Scoring {
+            measures: Some(measures),
+            ..scoring(candidates, None, ReportedCandidates::All)
+        };
         (asked.check(0.01), asked.exact().map(|_| ()))
     };
     for name in ["correlation", "attack_accuracy", "conditional_entropy"] {

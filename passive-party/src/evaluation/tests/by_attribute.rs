@@ -3,14 +3,14 @@
 use super::*;
 
 /// A scoring of the truth itself beside the mean, by attribute.
-fn by_attribute(evaluation: &Evaluation, rho: Option<f64>) -> Asked {
+fn by_attribute(evaluation: &Evaluation, rho: Option<f64>) -> ScoringRequest {
     let (d, n) = evaluation.shape();
     // Off by little in the first feature, by the mean in the second.
     let block = table();
     let truth = block.memory().unwrap().block().matrix().columns(0, n).into_owned();
     let estimates =
         DMatrix::from_fn(d, n, |i, j| if i == 0 { truth[(0, j)] } else { truth.row(1).mean() });
-    Asked {
+    ScoringRequest {
         candidates: vec![evaluation.scorable(estimates).unwrap()],
         control: Control::ColumnMean,
         by_attribute: true,
@@ -32,15 +32,18 @@ fn without_noise_each_attribute_has_its_figures() {
     assert_eq!(a.event.as_ref().unwrap().named, 20);
     assert!(a.removed.unwrap().halves.is_some());
     // It costs what the candidate costs.
-    let plain = Asked { by_attribute: false, ..by_attribute(&set, None) };
+    let plain = ScoringRequest { by_attribute: false, ..by_attribute(&set, None) };
     let (plainly, after) = set.score(&plain).unwrap();
-    let (Left::Trusted { scorings: before }, Left::Trusted { scorings: after }) = (left, after)
+    let (
+        RemainingBudget::Trusted { scorings: before },
+        RemainingBudget::Trusted { scorings: after },
+    ) = (left, after)
     else {
         panic!()
     };
     assert_eq!(before - after, 1);
     assert!(plainly.attributes.is_empty() && plainly.errors == scored.errors);
-    let alone = Asked { control: Control::None, ..by_attribute(&set, None) };
+    let alone = ScoringRequest { control: Control::None, ..by_attribute(&set, None) };
     let refused = set.score(&alone).unwrap_err();
     assert_eq!(refused.kind, RefusalKind::InvalidArgument);
     assert!(
@@ -55,7 +58,7 @@ fn with_noise_the_share_removed_alone_is_told_and_read_off_the_errors() {
     let evaluations = open(dir.path(), policy(AuditMode::Noised));
     let set = evaluations.start(&table, &ids(0, 400)).unwrap();
     let (scored, left) = set.score(&by_attribute(&set, Some(RHO / 2.0))).unwrap();
-    let Left::Noised { spent, .. } = left else { panic!("{left:?}") };
+    let RemainingBudget::Noised { spent, .. } = left else { panic!("{left:?}") };
     assert!((spent - RHO / 2.0).abs() < 1e-12);
     let (error, control) = (&scored.errors[0].1, scored.control.as_ref().unwrap());
     for (feature, told) in scored.attributes[0].iter().enumerate() {
@@ -73,7 +76,7 @@ fn with_noise_the_share_removed_alone_is_told_and_read_off_the_errors() {
         );
     }
     // The intervals of both hold together: each is wider than that of 95 % alone.
-    let sigma = |e: &ErrorTold| e.sigma_by_feature.unwrap();
+    let sigma = |e: &ReportedError| e.sigma_by_feature.unwrap();
     let alone =
         Gain::of((error.by_feature[0], sigma(error)), (control.by_feature[0], sigma(control)))
             .interval;

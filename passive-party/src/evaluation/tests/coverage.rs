@@ -12,7 +12,7 @@ use vfl_shared::types::{FeatureBlock, RecordIds};
 
 use crate::config::{AuditMode, AuditPolicy};
 use crate::evaluation::accountant::RHO;
-use crate::evaluation::scoring::{Gain, Told};
+use crate::evaluation::scoring::{Gain, ReportedCandidates};
 use crate::evaluation::*;
 
 /// Records of three passive features and what an informed adversary makes of them, d × n each.
@@ -62,11 +62,11 @@ impl Drawn {
         let half = DMatrix::from_element(3, self.x.ncols(), 0.5);
         let scorable = |estimates: &DMatrix<f64>| set.scorable(estimates.clone()).unwrap();
         let (scored, _) = set
-            .score(&Asked {
+            .score(&ScoringRequest {
                 candidates: vec![scorable(&half), scorable(&self.informed)],
                 moments: false,
                 control: Control::Given(scorable(&self.control)),
-                told: Told::Best,
+                told: ReportedCandidates::Best,
                 by_feature: false,
                 by_attribute: false,
                 metrics: Vec::new(),

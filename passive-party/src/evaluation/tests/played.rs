@@ -7,8 +7,8 @@ use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
 use vfl_shared::metrics::{MetricError, mse};
 use vfl_shared::numerics::{PseudoInverse, row_differences};
 
-use super::super::played::Played;
-use super::super::scoring::{Scorable, Scoring, ScoringError};
+use super::super::played::SimulatedAdversary;
+use super::super::scoring::{ReducedEstimates, Scoring, ScoringError};
 use super::super::sensitivity::Sensitivity;
 use super::*;
 
@@ -43,15 +43,15 @@ fn weights() -> DMatrix<f64> {
         .into_owned()
 }
 
-fn play(x: &DMatrix<f64>) -> Played {
+fn play(x: &DMatrix<f64>) -> SimulatedAdversary {
     let truth = x.columns(0, SCORED).into_owned();
-    Played::new(&weights(), &table_of(x.clone()), &ids(0, SCORED), &truth).unwrap()
+    SimulatedAdversary::new(&weights(), &table_of(x.clone()), &ids(0, SCORED), &truth).unwrap()
 }
 
 /// What is told of one candidate without noise, not rounded away: differences of 1e-3 count.
-fn told(scorable: &Scorable) -> f64 {
+fn told(scorable: &ReducedEstimates) -> f64 {
     let one = std::slice::from_ref(scorable);
-    let scoring = Scoring::of(one, None, Told::All);
+    let scoring = Scoring::of(one, None, ReportedCandidates::All);
     scoring.exact().unwrap().errors[0].1.mse
 }
 
@@ -121,7 +121,8 @@ proptest! {
 fn too_few_other_records_have_no_moments() {
     let x = features(3).columns(0, SCORED + 99).into_owned();
     let truth = x.columns(0, SCORED).into_owned();
-    let refused = Played::new(&weights(), &table_of(x), &ids(0, SCORED), &truth).unwrap_err();
+    let refused =
+        SimulatedAdversary::new(&weights(), &table_of(x), &ids(0, SCORED), &truth).unwrap_err();
     assert_eq!(refused.kind, RefusalKind::FailedPrecondition);
     assert!(refused.message.contains("score fewer"), "{refused:?}");
 }
@@ -137,8 +138,8 @@ fn it_takes_the_owners_leave_and_a_model() {
         let set = evaluations.start(&table(), &ids(0, 100)).unwrap();
         assert!(!set.plays());
         for wish in [
-            Asked { moments: true, ..asked(&set, Some(0.01)) },
-            Asked { control: Control::Moments, ..asked(&set, Some(0.01)) },
+            ScoringRequest { moments: true, ..asked(&set, Some(0.01)) },
+            ScoringRequest { control: Control::Moments, ..asked(&set, Some(0.01)) },
         ] {
             assert_eq!(set.score(&wish).unwrap_err().kind, kind);
         }
@@ -155,7 +156,7 @@ fn metrics_of_what_is_played_are_not_told_with_noise() {
     let classify = |_: &DMatrix<f64>| Err(MetricError::NoClasses { reason: String::new() });
     let measures = Some(scoring::Measures { wanted: &wanted, truth: &truth, classify: &classify });
     let candidates = played.attacks.to_vec();
-    let scoring = Scoring { measures, ..Scoring::of(&candidates, None, Told::All) };
+    let scoring = Scoring { measures, ..Scoring::of(&candidates, None, ReportedCandidates::All) };
     assert_eq!(scoring.check(0.05), Err(ScoringError::Played));
     assert!(scoring.exact().is_ok(), "without noise they are");
     assert!(Scoring { measures: None, ..scoring }.check(0.05).is_ok());

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use self::descent::{Descent, descend};
 use self::objective::Objective;
 use super::orthonormal::{extended, orthonormal, orthonormal_of};
-use super::{Rewritten, Search, StiefelCase, TransformError};
+use super::{RewrittenParameters, Search, StiefelCase, TransformError};
 use crate::moments::Moments;
 
 const NAME: &str = "stiefel";
@@ -69,7 +69,7 @@ pub(super) fn rewrite(
     epsilon: f64,
     settings: &Settings,
     rng: &mut dyn Rng,
-) -> Result<Rewritten, TransformError> {
+) -> Result<RewrittenParameters, TransformError> {
     let (k, d) = w_pas.shape();
     let still = epsilon == 0.0 && settings.penalty.is_none();
     let penalty = settings.penalty.unwrap_or_else(|| default_penalty(moments, epsilon));
@@ -80,7 +80,7 @@ pub(super) fn rewrite(
         return Err(TransformError::Setting { transform: NAME, reason });
     }
     let objective = Objective::new(w_pas, moments, settings.case, epsilon, penalty)?;
-    let rewritten = |weights, matrix, search| Rewritten {
+    let rewritten = |weights, matrix, search| RewrittenParameters {
         weights,
         bias_shift: DVector::zeros(k),
         matrix: Some(matrix),

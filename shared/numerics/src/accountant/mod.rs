@@ -60,7 +60,7 @@ pub struct GaussianSampling {
 
 /// A guarantee of (ε, δ)-differential privacy.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spent {
+pub struct PrivacyLoss {
     /// ε in nats, at least 0. Infinite if there is no guarantee.
     pub epsilon: f64,
     /// The Rényi order that ε comes from. Infinite if none was needed: without a step, or for δ
@@ -194,7 +194,7 @@ impl GaussianSampling {
     ///
     /// ε = 0 without a step or for δ ≥ 1. ε is infinite for δ ≤ 0 and if δ is NaN.
     #[must_use]
-    pub fn epsilon(&self, steps: u64, delta: f64) -> Spent {
+    pub fn epsilon(&self, steps: u64, delta: f64) -> PrivacyLoss {
         self.epsilon_by(improved_epsilon, steps, delta)
     }
 
@@ -206,14 +206,14 @@ impl GaussianSampling {
         conversion: fn(f64, f64, f64) -> f64,
         steps: u64,
         delta: f64,
-    ) -> Spent {
+    ) -> PrivacyLoss {
         least(orders(), &[(*self, steps)], conversion, delta)
     }
 
     /// Returns ε after several kinds of steps on the same records, each kind so many times. The
     /// divergences add up at every order. Otherwise like [`Self::epsilon`].
     #[must_use]
-    pub fn composed(parts: &[(Self, u64)], delta: f64) -> Spent {
+    pub fn composed(parts: &[(Self, u64)], delta: f64) -> PrivacyLoss {
         least(orders(), parts, improved_epsilon, delta)
     }
 
@@ -340,11 +340,11 @@ fn least(
     parts: &[(GaussianSampling, u64)],
     conversion: fn(f64, f64, f64) -> f64,
     delta: f64,
-) -> Spent {
+) -> PrivacyLoss {
     if delta >= 1.0 || parts.iter().all(|(_, steps)| *steps == 0) {
-        return Spent { epsilon: 0.0, order: f64::INFINITY };
+        return PrivacyLoss { epsilon: 0.0, order: f64::INFINITY };
     }
-    let mut best = Spent { epsilon: f64::INFINITY, order: f64::INFINITY };
+    let mut best = PrivacyLoss { epsilon: f64::INFINITY, order: f64::INFINITY };
     if delta.is_nan() || delta <= 0.0 {
         return best;
     }
@@ -357,7 +357,7 @@ fn least(
         let epsilon = conversion(order, divergence, delta);
         let epsilon = if epsilon.is_nan() { f64::INFINITY } else { epsilon.max(0.0) };
         if epsilon < best.epsilon {
-            best = Spent { epsilon, order };
+            best = PrivacyLoss { epsilon, order };
         }
     }
     best

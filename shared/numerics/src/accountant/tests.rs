@@ -589,7 +589,7 @@ fn what_is_out_of_range_is_refused_or_gives_no_guarantee() {
         assert_eq!(one.epsilon(1, delta).epsilon, f64::INFINITY, "{delta}");
     }
     assert_eq!(one.epsilon(1, 1.0).epsilon, 0.0);
-    assert_eq!(one.epsilon(0, 1e-5), Spent { epsilon: 0.0, order: f64::INFINITY });
+    assert_eq!(one.epsilon(0, 1e-5), PrivacyLoss { epsilon: 0.0, order: f64::INFINITY });
     assert_eq!(
         AccountantError::Rate { rate: 2.0 }.to_string(),
         "the sampling rate 2 is not in (0, 1]"

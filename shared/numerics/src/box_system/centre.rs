@@ -10,11 +10,11 @@
 //! in it, the proof names coordinates that are the same in all solutions. Without them there is an
 //! interior again.
 
-use super::certificate::{Restricted, certified};
+use super::certificate::{RestrictedCertificate, certified};
 use super::equations::Equations;
 use super::face::Face;
-use super::interior_point::{Centred, InteriorPoint};
-use super::projection::{Dual, Projected, Rows};
+use super::interior_point::{CentreOutcome, InteriorPoint};
+use super::projection::{Dual, ProjectionOutcome, Rows};
 use crate::dense::dot;
 
 /// The margin of the smaller box, [MARGIN, 1 − MARGIN]^d.
@@ -29,7 +29,7 @@ pub(super) struct Centre {
     dual: Dual,
     scaled: Vec<f64>,
     middle: Vec<f64>,
-    restricted: Restricted,
+    restricted: RestrictedCertificate,
     interior: InteriorPoint,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn centre(
     moving: &Face,
     x: &mut [f64],
     work: &mut Centre,
-) -> Centred {
+) -> CentreOutcome {
     match on_face(moving, x, work) {
         Some(centred) => centred,
         None => {
@@ -51,17 +51,17 @@ pub(super) fn centre(
                 face = Face::new(&equations.scaled, equations.r, equations.d, index);
             }
             let centred = on_face(&face, x, work).unwrap_or_else(|| interior(&face, x, work));
-            Centred { iterations: iterations + centred.iterations, ..centred }
+            CentreOutcome { iterations: iterations + centred.iterations, ..centred }
         }
     }
 }
 
 /// Returns the centre on a face; `None` if x lies on the boundary of the box and no cheap case
 /// applies.
-fn on_face(face: &Face, x: &mut [f64], work: &mut Centre) -> Option<Centred> {
+fn on_face(face: &Face, x: &mut [f64], work: &mut Centre) -> Option<CentreOutcome> {
     if face.n == 0 {
         // No freedom at all.
-        return Some(Centred { bound: 0.0, converged: true, iterations: 0 });
+        return Some(CentreOutcome { bound: 0.0, converged: true, iterations: 0 });
     }
     work.x.clear();
     work.x.extend(face.index.iter().map(|&i| x[i]));
@@ -82,23 +82,23 @@ fn on_face(face: &Face, x: &mut [f64], work: &mut Centre) -> Option<Centred> {
         work.restricted.certified(&face.vt, face.r, d, &work.x, &work.v)
     };
     if agreed {
-        return Some(Centred { bound, converged: true, iterations: 0 });
+        return Some(CentreOutcome { bound, converged: true, iterations: 0 });
     }
     if face.n == 1 {
         let (u, bound) = on_a_line(&face.nt, &work.x, &work.v);
         for (&i, a) in face.index.iter().zip(&face.nt) {
             x[i] = (x[i] + u * a).clamp(0.0, 1.0);
         }
-        return Some(Centred { bound, converged: true, iterations: 0 });
+        return Some(CentreOutcome { bound, converged: true, iterations: 0 });
     }
     inside.then(|| interior(face, x, work))
 }
 
-fn interior(face: &Face, x: &mut [f64], work: &mut Centre) -> Centred {
+fn interior(face: &Face, x: &mut [f64], work: &mut Centre) -> CentreOutcome {
     work.x.clear();
     work.x.extend(face.index.iter().map(|&i| x[i]));
     if face.n == 0 {
-        return Centred { bound: 0.0, converged: true, iterations: 0 };
+        return CentreOutcome { bound: 0.0, converged: true, iterations: 0 };
     }
     let mut centred = work.interior.solve(&face.nt, face.n, &mut work.x);
     if !centred.converged {
@@ -135,7 +135,7 @@ fn unforced(face: &Face, x: &[f64], work: &mut Centre, iterations: &mut u32) -> 
     let (ended, steps) = rows.project(&t, &mut work.dual, &mut point);
     work.x = point;
     *iterations += steps;
-    if ended != Projected::Empty {
+    if ended != ProjectionOutcome::Empty {
         return None;
     }
     let normal: Vec<f64> = (0..d)

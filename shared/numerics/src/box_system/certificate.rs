@@ -55,7 +55,7 @@ pub(super) fn certified(
 
 /// The workspace for the certificate on some of the coordinates.
 #[derive(Default)]
-pub(super) struct Restricted {
+pub(super) struct RestrictedCertificate {
     /// The coordinates strictly between 0 and 1.
     free: Vec<usize>,
     /// Vᵀ on the free coordinates, r × |F|.
@@ -67,7 +67,7 @@ pub(super) struct Restricted {
     gram: Vec<f64>,
 }
 
-impl Restricted {
+impl RestrictedCertificate {
     /// Like [`certified`], where x has coordinates at 0 or 1: P⊥ is then the projector on the null
     /// space of A's other columns.
     pub(super) fn certified(

@@ -33,7 +33,7 @@ const FRACTION: f64 = 0.95;
 /// The result of a search for the centre of the semidefinite relaxation: its value, which bounds
 /// the squared Chebyshev radius from above, whether the stopping rule was met, and the Newton
 /// steps.
-pub(super) struct Centred {
+pub(super) struct CentreOutcome {
     pub(super) bound: f64,
     pub(super) converged: bool,
     pub(super) iterations: u32,
@@ -110,7 +110,7 @@ impl InteriorPoint {
 
     /// Moves `q` (d entries), any solution of the equations with null-space basis `nt` (n × d,
     /// row-major), to the centre.
-    pub(super) fn solve(&mut self, nt: &[f64], n: usize, q: &mut [f64]) -> Centred {
+    pub(super) fn solve(&mut self, nt: &[f64], n: usize, q: &mut [f64]) -> CentreOutcome {
         let d = q.len();
         self.resize(n, d);
         self.alpha.fill(2.0);
@@ -120,7 +120,7 @@ impl InteriorPoint {
         for a in 0..n {
             self.s[a * n + a] = 0.1;
         }
-        let mut best = Centred { bound: f64::INFINITY, converged: false, iterations: 0 };
+        let mut best = CentreOutcome { bound: f64::INFINITY, converged: false, iterations: 0 };
         let mut last_step = 0.5;
         for iteration in 0..MAX_STEPS {
             best.iterations = iteration;
@@ -159,12 +159,17 @@ impl InteriorPoint {
     /// the few records whose solutions have next to no interior, where the primal part starts so
     /// far off that steps stay short. Newton's method on f(β) − σ (ln det B + Σ ln α), σ → 0; with
     /// S = σB⁻¹ and m = σ/α its system is the one above.
-    pub(super) fn solve_by_barrier(&mut self, nt: &[f64], n: usize, q: &mut [f64]) -> Centred {
+    pub(super) fn solve_by_barrier(
+        &mut self,
+        nt: &[f64],
+        n: usize,
+        q: &mut [f64],
+    ) -> CentreOutcome {
         let d = q.len();
         self.resize(n, d);
         self.alpha.fill(2.0);
         self.beta.fill(1.0);
-        let mut best = Centred { bound: f64::INFINITY, converged: false, iterations: 0 };
+        let mut best = CentreOutcome { bound: f64::INFINITY, converged: false, iterations: 0 };
         let mut sigma = 1.0;
         while sigma > TARGET {
             sigma *= 0.2;

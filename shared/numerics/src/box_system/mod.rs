@@ -21,7 +21,7 @@ use self::centre::{Centre, centre};
 use self::equations::Equations;
 use self::face::Face;
 use self::fit::Fit;
-use self::projection::{Dual, Projected, Rows, project_by_faces};
+use self::projection::{Dual, ProjectionOutcome, Rows, project_by_faces};
 use crate::dense::{amax, axpy, dot};
 use crate::pseudo_inverse::DecompositionError;
 
@@ -267,14 +267,16 @@ impl BoxSystem {
         let (ended, steps) = rows.project(t, dual, x);
         let mut outcome =
             BoxOutcome { objective: 0.0, consistent: true, converged: true, iterations: steps };
-        if ended != Projected::Done && (ended != Projected::Empty || dual.gap < THIN) {
+        if ended != ProjectionOutcome::Done
+            && (ended != ProjectionOutcome::Empty || dual.gap < THIN)
+        {
             // In the scale of A x, where the round-off of b is not divided by small singular
             // values.
             let target = equations.scaled_right_side(t);
             let tolerance = 1e-13 * (1.0 + amax(&target));
             outcome.iterations += project_by_faces(scaled, r, &target, tolerance, dual, x);
         }
-        if ended != Projected::Done && !self.satisfied(t, x) {
+        if ended != ProjectionOutcome::Done && !self.satisfied(t, x) {
             let (converged, steps) = equations.fit(t, x, fit);
             outcome.converged = converged;
             outcome.iterations += steps;

@@ -21,7 +21,7 @@ const LEVEL: f64 = 1e-9;
 
 /// The result of a projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Projected {
+pub(super) enum ProjectionOutcome {
     /// The gradient of the dual vanished.
     Done,
     /// The dual is unbounded: no point of the box satisfies the equations.
@@ -50,9 +50,9 @@ pub(super) struct Rows<'a> {
 pub(super) struct Dual {
     pub(super) lambda: Vec<f64>,
     pub(super) s: Vec<f64>,
-    /// The last direction. After [`Projected::Empty`] it proves that there is no solution.
+    /// The last direction. After [`ProjectionOutcome::Empty`] it proves that there is no solution.
     pub(super) p: Vec<f64>,
-    /// After [`Projected::Empty`]: the amount by which pᵀt exceeds pᵀG x everywhere in the box, for
+    /// After [`ProjectionOutcome::Empty`]: the amount by which pᵀt exceeds pᵀG x everywhere in the box, for
     /// p scaled to max |Gᵀp| = 1.
     pub(super) gap: f64,
     gradient: Vec<f64>,
@@ -74,7 +74,12 @@ impl Rows<'_> {
 
     /// Minimises the dual from `dual.lambda` (r entries) and writes the point to `x` (d entries).
     /// Returns how it ended and the number of Newton steps.
-    pub(super) fn project(&self, t: &[f64], dual: &mut Dual, x: &mut [f64]) -> (Projected, u32) {
+    pub(super) fn project(
+        &self,
+        t: &[f64],
+        dual: &mut Dual,
+        x: &mut [f64],
+    ) -> (ProjectionOutcome, u32) {
         let (r, d) = (self.r, self.d);
         dual.resize(r, d);
         dual.s.fill(0.5);
@@ -89,7 +94,7 @@ impl Rows<'_> {
         let mut steps = 0;
         while size > self.tolerance {
             if steps == MAX_STEPS {
-                return (Projected::StepLimit, steps);
+                return (ProjectionOutcome::StepLimit, steps);
             }
             steps += 1;
             self.direction(dual);
@@ -112,7 +117,7 @@ impl Rows<'_> {
                     for ((x, s), gp) in x.iter_mut().zip(&dual.s).zip(&dual.gp) {
                         *x = self.end_of_ray(*s, *gp, level);
                     }
-                    return (Projected::Empty, steps);
+                    return (ProjectionOutcome::Empty, steps);
                 };
                 step = exact;
                 for ((x, s), gp) in dual.x.iter_mut().zip(&dual.s).zip(&dual.gp) {
@@ -126,7 +131,7 @@ impl Rows<'_> {
             x.copy_from_slice(&dual.x);
             size = reached;
         }
-        (Projected::Done, steps)
+        (ProjectionOutcome::Done, steps)
     }
 
     /// Returns the value of a coordinate at the end of the ray s + τ gp, τ → ∞.
@@ -257,7 +262,8 @@ pub(super) fn project_by_faces(
         let (ended, more) = rows.project(&rest, dual, &mut inner);
         steps += more;
         let level = LEVEL * amax(&dual.gp);
-        let forced = |place: usize| ended == Projected::Empty && dual.gp[place].abs() > level;
+        let forced =
+            |place: usize| ended == ProjectionOutcome::Empty && dual.gp[place].abs() > level;
         for (place, &i) in open.iter().enumerate() {
             x[i] = inner[place];
             if forced(place) {

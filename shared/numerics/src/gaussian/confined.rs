@@ -6,7 +6,7 @@ use nalgebra::{DMatrix, DVector};
 use super::factor::factor;
 use super::truncated;
 use crate::dense::{axpy, dot};
-use crate::polytope::{ActiveSet, Nearest, Polytope};
+use crate::polytope::{ActiveSet, NearestOutcome, Polytope};
 
 /// Sweeps over the bounds.
 const SWEEPS: u32 = 200;
@@ -191,7 +191,7 @@ impl ConfinedGaussian {
     /// that minimises the sum of the squared misses, in units of a ten-thousandth of a deviation,
     /// and of its own squared distance.
     #[must_use]
-    pub fn likeliest(&self, work: &mut ActiveSet) -> Option<(DVector<f64>, Nearest)> {
+    pub fn likeliest(&self, work: &mut ActiveSet) -> Option<(DVector<f64>, NearestOutcome)> {
         // x = mean + F z: the nearest z to 0.
         let spread = factor(&self.covariance).ok()?;
         let q = spread.ncols();
@@ -205,9 +205,9 @@ impl ConfinedGaussian {
         }
         let (origin, mut z) = (vec![0.0; q], vec![0.0; q]);
         let mut ended = set.nearest(&origin, work, &mut z);
-        if ended != Nearest::Found {
+        if ended != NearestOutcome::Found {
             let second = set.nearest_misfit(&origin, work, &mut z);
-            ended = if second == Nearest::StepLimit { second } else { ended };
+            ended = if second == NearestOutcome::StepLimit { second } else { ended };
         }
         let mut x = self.mean.clone();
         for (column, z) in spread.column_iter().zip(&z) {

@@ -13,7 +13,7 @@ const DEPENDENT: f64 = 1e-10;
 
 /// The workspace of a fit.
 #[derive(Default)]
-pub(super) struct BoxFit {
+pub(super) struct BoxFitWorkspace {
     /// Coordinates at a bound, with the sign of the bound's normal (1 at the lower end) and the
     /// multiplier.
     taken: Vec<(usize, f64, f64)>,
@@ -25,7 +25,7 @@ pub(super) struct BoxFit {
 
 /// The result of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fitted {
+pub(super) enum FitOutcome {
     /// The likeliest point of the box.
     Found,
     /// The Gaussian's support has no point in the box.
@@ -34,11 +34,11 @@ pub(super) enum Fitted {
     StepLimit,
 }
 
-impl BoxFit {
+impl BoxFitWorkspace {
     /// Moves `x` from the Gaussian's mean to the likeliest point of [0, 1]^d; `c` is the
     /// covariance, d × d. Returns the number of steps. Unless the point is found, `x` is
     /// meaningless.
-    pub(super) fn run(&mut self, c: &[f64], x: &mut [f64]) -> (Fitted, u32) {
+    pub(super) fn run(&mut self, c: &[f64], x: &mut [f64]) -> (FitOutcome, u32) {
         let d = x.len();
         self.taken.clear();
         let mut steps = 0;
@@ -56,17 +56,17 @@ impl BoxFit {
                     }
                 }
             }
-            let Some(i) = worst else { return (Fitted::Found, steps) };
+            let Some(i) = worst else { return (FitOutcome::Found, steps) };
             let sign = if x[i] < 0.5 { 1.0 } else { -1.0 };
             let end = if sign > 0.0 { 0.0 } else { 1.0 };
             let mut multiplier = 0.0;
             loop {
                 steps += 1;
                 if steps > 20 * (d as u32 + 5) {
-                    return (Fitted::StepLimit, steps);
+                    return (FitOutcome::StepLimit, steps);
                 }
                 if !self.towards(c, d, i, sign) {
-                    return (Fitted::StepLimit, steps);
+                    return (FitOutcome::StepLimit, steps);
                 }
                 let gain = sign * self.direction[i];
                 // The step at which the first multiplier of a coordinate at its bound reaches 0.
@@ -78,7 +78,7 @@ impl BoxFit {
                 }
                 let full = (gain > DEPENDENT * c[i * d + i]).then(|| sign * (end - x[i]) / gain);
                 let step = match (full, first) {
-                    (None, None) => return (Fitted::Empty, steps),
+                    (None, None) => return (FitOutcome::Empty, steps),
                     (Some(full), None) => full,
                     (None, Some((_, t))) => t,
                     (Some(full), Some((_, t))) => full.min(t),

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::confined::{Bound, Propagation, Row};
 use super::error::GaussianError;
 use super::factor::factor;
-use super::quadratic::{BoxFit, Fitted, distance};
+use super::quadratic::{BoxFitWorkspace, FitOutcome, distance};
 use crate::box_system::{BoxOutcome, BoxSolution, BoxSystem};
 use crate::dense::dot;
 use crate::pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
@@ -79,7 +79,7 @@ impl std::fmt::Debug for GaussianSystem {
 /// The workspace for one right side at a time.
 #[derive(Default)]
 struct Work {
-    fit: BoxFit,
+    fit: BoxFitWorkspace,
     propagation: Propagation,
     start: Vec<f64>,
     residual: Vec<f64>,
@@ -240,7 +240,7 @@ impl GaussianSystem {
         start.clear();
         start.extend_from_slice(x);
         let (mut fitted, mut steps) = fit.run(self.left.as_slice(), x);
-        let mut consistent = fitted == Fitted::Found && self.satisfied(b, x);
+        let mut consistent = fitted == FitOutcome::Found && self.satisfied(b, x);
         if !consistent {
             // The box has no point with A x = b, or the prior does not allow b: its support, or the
             // range of A, excludes it.
@@ -251,7 +251,7 @@ impl GaussianSystem {
                 .chunks_exact(self.d.max(1))
                 .map(|row| dot(row, nearest.as_slice()))
                 .collect();
-            let (before, found) = (x.to_vec(), fitted == Fitted::Found);
+            let (before, found) = (x.to_vec(), fitted == FitOutcome::Found);
             x.copy_from_slice(mean);
             self.condition(&given, x, residual);
             start.clear();
@@ -259,11 +259,11 @@ impl GaussianSystem {
             let more;
             (fitted, more) = fit.run(self.left.as_slice(), x);
             steps += more;
-            if fitted == Fitted::Empty {
+            if fitted == FitOutcome::Empty {
                 // The support of the prior has no such point in the box.
                 x.copy_from_slice(if found { &before } else { start });
-                fitted = Fitted::Found;
-            } else if fitted == Fitted::StepLimit {
+                fitted = FitOutcome::Found;
+            } else if fitted == FitOutcome::StepLimit {
                 x.copy_from_slice(start);
             }
             x.iter_mut().for_each(|v| *v = v.clamp(0.0, 1.0));
@@ -271,7 +271,12 @@ impl GaussianSystem {
         }
         x.iter_mut().for_each(|v| *v = v.clamp(0.0, 1.0));
         let objective = distance(&self.metric, x, mean);
-        BoxOutcome { objective, consistent, converged: fitted == Fitted::Found, iterations: steps }
+        BoxOutcome {
+            objective,
+            consistent,
+            converged: fitted == FitOutcome::Found,
+            iterations: steps,
+        }
     }
 
     /// Moves `x` from the mean to the conditional mean.

@@ -384,7 +384,7 @@ fn the_likeliest_point_between_bounds_is_that_in_the_box() {
         );
         confined.confine_to_unit_box();
         let (x, ended) = confined.likeliest(&mut crate::ActiveSet::default()).unwrap();
-        assert_eq!(ended, crate::Nearest::Found, "seed {seed}");
+        assert_eq!(ended, crate::NearestOutcome::Found, "seed {seed}");
         assert!((x - want.x.column(0)).amax() < 1e-7, "seed {seed}");
     }
 }

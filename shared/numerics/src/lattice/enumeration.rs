@@ -22,7 +22,7 @@ pub struct Listing {
 
 /// The limits of a search.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reach {
+pub(super) struct SearchLimits {
     /// The square of the radius.
     pub(super) square: f64,
     /// The number of nodes visited before the search is given up.
@@ -35,7 +35,7 @@ pub(super) struct Reach {
 pub(super) fn walk(
     triangle: &[f64],
     y: &[f64],
-    reach: Reach,
+    reach: SearchLimits,
     mut visit: impl FnMut(&[i64], f64) -> f64,
 ) -> bool {
     let d = y.len();
@@ -116,7 +116,7 @@ mod tests {
                 if distance(&[a, b, c]) <= square { want.push(vec![a, b, c]); }
             } } }
             let mut got = Vec::new();
-            let reach = Reach { square, nodes: 1_000_000 };
+            let reach = SearchLimits { square, nodes: 1_000_000 };
             let complete = walk(&triangle, &y, reach, |u, _| {
                 got.push(u.to_vec());
                 square
@@ -130,6 +130,11 @@ mod tests {
     #[test]
     fn a_walk_without_end_is_given_up() {
         let triangle = [1e-3, 0.0, 0.0, 1e-3];
-        assert!(!walk(&triangle, &[0.0, 0.0], Reach { square: 1.0, nodes: 1000 }, |_, _| 1.0));
+        assert!(!walk(
+            &triangle,
+            &[0.0, 0.0],
+            SearchLimits { square: 1.0, nodes: 1000 },
+            |_, _| 1.0
+        ));
     }
 }

@@ -2,7 +2,7 @@
 
 use nalgebra::DMatrix;
 
-use super::enumeration::{GridPoint, Listing, Reach, walk};
+use super::enumeration::{GridPoint, Listing, SearchLimits, walk};
 use super::error::LatticeError;
 use super::reduction::{Basis, ExactRows, fixed};
 
@@ -204,7 +204,7 @@ impl GridLattice {
         let outside = outside.max(0.0);
         let mut points = Vec::new();
         let mut t = vec![0; d];
-        let within = Reach { square: reach - outside, nodes };
+        let within = SearchLimits { square: reach - outside, nodes };
         let complete = walk(self.basis.triangle(), &y, within, |u, _| {
             t.copy_from_slice(&start);
             for (column, u) in self.basis.unimodular.chunks_exact(d).zip(u) {

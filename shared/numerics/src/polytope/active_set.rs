@@ -68,7 +68,7 @@ const NO_SLOT: usize = usize::MAX;
 
 /// The result of a search for a nearest point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nearest {
+pub enum NearestOutcome {
     /// The nearest point was found.
     Found,
     /// The polytope is empty.
@@ -80,23 +80,34 @@ pub enum Nearest {
 impl Polytope {
     /// Writes the point nearest to `target` to `x`; both have d entries. If the polytope is empty,
     /// `x` is left unchanged.
-    pub fn nearest(&self, target: &[f64], work: &mut ActiveSet, x: &mut [f64]) -> Nearest {
+    pub fn nearest(&self, target: &[f64], work: &mut ActiveSet, x: &mut [f64]) -> NearestOutcome {
         if self.contradiction {
-            return Nearest::Empty;
+            return NearestOutcome::Empty;
         }
         work.solve(self, 0.0, target, x)
     }
 
     /// Writes to `x` the point nearest to `target` among the points of the box that miss the rows
     /// least, in the sum of squares. For an empty polytope.
-    pub fn nearest_misfit(&self, target: &[f64], work: &mut ActiveSet, x: &mut [f64]) -> Nearest {
+    pub fn nearest_misfit(
+        &self,
+        target: &[f64],
+        work: &mut ActiveSet,
+        x: &mut [f64],
+    ) -> NearestOutcome {
         work.solve(self, ELASTIC, target, x)
     }
 }
 
 impl ActiveSet {
     /// Solves with rows that have at least `least_give` of give.
-    fn solve(&mut self, p: &Polytope, least_give: f64, target: &[f64], x: &mut [f64]) -> Nearest {
+    fn solve(
+        &mut self,
+        p: &Polytope,
+        least_give: f64,
+        target: &[f64],
+        x: &mut [f64],
+    ) -> NearestOutcome {
         let (d, m) = (p.d, p.ends.len());
         self.gives.clear();
         self.gives.extend(p.gives.iter().map(|g| g.max(least_give)));
@@ -130,12 +141,12 @@ impl ActiveSet {
         if self.gives.iter().zip(&p.ends).any(|(give, ends)| *give == 0.0 && crossed(*ends))
             || p.sides.iter().any(|side| crossed(*side))
         {
-            return Nearest::Empty;
+            return NearestOutcome::Empty;
         }
         let mut budget = 40 * (n + m) + 200;
         while let Some((bound, _)) = self.most_violated(p) {
             match self.take(p, n, bound, &mut budget) {
-                Nearest::Found => {}
+                NearestOutcome::Found => {}
                 other => return other,
             }
         }
@@ -143,7 +154,7 @@ impl ActiveSet {
         for ((to, from), side) in x.iter_mut().zip(&self.x).zip(&p.sides) {
             *to = from.clamp(side.0, side.1);
         }
-        Nearest::Found
+        NearestOutcome::Found
     }
 
     fn value(&self, p: &Polytope, place: usize) -> f64 {
@@ -219,11 +230,11 @@ impl ActiveSet {
     }
 
     /// Moves until `bound` is met, dropping bounds whose multipliers reach 0 on the way.
-    fn take(&mut self, p: &Polytope, n: usize, bound: Bound, budget: &mut usize) -> Nearest {
+    fn take(&mut self, p: &Polytope, n: usize, bound: Bound, budget: &mut usize) -> NearestOutcome {
         let mut multiplier = 0.0;
         loop {
             if *budget == 0 {
-                return Nearest::StepLimit;
+                return NearestOutcome::StepLimit;
             }
             *budget -= 1;
             let active = self.taken.len();
@@ -246,9 +257,9 @@ impl ActiveSet {
                 let size = 1.0 + bound.end.abs();
                 if miss <= ROUND_OFF * size {
                     self.busy[bound.place] = true;
-                    return Nearest::Found;
+                    return NearestOutcome::Found;
                 }
-                return Nearest::Empty;
+                return NearestOutcome::Empty;
             }
             let step = full.min(longest);
             for (u, fall) in self.multipliers.iter_mut().zip(&self.fall) {
@@ -268,7 +279,7 @@ impl ActiveSet {
                 Some(at) if longest < full => self.drop(n, at),
                 _ => {
                     self.append(n, bound, multiplier);
-                    return Nearest::Found;
+                    return NearestOutcome::Found;
                 }
             }
         }

@@ -8,7 +8,7 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::Polytope;
-use super::active_set::{ActiveSet, Nearest};
+use super::active_set::{ActiveSet, NearestOutcome};
 use crate::dense::{axpy, cholesky, dot, solve};
 
 /// The distances of a first interior point from its bounds, as shares of the room between them, in
@@ -107,7 +107,7 @@ impl Polytope {
             let mut point = x.to_vec();
             // With a margin wider than the set, the nearest point violates the bounds by round-off,
             // which is acceptable for a nearest point. A start must lie strictly inside.
-            if inner.nearest(&middle, &mut walk.active, &mut point) == Nearest::Found
+            if inner.nearest(&middle, &mut walk.active, &mut point) == NearestOutcome::Found
                 && self.is_within(&point)
             {
                 x.copy_from_slice(&point);

@@ -13,7 +13,7 @@ mod tests;
 
 use crate::dense::dot;
 
-pub use active_set::{ActiveSet, Nearest};
+pub use active_set::{ActiveSet, NearestOutcome};
 pub use interior::{LogDensity, Walk};
 
 /// A set of points between pairs of parallel planes, in a box.

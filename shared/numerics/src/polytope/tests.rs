@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{ActiveSet, Nearest, Polytope, Walk};
+use super::{ActiveSet, NearestOutcome, Polytope, Walk};
 use crate::BoxSystem;
 use nalgebra::DMatrix;
 
@@ -53,14 +53,14 @@ proptest! {
         let target = vec![0.5; d];
         let mut x = vec![f64::NAN; d];
         let mut work = ActiveSet::default();
-        prop_assert_eq!(p.nearest(&target, &mut work, &mut x), Nearest::Found);
+        prop_assert_eq!(p.nearest(&target, &mut work, &mut x), NearestOutcome::Found);
         prop_assert!(p.misfit(&x) < 1e-9, "misfit {:e}", p.misfit(&x));
         let along = |y: &[f64]| (0..d).map(|i| (target[i] - x[i]) * (y[i] - x[i])).sum::<f64>();
         prop_assert!(along(&truth) <= 1e-8, "{:e}", along(&truth));
         for _ in 0..3 {
             let mut other = vec![0.0; d];
             let far: Vec<f64> = truth.iter().map(|v| 3.0 * v - 1.0).collect();
-            prop_assert_eq!(p.nearest(&far, &mut work, &mut other), Nearest::Found);
+            prop_assert_eq!(p.nearest(&far, &mut work, &mut other), NearestOutcome::Found);
             prop_assert!(along(&other) <= 1e-8);
         }
     }
@@ -96,7 +96,7 @@ fn equations_give_the_projection_of_the_box_system() {
                 p.add(&row.iter().copied().collect::<Vec<_>>(), *b, *b);
             }
             let mut x = vec![0.0; d];
-            assert_eq!(p.nearest(&vec![0.5; d], &mut work, &mut x), Nearest::Found);
+            assert_eq!(p.nearest(&vec![0.5; d], &mut work, &mut x), NearestOutcome::Found);
             let off = x
                 .iter()
                 .zip(want.x.column(record).iter())
@@ -114,9 +114,9 @@ fn an_empty_set_is_said_to_be_empty() {
     let mut p = Polytope::unit_box(2);
     p.add(&[1.0, 1.0], 3.0, f64::INFINITY);
     let mut x = [0.5; 2];
-    assert_eq!(p.nearest(&[0.5; 2], &mut work, &mut x), Nearest::Empty);
+    assert_eq!(p.nearest(&[0.5; 2], &mut work, &mut x), NearestOutcome::Empty);
     assert!(!p.analytic_centre(&mut Walk::default(), &mut x));
-    assert_eq!(p.nearest_misfit(&[0.5; 2], &mut work, &mut x), Nearest::Found);
+    assert_eq!(p.nearest_misfit(&[0.5; 2], &mut work, &mut x), NearestOutcome::Found);
     assert_eq!(x, [1.0; 2]);
     for crossed in [false, true] {
         let mut p = Polytope::unit_box(2);
@@ -126,13 +126,13 @@ fn an_empty_set_is_said_to_be_empty() {
             p.add(&[1.0, 0.0], 0.75, f64::INFINITY);
             p.add(&[1.0, 0.0], f64::NEG_INFINITY, 0.25);
         }
-        assert_eq!(p.nearest(&[0.1; 2], &mut work, &mut x), Nearest::Empty);
-        assert_eq!(p.nearest_misfit(&[0.1; 2], &mut work, &mut x), Nearest::Found);
+        assert_eq!(p.nearest(&[0.1; 2], &mut work, &mut x), NearestOutcome::Empty);
+        assert_eq!(p.nearest_misfit(&[0.1; 2], &mut work, &mut x), NearestOutcome::Found);
         assert!((x[0] - 0.5).abs() < 1e-6 && (x[1] - 0.1).abs() < 1e-9, "{x:?}");
     }
     let mut p = Polytope::unit_box(1);
     p.add(&[0.0], 1.0, 2.0);
-    assert_eq!(p.nearest(&[0.5], &mut work, &mut [0.5]), Nearest::Empty);
+    assert_eq!(p.nearest(&[0.5], &mut work, &mut [0.5]), NearestOutcome::Empty);
 }
 
 /// A Gaussian term of standard deviation g on x = 1, against one of standard deviation 1 around ½.
@@ -141,7 +141,7 @@ fn a_row_that_gives_is_a_weighted_mean() {
     let mut p = Polytope::unit_box(1);
     p.add_giving(&[2.0], 2.0, 2.0, 0.5);
     let mut x = [0.0];
-    assert_eq!(p.nearest(&[0.5], &mut ActiveSet::default(), &mut x), Nearest::Found);
+    assert_eq!(p.nearest(&[0.5], &mut ActiveSet::default(), &mut x), NearestOutcome::Found);
     // Minimum of (x − ½)² + (2x − 2)²/0.25.
     assert!((x[0] - (0.5 + 16.0) / 17.0).abs() < 1e-12, "{x:?}");
 }

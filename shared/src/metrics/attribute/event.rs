@@ -54,7 +54,7 @@ pub struct EventFigures {
 
 /// An event on the scored records: which of them have it, and the order in which estimates name
 /// records for it.
-pub(super) struct Asked {
+pub(super) struct ScoredEvent {
     pub(super) event: Event,
     pub(super) has: Vec<bool>,
     order: Order,
@@ -70,7 +70,7 @@ enum Order {
     From(usize, f64),
 }
 
-impl Asked {
+impl ScoredEvent {
     /// Returns the event of an attribute whose truth is d × n; `None` if all records have it, or
     /// none.
     pub(super) fn of(attribute: &Attribute, truth: &DMatrix<f64>) -> Option<Self> {

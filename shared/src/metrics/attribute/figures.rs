@@ -4,9 +4,9 @@ use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 use vfl_numerics::three_significant_digits;
 
-use super::event::{Asked, Event, EventFigures};
+use super::event::{Event, EventFigures, ScoredEvent};
 use super::ranks::{Distribution, SAME, area_under_curve};
-use super::removed::Removed;
+use super::removed::ErrorReduction;
 use super::schema::{Attribute, AttributeKind};
 
 /// A control whose error is below this share of an attribute's variance leaves nothing that an
@@ -22,7 +22,7 @@ const LEAST_BELOW: f64 = 20.0;
 /// A figure of an attack, and the same figure of its control.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Beside {
+pub struct ControlledFigure {
     /// The figure of the attack.
     pub attack: f64,
     /// The figure of the control.
@@ -32,11 +32,11 @@ pub struct Beside {
 /// Shares of records whose estimate is within a tolerance, in [0, 1].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Within {
+pub struct ToleranceShare {
     /// The tolerance, in the units of the source.
     pub tolerance: f64,
     /// The shares of records.
-    pub share: Beside,
+    pub share: ControlledFigure,
 }
 
 /// The figures of an attack on one attribute. A figure is absent if it is not defined for the
@@ -50,39 +50,39 @@ pub struct AttributeFigures {
     pub columns: Vec<usize>,
     /// Mean squared errors in units of the attribute's variance over the records, at least 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Beside>,
+    pub error: Option<ControlledFigure>,
     /// The share of the control's squared error that the attack removes; absent if the control
     /// leaves no error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub removed: Option<Removed>,
+    pub removed: Option<ErrorReduction>,
     /// The same share for squared errors of ranks, which heavy tails do not affect. Absent for
     /// groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub removed_ranks: Option<Removed>,
+    pub removed_ranks: Option<ErrorReduction>,
     /// The natural frequencies of an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventFigures>,
     /// Area under the ROC curve for the event of an attribute that is binary, or for which more
     /// than half of the records share one value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auc: Option<Beside>,
+    pub auc: Option<ControlledFigure>,
     /// Share of records whose category has the largest estimate; for ties, the expected share. For
     /// groups only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_category: Option<Beside>,
+    pub top_category: Option<ControlledFigure>,
     /// Shares of records within a tolerance. For numbers only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub within: Option<Within>,
+    pub within: Option<ToleranceShare>,
     /// Shares of records for which every value is reconstructed to within 1e-6 of the spread of its
     /// values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exact: Option<Beside>,
+    pub exact: Option<ControlledFigure>,
     /// The 1st percentile of the squared errors of single records, in units of the variance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub percentile_1: Option<Beside>,
+    pub percentile_1: Option<ControlledFigure>,
     /// The 5th percentile of the same errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub percentile_5: Option<Beside>,
+    pub percentile_5: Option<ControlledFigure>,
 }
 
 impl AttributeFigures {
@@ -117,7 +117,7 @@ impl AttributeFigures {
             let sum: f64 = attribute.columns.iter().filter_map(|c| errors.get(*c)).sum();
             (sum, sigma * (attribute.columns.len() as f64).sqrt())
         };
-        let removed = Some(Removed::of_noised(total(attack), total(control), z));
+        let removed = Some(ErrorReduction::of_noised(total(attack), total(control), z));
         Self { removed, ..Self::nothing(attribute) }
     }
 
@@ -151,15 +151,17 @@ impl AttributeFigures {
         let (e, c) = (errors(attack), errors(control));
         let mean = |of: &[f64]| of.iter().sum::<f64>() / n as f64;
         let both = |figure: &dyn Fn(&[f64]) -> f64| {
-            Some(Beside { attack: figure(&e), control: figure(&c) })
+            Some(ControlledFigure { attack: figure(&e), control: figure(&c) })
         };
         let percentile = |p: f64| both(&|of| Distribution::of(of).quantile(p));
         let of_many = |p: &f64| p * n as f64 >= LEAST_BELOW;
-        let asked = Asked::of(attribute, truth);
-        let told = Told { attribute, truth, attack, control };
+        let asked = ScoredEvent::of(attribute, truth);
+        let told = FigureInputs { attribute, truth, attack, control };
         Self {
             error: both(&mean),
-            removed: (mean(&c) > NOTHING_LEFT).then(|| Removed::of_records(&e, &c)).flatten(),
+            removed: (mean(&c) > NOTHING_LEFT)
+                .then(|| ErrorReduction::of_records(&e, &c))
+                .flatten(),
             removed_ranks: told.ranks(),
             auc: asked.as_ref().and_then(|asked| told.auc(asked)),
             event: asked.map(|asked| told.event(asked)),
@@ -176,7 +178,10 @@ impl AttributeFigures {
     #[must_use]
     pub fn rounded(self) -> Self {
         let three = three_significant_digits;
-        let both = |b: Beside| Beside { attack: three(b.attack), control: three(b.control) };
+        let both = |b: ControlledFigure| ControlledFigure {
+            attack: three(b.attack),
+            control: three(b.control),
+        };
         let event = |event: Event| match event {
             Event::TopDecile { from } => Event::TopDecile { from: three(from) },
             Event::NotUsual { value } => Event::NotUsual { value: three(value) },
@@ -184,8 +189,8 @@ impl AttributeFigures {
         };
         Self {
             error: self.error.map(both),
-            removed: self.removed.map(Removed::rounded),
-            removed_ranks: self.removed_ranks.map(Removed::rounded),
+            removed: self.removed.map(ErrorReduction::rounded),
+            removed_ranks: self.removed_ranks.map(ErrorReduction::rounded),
             event: self.event.map(|e| EventFigures {
                 event: event(e.event),
                 // Rounding up must not name more than there are.
@@ -198,7 +203,7 @@ impl AttributeFigures {
             top_category: self.top_category.map(both),
             within: self
                 .within
-                .map(|w| Within { tolerance: three(w.tolerance), share: both(w.share) }),
+                .map(|w| ToleranceShare { tolerance: three(w.tolerance), share: both(w.share) }),
             exact: self.exact.map(both),
             percentile_1: self.percentile_1.map(both),
             percentile_5: self.percentile_5.map(both),
@@ -215,16 +220,16 @@ fn variance(truth: &DMatrix<f64>, row: usize) -> f64 {
 }
 
 /// The attribute, truth and estimates from which figures are computed.
-struct Told<'a> {
+struct FigureInputs<'a> {
     attribute: &'a Attribute,
     truth: &'a DMatrix<f64>,
     attack: &'a DMatrix<f64>,
     control: &'a DMatrix<f64>,
 }
 
-impl Told<'_> {
-    fn beside(&self, figure: impl Fn(&DMatrix<f64>) -> f64) -> Beside {
-        Beside { attack: figure(self.attack), control: figure(self.control) }
+impl FigureInputs<'_> {
+    fn beside(&self, figure: impl Fn(&DMatrix<f64>) -> f64) -> ControlledFigure {
+        ControlledFigure { attack: figure(self.attack), control: figure(self.control) }
     }
 
     /// Returns the attribute's only column, unless it is a group.
@@ -243,7 +248,7 @@ impl Told<'_> {
         self.truth.row(column).iter().copied().collect()
     }
 
-    fn ranks(&self) -> Option<Removed> {
+    fn ranks(&self) -> Option<ErrorReduction> {
         let column = self.column()?;
         let distribution = Distribution::of(&self.values(column));
         let errors = |estimates: &DMatrix<f64>| -> Vec<f64> {
@@ -254,26 +259,26 @@ impl Told<'_> {
         };
         let controls = errors(self.control);
         let left = controls.iter().sum::<f64>() > NOTHING_LEFT * controls.len() as f64;
-        left.then(|| Removed::of_records(&errors(self.attack), &controls)).flatten()
+        left.then(|| ErrorReduction::of_records(&errors(self.attack), &controls)).flatten()
     }
 
-    fn auc(&self, asked: &Asked) -> Option<Beside> {
+    fn auc(&self, asked: &ScoredEvent) -> Option<ControlledFigure> {
         if !matches!(asked.event, Event::Rarer { .. } | Event::NotUsual { .. }) {
             return None;
         }
         let area =
             |estimates: &DMatrix<f64>| area_under_curve(&asked.scores(estimates), &asked.has);
-        Some(Beside { attack: area(self.attack)?, control: area(self.control)? })
+        Some(ControlledFigure { attack: area(self.attack)?, control: area(self.control)? })
     }
 
-    fn event(&self, asked: Asked) -> EventFigures {
-        let Beside { attack, control } =
+    fn event(&self, asked: ScoredEvent) -> EventFigures {
+        let ControlledFigure { attack, control } =
             self.beside(|estimates| asked.right(&asked.scores(estimates)));
         let having = asked.has.iter().filter(|has| **has).count() as u64;
         EventFigures { named: asked.named() as u64, having, attack, control, event: asked.event }
     }
 
-    fn top_category(&self) -> Option<Beside> {
+    fn top_category(&self) -> Option<ControlledFigure> {
         if !matches!(self.attribute.kind, AttributeKind::Categories(_)) {
             return None;
         }
@@ -294,7 +299,7 @@ impl Told<'_> {
         Some(self.beside(share))
     }
 
-    fn within(&self) -> Option<Within> {
+    fn within(&self) -> Option<ToleranceShare> {
         let column = self.column().filter(|_| self.attribute.kind == AttributeKind::Numbers)?;
         let units = self.attribute.range.1 - self.attribute.range.0;
         let distribution = Distribution::of(&self.values(column));
@@ -308,10 +313,10 @@ impl Told<'_> {
                 / self.truth.ncols() as f64
         };
         (tolerance > 0.0)
-            .then(|| Within { tolerance: tolerance * units, share: self.beside(share) })
+            .then(|| ToleranceShare { tolerance: tolerance * units, share: self.beside(share) })
     }
 
-    fn exact(&self) -> Beside {
+    fn exact(&self) -> ControlledFigure {
         let near: Vec<(usize, f64)> = self
             .attribute
             .columns

@@ -14,7 +14,7 @@ mod schema;
 mod tests;
 
 pub use event::{Event, EventFigures};
-pub use figures::{AttributeFigures, Beside, Within};
+pub use figures::{AttributeFigures, ControlledFigure, ToleranceShare};
 pub use ranks::area_under_curve;
-pub use removed::{HalfRemoved, Removed, ShareRemoved, fieller};
+pub use removed::{ErrorRatio, ErrorReduction, HalfErrorReduction, fieller};
 pub use schema::{Attribute, AttributeKind, attributes};

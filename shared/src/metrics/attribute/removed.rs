@@ -7,7 +7,7 @@ use vfl_numerics::{three_significant_digits, two_sided_normal};
 /// worse than the control.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Removed {
+pub struct ErrorReduction {
     /// The share; absent if noise makes the control's error 0 or less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
@@ -21,13 +21,13 @@ pub struct Removed {
     /// if each half has 50 records. Someone who picks the worst of several figures by one half can
     /// read from the other half a figure that the choice has not biased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub halves: Option<[HalfRemoved; 2]>,
+    pub halves: Option<[HalfErrorReduction; 2]>,
 }
 
 /// The share removed on half of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HalfRemoved {
+pub struct HalfErrorReduction {
     /// The share removed.
     pub value: f64,
     /// Its standard error over records.
@@ -36,7 +36,7 @@ pub struct HalfRemoved {
 
 /// The ratio of two means over the same records, by the delta method.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ShareRemoved {
+pub struct ErrorRatio {
     /// r = Σ e / Σ c.
     pub ratio: f64,
     /// Its standard error: √(Σ (e_i − r c_i)² / (n (n − 1))) / mean of c.
@@ -46,7 +46,7 @@ pub struct ShareRemoved {
 /// The smallest number of records in a half.
 const LEAST_HALF: usize = 50;
 
-impl ShareRemoved {
+impl ErrorRatio {
     /// Computes the ratio of errors of an attack and of its control on the same records. `None` for
     /// fewer than two records, different numbers of errors, or controls whose sum is not above 0.
     pub fn of(
@@ -65,16 +65,16 @@ impl ShareRemoved {
     }
 }
 
-impl Removed {
+impl ErrorReduction {
     /// Computes the share from the errors of each record, without noise. The interval covers the
     /// share of all records like these in 95 of 100 samples.
     #[must_use]
     pub fn of_records(errors: &[f64], controls: &[f64]) -> Option<Self> {
-        let all = ShareRemoved::of(errors.iter().copied(), controls.iter().copied())?;
+        let all = ErrorRatio::of(errors.iter().copied(), controls.iter().copied())?;
         let half = |from: usize| {
             let each = |of: &[f64]| of.iter().skip(from).step_by(2).copied().collect::<Vec<_>>();
-            let found = ShareRemoved::of(each(errors).into_iter(), each(controls).into_iter())?;
-            Some(HalfRemoved { value: 1.0 - found.ratio, deviation: found.deviation })
+            let found = ErrorRatio::of(each(errors).into_iter(), each(controls).into_iter())?;
+            Some(HalfErrorReduction { value: 1.0 - found.ratio, deviation: found.deviation })
         };
         let halves = if errors.len() < 2 * LEAST_HALF {
             None
@@ -110,7 +110,7 @@ impl Removed {
     #[must_use]
     pub fn rounded(self) -> Self {
         let share = |x: f64| 1.0 - three_significant_digits(1.0 - x);
-        let half = |h: HalfRemoved| HalfRemoved {
+        let half = |h: HalfErrorReduction| HalfErrorReduction {
             value: share(h.value),
             deviation: three_significant_digits(h.deviation),
         };

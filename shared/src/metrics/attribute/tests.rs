@@ -129,7 +129,7 @@ fn figures_are_those_of_brute_force() {
         income.error.unwrap().attack * variance,
         (attack.row(0) - x.row(0)).norm_squared() / n as f64,
     );
-    let Within { tolerance, share } = income.within.unwrap();
+    let ToleranceShare { tolerance, share } = income.within.unwrap();
     let reached =
         (0..n).filter(|&r| 1000.0 * (attack[(0, r)] - x[(0, r)]).abs() <= tolerance).count();
     close(share.attack, reached as f64 / n as f64);
@@ -179,12 +179,12 @@ fn who_knows_everything_removes_all_and_names_the_right_records() {
             (told.error.unwrap().control - 1.0).abs() < 1e-12,
             "the mean's error is the variance"
         );
-        assert_eq!(told.exact, Some(Beside { attack: 1.0, control: 0.0 }));
+        assert_eq!(told.exact, Some(ControlledFigure { attack: 1.0, control: 0.0 }));
         let event = told.event.unwrap();
         assert_eq!(event.attack, 20.0_f64.min(event.having as f64));
         // All are equal to the control, which names at random.
         assert!((event.control - 20.0 * event.having as f64 / 200.0).abs() < 1e-9);
-        assert!(told.auc.is_none_or(|auc| auc == Beside { attack: 1.0, control: 0.5 }));
+        assert!(told.auc.is_none_or(|auc| auc == ControlledFigure { attack: 1.0, control: 0.5 }));
         // Nothing is left to remove of a control that knows everything, and nothing at all of what does not vary.
         assert_eq!(AttributeFigures::of(&attribute, &x, &mean, &x).removed, None);
         assert_eq!(AttributeFigures::of(&attribute, &mean, &x, &mean).error, None);
@@ -196,7 +196,7 @@ fn an_event_on_both_sides_of_the_usual_value_is_named_by_distance() {
     let x = DMatrix::from_row_slice(1, 10, &[0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.1, 0.9]);
     let attribute = &attributes(&[FeatureSpec::numeric("x", 0.0, 10.0)])[0];
     let told = AttributeFigures::of(attribute, &x, &x, &DMatrix::from_element(1, 10, 0.5));
-    assert_eq!(told.auc, Some(Beside { attack: 1.0, control: 0.5 }));
+    assert_eq!(told.auc, Some(ControlledFigure { attack: 1.0, control: 0.5 }));
     assert_eq!(told.event.unwrap().event, Event::NotUsual { value: 5.0 });
 }
 

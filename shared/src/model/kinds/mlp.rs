@@ -11,8 +11,8 @@ use super::mlp_settings::{DEFAULT_ACTIVATION, MlpSettings};
 use super::pytorch::{Dense, check_inputs, dense_layers, linear};
 use crate::model::affine::affine;
 use crate::model::contract::{
-    BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel,
-    Tensor, Use,
+    BackwardError, Block, ExternalParameters, Gradients, Kind, ParameterRole, Parameters,
+    Parametrised, SubModel, SubModelOrigin, Tensor,
 };
 use crate::model::optimiser::ADAM_REACH;
 use crate::model::{
@@ -35,7 +35,7 @@ impl Kind for MlpKind {
         MlpSettings::read(settings).map(|_| ())
     }
 
-    fn start(&self, origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
+    fn start(&self, origin: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
         let mut model = Mlp::zeros(&origin.spec, origin.features, origin.active)?;
         // Roles draw from different streams, so that equal shapes do not start equal.
         let mut rng = ChaCha20Rng::from_seed(origin.start);
@@ -81,8 +81,8 @@ impl Kind for MlpKind {
 
     /// Takes the widths of the layers from the blocks. Hidden layers without a bias get one of
     /// zeros.
-    fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
-        let Exchanged { mut settings, features, blocks } = exchanged;
+    fn adopt_pytorch(&self, exchanged: ExternalParameters) -> Result<Parameters, String> {
+        let ExternalParameters { mut settings, features, blocks } = exchanged;
         let mut layers = dense_layers(blocks)?;
         check_inputs(&layers, features)?;
         let width = layers.last().ok_or("it has no layers")?.outputs;
@@ -291,13 +291,18 @@ impl Parametrised for Mlp {
         for (place, Layer { weights, bias, .. }) in (1..).zip(&self.layers) {
             let shape = vec![weights.ncols(), weights.nrows()];
             let values = weights.as_slice();
-            tensors.push(Tensor { name: name("weights", place), shape, used: Use::Weight, values });
+            tensors.push(Tensor {
+                name: name("weights", place),
+                shape,
+                used: ParameterRole::Weight,
+                values,
+            });
             if let Some(bias) = bias {
                 let values = bias.as_slice();
                 tensors.push(Tensor {
                     name: name("bias", place),
                     shape: vec![bias.len()],
-                    used: Use::Free,
+                    used: ParameterRole::Free,
                     values,
                 });
             }
@@ -310,11 +315,21 @@ impl Parametrised for Mlp {
         for (place, Layer { weights, bias, .. }) in (1..).zip(&mut self.layers) {
             let shape = vec![weights.ncols(), weights.nrows()];
             let values = weights.as_mut_slice();
-            tensors.push(Tensor { name: name("weights", place), shape, used: Use::Weight, values });
+            tensors.push(Tensor {
+                name: name("weights", place),
+                shape,
+                used: ParameterRole::Weight,
+                values,
+            });
             if let Some(bias) = bias {
                 let shape = vec![bias.len()];
                 let values = bias.as_mut_slice();
-                tensors.push(Tensor { name: name("bias", place), shape, used: Use::Free, values });
+                tensors.push(Tensor {
+                    name: name("bias", place),
+                    shape,
+                    used: ParameterRole::Free,
+                    values,
+                });
             }
         }
         tensors
@@ -418,10 +433,10 @@ mod tests {
     use crate::model::contract::start_of;
     use crate::testing::gradients::{check_neighbours, check_pass, check_sub_model};
 
-    fn origin(hidden: &[usize], activation: &str, active: bool, seed: u64) -> Origin {
+    fn origin(hidden: &[usize], activation: &str, active: bool, seed: u64) -> SubModelOrigin {
         let settings = serde_json::json!({ "hidden": hidden, "activation": activation });
         let spec = SubModelSpec::new(NAME, 4, settings.as_object().unwrap().clone()).unwrap();
-        Origin { spec, features: 5, active, start: start_of(seed) }
+        SubModelOrigin { spec, features: 5, active, start: start_of(seed) }
     }
 
     fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {

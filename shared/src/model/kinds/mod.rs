@@ -10,7 +10,7 @@ mod pytorch;
 mod residual;
 mod softmax_regression;
 
-use super::contract::{Kind, Origin, Parameters, SubModel};
+use super::contract::{Kind, Parameters, SubModel, SubModelOrigin};
 use super::spec::{ModelConfigValues, check_top};
 use super::{Combiner, ModelConfig, Settings, SpecError, SubModelSpec, TOP_KIND};
 
@@ -44,7 +44,7 @@ pub fn is_linear(spec: &SubModelSpec) -> bool {
 ///
 /// # Errors
 /// [`SpecError`] for an unknown kind, or settings and a width that it does not take.
-pub fn start(origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
+pub fn start(origin: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
     origin.spec.check()?;
     find(origin.spec.kind())?.start(origin)
 }

@@ -6,8 +6,8 @@ use nalgebra::DMatrix;
 use super::layers::Layers;
 use super::pytorch::{self, Dense};
 use crate::model::contract::{
-    BackwardError, Block, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel,
-    Tensor, Use,
+    BackwardError, Block, ExternalParameters, Gradients, Kind, ParameterRole, Parameters,
+    Parametrised, SubModel, SubModelOrigin, Tensor,
 };
 use crate::model::optimiser::ADAM_REACH;
 use crate::model::{
@@ -39,8 +39,8 @@ impl Kind for SoftmaxRegressionKind {
         true
     }
 
-    fn start(&self, origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
-        let Origin { spec, features, active, .. } = origin;
+    fn start(&self, origin: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
+        let SubModelOrigin { spec, features, active, .. } = origin;
         let parameters = LinearParameters::zeros(spec.width() as usize, *features, *active);
         Ok(Box::new(SoftmaxRegression { spec: spec.clone(), parameters, batch: None }))
     }
@@ -68,8 +68,8 @@ impl Kind for SoftmaxRegressionKind {
         linear
     }
 
-    fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
-        let Exchanged { settings, features, blocks } = exchanged;
+    fn adopt_pytorch(&self, exchanged: ExternalParameters) -> Result<Parameters, String> {
+        let ExternalParameters { settings, features, blocks } = exchanged;
         let layers = pytorch::dense_layers(blocks)?;
         pytorch::check_inputs(&layers, features)?;
         let [Dense { inputs, outputs, weights, bias }] =
@@ -146,12 +146,17 @@ impl Parametrised for SoftmaxRegression {
         let mut tensors = vec![Tensor {
             name: "weights".into(),
             shape: vec![d, k],
-            used: Use::Weight,
+            used: ParameterRole::Weight,
             values: weights,
         }];
         if let Some(bias) = self.parameters.bias() {
             let values = bias.as_slice();
-            tensors.push(Tensor { name: "bias".into(), shape: vec![k], used: Use::Free, values });
+            tensors.push(Tensor {
+                name: "bias".into(),
+                shape: vec![k],
+                used: ParameterRole::Free,
+                values,
+            });
         }
         tensors
     }
@@ -160,11 +165,20 @@ impl Parametrised for SoftmaxRegression {
         let (k, d) = (self.parameters.classes(), self.parameters.features());
         let (weights, bias) = self.parameters.parts_mut();
         let values = weights.as_mut_slice();
-        let mut tensors =
-            vec![Tensor { name: "weights".into(), shape: vec![d, k], used: Use::Weight, values }];
+        let mut tensors = vec![Tensor {
+            name: "weights".into(),
+            shape: vec![d, k],
+            used: ParameterRole::Weight,
+            values,
+        }];
         if let Some(bias) = bias {
             let values = bias.as_mut_slice();
-            tensors.push(Tensor { name: "bias".into(), shape: vec![k], used: Use::Free, values });
+            tensors.push(Tensor {
+                name: "bias".into(),
+                shape: vec![k],
+                used: ParameterRole::Free,
+                values,
+            });
         }
         tensors
     }

@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 
 pub use statement::{PrivacyStatement, PrivacyStatementError};
 
-use super::contract::Start;
+use super::contract::InitialSeed;
 use super::{TrainingConfig, kinds};
 use crate::numerics::GaussianSampling;
 
@@ -247,7 +247,7 @@ pub(super) struct Privacy {
 impl Privacy {
     /// Creates the state before the first update of a training with this many records. `seed` must
     /// be a secret of this party's.
-    pub(super) fn new(config: PrivacyConfig, records: usize, seed: Start) -> Self {
+    pub(super) fn new(config: PrivacyConfig, records: usize, seed: InitialSeed) -> Self {
         let rng = ChaCha20Rng::from_seed(seed);
         Self {
             config,

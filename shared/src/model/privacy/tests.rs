@@ -3,13 +3,13 @@ use proptest::prelude::*;
 use rand::RngExt;
 
 use super::*;
-use crate::model::contract::{Origin, SubModel, start_of};
+use crate::model::contract::{SubModel, SubModelOrigin, start_of};
 use crate::model::{
     Combiner, LearnerError, ModelConfig, PartyLearner, SubModelSpec, TrainingValues,
 };
 use crate::types::FeatureBlock;
 
-const SECRET: Start = [7; 32];
+const SECRET: InitialSeed = [7; 32];
 
 fn random(rows: usize, columns: usize, seed: u64) -> DMatrix<f64> {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
@@ -26,7 +26,7 @@ fn model(hidden: &[usize], activation: &str, active: bool, seed: u64) -> Box<dyn
         }
     };
     let mut model =
-        kinds::start(&Origin { spec, features: 5, active, start: start_of(seed) }).unwrap();
+        kinds::start(&SubModelOrigin { spec, features: 5, active, start: start_of(seed) }).unwrap();
     for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
         let values = random(tensor.values.len(), 1, 100 * seed + at as u64);
         tensor.values.copy_from_slice(values.as_slice());
@@ -186,7 +186,7 @@ fn networks() -> [ModelConfig; 2] {
     [ModelConfig::default(), mlp]
 }
 
-fn learner(model: ModelConfig, privacy: Option<(PrivacyConfig, Start)>) -> PartyLearner {
+fn learner(model: ModelConfig, privacy: Option<(PrivacyConfig, InitialSeed)>) -> PartyLearner {
     let config = training(10, model);
     let block = FeatureBlock::new(random(5, 20, 8).abs()).unwrap();
     let learner = PartyLearner::new(&config, 4, block, true).unwrap();

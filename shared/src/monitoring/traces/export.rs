@@ -19,8 +19,8 @@ use tonic::transport::Channel;
 
 use super::super::monitor::Monitor;
 use super::config::Collector;
-use super::queue::{Counts, Lost, Queue};
-use super::record::Record;
+use super::queue::{Counts, DropReason, Queue};
+use super::record::SpanRecord;
 use super::sampler::Sampler;
 use super::tracer::Tracer;
 use super::wire::{request, resource};
@@ -85,7 +85,7 @@ impl Traces {
 }
 
 struct Sender {
-    records: mpsc::Receiver<Record>,
+    records: mpsc::Receiver<SpanRecord>,
     client: TraceServiceClient<Channel>,
     resource: Resource,
     counts: Counts,
@@ -119,7 +119,7 @@ impl Sender {
     }
 
     /// Waits for a span, then for more of them, for a while. Returns true if no more will come.
-    async fn gather(&mut self, batch: &mut Vec<Record>) -> bool {
+    async fn gather(&mut self, batch: &mut Vec<SpanRecord>) -> bool {
         let mut until = None;
         while batch.len() < BATCH {
             let late = async {
@@ -142,7 +142,7 @@ impl Sender {
         false
     }
 
-    async fn send(&mut self, batch: Vec<Record>) {
+    async fn send(&mut self, batch: Vec<SpanRecord>) {
         let spans = batch.len() as u64;
         let sent = self.client.export(request(&self.resource, batch));
         let late = |_| Err(Status::deadline_exceeded(""));
@@ -150,7 +150,7 @@ impl Sender {
             Ok(answer) => {
                 let partial = answer.into_inner().partial_success.unwrap_or_default();
                 let rejected = u64::try_from(partial.rejected_spans).unwrap_or_default().min(spans);
-                self.counts.dropped_by(Lost::Rejected, rejected);
+                self.counts.dropped_by(DropReason::Rejected, rejected);
                 self.counts.exported(spans - rejected);
                 if !self.well {
                     tracing::info!("the collector of traces takes spans again");
@@ -158,7 +158,7 @@ impl Sender {
                 self.well = true;
             }
             Err(status) => {
-                self.counts.dropped_by(Lost::Export, spans);
+                self.counts.dropped_by(DropReason::Export, spans);
                 if self.well {
                     let reason = peer_failure("the collector of traces", &status);
                     tracing::warn!(%reason, "spans are dropped until it takes them; this is said once");

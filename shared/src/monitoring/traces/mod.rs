@@ -4,7 +4,7 @@
 //! Each party has a [`Tracer`] of its own, like its `Monitor`. A span is opened where a request
 //! arrives ([`Tracer::serve`]) and below it by [`within`] and [`asking`], which find the current
 //! span in a task-local variable: code outside a trace pays only for reading that variable. Types
-//! limit what a span can hold: a [`Name`] of a closed list, times, a number of rows, a model
+//! limit what a span can hold: a [`SpanName`] of a closed list, times, a number of rows, a model
 //! version, the name of a peer, a gRPC code. It cannot hold a record id, a feature, a parameter, a
 //! score, or any free text.
 //!
@@ -23,5 +23,5 @@ mod wire;
 pub use config::{Collector, TracesTable};
 pub use context::{Context, WIRE_BYTES};
 pub use export::Traces;
-pub use record::Name;
+pub use record::SpanName;
 pub use tracer::{Outcome, Tracer, asking, carried, carry, note_rows, note_version, within};

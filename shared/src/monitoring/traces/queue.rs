@@ -5,14 +5,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
-use super::record::Record;
+use super::record::SpanRecord;
 
 /// The capacity of the queue, in spans.
 pub(super) const ROOM: usize = 2048;
 
 /// The reasons why a span did not reach the collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum DropReason {
     /// The queue was full.
     Queue,
     /// The collector did not take the message.
@@ -21,7 +21,7 @@ pub(super) enum Lost {
     Rejected,
 }
 
-impl Lost {
+impl DropReason {
     const ALL: [Self; 3] = [Self::Queue, Self::Export, Self::Rejected];
 
     fn reason(self) -> &'static str {
@@ -43,7 +43,7 @@ pub(super) struct Counts {
 
 impl Counts {
     pub(super) fn register(&self, registry: &mut Registry) {
-        Lost::ALL.into_iter().for_each(|why| self.dropped_by(why, 0));
+        DropReason::ALL.into_iter().for_each(|why| self.dropped_by(why, 0));
         registry.register(
             "trace_spans_exported",
             "Spans that the collector took",
@@ -62,7 +62,7 @@ impl Counts {
         self.exported.inc_by(spans);
     }
 
-    pub(super) fn dropped_by(&self, why: Lost, spans: u64) {
+    pub(super) fn dropped_by(&self, why: DropReason, spans: u64) {
         self.dropped.get_or_create(&[("reason", why.reason())]).inc_by(spans);
     }
 
@@ -74,21 +74,21 @@ impl Counts {
 /// The sending end of the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
-    records: mpsc::Sender<Record>,
+    records: mpsc::Sender<SpanRecord>,
     counts: Counts,
 }
 
 impl Queue {
     /// Creates a queue, and returns both of its ends.
-    pub(super) fn new(counts: Counts) -> (Self, mpsc::Receiver<Record>) {
+    pub(super) fn new(counts: Counts) -> (Self, mpsc::Receiver<SpanRecord>) {
         let (records, taken) = mpsc::channel(ROOM);
         (Self { records, counts }, taken)
     }
 
     /// Adds a span if there is room. Never waits.
-    pub(super) fn put(&self, record: Record) {
+    pub(super) fn put(&self, record: SpanRecord) {
         if self.records.try_send(record).is_err() {
-            self.counts.dropped_by(Lost::Queue, 1);
+            self.counts.dropped_by(DropReason::Queue, 1);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::types::{ModelVersion, PartyName};
 
 /// The operations that have spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Name {
+pub enum SpanName {
     /// A request for predictions, at the active party and at the coordinator.
     Predict,
     /// The active party looks its features up and computes its share.
@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Client,
 }
 
-impl Name {
+impl SpanName {
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Predict | Self::ComputeShares => Kind::Server,
@@ -64,7 +64,7 @@ impl Name {
 
 /// The attributes of a span besides its name and times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Notes {
+pub(super) struct SpanAttributes {
     pub(super) rows: Option<usize>,
     /// A model version that this party holds.
     pub(super) version: Option<ModelVersion>,
@@ -74,15 +74,15 @@ pub(super) struct Notes {
 
 /// A span that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct SpanRecord {
     pub(super) context: Context,
     /// The parent span, and true if it belongs to another party.
     pub(super) parent: Option<(SpanId, bool)>,
-    pub(super) name: Name,
+    pub(super) name: SpanName,
     /// The start, in nanoseconds since 1970.
     pub(super) began: u64,
     /// The end, in nanoseconds since 1970, not before `began`.
     pub(super) ended: u64,
     pub(super) code: Code,
-    pub(super) notes: Notes,
+    pub(super) notes: SpanAttributes,
 }

@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 
 use super::context::{Context, HEADER, SpanId};
 use super::queue::Queue;
-use super::record::{Name, Notes, Record};
+use super::record::{SpanAttributes, SpanName, SpanRecord};
 use super::sampler::Sampler;
 use crate::rpc::Refusal;
 use crate::types::{ModelVersion, PartyName};
@@ -61,7 +61,7 @@ impl Tracer {
     /// Runs the work of a request in a span, below the caller's span if the request has a context.
     pub async fn serve<T: Outcome>(
         &self,
-        name: Name,
+        name: SpanName,
         parent: Option<Context>,
         work: impl Future<Output = T>,
     ) -> T {
@@ -71,8 +71,14 @@ impl Tracer {
         // their own in its middle.
         let context = parent.map_or_else(|| Context::root(sampled), |parent| parent.next(sampled));
         let parent = parent.map(|parent| (parent.span, true));
-        let span =
-            Span::open(source.clone(), context, parent, name, Clock::read(), Notes::default());
+        let span = Span::open(
+            source.clone(),
+            context,
+            parent,
+            name,
+            Clock::read(),
+            SpanAttributes::default(),
+        );
         run(span, work).await
     }
 }
@@ -103,10 +109,10 @@ struct Span {
     source: Arc<Source>,
     context: Context,
     parent: Option<(SpanId, bool)>,
-    name: Name,
+    name: SpanName,
     clock: Clock,
     began: u64,
-    notes: Mutex<Notes>,
+    notes: Mutex<SpanAttributes>,
 }
 
 impl Span {
@@ -114,9 +120,9 @@ impl Span {
         source: Arc<Source>,
         context: Context,
         parent: Option<(SpanId, bool)>,
-        name: Name,
+        name: SpanName,
         clock: Clock,
-        notes: Notes,
+        notes: SpanAttributes,
     ) -> Arc<Self> {
         if context.sampled {
             source.sampler.spend();
@@ -133,12 +139,12 @@ impl Span {
     }
 
     /// Opens a span below this one, if it is recorded.
-    fn below(&self, name: Name, peer: Option<&PartyName>) -> Option<Arc<Self>> {
+    fn below(&self, name: SpanName, peer: Option<&PartyName>) -> Option<Arc<Self>> {
         if !self.context.sampled {
             return None;
         }
         let (context, parent) = (self.context.next(true), Some((self.context.span, false)));
-        let notes = Notes { peer: peer.cloned(), ..Notes::default() };
+        let notes = SpanAttributes { peer: peer.cloned(), ..SpanAttributes::default() };
         Some(Self::open(self.source.clone(), context, parent, name, self.clock, notes))
     }
 
@@ -148,7 +154,7 @@ impl Span {
         }
         let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         let Self { context, parent, name, began, .. } = *self;
-        self.source.queue.put(Record {
+        self.source.queue.put(SpanRecord {
             context,
             parent,
             name,
@@ -161,19 +167,19 @@ impl Span {
 }
 
 /// A guard that ends a span when it is dropped: as cancelled, if the work is not complete.
-struct Open {
+struct SpanGuard {
     span: Arc<Span>,
     code: Code,
 }
 
-impl Drop for Open {
+impl Drop for SpanGuard {
     fn drop(&mut self) {
         self.span.end(self.code);
     }
 }
 
 async fn run<T: Outcome>(span: Arc<Span>, work: impl Future<Output = T>) -> T {
-    let mut open = Open { span: span.clone(), code: Code::Cancelled };
+    let mut open = SpanGuard { span: span.clone(), code: Code::Cancelled };
     // Boxed, so that the caller's future, which nearly always has no span, does not reserve room
     // for it twice.
     let outcome = CURRENT.scope(span, Box::pin(work)).await;
@@ -182,7 +188,7 @@ async fn run<T: Outcome>(span: Arc<Span>, work: impl Future<Output = T>) -> T {
 }
 
 async fn below<T: Outcome>(
-    name: Name,
+    name: SpanName,
     peer: Option<&PartyName>,
     work: impl Future<Output = T>,
 ) -> T {
@@ -193,12 +199,16 @@ async fn below<T: Outcome>(
 }
 
 /// Runs work in a span below the current one; without a current span, only runs it.
-pub async fn within<T: Outcome>(name: Name, work: impl Future<Output = T>) -> T {
+pub async fn within<T: Outcome>(name: SpanName, work: impl Future<Output = T>) -> T {
     below(name, None, work).await
 }
 
 /// Like [`within`], for work that calls a peer, which the span names.
-pub async fn asking<T: Outcome>(name: Name, peer: &PartyName, work: impl Future<Output = T>) -> T {
+pub async fn asking<T: Outcome>(
+    name: SpanName,
+    peer: &PartyName,
+    work: impl Future<Output = T>,
+) -> T {
     below(name, Some(peer), work).await
 }
 
@@ -217,7 +227,7 @@ pub fn carried() -> Vec<u8> {
     CURRENT.try_with(|span| span.context.to_wire()).unwrap_or_default()
 }
 
-fn note(add: impl FnOnce(&mut Notes)) {
+fn note(add: impl FnOnce(&mut SpanAttributes)) {
     let _ = CURRENT.try_with(|span| {
         if span.context.sampled {
             add(&mut span.notes.lock().unwrap_or_else(PoisonError::into_inner));
@@ -243,12 +253,12 @@ mod tests {
     use super::super::queue::{Counts, ROOM};
     use super::*;
 
-    fn tracer(share: f64) -> (Tracer, Receiver<Record>) {
+    fn tracer(share: f64) -> (Tracer, Receiver<SpanRecord>) {
         let (queue, records) = Queue::new(Counts::default());
         (Tracer::new(Sampler::new(share, 1_000_000, Counts::default()), queue), records)
     }
 
-    fn ended(records: &mut Receiver<Record>) -> Vec<Record> {
+    fn ended(records: &mut Receiver<SpanRecord>) -> Vec<SpanRecord> {
         std::iter::from_fn(|| records.try_recv().ok()).collect()
     }
 
@@ -265,16 +275,19 @@ mod tests {
         let work = async {
             note_rows(3);
             note_version(&version);
-            within(Name::LedgerCommit, fine()).await?;
-            let asked = asking(Name::Ask, &peer, async {
+            within(SpanName::LedgerCommit, fine()).await?;
+            let asked = asking(SpanName::Ask, &peer, async {
                 told = Context::from_wire(&carried());
                 Err::<(), _>(Refusal::unavailable("gone"))
             });
             asked.await
         };
-        assert!(tracer.serve(Name::Predict, None, work).await.is_err());
-        let [commit, ask, root]: [Record; 3] = ended(&mut records).try_into().unwrap();
-        assert_eq!((root.name, root.parent, root.code), (Name::Predict, None, Code::Unavailable));
+        assert!(tracer.serve(SpanName::Predict, None, work).await.is_err());
+        let [commit, ask, root]: [SpanRecord; 3] = ended(&mut records).try_into().unwrap();
+        assert_eq!(
+            (root.name, root.parent, root.code),
+            (SpanName::Predict, None, Code::Unavailable)
+        );
         assert_eq!((root.notes.rows, root.notes.version.as_ref()), (Some(3), Some(&version)));
         for (span, code) in [(&commit, Code::Ok), (&ask, Code::Unavailable)] {
             assert_eq!((span.parent, span.code), (Some((root.context.span, false)), code));
@@ -284,7 +297,7 @@ mod tests {
             );
         }
         assert_eq!(told, Some(ask.context), "what the peer is told");
-        assert_eq!(ask.notes, Notes { peer: Some(peer), ..Notes::default() });
+        assert_eq!(ask.notes, SpanAttributes { peer: Some(peer), ..SpanAttributes::default() });
         assert!(commit.ended <= ask.began);
     }
 
@@ -292,17 +305,17 @@ mod tests {
     async fn work_that_is_given_up_ends_its_spans_as_cancelled_from_the_inside_out() {
         let (tracer, mut records) = tracer(1.0);
         let silent =
-            async { within(Name::Ask, std::future::pending::<Result<(), Refusal>>()).await };
-        let mut call = Box::pin(tracer.serve(Name::Predict, None, silent));
+            async { within(SpanName::Ask, std::future::pending::<Result<(), Refusal>>()).await };
+        let mut call = Box::pin(tracer.serve(SpanName::Predict, None, silent));
         tokio::select! {
             biased;
             _ = &mut call => panic!("nobody answers"),
             () = std::future::ready(()) => {}
         }
         drop(call);
-        let [inner, root]: [Record; 2] = ended(&mut records).try_into().unwrap();
-        assert_eq!((inner.name, inner.code), (Name::Ask, Code::Cancelled));
-        assert_eq!((root.name, root.code), (Name::Predict, Code::Cancelled));
+        let [inner, root]: [SpanRecord; 2] = ended(&mut records).try_into().unwrap();
+        assert_eq!((inner.name, inner.code), (SpanName::Ask, Code::Cancelled));
+        assert_eq!((root.name, root.code), (SpanName::Predict, Code::Cancelled));
         assert!(inner.ended <= root.ended);
     }
 
@@ -312,7 +325,7 @@ mod tests {
             let mut metadata = MetadataMap::new();
             carry(&mut metadata);
             note_rows(1);
-            within(Name::Release, async {
+            within(SpanName::Release, async {
                 Ok::<_, Refusal>((metadata.is_empty(), carried().is_empty()))
             })
             .await
@@ -320,13 +333,13 @@ mod tests {
         assert_eq!(outside().await.unwrap(), (true, true));
         let parent = Some(Context::root(true));
         assert_eq!(
-            Tracer::default().serve(Name::Predict, parent, outside()).await.unwrap(),
+            Tracer::default().serve(SpanName::Predict, parent, outside()).await.unwrap(),
             (true, true)
         );
         // A party that traces, but not this request, says so to the next one.
         let (tracer, mut records) = tracer(0.0);
         let told = async { Ok::<_, Refusal>(Context::from_wire(&carried())) };
-        let told = tracer.serve(Name::Predict, None, told).await.unwrap().unwrap();
+        let told = tracer.serve(SpanName::Predict, None, told).await.unwrap().unwrap();
         assert!(!told.sampled);
         assert!(ended(&mut records).is_empty());
     }
@@ -337,7 +350,7 @@ mod tests {
         let (queue, mut records) = Queue::new(counts.clone());
         let tracer = Tracer::new(Sampler::new(1.0, 1_000_000, counts.clone()), queue);
         for _ in 0..ROOM + 3 {
-            tracer.serve(Name::Predict, None, fine()).await.unwrap();
+            tracer.serve(SpanName::Predict, None, fine()).await.unwrap();
         }
         let mut registry = prometheus_client::registry::Registry::default();
         counts.register(&mut registry);

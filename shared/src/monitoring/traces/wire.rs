@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 use tonic::Code;
 
-use super::record::{Kind, Name, Notes, Record};
+use super::record::{Kind, SpanAttributes, SpanName, SpanRecord};
 
 /// The bits of `Span.flags`: the W3C sampled flag, that the parent's process is known, and that it
 /// is another process.
@@ -42,7 +42,7 @@ pub(super) fn resource(role: &str, party: &str) -> Resource {
 }
 
 /// Creates the export message of spans.
-pub(super) fn request(resource: &Resource, records: Vec<Record>) -> ExportTraceServiceRequest {
+pub(super) fn request(resource: &Resource, records: Vec<SpanRecord>) -> ExportTraceServiceRequest {
     let scope =
         InstrumentationScope { name: "cloison".to_owned(), ..InstrumentationScope::default() };
     let spans = records.into_iter().map(span).collect();
@@ -52,13 +52,13 @@ pub(super) fn request(resource: &Resource, records: Vec<Record>) -> ExportTraceS
     ExportTraceServiceRequest { resource_spans: vec![spans] }
 }
 
-fn span(record: Record) -> Span {
+fn span(record: SpanRecord) -> Span {
     // Every field is named, so that a new field of a record does not compile unless it is added
     // here.
-    let Record { context, parent, name, began, ended, code, notes } = record;
-    let Notes { rows, version, peer } = notes;
+    let SpanRecord { context, parent, name, began, ended, code, notes } = record;
+    let SpanAttributes { rows, version, peer } = notes;
     let named = match &peer {
-        Some(peer) if name == Name::Ask => format!("{} {peer}", name.words()),
+        Some(peer) if name == SpanName::Ask => format!("{} {peer}", name.words()),
         _ => name.words().to_owned(),
     };
     let kind = match name.kind() {

@@ -25,7 +25,7 @@ use vfl_shared::data::Failure;
 
 /// A failed exchange, with a description that contains none of its data.
 #[derive(Debug)]
-pub(super) struct Failed(pub(super) Failure, pub(super) String);
+pub(super) struct RequestError(pub(super) Failure, pub(super) String);
 
 /// The settings of a client.
 pub(super) struct ClientSettings<'a> {
@@ -65,7 +65,9 @@ impl HttpClient {
             }
             (Some("http"), _) => return Err("certificates are for `https`".into()),
             _ => {
-                return Err("`url` begins with `https://`, or with `http://` on this machine".into());
+                return Err(
+                    "`url` begins with `https://`, or with `http://` on this machine".into()
+                );
             }
         };
         let connector =
@@ -79,8 +81,8 @@ impl HttpClient {
     }
 
     /// Sends a JSON body and returns that of the answer, which must have status 200.
-    pub(super) async fn post(&self, body: Vec<u8>) -> Result<Bytes, Failed> {
-        let unreachable = |why: &str| Failed(Failure::Unreachable, why.to_owned());
+    pub(super) async fn post(&self, body: Vec<u8>) -> Result<Bytes, RequestError> {
+        let unreachable = |why: &str| RequestError(Failure::Unreachable, why.to_owned());
         let _turn = self.turns.acquire().await.map_err(|_| unreachable("the client is closed"))?;
         let request = Request::builder()
             .method(Method::POST)
@@ -88,8 +90,8 @@ impl HttpClient {
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, "application/json")
             .body(Full::new(Bytes::from(body)));
-        let request =
-            request.map_err(|_| Failed(Failure::Malformed, "the request cannot be made".into()))?;
+        let request = request
+            .map_err(|_| RequestError(Failure::Malformed, "the request cannot be made".into()))?;
         let mut answered = self.client.request(request.clone()).await;
         // A reused connection may have died since. A look-up changes nothing, so it is repeated on
         // another one.
@@ -110,14 +112,14 @@ impl HttpClient {
                 matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
             let passes = passes || status.is_server_error();
             let failure = if passes { Failure::Unreachable } else { Failure::Malformed };
-            return Err(Failed(
+            return Err(RequestError(
                 failure,
                 format!("it answered with HTTP status {}", status.as_u16()),
             ));
         }
         let body = Limited::new(answer.into_body(), self.max_response_bytes).collect().await;
         body.map(|body| body.to_bytes()).map_err(|error| match error.is::<LengthLimitError>() {
-            true => Failed(
+            true => RequestError(
                 Failure::Malformed,
                 format!("its answer is over `max_response_bytes` ({})", self.max_response_bytes),
             ),

@@ -9,15 +9,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
-use vfl_shared::data::features::{Answer, MAX_LOOKUP_RECORDS};
+use vfl_shared::data::features::{MAX_LOOKUP_RECORDS, StoreFuture};
 use vfl_shared::data::{
-    Failure, FeatureSchema, Found, Gather, RemoteStore, SourceColumn, StoreError, Target,
+    ColumnRole, Failure, FeatureSchema, LookupResult, RemoteStore, RowCollector, SourceColumn,
+    StoreError,
 };
 use vfl_shared::types::RecordIds;
 
 use crate::bounds::{Bounds, DataError, connect_timeout_ms, connections, timeout_ms};
 use crate::sql::within;
-use client::{ClientSettings, Failed, HttpClient};
+use client::{ClientSettings, HttpClient, RequestError};
 use message::{DOUBLE, Feature, FetchRequest, FetchResponse, Field, Header, Param, STRING, code};
 
 /// The table `[data.http]`.
@@ -186,8 +187,8 @@ impl HttpStore {
             return fail(Failure::Malformed, "the request cannot be written");
         };
         let answer = self.client.post(body).await;
-        let answer =
-            answer.map_err(|Failed(failure, reason)| StoreError::failed(WORDS, failure, reason))?;
+        let answer = answer
+            .map_err(|RequestError(failure, reason)| StoreError::failed(WORDS, failure, reason))?;
         // The parser's own message may quote a value.
         let Ok(answer) = serde_json::from_slice::<FetchResponse>(&answer) else {
             return fail(Failure::Malformed, "it is not the JSON of a BatchFetchFeatureResponse");
@@ -212,7 +213,7 @@ impl HttpStore {
 
     fn gather(
         &self,
-        gather: &mut Gather<'_>,
+        gather: &mut RowCollector<'_>,
         ids: &[&str],
         features: &[Feature],
     ) -> Result<(), StoreError> {
@@ -229,7 +230,7 @@ impl HttpStore {
                 fail(format!("column {name} has not one value for each of the records"))
             })?;
             // The id is the first column.
-            if column.target == Target::Id {
+            if column.target == ColumnRole::Id {
                 for (id, cell) in ids.iter().zip(cells) {
                     let held = cell.text().is_ok_and(|text| text == *id);
                     if !held && !self.warned.swap(true, Ordering::Relaxed) {
@@ -262,16 +263,16 @@ impl RemoteStore for HttpStore {
 
     /// Checks the service by requesting an unknown record: the protocol has no other question, and
     /// a running service answers it.
-    fn check(&self) -> Answer<'_, ()> {
+    fn check(&self) -> StoreFuture<'_, ()> {
         Box::pin(within(WORDS, self.bounds.timeout, async move {
             self.ask(&["cloison-check"]).await.map(drop)
         }))
     }
 
-    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> Answer<'a, Found> {
+    fn lookup<'a>(&'a self, ids: &'a RecordIds) -> StoreFuture<'a, LookupResult> {
         let work = async move {
             let all: Vec<&str> = ids.iter().collect();
-            let mut gather = Gather::new(WORDS, &self.schema, ids);
+            let mut gather = RowCollector::new(WORDS, &self.schema, ids);
             // A part that is refused because of an unknown record is halved, until the record is
             // alone.
             let mut open: Vec<&[&str]> = all.chunks(self.config.max_records).rev().collect();
@@ -309,7 +310,7 @@ impl RemoteStore for HttpStore {
         Box::pin(within(WORDS, self.bounds.timeout, work))
     }
 
-    fn ids(&self) -> Answer<'_, RecordIds> {
+    fn ids(&self) -> StoreFuture<'_, RecordIds> {
         let reason = "a feature service cannot list its records; name those of a training by `train_ids` in [training], and those of an \
                       alignment by `ids` in [alignment]";
         Box::pin(async move { Err(StoreError::failed(WORDS, Failure::Malformed, reason)) })

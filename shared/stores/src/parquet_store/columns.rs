@@ -11,7 +11,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::SerializedPageReader;
 use parquet::record::Field;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor};
-use vfl_shared::data::{Cell, TableProblem, Target};
+use vfl_shared::data::{Cell, ColumnRole, TableProblem};
 
 use crate::parquet_file::{is_uuid, text_cell, with_cell, with_uuid};
 use crate::parquet_pages::PageFile;
@@ -26,7 +26,7 @@ pub(crate) struct Leaf {
     /// The name of the column.
     pub(crate) name: String,
     /// The column's role in the schema.
-    pub(crate) target: Target,
+    pub(crate) target: ColumnRole,
     /// The position among the columns of the file.
     pub(crate) at: usize,
     /// The type of the column.
@@ -34,7 +34,7 @@ pub(crate) struct Leaf {
 }
 
 /// Errors from reading rows.
-pub(crate) enum Unread {
+pub(crate) enum ReadError {
     /// The file cannot be read.
     File(ParquetError),
     /// There are fewer values than rows.
@@ -43,7 +43,7 @@ pub(crate) enum Unread {
     Value(usize, usize, TableProblem),
 }
 
-impl From<ParquetError> for Unread {
+impl From<ParquetError> for ReadError {
     fn from(error: ParquetError) -> Self {
         Self::File(error)
     }
@@ -68,8 +68,8 @@ impl Cursor {
         pages: &Arc<PageFile>,
         (group, of): (usize, &RowGroupMetaData),
         leaves: &[Leaf],
-    ) -> Result<Self, Unread> {
-        let rows = usize::try_from(of.num_rows()).map_err(|_| Unread::Cut)?;
+    ) -> Result<Self, ReadError> {
+        let rows = usize::try_from(of.num_rows()).map_err(|_| ReadError::Cut)?;
         let open = |leaf: &Leaf| {
             let reader = SerializedPageReader::new(pages.clone(), of.column(leaf.at), rows, None)?;
             Ok(get_column_reader(leaf.kind.clone(), Box::new(reader)))
@@ -90,10 +90,11 @@ impl Cursor {
         leaves: &[Leaf],
         ranges: &[Range<u32>],
         take: &mut Take<'_>,
-    ) -> Result<Self, Unread> {
+    ) -> Result<Self, ReadError> {
         for (column, (reader, leaf)) in self.readers.iter_mut().zip(leaves).enumerate() {
             let mut each = |place: usize, cell: Result<Cell<'_>, TableProblem>| {
-                take(column, place, cell).map_err(|problem| Unread::Value(column, place, problem))
+                take(column, place, cell)
+                    .map_err(|problem| ReadError::Value(column, place, problem))
             };
             read_column(reader, &leaf.kind, (self.next, ranges), &mut each)?;
         }
@@ -134,14 +135,14 @@ fn is_text(kind: &ColumnDescriptor) -> bool {
     matches!(kind.converted_type(), C::NONE | C::UTF8 | C::ENUM | C::JSON | C::BSON)
 }
 
-type Each<'a> = dyn FnMut(usize, Result<Cell<'_>, TableProblem>) -> Result<(), Unread> + 'a;
+type Each<'a> = dyn FnMut(usize, Result<Cell<'_>, TableProblem>) -> Result<(), ReadError> + 'a;
 
 fn read_column(
     reader: &mut ColumnReader,
     kind: &ColumnDescPtr,
     wanted: (u32, &[Range<u32>]),
     each: &mut Each<'_>,
-) -> Result<(), Unread> {
+) -> Result<(), ReadError> {
     use ColumnReader as R;
     // Values are interpreted by the same code as in a file that is read into memory.
     let mut field = |place: usize, field: Option<Field>| {
@@ -195,13 +196,13 @@ fn read_column(
 fn values<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     (mut at, ranges): (u32, &[Range<u32>]),
-    mut each: impl FnMut(usize, Option<&T::T>) -> Result<(), Unread>,
-) -> Result<(), Unread> {
+    mut each: impl FnMut(usize, Option<&T::T>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
     let (mut place, mut levels, mut some) = (0, Vec::new(), Vec::new());
     for range in ranges {
         let over = range.start.saturating_sub(at) as usize;
         if over > 0 && reader.skip_records(over)? != over {
-            return Err(Unread::Cut);
+            return Err(ReadError::Cut);
         }
         let mut left = range.len();
         while left > 0 {
@@ -210,14 +211,14 @@ fn values<T: DataType>(
             let (rows, values, _) =
                 reader.read_records(left.min(BATCH), Some(&mut levels), None, &mut some)?;
             if rows == 0 || rows > left || values != some.len() {
-                return Err(Unread::Cut);
+                return Err(ReadError::Cut);
             }
             // A column without NULL has no levels.
             let nullable = !levels.is_empty();
             let mut next = some.iter();
             for row in 0..rows {
                 let there = !nullable || levels.get(row).is_some_and(|&level| level > 0);
-                let value = there.then(|| next.next().ok_or(Unread::Cut)).transpose()?;
+                let value = there.then(|| next.next().ok_or(ReadError::Cut)).transpose()?;
                 each(place, value)?;
                 place += 1;
             }

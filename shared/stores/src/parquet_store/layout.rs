@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
-use vfl_shared::data::{FeatureSchema, Limits, Place, TableError, TableProblem, match_columns};
+use vfl_shared::data::{
+    FeatureSchema, FilePosition, Limits, TableError, TableProblem, match_columns,
+};
 
-use super::columns::{Cursor, Leaf, Unread, is_readable};
+use super::columns::{Cursor, Leaf, ReadError, is_readable};
 use crate::parquet_file::problem_of;
 use crate::parquet_footer::{check_footer, check_sizes, format};
 use crate::parquet_pages::{PageFile, check_codecs, read_at};
@@ -129,7 +131,7 @@ impl Layout {
     }
 
     /// Opens some of the leaves in a group.
-    pub(crate) fn cursor(&self, group: usize, leaves: &[Leaf]) -> Result<Cursor, Unread> {
+    pub(crate) fn cursor(&self, group: usize, leaves: &[Leaf]) -> Result<Cursor, ReadError> {
         Cursor::open(&self.pages, (group, self.metadata.row_group(group)), leaves)
     }
 
@@ -146,20 +148,20 @@ impl Layout {
         column: Option<&str>,
         problem: TableProblem,
     ) -> TableError {
-        error(&self.path, row.map(|row| Place::Row(u64::from(row) + 1)), column, problem)
+        error(&self.path, row.map(|row| FilePosition::Row(u64::from(row) + 1)), column, problem)
     }
 
     /// Converts a failure to read rows of a group into an error about the file.
-    pub(crate) fn unread(&self, group: usize, first: u32, unread: Unread) -> TableError {
+    pub(crate) fn unread(&self, group: usize, first: u32, unread: ReadError) -> TableError {
         let row = self.starts[group] + first;
         match unread {
-            Unread::File(e) => self.error(Some(row), None, problem_of(&e, true)),
-            Unread::Cut => self.error(
+            ReadError::File(e) => self.error(Some(row), None, problem_of(&e, true)),
+            ReadError::Cut => self.error(
                 Some(row),
                 None,
                 format("a column has fewer values than the file has rows"),
             ),
-            Unread::Value(column, place, problem) => {
+            ReadError::Value(column, place, problem) => {
                 let name = self.leaves.get(column).map(|leaf| leaf.name.as_str());
                 self.error(Some(row + place as u32), name, problem)
             }
@@ -169,7 +171,7 @@ impl Layout {
 
 fn error(
     path: &Path,
-    place: Option<Place>,
+    place: Option<FilePosition>,
     column: Option<&str>,
     problem: TableProblem,
 ) -> TableError {

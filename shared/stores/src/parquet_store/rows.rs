@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use vfl_shared::data::{FeatureSchema, Target};
+use vfl_shared::data::{ColumnRole, FeatureSchema};
 
-use super::columns::{Cursor, Leaf, Unread};
+use super::columns::{Cursor, Leaf, ReadError};
 
 /// Some rows: their ids, and their normalised features.
 pub(crate) struct Rows {
@@ -27,7 +27,7 @@ impl Rows {
         cursor: Cursor,
         (schema, leaves): (&FeatureSchema, &[Leaf]),
         ranges: &[Range<u32>],
-    ) -> Result<(Self, Cursor), Unread> {
+    ) -> Result<(Self, Cursor), ReadError> {
         let (n, d) = (ranges.iter().map(ExactSizeIterator::len).sum::<usize>(), schema.len());
         let (mut ids, mut ends) = (String::new(), Vec::with_capacity(n));
         let mut values = vec![0.0; n * d];
@@ -36,16 +36,16 @@ impl Rows {
         let cursor = cursor.read(leaves, ranges, &mut |column, place, cell| {
             let leaf = &leaves[column];
             let read = match leaf.target {
-                Target::Id => {
+                ColumnRole::Id => {
                     ids.push_str(&cell?.text()?);
                     // The ids of a stretch take far less than 4 GiB.
                     ends.push(ids.len() as u32);
                     Ok(())
                 }
-                Target::Label => {
+                ColumnRole::Label => {
                     cell.and_then(|cell| schema.read_label(cell)).map(|label| labels[place] = label)
                 }
-                Target::Column(at) => {
+                ColumnRole::Column(at) => {
                     let row = &mut values[place * d..(place + 1) * d];
                     cell.and_then(|cell| schema.read_feature(at, cell, row))
                 }
@@ -92,14 +92,14 @@ impl Rows {
 }
 
 /// The most recently used stretches of rows, within a number of bytes.
-pub(crate) struct Kept {
+pub(crate) struct StretchCache {
     most: usize,
     bytes: usize,
     uses: u64,
     stretches: HashMap<(usize, u32), (Arc<Rows>, u64)>,
 }
 
-impl Kept {
+impl StretchCache {
     /// Creates a cache of at most so many bytes.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, bytes: 0, uses: 0, stretches: HashMap::new() }
@@ -155,7 +155,7 @@ mod tests {
             let (ids, ends, labels, bad) = (String::new(), Vec::new(), Vec::new(), HashMap::new());
             Arc::new(Rows { ids, ends, values: vec![0.0; n], labels, bad })
         };
-        let mut kept = Kept::new(3 * rows(10).bytes());
+        let mut kept = StretchCache::new(3 * rows(10).bytes());
         (0..3).for_each(|at| kept.put((0, at), rows(10)));
         assert!(kept.get((0, 0)).is_some());
         kept.put((1, 0), rows(10));

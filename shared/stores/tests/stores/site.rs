@@ -9,7 +9,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
-use vfl_shared::data::{FeatureSchema, Features, Found};
+use vfl_shared::data::{FeatureSchema, Features, LookupResult};
 use vfl_shared::types::RecordIds;
 use vfl_stores::{
     DataConfig, HttpConfig, ParquetConfig, PostgresConfig, SqliteConfig, load_sqlite,
@@ -162,7 +162,7 @@ impl Site {
     }
 
     /// Opens the store and asks it; what is refused is told in its own words.
-    pub(crate) async fn ask(&self, ids: &RecordIds) -> Result<Found, String> {
+    pub(crate) async fn ask(&self, ids: &RecordIds) -> Result<LookupResult, String> {
         let features = self.config.open().map_err(|e| e.to_string())?;
         features.lookup(ids).await.map_err(|e| e.to_string())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use vfl_shared::state_dir::StateDir;
-use vfl_shared::state_table::{Reading, Revision, StateTable};
+use vfl_shared::state_table::{Revision, StateTable, TableReading};
 use vfl_shared::types::PartyName;
 use vfl_stores::StateConfig;
 
@@ -68,7 +68,7 @@ async fn ended<T>(work: impl IntoIterator<Item = tokio::task::JoinHandle<T>>) ->
 
 fn content(table: &dyn StateTable, name: &str) -> Option<(Revision, Vec<u8>)> {
     match table.read(name, None).unwrap() {
-        Reading::Content(revision, content) => Some((revision, content)),
+        TableReading::Content(revision, content) => Some((revision, content)),
         _ => None,
     }
 }
@@ -90,10 +90,10 @@ async fn what_one_process_writes_the_others_read() {
     for table in [&one, &two] {
         assert_eq!(
             table.read("releases/a", None).unwrap(),
-            Reading::Content(seen, b"made".to_vec())
+            TableReading::Content(seen, b"made".to_vec())
         );
-        assert_eq!(table.read("releases/a", Some(seen)).unwrap(), Reading::Same);
-        assert_eq!(table.read("releases/b", Some(seen)).unwrap(), Reading::Absent);
+        assert_eq!(table.read("releases/a", Some(seen)).unwrap(), TableReading::Same);
+        assert_eq!(table.read("releases/b", Some(seen)).unwrap(), TableReading::Absent);
     }
     let newer = two.swap("releases/a", seen, b"again").unwrap().unwrap();
     assert_ne!(newer, seen);

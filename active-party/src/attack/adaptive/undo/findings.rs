@@ -4,7 +4,7 @@ use super::{Hypothesis, Verdict};
 
 /// The hypotheses that remain, and the evidence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Undone {
+pub struct RemainingHypotheses {
     /// The transform that was identified: one hypothesis remains, or all remaining ones give the
     /// same equations.
     pub hypothesis: Option<Hypothesis>,
@@ -24,7 +24,7 @@ pub struct Undone {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Examination {
     /// The hypotheses that remain.
-    pub undone: Undone,
+    pub undone: RemainingHypotheses,
     /// The same in words, without any feature value or score.
     pub remarks: Vec<String>,
 }

@@ -11,7 +11,7 @@ use crate::attack::{
 
 /// The adversary's knowledge beside the release.
 #[derive(Debug, Clone, Default)]
-pub struct Grounds {
+pub struct TransformEvidence {
     /// The mean of each passive feature over the records that those attacked are drawn from: public
     /// by agreement.
     pub column_means: Option<Vec<f64>>,
@@ -95,9 +95,9 @@ pub(super) fn exact_columns(released: &ReleasedScores) -> Result<Vec<usize>, &'s
 }
 
 /// The tests of hypotheses on the evidence and a release.
-pub(super) struct Court<'a> {
+pub(super) struct HypothesisTester<'a> {
     view: &'a AdversaryView<'a>,
-    grounds: &'a Grounds,
+    grounds: &'a TransformEvidence,
     /// Records whose passive features are known.
     records: Option<&'a AuxiliaryRecords>,
     ranges: FeatureKnowledge,
@@ -113,7 +113,7 @@ pub(super) struct Court<'a> {
 }
 
 /// A hypothesis, prepared for tests on records.
-struct Trial {
+struct PreparedHypothesis {
     a: DMatrix<f64>,
     /// The norm ‖A‖₂.
     norm: f64,
@@ -124,7 +124,7 @@ struct Trial {
     in_box: Option<(BoxSystem, DVector<f64>)>,
 }
 
-impl Trial {
+impl PreparedHypothesis {
     fn right(&self, shown: &DMatrix<f64>) -> Result<DMatrix<f64>, AttackError> {
         let mut b = shown.clone();
         for mut column in b.column_iter_mut() {
@@ -155,10 +155,10 @@ impl Trial {
     }
 }
 
-impl<'a> Court<'a> {
+impl<'a> HypothesisTester<'a> {
     pub(super) fn new(
         view: &'a AdversaryView<'a>,
-        grounds: &'a Grounds,
+        grounds: &'a TransformEvidence,
         columns: Vec<usize>,
         auxiliary: Vec<usize>,
     ) -> Result<Self, AttackError> {
@@ -283,7 +283,7 @@ impl<'a> Court<'a> {
         Ok(1e4 * squares(&trial.misfits(&b)) + 1e4 * squares(&self.auxiliary_off(&trial)?) + mean)
     }
 
-    fn trial(&self, hypothesis: &Hypothesis) -> Result<Trial, AttackError> {
+    fn trial(&self, hypothesis: &Hypothesis) -> Result<PreparedHypothesis, AttackError> {
         let released = self.view.model();
         let model = hypothesis.model(released, self.grounds.second_moments.as_ref())?;
         let a = model.linear()?.matrix().clone();
@@ -302,11 +302,11 @@ impl<'a> Court<'a> {
         } else {
             None
         };
-        Ok(Trial { a, norm, shift, in_box })
+        Ok(PreparedHypothesis { a, norm, shift, in_box })
     }
 
     /// Returns the distance of the means of b' from A μ, in standard errors.
-    fn means_off(&self, trial: &Trial, b: &DMatrix<f64>) -> Option<DVector<f64>> {
+    fn means_off(&self, trial: &PreparedHypothesis, b: &DMatrix<f64>) -> Option<DVector<f64>> {
         let means = &trial.a * DVector::from_column_slice(self.means()?);
         let n = b.ncols() as f64;
         let off = b.row_iter().zip(means.iter()).map(|(row, expected)| {
@@ -318,7 +318,7 @@ impl<'a> Court<'a> {
     }
 
     /// Returns ‖A x − b'‖ of the auxiliary records, relative to ‖A‖ and ‖b'‖.
-    fn auxiliary_off(&self, trial: &Trial) -> Result<Vec<f64>, AttackError> {
+    fn auxiliary_off(&self, trial: &PreparedHypothesis) -> Result<Vec<f64>, AttackError> {
         let (Some(records), Some(shown)) = (self.records, &self.shown_auxiliary) else {
             return Ok(Vec::new());
         };

@@ -2,7 +2,7 @@
 //!
 //! The true parameters make the scores, so the evidence contradicts a false reading of the released
 //! ones: there are records whose scores no x in [0, 1] gives, column means come out wrong, or a
-//! known record does not fit. Each [`Hypothesis`] is tested on these [`Grounds`]. If one remains,
+//! known record does not fit. Each [`Hypothesis`] is tested on these [`TransformEvidence`]. If one remains,
 //! its model is attacked instead of the released one.
 //!
 //! W and the complement always explain the same records: x solves the one exactly if 1 − x solves
@@ -27,16 +27,16 @@ use vfl_shared::numerics::row_differences;
 use super::KnownPolicy;
 use crate::attack::entry::{Base, Entry, Group};
 use crate::attack::settings::{Setting, numbers};
-use crate::attack::view::Told;
+use crate::attack::view::DisclosedModel;
 use crate::attack::{
     AdversaryView, Attack, AttackError, KnownModel, Need, Needs, Reconstruction, StatedKnowledge,
 };
-use grounds::{Court, exact_columns};
+use grounds::{HypothesisTester, exact_columns};
 use remarks::{AS_RELEASED, told};
 use search::{MAX_SEARCHED, NEIGHBOUR_RECORDS};
 
-pub use findings::{Examination, Undone};
-pub use grounds::{Grounds, Verdict};
+pub use findings::{Examination, RemainingHypotheses};
+pub use grounds::{TransformEvidence, Verdict};
 pub use hypothesis::Hypothesis;
 
 static COLUMN_MEANS: Setting<Vec<f64>> = Setting {
@@ -57,10 +57,10 @@ pub(in crate::attack) static UNDO_TRANSFORM: Entry = Entry {
         Box::new(UndoTransform {
             // Knowledge of the features goes to the base, and to the grounds.
             inner: knowledge.wrap(base),
-            grounds: Grounds {
+            grounds: TransformEvidence {
                 column_means: settings.get(&COLUMN_MEANS),
                 ranges: knowledge,
-                ..Grounds::default()
+                ..TransformEvidence::default()
             },
             known: settings.into(),
         })
@@ -73,7 +73,7 @@ pub struct UndoTransform {
     /// The attack that runs on the identified model, or on the released one if none is identified.
     pub inner: Box<dyn Attack>,
     /// The knowledge beside the release.
-    pub grounds: Grounds,
+    pub grounds: TransformEvidence,
     /// The known policy. The evidence counts for exact scores alone.
     pub known: KnownPolicy,
 }
@@ -114,8 +114,8 @@ impl UndoTransform {
                     "cannot tell: {reason}, and what tells a transform needs exact scores; {AS_RELEASED}"
                 );
                 // The lengths are still checked.
-                Court::new(view, &self.grounds, Vec::new(), Vec::new())?;
-                let undone = Undone {
+                HypothesisTester::new(view, &self.grounds, Vec::new(), Vec::new())?;
+                let undone = RemainingHypotheses {
                     hypothesis: None,
                     left: simple,
                     not_ruled_out: Vec::new(),
@@ -131,7 +131,7 @@ impl UndoTransform {
             remarks.push(format!("the auxiliary records are not made use of: {reason}"));
             Vec::new()
         });
-        let court = Court::new(view, &self.grounds, columns, auxiliary)?;
+        let court = HypothesisTester::new(view, &self.grounds, columns, auxiliary)?;
         let mut counts = simple.iter().map(|h| court.judge(h)).collect::<Result<Vec<_>, _>>()?;
         let mut searched = None;
         if counts.iter().all(Verdict::rejected) {
@@ -155,14 +155,18 @@ impl UndoTransform {
             }
             None => Vec::new(),
         };
-        let undone = Undone { hypothesis, left, not_ruled_out, counts };
+        let undone = RemainingHypotheses { hypothesis, left, not_ruled_out, counts };
         remarks.push(told(&undone, court.records(), searched.as_ref(), view.target_features()));
         Ok(Examination { undone, remarks })
     }
 
     /// Returns the verdicts on partners of hypotheses that are not ruled out, if something tells
     /// the partners from these.
-    fn partners(&self, court: &Court<'_>, of: &[Hypothesis]) -> Result<Vec<Verdict>, AttackError> {
+    fn partners(
+        &self,
+        court: &HypothesisTester<'_>,
+        of: &[Hypothesis],
+    ) -> Result<Vec<Verdict>, AttackError> {
         let mut found = Vec::new();
         if court.sees_complements() {
             for partner in of.iter().map(Hypothesis::partner).filter(|p| !of.contains(p)) {
@@ -172,10 +176,10 @@ impl UndoTransform {
         Ok(found)
     }
 
-    /// Returns the hypotheses of [`Undone::not_ruled_out`].
+    /// Returns the hypotheses of [`RemainingHypotheses::not_ruled_out`].
     fn not_ruled_out(
         &self,
-        court: &Court<'_>,
+        court: &HypothesisTester<'_>,
         d: usize,
         hypothesis: &Hypothesis,
         counts: &[Verdict],
@@ -237,7 +241,7 @@ impl Attack for UndoTransform {
         view: &AdversaryView<'_>,
         rng: &mut dyn Rng,
     ) -> Result<Reconstruction, AttackError> {
-        if let Some(Told { model, by }) = view.side_information().told {
+        if let Some(DisclosedModel { model, by }) = view.side_information().told {
             let mut found = self.inner.reconstruct(&view.under(model)?, rng)?;
             found
                 .remarks

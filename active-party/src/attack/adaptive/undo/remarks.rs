@@ -2,7 +2,7 @@
 
 use super::grounds::Verdict;
 use super::search::{MAX_SEARCHED, Search};
-use super::{Hypothesis, Undone};
+use super::{Hypothesis, RemainingHypotheses};
 
 /// The most names that are written out.
 const NAMED: usize = 4;
@@ -41,8 +41,13 @@ fn against(v: &Verdict) -> String {
 
 /// Describes the outcome. `searched` is the search of signs and orders, if there was one; `d` is
 /// the number of features.
-pub(super) fn told(undone: &Undone, records: usize, searched: Option<&Search>, d: usize) -> String {
-    let Undone { hypothesis, left, not_ruled_out, counts } = undone;
+pub(super) fn told(
+    undone: &RemainingHypotheses,
+    records: usize,
+    searched: Option<&Search>,
+    d: usize,
+) -> String {
+    let RemainingHypotheses { hypothesis, left, not_ruled_out, counts } = undone;
     let out: Vec<String> = counts.iter().filter(|v| v.rejected()).map(against).collect();
     let out = if out.is_empty() { String::new() } else { format!("; {}", out.join("; ")) };
     let open = match not_ruled_out.as_slice() {

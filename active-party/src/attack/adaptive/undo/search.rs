@@ -2,7 +2,7 @@
 //! neighbour.
 
 use super::Hypothesis;
-use super::grounds::{Court, Verdict};
+use super::grounds::{HypothesisTester, Verdict};
 use crate::attack::AttackError;
 
 /// The most features whose signs, or order, are searched.
@@ -57,7 +57,7 @@ fn swapped(order: &[usize]) -> Vec<Vec<usize>> {
 
 /// Searches the signs of the features by coordinate descent from equal states. If something tells
 /// the features apart, it also searches their order, by swaps of two.
-pub(super) fn search(court: &Court<'_>, d: usize) -> Result<Search, AttackError> {
+pub(super) fn search(court: &HypothesisTester<'_>, d: usize) -> Result<Search, AttackError> {
     let mut search = Search::default();
     let states: &[usize] = if court.sees_complements() { &[0, 1, 2] } else { &[0, 1] };
     let changed = |at: usize, state: usize| {
@@ -101,7 +101,10 @@ pub(super) fn search(court: &Court<'_>, d: usize) -> Result<Search, AttackError>
 }
 
 /// Returns the orders one swap away from the released one that the evidence does not rule out.
-pub(super) fn other_orders(court: &Court<'_>, d: usize) -> Result<Vec<Hypothesis>, AttackError> {
+pub(super) fn other_orders(
+    court: &HypothesisTester<'_>,
+    d: usize,
+) -> Result<Vec<Hypothesis>, AttackError> {
     let order: Vec<usize> = (0..d).collect();
     let mut found = Vec::new();
     for other in swapped(&order) {
@@ -115,7 +118,7 @@ impl Search {
     /// Returns the cost of a hypothesis; `None` at the limit of the search.
     fn cost(
         &mut self,
-        court: &Court<'_>,
+        court: &HypothesisTester<'_>,
         hypothesis: &Hypothesis,
     ) -> Result<Option<f64>, AttackError> {
         if self.tried == MAX_TRIED {
@@ -129,7 +132,7 @@ impl Search {
     /// Returns the cheapest end of the descents from `starts`.
     fn descend(
         &mut self,
-        court: &Court<'_>,
+        court: &HypothesisTester<'_>,
         starts: impl Iterator<Item = Vec<usize>>,
         changes: &[impl Fn(&[usize]) -> Vec<usize>],
         read: impl Fn(&[usize]) -> Hypothesis,
@@ -164,7 +167,7 @@ impl Search {
     /// ones.
     fn judge(
         &mut self,
-        court: &Court<'_>,
+        court: &HypothesisTester<'_>,
         best: &Hypothesis,
         neighbours: impl Iterator<Item = Hypothesis>,
     ) -> Result<(), AttackError> {

@@ -1,6 +1,6 @@
 //! The backward pass: gradients from the last layer to the first.
 
-use super::batch_norm::Normed;
+use super::batch_norm::NormalisedBatch;
 use super::linear::pool_backward;
 use super::maps::{Maps, Real};
 use super::network::{Block, Network, Unit};
@@ -102,7 +102,7 @@ impl<T: Real> Unit<T> {
     fn backward(
         &self,
         input: &Maps<T>,
-        normed: &Normed<T>,
+        normed: &NormalisedBatch<T>,
         gradient: Maps<T>,
         below: Option<&mut Maps<T>>,
         reversed: &mut Vec<Vec<f64>>,

@@ -36,7 +36,7 @@ impl Moments {
 }
 
 /// The values of a batch that the backward pass needs.
-pub(super) struct Normed<T> {
+pub(super) struct NormalisedBatch<T> {
     /// The normalised values x̂.
     maps: Maps<T>,
     /// Mean and variance of each channel.
@@ -59,7 +59,7 @@ impl<T: Real> BatchNorm<T> {
     }
 
     /// Computes y of a training batch.
-    pub(super) fn forward(&self, z: Maps<T>) -> (Maps<T>, Normed<T>) {
+    pub(super) fn forward(&self, z: Maps<T>) -> (Maps<T>, NormalisedBatch<T>) {
         let moments = moments(&z);
         let mut normed = z;
         let mut y = Maps { shape: normed.shape, values: normed.values.clone() };
@@ -77,7 +77,7 @@ impl<T: Real> BatchNorm<T> {
                 }
             }
         });
-        (y, Normed { maps: normed, moments })
+        (y, NormalisedBatch { maps: normed, moments })
     }
 
     /// Replaces z of one record by y, in service.
@@ -98,7 +98,11 @@ impl<T: Real> BatchNorm<T> {
 
     /// Computes the gradients from the gradient g of y: Σ g x̂ for γ, Σ g for β, and γ / √(v + ε) ·
     /// (g − mean g − x̂ · mean g x̂) for z.
-    pub(super) fn backward(&self, normed: &Normed<T>, mut gradient: Maps<T>) -> NormGradients<T> {
+    pub(super) fn backward(
+        &self,
+        normed: &NormalisedBatch<T>,
+        mut gradient: Maps<T>,
+    ) -> NormGradients<T> {
         let (area, size) = (gradient.shape.area(), gradient.shape.values());
         let count = ((gradient.values.len() / gradient.shape.channels) as f64).max(1.0);
         let sums = by_channel(&gradient, &normed.maps, |gradient, normed| {
@@ -129,7 +133,7 @@ impl BatchNorm<f64> {
     /// Moves the running statistics towards those of a batch. The running variance takes the
     /// variance divided by the number of values less 1, if there is more than one value. Without a
     /// record the statistics stay.
-    pub(super) fn follow<T: Real>(&mut self, normed: &Normed<T>) {
+    pub(super) fn follow<T: Real>(&mut self, normed: &NormalisedBatch<T>) {
         let count = (normed.maps.values.len() / normed.maps.shape.channels) as f64;
         if count == 0.0 {
             return;

@@ -103,7 +103,7 @@ impl<T: Real> Convolution<T> {
         let parts = parts.zip(gradient.values.par_chunks(part * to)).map(
             |((mut below, inputs), gradients)| {
                 let mut weights = vec![T::zero(); self.weights.len()];
-                let mut room = Room { columns: Vec::new(), gradient: Vec::new() };
+                let mut room = BackwardBuffers { columns: Vec::new(), gradient: Vec::new() };
                 for (at, (record, gradient)) in
                     inputs.chunks_exact(from).zip(gradients.chunks_exact(to)).enumerate()
                 {
@@ -163,7 +163,7 @@ impl<T: Real> Convolution<T> {
         gradient: &[T],
         mut below: Option<&mut [T]>,
         weights: &mut [T],
-        room: &mut Room<T>,
+        room: &mut BackwardBuffers<T>,
     ) {
         let (k, outputs, area) = (self.taps(), self.outputs, self.shape(input).area());
         let turned = View::from_slice_with_strides(&self.weights, outputs, k, k, 1);
@@ -188,7 +188,7 @@ impl<T: Real> Convolution<T> {
 }
 
 /// Buffers of the backward pass, reused for each record.
-struct Room<T> {
+struct BackwardBuffers<T> {
     columns: Vec<T>,
     /// The gradient of a band: one pixel after another.
     gradient: Vec<T>,

@@ -28,7 +28,8 @@ use self::pass::NetworkPass;
 use self::settings::ResidualSettings;
 use self::trace::Trace;
 use crate::model::contract::{
-    BackwardError, Exchanged, Gradients, Kind, Origin, Parameters, Parametrised, SubModel, Tensor,
+    BackwardError, ExternalParameters, Gradients, Kind, Parameters, Parametrised, SubModel,
+    SubModelOrigin, Tensor,
 };
 use crate::model::{Pass, Settings, SpecError, SubModelSpec, TrainingConfig};
 use crate::types::{LogitShare, ShapeError};
@@ -48,7 +49,7 @@ impl Kind for ResidualKind {
         ResidualSettings::read(settings).map(|_| ())
     }
 
-    fn start(&self, origin: &Origin) -> Result<Box<dyn SubModel>, SpecError> {
+    fn start(&self, origin: &SubModelOrigin) -> Result<Box<dyn SubModel>, SpecError> {
         Ok(Box::new(Residual::<f32>::start(origin)?))
     }
 
@@ -61,8 +62,8 @@ impl Kind for ResidualKind {
 
     /// Takes the blocks under the names that PyTorch gives them. PyTorch's counts of batches are
     /// dropped.
-    fn adopt_pytorch(&self, exchanged: Exchanged) -> Result<Parameters, String> {
-        let Exchanged { settings, features, mut blocks } = exchanged;
+    fn adopt_pytorch(&self, exchanged: ExternalParameters) -> Result<Parameters, String> {
+        let ExternalParameters { settings, features, mut blocks } = exchanged;
         blocks.retain(|block| !block.name.ends_with("num_batches_tracked"));
         let variances = || blocks.iter().filter(|block| block.name.ends_with("running_var"));
         if let Some(block) = variances().find(|block| block.values.iter().any(|v| *v < 0.0)) {
@@ -129,7 +130,7 @@ impl<T: Real> Residual<T> {
     /// Creates a model before its training. The weights of a convolution are uniform with variance
     /// 2 / K, K the inputs of one of its sums (He et al. 2015, (10)); those of the last layer are
     /// drawn as in `mlp`.
-    fn start(origin: &Origin) -> Result<Self, SpecError> {
+    fn start(origin: &SubModelOrigin) -> Result<Self, SpecError> {
         let mut model = Self::zeros(&origin.spec, origin.features, origin.active)?;
         // Roles draw from different streams, so that equal shapes do not start equal.
         let mut rng = ChaCha20Rng::from_seed(origin.start);

@@ -10,7 +10,7 @@ use super::linear::{Linear, pool};
 use super::maps::{Maps, Real, Shape, relu};
 use super::settings::ResidualSettings;
 use super::trace::{BlockTrace, Trace};
-use crate::model::contract::{Tensor, Use};
+use crate::model::contract::{ParameterRole, Tensor};
 
 /// A convolution and the batch norm of its outputs.
 #[derive(Clone)]
@@ -242,7 +242,13 @@ fn units_of<'a, T>(stem: &'a mut Unit<T>, blocks: &'a mut [Block<T>]) -> Vec<&'a
 }
 
 /// Creates the tensor of these values.
-fn tensor<V>(layer: &str, what: &str, shape: Vec<usize>, used: Use, values: V) -> Tensor<V> {
+fn tensor<V>(
+    layer: &str,
+    what: &str,
+    shape: Vec<usize>,
+    used: ParameterRole,
+    values: V,
+) -> Tensor<V> {
     Tensor { name: format!("{layer}.{what}").into(), shape, used, values }
 }
 
@@ -273,21 +279,27 @@ impl Network<f64> {
         for ((conv, bn), Unit { convolution, norm }) in self.names().iter().zip(self.units()) {
             let Convolution { inputs, outputs, window, weights } = convolution;
             let shape = vec![*outputs, *inputs, window.size, window.size];
-            tensors.push(tensor(conv, "weight", shape, Use::Weight, &weights[..]));
-            tensors.push(tensor(bn, "weight", vec![*outputs], Use::Free, &norm.gamma[..]));
-            tensors.push(tensor(bn, "bias", vec![*outputs], Use::Free, &norm.beta[..]));
+            tensors.push(tensor(conv, "weight", shape, ParameterRole::Weight, &weights[..]));
+            tensors.push(tensor(
+                bn,
+                "weight",
+                vec![*outputs],
+                ParameterRole::Free,
+                &norm.gamma[..],
+            ));
+            tensors.push(tensor(bn, "bias", vec![*outputs], ParameterRole::Free, &norm.beta[..]));
             tensors.push(tensor(
                 bn,
                 "running_mean",
                 vec![*outputs],
-                Use::Statistic,
+                ParameterRole::Statistic,
                 &norm.mean[..],
             ));
             tensors.push(tensor(
                 bn,
                 "running_var",
                 vec![*outputs],
-                Use::Statistic,
+                ParameterRole::Statistic,
                 &norm.variance[..],
             ));
         }
@@ -297,13 +309,12 @@ impl Network<f64> {
                 "linear",
                 "weight",
                 vec![outputs, *inputs],
-                Use::Weight,
+                ParameterRole::Weight,
                 &weights[..],
             ));
-            tensors.extend(
-                bias.as_ref()
-                    .map(|bias| tensor("linear", "bias", vec![outputs], Use::Free, &bias[..])),
-            );
+            tensors.extend(bias.as_ref().map(|bias| {
+                tensor("linear", "bias", vec![outputs], ParameterRole::Free, &bias[..])
+            }));
         }
         tensors
     }
@@ -316,21 +327,33 @@ impl Network<f64> {
         for ((conv, bn), Unit { convolution, norm }) in names.iter().zip(units_of(stem, blocks)) {
             let Convolution { inputs, outputs, window, weights } = convolution;
             let shape = vec![*outputs, *inputs, window.size, window.size];
-            tensors.push(tensor(conv, "weight", shape, Use::Weight, &mut weights[..]));
-            tensors.push(tensor(bn, "weight", vec![*outputs], Use::Free, &mut norm.gamma[..]));
-            tensors.push(tensor(bn, "bias", vec![*outputs], Use::Free, &mut norm.beta[..]));
+            tensors.push(tensor(conv, "weight", shape, ParameterRole::Weight, &mut weights[..]));
+            tensors.push(tensor(
+                bn,
+                "weight",
+                vec![*outputs],
+                ParameterRole::Free,
+                &mut norm.gamma[..],
+            ));
+            tensors.push(tensor(
+                bn,
+                "bias",
+                vec![*outputs],
+                ParameterRole::Free,
+                &mut norm.beta[..],
+            ));
             tensors.push(tensor(
                 bn,
                 "running_mean",
                 vec![*outputs],
-                Use::Statistic,
+                ParameterRole::Statistic,
                 &mut norm.mean[..],
             ));
             tensors.push(tensor(
                 bn,
                 "running_var",
                 vec![*outputs],
-                Use::Statistic,
+                ParameterRole::Statistic,
                 &mut norm.variance[..],
             ));
         }
@@ -340,13 +363,12 @@ impl Network<f64> {
                 "linear",
                 "weight",
                 vec![outputs, *inputs],
-                Use::Weight,
+                ParameterRole::Weight,
                 &mut weights[..],
             ));
-            tensors.extend(
-                bias.as_mut()
-                    .map(|bias| tensor("linear", "bias", vec![outputs], Use::Free, &mut bias[..])),
-            );
+            tensors.extend(bias.as_mut().map(|bias| {
+                tensor("linear", "bias", vec![outputs], ParameterRole::Free, &mut bias[..])
+            }));
         }
         tensors
     }

@@ -1,7 +1,7 @@
 //! Tests of whole networks, and what tests of layers share.
 
 use super::*;
-use crate::model::contract::{Use, start_of};
+use crate::model::contract::{ParameterRole, start_of};
 use crate::model::{Adam, TrainingValues};
 use crate::testing::gradients::{check_neighbours, check_pass, check_sub_model};
 
@@ -35,20 +35,20 @@ fn origin(
     features: usize,
     active: bool,
     seed: u64,
-) -> Origin {
+) -> SubModelOrigin {
     let spec = SubModelSpec::new(NAME, outputs, settings.as_object().unwrap().clone()).unwrap();
-    Origin { spec, features, active, start: start_of(seed) }
+    SubModelOrigin { spec, features, active, start: start_of(seed) }
 }
 
 /// Two channels of 5 rows and 4 columns, a stage of 3 channels and one of 4, one block each.
-fn small(outputs: u32, active: bool, seed: u64) -> Origin {
+fn small(outputs: u32, active: bool, seed: u64) -> SubModelOrigin {
     let settings =
         serde_json::json!({ "channels": 2, "height": 5, "blocks": 1, "filters": [3, 4] });
     origin(settings, outputs, 40, active, seed)
 }
 
 /// Stages as wide as P's, so that products take the fast route.
-fn wide(outputs: u32) -> Origin {
+fn wide(outputs: u32) -> SubModelOrigin {
     let settings = serde_json::json!({ "height": 7, "blocks": 1 });
     origin(settings, outputs, 35, true, 3)
 }
@@ -88,7 +88,7 @@ fn gradients_are_those_of_central_differences() {
             let clear = (0..200).find_map(|seed| {
                 let mut model = Residual::<f64>::start(&small(outputs, active, seed)).unwrap();
                 for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
-                    if tensor.used == Use::Free {
+                    if tensor.used == ParameterRole::Free {
                         let draw = random(tensor.values.len(), seed + 1000 * at as u64);
                         tensor.values.iter_mut().zip(draw).for_each(|(v, r)| *v += 0.5 * r);
                     }
@@ -141,13 +141,13 @@ fn slopes_in_service_are_those_of_central_differences() {
                 for (at, tensor) in model.tensors_mut().into_iter().enumerate() {
                     let draw = random(tensor.values.len(), seed + 1000 * at as u64);
                     match tensor.used {
-                        Use::Free => {
+                        ParameterRole::Free => {
                             tensor.values.iter_mut().zip(draw).for_each(|(v, r)| *v += 0.5 * r)
                         }
-                        Use::Statistic => {
+                        ParameterRole::Statistic => {
                             tensor.values.iter_mut().zip(draw).for_each(|(v, r)| *v += 0.4 * r)
                         }
-                        Use::Weight => {}
+                        ParameterRole::Weight => {}
                     }
                 }
                 (least_in_service(&model, &batch) > 1e-4).then_some(model)
@@ -305,7 +305,7 @@ fn parameters_have_the_names_and_shapes_of_layers() {
             let statistic = name.contains("running");
             let weight = name.ends_with("weight") && !name.contains("bn");
             assert_eq!(
-                (used == Use::Statistic, used == Use::Weight),
+                (used == ParameterRole::Statistic, used == ParameterRole::Weight),
                 (statistic, weight),
                 "{name}"
             );
@@ -316,7 +316,7 @@ fn parameters_have_the_names_and_shapes_of_layers() {
     let trained = whole
         .tensors()
         .iter()
-        .filter(|t| t.used != Use::Statistic)
+        .filter(|t| t.used != ParameterRole::Statistic)
         .map(|t| t.values.len())
         .sum::<usize>();
     // 144, 9 × 16², 3 × 16², ... and 2 values of each of the batch norms' channels.
@@ -341,7 +341,8 @@ fn training_does_not_depend_on_the_number_of_threads() {
 fn one_record_and_none_are_taken() {
     for outputs in [4, 2] {
         let mut model = Residual::<f32>::start(&small(outputs, true, 1)).unwrap();
-        let trained = model.tensors().iter().filter(|tensor| tensor.used != Use::Statistic).count();
+        let trained =
+            model.tensors().iter().filter(|tensor| tensor.used != ParameterRole::Statistic).count();
         for count in [0, 1] {
             let before = model.snapshot();
             let block = records(40, count, 1);
@@ -411,8 +412,10 @@ fn multiplications_are_counted() {
 #[test]
 fn settings_and_features_that_do_not_fit_are_refused_with_what_to_do() {
     for features in [0, 9, 41] {
-        let said =
-            ResidualKind.start(&Origin { features, ..small(2, true, 1) }).unwrap_err().to_string();
+        let said = ResidualKind
+            .start(&SubModelOrigin { features, ..small(2, true, 1) })
+            .unwrap_err()
+            .to_string();
         assert!(
             said.starts_with("model: settings of `residual`:") && said.contains("a multiple of 10"),
             "{said}"

@@ -20,7 +20,7 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response};
 
 use super::super::config::TracesTable;
-use super::super::record::Name;
+use super::super::record::SpanName;
 use super::*;
 use crate::rpc::Refusal;
 
@@ -69,7 +69,11 @@ fn open(address: SocketAddr, monitor: &Monitor) -> Traces {
 
 async fn spans(traces: &Traces, spans: usize) {
     for _ in 0..spans {
-        traces.tracer().serve(Name::Predict, None, async { Ok::<_, Refusal>(()) }).await.unwrap();
+        traces
+            .tracer()
+            .serve(SpanName::Predict, None, async { Ok::<_, Refusal>(()) })
+            .await
+            .unwrap();
     }
 }
 
