@@ -19,7 +19,7 @@ use vfl_shared::service::{
 use vfl_shared::training::messages::{PublishCommand, PublishReply};
 use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
-use crate::served::{ModelDescription, ScoredBatch};
+use crate::model_description::{ModelDescription, ScoredBatch};
 
 /// A client of the coordinator.
 #[derive(Debug, Clone)]

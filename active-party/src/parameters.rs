@@ -10,7 +10,7 @@ use vfl_shared::transform::{ReleasedParameters, Statement};
 
 use crate::attack::{AttackError, KnownModel, KnownNetwork};
 use crate::invert_transform::inverted;
-use crate::own_part;
+use crate::own_logits;
 use crate::passive_party::{Part, PassiveParty};
 use crate::scoring::{ModelDescription, Scorer};
 
@@ -49,7 +49,7 @@ impl ModelKnowledge {
     ) -> Result<Self, Refusal> {
         let share = scorer.share(&model.version)?;
         let internal = |e: AttackError| Refusal::internal(e.to_string());
-        let (w_act, bias) = own_part::map(&share, model.combiner(), model.class_names.len())?;
+        let (w_act, bias) = own_logits::map(&share, model.combiner(), model.class_names.len())?;
         let k = w_act.nrows();
         let mut parts = Vec::with_capacity(model.passive_parties.len());
         // Without the top model, embeddings say nothing about the scores.

@@ -1,14 +1,14 @@
 //! Runs attacks for the auditor: asks for the scores of the session's records as any prediction
 //! does, attacks them, and returns the estimates. It has no access to the truth.
 
-mod asked;
+mod adversary_inputs;
+mod availability;
 mod event;
-mod had;
-mod helped;
 mod job;
 mod limits;
 mod oracle;
-mod supply;
+mod request;
+mod side_information;
 mod wire;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,20 +23,20 @@ use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, rough};
 use vfl_shared::service::{Credentials, Peer, TlsError};
 use vfl_shared::types::{RecordIds, ReleasedScores, RowStatus};
 
+use adversary_inputs::{AdversaryInputs, AttackEstimates};
 use event::{AttackOutcome, Target};
 use job::{Job, Task};
 use oracle::Session;
-use supply::{AdversaryInputs, AttackEstimates};
 
 use crate::attack::adaptive::average;
 use crate::attack::{AttackError, Method, RepeatedQuestions};
-use crate::own_part;
+use crate::own_logits;
 use crate::parameters::ModelKnowledge;
 use crate::passive_party::PassiveParty;
 use crate::scoring::{ModelDescription, ScoredBatch, Scorer};
 
-pub(crate) use asked::ReconstructionRequest;
 pub(crate) use event::Event;
+pub(crate) use request::ReconstructionRequest;
 
 /// The fewest records for which an accuracy or a loss is reported. For fewer, it would say if
 /// single records were predicted well.
@@ -148,10 +148,12 @@ impl Reconstructor {
         let share = self.scorer.share(&model.version)?;
         let y =
             self.scorer.features.fetch(&job.ids).await.map_err(|e| e.told("this active party"))?;
-        let y = Arc::new(own_part::features(&share, y)?);
+        let y = Arc::new(own_logits::features(&share, y)?);
         let table = self.scorer.features.memory();
         let labelled = match (job.tasks.iter().any(|t| t.needs.labelled.wanted()), table) {
-            (true, Some(table)) => Some(Arc::new(supply::labelled(table, &share, &job.ids)?)),
+            (true, Some(table)) => {
+                Some(Arc::new(adversary_inputs::labelled(table, &share, &job.ids)?))
+            }
             (true, None) => {
                 tracing::info!(
                     "attacks that learn from labelled records get none: the features are not in memory"

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use nalgebra::DMatrix;
+use vfl_shared::blocking::heavy;
 use vfl_shared::data::{Features, StoreError};
-use vfl_shared::heavy::heavy;
 use vfl_shared::model::{ShareStore, StoredShare};
 use vfl_shared::monitoring::{Monitor, traces};
 use vfl_shared::rpc::{Refusal, STREAM_CHUNK_RECORDS};
@@ -15,7 +15,7 @@ use vfl_shared::training::max_batch;
 use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
 use crate::client::{Coordinator, Question};
-pub use crate::served::{ModelDescription, ScoredBatch};
+pub use crate::model_description::{ModelDescription, ScoredBatch};
 
 /// The active party as a client of the coordinator.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
-use vfl_shared::heavy::heavy;
+use vfl_shared::blocking::heavy;
 use vfl_shared::model::{ShownModel, SubModel};
 use vfl_shared::monitoring::traces;
 use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use vfl_shared::heavy::heavy;
+use vfl_shared::blocking::heavy;
 use vfl_shared::model::contract::start_of;
 use vfl_shared::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, heads, kinds};
 use vfl_shared::policy::Policy;

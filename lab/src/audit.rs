@@ -2,39 +2,39 @@
 //! in which all attacks run. The party that holds the true features scores each reconstruction.
 
 mod adversaries;
-mod ask;
-mod behind;
+mod assisted_attacks;
+mod attack_report;
+mod attack_request;
 mod client;
 mod findings;
-mod found;
-mod helped;
 mod joint;
 mod model;
+mod owner_simulation;
 mod plan;
-mod played;
 mod policy;
+mod policy_audit;
+mod reported_errors;
 mod request;
 mod round;
 mod schema;
 mod scoring;
 mod subject;
 mod survey;
-mod told;
-mod without;
+mod unscored_audit;
 
 use tokio_util::sync::CancellationToken;
 use vfl_shared::rpc::Refusal;
 
 use adversaries::Adversaries;
-use behind::PolicyAudit;
 use findings::knowledge;
+use policy_audit::PolicyAudit;
 use request::Spec;
 use scoring::Scorings;
 use subject::{Subject, unless_stopped};
-use without::UnscoredAudit;
+use unscored_audit::UnscoredAudit;
 
+pub use assisted_attacks::informed_attacks;
 pub use findings::Findings;
-pub use helped::informed_attacks;
 pub use model::{Model, Training};
 pub use plan::{Help, OBSERVED, Plan, REFINED_FROM, Targets};
 pub use policy::facts;
@@ -86,9 +86,9 @@ pub async fn run_unless_stopped(
     let shown = scorings.shown();
     let classes = subject.model.class_names.len();
     let adversaries = Adversaries::of(plan, &shown, (&scorings.features(), classes));
-    let plays = !adversaries.policies().is_empty() && played::plays(&subject, &scorings);
+    let plays = !adversaries.policies().is_empty() && owner_simulation::plays(&subject, &scorings);
     let needs = adversaries.needs();
-    let needs = if plays { needs.and(played::needs()) } else { needs };
+    let needs = if plays { needs.and(owner_simulation::needs()) } else { needs };
     scorings.plan(needs, plan.rho, (plan.metrics.as_deref(), subject.model.combiner))?;
     let baselines = subject.unless_stopped(scorings.baselines()).await?;
 
@@ -111,7 +111,7 @@ pub async fn run_unless_stopped(
     {
         on_stage(total, total, "the adversary that knows moments, played by their owner");
         let (at, utility) = (last + 1, undefended.utility);
-        let played = played::audit(&subject, &mut scorings, utility, baselines.clone());
+        let played = owner_simulation::audit(&subject, &mut scorings, utility, baselines.clone());
         match subject.unless_stopped(played).await {
             Ok(played) => audits.insert(at, played),
             Err(refusal) if stop.is_cancelled() => return Err(refusal),

@@ -2,24 +2,24 @@
 //! serve, attack and defend a model, and write a report.
 
 mod command;
+mod demo_deployment;
 mod facts;
+mod pieces;
 mod plan;
 mod private;
 mod records;
 mod report;
-mod served;
-mod shared;
 mod sweep;
 
+pub use demo_deployment::vertical_split;
 pub use facts::{deployment_facts, surfaces};
+pub use pieces::{PieceSummary, Sharing, check_shared, share};
 pub use plan::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies,
     every_policy,
 };
-pub use served::vertical_split;
-pub use shared::{PieceSummary, Sharing, check_shared, share};
 
-pub(crate) use served::{DemoDeployment, accuracy, names, serve};
+pub(crate) use demo_deployment::{DemoDeployment, accuracy, names, serve};
 
 use private::private_training;
 use report::report;

@@ -14,19 +14,19 @@
 //! ```
 
 pub mod audit;
+mod audit_config;
 pub mod certs;
 pub mod cli;
 pub mod cli_reference;
 pub mod client;
-mod configured;
 pub mod dashboard;
 pub mod demo;
 pub mod deployment;
 pub mod evaluate;
 pub mod inference;
-pub mod kept;
 pub mod labels;
 pub mod load;
+mod local_training;
 pub mod membership;
 mod page;
 pub mod progress;
@@ -34,9 +34,9 @@ pub mod properties;
 pub mod recommend;
 pub mod report;
 pub mod reproduce;
+pub mod result_cache;
 pub mod results;
 pub mod scale;
 pub mod screen;
 pub mod set_facts;
-mod together;
 pub mod transcript;

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use vfl_lab::kept::{Shard, StoreUrl};
 use vfl_lab::reproduce::cards::{
     Card, Plan, R_CURVES, RunSummary, Shelf, Test, TestOutcome, Verdict, judge, make, published,
     read_folder, shelf, summary,
 };
 use vfl_lab::reproduce::{Check, CheckKind, Curve, CurveRole, Document, ReproduceError};
+use vfl_lab::result_cache::{Shard, StoreUrl};
 use vfl_shared::hex;
 
 fn folder() -> PathBuf {

@@ -4,8 +4,8 @@
 use tokio::runtime::Handle;
 use vfl_coordinator::training::check_residuals;
 use vfl_lab::demo::{DemoPlan, Sharing, default_policies, every_policy, run, share};
-use vfl_lab::kept::{Shard, StoreUrl};
 use vfl_lab::report::{Audit, Outcome, Report, Thresholds, render_table};
+use vfl_lab::result_cache::{Shard, StoreUrl};
 use vfl_lab::scale::{self, ScalePlan};
 use vfl_passive_party::transform::TransformConfig;
 use vfl_shared::data::{self, DatasetName, DatasetSpec, Variant, load};

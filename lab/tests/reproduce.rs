@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
-use vfl_lab::kept::ResultCache;
 use vfl_lab::reproduce::{
     Check, CheckKind, CurveRole, Document, ExperimentModel, ExperimentModelSpec, Figure,
     ModelOrigin, Options, Protocol, ReproduceError, Training, compare, render_page, render_table,
     run, write,
 };
+use vfl_lab::result_cache::ResultCache;
 use vfl_shared::data::{DatasetName, DatasetSpec, Encoding, MeanOver, Variant, load};
 use vfl_shared::testing::{data_dir, data_set, golden_dir};
 

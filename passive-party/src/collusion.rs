@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use vfl_shared::heavy::heavy;
+use vfl_shared::blocking::heavy;
 use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::service::PeerIdentity;
 use vfl_shared::types::{LogitShare, ModelVersion, PartyName, RecordIds};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nalgebra::DMatrix;
+use vfl_shared::blocking::heavy;
 use vfl_shared::data::{Features, LookupResult};
-use vfl_shared::heavy::heavy;
 use vfl_shared::model::{ShareStore, StoreError, StoredShare, SubModel};
 use vfl_shared::monitoring::traces;
 use vfl_shared::numerics::arg_max;

@@ -21,6 +21,7 @@
 //! ```
 
 pub mod alignment;
+pub mod blocking;
 pub mod cli;
 pub mod clock;
 pub mod common_rules;
@@ -28,7 +29,6 @@ pub mod config;
 pub mod data;
 pub mod disjoint_sets;
 pub mod files;
-pub mod heavy;
 mod hex;
 pub mod json;
 pub mod metrics;

@@ -18,7 +18,7 @@ mod config;
 mod constrained;
 mod contract;
 mod differentiable;
-mod discrete;
+mod discrete_features;
 mod entry;
 mod error;
 mod estimated_scores;
@@ -26,19 +26,19 @@ mod evidence;
 pub mod generative_regression;
 pub mod gradient_inversion;
 mod half_star;
-mod in_ranges;
-mod informed;
 mod knowledge;
+mod knowledge_wrapper;
 mod known_model;
 mod lattice;
-mod layerwise;
+mod layerwise_inversion;
 mod least_squares;
 mod network;
 mod one_feature;
 mod one_feature_case;
-mod predicted;
+mod predicted_scores;
 mod prior;
 mod questions;
+mod range_scaling;
 mod records;
 mod replacement;
 mod runner;
@@ -46,8 +46,8 @@ mod settings;
 mod shadow_model;
 mod shadow_network;
 mod sizes;
-mod solved;
 mod system;
+mod system_summary;
 mod text;
 mod view;
 
@@ -65,7 +65,7 @@ pub use contract::{
     Attack, Need, Needs, Parameters, Reconstruction, RecordOutcome, Status, Termination,
 };
 pub use differentiable::{Differentiable, LANES, Lanes, LogitBlock};
-pub use discrete::{ExactBinary, MAX_BINARY, Snap};
+pub use discrete_features::{ExactBinary, MAX_BINARY, Snap};
 pub use entry::{Base, BaseChoice, Constructor, Entry, Group};
 pub use error::{AttackError, FailureClass};
 pub use estimated_scores::{AdversaryFit, EstimatedScores};
@@ -73,11 +73,10 @@ pub use evidence::{Equations, Evidence, NoisyScores};
 pub use generative_regression::GenerativeRegression;
 pub use gradient_inversion::GradientInversion;
 pub use half_star::HalfStar;
-pub use in_ranges::RangeScaling;
 pub use knowledge::{FeatureKnowledge, KnowledgeError, StatedKnowledge};
 pub use known_model::KnownModel;
 pub use lattice::Lattice;
-pub use layerwise::LayerwiseInversion;
+pub use layerwise_inversion::LayerwiseInversion;
 pub use least_squares::LeastSquares;
 pub use network::KnownNetwork;
 pub use one_feature::{OneFeature, one_feature, one_feature_of_mean};
@@ -89,6 +88,7 @@ pub use prior::{
 pub use questions::{
     Answer, ChosenQuestions, OracleError, Questions, RepeatedQuestions, ShareOracle,
 };
+pub use range_scaling::RangeScaling;
 pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, ObservedRecords};
 pub use replacement::Replacement;
 pub use runner::run;
@@ -97,8 +97,8 @@ pub use shadow_model::{Descent, DescentEnd, ShadowBias, ShadowEstimate, ShadowFi
 pub use shadow_network::{
     Architecture, FittedShadow, MAX_STARTS, NetworkTraining, ShadowLoss, ShadowNetwork, fit_shadow,
 };
-pub use solved::{AuxiliarySystem, SystemSummary};
 pub use system::LinearSystem;
+pub use system_summary::{AuxiliarySystem, SystemSummary};
 pub use view::{AdversaryView, DisclosedModel, SideInformation};
 
 use std::fmt;
@@ -421,7 +421,7 @@ register! {
     GenerativeRegression = generative_regression::GENERATIVE_REGRESSION,
     Lattice = lattice::LATTICE,
     BlackBoxLattice = black_box_lattice::BLACK_BOX_LATTICE,
-    HalfStarLayerwise = layerwise::HALF_STAR_LAYERWISE,
+    HalfStarLayerwise = layerwise_inversion::HALF_STAR_LAYERWISE,
     OneFeature = one_feature::ONE_FEATURE,
     ChebyshevExact = chebyshev_exact::CHEBYSHEV_EXACT,
     Interval = adaptive::interval::INTERVAL,

@@ -2,12 +2,12 @@
 //! and Triton.
 
 mod elements;
+mod health;
 mod output;
-mod ready;
 mod service;
 mod wire;
 
-pub(crate) use ready::follow;
+pub(crate) use health::follow;
 pub(crate) use service::Inference;
 
 /// The name of the model. There is one, in one version at a time.

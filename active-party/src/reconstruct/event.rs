@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::supply::AttackEstimates;
+use super::adversary_inputs::AttackEstimates;
 use crate::attack::{AttackError, Method};
 
 /// An event of a job.

@@ -5,9 +5,9 @@ use vfl_shared::rpc::pb::{self, attack_result as wire};
 use vfl_shared::rpc::{Refusal, WireError, encode_columns, require};
 use vfl_shared::types::{Estimates, RecordIds};
 
-use super::asked::ReconstructionRequest;
+use super::adversary_inputs::AttackEstimates;
 use super::event::{AttackOutcome, Event};
-use super::supply::AttackEstimates;
+use super::request::ReconstructionRequest;
 use crate::attack::{
     Evidence, FailureClass, MethodError, Questions, Settings, Status, Termination,
 };

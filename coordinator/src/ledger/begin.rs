@@ -19,7 +19,7 @@ use super::error::LedgerError;
 use super::events::record_event;
 use super::mark::{self, KnownLedger, MarkFile};
 use super::signer::Signer;
-use super::{erased, models};
+use super::{erasure, models};
 use crate::share::ShareHashKind;
 
 /// Other rows of `meta`: the fingerprint of the noise secret, the ledger's random id, its mark, and
@@ -148,8 +148,8 @@ pub(super) async fn begin(
     let once = "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
     let facts = [
         (FINGERPRINT, secret),
-        (erased::KEY, &hex(key)),
-        (erased::COUNT, "0"),
+        (erasure::KEY, &hex(key)),
+        (erasure::COUNT, "0"),
         (MARK, "0"),
         (REGISTRY, "0"),
         (SHARE_HASH, kind.name()),

@@ -11,7 +11,7 @@ use vfl_shared::clock::seconds;
 use super::LedgerError;
 use super::chain::{self, RowCounts, Sums};
 use super::connection::{Arg, Connection, DatabaseLocation, existing, private, sync_directory};
-use super::erased::{COUNT, ErasureKey};
+use super::erasure::{COUNT, ErasureKey};
 use super::journal;
 
 /// Rows of one transaction of [`retain`].

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::bits::Bits;
 use super::connection::{Arg, DatabaseLocation, existing};
-use super::erased::ErasureKey;
+use super::erasure::ErasureKey;
 use super::error::contradiction;
 use super::models::Models;
 use super::names::Names;

@@ -17,10 +17,10 @@ use super::error::contradiction;
 use super::journal::JournalLimits;
 use super::mark::{self, MarkFile};
 use super::meter::{LedgerMeter, SpentBudget};
-use super::open::LedgerState;
 use super::rate::Bucket;
 use super::request::{RowVerdict, SpendRequest};
 use super::signer::Signer;
+use super::state::LedgerState;
 use super::{Budgets, LedgerConfig, LedgerError};
 use crate::share::ShareHashKind;
 

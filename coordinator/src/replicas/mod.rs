@@ -9,9 +9,9 @@
 mod audits;
 mod database;
 mod models;
-mod turn;
+mod publish_lock;
 
 pub(crate) use audits::{EndedSession, OpenOutcome, SessionLimits, SpendOutcome, StoredSession};
 pub use database::Replicas;
 pub(crate) use models::{Change, LocalModels, Publication};
-pub(crate) use turn::DatabasePublishLock;
+pub(crate) use publish_lock::DatabasePublishLock;

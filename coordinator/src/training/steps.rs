@@ -1,7 +1,7 @@
 //! The steps of a training: epochs, batches, validation, and the scores that defenses are fitted
 //! on.
 
-use vfl_shared::heavy::heavy;
+use vfl_shared::blocking::heavy;
 use vfl_shared::model::{HeadLearner, LearnerError, Schedule, cross_entropy};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::training::max_batch;

@@ -5,8 +5,8 @@ use vfl_shared::data::FeatureSpec;
 use vfl_shared::policy::{Policy, ReleaseKind};
 use vfl_shared::transform::ShownParameters;
 
-use super::ask::{AttackRequest, Helper};
-use super::helped::AssistedAttacks;
+use super::assisted_attacks::AssistedAttacks;
+use super::attack_request::{AttackRequest, Helper};
 use super::plan::{Plan, REFINED_FROM};
 use super::request::{Request, Spec};
 use super::schema::GRID;

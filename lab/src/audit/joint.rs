@@ -3,7 +3,7 @@
 use vfl_shared::metrics::{Attribute, AttributeFigures};
 use vfl_shared::numerics::{three_significant_digits, two_sided_normal};
 
-use super::told::{ReportedErrors, ReportedGain};
+use super::reported_errors::{ReportedErrors, ReportedGain};
 use crate::report::{AddedRisk, Errors, Halves, MetricFigure, PartyError, PartyFigure};
 
 /// Combines the errors of several passive parties into the mean over all features and each

@@ -3,11 +3,11 @@
 use vfl_shared::metrics::{AttributeFigures, attributes as of_schema};
 use vfl_shared::rpc::{Refusal, require};
 
+use super::attack_report::{AttackReport, NotRun, PartyEstimates};
 use super::client::{CandidateChoice, Control, Estimates};
-use super::found::{AttackReport, NotRun, PartyEstimates};
 use super::joint::{added_risk, joint, together};
+use super::reported_errors::ReportedErrors;
 use super::scoring::{Party, Scorings};
-use super::told::ReportedErrors;
 use crate::report::{AttackResult, AttributeResult, Status};
 
 /// The reasons that an attack that ran has no error of its own.

@@ -18,7 +18,7 @@ use super::client::{
 use super::joint::joint;
 use super::model::Model;
 use super::plan::Targets;
-use super::told::ReportedErrors;
+use super::reported_errors::ReportedErrors;
 use crate::report::{Baselines, ScoringFacts, ScoringMode};
 
 /// A passive party's scoring, open for one set of records.

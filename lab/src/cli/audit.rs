@@ -8,7 +8,7 @@ use vfl_shared::cli::CliError;
 use super::deliver::OutputArgs;
 use super::thresholds::ThresholdArgs;
 use crate::audit::run;
-use crate::configured::ConfiguredAudit;
+use crate::audit_config::ConfiguredAudit;
 use crate::progress::Progress;
 
 /// The arguments of `cloison audit`

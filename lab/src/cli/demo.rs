@@ -21,15 +21,15 @@ use super::shard::ShardChoice;
 use super::thresholds::ThresholdArgs;
 use super::trainings::with_bar;
 use crate::audit::DEFAULT_METRICS;
-use crate::configured::{measured, metrics_of};
+use crate::audit_config::{measured, metrics_of};
 use crate::demo::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, PieceSummary, Sharing,
     check_shared, default_policies, every_policy, run, share,
 };
 use crate::inference::{Inferences, Kind};
-use crate::kept::{Shard, StoreUrl};
 use crate::progress::say;
 use crate::report::Report;
+use crate::result_cache::{Shard, StoreUrl};
 
 /// The arguments of `cloison demo`
 #[derive(Debug, Clone, Args)]

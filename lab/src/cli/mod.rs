@@ -45,7 +45,7 @@ pub use screen::ScreenArgs;
 pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
 
-pub use crate::configured::AuditConfig;
+pub use crate::audit_config::AuditConfig;
 
 use crate::progress::say;
 use crate::{certs, load};

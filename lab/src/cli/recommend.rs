@@ -10,7 +10,7 @@ use super::data::DataArgs;
 use super::demo::DemoArgs;
 use super::thresholds::ThresholdArgs;
 use crate::audit::{Help, Plan, Targets};
-use crate::configured::ConfiguredAudit;
+use crate::audit_config::ConfiguredAudit;
 use crate::demo;
 use crate::progress::{Progress, say};
 use crate::recommend::{self, Demands, Recommendation};

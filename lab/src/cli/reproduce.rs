@@ -11,13 +11,13 @@ use vfl_shared::data::DatasetName;
 use super::cards::all_cards;
 use super::positive::positive;
 use super::shard::ShardChoice;
-use crate::kept::{Shard, StoreUrl};
 use crate::progress::say;
 use crate::reproduce::cards::Plan;
 use crate::reproduce::{
     Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError, Training,
     compare, render_table, run, write,
 };
+use crate::result_cache::{Shard, StoreUrl};
 
 /// The value of the argument FIGURE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

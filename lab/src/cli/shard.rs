@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::kept::Shard;
+use crate::result_cache::Shard;
 
 /// The value of `--shard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

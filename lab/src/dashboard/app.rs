@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use vfl_shared::cli::CliError;
 
 use super::draft::Source;
+use super::error_page::ErrorPage;
 use super::guard::Guard;
 use super::pages::PartyAnswers;
 use super::runner::Runner;
 use super::store::Store;
-use super::trouble::ErrorPage;
-use crate::configured::ConfiguredAudit;
+use crate::audit_config::ConfiguredAudit;
 
 /// The state that requests share.
 pub(super) struct App {

@@ -10,7 +10,7 @@ use vfl_shared::config::ConfigFile;
 use vfl_shared::policy::Policy;
 
 use super::form::Fields;
-use crate::configured::{AuditConfig, ConfiguredAudit};
+use crate::audit_config::{AuditConfig, ConfiguredAudit};
 use crate::report::Thresholds;
 
 /// The config file of the dashboard, read again.

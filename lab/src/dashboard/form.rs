@@ -4,8 +4,8 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::BodyExt;
 
+use super::error_page::ErrorPage;
 use super::guard::{FIELD, Guard, from_elsewhere};
-use super::trouble::ErrorPage;
 
 /// The largest form, in bytes.
 const LARGEST: usize = 64 << 10;

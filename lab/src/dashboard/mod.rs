@@ -7,7 +7,9 @@
 
 mod app;
 mod draft;
+mod error_page;
 mod form;
+mod format;
 mod guard;
 mod listen;
 mod pages;
@@ -15,8 +17,6 @@ mod routes;
 mod runner;
 mod shell;
 mod store;
-mod trouble;
-mod words;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -13,15 +13,15 @@ use vfl_coordinator::ledger::{self, LedgerError};
 
 use super::app::App;
 use super::draft::{Draft, Errors, Source};
+use super::error_page::ErrorPage;
 use super::form::Fields;
+use super::format::why;
 use super::pages::{self, AuditForm, AuditList, PartyAnswers, RecordSearch};
 use super::runner::{Stage, StartError};
 use super::shell::{ICON, NavPage, page, style_sheet};
 use super::store::{Piece, ReportState};
-use super::trouble::ErrorPage;
-use super::words::why;
 use crate::audit::{self, said, standing};
-use crate::configured::ConfiguredAudit;
+use crate::audit_config::ConfiguredAudit;
 use crate::report::Report;
 
 /// The time limit for a party's answer to a page.

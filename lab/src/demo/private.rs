@@ -4,8 +4,8 @@ use vfl_shared::model::TrainingConfig;
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::policy::Policy;
 
+use super::demo_deployment::{DemoDeployment, serve};
 use super::plan::DemoPlan;
-use super::served::{DemoDeployment, serve};
 use crate::audit;
 use crate::progress::say;
 use crate::report::PrivateTraining;

@@ -5,9 +5,9 @@ use vfl_active_party::attack::Method;
 use vfl_passive_party::transform::TransformConfig;
 
 use super::command::{command, names as metric_names};
+use super::demo_deployment::DemoDeployment;
 use super::facts::{deployment_facts, draws_from_the_os, privacy_notes, surfaces_of};
 use super::plan::DemoPlan;
-use super::served::DemoDeployment;
 use crate::audit::{self, Findings};
 use crate::report::{DataFacts, Generated, MetricFacts, Report};
 

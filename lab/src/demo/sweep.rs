@@ -7,8 +7,8 @@ use vfl_shared::data::Dataset;
 use vfl_shared::policy::Policy;
 use vfl_shared::types::RecordIds;
 
+use super::demo_deployment::{DemoDeployment, deploy, vertical_split};
 use super::plan::DemoPlan;
-use super::served::{DemoDeployment, deploy, vertical_split};
 use crate::audit::{self, Plan};
 use crate::deployment::{Help, WholeModel, white_box};
 use crate::progress::Progress;

@@ -8,7 +8,7 @@ use vfl_shared::model::train_converged;
 use vfl_shared::numerics::{Lbfgs, arg_max};
 use vfl_shared::types::ShapeError;
 
-use super::received::{PassiveTranscript, Step};
+use super::passive_transcript::{PassiveTranscript, Step};
 
 /// The class that an attack names for each record of the training's list.
 pub type PredictedLabels = Vec<Option<u32>>;

@@ -19,7 +19,7 @@
 //! and the known records, without a training. `attacks.rs` has the formulas.
 
 mod attacks;
-mod received;
+mod passive_transcript;
 mod report;
 mod text;
 
@@ -40,7 +40,9 @@ pub use self::attacks::{
     KnownLabel, PredictedLabels, completion, gradient_direction, gradient_norm, gradient_sides,
     gradient_sign, own_outputs, parameter_signs,
 };
-pub use self::received::{ObservedTraining, PassiveTranscript, Step, SubModelSnapshot, observe};
+pub use self::passive_transcript::{
+    ObservedTraining, PassiveTranscript, Step, SubModelSnapshot, observe,
+};
 pub use self::report::{
     Attack, AttackRow, LabelAccuracy, LabelsReport, MeanLabelAccuracy, ModelRows, Verdict,
 };

@@ -9,14 +9,14 @@ mod bench;
 mod echo;
 mod features;
 pub mod flood;
+mod flood_measurement;
 mod measure;
 mod print;
 mod process;
 mod relay;
-mod sides;
+mod services;
 mod soak;
 mod source;
-mod strangers;
 mod worker;
 
 use std::path::Path;
@@ -30,7 +30,7 @@ use crate::progress::Progress;
 pub use bench::Bench;
 use bench::{CLASSES, PASSIVE, RECORDS};
 use print::print;
-use sides::Services;
+use services::Services;
 use source::Source;
 pub use worker::{WorkerArgs, worker};
 
@@ -135,7 +135,8 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
     let seconds = Duration::from_secs_f64(args.seconds);
     if let Some(per_second) = args.strangers {
         let program = args.program.unwrap_or(program);
-        return strangers::run(&program, per_second, args.descriptors, seconds, args.json).await;
+        return flood_measurement::run(&program, per_second, args.descriptors, seconds, args.json)
+            .await;
     }
     if let Some(soak) = args.soak {
         anyhow::ensure!(args.store.len() <= 1, "--soak takes one store");

@@ -13,7 +13,7 @@ use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
 
 use super::ratio::{Likelihood, statistics};
-use crate::together::{LocalTraining, start};
+use crate::local_training::{LocalTraining, start};
 
 /// The number of records scored at once.
 const CHUNK: usize = 1024;

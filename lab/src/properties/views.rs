@@ -11,7 +11,7 @@ use vfl_shared::numerics::softmax_columns;
 use vfl_shared::types::FeatureBlock;
 
 use super::population::Population;
-use crate::together::{LocalTraining, start};
+use crate::local_training::{LocalTraining, start};
 
 /// The settings of trainings on sets of records of a population.
 pub(super) struct Recipe<'a> {

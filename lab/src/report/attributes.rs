@@ -5,11 +5,11 @@ use vfl_shared::metrics::{AttributeFigures, ControlledFigure, ErrorReduction};
 use vfl_shared::numerics::two_sided_normal;
 
 use super::attack_result::{AttackResult, AttributeResult};
+use super::attribute_verdict::{described, ends, percent};
 use super::document::Audit;
 use super::facts::NONE;
 use super::number::significant;
-use super::words::{described, ends, percent};
-use super::worst::is_noised;
+use super::worst_attribute::is_noised;
 
 /// The line of one attribute, as text.
 pub(super) struct AttributeLine {

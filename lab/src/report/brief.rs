@@ -1,16 +1,16 @@
 //! The verdict in a few sentences: one for each release surface, and one on what to do next.
 
+use super::attribute_verdict;
 use super::defense::{self, DefenseLine};
 use super::document::{Audit, Party, Report};
 use super::facts::NONE;
 use super::level::Level;
-use super::next;
 use super::number::{figure, significant};
+use super::recommendation;
 use super::surface::SurfaceKind;
 use super::thresholds::{Compliance, Threshold};
 use super::verdict::verdict;
-use super::words;
-use super::worst::worst;
+use super::worst_attribute::worst;
 
 /// The verdict of a report in a few sentences.
 pub(super) struct Brief {
@@ -74,8 +74,8 @@ pub(super) fn brief(report: &Report) -> Brief {
         headline,
         mean,
         surfaces,
-        demands: next::demands(report, &lines),
-        next: next::step(report, &lines),
+        demands: recommendation::demands(report, &lines),
+        next: recommendation::step(report, &lines),
     }
 }
 
@@ -89,7 +89,7 @@ fn headline(report: &Report, line: &DefenseLine<'_>) -> Option<Headline> {
     if let (Some(result), Some(limit)) = (result, limit) {
         text.push_str(&format!(
             ". The threshold of {} is {}",
-            words::percent(limit),
+            attribute_verdict::percent(limit),
             result.compliance.label()
         ));
     }
@@ -101,11 +101,11 @@ fn headline(report: &Report, line: &DefenseLine<'_>) -> Option<Headline> {
 pub(super) fn sentence(line: &DefenseLine<'_>, several: bool) -> String {
     match &line.worst {
         Some(worst) if line.level == Level::Exact => {
-            let named =
-                words::frequencies(worst).map_or_else(String::new, |named| format!("; {named}"));
+            let named = attribute_verdict::frequencies(worst)
+                .map_or_else(String::new, |named| format!("; {named}"));
             format!("{}{named}", one(line))
         }
-        Some(worst) => words::headline(worst, &line.short, several),
+        Some(worst) => attribute_verdict::headline(worst, &line.short, several),
         None => one(line),
     }
 }
@@ -116,7 +116,10 @@ fn mean(line: &DefenseLine<'_>) -> Option<String> {
     let (worst, mean) = line.worst.as_ref().zip(line.mean_risk.as_ref())?;
     let stated = (!worst.noised || mean.low.is_some()) && mean.value.is_some();
     stated.then(|| {
-        format!("On the mean over all features the scores remove {}.", words::removed(mean))
+        format!(
+            "On the mean over all features the scores remove {}.",
+            attribute_verdict::removed(mean)
+        )
     })
 }
 
@@ -136,7 +139,8 @@ fn by_party(report: &Report, line: &DefenseLine<'_>) -> Vec<Sentence> {
     }
     let of = |party: &&Party| {
         let worst = worst(&audits, Some(&party.name))?;
-        let text = format!("{}: {}", party.name, words::headline(&worst, &line.short, false));
+        let text =
+            format!("{}: {}", party.name, attribute_verdict::headline(&worst, &line.short, false));
         Some(Sentence { surface: "Passive party", text, level: None })
     };
     parties.iter().filter_map(of).collect()
@@ -213,7 +217,7 @@ fn one(line: &DefenseLine<'_>) -> String {
     let interval = line
         .risk
         .as_ref()
-        .and_then(words::interval)
+        .and_then(attribute_verdict::interval)
         .map_or_else(String::new, |range| format!(" ({range})"));
     match (line.level, &line.risk) {
         (Level::Exact, _) => {
@@ -228,7 +232,7 @@ fn one(line: &DefenseLine<'_>) -> String {
         (Level::Undecided, Some(risk)) => match risk.high {
             Some(high) => format!(
                 "behind {behind}, it is undecided what the scores add: between nothing and {} {whom}",
-                words::percent(high)
+                attribute_verdict::percent(high)
             ),
             None => format!("behind {behind}, it is undecided what the scores add: {NO_BOUND}"),
         },
@@ -237,7 +241,10 @@ fn one(line: &DefenseLine<'_>) -> String {
                 .worst
                 .as_ref()
                 .map_or_else(String::new, |worst| format!(" on `{}`", worst.figures.attribute));
-            format!("behind {behind}, the scores remove {} {whom}{of}", words::removed(risk))
+            format!(
+                "behind {behind}, the scores remove {} {whom}{of}",
+                attribute_verdict::removed(risk)
+            )
         }
         (Level::Unmeasured, None) => format!("behind {behind}, no attack ran"),
         (level, None) => {
@@ -261,9 +268,11 @@ fn moments(report: &Report) -> Option<Sentence> {
     if errors.is_exact() {
         return None;
     }
-    let range = words::interval(&risk).map_or_else(String::new, |range| format!(" ({range})"));
+    let range =
+        attribute_verdict::interval(&risk).map_or_else(String::new, |range| format!(" ({range})"));
     let open = risk.low.is_none() && errors.sigma.is_some();
-    let share = risk.value.filter(|_| !open).map_or_else(|| NONE.into(), words::percent);
+    let share =
+        risk.value.filter(|_| !open).map_or_else(|| NONE.into(), attribute_verdict::percent);
     Some(Sentence {
         surface: "Exact scores, to one who knows only means and covariances",
         text: if open {

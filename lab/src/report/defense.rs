@@ -1,19 +1,19 @@
 //! The summary line of each policy: the result of the strongest attack, the added risk, and the
 //! cost of the policy.
 
-use super::added;
+use super::added_risk;
 use super::attack_result::AddedRisk;
+use super::attribute_verdict;
 use super::document::{Audit, Policy, Report};
 use super::errors::Errors;
 use super::facts::{NONE, adversary};
 use super::level::Level;
 use super::number::{figure, significant};
-use super::outdone::{informed, outdone};
+use super::stronger_attack::{informed, outdone};
 use super::text::printable;
 use super::thresholds::{Compliance, ThresholdResult};
 use super::verdict::verdict;
-use super::words;
-use super::worst::{WorstAttribute, worst};
+use super::worst_attribute::{WorstAttribute, worst};
 
 /// The text for a figure that noise leaves open.
 const UNDECIDED: &str = "undecided";
@@ -97,7 +97,7 @@ fn line<'a>(report: &'a Report, policy: &'a Policy, short: String) -> DefenseLin
         short,
         judged: report.judged() == Some(policy),
         level: match &worst {
-            Some(worst) => added::level_of(&audits, worst),
+            Some(worst) => added_risk::level_of(&audits, worst),
             None => shown.map_or(Level::Unmeasured, |audit| verdict(audit).level),
         },
         knowledge: knowing.map(adversary),
@@ -152,7 +152,7 @@ impl DefenseLine<'_> {
     pub(super) fn added(&self) -> String {
         match &self.risk {
             Some(risk) if self.level == Level::Undecided && risk.high.is_none() => UNDECIDED.into(),
-            Some(risk) => risk.value.map_or_else(|| NONE.into(), words::percent),
+            Some(risk) => risk.value.map_or_else(|| NONE.into(), attribute_verdict::percent),
             None => Compliance::NotMeasured.label().into(),
         }
     }
@@ -160,7 +160,7 @@ impl DefenseLine<'_> {
     /// Returns the 95 % interval of the added risk.
     pub(super) fn interval(&self) -> String {
         match &self.risk {
-            Some(risk) => words::interval(risk)
+            Some(risk) => attribute_verdict::interval(risk)
                 .unwrap_or_else(|| if self.outdone { NONE.into() } else { "not bounded".into() }),
             None => NONE.into(),
         }
@@ -169,7 +169,9 @@ impl DefenseLine<'_> {
     /// Returns the added risk with its interval: `71 % (69 to 74 %)`.
     pub(super) fn added_with_interval(&self) -> String {
         match &self.risk {
-            Some(risk) if self.outdone && words::interval(risk).is_none() => self.added(),
+            Some(risk) if self.outdone && attribute_verdict::interval(risk).is_none() => {
+                self.added()
+            }
             Some(_) => format!("{} ({})", self.added(), self.interval()),
             None => self.added(),
         }

@@ -9,7 +9,7 @@ use vfl_shared::model::privacy::PrivacyStatement;
 
 use super::attack_result::AttackResult;
 use super::errors::Baselines;
-use super::inferred::Inference;
+use super::inference_rows::Inference;
 use super::policy_verdict::PolicyVerdict;
 use super::surface::Surface;
 use super::threat::ThreatModel;

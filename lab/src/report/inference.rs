@@ -2,7 +2,7 @@
 //! properties of the training records. Each row has its control.
 
 use super::document::Report;
-use super::inferred::{Inference, InferredProperty};
+use super::inference_rows::{Inference, InferredProperty};
 use super::number::significant;
 
 /// The line of one inference, as text.

@@ -3,11 +3,11 @@
 use super::attack_result::AttackResult;
 use super::document::{Audit, Policy, Report};
 use super::errors::MetricFigure;
-use super::noised::Z;
-use super::outdone::outdone;
+use super::noisy_verdict::Z;
+use super::stronger_attack::outdone;
 use super::thresholds::{Compliance, MAX_EXACT, Threshold, ThresholdResult, Thresholds};
 use super::verdicts::verdicts;
-use super::worst::{WorstAttribute, has_attributes, worst};
+use super::worst_attribute::{WorstAttribute, has_attributes, worst};
 use vfl_shared::metrics::{Metric, RecordsWithin};
 
 impl Report {

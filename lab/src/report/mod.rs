@@ -9,8 +9,9 @@
 //! The document holds nothing that differs between two runs with the same seed (no clock, no host,
 //! no path), so the same seed gives the same bytes of all files.
 
-pub(crate) mod added;
+pub(crate) mod added_risk;
 mod attack_result;
+mod attribute_verdict;
 mod attributes;
 mod brief;
 mod build;
@@ -23,16 +24,17 @@ mod errors;
 mod facts;
 mod html;
 mod inference;
-mod inferred;
+mod inference_rows;
 mod judge;
 mod level;
-mod next;
-mod noised;
+mod long_table;
+mod noisy_verdict;
 pub(crate) mod number;
-mod outdone;
 pub(crate) mod plot;
 mod policy_verdict;
-mod private;
+mod private_training;
+mod recommendation;
+mod stronger_attack;
 mod summary;
 mod surface;
 mod table;
@@ -42,11 +44,9 @@ mod tests;
 pub(crate) mod text;
 mod threat;
 mod thresholds;
-mod tidy;
 mod verdict;
 mod verdicts;
-mod words;
-mod worst;
+mod worst_attribute;
 mod write;
 
 use std::io;
@@ -66,19 +66,19 @@ pub use document::{
 pub use errors::{Baselines, Errors, MetricFigure, PartyError, PartyFigure};
 pub use html::render_html;
 pub(crate) use html::{badge, compliance, scroll};
-pub use inferred::{Inference, InferredProperty};
+pub use inference_rows::{Inference, InferredProperty};
 pub(crate) use judge::together;
 pub use level::{EXACT_MSE, Level, Verdict};
-pub use next::not_met;
+pub use long_table::render_csv;
 pub use policy_verdict::PolicyVerdict;
+pub use recommendation::not_met;
 pub use summary::render_summary;
 pub use surface::{Surface, SurfaceKind, TRAINING_DISCLOSURE};
 pub use table::render_table;
 pub use threat::{DefenseKnowledge, Observations, ParameterKnowledge, Shares, ThreatModel};
 pub use thresholds::{Compliance, MAX_EXACT, Threshold, ThresholdResult, Thresholds};
-pub use tidy::render_csv;
 pub use verdict::verdict;
-pub use worst::{WorstAttribute, worst};
+pub use worst_attribute::{WorstAttribute, worst};
 pub use write::{ReportPaths, write};
 
 /// Errors from reading, rendering or writing a report.

@@ -1,14 +1,14 @@
 //! Renders the verdict for a terminal: a sentence for each release surface, a line for each policy,
 //! and the next step.
 
-use super::added;
+use super::added_risk;
 use super::brief::brief;
 use super::defense::{self, DefenseLine};
 use super::document::Report;
 use super::facts::{NONE, RowKind};
 use super::inference;
 use super::level::Level;
-use super::private;
+use super::private_training;
 use super::terminal::{Frame, Page, Paint};
 use super::text::shortened;
 use super::thresholds::{Compliance, Thresholds};
@@ -52,7 +52,7 @@ pub fn render_summary(report: &Report, width: usize, colour: bool) -> String {
         before.push(page.paint(&page.prose(&heading(report, &lines), 0), Paint::Bold));
         after.push(page.prose(reading(&lines), 0));
     }
-    for line in private::lines(report) {
+    for line in private_training::lines(report) {
         let text = format!(
             "Trained with noise {}, ε {}: accuracy {}, exact scores add {} ({}).",
             line.noise, line.epsilon, line.accuracy, line.added, line.interval
@@ -90,7 +90,7 @@ fn shown(all: usize, room: usize) -> usize {
 fn heading(report: &Report, lines: &[DefenseLine<'_>]) -> String {
     let judged = lines.iter().any(|line| line.judged) && report.thresholds.is_some();
     let star = if judged { " (* the policy judged)" } else { "" };
-    match added::known(report) {
+    match added_risk::known(report) {
         None => format!("The strongest attack on each policy{star}"),
         Some(known) => format!("What the scores add for an adversary that knows {known}{star}"),
     }

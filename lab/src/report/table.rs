@@ -2,14 +2,14 @@
 
 use comfy_table::{ColumnConstraint, Table, Width};
 
-use super::added;
+use super::added_risk;
 use super::attributes::{self, AttributeLine};
 use super::document::{Audit, Report};
 use super::facts::{self, Row, RowKind, Rows, SummaryLine};
 use super::inference::{self, InferenceLine};
 use super::level::Level;
 use super::number::{figure, four, significant};
-use super::private::{self, PrivateLine};
+use super::private_training::{self, PrivateLine};
 use super::surface::TRAINING_DISCLOSURE;
 use super::terminal::{Frame, Page, Paint};
 use super::text::{printable, shortened};
@@ -63,18 +63,18 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
             Paint::Bold,
         ));
         line(page.summary(report).to_string());
-        if let Some(heading) = added::heading(report) {
+        if let Some(heading) = added_risk::heading(report) {
             line(String::new());
             line(page.paint(&heading, Paint::Bold));
             line(page.added(report).to_string());
-            line(page.prose(added::READING, 0));
+            line(page.prose(added_risk::READING, 0));
         }
     }
     if !report.private_trainings.is_empty() {
         line(String::new());
-        line(page.paint(private::HEADING, Paint::Bold));
+        line(page.paint(private_training::HEADING, Paint::Bold));
         line(page.private(report).to_string());
-        line(page.prose(private::READING, 0));
+        line(page.prose(private_training::READING, 0));
     }
     if !report.inferences.is_empty() {
         line(String::new());
@@ -197,8 +197,8 @@ impl Page {
 
     /// Returns the table of added risks, for adversaries with a control.
     fn added(&self, report: &Report) -> Table {
-        let lines = added::lines(report);
-        let column = |of: fn(&added::AddedLine) -> &str| {
+        let lines = added_risk::lines(report);
+        let column = |of: fn(&added_risk::AddedLine) -> &str| {
             lines.iter().map(|line| of(line).to_owned()).collect()
         };
         let figures = vec![
@@ -218,7 +218,7 @@ impl Page {
 
     /// Returns the table of models trained with noise.
     fn private(&self, report: &Report) -> Table {
-        let lines = private::lines(report);
+        let lines = private_training::lines(report);
         let column =
             |of: fn(&PrivateLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
         let figures = vec![

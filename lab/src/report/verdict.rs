@@ -1,18 +1,18 @@
 //! Describes the figures of one audit in words. A verdict covers the attacks that ran and nothing
 //! else.
 
-use super::added;
+use super::added_risk;
 use super::attack_result::Outcome;
 use super::document::Audit;
 use super::errors::Errors;
 use super::level::{EXACT_MSE, Level, Verdict};
-use super::noised::noised;
+use super::noisy_verdict::noised;
 use super::number::{percent_below, significant};
 
 /// Compares the attacks of one audit with the two guesses.
 #[must_use]
 pub fn verdict(audit: &Audit) -> Verdict {
-    if let Some(verdict) = added::verdict(audit) {
+    if let Some(verdict) = added_risk::verdict(audit) {
         return verdict;
     }
     let not_run =

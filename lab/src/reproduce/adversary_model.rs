@@ -7,8 +7,8 @@ use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::agnostic::own;
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
+use super::experiment_model::ExperimentModel;
 use super::statistics::mean;
-use super::subject::ExperimentModel;
 use super::sweep::{select, starts};
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};

@@ -15,8 +15,8 @@ use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::document::{AttackFacts, Check, CheckKind, Curve, CurveRole, Document};
+use super::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::statistics::{Mean, mean};
-use super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::sweep::{EQUAL, Window, beyond, select, starts};
 use super::white_box::{BEYOND, axis, eight};
 use super::workers::{cpu_time, in_order};

@@ -1,8 +1,8 @@
 //! The initial document of every figure.
 
 use super::document::{Axis, Document, Measure};
+use super::experiment_model::ExperimentModel;
 use super::figure::Figure;
-use super::subject::ExperimentModel;
 use super::version::SCHEMA_VERSION;
 
 /// Returns a document with all facts and no curves.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use nalgebra::DMatrix;
 use vfl_shared::metrics::active_correlation;
 
-use super::contender::{CurveSpec, pick};
+use super::curve_spec::{CurveSpec, pick};
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
+use super::experiment_model::ExperimentModel;
 use super::statistics::{Mean, mean};
-use super::subject::ExperimentModel;
 use super::sweep::{Plan, Window, estimate, select, starts};
 use super::white_box::BEYOND;
 use super::workers::in_order;

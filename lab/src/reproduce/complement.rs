@@ -15,12 +15,12 @@ use vfl_passive_party::transform::{RewrittenParameters, TransformConfig, rewrite
 use vfl_shared::model::train_converged;
 use vfl_shared::types::FeatureBlock;
 
-use super::contender::{CurveSpec, pick};
+use super::complement_retraining::{complemented, l2};
+use super::curve_spec::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Curve, CurveRole, Document, ModelOrigin};
-use super::retrained::{complemented, l2};
-use super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
+use super::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator};
+use super::model_training::CONVERGED;
 use super::sweep::{EQUAL, Plan, SweepResult, Window, select, starts, sweep};
-use super::trained::CONVERGED;
 use super::white_box::{BEYOND, axis, eight, fill};
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank, undo};

@@ -6,16 +6,16 @@ use vfl_shared::files::write_atomic;
 
 use super::document::Document;
 use super::error::ReproduceError;
+use super::experiment_model::ExperimentModel;
 use super::figure::Figure;
 use super::names::stem;
 use super::options::Options;
 use super::page::render_page;
 use super::protocol::Training;
-use super::subject::ExperimentModel;
 use super::{
-    adversary_model, agnostic, by_feature, complement, counts, inversions, lattice, moments,
-    networks, noise, one_feature, priors, privee, retrained, shadow, starts, table1, theorem2,
-    tradeoff, white_box,
+    adversary_model, agnostic, by_feature, complement, complement_retraining, counts, inversions,
+    lattice, moments, networks, noise, one_feature, priors, privee, shadow, starts, table1,
+    theorem2, tradeoff, white_box,
 };
 
 /// Computes a figure.
@@ -76,7 +76,7 @@ pub fn run(
         Figure::RFig8 | Figure::RFig9 | Figure::RFig10 | Figure::RFig11 => {
             complement::run(figure, subject, options)
         }
-        Figure::RFig12 => retrained::run(subject, options),
+        Figure::RFig12 => complement_retraining::run(subject, options),
         Figure::VFig3 | Figure::VFig4 | Figure::VFig5 | Figure::VFig7 => {
             agnostic::run(figure, subject, options)
         }

@@ -1,7 +1,7 @@
 //! V table I: features, classes and records of a data set, as loaded.
 
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
-use super::subject::ExperimentModel;
+use super::experiment_model::ExperimentModel;
 use super::{Figure, Options, ReproduceError, blank};
 use vfl_shared::data::{DatasetName, Variant};
 

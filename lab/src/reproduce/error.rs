@@ -12,8 +12,8 @@ use vfl_shared::model::TrainingConfigError;
 use vfl_shared::types::ShapeError;
 
 use super::version::SCHEMA_VERSION;
-use crate::kept::{CacheError, StoreError};
 use crate::report::ReportError;
+use crate::result_cache::{CacheError, StoreError};
 
 /// Errors from computing, reading or writing a figure.
 #[derive(Debug, thiserror::Error)]

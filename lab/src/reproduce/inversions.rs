@@ -1,9 +1,9 @@
 //! J figure 5: gradient inversion on softmax regression, compared with equation solving and a
 //! random guess.
 
-use super::contender::{CurveSpec, pick};
+use super::curve_spec::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Document};
-use super::subject::ExperimentModel;
+use super::experiment_model::ExperimentModel;
 use super::sweep::{Plan, sweep};
 use super::white_box::{BEYOND, axis, fill};
 use super::{Figure, Options, ReproduceError, blank};

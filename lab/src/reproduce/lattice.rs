@@ -18,8 +18,8 @@ use vfl_shared::policy::Policy;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, ReleasedScores};
 
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
-use super::released::released_behind;
-use super::subject::{DrawnRecords, ExperimentModel};
+use super::experiment_model::{DrawnRecords, ExperimentModel};
+use super::policy_release::released_behind;
 use super::sweep::{Window, select};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};

@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, HeatMap, Measure};
-use super::subject::ExperimentModel;
+use super::experiment_model::ExperimentModel;
 use super::{Figure, Options, ReproduceError, blank};
 
 /// The mean of each feature, and K_μ = E (X − μ)(X − μ)ᵀ with divisor n, over all records.

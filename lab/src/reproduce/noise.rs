@@ -10,10 +10,10 @@ use vfl_shared::metrics::{UtilityTotals, squared_error_by_record};
 use vfl_shared::policy::{DefenseConfig, Policy};
 use vfl_shared::types::{FeatureBlock, Logits, ReleasedScores};
 
-use super::contender::{CurveRun, CurveSpec, pick};
+use super::curve_spec::{CurveRun, CurveSpec, pick};
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, Document};
+use super::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::statistics::mean;
-use super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::sweep::{Window, select, starts};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};

@@ -11,8 +11,8 @@ use vfl_active_party::attack::{
 use vfl_shared::types::FeatureBlock;
 
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document};
+use super::experiment_model::{ExperimentModel, Purpose, generator};
 use super::statistics::mean;
-use super::subject::{ExperimentModel, Purpose, generator};
 use super::sweep::{Window, select};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};

@@ -1,6 +1,6 @@
 //! The options of a figure's computation.
 
-use super::contender::SettingPairs;
+use super::curve_spec::SettingPairs;
 
 /// The options of a figure's computation.
 #[derive(Debug, Clone)]

@@ -10,11 +10,11 @@ use vfl_active_party::attack::{
 };
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::contender::{CurveSpec, pick};
+use super::curve_spec::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Document};
-use super::subject::{ExperimentModel, Purpose, generator};
+use super::experiment_model::{ExperimentModel, Purpose, generator};
+use super::model_training::scores;
 use super::sweep::{Plan, Window, select, sweep};
-use super::trained::scores;
 use super::white_box::{BEYOND, axis, fill, tenths};
 use super::{Figure, Options, ReproduceError, blank};
 

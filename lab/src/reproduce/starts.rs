@@ -1,8 +1,8 @@
 //! R figure 14: gradient inversion from zero, from ½ and from a random point.
 
-use super::contender::{CurveSpec, pick};
+use super::curve_spec::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Document};
-use super::subject::ExperimentModel;
+use super::experiment_model::ExperimentModel;
 use super::sweep::{Plan, sweep};
 use super::white_box::{BEYOND, axis, dimensions, fill, inversion};
 use super::{Figure, Options, ReproduceError, blank};

@@ -11,9 +11,9 @@ use vfl_shared::data::{FeatureSpec, VerticalSplit};
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::contender::CurveRun;
+use super::curve_spec::CurveRun;
+use super::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::statistics::deviation;
-use super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::workers::{cpu_time, in_order};
 use super::{Options, ReproduceError};
 use crate::audit::schema_settings;

@@ -2,7 +2,7 @@
 //! perceptrons.
 
 use super::document::{Axis, Curve, CurveRole, Document, Measure};
-use super::subject::ExperimentModel;
+use super::experiment_model::ExperimentModel;
 use super::{Figure, Options, ReproduceError, blank, networks};
 
 /// Computes the table. J does not say how the features are split there: the first half of them is

@@ -5,9 +5,9 @@ use nalgebra::DMatrix;
 use vfl_passive_party::assess::assess;
 use vfl_shared::types::FeatureBlock;
 
-use super::contender::{CurveSpec, pick};
+use super::curve_spec::{CurveSpec, pick};
 use super::document::{Check, CheckKind, Curve, CurveRole, Document};
-use super::subject::{DrawnRecords, ExperimentModel};
+use super::experiment_model::{DrawnRecords, ExperimentModel};
 use super::sweep::{Plan, Window, select, sweep};
 use super::white_box::{axis, dimensions, fill};
 use super::{Figure, Options, ReproduceError, blank};

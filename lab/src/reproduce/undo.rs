@@ -11,7 +11,7 @@ use vfl_active_party::attack::{
 use vfl_shared::metrics::mse;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::subject::{ExperimentModel, Purpose, generator};
+use super::experiment_model::{ExperimentModel, Purpose, generator};
 use super::sweep::Window;
 
 /// The result of one examination.

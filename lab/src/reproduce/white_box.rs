@@ -1,9 +1,9 @@
 //! R figure 4: the error of ten attacks by the share of features that the passive party holds.
 
-use super::contender::{CurveRun, CurveSpec, SettingPairs, pick};
+use super::curve_spec::{CurveRun, CurveSpec, SettingPairs, pick};
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, Document};
+use super::experiment_model::ExperimentModel;
 use super::statistics::{Mean, mean};
-use super::subject::ExperimentModel;
 use super::sweep::{EQUAL, Plan, Point, SweepResult, starts, sweep};
 use super::{Figure, Options, ReproduceError, blank};
 

@@ -11,7 +11,7 @@ use vfl_shared::model::{
 };
 use vfl_shared::types::FeatureBlock;
 
-use crate::together::{self, LocalTraining};
+use crate::local_training::{self, LocalTraining};
 
 /// The noise σ of each column except the first, which has no privacy.
 const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];
@@ -148,8 +148,13 @@ fn train(
     let of = |positions: &[usize]| -> Vec<u32> {
         positions.iter().map(|p| dataset.labels()[*p]).collect()
     };
-    let mut trained =
-        LocalTraining::train(&config, k, parties, &of(&split.train), together::start(&config))?;
+    let mut trained = LocalTraining::train(
+        &config,
+        k,
+        parties,
+        &of(&split.train),
+        local_training::start(&config),
+    )?;
     let test: Vec<u32> = (split.train.len() as u32..order.len() as u32).collect();
     let (_, _, right) = cross_entropy(trained.logits(&test, true)?, &of(&split.test));
     let said: Vec<Option<PrivacyStatement>> =

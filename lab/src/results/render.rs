@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 
-use crate::report::added;
+use crate::report::added_risk;
 use crate::report::number::{figure, significant};
 use crate::report::{
     Audit, DefenseKnowledge, Observations, Policy, PolicyVerdict, Report, certificate_factor,
@@ -157,7 +157,7 @@ struct Line {
 
 /// Returns the defenses of a report, in its order.
 fn lines(report: &Report) -> anyhow::Result<Vec<Line>> {
-    let added = added::lines(report);
+    let added = added_risk::lines(report);
     let mut lines: Vec<Line> = Vec::new();
     for audit in report.audits.iter().filter(|a| scored_once(a) && !a.threat_model.informed()) {
         let label = audit.policy.label();

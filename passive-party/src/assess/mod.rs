@@ -18,12 +18,12 @@
 //! The expectations are means over the given records. The closed forms hold for these records up to
 //! rounding, and for others as far as their moments are the same.
 
-mod before;
+mod before_training;
 mod bits;
 mod candidates;
 mod informed;
+mod policy_bits;
 mod release;
-mod released;
 mod told;
 
 use nalgebra::DMatrix;
@@ -35,13 +35,13 @@ use vfl_shared::types::FeatureBlock;
 use crate::linear::{SquareSvd, System, symmetric_eigen};
 use crate::moments::Moments;
 
-pub use before::{PretrainingBounds, RankBounds, before_training};
+pub use before_training::{PretrainingBounds, RankBounds, before_training};
 pub use bits::bits_bounds;
 pub use candidates::{Candidate, candidates};
 pub use informed::BitsBound;
+pub use policy_bits::{ReleasedBits, released_bits};
 pub(crate) use release::of_moments;
 pub use release::{AgnosticErrors, AttackErrors, agnostic_errors, release_errors};
-pub use released::{ReleasedBits, released_bits};
 pub use told::ToldFeatures;
 
 use informed::InformedBounds;

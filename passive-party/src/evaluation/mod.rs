@@ -16,26 +16,26 @@
 //! if another one was faster.
 
 pub mod accountant;
-mod asked;
 mod by_attribute;
 mod counting;
 mod gain;
 mod listing;
 pub mod noise;
-mod opened;
+mod open_set;
 mod opening;
-mod played;
 mod record;
+mod request;
 pub mod scoring;
 pub mod sensitivity;
 pub(crate) mod service;
+mod simulated_adversary;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use asked::{Control, MAX_CANDIDATES, RemainingBudget, ScoringRequest};
 pub use counting::Evaluations;
 pub use listing::{ScoringFacts, SetFacts, scoring_table, scorings};
-pub use opened::Evaluation;
+pub use open_set::Evaluation;
 pub use opening::MIN_RECORDS;
 pub use record::{EvaluationError, Renewal, begin_anew, renew};
+pub use request::{Control, MAX_CANDIDATES, RemainingBudget, ScoringRequest};

@@ -9,7 +9,7 @@ use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::types::RecordIds;
 
 use super::counting::{Evaluations, exhausted};
-use super::opened::Evaluation;
+use super::open_set::Evaluation;
 use super::record::{LoadedRecord, ScoredSet, set_name};
 use crate::config::AuditMode;
 

@@ -9,7 +9,7 @@
 
 mod group;
 mod messages;
-mod own;
+mod own_ids;
 mod party;
 mod protocol;
 mod runs;
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use crate::types::{PartyName, RecordIds};
 
 pub use messages::LONGEST;
-pub use own::{OwnIds, OwnIdsError};
+pub use own_ids::{OwnIds, OwnIdsError};
 pub use party::{Aligner, FrameSender, Frames, RunPermit};
 pub use runs::{RunEnd, RunEntry, common_ids, runs};
 pub use wire::MAX_PIECE_BYTES;

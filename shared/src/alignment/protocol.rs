@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::group::{Encoded, GroupHash, PointError, Secret, check};
 use super::messages::{Conversation, MESSAGE_POINTS, Message, SIGN_OF_LIFE};
 use super::{CommonIds, IdCounts, Progress, Rules, Side};
-use crate::heavy::heavy;
+use crate::blocking::heavy;
 use crate::rpc::{Refusal, RefusalKind};
 use crate::types::RecordIds;
 

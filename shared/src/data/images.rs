@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::dataset::DataError;
 use super::encode::{RawColumn, RawValues};
 use super::names::{DatasetName, ImageShape};
-use super::raw::{RawDataset, read_content};
+use super::raw_dataset::{RawDataset, read_content};
 use super::split::Part;
 
 /// The largest value of a pixel.

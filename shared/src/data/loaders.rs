@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::dataset::DataError;
 use super::encode::{RawColumn, RawValues};
 use super::images;
-use super::included;
+use super::included_sets;
 use super::names::DatasetName;
-use super::raw::{RawDataset, read_content};
+use super::raw_dataset::{RawDataset, read_content};
 use super::schema::FeatureKind;
 use super::sources::{Column, ColumnKind, Delimiter, Header, Source, source};
 use super::split::Part;
@@ -121,7 +121,7 @@ fn read_text(
 
 /// Reads the text of an included file, or `None` if it is not one.
 fn read_included(dataset: DatasetName, file: &str) -> Result<Option<(PathBuf, String)>, DataError> {
-    let Some(content) = included::file(file) else { return Ok(None) };
+    let Some(content) = included_sets::file(file) else { return Ok(None) };
     let (path, mut text) = (PathBuf::from(file), String::new());
     match flate2::read::MultiGzDecoder::new(content).read_to_string(&mut text) {
         Ok(_) => Ok(Some((path, text))),

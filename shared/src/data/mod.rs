@@ -15,14 +15,14 @@ pub mod features;
 mod grid;
 mod id_file;
 mod images;
-mod included;
+mod included_sets;
 mod index;
 mod loaders;
 mod names;
 pub mod normalise;
 pub mod partition;
-mod random;
-mod raw;
+mod random_streams;
+mod raw_dataset;
 mod record_bits;
 mod rows;
 pub mod schema;
@@ -63,7 +63,7 @@ pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError};
 use nalgebra::DMatrix;
 
 use encode::{RawColumn, RawValues, encode};
-use raw::RawDataset;
+use raw_dataset::RawDataset;
 use schema::check_name;
 
 use crate::types::RecordIds;

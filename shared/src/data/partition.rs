@@ -8,7 +8,7 @@ use nalgebra::DMatrix;
 use rand::seq::SliceRandom;
 
 use super::dataset::{DataError, Dataset};
-use super::random::{Purpose, generator};
+use super::random_streams::{Purpose, generator};
 use super::schema::{FeatureSchema, FeatureSpec, LabelSpec};
 use super::table::FeatureTable;
 use super::vertical::{ACTIVE, VerticalSplit};

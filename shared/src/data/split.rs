@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 
-use super::random::{Purpose, generator};
+use super::random_streams::{Purpose, generator};
 
 /// The part of a data set that a record was published in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

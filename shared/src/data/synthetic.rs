@@ -12,7 +12,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
-use super::random::{Purpose, generator};
+use super::random_streams::{Purpose, generator};
 
 /// The origin of a generated feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -19,8 +19,8 @@ mod mismatch;
 mod order;
 mod permutation;
 mod reconstruction;
+mod tolerance;
 mod utility;
-mod within;
 
 #[cfg(test)]
 mod tests;
@@ -43,8 +43,8 @@ pub use permutation::{MatchedError, PermutationMatchedError, permutation_matched
 pub use reconstruction::{
     SquaredError, column_mean_error, half_error, mse, squared_error_by_record,
 };
+pub use tolerance::{RecordsWithin, TOLERANCE, ValuesWithin, records_within, share_within};
 pub use utility::{UtilityTotals, accuracy, kl_divergence, total_variation};
-pub use within::{RecordsWithin, TOLERANCE, ValuesWithin, records_within, share_within};
 
 /// Every metric that an audit may ask for, in the order in which a report shows them. A new metric
 /// is a file of its own, and its lines in this one.

@@ -8,12 +8,13 @@
 
 mod affine;
 mod binary;
-mod central;
+mod central_training;
 mod concat;
 pub mod contract;
-mod converged;
+mod converged_training;
 mod dense_layer;
 pub mod heads;
+mod json_network;
 pub mod kinds;
 mod learner;
 mod linear;
@@ -23,19 +24,19 @@ mod parameter_file;
 mod pass;
 pub mod privacy;
 mod schedule;
-mod shown;
+mod shown_model;
 mod spec;
 mod staging;
 mod store;
 mod sum;
 mod wire;
-mod written;
 
-pub use central::{CentralFit, train_central};
+pub use central_training::{CentralFit, train_central};
 pub use concat::Concat;
 pub use contract::{Head, Parameters, SubModel};
-pub use converged::{ConvergedFit, train_converged};
+pub use converged_training::{ConvergedFit, train_converged};
 pub use dense_layer::{Activation, DenseLayer};
+pub use json_network::JsonNetwork;
 pub use learner::{HeadLearner, LearnerError, PartyLearner};
 pub use linear::LinearParameters;
 pub use network_file::{NetworkFile, NetworkFileError};
@@ -43,7 +44,7 @@ pub use optimiser::Adam;
 pub use parameter_file::{ParameterFile, ParameterFileError};
 pub use pass::{LANES, Lanes, Pass};
 pub use schedule::{Schedule, TrainingConfig, TrainingConfigError, TrainingValues};
-pub use shown::ShownModel;
+pub use shown_model::ShownModel;
 pub use spec::{
     Combiner, EMBEDDING_WIDTH, MAX_PASSIVE_PARTIES, MAX_SETTINGS_BYTES, MAX_WIDTH, ModelConfig,
     ModelSpec, SOFTMAX_REGRESSION, Settings, SpecError, SubModelSpec, TOP_KIND,
@@ -54,7 +55,6 @@ pub use staging::{
 };
 pub use store::{NotLinear, ShareStore, StoreError, StoredShare};
 pub use sum::Sum;
-pub use written::JsonNetwork;
 
 use nalgebra::DMatrix;
 

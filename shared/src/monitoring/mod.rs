@@ -8,14 +8,14 @@
 mod calls;
 mod config;
 mod endpoint;
-mod hop;
 mod monitor;
+mod peer_metrics;
 mod predictions;
 pub mod traces;
 
 pub(crate) use calls::{Calls, OpenCall};
 pub use config::{MetricsTable, Monitoring};
 pub use endpoint::{Endpoint, EndpointError};
-pub use hop::{LATENCY_BUCKETS, PeerMetrics};
 pub use monitor::{GaugeReading, Monitor};
+pub use peer_metrics::{LATENCY_BUCKETS, PeerMetrics};
 pub use predictions::Predictions;

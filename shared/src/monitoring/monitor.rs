@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
 use super::calls::Calls;
-use super::hop::{AllPeerMetrics, PeerMetrics};
+use super::peer_metrics::{AllPeerMetrics, PeerMetrics};
 use super::predictions::Predictions;
 
 /// The metrics of one party. Clones share them. The default measures into a registry that nobody

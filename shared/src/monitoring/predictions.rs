@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::hop::durations;
+use super::peer_metrics::durations;
 use crate::types::RowStatus;
 
 /// The rows by outcome, and the time of the answers.

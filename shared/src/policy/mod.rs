@@ -14,9 +14,9 @@ mod defense;
 mod facts;
 mod leakage;
 mod parameters;
+mod settings_for_bits;
 mod text;
 mod wire;
-mod within_bits;
 
 use serde::{Deserialize, Serialize};
 

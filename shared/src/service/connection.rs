@@ -15,8 +15,8 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
+use super::connection_table::ConnectionSlot;
 use super::deny::Link;
-use super::door::ConnectionSlot;
 use super::identity::PeerIdentity;
 use super::unread::Backlog;
 use crate::rpc::Refusal;

@@ -14,8 +14,8 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::connection::{PeerInfo, TlsConnection};
+use super::connection_table::{ConnectionSlot, ConnectionTable};
 use super::deny::DeniedCertificate;
-use super::door::{ConnectionSlot, ConnectionTable};
 use super::identity::PeerIdentity;
 use super::limits::Limits;
 use super::tls::Credentials;

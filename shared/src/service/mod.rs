@@ -5,28 +5,27 @@
 //!
 //! There is no plaintext mode: a service without a certificate does not start.
 
-mod again;
 mod authorize;
 mod budget;
+mod call_metrics;
 mod connect;
 mod connection;
+mod connection_table;
 mod deny;
-mod door;
 mod health;
 mod identity;
-mod intake;
 mod limits;
 mod listen;
-mod measure;
 mod own_task;
 mod reflection;
 mod reload;
+mod retry;
 mod sealed;
 mod serve;
 mod tls;
 mod unread;
+mod upload_limits;
 
-pub use again::{MOST_CALLS, pause, twice, unanswered, until_answered};
 pub use authorize::{ACCESS_TABLE, Authorize, allowed_roles, caller};
 pub use connect::{Peer, anonymous_connection, channel};
 #[cfg(feature = "test-util")]
@@ -38,6 +37,7 @@ pub use identity::{IdentityError, PeerIdentity, Role};
 pub use limits::{Limits, raise_descriptor_limit};
 pub use listen::connections;
 pub use own_task::{off_thread, own_task};
+pub use retry::{MOST_CALLS, pause, twice, unanswered, until_answered};
 pub use sealed::{Duplex, Sealed, SessionEnd, seal};
 pub use serve::{
     ServeError, check_health, serve, serve_with_health, shutdown_signal, until_stopped,

@@ -15,17 +15,17 @@ use tonic::{Status, Streaming};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
 
-use super::again::twice;
 use super::authorize::Authorize;
+use super::call_metrics::CallMetricsLayer;
 use super::connect::{Peer, channel};
 use super::health::Health;
-use super::intake::UploadLimits;
 use super::limits::Limits;
 use super::listen::{Incoming, incoming};
-use super::measure::CallMetricsLayer;
 use super::reflection::with_reflection;
 use super::reload::watch;
+use super::retry::twice;
 use super::tls::Credentials;
+use super::upload_limits::UploadLimits;
 use crate::monitoring::{GaugeReading, Monitor};
 use crate::rpc::{Refusal, peer_failure};
 

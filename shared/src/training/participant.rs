@@ -6,7 +6,7 @@ use nalgebra::DMatrix;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use crate::heavy::heavy;
+use crate::blocking::heavy;
 use crate::model::contract::{InitialSeed, start_of};
 use crate::model::privacy::PrivacyConfig;
 use crate::model::{LearnerError, PartyLearner, ShareStore, StoreError};

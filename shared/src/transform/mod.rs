@@ -2,13 +2,13 @@
 //! release, on the wire, and in statements to other parties. Only the passive party carries them
 //! out.
 
-mod released;
+mod released_parameters;
 mod text;
 mod wire;
 
 use serde::{Deserialize, Serialize};
 
-pub use released::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};
+pub use released_parameters::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};
 pub use text::TransformTextError;
 
 /// The attack that a `stiefel` transform is made against.

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use vfl_shared::heavy::waiting;
+use vfl_shared::blocking::waiting;
 use vfl_shared::state_dir::StateDir;
 use vfl_shared::state_table::{Revision, StateTable, StateTableError, TableReading};
 use vfl_shared::types::PartyName;

@@ -13,9 +13,9 @@ pub(in crate::attack) mod noise_direction;
 pub(in crate::attack) mod noisy_label;
 mod preimage;
 mod privee;
-mod purified;
+mod purified_model;
+mod selection;
 pub(in crate::attack) mod shadow_purifier;
-mod strongest;
 pub(in crate::attack) mod undo;
 
 use vfl_shared::policy::{DefenseConfig, Policy, ReleaseKind};
@@ -29,8 +29,8 @@ pub use cones::{CodebookCell, LabelCone, RankingCone};
 pub use interval::{Interval, RecoveredScores};
 pub use noise_direction::NoiseDirection;
 pub use noisy_label::NoisyLabel;
+pub use selection::strongest_on;
 pub use shadow_purifier::ShadowPurifier;
-pub use strongest::strongest_on;
 pub use undo::{
     Examination, Hypothesis, RemainingHypotheses, TransformEvidence, UndoTransform, Verdict,
 };

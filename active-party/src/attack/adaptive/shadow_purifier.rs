@@ -17,7 +17,7 @@ use vfl_shared::purifier::{MAX_CLASSES, Purifier, random_scores, random_vectors}
 
 use super::KnownPolicy;
 use super::preimage::vectors;
-use super::purified::{PurifiedModel, scores_of};
+use super::purified_model::{PurifiedModel, scores_of};
 use crate::attack::entry::{Entry, Group};
 use crate::attack::gradient_inversion::{GradientInversion, Loss, Start};
 use crate::attack::{

@@ -5,7 +5,7 @@
 use rand::Rng;
 
 use super::Moments;
-use super::used::MOMENTS;
+use super::moments_setting::MOMENTS;
 use crate::attack::entry::{Entry, Group};
 use crate::attack::{
     AdversaryView, Attack, AttackError, Need, Needs, Reconstruction, Status, contract,

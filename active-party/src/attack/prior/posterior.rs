@@ -9,9 +9,9 @@ use vfl_shared::numerics::{
     PseudoInverse,
 };
 
+use super::moments_setting::MOMENTS;
 use super::tangent::through_network;
-use super::used::MOMENTS;
-use super::{Moments, Point, noisy};
+use super::{Moments, Point, noisy_posterior};
 use crate::attack::cells::{Cells, Noise};
 use crate::attack::entry::{Base, BaseChoice, Entry, Group};
 use crate::attack::settings::AnySetting;
@@ -100,7 +100,7 @@ impl Attack for Posterior {
                 let metric = PseudoInverse::new(&covariance)?.matrix;
                 let known = (&covariance, &metric);
                 self.by_record(&means, |record, mean, work| {
-                    Ok(noisy::estimate(scores, record, mean, known, self.point, work))
+                    Ok(noisy_posterior::estimate(scores, record, mean, known, self.point, work))
                 })?
             }
         };

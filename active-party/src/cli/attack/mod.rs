@@ -4,7 +4,7 @@
 
 mod answer;
 mod case;
-mod given;
+mod checked_case;
 mod networks;
 mod one_feature;
 mod own_records;

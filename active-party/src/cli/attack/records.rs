@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::answer::{Answer, output};
-use super::given::Case;
+use super::checked_case::Case;
 use super::truth::{ActiveCorrelation, Errors, Truth};
 use crate::attack::{AdversaryFit, EstimatedScores, Method, Settings};
 

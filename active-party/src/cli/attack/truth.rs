@@ -12,7 +12,7 @@ use vfl_shared::numerics::arg_max;
 use vfl_shared::types::RecordIds;
 
 use super::case::columns;
-use super::given::{CheckedCase, TruthRecord};
+use super::checked_case::{CheckedCase, TruthRecord};
 use crate::attack::KnownModel;
 
 /// The true features of all records, d × n, in the order of the records.

@@ -10,7 +10,9 @@ use vfl_shared::service::{Credentials, Peer};
 use vfl_shared::types::PartyName;
 
 use super::peer::{connected, refused};
-use crate::audit::found::{AttackReport, EstimatedScores, NotRun, PartyEstimates, Questions};
+use crate::audit::attack_report::{
+    AttackReport, EstimatedScores, NotRun, PartyEstimates, Questions,
+};
 use crate::audit::request::{Request, Spec};
 use crate::report::{Refused, Status};
 

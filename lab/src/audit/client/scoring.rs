@@ -15,7 +15,7 @@ use vfl_shared::types::{ModelVersion, RecordIds};
 
 use super::estimates::Estimates;
 use super::peer::{connected, nonsense, refused};
-use crate::audit::told::{ReportedErrors, ReportedFigure, ReportedGain};
+use crate::audit::reported_errors::{ReportedErrors, ReportedFigure, ReportedGain};
 use crate::report::Halves;
 
 /// A stream of scorings of one set of records.

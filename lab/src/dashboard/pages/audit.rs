@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::audits::{legend, lines};
+use crate::dashboard::format::{segment, when};
 use crate::dashboard::store::{Entry, Piece, ReportState};
-use crate::dashboard::words::{segment, when};
 use crate::page::said;
 use crate::report::{compliance, digest};
 

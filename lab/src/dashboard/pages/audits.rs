@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
+use crate::dashboard::format::{counted, segment, when};
 use crate::dashboard::runner::AuditProgress;
 use crate::dashboard::store::{Entry, ITSELF, ReportState};
-use crate::dashboard::words::{counted, segment, when};
 use crate::page::said;
 use crate::report::{Digest, Report, badge, compliance, digest};
 

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 use vfl_coordinator::ledger::{RecordUse, Summary};
 
+use crate::dashboard::format::{budgets, spent, when_unix};
 use crate::dashboard::guard::Secret;
 use crate::dashboard::shell::secret;
-use crate::dashboard::words::{budgets, spent, when_unix};
 use crate::page::said;
 use crate::report::scroll;
 

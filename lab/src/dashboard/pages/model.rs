@@ -7,9 +7,9 @@ use vfl_shared::rpc::Refusal;
 use vfl_shared::transform::ShownParameters;
 
 use crate::audit::{DeploymentState, Model, PartyBudget, ScoringOffer};
+use crate::dashboard::format::{counted, when, why};
 use crate::dashboard::guard::Secret;
 use crate::dashboard::shell::secret;
-use crate::dashboard::words::{counted, when, why};
 use crate::page::said;
 use crate::report::number::significant;
 use crate::report::scroll;

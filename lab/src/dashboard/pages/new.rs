@@ -5,9 +5,9 @@ use vfl_coordinator::defense::DefenseConfig;
 use vfl_shared::policy::Policy;
 
 use crate::dashboard::draft::{Draft, Errors, Source, place_of};
+use crate::dashboard::format::counted;
 use crate::dashboard::guard::Secret;
 use crate::dashboard::shell::secret;
-use crate::dashboard::words::counted;
 use crate::page::said;
 
 /// The content of the form.

@@ -6,7 +6,7 @@ use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::service::Peer;
 
 use crate::audit::{DeploymentState, Targets};
-use crate::dashboard::words::{budgets, counted, spent, why};
+use crate::dashboard::format::{budgets, counted, spent, why};
 use crate::page::said;
 
 /// Renders the page.

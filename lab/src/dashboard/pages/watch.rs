@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
+use crate::dashboard::format::{segment, when};
 use crate::dashboard::guard::Secret;
 use crate::dashboard::runner::{AuditProgress, Stage};
 use crate::dashboard::shell::secret;
-use crate::dashboard::words::{segment, when};
 use crate::page::said;
 
 /// Renders the page. `still` is true if it does not reload.

@@ -9,7 +9,7 @@ use crate::report::defense;
 use crate::report::document::Report;
 use crate::report::facts;
 use crate::report::inference;
-use crate::report::private;
+use crate::report::private_training;
 
 /// Renders the plots of the policies' cost and risk, of the errors by feature, and of the errors by
 /// number of passive features.
@@ -64,14 +64,14 @@ fn inferences(report: &Report) -> Markup {
 
 /// Renders the table of models trained with noise, a row for each.
 fn private_trainings(report: &Report) -> Markup {
-    let lines = private::lines(report);
+    let lines = private_training::lines(report);
     html! {
         @if !lines.is_empty() {
             section {
                 h2 { "Trained with noise" }
                 (scroll("Models trained with noise", &html! {
                     table {
-                        caption { (private::HEADING) ". " (private::READING) }
+                        caption { (private_training::HEADING) ". " (private_training::READING) }
                         thead { tr {
                             @for title in ["noise", "ε", "accuracy", "unaware", "informed: with scores", "without", "added risk", "95 %"] {
                                 th scope="col" { (title) }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::widgets::scroll;
 use crate::page::said;
-use crate::report::added;
+use crate::report::added_risk;
 use crate::report::document::Report;
 use crate::report::facts;
 use crate::report::surface::{SurfaceKind, TRAINING_DISCLOSURE};
@@ -124,7 +124,7 @@ pub(super) fn measured(report: &Report) -> Markup {
                 "standard deviation of the noise it added). Guessing ½ needs no knowledge; guessing the column mean is open to whoever knows "
                 "public averages."
             }
-            @if report.audits.iter().any(|audit| audit.threat_model.informed()) { p { (added::READING) } }
+            @if report.audits.iter().any(|audit| audit.threat_model.informed()) { p { (added_risk::READING) } }
             @for words in facts::scoring(report).iter().chain(&facts::metrics(report)) { p { (said(words)) } }
         }
     }

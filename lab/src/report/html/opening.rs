@@ -8,7 +8,7 @@ use crate::page::said;
 use crate::report::brief::brief;
 use crate::report::defense::{self, DefenseLine};
 use crate::report::document::Report;
-use crate::report::{added, facts};
+use crate::report::{added_risk, facts};
 
 /// Renders the verdict.
 pub(super) fn verdict(report: &Report) -> Markup {
@@ -95,7 +95,7 @@ fn table(report: &Report, lines: &[DefenseLine<'_>]) -> Markup {
 }
 
 fn caption(report: &Report, informed: bool) -> Markup {
-    let known = added::known(report).unwrap_or_default();
+    let known = added_risk::known(report).unwrap_or_default();
     html! {
         @if informed {
             "What the scores add for an adversary that knows the policy and " (known) ". Added risk: 1 − error / error without scores, of the "

@@ -10,13 +10,13 @@ use vfl_shared::data::DatasetName;
 use vfl_shared::hex;
 
 use super::card::Card;
-use crate::kept::{ResultCache, Shard, StoreUrl};
 use crate::progress::say;
 use crate::reproduce::compute::run;
 use crate::reproduce::version::SCHEMA_VERSION;
 use crate::reproduce::{
     Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError,
 };
+use crate::result_cache::{ResultCache, Shard, StoreUrl};
 
 /// The plan of a run over cards.
 #[derive(Debug, Clone)]

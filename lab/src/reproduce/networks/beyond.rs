@@ -6,8 +6,8 @@ use vfl_active_party::attack::{AdversaryView, Prior, SideInformation};
 use vfl_shared::metrics::squared_error_by_record;
 
 use super::super::ReproduceError;
-use super::super::contender::{CurveRun, CurveSpec};
-use super::super::subject::{ExperimentModel, Purpose, generator};
+use super::super::curve_spec::{CurveRun, CurveSpec};
+use super::super::experiment_model::{ExperimentModel, Purpose, generator};
 use super::super::sweep::{prior_records, select};
 use super::split::Split;
 

@@ -6,9 +6,9 @@ use vfl_active_party::attack::{
     Architecture as Guess, Descent, KnownModel, NetworkTraining, ShadowBias, ShadowFit, fit_shadow,
 };
 
-use super::super::contender::CurveSpec;
+use super::super::curve_spec::CurveSpec;
 use super::super::document::{Check, CheckKind, Document};
-use super::super::subject::{ExperimentModel, Purpose, generator};
+use super::super::experiment_model::{ExperimentModel, Purpose, generator};
 use super::super::{Figure, Options, ReproduceError};
 use super::checks::SplitErrors;
 use super::line::{NetworkCurve, Shadow, converged, of_paper};

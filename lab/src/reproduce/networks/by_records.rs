@@ -1,9 +1,9 @@
 //! J figure 8: attacks on a perceptron by the number of records that they have scores of.
 
-use super::super::contender::{CurveRun, pick};
+use super::super::curve_spec::{CurveRun, pick};
 use super::super::document::{Axis, Check, CheckKind, Document};
+use super::super::experiment_model::ExperimentModel;
 use super::super::statistics::{Mean, mean};
-use super::super::subject::ExperimentModel;
 use super::super::sweep::starts;
 use super::super::workers::{cpu_time, in_order};
 use super::super::{Figure, Options, ReproduceError, blank};

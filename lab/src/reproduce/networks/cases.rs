@@ -11,9 +11,9 @@ use vfl_active_party::attack::{
 use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
-use super::super::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
+use super::super::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator};
+use super::super::model_training::scores;
 use super::super::sweep::{Window, select};
-use super::super::trained::scores;
 use super::super::{Figure, Options, ReproduceError};
 use super::private::PrivateModel;
 use super::split::{Architecture, Split, passive_parameters};

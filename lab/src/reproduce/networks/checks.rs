@@ -1,6 +1,6 @@
 //! Checks of J's claims on figures 7, 9 and 10.
 
-use super::super::contender::CurveRun;
+use super::super::curve_spec::CurveRun;
 use super::super::document::{Check, CheckKind, Document};
 use super::super::statistics::{Mean, mean};
 

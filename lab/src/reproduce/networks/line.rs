@@ -1,7 +1,7 @@
 //! A curve of a figure, and gradient inversion as figures on networks run it.
 
 use super::super::Options;
-use super::super::contender::CurveSpec;
+use super::super::curve_spec::CurveSpec;
 use super::split::Architecture;
 
 /// A shadow model in place of the passive party's parameters.

@@ -11,10 +11,10 @@ use vfl_shared::model::{Combiner, ModelConfig, Settings, TrainingConfig, Trainin
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::super::ReproduceError;
-use super::super::contender::CurveRun;
-use super::super::subject::{ExperimentModel, Purpose, generator};
+use super::super::curve_spec::CurveRun;
+use super::super::experiment_model::{ExperimentModel, Purpose, generator};
 use super::super::sweep::select;
-use crate::together::{TrainedParties, summed_scores};
+use crate::local_training::{TrainedParties, summed_scores};
 
 /// A perceptron at each party, whose outputs are added.
 #[derive(Debug, Clone, Copy)]

@@ -13,9 +13,9 @@ use vfl_shared::types::FeatureBlock;
 
 use crate::reproduce::ReproduceError;
 use crate::reproduce::document::AddedRisk;
-use crate::reproduce::released::released_behind;
+use crate::reproduce::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator};
+use crate::reproduce::policy_release::released_behind;
 use crate::reproduce::statistics::{mean, ratio};
-use crate::reproduce::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use crate::reproduce::sweep::{Window, select};
 use crate::reproduce::workers::cpu_time;
 

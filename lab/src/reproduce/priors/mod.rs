@@ -8,8 +8,8 @@
 //! moments from these.
 
 mod checks;
-mod elsewhere;
 mod experiment;
+mod reference_values;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,8 +18,8 @@ pub(super) use checks::together;
 use experiment::{DRAWS, Experiment, FEW, FinishedDraw, LINES, POINTS, Point, PriorKnowledge};
 
 use super::document::{AttackFacts, Axis, Curve, CurveRole, Document};
+use super::experiment_model::ExperimentModel;
 use super::statistics::{mean, ratio};
-use super::subject::ExperimentModel;
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
 use crate::progress::Progress;
@@ -101,7 +101,7 @@ pub(super) fn run(
         }
     }
     document.checks.extend(POINTS.map(|of| checks::never_worse(&points, of)));
-    let rows = elsewhere::rows(&document.dataset.name, total);
+    let rows = reference_values::rows(&document.dataset.name, total);
     let beside: Vec<_> = rows
         .filter_map(|row| Some(row.beside(&document, dimensions.iter().position(|&d| d == row.d)?)))
         .collect();
@@ -117,7 +117,7 @@ fn dimensions(subject: &ExperimentModel, options: &Options) -> Result<Vec<usize>
     let mut wanted = options.clone();
     if wanted.dimensions.is_empty() {
         wanted.dimensions =
-            elsewhere::rows(&subject.dataset.name, total).map(|row| row.d).collect();
+            reference_values::rows(&subject.dataset.name, total).map(|row| row.d).collect();
     }
     if wanted.dimensions.is_empty() {
         wanted.dimensions.push((total / 2).max(1));

@@ -11,11 +11,11 @@ use vfl_shared::model::{LearnerError, Parameters, SubModel, kinds};
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
 use super::super::ReproduceError;
+use super::super::experiment_model::{Purpose, generator};
 use super::super::statistics::mean;
-use super::super::subject::{Purpose, generator};
 use super::model::{Model, failed, stacked};
 use super::sheet::PointResults;
-use crate::together::TrainedParties;
+use crate::local_training::TrainedParties;
 
 /// The attacked records of one model.
 pub(super) struct Targets<'a> {

@@ -9,10 +9,10 @@ use vfl_shared::types::{
     ConfidenceScores, FeatureBlock, LogitShare, Logits, PartyName, ReleasedScores,
 };
 
-use super::super::subject::ExperimentModel;
+use super::super::experiment_model::ExperimentModel;
 use super::super::sweep::select;
 use super::super::{Options, ReproduceError};
-use crate::together::TrainedParties;
+use crate::local_training::TrainedParties;
 
 /// A model of P's networks, whose passive sub-models and top model are known.
 pub(super) struct Model {

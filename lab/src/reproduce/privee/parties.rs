@@ -11,8 +11,8 @@ use vfl_shared::policy::gaussian_scale;
 use vfl_shared::types::ReleasedScores;
 
 use super::super::document::Document;
+use super::super::experiment_model::{DrawnRecords, ExperimentModel};
 use super::super::statistics::mean;
-use super::super::subject::{DrawnRecords, ExperimentModel};
 use super::super::sweep::select;
 use super::super::workers::{cpu_time, in_order};
 use super::super::{Figure, Options, ReproduceError};

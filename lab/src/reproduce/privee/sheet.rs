@@ -4,8 +4,8 @@
 use super::super::document::{
     AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure, ModelOrigin,
 };
+use super::super::experiment_model::ExperimentModel;
 use super::super::statistics::mean;
-use super::super::subject::ExperimentModel;
 use super::super::{Figure, Options, ReproduceError, blank};
 use vfl_active_party::attack::Method;
 use vfl_shared::model::TrainingConfig;

@@ -8,7 +8,7 @@ use super::experiment::{
 };
 use crate::progress::Progress;
 use crate::reproduce::document::{AttackFacts, Axis, Curve, CurveRole, Document};
-use crate::reproduce::subject::ExperimentModel;
+use crate::reproduce::experiment_model::ExperimentModel;
 use crate::reproduce::sweep::starts;
 use crate::reproduce::workers::in_order;
 use crate::reproduce::{Figure, Options, ReproduceError, blank};

@@ -13,8 +13,8 @@ use vfl_passive_party::transform::{
 use vfl_shared::metrics::squared_error_by_record;
 use vfl_shared::types::{FeatureBlock, ReleasedScores};
 
+use crate::reproduce::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator};
 use crate::reproduce::statistics::{Mean, mean};
-use crate::reproduce::subject::{DrawnRecords, ExperimentModel, Purpose, generator};
 use crate::reproduce::sweep::{Window, beyond, select};
 use crate::reproduce::workers::cpu_time;
 use crate::reproduce::{ReproduceError, undo};

@@ -7,9 +7,9 @@ use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
 use vfl_shared::metrics::{MetricError, mse};
 use vfl_shared::numerics::{PseudoInverse, row_differences};
 
-use super::super::played::SimulatedAdversary;
 use super::super::scoring::{ReducedEstimates, Scoring, ScoringError};
 use super::super::sensitivity::Sensitivity;
+use super::super::simulated_adversary::SimulatedAdversary;
 use super::*;
 
 const SCORED: usize = 120;

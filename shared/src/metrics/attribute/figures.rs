@@ -4,9 +4,9 @@ use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
 use vfl_numerics::three_significant_digits;
 
+use super::error_reduction::ErrorReduction;
 use super::event::{Event, EventFigures, ScoredEvent};
 use super::ranks::{Distribution, SAME, area_under_curve};
-use super::removed::ErrorReduction;
 use super::schema::{Attribute, AttributeKind};
 
 /// A control whose error is below this share of an attribute's variance leaves nothing that an

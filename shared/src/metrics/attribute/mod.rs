@@ -4,17 +4,17 @@
 //! feature by itself. Errors are in units of the attribute's own variance over the records scored,
 //! so that neither the declared range nor the encoding weighs it.
 
+mod error_reduction;
 mod event;
 mod figures;
 mod ranks;
-mod removed;
 mod schema;
 
 #[cfg(test)]
 mod tests;
 
+pub use error_reduction::{ErrorRatio, ErrorReduction, HalfErrorReduction, fieller};
 pub use event::{Event, EventFigures};
 pub use figures::{AttributeFigures, ControlledFigure, ToleranceShare};
 pub use ranks::area_under_curve;
-pub use removed::{ErrorRatio, ErrorReduction, HalfErrorReduction, fieller};
 pub use schema::{Attribute, AttributeKind, attributes};

@@ -14,11 +14,11 @@
 //! The comparison covers a list, and there are transforms that are not on it (mixtures and
 //! rotations of the parameters). A hypothesis that nothing speaks against need not be true.
 
-mod findings;
-mod grounds;
+mod examination;
 mod hypothesis;
 mod remarks;
 mod search;
+mod transform_evidence;
 
 use nalgebra::DMatrix;
 use rand::Rng;
@@ -31,13 +31,13 @@ use crate::attack::view::DisclosedModel;
 use crate::attack::{
     AdversaryView, Attack, AttackError, KnownModel, Need, Needs, Reconstruction, StatedKnowledge,
 };
-use grounds::{HypothesisTester, exact_columns};
 use remarks::{AS_RELEASED, told};
 use search::{MAX_SEARCHED, NEIGHBOUR_RECORDS};
+use transform_evidence::{HypothesisTester, exact_columns};
 
-pub use findings::{Examination, RemainingHypotheses};
-pub use grounds::{TransformEvidence, Verdict};
+pub use examination::{Examination, RemainingHypotheses};
 pub use hypothesis::Hypothesis;
+pub use transform_evidence::{TransformEvidence, Verdict};
 
 static COLUMN_MEANS: Setting<Vec<f64>> = Setting {
     key: "column_means",

@@ -1,7 +1,7 @@
 //! The outcome of an examination in words.
 
-use super::grounds::Verdict;
 use super::search::{MAX_SEARCHED, Search};
+use super::transform_evidence::Verdict;
 use super::{Hypothesis, RemainingHypotheses};
 
 /// The most names that are written out.

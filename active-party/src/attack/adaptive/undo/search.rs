@@ -2,7 +2,7 @@
 //! neighbour.
 
 use super::Hypothesis;
-use super::grounds::{HypothesisTester, Verdict};
+use super::transform_evidence::{HypothesisTester, Verdict};
 use crate::attack::AttackError;
 
 /// The most features whose signs, or order, are searched.

@@ -6,7 +6,7 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::RecordIds;
 
-use super::ask::{AttackRequest, Helper};
+use super::attack_request::{AttackRequest, Helper};
 use super::plan::{Help, Plan};
 use super::request::{Auxiliary, Request, Spec};
 use super::subject::Subject;

@@ -8,8 +8,8 @@
 use super::attack_result::AddedRisk;
 use super::document::Audit;
 use super::errors::Errors;
-use super::noised::Z;
-use super::worst::worst;
+use super::noisy_verdict::Z;
+use super::worst_attribute::worst;
 
 /// An attack that finds more than the informed one.
 pub(super) struct StrongerAttack<'a> {

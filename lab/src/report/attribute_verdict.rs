@@ -5,7 +5,7 @@ use vfl_shared::metrics::{Event, EventFigures};
 
 use super::attack_result::AddedRisk;
 use super::number::significant;
-use super::worst::WorstAttribute;
+use super::worst_attribute::WorstAttribute;
 
 /// The largest upper end of an interval at which scores count as adding nothing.
 const NOTHING: f64 = 0.05;

@@ -3,9 +3,9 @@
 use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
 
+use super::attack_report::{AttackReport, Questions};
 use super::client::Event;
 use super::findings::knowledge;
-use super::found::{AttackReport, Questions};
 use super::policy::facts;
 use super::request::Request;
 use super::round::AttackRound;

@@ -18,10 +18,10 @@ use vfl_shared::model::{TrainingConfig, TrainingValues};
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
+use super::model_training::{ModelSource, TrainedModel, scores, trained};
 use super::protocol::{Protocol, Training};
-use super::trained::{ModelSource, TrainedModel, scores, trained};
 use super::{ModelFileError, ReproduceError};
-use crate::kept::ResultCache;
+use crate::result_cache::ResultCache;
 
 /// The specification of the attacked model and its data.
 #[derive(Debug, Clone)]

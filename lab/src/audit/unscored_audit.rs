@@ -4,7 +4,7 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::RecordIds;
 
-use super::ask::{RequestResults, attack};
+use super::attack_request::{RequestResults, attack};
 use super::plan::OBSERVED;
 use super::request::Spec;
 use super::scoring::{ScoringNeeds, Scorings};

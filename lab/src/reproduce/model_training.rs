@@ -13,8 +13,8 @@ use super::ReproduceError;
 use super::document::ModelOrigin;
 use super::protocol::{Protocol, Training};
 use super::sockets::train_and_serve;
-use crate::kept::{CacheError, ResultCache};
 use crate::progress::say;
+use crate::result_cache::{CacheError, ResultCache};
 
 /// The settings for training to full convergence.
 pub(super) const CONVERGED: Lbfgs =

@@ -15,7 +15,7 @@ use super::connection::{Arg, Connection, json};
 use super::decide::{
     PartyState, RememberedRequest, ResolvedRequest, read_verdicts, write_verdicts,
 };
-use super::erased::{self, ErasedRecords};
+use super::erasure::{self, ErasedRecords};
 use super::error::contradiction;
 use super::journal::{self, Journal, JournalLimits};
 use super::models::{self, Models};
@@ -89,11 +89,11 @@ impl LedgerState {
              UNION ALL SELECT 'others', CAST(data_version AS TEXT) FROM pragma_data_version",
             "SELECT name, value FROM meta WHERE name = $1 OR name = $2",
         );
-        let names = [Arg::Text(erased::COUNT), Arg::Text(models::APPROVALS)];
+        let names = [Arg::Text(erasure::COUNT), Arg::Text(models::APPROVALS)];
         let mut others = None;
         for (name, count) in self.connection.rows::<(String, String)>(sql, &names).await? {
             match name.as_str() {
-                erased::COUNT => self.erased.refresh(&mut self.connection, &count).await?,
+                erasure::COUNT => self.erased.refresh(&mut self.connection, &count).await?,
                 models::APPROVALS => self.models.refresh(&mut self.connection, &count).await?,
                 _ => others = Some(count.parse().map_err(|_| contradiction())?),
             }
@@ -125,12 +125,12 @@ impl LedgerState {
             UNION ALL SELECT 'models', coalesce(max(id), 0) || ' ' || count(fingerprint) FROM models \
             UNION ALL SELECT 'bits', CAST(count(*) AS TEXT) FROM bits";
         let names =
-            [erased::COUNT, models::APPROVALS, MARK, begin::TERMS, begin::REGISTRY].map(Arg::Text);
+            [erasure::COUNT, models::APPROVALS, MARK, begin::TERMS, begin::REGISTRY].map(Arg::Text);
         let (mut registry, mut theirs) = (0, String::new());
         for (name, value) in self.connection.rows::<(String, String)>(sql, &names).await? {
             let number = || value.parse::<u64>().map_err(|_| contradiction());
             match name.as_str() {
-                erased::COUNT => self.erased.refresh(&mut self.connection, &value).await?,
+                erasure::COUNT => self.erased.refresh(&mut self.connection, &value).await?,
                 models::APPROVALS => self.models.refresh(&mut self.connection, &value).await?,
                 "models" => self.models.follow(&mut self.connection, &value).await?,
                 "bits" => self.bits.follow(&mut self.connection, number()?).await?,

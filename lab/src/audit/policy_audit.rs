@@ -5,9 +5,9 @@ use vfl_shared::policy::Policy;
 use vfl_shared::rpc::Refusal;
 
 use super::adversaries::Adversaries;
-use super::ask::AttackAnswer;
+use super::assisted_attacks;
+use super::attack_request::AttackAnswer;
 use super::client::{Cost, Session};
-use super::helped;
 use super::policy::remarks;
 use super::scoring::Scorings;
 use super::subject::Subject;
@@ -39,7 +39,7 @@ impl PolicyAudit<'_> {
         let session = match subject.open(policy, &subject.plan.ids).await {
             Ok(session) => session,
             Err(refusal) => {
-                helped::close(subject, beside).await;
+                assisted_attacks::close(subject, beside).await;
                 return Err(refusal);
             }
         };
@@ -47,7 +47,7 @@ impl PolicyAudit<'_> {
         let answered = subject.unless_stopped(answers).await;
         // Closed in any case: their secret names are lost with this call, and few sessions may be
         // open.
-        helped::close(subject, beside).await;
+        assisted_attacks::close(subject, beside).await;
         let summary = answered.is_ok() && !adversaries.attacks.is_empty();
         let cost = subject.coordinator.close(&session.name, summary).await;
         let (answered, cost) = (answered?, cost?);

@@ -8,7 +8,7 @@ use super::errors::Errors;
 use super::facts::adversary;
 use super::surface::SurfaceKind;
 use super::text::printable;
-use super::worst::worst;
+use super::worst_attribute::worst;
 use vfl_shared::metrics::{ControlledFigure, ErrorReduction};
 
 const COLUMNS: [&str; 13] = [

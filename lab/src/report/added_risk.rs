@@ -2,13 +2,13 @@
 //! that has the same knowledge but no scores.
 
 use super::attack_result::{AddedRisk, Halves};
+use super::attribute_verdict::{Finding, finding, headline, interval, percent};
 use super::document::{Audit, Report};
 use super::errors::Errors;
 use super::facts::counted;
 use super::level::{Level, Verdict};
 use super::number::{figure, significant};
-use super::words::{Finding, finding, headline, interval, percent};
-use super::worst::{WorstAttribute, worst};
+use super::worst_attribute::{WorstAttribute, worst};
 
 /// The added risk behind one defense, as text.
 pub(crate) struct AddedLine {

@@ -9,15 +9,15 @@ use vfl_shared::metrics::{Attribute, MetricError, attributes};
 use vfl_shared::rpc::{Refusal, RefusalKind};
 use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds};
 
-use super::asked::{Control, RemainingBudget, ScoringRequest};
 use super::by_attribute::AttributeScoring;
 use super::counting::{Evaluations, exhausted};
 use super::noise;
-use super::played::{self, SimulatedAdversary};
+use super::request::{Control, RemainingBudget, ScoringRequest};
 use super::scoring::{
     Measures, ReducedEstimates, ReportedCandidates, ReportedError, Scoring, ScoringAnswer,
     ScoringError,
 };
+use super::simulated_adversary::{self, SimulatedAdversary};
 use crate::config::{AuditMode, AuditPolicy};
 use crate::logits::LogitServer;
 
@@ -75,7 +75,10 @@ impl Evaluation {
     #[must_use]
     pub fn plays(&self) -> bool {
         let linear = |(logits, version): &(Arc<LogitServer>, ModelVersion)| {
-            logits.features.memory().is_some_and(|table| played::enough(table, &self.ids))
+            logits
+                .features
+                .memory()
+                .is_some_and(|table| simulated_adversary::enough(table, &self.ids))
                 && logits.share(version).is_ok_and(|share| share.linear().is_ok())
         };
         self.policy().moments && self.true_parameters && self.model.as_ref().is_some_and(linear)

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::blocking::heavy;
 use crate::data::{Features, IdFileError, IdSet, StoreError, read_ids};
-use crate::heavy::heavy;
 use crate::rpc::Refusal;
 use crate::types::RecordIds;
 

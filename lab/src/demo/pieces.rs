@@ -14,16 +14,16 @@ use vfl_shared::hex;
 use vfl_shared::policy::Policy;
 
 use super::command::command;
+use super::demo_deployment::{DemoDeployment, serve, vertical_split};
 use super::facts::draws_from_the_os;
 use super::plan::DemoPlan;
 use super::private::private_training;
 use super::report::report;
-use super::served::{DemoDeployment, serve, vertical_split};
 use super::sweep::SweepInput;
 use crate::audit::{Plan, facts, tell_costs};
-use crate::kept::{ResultCache, Shard, StoreUrl};
 use crate::progress::say;
 use crate::report::{Audit, PrivateTraining, Report, SCHEMA_VERSION, Sweep, Thresholds};
+use crate::result_cache::{ResultCache, Shard, StoreUrl};
 
 /// The place of the pieces, and the part that this process computes.
 #[derive(Debug, Clone)]

@@ -11,13 +11,13 @@ use vfl_shared::policy::Policy;
 use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 
 use super::super::document::{AttackFacts, Axis, Curve, CurveRole, Document, Measure, ModelOrigin};
+use super::super::experiment_model::{ExperimentModel, Purpose, generator};
 use super::super::statistics::mean;
-use super::super::subject::{ExperimentModel, Purpose, generator};
 use super::super::sweep::{select, starts};
 use super::super::workers::{cpu_time, in_order};
 use super::super::{Figure, Options, ReproduceError, blank};
 use super::cases::{AttackedModel, SharedData};
-use super::defended_checks::checks;
+use super::defense_checks::checks;
 use super::private;
 use super::split::Architecture;
 use crate::evaluate::EvaluationClassifier;

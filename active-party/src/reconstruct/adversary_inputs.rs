@@ -8,14 +8,14 @@ use vfl_shared::model::{StoredShare, TrainingConfig};
 use vfl_shared::rpc::Refusal;
 use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
 
-use super::had::{Available, KnownRecords};
+use super::availability::{Available, KnownRecords};
 use super::oracle::Session;
 use crate::attack::{
     self, AdversaryView, Attack, AttackError, AuxiliaryRecords, Colluders, DisclosedModel,
     KnownModel, LabelledRecords, Need, ObservedRecords, Reconstruction, RepeatedQuestions,
     Replacement, SideInformation,
 };
-use crate::own_part;
+use crate::own_logits;
 use crate::parameters::InvertedModel;
 
 /// The adversary's inputs. Those that no attack of the request needs are missing.
@@ -143,7 +143,7 @@ pub(super) fn labelled(
     targets: &RecordIds,
 ) -> Result<LabelledRecords, Refusal> {
     let (y, labels) = labelled_rows(table, targets)?;
-    Ok(LabelledRecords { y: own_part::features(share, y)?, labels })
+    Ok(LabelledRecords { y: own_logits::features(share, y)?, labels })
 }
 
 fn labelled_rows(

@@ -6,7 +6,7 @@ use vfl_shared::model::privacy::{PrivacyConfig, PrivacyStatement};
 use vfl_shared::model::{Combiner, LearnerError, PartyLearner, Schedule, TrainingConfig};
 use vfl_shared::types::FeatureBlock;
 
-use crate::together::{LocalTraining, start};
+use crate::local_training::{LocalTraining, start};
 
 /// One training step as a passive party sees it.
 #[derive(Clone, PartialEq)]

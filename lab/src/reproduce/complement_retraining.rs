@@ -11,9 +11,9 @@ use vfl_shared::numerics::Lbfgs;
 use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
 
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
-use super::subject::ExperimentModel;
+use super::experiment_model::ExperimentModel;
+use super::model_training::{CONVERGED, scores};
 use super::sweep::{Window, starts};
-use super::trained::{CONVERGED, scores};
 use super::white_box::axis;
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};

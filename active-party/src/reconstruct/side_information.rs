@@ -7,10 +7,10 @@ use vfl_shared::rpc::{Refusal, RefusalKind, rough};
 use vfl_shared::types::RowStatus;
 
 use super::Reconstructor;
-use super::had::{Available, KnownRecords};
+use super::availability::{Available, KnownRecords};
 use super::job::{AuxiliaryIds, Job};
 use crate::attack::{AttackError, Colluders};
-use crate::own_part;
+use crate::own_logits;
 use crate::scoring::ModelDescription;
 
 impl Reconstructor {
@@ -56,7 +56,7 @@ impl Reconstructor {
         }
         let x = known.fetch(ids).map_err(|e| Refusal::internal(e.to_string()))?;
         let y = own.block;
-        let y = own_part::features(&*self.scorer.share(&model.version)?, y)?;
+        let y = own_logits::features(&*self.scorer.share(&model.version)?, y)?;
         let scored = self.scorer.score(model, ids, session, "").await?;
         let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
         if failed > 0 {
