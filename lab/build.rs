@@ -1,4 +1,5 @@
-//! The cards of `lab/cards` are compiled in, and no source names them one by one: a card that changes has the crate built again.
+//! The cards of `lab/cards` are compiled in, and no source names them one by one: a card that
+//! changes has the crate built again.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,9 +1,10 @@
-//! Generates the wire contract from `proto/` with a pure-Rust protobuf compiler, so that a checkout builds with cargo alone.
+//! Generates the wire contract from `proto/` with a pure-Rust protobuf compiler, so that a checkout
+//! builds with cargo alone.
 
 use prost::Message;
 
-/// Messages that are written by hand (src/rpc/packed.rs, src/rpc/rows.rs), with their fields: what is added to the contract is to be added there
-/// and here.
+/// Messages that are written by hand (src/rpc/packed.rs, src/rpc/rows.rs), with their fields: what
+/// is added to the contract is to be added there and here.
 const BY_HAND: &[(&str, &[Field])] = &[
     (
         "RecordIds",

@@ -328,7 +328,7 @@ fn sub_model(job: &Job, said: Option<SubModelSpec>) -> Result<SubModelSpec, Refu
     )))
 }
 
-/// What a passive party is asked to consent to.
+/// Returns the terms that a passive party is asked to consent to.
 fn begin(active_party: &PartyName, start: &Start) -> Begin {
     Begin {
         config: start.config.clone(),

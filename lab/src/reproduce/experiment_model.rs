@@ -337,8 +337,8 @@ impl ExperimentModel {
         self.weights.nrows()
     }
 
-    /// Returns the test records that [`ExperimentModel::draw`] with the same numbers leaves out (d_t × m):
-    /// records of the prediction set that are not attacked.
+    /// Returns the test records that [`ExperimentModel::draw`] with the same numbers leaves out
+    /// (d_t × m): records of the prediction set that are not attacked.
     ///
     /// # Errors
     /// [`ReproduceError::NoneLeft`] if there are fewer than `expected`.

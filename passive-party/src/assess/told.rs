@@ -1,4 +1,5 @@
-//! The share of each feature that the exact scores of a model tell, measured on this party's records.
+//! The share of each feature that the exact scores of a model tell, measured on this party's
+//! records.
 
 use std::fmt::Write as _;
 
@@ -14,23 +15,26 @@ use crate::linear::row_space;
 /// The most records that are measured, evenly spread over the table.
 const MOST_RECORDS: usize = 5000;
 
-/// What the exact outputs of a sub-model tell of the features that it is computed from.
+/// The part of the features that the exact outputs of a sub-model tell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToldFeatures {
     /// Number of records that it was measured on.
     pub records: usize,
     /// Number of outputs, less one where a common shift of them does not show in the scores.
     pub outputs: usize,
-    /// For each feature the share of its variance, 0 to 1, that the best affine function of the outputs explains: what an
-    /// adversary takes away that knows the parameters, the moments and the other parties' parts.
+    /// For each feature the share of its variance, 0 to 1, that the best affine function of the
+    /// outputs explains: what an adversary takes away that knows the parameters, the moments and
+    /// the other parties' parts.
     pub shares: Vec<f64>,
 }
 
 impl ToldFeatures {
-    /// Measures parameters on the records of a table; `classes` of the whole model, which outputs are added to if there is one for each.
+    /// Measures parameters on the records of a table; `classes` of the whole model, which outputs
+    /// are added to if there is one for each.
     ///
     /// # Errors
-    /// [`AssessError`] for a table without records, parameters that do not fit it, and numbers that overflow.
+    /// [`AssessError`] for a table without records, parameters that do not fit it, and numbers that
+    /// overflow.
     pub fn measure(
         parameters: &Parameters,
         classes: usize,
@@ -135,7 +139,7 @@ mod tests {
         (&LinearParameters::new(weights, None).unwrap()).into()
     }
 
-    /// Of a linear part the mean over features is the closed form of the informed adversary.
+    /// For a linear part, the mean over features is the closed form of the informed adversary.
     #[test]
     fn shares_add_up_to_the_informed_adversary() {
         let x = records(400);

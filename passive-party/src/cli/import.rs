@@ -47,8 +47,8 @@ pub struct ImportArgs {
     /// record.
     #[arg(long, value_name = "K", default_value_t = 16)]
     max_classes: usize,
-    /// Refuse parameters whose exact scores tell more of the variance of some feature than this share, from 0 to 1. It is measured on the
-    /// records of [data], which must be in memory.
+    /// Refuse parameters whose exact scores tell more of the variance of some feature than this
+    /// share, from 0 to 1. It is measured on the records of [data], which must be in memory.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     max_told: Option<f64>,
 }
@@ -60,7 +60,8 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Measures what the exact scores of parameters tell of each feature, says so on standard error, and refuses too much.
+/// Measures what the exact scores of parameters tell of each feature, says so on standard error,
+/// and refuses too much.
 fn admit(
     (parameters, classes): (&Parameters, &[String]),
     features: &Features,

@@ -40,7 +40,8 @@ enum Command {
     /// Allow the budget once more. Rho adds up: two budgets of 0.0869 promise what one of 0.1738
     /// does.
     Renew(RenewArgs),
-    /// Close the sets that were told of without noise: a trusted auditor may open their records again, in whatever sets.
+    /// Close the sets that were told of without noise: a trusted auditor may open their records
+    /// again, in whatever sets.
     BeginAnew(BeginAnewArgs),
 }
 
@@ -78,7 +79,7 @@ struct BeginAnewArgs {
     /// The config file, which names the state directory.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Why; it is kept.
+    /// The reason, which is kept.
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }

@@ -257,8 +257,9 @@ pub fn renew(
     change(&state_dir.into(), reason, |record, reason| record.renew(set, reason))
 }
 
-/// Closes the sets that were told of without noise, so that a trusted auditor may open their records again, in whatever sets, with new
-/// limits. Recorded durably, with the time and the reason. In noised mode their records stay refused: no budget protects them any more.
+/// Closes the sets that were told of without noise, so that a trusted auditor may open their
+/// records again, in whatever sets, with new limits. Recorded durably, with the time and the
+/// reason. In noised mode their records stay refused: no budget protects them any more.
 ///
 /// # Errors
 /// As [`renew`]; [`EvaluationError::NothingToClose`].

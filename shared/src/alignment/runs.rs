@@ -99,7 +99,8 @@ pub fn runs(state_dir: impl Into<StateDir>) -> Result<Vec<RunEntry>, StateFileEr
     Ok(read(&dir(state_dir))?.1.runs)
 }
 
-/// Describes the newest complete alignment with each other party: how many of the ids were in common. Nothing is asked of anybody.
+/// Describes the newest complete alignment with each other party: how many of the ids were in
+/// common. Nothing is asked of anybody.
 #[must_use]
 pub fn common_ids(state_dir: impl Into<StateDir>) -> Vec<String> {
     // A record that cannot be read is told of where it is used.

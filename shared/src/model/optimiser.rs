@@ -50,8 +50,8 @@ impl Adam {
     }
 
     /// Makes one step on `tensors` with the gradients of the mean loss, one for each block that is
-    /// trained. The penalty's gradient, 2 l2 w, is added to that of each [`ParameterRole::Weight`]. Nothing
-    /// is changed on an error.
+    /// trained. The penalty's gradient, 2 l2 w, is added to that of each [`ParameterRole::Weight`].
+    /// Nothing is changed on an error.
     ///
     /// # Errors
     /// [`ShapeError`] for gradients of other blocks, or values that are not finite.

@@ -286,7 +286,8 @@ impl ParameterFile {
     /// Reads the content of a file.
     ///
     /// # Errors
-    /// [`ParameterFileError`]: not JSON, a key that is missing, unknown or given twice, or as [`ParameterFile::new`].
+    /// [`ParameterFileError`]: not JSON, a key that is missing, unknown or given twice, or as
+    /// [`ParameterFile::new`].
     pub fn parse(content: &[u8]) -> Result<Self, ParameterFileError> {
         let content: Content = serde_json::from_slice(&without_nan(content))
             .map_err(|e| ParameterFileError::Json(crate::cli::json_error(&e)))?;

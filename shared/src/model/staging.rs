@@ -279,7 +279,8 @@ pub fn import_parameters(import: ImportRequest<'_>) -> Result<ImportReport, Impo
     import_parameters_if(import, |_, _| Ok(()))
 }
 
-/// The same of parameters that `admit` takes: it is given them and the names of the classes before anything is stored.
+/// The same of parameters that `admit` takes: it is given them and the names of the classes before
+/// anything is stored.
 ///
 /// # Errors
 /// As [`import_parameters`]; [`ImportError::NotAdmitted`] with the reason that `admit` gives.

@@ -21,7 +21,7 @@ use crate::rpc::{Refusal, RefusalKind};
 /// has room for it, which is how progress is seen.
 const PIECE: usize = 64 << 10;
 
-/// How long a connection may take nothing of the answers that wait for it.
+/// The time that a connection may take nothing of the answers that wait for it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The bytes of answers that one caller may leave unread.
@@ -137,7 +137,7 @@ struct CountedBody {
     inner: Body,
     unread: Unread,
     connection: Backlog,
-    /// What is left of the message that is under way.
+    /// The rest of the message that is under way.
     pieces: Bytes,
     /// The frame that follows the pieces.
     last: Option<Result<Frame<Bytes>, Status>>,

@@ -14,8 +14,8 @@ use crate::types::ModelVersion;
 ///
 /// Methods may wait for the disk; they are called on threads that may block.
 pub trait TrainingGate: Send + Sync {
-    /// Checks that the party takes part at all. No record was named yet, so that nothing is held for
-    /// a caller that is refused.
+    /// Checks that the party takes part at all. No record was named yet, so that nothing is held
+    /// for a caller that is refused.
     ///
     /// # Errors
     /// [`Refusal`] that names the violated rule.

@@ -77,8 +77,9 @@ struct Job<'a> {
 }
 
 /// Computes the cards that are missing, and reads the others from the folder, or else from the
-/// store. A card that cannot be computed is listed in [`RunSummary::failed`]; the others are computed
-/// nevertheless. A card that cannot be put into the store counts in [`RunSummary::unstored`].
+/// store. A card that cannot be computed is listed in [`RunSummary::failed`]; the others are
+/// computed nevertheless. A card that cannot be put into the store counts in
+/// [`RunSummary::unstored`].
 ///
 /// # Errors
 /// [`ReproduceError::Write`] if a file cannot be written; [`ReproduceError::Store`] if the store

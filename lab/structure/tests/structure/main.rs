@@ -1,7 +1,8 @@
-//! Two rules of the source, checked on the source itself:
+//! Three rules of the source, checked on the source itself:
 //!
 //! 1. The files of a crate do not depend on each other in a circle.
 //! 2. Types generated from `proto/` (paths through `pb`) are used at the edges only.
+//! 3. Types are named by nouns, and doc comments say what a thing is or does (`words.rs`).
 //!
 //! `cargo test -p vfl-structure` runs the check; `lists.rs` has the edges. Tests (`#[cfg(test)]`) may do as they like.
 
@@ -11,6 +12,7 @@ mod circles;
 mod lists;
 mod modules;
 mod paths;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,6 +37,22 @@ const CRATES: [&str; 9] = [
 /// The root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+#[test]
+fn types_are_nouns_and_summaries_say_what_a_thing_is_or_does() {
+    let root = root();
+    let mut faults = Vec::new();
+    // Fuzz targets are tests.
+    for name in CRATES.into_iter().filter(|name| *name != "fuzz/targets") {
+        for file in words::sources(&root.join(name).join("src")) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let shown = file.strip_prefix(&root).unwrap().display();
+            let found = words::faults(&text).into_iter();
+            faults.extend(found.map(|(line, fault)| format!("  {shown}:{line}: {fault}")));
+        }
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
 #[test]

@@ -52,8 +52,8 @@ pub(super) struct Dual {
     pub(super) s: Vec<f64>,
     /// The last direction. After [`ProjectionOutcome::Empty`] it proves that there is no solution.
     pub(super) p: Vec<f64>,
-    /// After [`ProjectionOutcome::Empty`]: the amount by which pᵀt exceeds pᵀG x everywhere in the box, for
-    /// p scaled to max |Gᵀp| = 1.
+    /// After [`ProjectionOutcome::Empty`]: the amount by which pᵀt exceeds pᵀG x everywhere in the
+    /// box, for p scaled to max |Gᵀp| = 1.
     pub(super) gap: f64,
     gradient: Vec<f64>,
     h: Vec<f64>,

@@ -2,8 +2,8 @@
 //!
 //! The true parameters make the scores, so the evidence contradicts a false reading of the released
 //! ones: there are records whose scores no x in [0, 1] gives, column means come out wrong, or a
-//! known record does not fit. Each [`Hypothesis`] is tested on these [`TransformEvidence`]. If one remains,
-//! its model is attacked instead of the released one.
+//! known record does not fit. Each [`Hypothesis`] is tested on these [`TransformEvidence`]. If one
+//! remains, its model is attacked instead of the released one.
 //!
 //! W and the complement always explain the same records: x solves the one exactly if 1 − x solves
 //! the other. One bit tells them apart, which the column means or a single known record give. Every
