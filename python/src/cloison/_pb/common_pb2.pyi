@@ -280,20 +280,26 @@ class TrainingCommand(_message.Message):
     def __init__(self, begin: _Optional[_Union[TrainingBegin, _Mapping]] = ..., records: _Optional[_Union[RecordIds, _Mapping]] = ..., step: _Optional[_Union[TrainingStep, _Mapping]] = ..., store: _Optional[_Union[StoreShare, _Mapping]] = ..., publish: _Optional[_Union[PublishShare, _Mapping]] = ..., progress: _Optional[_Union[TrainingProgress, _Mapping]] = ..., published: _Optional[_Union[TrainingPublished, _Mapping]] = ...) -> None: ...
 
 class TrainingReply(_message.Message):
-    __slots__ = ("start", "labelled", "ready", "shares", "stored", "published")
+    __slots__ = ("start", "labelled", "ready", "shares", "stored", "published", "consent")
     START_FIELD_NUMBER: _ClassVar[int]
     LABELLED_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     SHARES_FIELD_NUMBER: _ClassVar[int]
     STORED_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    CONSENT_FIELD_NUMBER: _ClassVar[int]
     start: TrainingStart
     labelled: LabelledRecords
     ready: TrainingReady
     shares: BatchShares
     stored: ShareStored
     published: SharePublished
-    def __init__(self, start: _Optional[_Union[TrainingStart, _Mapping]] = ..., labelled: _Optional[_Union[LabelledRecords, _Mapping]] = ..., ready: _Optional[_Union[TrainingReady, _Mapping]] = ..., shares: _Optional[_Union[BatchShares, _Mapping]] = ..., stored: _Optional[_Union[ShareStored, _Mapping]] = ..., published: _Optional[_Union[SharePublished, _Mapping]] = ...) -> None: ...
+    consent: TrainingConsent
+    def __init__(self, start: _Optional[_Union[TrainingStart, _Mapping]] = ..., labelled: _Optional[_Union[LabelledRecords, _Mapping]] = ..., ready: _Optional[_Union[TrainingReady, _Mapping]] = ..., shares: _Optional[_Union[BatchShares, _Mapping]] = ..., stored: _Optional[_Union[ShareStored, _Mapping]] = ..., published: _Optional[_Union[SharePublished, _Mapping]] = ..., consent: _Optional[_Union[TrainingConsent, _Mapping]] = ...) -> None: ...
+
+class TrainingConsent(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class TrainingStart(_message.Message):
     __slots__ = ("config", "class_names", "record_count")
