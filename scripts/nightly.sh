@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Runs what takes longer than a change should wait for: the gate without a limit of time and with the images compiled as
+# `docker compose up --build` does, the whole fault matrix, and fuzzing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'USAGE'
+usage: nightly.sh [--fuzz SECONDS] [--out DIR]
+
+  --fuzz SECONDS    how long each fuzz target runs (default: 600; 0: not at all)
+  --out DIR         where the fault matrix goes (default: out/nightly in the project)
+
+Some hours on two cores. Needs what .ci/run needs; the images need a Docker engine, fuzzing needs a nightly Rust.
+USAGE
+}
+
+fuzz=600 out=out/nightly
+while (($#)); do
+  case $1 in
+    --fuzz) fuzz=${2:?--fuzz takes seconds}; shift 2 ;;
+    --out) out=${2:?--out takes a directory}; shift 2 ;;
+    --help | -h) usage; exit ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+
+CLOISON_NIGHTLY=1 CLOISON_GATE_SECONDS=0 .ci/run
+scripts/fault-matrix.sh --out "$out/fault-matrix"
+((fuzz == 0)) || scripts/fuzz.sh --seconds "$fuzz"
