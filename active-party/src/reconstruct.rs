@@ -102,8 +102,8 @@ impl Reconstructor {
     /// Runs a job. Sends progress, the accuracy of the scores, and each attack's estimates.
     ///
     /// # Errors
-    /// [`Refusal`] if the scores are not available, and RESOURCE_EXHAUSTED if the attacks took too
-    /// long. An attack that cannot run is a result with its reason, not an error.
+    /// [`Refusal`] if the scores are not available. An attack that cannot run, or for which there is
+    /// no time left, is a result with its reason, not an error.
     pub(crate) async fn run(&self, job: Job, events: &Events) -> Result<(), Refusal> {
         let total = job.tasks.len() as u64 + 1;
         let progress = |done, stage: &str| Event::Progress { done, total, stage: stage.into() };
@@ -113,13 +113,25 @@ impl Reconstructor {
         let supply = self.supply(&model, &job, events).await?;
         let mut spent = Duration::ZERO;
         for (done, task) in job.tasks.into_iter().enumerate() {
-            limits::check_time(spent, self.most, (done, total - 1))?;
             send(events, progress(done as u64 + 1, task.method.as_str())).await?;
             let colluders: &[String] =
                 if task.needs.colluders.wanted() { &job.colluders } else { &[] };
             let targets = targets(&model, colluders);
-            let (attacked, took) = self.attack(task, supply.clone(), targets, job.seed).await?;
-            spent += took;
+            let attacked = match limits::check_time(spent, self.most, (done, total - 1)) {
+                Ok(()) => {
+                    let attack = self.attack(task, supply.clone(), targets, job.seed);
+                    let (attacked, took) = attack.await?;
+                    spent += took;
+                    attacked
+                }
+                // What has run counts; the others are told as not run.
+                Err(ended) => AttackOutcome {
+                    method: task.method,
+                    targets,
+                    auxiliary_records: 0,
+                    ended: Err(ended),
+                },
+            };
             send(events, Event::Attacked(Box::new(attacked))).await?;
         }
         send(events, progress(total, "done")).await

@@ -387,9 +387,9 @@ impl Coordinator for Service {
         // A stop shows in the answers as an error: an end without one would look like the end of
         // all answers.
         let messages = until_stopped(request.into_inner(), self.stop.clone(), "the coordinator");
-        let hold = move |answer: &pb::PredictResponse| {
-            unread.as_ref().map(|unread| unread.hold(answer)).transpose()
-        };
+        // Under a top model a small message may have a large answer.
+        let classes = self.engine.model().map_or(0, |model| model.classes());
+        let bytes_of = move |message: &pb::PredictRequest| bytes_of(message, classes);
         let answer = move |message| {
             let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
             let answer = async move {
@@ -403,7 +403,7 @@ impl Coordinator for Service {
             };
             async move { own_task(answer).await? }
         };
-        Ok(Response::new(Box::pin(answers(messages, bytes_of, answer, hold))))
+        Ok(Response::new(Box::pin(answers(messages, bytes_of, unread, answer))))
     }
 
     async fn describe_ledger(

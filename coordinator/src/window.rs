@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::Stream;
 use tonic::Status;
 use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal};
+use vfl_shared::service::Unread;
 
 /// Most messages of one stream under way at once.
 const MESSAGES: usize = 32;
@@ -42,35 +43,37 @@ impl Window {
 }
 
 /// Returns the answers to the messages of one stream, in their order. A message waits until there
-/// is room for it, and takes up room until its answer has gone to the reader; `hold` counts the
-/// answer meanwhile. The first error, of a message or of an answer, is the last item: later items
+/// is room for `bytes_of` it, in this stream and among what the caller has not read, and takes up
+/// room until its answer has gone to the reader. Room is given in order, so that the first answer
+/// always has it. The first error, of a message or of an answer, is the last item: later items
 /// could not be told from an answer to it.
-pub(crate) fn answers<M, A, H, F: Future<Output = Result<A, Status>>>(
+pub(crate) fn answers<M, A, F: Future<Output = Result<A, Status>>>(
     messages: impl Stream<Item = Result<M, Status>>,
-    bytes_of: fn(&M) -> usize,
+    bytes_of: impl Fn(&M) -> usize,
+    unread: Option<Unread>,
     answer: impl Fn(M) -> F,
-    hold: impl Fn(&A) -> Result<H, Refusal> + Clone,
 ) -> impl Stream<Item = Result<A, Status>> {
     let window = Window::default();
     messages
         .then(move |message| {
-            let window = window.clone();
+            let (window, unread) = (window.clone(), unread.clone());
+            let bytes = message.as_ref().map_or(0, &bytes_of);
             async move {
                 let message = message?;
-                let room = window.enter(bytes_of(&message)).await?;
-                Ok::<_, Status>((message, room))
+                let room = window.enter(bytes).await?;
+                let unread = match unread {
+                    Some(unread) => Some(unread.room(bytes).await),
+                    None => None,
+                };
+                Ok::<_, Status>((message, (room, unread)))
             }
         })
         .map(move |entered| {
-            let (work, hold) =
-                (entered.map(|(message, room)| (answer(message), room)), hold.clone());
+            let work = entered.map(|(message, room)| (answer(message), room));
             async move {
                 let (answer, room) = work?;
-                let answer = answer.await?;
-                // An answer that waits for its turn, or for a reader, still takes up its room, and
-                // counts as unread.
-                let held = hold(&answer)?;
-                Ok::<_, Status>((answer, (room, held)))
+                // An answer that waits for its turn, or for a reader, still takes up its room.
+                Ok::<_, Status>((answer.await?, room))
             }
         })
         .buffered(MESSAGES)
@@ -123,6 +126,7 @@ mod tests {
             let mut stream = std::pin::pin!(answers(
                 messages,
                 |bytes| *bytes,
+                None,
                 |_| {
                     let (turn, wait) = (begun.replace(begun.get() + 1), first.take());
                     async move {
@@ -131,8 +135,7 @@ mod tests {
                         }
                         Ok(turn)
                     }
-                },
-                |_| Ok(())
+                }
             ));
             for _ in 0..100 {
                 assert!(stream.next().now_or_never().is_none());
@@ -161,14 +164,14 @@ mod tests {
         let of_answer = answers(
             tokio_stream::iter((0..9).map(Ok)),
             |_| 0,
+            None,
             |m| ready(if m == 4 { Err(refused()) } else { Ok(m) }),
-            |_| Ok(()),
         );
         let of_message = answers(
             tokio_stream::iter((0..9).map(|m| if m == 4 { Err(refused()) } else { Ok(m) })),
             |_| 0,
+            None,
             |m| ready(Ok(m)),
-            |_| Ok(()),
         );
         for items in [of_answer.collect::<Vec<_>>().await, of_message.collect().await] {
             assert_eq!(items.len(), 5);
@@ -185,6 +188,7 @@ mod tests {
         let mut stream = std::pin::pin!(answers(
             tokio_stream::iter((0..9).map(Ok)),
             |_| 0,
+            None,
             |m| {
                 begun.set(begun.get() + 1);
                 let wait = if m == 1 { wait.take() } else { None };
@@ -194,8 +198,7 @@ mod tests {
                     }
                     Ok(m)
                 }
-            },
-            |_| Ok(())
+            }
         ));
         assert_eq!(stream.next().await.unwrap().unwrap(), 0);
         assert!(matches!(poll!(stream.next()), Poll::Pending));

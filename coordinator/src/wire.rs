@@ -10,13 +10,16 @@ use crate::ledger::Summary;
 /// The longest id of a request, in bytes.
 const MAX_REQUEST_ID: usize = 128;
 
-/// Returns about how many bytes a message's fields take in memory.
-pub(crate) fn bytes_of(request: &pb::PredictRequest) -> usize {
+/// Returns about how many bytes a message takes in memory, or its answer if that is more: a row of
+/// scores, or of outputs of that many classes, for each record.
+pub(crate) fn bytes_of(request: &pb::PredictRequest, classes: usize) -> usize {
     let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } =
         request;
+    let records = ids.as_ref().map_or(0, |ids| ids.len());
     let ids = ids.as_ref().map_or(0, |ids| ids.text().len() + 4 * ids.len());
     let shares = logit_shares.as_ref().map_or(0, |shares| shares.values.len());
-    ids + shares + model_version.len() + audit_session.len() + request_id.len()
+    let request = ids + shares + model_version.len() + audit_session.len() + request_id.len();
+    request.max(records * (8 * classes + 1))
 }
 
 impl TryFrom<pb::PredictRequest> for Prediction {
@@ -117,7 +120,9 @@ mod tests {
             audit_session: text(4000),
             request_id: text(50_000),
         };
-        assert_eq!(bytes_of(&request), 54_329);
-        assert_eq!(bytes_of(&pb::PredictRequest::default()), 0);
+        assert_eq!(bytes_of(&request, 6), 54_329);
+        assert_eq!(bytes_of(&pb::PredictRequest::default(), 6), 0);
+        // Two records of many classes: their answer is larger than the message.
+        assert_eq!(bytes_of(&request, 65_536), 2 * (8 * 65_536 + 1));
     }
 }

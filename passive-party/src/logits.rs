@@ -202,6 +202,16 @@ impl LogitServer {
         Ok(logits.matrix().column_iter().map(|z| arg_max(z.as_slice()) as u32).collect())
     }
 
+    /// Returns about how many bytes an answer takes: a row of this party's outputs for each record.
+    /// For a version that is not in memory, 8 outputs.
+    pub(crate) fn answer_bytes(&self, version: &str, records: usize) -> usize {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        let version = ModelVersion::new(version).ok();
+        let share = version.and_then(|version| loaded.get(&version).cloned());
+        let width = share.map_or(8, |share| share.model().spec().width() as usize);
+        records.saturating_mul(8 * width + 1)
+    }
+
     /// Returns the logit shares of a batch: a row for each record held here, and a status for all.
     ///
     /// # Errors

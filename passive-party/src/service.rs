@@ -267,10 +267,22 @@ impl PassiveParty for Service {
         });
         let last =
             stream::once(async move { last.lock().unwrap_or_else(PoisonError::into_inner).take() });
-        let answers = questions.map(move |message: pb::ComputeLogitsRequest| {
+        let shares_of = logits.clone();
+        let questions = questions.then(move |message: pb::ComputeLogitsRequest| {
+            let records = message.ids.as_ref().map_or(0, |ids| ids.len());
+            let bytes = shares_of.answer_bytes(&message.model_version, records);
+            let unread = unread.clone();
+            async move {
+                let room = match unread {
+                    Some(unread) => Some(unread.room(bytes).await),
+                    None => None,
+                };
+                (message, room)
+            }
+        });
+        let answers = questions.map(move |(message, room)| {
             let (logits, predictions, tracer) =
                 (logits.clone(), predictions.clone(), tracer.clone());
-            let unread = unread.clone();
             async move {
                 let question = message.question;
                 // The stream carries all predictions, so each question names its own trace.
@@ -283,13 +295,7 @@ impl PassiveParty for Service {
                     tracer.serve(traces::SpanName::ComputeShares, parent, shares).await
                 };
                 let answered = own_task(answer).await.and_then(|answered| answered);
-                let answer = stream_answer(question, answered);
-                // It counts as unread until the reader has it.
-                let held = unread.map(|unread| unread.hold(&answer)).transpose();
-                Ok::<_, Status>(match held {
-                    Ok(held) => (answer, held),
-                    Err(refusal) => (stream_answer(question, Err(refusal)), None),
-                })
+                Ok::<_, Status>((stream_answer(question, answered), room))
             }
         });
         let answers = answers

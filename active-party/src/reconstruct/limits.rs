@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use vfl_shared::rpc::{Refusal, RefusalKind};
+use vfl_shared::rpc::Refusal;
 
 use super::job::{Job, Task};
-use crate::attack::{GradientInversion, Method};
+use crate::attack::{AttackError, GradientInversion, Method};
 
 /// The most scores that averaging keeps, 800 MB.
 const MAX_ANSWERED: usize = 100_000_000;
@@ -66,16 +66,17 @@ pub(super) fn check_time(
     spent: Duration,
     most: Duration,
     (done, attacks): (usize, u64),
-) -> Result<(), Refusal> {
+) -> Result<(), AttackError> {
     if spent < most {
         return Ok(());
     }
     let (took, most) = (spent.as_secs() / 60, most.as_secs() / 60);
-    let message = format!(
-        "{done} of the {attacks} attacks took {took} minutes, and this active party begins no further one after {most}; ask for \
-         fewer attacks or records, or its operator may raise `max_minutes` in [audit]"
+    let reason = format!(
+        "{done} of the {attacks} attacks took {took} minutes, and this active party begins no \
+         further one after {most}; ask for fewer attacks or records, or its operator may raise \
+         `max_minutes` in [audit]"
     );
-    Err(Refusal::new(RefusalKind::ResourceExhausted, message))
+    Err(AttackError::NotGranted { reason })
 }
 
 /// Refuses more than [`MAX_QUERIES`] questions about a record.
@@ -156,8 +157,8 @@ mod tests {
         let hours = |hours: u64| Duration::from_secs(3600 * hours);
         assert!(check_time(hours(3), hours(4), (2, 40)).is_ok());
         let refused = check_time(hours(5), hours(4), (2, 40)).unwrap_err();
-        assert_eq!(refused.kind, RefusalKind::ResourceExhausted);
-        assert!(refused.message.contains("2 of the 40 attacks took 300 minutes"), "{refused}");
+        let refused = refused.to_string();
+        assert!(refused.contains("2 of the 40 attacks took 300 minutes"), "{refused}");
     }
 
     #[test]

@@ -358,3 +358,27 @@ fn list() -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::cli::Cli;
+
+    /// A flag of `--all` beside a figure was ignored without a word.
+    #[tokio::test]
+    async fn flags_of_all_figures_are_refused_for_one() {
+        for flag in ["--quick", "--shard 1/2", "--store file:///nowhere", "--cards nowhere"] {
+            let line = format!("cloison reproduce r-fig4 --records 100 {flag}");
+            let parsed = Cli::try_parse_from(line.split(' '));
+            let refused = match parsed {
+                Ok(cli) => cli.run().await.unwrap_err().to_string(),
+                Err(error) => error.to_string(),
+            };
+            let name = flag.split(' ').next().unwrap();
+            assert!(refused.contains(name) && refused.contains("--all"), "{line}: {refused}");
+        }
+        let listed = Cli::try_parse_from(["cloison", "reproduce", "--list"]).unwrap();
+        listed.run().await.unwrap();
+    }
+}

@@ -3,17 +3,20 @@
 
 use std::fmt::Write as _;
 
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
 use vfl_shared::data::FeatureTable;
 use vfl_shared::model::{Parameters, SubModel, kinds};
 use vfl_shared::numerics::row_differences;
 
 use super::AssessError;
-use crate::linear::row_space;
+use crate::linear::symmetric_eigen;
 
-/// The most records that are measured, evenly spread over the table.
-const MOST_RECORDS: usize = 5000;
+/// The records whose outputs are in memory at once.
+const CHUNK: usize = 4096;
+
+/// Eigenvalues of the outputs' covariance below this share of the greatest are round-off.
+const FLAT: f64 = 1e-12;
 
 /// The part of the features that the exact outputs of a sub-model tell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,8 +32,7 @@ pub struct ToldFeatures {
 }
 
 impl ToldFeatures {
-    /// Measures parameters on the records of a table; `classes` of the whole model, which outputs
-    /// are added to if there is one for each.
+    /// Measures parameters on all records of a table; `classes` are those of the whole model.
     ///
     /// # Errors
     /// [`AssessError`] for a table without records, parameters that do not fit it, and numbers that
@@ -40,44 +42,60 @@ impl ToldFeatures {
         classes: usize,
         table: &FeatureTable,
     ) -> Result<Self, AssessError> {
-        let block = table.block().matrix();
-        if block.ncols() == 0 {
-            return Err(AssessError::NoRecord);
-        }
-        let step = block.ncols().div_ceil(MOST_RECORDS);
-        let positions: Vec<usize> = (0..block.ncols()).step_by(step).collect();
+        let kind = kinds::find(parameters.spec.kind());
+        // Outputs of a linear part are always added, one per class: a common shift of them does not
+        // show. The outputs of a network may go into a top model, which sees all of them.
+        let added =
+            kind.is_ok_and(|kind| kind.linear()) && parameters.spec.width() as usize == classes;
         let model = kinds::restore(parameters).map_err(|e| AssessError::Model(e.to_string()))?;
-        if model.features() != block.nrows() {
-            return Err(AssessError::Features { expected: model.features(), got: block.nrows() });
-        }
-        Self::of(&*model, classes, &block.select_columns(&positions))
+        Self::of(&*model, added, table.block().matrix())
     }
 
     /// The same of records in columns, d × n.
-    fn of(model: &dyn SubModel, classes: usize, x: &DMatrix<f64>) -> Result<Self, AssessError> {
-        let outputs = model.outputs(x).map_err(|e| AssessError::Model(e.to_string()))?;
-        let outputs = match outputs.matrix().nrows() == classes {
-            true => row_differences(outputs.matrix()),
-            false => outputs.matrix().clone(),
+    fn of(model: &dyn SubModel, added: bool, x: &DMatrix<f64>) -> Result<Self, AssessError> {
+        let (d, n) = x.shape();
+        if n == 0 {
+            return Err(AssessError::NoRecord);
+        }
+        if model.features() != d {
+            return Err(AssessError::Features { expected: model.features(), got: d });
+        }
+        // Outputs over features, m + d rows.
+        let chunk = |from: usize| {
+            let x = x.columns(from, CHUNK.min(n - from)).into_owned();
+            let outputs = model.outputs(&x).map_err(|e| AssessError::Model(e.to_string()))?;
+            let u =
+                if added { row_differences(outputs.matrix()) } else { outputs.matrix().clone() };
+            Ok::<_, AssessError>(DMatrix::from_fn(u.nrows() + d, x.ncols(), |row, at| {
+                if row < u.nrows() { u[(row, at)] } else { x[(row - u.nrows(), at)] }
+            }))
         };
-        let seen = centred(&outputs);
-        let basis =
-            row_space(&seen).map_err(|_| AssessError::NoConvergence { what: "the outputs" })?;
-        let x = centred(x);
-        let explained = &x * &basis;
-        let share = |row: usize| {
-            let variance = x.row(row).norm_squared();
-            if variance > 0.0 {
-                (explained.row(row).norm_squared() / variance).clamp(0.0, 1.0)
-            } else {
-                0.0
-            }
+        let rows = chunk(0)?.nrows();
+        let mut mean = DVector::zeros(rows);
+        for from in (0..n).step_by(CHUNK) {
+            mean += chunk(from)?.column_sum();
+        }
+        mean /= n as f64;
+        let mut covariance = DMatrix::zeros(rows, rows);
+        for from in (0..n).step_by(CHUNK) {
+            let mut columns = chunk(from)?;
+            columns.column_iter_mut().for_each(|mut column| column -= &mean);
+            covariance.gemm(1.0 / n as f64, &columns, &columns.transpose(), 1.0);
+        }
+        let m = rows - d;
+        let no_convergence =
+            |_| AssessError::NoConvergence { what: "the covariance of the outputs" };
+        let (values, vectors) = symmetric_eigen(&covariance.view((0, 0), (m, m)).into_owned())
+            .map_err(no_convergence)?;
+        let least = FLAT * values.amax();
+        let along = vectors.tr_mul(&covariance.view((0, m), (m, d)));
+        let share = |feature: usize| {
+            let variance = covariance[(m + feature, m + feature)];
+            let told = values.iter().enumerate().filter(|(_, value)| **value > least);
+            let explained: f64 = told.map(|(at, value)| along[(at, feature)].powi(2) / value).sum();
+            if variance > 0.0 { (explained / variance).clamp(0.0, 1.0) } else { 0.0 }
         };
-        Ok(Self {
-            records: x.ncols(),
-            outputs: outputs.nrows(),
-            shares: (0..x.nrows()).map(share).collect(),
-        })
+        Ok(Self { records: n, outputs: m, shares: (0..d).map(share).collect() })
     }
 
     /// Returns the feature that is told most, with its share; `None` without features.
@@ -115,13 +133,6 @@ impl ToldFeatures {
     }
 }
 
-fn centred(m: &DMatrix<f64>) -> DMatrix<f64> {
-    let mean = m.column_mean();
-    let mut centred = m.clone();
-    centred.column_iter_mut().for_each(|mut column| column -= &mean);
-    centred
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,28 +150,34 @@ mod tests {
         (&LinearParameters::new(weights, None).unwrap()).into()
     }
 
+    fn of(weights: &DMatrix<f64>, x: &DMatrix<f64>) -> ToldFeatures {
+        let model = kinds::restore(&model(weights.clone())).unwrap();
+        ToldFeatures::of(&*model, true, x).unwrap()
+    }
+
     /// For a linear part, the mean over features is the closed form of the informed adversary.
     #[test]
     fn shares_add_up_to_the_informed_adversary() {
-        let x = records(400);
+        // More than a chunk, and a flag that few records have.
+        let mut x = records(CHUNK + 400);
+        x.row_mut(2).fill(0.0);
+        (0..3).for_each(|at| x[(2, 1500 * at)] = 1.0);
         for w in [
             DMatrix::from_row_slice(2, 3, &[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]),
             DMatrix::from_row_slice(3, 3, &[0.3, -1.0, 0.2, 0.0, 0.4, 0.1, 1.0, 1.0, -2.0]),
             DMatrix::from_fn(4, 3, |i, j| ((i * 5 + j * 3) % 7) as f64 - 3.0),
         ] {
-            let classes = w.nrows();
-            let told = ToldFeatures::of(&*kinds::restore(&model(w.clone())).unwrap(), classes, &x)
-                .unwrap();
+            let told = of(&w, &x);
             let closed = assess(&w, &FeatureBlock::new(x.clone()).unwrap()).unwrap();
             let variances: Vec<f64> = (0..3).map(|f| x.row(f).variance()).collect();
             let left: f64 =
                 told.shares.iter().zip(&variances).map(|(share, v)| (1.0 - share) * v).sum();
-            assert!((left / 3.0 - closed.mse_informed_linear).abs() < 1e-12, "{left} {closed:?}");
+            assert!((left / 3.0 - closed.mse_informed_linear).abs() < 1e-10, "{left} {closed:?}");
         }
         let single = DMatrix::from_row_slice(2, 3, &[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]);
-        let told = ToldFeatures::of(&*kinds::restore(&model(single)).unwrap(), 2, &x).unwrap();
+        let told = of(&single, &x);
         assert_eq!(told.worst().unwrap().0, 2);
-        assert!(told.shares[2] > 1.0 - 1e-12 && told.shares[0] < 0.2, "{told:?}");
+        assert!(told.shares[2] > 1.0 - 1e-9 && told.shares[0] < 0.2, "{told:?}");
         let lines = told.lines(&["a", "b", "late_90d"].map(String::from), 2);
         assert!(lines.contains("100 % of late_90d") && lines.contains("1.0 bits"), "{lines}");
     }

@@ -115,3 +115,39 @@ impl ImportArgs {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nalgebra::DMatrix;
+    use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
+    use vfl_shared::model::LinearParameters;
+    use vfl_shared::types::{FeatureBlock, RecordIds};
+
+    use super::*;
+
+    /// 400 records of two features that have nothing to do with each other.
+    fn features() -> Features {
+        let specs = ["income", "late_90d"].map(|name| FeatureSpec::numeric(name, 0.0, 1.0));
+        let ids = RecordIds::new((0..400).map(|i| format!("c{i}"))).unwrap();
+        let x =
+            DMatrix::from_fn(2, 400, |f, r| ((r * [7, 53][f] + r * r * f) % 101) as f64 / 100.0);
+        let schema = FeatureSchema::new(specs.to_vec(), None).unwrap();
+        FeatureTable::new(schema, ids, FeatureBlock::new(x).unwrap(), None).unwrap().into()
+    }
+
+    #[test]
+    fn parameters_that_single_a_feature_out_are_refused_by_name() {
+        let classes = ["no", "yes"].map(String::from);
+        let of = |weights: [f64; 2]| -> Parameters {
+            let w = DMatrix::from_row_slice(2, 2, &[0.0, 0.0, weights[0], weights[1]]);
+            (&LinearParameters::new(w, None).unwrap()).into()
+        };
+        let admitted = |weights, most| admit((&of(weights), &classes), &features(), most);
+        assert_eq!(admitted([0.0, 3.0], None), Ok(()));
+        assert_eq!(admitted([1.0, 1.0], Some(0.8)), Ok(()));
+        let refused = admitted([0.01, 3.0], Some(0.8)).unwrap_err();
+        assert!(refused.contains("100 % of the variance of `late_90d`"), "{refused}");
+        assert_eq!(share("0.9"), Ok(0.9));
+        assert!(share("1.1").is_err() && share("NaN").is_err());
+    }
+}

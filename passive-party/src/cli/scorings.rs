@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use vfl_shared::cli::CliError;
 
-use crate::config::Settings;
+use crate::config::{AuditMode, Settings};
 use crate::evaluation::accountant::least_error;
 use crate::evaluation::{EvaluationError, begin_anew, renew, scoring_table, scorings};
 
@@ -40,7 +40,7 @@ enum Command {
     /// Allow the budget once more. Rho adds up: two budgets of 0.0869 promise what one of 0.1738
     /// does.
     Renew(RenewArgs),
-    /// Close the sets that were told of without noise: a trusted auditor may open their records
+    /// Close all sets (trusted mode): the auditor may open their records
     /// again, in whatever sets.
     BeginAnew(BeginAnewArgs),
 }
@@ -120,6 +120,11 @@ fn refused(error: EvaluationError) -> CliError {
 impl BeginAnewArgs {
     fn run(self) -> Result<String, CliError> {
         let settings = read(&self.config)?;
+        if settings.audit.mode != AuditMode::Trusted {
+            let message = "`mode` in [audit] is \"noised\": closing its sets would give up what noise protects; \
+                           `renew` allows a budget once more";
+            return Err(CliError::Input(message.into()));
+        }
         let begun = begin_anew(&settings.state_dir, &self.reason).map_err(refused)?;
         let closed = begun.closed_sets;
         Ok(format!(

@@ -75,7 +75,7 @@ pub fn scorings(
             records: s.ids.len(),
             told_exactly: s.exact,
             scorings: s.scorings,
-            scorings_left: record.scorings_left(s, policy),
+            scorings_left: if s.closed { 0 } else { record.scorings_left(s, policy) },
             noised_answers: s.answers,
             rho_spent: budget.spent(),
             rho_total: budget.total(),

@@ -57,7 +57,8 @@ impl Evaluations {
         let mut kept = self.newest()?;
         let record = &kept.record;
         let known = record.find(&set).map(|s| s.exact);
-        if known == Some(true) && !trusted {
+        let closed = !trusted && record.sets.iter().any(|s| s.closed && s.set == set);
+        if closed || known == Some(true) && !trusted {
             let message = "these records were scored without noise before, so that no budget protects them; audit other records";
             return Err(Refusal::precondition(message));
         }

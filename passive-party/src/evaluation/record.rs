@@ -34,9 +34,7 @@ pub enum EvaluationError {
         count: usize,
     },
     /// No set to close.
-    #[error(
-        "no set was told of without noise since the last time, so that there is nothing to close; in noised mode use `renew`"
-    )]
+    #[error("no set was opened since the last time, so that there is nothing to close")]
     NothingToClose,
     /// An empty reason for a renewal.
     #[error("the reason is empty; say why the budget is renewed, it is kept with the renewal")]
@@ -257,7 +255,7 @@ pub fn renew(
     change(&state_dir.into(), reason, |record, reason| record.renew(set, reason))
 }
 
-/// Closes the sets that were told of without noise, so that a trusted auditor may open their
+/// Closes all sets, so that a trusted auditor may open their
 /// records again, in whatever sets, with new limits. Recorded durably, with the time and the
 /// reason. In noised mode their records stay refused: no budget protects them any more.
 ///
@@ -331,18 +329,19 @@ impl Record {
         }))
     }
 
+    /// Closes all open sets. What noise protected them is given up: an overlapping set may be told of
+    /// exactly from now on.
     fn close_sets(&mut self, reason: &str) -> Result<Renewal, EvaluationError> {
-        let exact = self.sets.iter_mut().filter(|s| s.exact && !s.closed);
-        let closed_sets = exact.map(|s| s.closed = true).count();
+        let mut closed_sets = 0;
+        for set in self.sets.iter_mut().filter(|s| !s.closed) {
+            (set.closed, set.exact) = (true, true);
+            closed_sets += 1;
+        }
         if closed_sets == 0 {
             return Err(EvaluationError::NothingToClose);
         }
-        Ok(self.noted(Renewal {
-            renewed_at_s: seconds_now(),
-            reason: reason.to_owned(),
-            set: None,
-            closed_sets,
-        }))
+        let reason = reason.to_owned();
+        Ok(self.noted(Renewal { renewed_at_s: seconds_now(), reason, set: None, closed_sets }))
     }
 
     fn noted(&mut self, renewal: Renewal) -> Renewal {

@@ -35,6 +35,11 @@ impl Budget {
         Charge { budget: self.clone(), caller, bytes: AtomicUsize::new(0) }
     }
 
+    /// Returns the most bytes that one caller may hold.
+    pub(super) fn share(&self) -> usize {
+        self.most / SHARE
+    }
+
     #[cfg(test)]
     fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
@@ -61,7 +66,7 @@ impl Charge {
         let now = self.bytes.load(Ordering::Relaxed);
         if bytes > now {
             let more = bytes - now;
-            if !add(&self.caller, more, self.budget.most / SHARE) {
+            if !add(&self.caller, more, self.budget.share()) {
                 return false;
             }
             if !add(&self.budget.held, more, self.budget.most) {
@@ -74,6 +79,22 @@ impl Charge {
         }
         self.bytes.store(bytes, Ordering::Relaxed);
         true
+    }
+}
+
+impl Charge {
+    /// Returns true if the caller holds all that one caller may hold.
+    pub(super) fn is_spent(&self) -> bool {
+        self.caller.load(Ordering::Relaxed) >= self.budget.share()
+    }
+
+    /// Counts so many bytes, also beyond the budget.
+    pub(super) fn force(&self, bytes: usize) {
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        for held in [&self.caller, &self.budget.held] {
+            held.fetch_add(bytes, Ordering::Relaxed);
+            held.fetch_sub(before, Ordering::Relaxed);
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Bounds the answers that callers do not read: how many bytes wait for one caller and for all,
 //! and how long a connection may take none of them.
 
+use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,8 +22,18 @@ use crate::rpc::{Refusal, RefusalKind};
 /// has room for it, which is how progress is seen.
 const PIECE: usize = 64 << 10;
 
-/// The time that a connection may take nothing of the answers that wait for it.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Answers below this size are not counted: a budget that is spent refuses no health check.
+const SMALL: usize = 4 << 10;
+
+/// The time that a connection may leave an answer untouched. A coordinator may wait for one party
+/// that long before it reads the answer of another.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// The interval at which the answers of a connection are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The interval at which a stream looks whether there is room for its next answer.
+const RETRY: Duration = Duration::from_millis(20);
 
 /// The bytes of answers that one caller may leave unread.
 #[derive(Debug, Clone)]
@@ -42,44 +53,66 @@ impl Unread {
         request.extensions().get::<Self>().cloned()
     }
 
-    /// Counts an answer until what is returned is dropped.
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED when too many bytes wait for this caller, or for all.
-    pub fn hold(&self, answer: &impl prost::Message) -> Result<UnreadAnswer, Refusal> {
-        self.hold_bytes(answer.encoded_len())
+    /// Waits until an answer of about so many bytes may be made for this caller. It counts until
+    /// what is returned is dropped. The answers of a stream wait here, before they are computed:
+    /// who reads them makes room.
+    pub async fn room(&self, bytes: usize) -> UnreadAnswer {
+        loop {
+            match self.hold(bytes.min(self.budget.share())) {
+                Ok(answer) => return answer,
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        }
     }
 
-    fn hold_bytes(&self, bytes: usize) -> Result<UnreadAnswer, Refusal> {
+    /// Returns an error if the caller has left so much unread that nothing is computed for it.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        if self.budget.open(&self.caller).is_spent() { Err(refused()) } else { Ok(()) }
+    }
+
+    fn hold(&self, bytes: usize) -> Result<UnreadAnswer, Refusal> {
         let charge = self.budget.open(&self.caller);
-        if charge.set(bytes) {
-            return Ok(UnreadAnswer { _charge: charge });
-        }
-        let message = "too many bytes of answers wait to be read by this caller, or by all; read them, and ask \
-                       for less at once";
-        Err(Refusal::new(RefusalKind::ResourceExhausted, message))
+        if charge.set(bytes) { Ok(UnreadAnswer { _charge: charge }) } else { Err(refused()) }
     }
 
     /// Counts the answers of a response while they wait for the caller.
     ///
     /// The first message is taken at once: the transport asks for it only when the caller has room.
-    pub(super) fn watch(&self, response: Response<Body>, connection: Backlog) -> Response<Body> {
+    /// It is refused where too much is unread. The messages of a stream are not: their
+    /// handler waits for [`Unread::room`] or for the caller to take the one before.
+    pub(super) fn watch(
+        &self,
+        response: Response<Body>,
+        connection: Backlog,
+        stream: bool,
+    ) -> Response<Body> {
         let (head, inner) = response.into_parts();
         let unread = self.clone();
+        let pieces = Bytes::new();
         let mut body = CountedBody {
             inner,
             unread,
             connection,
-            pieces: Bytes::new(),
+            pieces,
+            entry: None,
             last: None,
             ended: false,
         };
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        match body.take(&mut cx) {
+        match body.take(&mut cx, stream) {
             Err(refusal) => Status::from(refusal).into_http(),
             Ok(_) => Response::from_parts(head, Body::new(body)),
         }
     }
+}
+
+fn refused() -> Refusal {
+    let message = "too many bytes of answers wait to be read by this caller, or by all; read them, \
+                   and ask for less at once";
+    Refusal::new(RefusalKind::ResourceExhausted, message)
 }
 
 /// An answer that counts as unread until this is dropped.
@@ -88,28 +121,45 @@ pub struct UnreadAnswer {
     _charge: Charge,
 }
 
-/// The answers of one connection that are not taken yet.
+/// The answers of one connection that are not taken yet: when each was last taken in part.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Backlog(Arc<Mutex<Waiting>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    answers: usize,
-    /// When an answer was last put here or taken in part.
-    moved: Option<Instant>,
+    next: u64,
+    /// When they were last looked at all together.
+    checked: Option<Instant>,
+    answers: HashMap<u64, Instant>,
 }
 
 impl Backlog {
-    /// Returns true if answers wait and none was taken for too long.
-    pub(super) fn stalled(&self) -> bool {
-        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.answers > 0 && waiting.moved.is_some_and(|at| at.elapsed() > PATIENCE)
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut usize)) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut waiting.answers);
-        waiting.moved = Some(Instant::now());
+    /// Returns true if an answer was not touched for too long.
+    pub(super) fn stalled(&self) -> bool {
+        let mut waiting = self.lock();
+        if waiting.answers.is_empty() || waiting.checked.is_some_and(|at| at.elapsed() < LOOK) {
+            return false;
+        }
+        waiting.checked = Some(Instant::now());
+        waiting.answers.values().any(|moved| moved.elapsed() > PATIENCE)
+    }
+
+    fn enter(&self) -> u64 {
+        let mut waiting = self.lock();
+        waiting.next += 1;
+        let entry = waiting.next;
+        waiting.answers.insert(entry, Instant::now());
+        entry
+    }
+
+    fn touch(&self, entry: u64) {
+        if let Some(moved) = self.lock().answers.get_mut(&entry) {
+            *moved = Instant::now();
+        }
     }
 }
 
@@ -117,6 +167,7 @@ impl Backlog {
 struct HeldAnswer {
     data: Bytes,
     connection: Backlog,
+    entry: u64,
     _answer: UnreadAnswer,
 }
 
@@ -128,7 +179,7 @@ impl AsRef<[u8]> for HeldAnswer {
 
 impl Drop for HeldAnswer {
     fn drop(&mut self) {
-        self.connection.change(|answers| *answers = answers.saturating_sub(1));
+        self.connection.lock().answers.remove(&self.entry);
     }
 }
 
@@ -139,6 +190,8 @@ struct CountedBody {
     connection: Backlog,
     /// The rest of the message that is under way.
     pieces: Bytes,
+    /// Its entry in the backlog, if it counts.
+    entry: Option<u64>,
     /// The frame that follows the pieces.
     last: Option<Result<Frame<Bytes>, Status>>,
     ended: bool,
@@ -146,18 +199,26 @@ struct CountedBody {
 
 impl CountedBody {
     /// Takes the next frame of the body, if there is one: a message to `pieces`, others to `last`.
-    fn take(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, Refusal> {
+    /// A message beyond the budget is counted if it is `forced`.
+    fn take(&mut self, cx: &mut Context<'_>, forced: bool) -> Result<Poll<()>, Refusal> {
         match http_body::Body::poll_frame(Pin::new(&mut self.inner), cx) {
             Poll::Pending => return Ok(Poll::Pending),
             Poll::Ready(None) => self.ended = true,
             Poll::Ready(Some(Err(status))) => self.last = Some(Err(status)),
             Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) if data.len() < SMALL => (self.pieces, self.entry) = (data, None),
                 Ok(data) => {
-                    let answer = self.unread.hold_bytes(data.len())?;
-                    self.connection.change(|answers| *answers += 1);
-                    let connection = self.connection.clone();
-                    self.pieces =
-                        Bytes::from_owner(HeldAnswer { data, connection, _answer: answer });
+                    let answer = match forced {
+                        true => {
+                            let charge = self.unread.budget.open(&self.unread.caller);
+                            charge.force(data.len());
+                            UnreadAnswer { _charge: charge }
+                        }
+                        false => self.unread.hold(data.len())?,
+                    };
+                    let (connection, entry) = (self.connection.clone(), self.connection.enter());
+                    let held = HeldAnswer { data, connection, entry, _answer: answer };
+                    (self.pieces, self.entry) = (Bytes::from_owner(held), Some(entry));
                 }
                 Err(trailers) => self.last = Some(Ok(trailers)),
             },
@@ -176,7 +237,9 @@ impl http_body::Body for CountedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         loop {
             if !self.pieces.is_empty() {
-                self.connection.change(|_| ());
+                if let Some(entry) = self.entry {
+                    self.connection.touch(entry);
+                }
                 let length = self.pieces.len().min(PIECE);
                 let piece = self.pieces.split_to(length);
                 if self.pieces.is_empty() {
@@ -191,15 +254,12 @@ impl http_body::Body for CountedBody {
             if self.ended {
                 return Poll::Ready(None);
             }
-            match self.take(cx) {
+            match self.take(cx, true) {
                 Ok(Poll::Pending) => return Poll::Pending,
                 Ok(Poll::Ready(())) => {}
                 Err(refusal) => {
                     self.ended = true;
-                    let mut trailers = http::HeaderMap::new();
-                    // Fails for messages that are no header value, which this one is.
-                    let _ = Status::from(refusal).add_header(&mut trailers);
-                    return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+                    return Poll::Ready(Some(Err(refusal.into())));
                 }
             }
         }
@@ -226,6 +286,10 @@ mod tests {
         Response::new(Body::new(StreamBody::new(tokio_stream::iter(frames))))
     }
 
+    fn watch(unread: &Unread, messages: &[usize]) -> Response<Body> {
+        unread.watch(response(messages), Backlog::default(), messages.len() > 1)
+    }
+
     fn code(response: &Response<Body>) -> Option<&str> {
         response.headers().get("grpc-status").map(|value| value.to_str().unwrap())
     }
@@ -235,11 +299,10 @@ mod tests {
         let budget = Budget::new(4 << 20);
         let mine = Unread::new(budget.clone(), peer("a"));
         // Of 4 MiB one caller may hold one. Nobody has asked this body for anything yet.
-        let mut first = mine.watch(response(&[900_000]), Backlog::default());
-        let second = mine.watch(response(&[200_000]), Backlog::default());
-        assert_eq!(code(&second), Some("8"), "too much is unread");
-        let other = Unread::new(budget, peer("b"));
-        assert_eq!(code(&other.watch(response(&[200_000]), Backlog::default())), None);
+        let mut first = watch(&mine, &[900_000]);
+        assert_eq!(code(&watch(&mine, &[200_000])), Some("8"), "too much is unread");
+        assert_eq!(code(&watch(&mine, &[SMALL - 1])), None, "a small answer is always given");
+        assert_eq!(code(&watch(&Unread::new(budget, peer("b")), &[200_000])), None);
 
         let mut last = None;
         let mut all = 0;
@@ -249,41 +312,59 @@ mod tests {
             all += piece.len();
             last = Some(piece);
         }
+        assert!(first.body().is_end_stream());
         drop(first);
         assert_eq!(all, 900_000);
-        assert!(mine.hold_bytes(200_000).is_err(), "the transport still has the last piece");
+        assert!(mine.hold(200_000).is_err(), "the transport still has the last piece");
         drop(last);
-        assert!(mine.hold_bytes(200_000).is_ok());
+        assert!(mine.hold(200_000).is_ok());
     }
 
-    #[tokio::test]
-    async fn a_stream_ends_with_a_status_where_too_much_is_unread() {
-        let mine = Unread::new(Budget::new(400), peer("a"));
-        let mut answer = mine.watch(response(&[60, 60, 20]), Backlog::default());
-        assert_eq!(code(&answer), None);
-        let first = answer.body_mut().frame().await.unwrap().unwrap();
-        let refused = answer.body_mut().frame().await.unwrap().unwrap();
-        assert_eq!(refused.trailers_ref().unwrap().get("grpc-status").unwrap(), "8");
-        assert!(answer.body().is_end_stream() && answer.body_mut().frame().await.is_none());
-        drop(first);
+    /// The handler of a stream waits for room before it computes; what it has computed goes out.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_waits_for_room_and_loses_no_answer() {
+        let mine = Unread::new(Budget::new(400_000), peer("a"));
+        let held = mine.room(100_000).await;
+        assert!(mine.check().is_err(), "no further call is computed");
+        let wait = mine.clone();
+        let waiting = tokio::spawn(async move { drop(wait.room(50_000).await) });
+        tokio::time::sleep(10 * RETRY).await;
+        assert!(!waiting.is_finished());
+        let mut stream = watch(&mine, &[60_000, 60_000]);
+        for _ in 0..2 {
+            assert_eq!(
+                stream.body_mut().frame().await.unwrap().unwrap().into_data().unwrap().len(),
+                60_000
+            );
+        }
+        assert!(stream.body_mut().frame().await.is_none());
+        drop(held);
+        waiting.await.unwrap();
+        // More than a caller may ever hold is cut to that: it goes alone.
+        drop(mine.room(usize::MAX).await);
+        assert!(mine.check().is_ok());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_takes_nothing_is_stalled() {
+    async fn a_connection_that_leaves_an_answer_untouched_is_stalled() {
         let mine = Unread::new(Budget::new(4 << 20), peer("a"));
         let connection = Backlog::default();
-        tokio::time::advance(2 * PATIENCE).await;
+        let open = |length| mine.watch(response(&[length]), connection.clone(), false);
         assert!(!connection.stalled(), "nothing waits");
-        let mut answer = mine.watch(response(&[PIECE, 10]), connection.clone());
+        let mut answer = open(2 * PIECE);
         tokio::time::advance(PATIENCE).await;
         assert!(!connection.stalled());
         drop(answer.body_mut().frame().await);
         tokio::time::advance(PATIENCE).await;
         assert!(!connection.stalled(), "it has taken a piece since");
         let held = answer.body_mut().frame().await;
+        // Other answers of the connection do not help.
+        drop(open(PIECE).body_mut().frame().await);
         tokio::time::advance(PATIENCE + Duration::from_secs(1)).await;
+        drop(open(PIECE).body_mut().frame().await);
         assert!(connection.stalled());
         drop((held, answer));
+        tokio::time::advance(LOOK).await;
         assert!(!connection.stalled());
     }
 }

@@ -81,6 +81,10 @@ where
         let upload = upload(request.uri().path());
         let charge = Arc::new(self.intake.budget.open(&caller));
         let unread = Unread::new(self.intake.answers.clone(), caller);
+        // Nothing is spent for an answer that would be refused.
+        if let Err(refusal) = unread.check() {
+            return Box::pin(std::future::ready(Ok(Status::from(refusal).into_http())));
+        }
         let connection =
             request.extensions().get::<PeerInfo>().map(PeerInfo::backlog).unwrap_or_default();
         request.extensions_mut().insert(unread.clone());
@@ -94,7 +98,7 @@ where
         Box::pin(async move {
             let answer = answered.await;
             drop(held);
-            answer.map(|answer| unread.watch(answer, connection))
+            answer.map(|answer| unread.watch(answer, connection, !upload.single))
         })
     }
 }
@@ -172,6 +176,8 @@ struct MeteredBody {
     since: Option<Instant>,
     /// Created when there is something to wait for.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// When the service last took something and did not ask for more.
+    taken: Option<Instant>,
     ended: bool,
 }
 
@@ -188,6 +194,7 @@ impl MeteredBody {
             patience,
             since,
             deadline: None,
+            taken: None,
             ended: false,
         }
     }
@@ -245,6 +252,11 @@ impl http_body::Body for MeteredBody {
         if self.ended {
             return Poll::Ready(None);
         }
+        // Time that the service took for itself is not the sender's.
+        if let (Some(taken), Some(since)) = (self.taken.take(), self.since.as_mut()) {
+            *since += taken.elapsed();
+            self.deadline = None;
+        }
         let checked = match http_body::Body::poll_frame(Pin::new(&mut self.inner), cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let checked = match frame.data_ref() {
@@ -269,6 +281,7 @@ impl http_body::Body for MeteredBody {
             self.ended = true;
             let _ = self.charge.set(0);
         }
+        self.taken = Some(Instant::now());
         Poll::Ready(checked.transpose())
     }
 }
