@@ -102,8 +102,8 @@ impl Reconstructor {
     /// Runs a job. Sends progress, the accuracy of the scores, and each attack's estimates.
     ///
     /// # Errors
-    /// [`Refusal`] if the scores are not available. An attack that cannot run, or for which there is
-    /// no time left, is a result with its reason, not an error.
+    /// [`Refusal`] if the scores are not available. An attack that cannot run, or for which there
+    /// is no time left, is a result with its reason, not an error.
     pub(crate) async fn run(&self, job: Job, events: &Events) -> Result<(), Refusal> {
         let total = job.tasks.len() as u64 + 1;
         let progress = |done, stage: &str| Event::Progress { done, total, stage: stage.into() };

@@ -329,8 +329,8 @@ impl Record {
         }))
     }
 
-    /// Closes all open sets. What noise protected them is given up: an overlapping set may be told of
-    /// exactly from now on.
+    /// Closes all open sets. What noise protected them is given up: an overlapping set may be told
+    /// of exactly from now on.
     fn close_sets(&mut self, reason: &str) -> Result<Renewal, EvaluationError> {
         let mut closed_sets = 0;
         for set in self.sets.iter_mut().filter(|s| !s.closed) {
