@@ -321,15 +321,15 @@ fn a_trusted_auditor_begins_anew_where_the_owner_says_so() {
     let (dir, table) = (tempfile::tempdir().unwrap(), table());
     assert!(matches!(begin_anew(dir.path(), "nothing yet"), Err(EvaluationError::NothingToClose)));
     let limited = AuditPolicy { max_sets: 1, ..policy(AuditMode::Trusted) };
-    let trusted = open(dir.path(), limited.clone());
+    let trusted = open(dir.path(), limited);
     trusted.start(&table, &ids(0, 200)).unwrap();
-    let halves = AuditPolicy { max_sets: 2, ..limited.clone() };
-    let refused = open(dir.path(), halves.clone()).start(&table, &ids(0, 100)).unwrap_err();
+    let halves = AuditPolicy { max_sets: 2, ..limited };
+    let refused = open(dir.path(), halves).start(&table, &ids(0, 100)).unwrap_err();
     assert!(refused.message.contains("passive-party scorings begin-anew"), "{refused}");
     drop(trusted);
     let begun = begin_anew(dir.path(), "recommend on the records of the audit").unwrap();
     assert_eq!((begun.closed_sets, begun.set), (1, None));
-    let anew = open(dir.path(), halves.clone());
+    let anew = open(dir.path(), halves);
     for from in [0, 100] {
         anew.start(&table, &ids(from, from + 100)).unwrap();
     }
