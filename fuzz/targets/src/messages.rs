@@ -24,12 +24,13 @@ use crate::input::bounded;
 use crate::policies;
 
 macro_rules! messages {
-    ($($name:ident),* $(,)? ; inference: $($open:ident),* $(,)?) => {
+    ($($name:ident),* $(,)? ; inference: $($open:ident),* $(,)? ; later: $($later:ident),* $(,)?) => {
         /// All messages of the contract, by name. An input begins with the place of one, which is why new ones come last: the corpus
         /// stays what it is.
         pub const MESSAGES: &[(&str, crate::Target)] = &[
             $((stringify!($name), message::<pb::$name>),)*
             $((stringify!($open), message::<pb::inference::$open>),)*
+            $((stringify!($later), message::<pb::$later>),)*
         ];
     };
 }
@@ -135,7 +136,9 @@ messages![
     ModelInferRequest,
     ModelInferResponse,
     InferParameter,
-    InferTensorContents,
+    InferTensorContents;
+    later:
+    TrainingConsent,
 ];
 
 /// The perceptron that messages show: two inputs, two hidden units, two outputs.
