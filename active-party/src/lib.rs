@@ -18,14 +18,13 @@
 //! // One record: what the active party holds, and what it does not.
 //! let y = FeatureBlock::new(DMatrix::from_element(1, 1, 0.3))?;
 //! let x = DMatrix::from_column_slice(2, 1, &[0.9, 0.2]);
-//! let logits = Logits::new(&w_act * y.matrix() + &w_pas * &x + DMatrix::from_column_slice(3, 1,
-//! bias.as_slice()))?; let released =
-//! ReleasedScores::Probabilities(ConfidenceScores::softmax(logits).into_matrix());
+//! let logits = Logits::new(&w_act * y.matrix() + &w_pas * &x + DMatrix::from_column_slice(3, 1, bias.as_slice()))?;
+//! let released = ReleasedScores::Probabilities(ConfidenceScores::softmax(logits).into_matrix());
 //!
 //! let model = KnownModel::white_box(w_act, bias, w_pas)?;
 //! let view = AdversaryView::new(&model, &y, &released, Replacement::default())?;
-//! let found = HalfStar { clamped: false }.reconstruct(&view, &mut
-//! rand_chacha::ChaCha20Rng::seed_from_u64(1))?; assert!((found.estimates - x).amax() < 1e-12);
+//! let found = HalfStar { clamped: false }.reconstruct(&view, &mut rand_chacha::ChaCha20Rng::seed_from_u64(1))?;
+//! assert!((found.estimates - x).amax() < 1e-12);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -274,8 +274,8 @@ fn advance(now: &mut DMatrix<f64>, next: &mut DMatrix<f64>, beta: f64) {
 ///
 /// The status of the reconstruction and its rank, null space and residuals are those of the inner
 /// attack on the estimated model: an estimate from fewer independent records than features has a
-/// null space where the true model may have none. [`SystemSummary::auxiliary`](super::SystemSummary::auxiliary)
-/// says what the records determined.
+/// null space where the true model may have none.
+/// [`SystemSummary::auxiliary`](super::SystemSummary::auxiliary) says what the records determined.
 #[derive(Debug)]
 pub struct ShadowModel {
     /// The method of the fit.

@@ -177,7 +177,8 @@ impl Cli {
     /// # Errors
     /// [`CliError`] with the exit code.
     pub async fn run(self) -> Result<(), CliError> {
-        // What an embedded coordinator warns of, at every deployment of a sweep, the verdict says once.
+        // What an embedded coordinator warns of, at every deployment of a sweep, the verdict says
+        // once.
         telemetry::init("warn,vfl_coordinator::service=error", false);
         match self.command {
             None => DemoArgs::default().run().await,

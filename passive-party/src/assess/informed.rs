@@ -8,8 +8,7 @@
 //! ```text
 //! without scores                           tr S / d
 //! exact scores, best affine estimate       tr(S − T) / d
-//! at most B bits about a record            [tr(S − T) + D_T(B)] / d      any attack, Gaussian
-//! features
+//! at most B bits about a record            [tr(S − T) + D_T(B)] / d      any attack, Gaussian features
 //! ```
 //!
 //! D_T(B) is the least error that B bits leave of a Gaussian vector with covariance T

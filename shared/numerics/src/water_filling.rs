@@ -20,8 +20,8 @@
 ///
 /// let two = WaterFilling::new(&[1.0, 16.0, 1.0], 2.0).expect("variances and bits are at least 0");
 /// assert_eq!((two.level, two.error), (1.0, 3.0));
-/// let five = WaterFilling::new(&[1.0, 16.0, 1.0], 5.0).expect("variances and bits are at least
-/// 0"); assert_eq!((five.level, five.error), (0.25, 0.75));
+/// let five = WaterFilling::new(&[1.0, 16.0, 1.0], 5.0).expect("variances and bits are at least 0");
+/// assert_eq!((five.level, five.error), (0.25, 0.75));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WaterFilling {

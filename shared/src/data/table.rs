@@ -19,15 +19,14 @@
 //! kind = "numeric"                # numeric, binary, ordinal, categorical
 //! min = 17                        # the declared public range: becomes [0, 1]
 //! max = 98
-//! clamp = true                    # move a value outside the range to its end; without it such a
-//! file is refused step = 1                        # values lie on this grid, from `min` on; a file
-//! with others is refused tolerance = 5                   # audits count an estimate this close as
-//! right
+//! clamp = true                    # move a value outside the range to its end; without it such a file is refused
+//! step = 1                        # values lie on this grid, from `min` on; a file with others is refused
+//! tolerance = 5                   # audits count an estimate this close as right
 //!
 //! [[features]]
 //! name = "job"
-//! kind = "categorical"            # one binary feature per category; "ordinal" numbers them from 0
-//! instead categories = ["clerk", "teacher", "unknown"]
+//! kind = "categorical"            # one binary feature per category; "ordinal" numbers them from 0 instead
+//! categories = ["clerk", "teacher", "unknown"]
 //! ```
 //!
 //! A `binary` feature is its `min` or its `max` (0 and 1 unless given). A `numeric` or `ordinal`

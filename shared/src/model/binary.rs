@@ -2,8 +2,7 @@
 //! programs can read the values; the metadata contain what this program needs besides.
 //!
 //! ```text
-//! length of the header (8 bytes, little-endian) · header (JSON, padded with spaces to 8 bytes) ·
-//! values (64-bit, little-endian)
+//! length of the header (8 bytes, little-endian) · header (JSON, padded with spaces to 8 bytes) · values (64-bit, little-endian)
 //! ```
 //!
 //! The metadata contain the version of the format, the kind of model with its settings and widths,

@@ -3,8 +3,7 @@
 //!
 //! ```json
 //! {"kind": "mlp", "settings": {"activation": "sigmoid"}, "features": 2,
-//!  "parameters": {"0.weight": [[0.1, 0.2], [0.3, 0.4]], "0.bias": [0.5, 0.6], "2.weight": [[0.7,
-//!  0.8]], "2.bias": [0.9]}}
+//!  "parameters": {"0.weight": [[0.1, 0.2], [0.3, 0.4]], "0.bias": [0.5, 0.6], "2.weight": [[0.7, 0.8]], "2.bias": [0.9]}}
 //! ```
 
 use std::collections::BTreeMap;

@@ -6,8 +6,7 @@
 //! ```python
 //! save_file(model.state_dict(), "active.safetensors", metadata={
 //!     "kind": "mlp", "settings": json.dumps({"activation": "relu"}),
-//!     "feature_names": json.dumps(["age", "job=clerk"]), "class_names": json.dumps(["no",
-//!     "yes"])})
+//!     "feature_names": json.dumps(["age", "job=clerk"]), "class_names": json.dumps(["no", "yes"])})
 //! ```
 //!
 //! Numbers have 32 or 64 bits. Features are those of a party's schema, normalised to [0, 1] by the

@@ -51,8 +51,7 @@ const THIN: f64 = 1e-6;
 ///
 /// let system = BoxSystem::new(&DMatrix::from_row_slice(1, 2, &[3.0, 1.0]))?;
 /// let b = DMatrix::from_element(1, 1, 3.9);
-/// let near = |x: &DMatrix<f64>, y: [f64; 2]| (x - DMatrix::from_column_slice(2, 1, &y)).amax() <
-/// 1e-9;
+/// let near = |x: &DMatrix<f64>, y: [f64; 2]| (x - DMatrix::from_column_slice(2, 1, &y)).amax() < 1e-9;
 ///
 /// // Half*: the solution nearest to ½, in the box or not.
 /// assert!(near(&system.half_star(&b), [1.07, 0.69]));
@@ -61,9 +60,10 @@ const THIN: f64 = 1e-6;
 /// let rcc2 = system.project_half(&b);
 /// assert!(near(&rcc2.x, [1.0, 0.9]));
 ///
-/// // RCC1: a tighter relaxation of the Chebyshev centre. Its objective bounds the squared
-/// Chebyshev radius. let rcc1 = system.relaxed_chebyshev(&b); assert!(near(&rcc1.x, [0.992_105_263,
-/// 0.923_684_211])); assert!(rcc1.outcomes[0].objective < rcc2.outcomes[0].objective);
+/// // RCC1: a tighter relaxation of the Chebyshev centre. Its objective bounds the squared Chebyshev radius.
+/// let rcc1 = system.relaxed_chebyshev(&b);
+/// assert!(near(&rcc1.x, [0.992_105_263, 0.923_684_211]));
+/// assert!(rcc1.outcomes[0].objective < rcc2.outcomes[0].objective);
 ///
 /// // Constrained least squares: no point of the box gives 5, and the corner (1, 1) comes nearest.
 /// let cls = system.least_squares(&DMatrix::from_element(1, 1, 5.0));

@@ -42,8 +42,7 @@ const OUTSIDE: f64 = 1e-8;
 ///     &DMatrix::from_row_slice(2, 2, &[0.09, 0.0, 0.0, 0.01]),
 /// )?;
 /// let mean = DMatrix::from_element(2, 1, 0.5);
-/// let near = |x: &DMatrix<f64>, y: [f64; 2]| (x - DMatrix::from_column_slice(2, 1, &y)).amax() <
-/// 1e-9;
+/// let near = |x: &DMatrix<f64>, y: [f64; 2]| (x - DMatrix::from_column_slice(2, 1, &y)).amax() < 1e-9;
 ///
 /// let b = DMatrix::from_element(1, 1, 1.7);
 /// assert!(near(&system.conditional_mean(&mean, &b), [1.13, 0.57]));

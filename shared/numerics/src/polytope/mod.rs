@@ -24,14 +24,14 @@ pub use interior::{LogDensity, Walk};
 ///
 /// ```
 /// use rand::SeedableRng;
-/// use vfl_numerics::{ActiveSet, Nearest, Polytope, Walk};
+/// use vfl_numerics::{ActiveSet, NearestOutcome, Polytope, Walk};
 ///
 /// let mut triangle = Polytope::unit_box(2);
 /// triangle.add(&[1.0, 1.0], f64::NEG_INFINITY, 1.0);
 ///
 /// let mut x = [0.0; 2];
 /// let target = [1.0, 0.8];
-/// assert_eq!(triangle.nearest(&target, &mut ActiveSet::default(), &mut x), Nearest::Found);
+/// assert_eq!(triangle.nearest(&target, &mut ActiveSet::default(), &mut x), NearestOutcome::Found);
 /// assert!((x[0] - 0.6).abs() < 1e-12 && (x[1] - 0.4).abs() < 1e-12);
 /// assert!(triangle.misfit(&target) > 0.5 && triangle.misfit(&x) < 1e-12);
 ///
