@@ -38,7 +38,6 @@ pub use findings::Findings;
 pub use model::{Model, Training};
 pub use plan::{Help, OBSERVED, Plan, REFINED_FROM, Targets};
 pub use policy::facts;
-pub(crate) use schema::settings as schema_settings;
 pub use scoring::DEFAULT_METRICS;
 pub(crate) use survey::{DeploymentState, PartyBudget, ScoringOffer, said, standing};
 

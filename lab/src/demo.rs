@@ -11,7 +11,6 @@ mod records;
 mod report;
 mod sweep;
 
-pub use demo_deployment::vertical_split;
 pub use facts::{deployment_facts, surfaces};
 pub use pieces::{PieceSummary, Sharing, check_shared, share};
 pub use plan::{
@@ -19,7 +18,7 @@ pub use plan::{
     every_policy,
 };
 
-pub(crate) use demo_deployment::{DemoDeployment, accuracy, names, serve};
+pub(crate) use demo_deployment::{DemoDeployment, accuracy, serve};
 
 use private::private_training;
 use report::report;

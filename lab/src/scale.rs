@@ -10,9 +10,9 @@ use vfl_shared::model::TrainingConfig;
 use vfl_shared::training::messages::Progress;
 use vfl_shared::types::RecordIds;
 
-use crate::demo::names;
 use crate::deployment::{Deployment, DeploymentSpec, Help, active_name, consent};
 use crate::set_facts::SetFacts;
+use vfl_shared::data::passive_names;
 
 /// The number of untimed predictions before the timed ones.
 const WARM: usize = 50;
@@ -88,7 +88,10 @@ pub fn split(
     parties: usize,
 ) -> anyhow::Result<VerticalSplit> {
     let in_order = ImageShape { channels: 1, height: 1, width: dataset.features().len() };
-    Ok(VerticalSplit::image_columns(image.unwrap_or(in_order), &names(parties.saturating_sub(1))?)?)
+    Ok(VerticalSplit::image_columns(
+        image.unwrap_or(in_order),
+        &passive_names(parties.saturating_sub(1))?,
+    )?)
 }
 
 /// Trains and serves with each number of parties, over sockets of this machine, one after the

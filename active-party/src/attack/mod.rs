@@ -42,6 +42,7 @@ mod range_scaling;
 mod records;
 mod replacement;
 mod runner;
+mod schema_settings;
 mod settings;
 mod shadow_model;
 mod shadow_network;
@@ -92,6 +93,7 @@ pub use range_scaling::RangeScaling;
 pub use records::{AuxiliaryRecords, Colluders, LabelledRecords, ObservedRecords};
 pub use replacement::Replacement;
 pub use runner::run;
+pub use schema_settings::{GRID_SETTINGS, schema_settings};
 pub use settings::{AnySetting, Setting, SettingError, Settings};
 pub use shadow_model::{Descent, DescentEnd, ShadowBias, ShadowEstimate, ShadowFit, ShadowModel};
 pub use shadow_network::{

@@ -9,10 +9,10 @@ use super::assisted_attacks::AssistedAttacks;
 use super::attack_request::{AttackRequest, Helper};
 use super::plan::{Plan, REFINED_FROM};
 use super::request::{Request, Spec};
-use super::schema::GRID;
 use super::scoring::ScoringNeeds;
 use super::subject::Subject;
 use crate::report::DefenseKnowledge;
+use vfl_active_party::attack::GRID_SETTINGS;
 
 /// The adversaries of a plan.
 pub(super) struct Adversaries<'a> {
@@ -46,7 +46,7 @@ impl<'a> Adversaries<'a> {
         let agnostic = plan.attacks.iter().find(|a| a.method() == Method::Agnostic);
         let helped = AssistedAttacks::of(plan);
         let names = |method: Method| plan.attacks.iter().any(|attack| attack.method() == method);
-        let tells_grid = plan.features.pairs().any(|(key, _)| key == GRID[0]);
+        let tells_grid = plan.features.pairs().any(|(key, _)| key == GRID_SETTINGS[0]);
         let on_grid = |f: &FeatureSpec| f.grid().is_some() && f.group.is_none() && f.min < f.max;
         let black_box = names(Method::Lattice) && !names(Method::BlackBoxLattice);
         let apart = |method: Method| method == Method::Agnostic || helped.runs(method);

@@ -6,7 +6,7 @@ use vfl_shared::types::{ModelVersion, RecordIds};
 
 use super::plan::Plan;
 use super::policy::zero_floor;
-use super::schema::GRID;
+use vfl_active_party::attack::GRID_SETTINGS;
 
 /// Attacks on a set of records.
 #[derive(Clone)]
@@ -51,7 +51,8 @@ impl Spec {
         let own = attack.settings();
         let ranges = own.pairs().any(|(key, _)| key == "lower" || key == "upper");
         let apart = plan.schema && (ranges || attack.method() == Method::Coalition);
-        let known = plan.features.pairs().filter(|(key, _)| !(apart && GRID.contains(key)));
+        let known =
+            plan.features.pairs().filter(|(key, _)| !(apart && GRID_SETTINGS.contains(key)));
         let all = known.chain(own.pairs());
         let settings = all.map(|(key, value)| (key.to_owned(), value.to_string())).collect();
         Self { method: attack.method(), settings }

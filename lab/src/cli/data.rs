@@ -6,7 +6,7 @@ use clap::Args;
 use vfl_shared::cli::CliError;
 use vfl_shared::data::{Dataset, DatasetName, DatasetSpec, Encoding, Variant, VerticalSplit};
 
-use crate::demo::vertical_split;
+use vfl_shared::data::vertical_split;
 
 /// Parses the variant of a data set from an option.
 ///

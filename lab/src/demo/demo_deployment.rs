@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 use vfl_active_party::attack::{AttackConfig, Method};
 use vfl_passive_party::config::{Grant, ReleasePolicy, TrainingPolicy};
 use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{self, Dataset, DatasetName, VerticalSplit, partition};
+use vfl_shared::data::{self, Dataset, VerticalSplit, partition};
 use vfl_shared::files::write_atomic;
 use vfl_shared::hex;
 use vfl_shared::model::privacy::PrivacyConfig;
 use vfl_shared::training::messages::PublishedVersion;
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_shared::types::RecordIds;
 
 use super::facts::privacy_notes;
 use super::plan::DemoPlan;
@@ -24,32 +24,6 @@ use crate::set_facts::SetFacts;
 
 /// The number of training records that are attacked without a score.
 const TRAINING_RECORDS: usize = 1000;
-
-/// Returns the names of the passive parties of a demo.
-pub(crate) fn names(parties: usize) -> anyhow::Result<Vec<PartyName>> {
-    Ok((1..=parties).map(|i| PartyName::new(format!("passive-{i}"))).collect::<Result<_, _>>()?)
-}
-
-/// Splits the columns of a data set between the parties.
-///
-/// # Errors
-/// If there are not enough columns for the parties.
-pub fn vertical_split(
-    dataset: &Dataset,
-    first_column: usize,
-    passive_features: Option<usize>,
-    parties: usize,
-) -> anyhow::Result<VerticalSplit> {
-    let total = dataset.features().len();
-    // An image is cut into images.
-    let image = dataset.name().parse().ok().and_then(DatasetName::image);
-    if let (Some(shape), None) = (image, passive_features) {
-        return Ok(VerticalSplit::image_columns(shape, &names(parties)?)?);
-    }
-    let d = passive_features
-        .unwrap_or_else(|| (dataset.class_names().len() - 1).max(parties).min(total));
-    Ok(VerticalSplit::shared_window(first_column, d, total, &names(parties)?)?)
-}
 
 /// A deployment of a demonstration, with a model in service.
 pub(crate) struct DemoDeployment {
@@ -136,8 +110,12 @@ impl DemoDeployment {
 /// An error that names the step that failed.
 pub(crate) async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
     let dataset = data::load(&plan.data)?;
-    let split =
-        vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
+    let split = vfl_shared::data::vertical_split(
+        &dataset,
+        plan.first_column,
+        plan.passive_features,
+        plan.passive_parties,
+    )?;
     let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
     say(&format!(
         "{} ({} active, {d} passive), {} records, {} classes",

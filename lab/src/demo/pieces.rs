@@ -14,7 +14,7 @@ use vfl_shared::hex;
 use vfl_shared::policy::Policy;
 
 use super::command::command;
-use super::demo_deployment::{DemoDeployment, serve, vertical_split};
+use super::demo_deployment::{DemoDeployment, serve};
 use super::facts::draws_from_the_os;
 use super::plan::DemoPlan;
 use super::private::private_training;
@@ -24,6 +24,7 @@ use crate::audit::{Plan, facts, tell_costs};
 use crate::progress::say;
 use crate::report::{Audit, PrivateTraining, Report, SCHEMA_VERSION, Sweep, Thresholds};
 use crate::result_cache::{ResultCache, Shard, StoreUrl};
+use vfl_shared::data::vertical_split;
 
 /// The place of the pieces, and the part that this process computes.
 #[derive(Debug, Clone)]

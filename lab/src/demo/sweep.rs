@@ -7,7 +7,7 @@ use vfl_shared::data::Dataset;
 use vfl_shared::policy::Policy;
 use vfl_shared::types::RecordIds;
 
-use super::demo_deployment::{DemoDeployment, deploy, vertical_split};
+use super::demo_deployment::{DemoDeployment, deploy};
 use super::plan::DemoPlan;
 use crate::audit::{self, Plan};
 use crate::deployment::{Help, WholeModel, white_box};
@@ -15,6 +15,7 @@ use crate::progress::Progress;
 use crate::report::{
     DefenseKnowledge, Policy as PolicyFacts, Sweep, SweepError, SweepPoint, ThreatModel,
 };
+use vfl_shared::data::vertical_split;
 
 /// The attacks in the sweep.
 const SWEPT: [Method; 4] =

@@ -46,8 +46,8 @@ pub use self::passive_transcript::{
 pub use self::report::{
     Attack, AttackRow, LabelAccuracy, LabelsReport, MeanLabelAccuracy, ModelRows, Verdict,
 };
-use crate::demo::vertical_split;
 use crate::set_facts::SetFacts;
+use vfl_shared::data::vertical_split;
 
 /// The fewest records.
 pub const LEAST_RECORDS: usize = 200;

@@ -43,8 +43,8 @@ use self::curve::{Figures, LEVELS, guessed_balanced_accuracy, guessed_tpr};
 use self::models::{Membership, ModelReleases, Recipe, Release, needs_weights};
 use self::ratio::{Likelihood, Shadows};
 pub use self::report::{AttackFigures, Estimate, Guessing, MembershipReport, PolicyRow, Verdict};
-use crate::demo::vertical_split;
 use crate::set_facts::SetFacts;
+use vfl_shared::data::vertical_split;
 
 /// The fewest models: each record then has three with it and three without it besides the target.
 pub const LEAST_MODELS: usize = 8;

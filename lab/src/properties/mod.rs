@@ -38,8 +38,8 @@ use self::population::Draw;
 pub use self::population::{Group, Population};
 pub use self::report::{AdversaryRow, Interval, PropertiesReport, Verdict};
 use self::views::{Recipe, View};
-use crate::demo::vertical_split;
 use crate::set_facts::SetFacts;
+use vfl_shared::data::vertical_split;
 
 /// The fewest records of a training set.
 pub const LEAST_RECORDS: usize = 100;

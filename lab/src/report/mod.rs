@@ -120,11 +120,6 @@ pub enum ReportError {
         reason: String,
     },
     /// A plot could not be drawn.
-    #[error("cannot draw the plot of {plot}: {reason}")]
-    Plot {
-        /// The name of the plot.
-        plot: &'static str,
-        /// The error of the drawing backend.
-        reason: String,
-    },
+    #[error(transparent)]
+    Plot(#[from] plot::canvas::PlotError),
 }

@@ -12,7 +12,7 @@ use vfl_shared::model::TrainingConfigError;
 use vfl_shared::types::ShapeError;
 
 use super::version::SCHEMA_VERSION;
-use crate::report::ReportError;
+use crate::report::plot::canvas::PlotError;
 use crate::result_cache::{CacheError, StoreError};
 
 /// Errors from computing, reading or writing a figure.
@@ -213,7 +213,7 @@ pub enum ReproduceError {
     },
     /// The plot could not be drawn.
     #[error(transparent)]
-    Plot(#[from] ReportError),
+    Plot(#[from] PlotError),
     /// The store of finished work cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

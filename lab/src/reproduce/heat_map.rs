@@ -1,9 +1,8 @@
 //! A heat map of a matrix, as inline SVG.
 
 use super::document::HeatMap;
-use crate::report::ReportError;
 use crate::report::number::significant;
-use crate::report::plot::canvas::{Anchor, Canvas, svg, text_width};
+use crate::report::plot::canvas::{Anchor, Canvas, PlotError, svg, text_width};
 use crate::report::plot::ink::{self, Ink};
 use crate::report::text::shortened;
 
@@ -17,7 +16,7 @@ const TOP: i32 = 28;
 const SHADES: u8 = 32;
 
 /// Draws the map: rows down, columns across, and a scale at the right.
-pub(super) fn heat(map: &HeatMap) -> Result<String, ReportError> {
+pub(super) fn heat(map: &HeatMap) -> Result<String, PlotError> {
     let n = i32::try_from(map.rows.len().max(1)).unwrap_or(1);
     let cell = (SIDE / n).clamp(3, LARGEST);
     let named = cell >= 11;
@@ -58,7 +57,7 @@ pub(super) fn heat(map: &HeatMap) -> Result<String, ReportError> {
 }
 
 /// Draws the scale of the colours.
-fn scale(canvas: &Canvas<'_>, left: i32, bottom: i32, top: f64) -> Result<(), ReportError> {
+fn scale(canvas: &Canvas<'_>, left: i32, bottom: i32, top: f64) -> Result<(), PlotError> {
     const STEPS: i32 = 40;
     let height = (bottom - TOP).max(STEPS);
     for i in 0..STEPS {

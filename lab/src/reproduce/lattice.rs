@@ -23,8 +23,8 @@ use super::policy_release::released_behind;
 use super::sweep::{Window, select};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
-use crate::audit::schema_settings;
 use crate::progress::Progress;
+use vfl_active_party::attack::schema_settings;
 
 /// The largest difference of a value that counts as exact: far below every step.
 const EXACT: f64 = 1e-9;

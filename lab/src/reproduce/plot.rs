@@ -1,9 +1,8 @@
 //! A figure as inline SVG, in the style of the reports' plots.
 
 use super::document::{Axis, Curve, CurveRole, Document};
-use crate::report::ReportError;
 use crate::report::plot::axis::{ErrorAxis, FLOOR_LABEL};
-use crate::report::plot::canvas::{Anchor, At, Canvas, Marker, svg};
+use crate::report::plot::canvas::{Anchor, At, Canvas, Marker, PlotError, svg};
 use crate::report::plot::ink::{self, Ink};
 use crate::report::text::shortened;
 
@@ -158,7 +157,7 @@ fn ends(curves: &[Curve]) -> (f64, f64) {
 }
 
 /// Draws the figure.
-pub(super) fn plot(document: &Document) -> Result<String, ReportError> {
+pub(super) fn plot(document: &Document) -> Result<String, PlotError> {
     let curves = &drawn(&document.curves);
     let (low, high) = ends(curves);
     let vertical = VerticalAxis::of(document);
@@ -223,7 +222,7 @@ fn whiskers(
     points: &[At],
     y: impl Fn(f64) -> i32,
     aside: i32,
-) -> Result<(), ReportError> {
+) -> Result<(), PlotError> {
     let Some(spread) = &curve.spread else { return Ok(()) };
     for ((mean, spread), (x, _)) in curve.mean.iter().zip(spread).zip(points) {
         // A mean less its deviation may be negative, which a logarithmic axis cannot show.
@@ -251,7 +250,7 @@ fn spaced(points: &[At], curve: usize, curves: usize) -> Vec<At> {
     marked
 }
 
-fn frame(canvas: &Canvas<'_>, vertical: &VerticalAxis, label: &str) -> Result<(), ReportError> {
+fn frame(canvas: &Canvas<'_>, vertical: &VerticalAxis, label: &str) -> Result<(), PlotError> {
     let y = |position: f64| BOTTOM - (f64::from(BOTTOM - TOP) * position).round() as i32;
     canvas.fill((LEFT, TOP), (RIGHT, BOTTOM), ink::PAPER)?;
     let band = y(vertical.band_end());
@@ -272,7 +271,7 @@ fn horizontal(
     axis: &Axis,
     curves: &[Curve],
     x: impl Fn(f64) -> i32,
-) -> Result<(), ReportError> {
+) -> Result<(), PlotError> {
     canvas.line(vec![(LEFT, BOTTOM), (RIGHT, BOTTOM)], ink::AXIS, 1)?;
     let middle = (LEFT + RIGHT) / 2;
     canvas.small(&axis.label, (middle, BOTTOM + 38), ink::TEXT, Anchor::Middle)?;

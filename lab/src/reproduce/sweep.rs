@@ -16,8 +16,8 @@ use super::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator}
 use super::statistics::deviation;
 use super::workers::{cpu_time, in_order};
 use super::{Options, ReproduceError};
-use crate::audit::schema_settings;
 use crate::progress::Progress;
+use vfl_active_party::attack::schema_settings;
 
 /// One split: the passive party holds the columns (k0 … k0 + d − 1) mod d_t.
 pub(super) struct Window {

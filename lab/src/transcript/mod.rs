@@ -23,8 +23,8 @@ use vfl_shared::types::FeatureBlock;
 
 use self::factor::{Factors, known_of};
 pub use self::record::{Step, Transcript, record};
-use crate::demo::vertical_split;
 use crate::set_facts::SetFacts;
+use vfl_shared::data::vertical_split;
 
 /// The largest error of a feature that counts as a hit, for features in [0, 1].
 pub const NEAR: f64 = 0.01;

@@ -58,7 +58,9 @@ pub use split::{Part, Split, SplitError, SplitSpec};
 pub use synthetic::{SyntheticFields, SyntheticParameters};
 pub use table::{AssembleError, Failure, FeatureStore, FeatureTable, StoreError};
 pub use variant::{UnknownVariant, Variant};
-pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError};
+pub use vertical::{
+    PassiveColumns, VerticalSplit, VerticalSplitError, passive_names, vertical_split,
+};
 
 use nalgebra::DMatrix;
 

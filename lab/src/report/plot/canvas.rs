@@ -6,7 +6,6 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use unicode_width::UnicodeWidthStr;
 
 use super::ink::{Ink, PAPER};
-use crate::report::ReportError;
 
 /// A point in pixels from the upper left corner.
 pub(crate) type At = (i32, i32);
@@ -82,7 +81,17 @@ pub(crate) struct Canvas<'a> {
     plot: &'static str,
 }
 
-type DrawResult = Result<(), ReportError>;
+/// The error of a plot that cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot draw the plot of {plot}: {reason}")]
+pub struct PlotError {
+    /// The name of the plot.
+    plot: &'static str,
+    /// The error of the drawing backend.
+    reason: String,
+}
+
+type DrawResult = Result<(), PlotError>;
 
 /// Draws an SVG of the given size; `label` is its text for readers who cannot see it.
 pub(crate) fn svg(
@@ -90,7 +99,7 @@ pub(crate) fn svg(
     label: &str,
     size: (i32, i32),
     draw: impl FnOnce(&Canvas<'_>) -> DrawResult,
-) -> Result<String, ReportError> {
+) -> Result<String, PlotError> {
     let (width, height) = (size.0.max(1).unsigned_abs(), size.1.max(1).unsigned_abs());
     let mut out = String::new();
     {
@@ -110,8 +119,8 @@ pub(crate) fn svg(
 }
 
 impl Canvas<'_> {
-    fn failed(&self, error: &impl std::fmt::Display) -> ReportError {
-        ReportError::Plot { plot: self.plot, reason: error.to_string() }
+    fn failed(&self, error: &impl std::fmt::Display) -> PlotError {
+        PlotError { plot: self.plot, reason: error.to_string() }
     }
 
     pub(crate) fn line(&self, points: Vec<At>, ink: Ink, width: u32) -> DrawResult {

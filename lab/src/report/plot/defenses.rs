@@ -2,9 +2,8 @@
 //! grouped by defense.
 
 use super::axis::{ErrorAxis, FLOOR_LABEL};
-use super::canvas::{Anchor, Canvas, svg, text_width};
+use super::canvas::{Anchor, Canvas, PlotError, svg, text_width};
 use super::{MAX_NAME, Series, ink};
-use crate::report::ReportError;
 use crate::report::document::{Audit, Report};
 use crate::report::facts::{against, repeats_half};
 use crate::report::text::shortened;
@@ -21,7 +20,7 @@ const GAP: i32 = 10;
 pub(in crate::report) fn defenses(
     report: &Report,
     series: &Series,
-) -> Result<Option<String>, ReportError> {
+) -> Result<Option<String>, PlotError> {
     let attacks = |audit: &Audit| -> Vec<(String, f64)> {
         let shown = audit.attacks.iter().filter(|attack| !repeats_half(audit, attack));
         shown.filter_map(|attack| Some((attack.name.clone(), attack.mse()?))).collect()
@@ -86,7 +85,7 @@ pub(super) fn frame(
     axis: &ErrorAxis,
     top: i32,
     bottom: i32,
-) -> Result<(), ReportError> {
+) -> Result<(), PlotError> {
     let x = |position: f64| LEFT + (f64::from(RIGHT - LEFT) * position).round() as i32;
     let band = x(axis.band_end());
     if band > LEFT {
@@ -110,7 +109,7 @@ pub(super) fn legend(
     canvas: &Canvas<'_>,
     attack: Option<(&str, ink::Ink, super::canvas::Marker)>,
     control: bool,
-) -> Result<(), ReportError> {
+) -> Result<(), PlotError> {
     let (mut x, y) = (LEFT, 24);
     if let Some((name, ink, marker)) = attack {
         let name = shortened(name, MAX_NAME);

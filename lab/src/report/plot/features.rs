@@ -2,10 +2,9 @@
 //! adversary without scores if there is one.
 
 use super::axis::ErrorAxis;
-use super::canvas::{Anchor, svg};
+use super::canvas::{Anchor, PlotError, svg};
 use super::defenses::{PLOT_LEFT, PLOT_RIGHT, PLOT_WIDTH, frame, legend};
 use super::{MAX_NAME, Series, ink};
-use crate::report::ReportError;
 use crate::report::attack_result::Outcome;
 use crate::report::document::Audit;
 use crate::report::text::shortened;
@@ -19,7 +18,7 @@ pub(in crate::report) fn features(
     audit: &Audit,
     names: &[String],
     series: &Series,
-) -> Result<Option<String>, ReportError> {
+) -> Result<Option<String>, PlotError> {
     let Some((attack, errors)) = audit.strongest() else { return Ok(None) };
     let (half, mean) =
         (&audit.baselines.half.per_feature, &audit.baselines.column_mean.per_feature);

@@ -1,9 +1,8 @@
 //! The plot of each policy's accuracy cost against its added risk. On the frontier, neither can be
 //! reduced without increasing the other.
 
-use super::canvas::{Anchor, At, Canvas, Marker, svg, text_width};
+use super::canvas::{Anchor, At, Canvas, Marker, PlotError, svg, text_width};
 use super::ink;
-use crate::report::ReportError;
 use crate::report::defense::DefenseLine;
 use crate::report::text::shortened;
 
@@ -55,7 +54,7 @@ pub(in crate::report) fn frontier(
     lines: &[DefenseLine<'_>],
     limit: Option<f64>,
     size: Size,
-) -> Result<Option<String>, ReportError> {
+) -> Result<Option<String>, PlotError> {
     let points = points(lines);
     if points.is_empty() {
         return Ok(None);
@@ -243,7 +242,7 @@ fn frame(
     layout: &Layout,
     x: &LossAxis,
     y: &AddedRiskAxis,
-) -> Result<(), ReportError> {
+) -> Result<(), PlotError> {
     canvas.fill((layout.left, TOP), (layout.right, layout.bottom), ink::PAPER)?;
     for (position, name) in y.ticks() {
         let at = layout.y(position);

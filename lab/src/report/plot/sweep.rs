@@ -1,9 +1,8 @@
 //! The plot of the error by number of passive features, one line per attack.
 
 use super::axis::{ErrorAxis, FLOOR_LABEL};
-use super::canvas::{Anchor, At, svg};
+use super::canvas::{Anchor, At, PlotError, svg};
 use super::{MAX_NAME, Series, ink};
-use crate::report::ReportError;
 use crate::report::document::Sweep;
 use crate::report::text::shortened;
 
@@ -21,7 +20,7 @@ pub(in crate::report) fn sweep(
     sweep: &Sweep,
     classes: usize,
     series: &Series,
-) -> Result<Option<String>, ReportError> {
+) -> Result<Option<String>, PlotError> {
     let (Some(first), Some(last)) = (sweep.points.first(), sweep.points.last()) else {
         return Ok(None);
     };
