@@ -1,11 +1,13 @@
 //! Alignments that this party's own operator asks for.
 
 use tokio::sync::mpsc;
-use vfl_shared::alignment::{Aligner, CompletedRun, Frame, MAX_RECORDS, OwnIds, Progress, Side};
-use vfl_shared::data::{FeatureStore as _, IdSet};
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::state_file::StateFileError;
-use vfl_shared::types::{PartyName, RecordIds, RecordIdsBuilder};
+use vfl_core::data::IdSet;
+use vfl_core::data::table::FeatureStore as _;
+use vfl_core::types::{PartyName, RecordIds, RecordIdsBuilder};
+use vfl_party::alignment::{Aligner, OwnIds};
+use vfl_protocol::alignment::{CompletedRun, Frame, MAX_RECORDS, Progress, Side};
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::state_file::StateFileError;
 
 use crate::client::Coordinator;
 use crate::config::Settings;
@@ -106,7 +108,12 @@ impl RequestedIds<'_> {
                 return Err(Refusal::precondition(message));
             }
         }
-        let held = self.own.features().held(chunk).await.map_err(|e| e.refusal())?;
+        let held = self
+            .own
+            .features()
+            .held(chunk)
+            .await
+            .map_err(|e| vfl_features::features::refusal(&e))?;
         let missing = chunk.len() - held.len();
         if missing > 0 {
             let message = format!("{missing} of {} ids to align are not held here", chunk.len());

@@ -6,18 +6,19 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
-use vfl_shared::alignment::{Frame, Frames};
-use vfl_shared::model::{ModelSpec, ShownModel, SubModel, SubModelSpec, TrainingConfig};
-use vfl_shared::monitoring::{Monitor, PeerMetrics, traces};
-use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::{
+use vfl_core::model::{ModelSpec, SubModel, SubModelSpec, TrainingConfig};
+use vfl_core::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
+use vfl_protocol::ShownModel;
+use vfl_protocol::alignment::{Frame, Frames};
+use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_protocol::training::messages::{PublishCommand, PublishReply};
+use vfl_protocol::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, decode_statuses, pb, peer_failure,
 };
-use vfl_shared::service::{
+use vfl_server::monitoring::{Monitor, PeerMetrics, traces};
+use vfl_server::service::{
     Credentials, MOST_CALLS, Peer, TlsError, channel, pause, twice, unanswered, until_answered,
 };
-use vfl_shared::training::messages::{PublishCommand, PublishReply};
-use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
 use crate::model_description::{ModelDescription, ScoredBatch};
 
@@ -51,7 +52,7 @@ impl From<Question> for pb::PredictRequest {
         Self {
             model_version: question.version.as_str().to_owned(),
             ids: Some(question.ids.into()),
-            logit_shares: Some(question.share.into_wire()),
+            logit_shares: Some(question.share.into()),
             audit_session: question.audit_session,
             request_id: question.request_id,
         }
@@ -281,7 +282,7 @@ impl Coordinator {
         let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer));
         let row_status = decode_statuses(&answer.row_status, records).map_err(wrong)?;
         let ok = RowStatus::positions_ok(&row_status).len();
-        let released = ReleasedScores::from_wire(answer.release.as_ref(), ok, k).map_err(wrong)?;
+        let released = vfl_protocol::read_release(answer.release.as_ref(), ok, k).map_err(wrong)?;
         Ok(ScoredBatch { row_status, released })
     }
 

@@ -6,19 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules, common_ids};
-use vfl_shared::cli::PartySettings;
-use vfl_shared::common_rules::CommonRules;
-use vfl_shared::config::{
-    Addresses, ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable,
-};
-use vfl_shared::data::{FeatureTable, Features, id_forms};
-use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{ModelConfig, ShareStore, TrainingConfig, TrainingValues};
-use vfl_shared::monitoring::Monitoring;
-use vfl_shared::service::{Credentials, Peer, Role};
-use vfl_shared::state_dir::StateDir;
-use vfl_stores::{DataConfig, StateConfig, place_of_state};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::model::{ModelConfig, TrainingConfig, TrainingValues};
+use vfl_features::features::Features;
+use vfl_features::id_forms;
+use vfl_features::stores::DataConfig;
+use vfl_party::alignment::{OwnIds, common_ids};
+use vfl_protocol::alignment::{MAX_RECORDS, Rules};
+use vfl_server::cli::PartySettings;
+use vfl_server::config::{Addresses, ConfigError, ConfigFile, PeerAddress};
+use vfl_server::monitoring::MetricsTable;
+use vfl_server::monitoring::Monitoring;
+use vfl_server::monitoring::traces::TracesTable;
+use vfl_server::service::{Credentials, Peer, Role};
+use vfl_server::service::{Limits, TlsFiles};
+use vfl_state::ShareStore;
+use vfl_state::common_rules::CommonRules;
+use vfl_state::state_dir::StateDir;
+use vfl_state::{StateConfig, place_of_state};
 
 /// The values in the config file.
 #[derive(Debug, Clone, Deserialize)]
@@ -197,7 +203,7 @@ pub struct TrainingTable {
     /// As in [`TrainingValues`].
     pub shuffle_block: u32,
     /// Differential privacy of this party's parameters: see
-    /// [`privacy`](vfl_shared::model::privacy). Default none.
+    /// [`privacy`](vfl_core::model::privacy). Default none.
     pub privacy: Option<PrivacyConfig>,
 }
 
@@ -223,7 +229,7 @@ impl TrainingTable {
     fn checked(
         &self,
         model: &ModelConfig,
-    ) -> Result<TrainingConfig, vfl_shared::model::TrainingConfigError> {
+    ) -> Result<TrainingConfig, vfl_core::model::TrainingConfigError> {
         TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,
             batch_size: self.batch_size,

@@ -2,7 +2,8 @@
 //! are those of 1 − x needs no attack to read them.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_shared::transform::{Statement, TransformConfig};
+use vfl_protocol::Statement;
+use vfl_transform::TransformConfig;
 
 /// A change of signs, x → H x + t with H = diag(±1): the features that are negated, and if 1 is
 /// added to these.

@@ -8,8 +8,8 @@
 //! ```
 //! use nalgebra::{DMatrix, DVector};
 //! use rand::SeedableRng;
-//! use vfl_active_party::attack::{AdversaryView, Attack, HalfStar, KnownModel, Replacement};
-//! use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
+//! use vfl_attack::{AdversaryView, Attack, HalfStar, KnownModel, Replacement};
+//! use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
 //!
 //! let w_act = DMatrix::from_row_slice(3, 1, &[0.5, -0.25, 0.0]);
 //! let w_pas = DMatrix::from_row_slice(3, 2, &[1.0, 0.5, -1.0, 2.0, 0.25, -0.75]);
@@ -29,7 +29,7 @@
 //! ```
 
 mod align;
-pub mod attack;
+
 pub mod cli;
 pub mod client;
 pub mod config;

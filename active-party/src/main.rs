@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use vfl_active_party::cli::Cli;
-use vfl_shared::cli::run;
+use vfl_server::cli::run;
 
 fn main() -> ExitCode {
     run(Cli::parse().run())

@@ -1,7 +1,7 @@
 //! The model that the coordinator serves, and its scores.
 
-use vfl_shared::model::{Combiner, ModelSpec, TrainingConfig};
-use vfl_shared::types::{ModelVersion, ReleasedScores, RowStatus};
+use vfl_core::model::{Combiner, ModelSpec, TrainingConfig};
+use vfl_core::types::{ModelVersion, ReleasedScores, RowStatus};
 
 /// The model in service, as the coordinator describes it.
 #[derive(Debug, Clone, PartialEq)]

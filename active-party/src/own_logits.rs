@@ -7,9 +7,10 @@
 //! knows.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_shared::model::{Combiner, StoredShare};
-use vfl_shared::rpc::Refusal;
-use vfl_shared::types::FeatureBlock;
+use vfl_core::model::Combiner;
+use vfl_core::types::FeatureBlock;
+use vfl_protocol::Refusal;
+use vfl_state::StoredShare;
 
 /// Returns W_act (k × d', for the d' rows of [`features`]) and b (k) for a model of k = `classes`
 /// classes.
@@ -55,8 +56,9 @@ pub(crate) fn features(share: &StoredShare, block: FeatureBlock) -> Result<Featu
 
 #[cfg(test)]
 mod tests {
-    use vfl_shared::model::contract::{ParameterRole, SubModelOrigin, start_of};
-    use vfl_shared::model::{Parameters, ShareStore, SubModelSpec, kinds};
+    use vfl_core::model::contract::{ParameterRole, SubModelOrigin, start_of};
+    use vfl_core::model::{Parameters, SubModelSpec, kinds};
+    use vfl_state::ShareStore;
 
     use super::*;
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 use nalgebra::DMatrix;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
-use vfl_shared::model::{SubModel, SubModelSpec, kinds};
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::{
+use vfl_core::model::{SubModel, SubModelSpec, kinds};
+use vfl_core::types::{ModelVersion, RecordIds};
+use vfl_protocol::pb::passive_party_client::PassivePartyClient;
+use vfl_protocol::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, decode_columns, pb,
     peer_failure, require,
 };
-use vfl_shared::service::{Credentials, Peer, TlsError, channel};
-use vfl_shared::transform::{ReleasedParameters, ReleasedSubModel};
-use vfl_shared::types::{ModelVersion, RecordIds};
+use vfl_protocol::{ReleasedParameters, ReleasedSubModel};
+use vfl_server::service::{Credentials, Peer, TlsError, channel};
 
 /// The sub-model that a passive party shows, as an adversary takes it.
 #[derive(Debug, Clone)]

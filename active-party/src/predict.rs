@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vfl_shared::monitoring::Predictions;
-use vfl_shared::monitoring::traces::{self, Context, Outcome, Tracer};
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
-use vfl_shared::service::PeerIdentity;
-use vfl_shared::types::RecordIds;
+use vfl_core::types::RecordIds;
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
+use vfl_server::monitoring::Predictions;
+use vfl_server::monitoring::traces;
+use vfl_server::monitoring::traces::{Context, Outcome, Tracer};
+use vfl_server::service::PeerIdentity;
 
 use crate::scoring::{ModelDescription, ScoredBatch, Scorer};
 
@@ -172,7 +173,7 @@ pub(crate) fn check_count(records: usize) -> Result<(), Refusal> {
 mod tests {
     use super::*;
     use prost::Message;
-    use vfl_shared::rpc::pb;
+    use vfl_protocol::pb;
 
     /// The largest number allowed fits for any number of classes; one sixteenth more would not.
     #[test]

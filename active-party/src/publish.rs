@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind};
-use vfl_shared::service::off_thread;
-use vfl_shared::training::Importer;
-use vfl_shared::training::messages::{
+use vfl_core::types::{PartyName, RecordIds};
+use vfl_party::training::Importer;
+use vfl_protocol::training::messages::{
     PublishCommand, PublishReply, PublishStart, PublishedVersion,
 };
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_protocol::{LIST_CHUNK_RECORDS, Refusal, RefusalKind};
+use vfl_server::service::off_thread;
 
 use crate::scoring::Scorer;
 

@@ -15,25 +15,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use vfl_shared::data::FeatureTable;
-use vfl_shared::disjoint_sets::DisjointSets;
-use vfl_shared::model::Combiner;
-use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, rough};
-use vfl_shared::service::{Credentials, Peer, TlsError};
-use vfl_shared::types::{RecordIds, ReleasedScores, RowStatus};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::model::Combiner;
+use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
+use vfl_numerics::three_significant_digits;
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, rough};
+use vfl_server::service::{Credentials, Peer, TlsError};
+use vfl_state::disjoint_sets::DisjointSets;
 
 use adversary_inputs::{AdversaryInputs, AttackEstimates};
 use event::{AttackOutcome, Target};
 use job::{Job, Task};
 use oracle::Session;
 
-use crate::attack::adaptive::average;
-use crate::attack::{AttackError, Method, RepeatedQuestions};
 use crate::own_logits;
 use crate::parameters::ModelKnowledge;
 use crate::passive_party::PassiveParty;
 use crate::scoring::{ModelDescription, ScoredBatch, Scorer};
+use vfl_attack::adaptive::average;
+use vfl_attack::{AttackError, Method, RepeatedQuestions};
 
 pub(crate) use event::Event;
 pub(crate) use request::ReconstructionRequest;
@@ -158,8 +158,12 @@ impl Reconstructor {
         let ModelKnowledge { released: known, lent, undone } =
             ModelKnowledge::ask(&self.scorer, &self.passive, model, target, lenders).await?;
         let share = self.scorer.share(&model.version)?;
-        let y =
-            self.scorer.features.fetch(&job.ids).await.map_err(|e| e.told("this active party"))?;
+        let y = self
+            .scorer
+            .features
+            .fetch(&job.ids)
+            .await
+            .map_err(|e| vfl_features::features::refusal_for_others(&e, "this active party"))?;
         let y = Arc::new(own_logits::features(&share, y)?);
         let table = self.scorer.features.memory();
         let labelled = match (job.tasks.iter().any(|t| t.needs.labelled.wanted()), table) {

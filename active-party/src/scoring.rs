@@ -5,14 +5,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use nalgebra::DMatrix;
-use vfl_shared::blocking::heavy;
-use vfl_shared::data::{Features, StoreError};
-use vfl_shared::model::{ShareStore, StoredShare};
-use vfl_shared::monitoring::{Monitor, traces};
-use vfl_shared::rpc::{Refusal, STREAM_CHUNK_RECORDS};
-use vfl_shared::service::{Credentials, Peer, TlsError};
-use vfl_shared::training::max_batch;
-use vfl_shared::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
+use vfl_core::data::table::StoreError;
+use vfl_core::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
+use vfl_features::features::Features;
+use vfl_party::training::max_batch;
+use vfl_protocol::{Refusal, STREAM_CHUNK_RECORDS};
+use vfl_server::monitoring::{Monitor, traces};
+use vfl_server::service::{Credentials, Peer, TlsError};
+use vfl_state::blocking::heavy;
+use vfl_state::{ShareStore, StoredShare};
 
 use crate::client::{Coordinator, Question};
 pub use crate::model_description::{ModelDescription, ScoredBatch};
@@ -145,7 +146,9 @@ impl Scorer {
         let share = self.share(&model.version)?;
         traces::note_version(&model.version);
         let k = model.class_names.len();
-        let found = async { self.features.lookup(ids).await.map_err(|e| e.refusal()) };
+        let found = async {
+            self.features.lookup(ids).await.map_err(|e| vfl_features::features::refusal(&e))
+        };
         let found = traces::within(traces::SpanName::StoreLookUp, found).await?;
         let (held, rows) = (found.held, found.block.matrix());
         let mut requests = Vec::new();

@@ -11,29 +11,31 @@ use tokio_stream::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
-use vfl_shared::alignment::Progress;
-use vfl_shared::cli::PartySettings as _;
-use vfl_shared::common_rules::RulesError;
-use vfl_shared::data::{Features, StoreError as FeatureError};
-use vfl_shared::disjoint_sets::DisjointSets;
-use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{ShareStore, Staging, StoreError, TrainingConfig};
-use vfl_shared::monitoring::traces::{Context, Traces};
-use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor};
-use vfl_shared::rpc::pb::active_party_server::{ActiveParty, ActivePartyServer};
-use vfl_shared::rpc::pb::{align_job_event, train_job_event};
-use vfl_shared::rpc::{
+use vfl_core::data::table::StoreError as FeatureError;
+use vfl_core::model::TrainingConfig;
+use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::types::{FeatureBlock, RecordIds};
+use vfl_features::features::Features;
+use vfl_party::training::{
+    Importer, Participant, RecordSource, SourceFuture, TrainingEvent, TrainingRecords,
+};
+use vfl_protocol::alignment::Progress;
+use vfl_protocol::pb::active_party_server::{ActiveParty, ActivePartyServer};
+use vfl_protocol::pb::{align_job_event, train_job_event};
+use vfl_protocol::training::messages::{LabelledChunk, PublishedVersion, Reply, Start};
+use vfl_protocol::{
     LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, encode_statuses, pb,
     require,
 };
-use vfl_shared::service::{PeerIdentity, ServeError, TlsError, caller, serve_with_health};
-use vfl_shared::state_file::StateFileError;
-use vfl_shared::state_folder::{FolderError, hold_if_folder};
-use vfl_shared::training::messages::{LabelledChunk, PublishedVersion, Reply, Start};
-use vfl_shared::training::{
-    Importer, Participant, RecordSource, SourceFuture, TrainingEvent, TrainingRecords,
-};
-use vfl_shared::types::{FeatureBlock, RecordIds};
+use vfl_server::cli::PartySettings as _;
+use vfl_server::monitoring::traces::{Context, Traces};
+use vfl_server::monitoring::{Endpoint, EndpointError, Monitor};
+use vfl_server::service::{PeerIdentity, ServeError, TlsError, caller, serve_with_health};
+use vfl_state::common_rules::RulesError;
+use vfl_state::disjoint_sets::DisjointSets;
+use vfl_state::state_file::StateFileError;
+use vfl_state::state_folder::{FolderError, hold_if_folder};
+use vfl_state::{ShareStore, Staging, StoreError};
 
 use crate::align::Alignments;
 use crate::client::Coordinator;
@@ -227,10 +229,16 @@ impl ActiveParty for Service {
         let config = TrainingConfig::try_from(&require("config", request.config)?)?;
         let ids = match request.ids {
             Some(ids) if !ids.is_empty() => RecordIds::try_from(ids)?,
-            _ => self.scorer.features.ids().await.map_err(|e| e.refusal())?,
+            _ => {
+                self.scorer.features.ids().await.map_err(|e| vfl_features::features::refusal(&e))?
+            }
         };
-        let labels =
-            self.scorer.labels(&ids).await.map_err(|e| e.refusal())?.map_err(|missing| {
+        let labels = self
+            .scorer
+            .labels(&ids)
+            .await
+            .map_err(|e| vfl_features::features::refusal(&e))?
+            .map_err(|missing| {
                 let message =
                     format!("{missing} of the {} training records are not held here", ids.len());
                 Refusal::new(RefusalKind::NotFound, message)
@@ -278,7 +286,12 @@ impl ActiveParty for Service {
         };
         let _busy =
             self.training.try_lock().map_err(|_| Refusal::new(RefusalKind::Aborted, BUSY))?;
-        let unknown = self.scorer.features.missing(&ids).await.map_err(|e| e.refusal())?;
+        let unknown = self
+            .scorer
+            .features
+            .missing(&ids)
+            .await
+            .map_err(|e| vfl_features::features::refusal(&e))?;
         let name = self.identity.name();
         let ended = tokio::select! {
             ended = publish(&self.scorer, &self.importer, name, &self.class_names, &ids) => ended,
@@ -466,6 +479,8 @@ impl RecordSource for Scorer {
     }
 
     fn fetch<'a>(&'a self, ids: &'a RecordIds) -> SourceFuture<'a, FeatureBlock> {
-        Box::pin(async move { self.features.fetch(ids).await.map_err(|e| e.refusal()) })
+        Box::pin(async move {
+            self.features.fetch(ids).await.map_err(|e| vfl_features::features::refusal(&e))
+        })
     }
 }

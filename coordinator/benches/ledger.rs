@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig, SpendRequest};
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 
 /// Callers at once.
 const CALLERS: u64 = 8;

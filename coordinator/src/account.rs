@@ -5,9 +5,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::{RwLock, Semaphore};
-use vfl_shared::hex;
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+use vfl_core::hex;
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
+use vfl_protocol::{Refusal, RefusalKind};
 
 use crate::ledger::{
     Budgets, Ledger, LedgerConfig, LedgerError, LedgerMeter, RowVerdict, SpendRequest, Summary,

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
-use vfl_shared::alignment::{self, Frame, FrameSender, Frames};
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::service::PeerIdentity;
-use vfl_shared::types::PartyName;
+use vfl_core::types::PartyName;
+use vfl_protocol::alignment;
+use vfl_protocol::alignment::{Frame, FrameSender, Frames};
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_server::service::PeerIdentity;
 
 use crate::client::PassiveParty;
 
@@ -18,7 +19,7 @@ use crate::client::PassiveParty;
 const SILENCE: Duration = Duration::from_secs(90);
 /// Longest time for an alignment. It exceeds the parties' own limit, so that their better error
 /// comes first.
-const LONGEST: Duration = Duration::from_secs(alignment::LONGEST.as_secs() + 600);
+const LONGEST: Duration = Duration::from_secs(vfl_party::alignment::LONGEST.as_secs() + 600);
 /// Longest wait for the first frame, and for the passive party to answer.
 const OPENING: Duration = Duration::from_secs(20);
 /// Most frames queued for the passive party: 256 KiB in all.

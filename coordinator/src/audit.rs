@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rand::Rng;
-use vfl_shared::disjoint_sets::DisjointSets;
-use vfl_shared::hex;
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::state_file::StateFileError;
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+use vfl_core::hex;
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::disjoint_sets::DisjointSets;
+use vfl_state::state_file::StateFileError;
 
 use session::BoundShares;
 pub use session::Session;
@@ -224,9 +224,9 @@ pub(crate) fn unknown() -> Refusal {
 mod tests {
     use super::*;
     use nalgebra::DMatrix;
-    use vfl_shared::numerics::three_significant_digits;
-    use vfl_shared::policy::Policy;
-    use vfl_shared::types::{ConfidenceScores, ReleasedScores};
+    use vfl_core::types::{ConfidenceScores, ReleasedScores};
+    use vfl_defense::Policy;
+    use vfl_numerics::three_significant_digits;
 
     fn audits(allowed: bool) -> (tempfile::TempDir, Audits) {
         let dir = tempfile::tempdir().unwrap();

@@ -11,11 +11,11 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, MutexGuard};
-use vfl_shared::clock::now;
-use vfl_shared::hex;
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::training::journal::Proposal;
-use vfl_shared::types::{ConfidenceScores, ModelVersion, RecordIds};
+use vfl_core::clock::now;
+use vfl_core::hex;
+use vfl_core::types::{ConfidenceScores, ModelVersion, RecordIds};
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::journal::Proposal;
 
 use crate::ledger::LedgerError;
 use crate::registry::{Files, Manifest, Registry, RegistryError};

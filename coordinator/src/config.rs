@@ -8,19 +8,20 @@ use std::time::Duration;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use vfl_shared::cli::PartySettings;
-use vfl_shared::config::{
-    ConfigError, ConfigFile, Limits, MetricsTable, PeerAddress, TlsFiles, TracesTable,
-};
-use vfl_shared::model::MAX_PASSIVE_PARTIES;
-use vfl_shared::monitoring::Monitoring;
-use vfl_shared::policy::BOUND_ASSUMES;
-use vfl_shared::service::{Credentials, Peer, Role};
-use vfl_shared::state_dir::StateDir;
-use vfl_shared::types::PartyName;
+use vfl_core::model::MAX_PASSIVE_PARTIES;
+use vfl_core::types::PartyName;
+use vfl_defense::policy::BOUND_ASSUMES;
+use vfl_server::cli::PartySettings;
+use vfl_server::config::{ConfigError, ConfigFile, PeerAddress};
+use vfl_server::monitoring::MetricsTable;
+use vfl_server::monitoring::Monitoring;
+use vfl_server::monitoring::traces::TracesTable;
+use vfl_server::service::{Credentials, Peer, Role};
+use vfl_server::service::{Limits, TlsFiles};
+use vfl_state::state_dir::StateDir;
 
-use crate::defense::{DefenseConfig, Pipeline, Policy};
 pub use crate::ledger::{Budgets, LedgerConfig};
+use vfl_defense::{DefenseConfig, Pipeline, Policy};
 
 /// The values of the config file, not yet checked.
 #[derive(Debug, Clone, Deserialize)]

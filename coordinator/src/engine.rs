@@ -5,28 +5,29 @@ use std::time::Instant;
 
 use futures_util::future::try_join_all;
 use nalgebra::DMatrix;
-use vfl_shared::blocking::heavy;
-use vfl_shared::model::{ShownModel, SubModel};
-use vfl_shared::monitoring::traces;
-use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
-use vfl_shared::service::PeerIdentity;
-use vfl_shared::training::max_batch;
-use vfl_shared::types::{
+use vfl_core::model::SubModel;
+use vfl_core::types::{
     LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShapeError,
     ShareRequest,
 };
+use vfl_party::training::max_batch;
+use vfl_protocol::ShownModel;
+use vfl_protocol::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
+use vfl_server::monitoring::traces;
+use vfl_server::service::PeerIdentity;
+use vfl_state::blocking::heavy;
 
 use crate::account::{Account, Entry};
 use crate::catalogue::Catalogue;
 use crate::client::PassiveParty;
 use crate::config::{ServingPolicy, TopGrant, TopRelease};
-use crate::defense::PipelineOutput;
 use crate::ledger::RowVerdict;
 use crate::meter::Meter;
 use crate::policy::{Policies, ReadyPolicy};
 use crate::registry::PublishedModel;
 use crate::sessions::{SessionHandle, Sessions, replaced};
 use crate::share::{ShareKey, share_hashes};
+use vfl_defense::PipelineOutput;
 
 /// The most records of one message.
 pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
@@ -222,7 +223,7 @@ impl Engine {
         traces::note_rows(n);
         traces::note_version(&model.manifest.version);
         let width = model.head.widths().first().copied().unwrap_or_default();
-        share.check_size("logit_shares", n, width)?;
+        vfl_protocol::check_share_size(&share, "logit_shares", n, width)?;
         // Under a top model a small request may have a large answer, and make other parties send
         // large ones.
         let widest = model.head.widths().iter().copied().fold(model.classes(), usize::max);

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use vfl_shared::model::{Combiner, ModelSpec, SpecError, SubModelSpec, heads};
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError};
-use vfl_shared::service::PeerIdentity;
-use vfl_shared::training::messages::{Binding, PublishCommand, PublishReply, PublishStart};
-use vfl_shared::types::{RecordIds, RecordIdsBuilder};
+use vfl_core::model::{Combiner, ModelSpec, SpecError, SubModelSpec, heads};
+use vfl_core::types::{RecordIds, RecordIdsBuilder};
+use vfl_defense::Policy;
+use vfl_protocol::training::messages::{Binding, PublishCommand, PublishReply, PublishStart};
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError};
+use vfl_server::service::PeerIdentity;
 
 use client::ActiveStream;
 pub use client::{CommandSender, ReplyStream};

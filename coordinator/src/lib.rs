@@ -1,7 +1,7 @@
 //! The coordinator: sums logit shares, applies the link function and the defense, drives training,
 //! opens audits.
 //!
-//! It alone sees undefended scores; what leaves it is a [`vfl_shared::types::ReleasedScores`].
+//! It alone sees undefended scores; what leaves it is a [`vfl_core::types::ReleasedScores`].
 //!
 //! # Example
 //!
@@ -9,9 +9,9 @@
 //!
 //! ```
 //! use nalgebra::DMatrix;
-//! use vfl_coordinator::defense::{Grants, Noise, Pipeline};
-//! use vfl_shared::policy::Policy;
-//! use vfl_shared::types::Logits;
+//! use vfl_defense::{Grants, Noise, Pipeline};
+//! use vfl_defense::Policy;
+//! use vfl_core::types::Logits;
 //!
 //! let policy: Policy = "rounding (decimals = 1)".parse()?;
 //! let pipeline = Pipeline::build(&policy.defenses, 2, &Grants::default())?;
@@ -30,7 +30,7 @@ pub mod catalogue;
 pub mod cli;
 pub mod client;
 pub mod config;
-pub mod defense;
+
 pub mod engine;
 pub mod import;
 pub mod ledger;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vfl_shared::monitoring::{GaugeReading, Monitor, Predictions};
+use vfl_server::monitoring::{GaugeReading, Monitor, Predictions};
 
 use crate::catalogue::Catalogue;
 

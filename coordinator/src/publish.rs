@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use vfl_shared::data::MAX_FEATURES;
-use vfl_shared::rpc::{Refusal, RefusalKind, WireError};
-use vfl_shared::training::messages::PublishedVersion;
-use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName};
+use vfl_core::data::schema::MAX_FEATURES;
+use vfl_core::types::{ConfidenceScores, ModelVersion, PartyName};
+use vfl_protocol::training::messages::PublishedVersion;
+use vfl_protocol::{Refusal, RefusalKind, WireError};
 
 use crate::catalogue::PublishLock;
 use crate::registry::{Manifest, Registry, TrainingSummary};

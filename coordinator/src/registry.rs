@@ -12,13 +12,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 use nalgebra::DMatrix;
-use vfl_shared::json::json_error;
-use vfl_shared::model::{
-    Head, ModelSpec, Parameters, ShareStore, SpecError, StoreError, StoredShare, heads,
-};
-use vfl_shared::state_file::{StateFile, StateFileError, make_state_dir};
-use vfl_shared::training::journal::{Journal, JournalError, Proposal, Training};
-use vfl_shared::types::{ConfidenceScores, ModelVersion, RecordIds};
+use vfl_core::json::json_error;
+use vfl_core::model::{Head, ModelSpec, Parameters, SpecError, heads};
+use vfl_core::types::{ConfidenceScores, ModelVersion, RecordIds};
+use vfl_state::journal::{Journal, JournalError, Proposal, Training};
+use vfl_state::state_file::{StateFile, StateFileError, make_state_dir};
+use vfl_state::{ShareStore, StoreError, StoredShare};
 
 use manifest::{FIX, SCHEMA};
 pub use manifest::{Manifest, PartyEntry, TrainingSummary};

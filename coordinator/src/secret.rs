@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use vfl_shared::unhex;
+use vfl_core::unhex;
 
-use crate::defense::NoiseSecret;
 use crate::ledger::{LedgerConfig, LedgerError, secret_fingerprint};
 use crate::secret_file;
 pub use crate::secret_file::SecretFileError;
+use vfl_defense::NoiseSecret;
 
 /// The environment variable that holds the secret instead of the file: 64 hexadecimal digits.
 pub const VARIABLE: &str = "CLOISON_NOISE_SECRET";

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use rand::Rng;
-use vfl_shared::state_file::{StateFile, StateFileError};
-use vfl_shared::{hex, unhex};
+use vfl_core::{hex, unhex};
+use vfl_state::state_file::{StateFile, StateFileError};
 
 /// The form of such a file, for messages.
 const FORM: &str = "a secret is 64 hexadecimal digits";

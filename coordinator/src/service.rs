@@ -11,25 +11,25 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
-use vfl_shared::alignment::Frame;
-use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
-use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor};
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::coordinator_server::{Coordinator, CoordinatorServer};
-use vfl_shared::rpc::{
+use vfl_core::types::{ModelVersion, RecordIds};
+use vfl_defense::Policy;
+use vfl_protocol::alignment::Frame;
+use vfl_protocol::pb::coordinator_server::{Coordinator, CoordinatorServer};
+use vfl_protocol::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, rough,
 };
-use vfl_shared::service::{
+use vfl_server::monitoring::traces;
+use vfl_server::monitoring::traces::{Context, Tracer, Traces};
+use vfl_server::monitoring::{Endpoint, EndpointError, Monitor};
+use vfl_server::service::{
     Role, ServeError, TlsError, Unread, caller, own_task, serve, until_stopped,
 };
-use vfl_shared::types::{ModelVersion, RecordIds};
 
 use crate::account::Account;
 use crate::align::Relay;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::client::PassiveParty;
 use crate::config::{Settings, policy_in_bits};
-use crate::defense::DefenseError;
 use crate::engine::{Engine, Prediction};
 use crate::import::ImportDriver;
 use crate::ledger::{FingerprintLookup, LedgerConfig, LedgerError, LedgerMeter};
@@ -44,6 +44,7 @@ use crate::share::ShareKey;
 use crate::training::TrainingDriver;
 use crate::window::answers;
 use crate::wire::{bytes_of, described};
+use vfl_defense::DefenseError;
 
 /// Errors from starting or running the coordinator.
 #[derive(Debug, thiserror::Error)]
@@ -219,7 +220,7 @@ fn tell_bits(policy: &Policy, classes: Option<usize>) {
 /// directory of its own.
 fn hold(state_dir: &std::path::Path) -> Result<std::fs::File, RunError> {
     let path = state_dir.join("lock");
-    match vfl_shared::files::lock(&path) {
+    match vfl_state::files::lock(&path) {
         Ok(Some(lock)) => Ok(lock),
         Ok(None) => Err(RunError::InUse(state_dir.to_owned())),
         Err(source) => Err(RunError::Lock { path, source }),

@@ -7,11 +7,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use vfl_shared::metrics::UtilityTotals;
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::state_file::{StateFile, StateFileError};
-use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_core::metrics::UtilityTotals;
+use vfl_core::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_defense::Policy;
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::state_file::{StateFile, StateFileError};
 
 use crate::audit::{Audits, MAX_BOUND, Session, SessionSummary, full, new_name, too_many, unknown};
 use crate::config::AuditPolicy;

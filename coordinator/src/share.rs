@@ -5,7 +5,7 @@ use hmac::{Hmac, Mac};
 use nalgebra::DMatrix;
 use sha2::Sha256;
 
-use crate::defense::NoiseSecret;
+use vfl_defense::NoiseSecret;
 
 /// 128 bits of a hash of one record's logit share.
 pub type ShareHash = [u8; 16];

@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use vfl_shared::blocking::heavy;
-use vfl_shared::model::contract::start_of;
-use vfl_shared::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, heads, kinds};
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
-use vfl_shared::service::PeerIdentity;
-use vfl_shared::training::journal::Proposal;
-use vfl_shared::training::max_batch;
-use vfl_shared::training::messages::{
+use vfl_core::model::contract::start_of;
+use vfl_core::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, heads, kinds};
+use vfl_core::types::{PartyName, RecordIds, RecordIdsBuilder};
+use vfl_defense::Policy;
+use vfl_party::training::max_batch;
+use vfl_protocol::training::messages::{
     Begin, Binding, Command, PublishedVersion, ShareStored, Start,
 };
-use vfl_shared::types::{PartyName, RecordIds, RecordIdsBuilder};
+use vfl_protocol::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
+use vfl_server::service::PeerIdentity;
+use vfl_state::blocking::heavy;
+use vfl_state::journal::Proposal;
 
 use checks::ShareBound;
 pub use checks::check_residuals;

@@ -7,8 +7,8 @@ use futures_util::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::Stream;
 use tonic::Status;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal};
-use vfl_shared::service::Unread;
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal};
+use vfl_server::service::Unread;
 
 /// Most messages of one stream under way at once.
 const MESSAGES: usize = 32;

@@ -1,7 +1,7 @@
 //! Conversions between the coordinator's messages and domain types.
 
-use vfl_shared::rpc::{WireError, encode_statuses, pb, prediction_ids};
-use vfl_shared::types::LogitShare;
+use vfl_core::types::LogitShare;
+use vfl_protocol::{WireError, encode_statuses, pb, prediction_ids};
 
 use crate::audit::{Cost, SessionSummary};
 use crate::engine::{Answer, Prediction};
@@ -34,7 +34,8 @@ impl TryFrom<pb::PredictRequest> for Prediction {
         }
         let version = WireError::model_version(model_version)?;
         let ids = prediction_ids(ids)?;
-        let share = LogitShare::from_wire("logit_shares", logit_shares.as_ref(), ids.len(), None)?;
+        let share =
+            vfl_protocol::read_share("logit_shares", logit_shares.as_ref(), ids.len(), None)?;
         let audit_session = Some(audit_session).filter(|name| !name.is_empty());
         Ok(Self { version, ids, share, audit_session, request_id })
     }

@@ -19,7 +19,7 @@ use vfl_coordinator::ledger::{
     Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, SpendRequest,
     record_uses, summary, verify,
 };
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 
 const CHILD: &str = "CLOISON_LEDGER_KILL_CHILD";
 const FINGERPRINT: &str = "5f3a";

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use vfl_lab::cli::Cli;
-use vfl_shared::cli::exit;
+use vfl_server::cli::exit;
 
 #[tokio::main]
 async fn main() -> ExitCode {

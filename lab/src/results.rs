@@ -13,8 +13,8 @@ use std::collections::btree_map::Entry;
 use clap::Parser;
 
 use crate::cli::DemoArgs;
-use crate::demo::run;
-use crate::report::Report;
+use vfl_auditor::report::Report;
+use vfl_demo::run;
 
 /// A table of a document.
 pub struct Table {

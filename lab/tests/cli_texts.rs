@@ -5,7 +5,7 @@ use std::process::Command as Process;
 
 use clap::{Command, ValueEnum};
 use vfl_lab::cli_reference::binaries;
-use vfl_shared::cli::completions;
+use vfl_server::cli::completions;
 
 /// Every command below one, with the names above it; hidden ones are left out.
 fn all_below(command: &Command, above: &[String]) -> Vec<Vec<String>> {

@@ -3,10 +3,12 @@
 
 use std::path::PathBuf;
 
-use vfl_shared::config::ConfigFile;
-use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable, Features};
-use vfl_shared::types::{FeatureBlock, RecordIds};
-use vfl_stores::{DataConfig, HttpConfig};
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::types::{FeatureBlock, RecordIds};
+use vfl_features::features::Features;
+use vfl_features::stores::{DataConfig, HttpConfig};
+use vfl_server::config::ConfigFile;
 
 fn example(dir: &str, name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples"))
@@ -72,7 +74,7 @@ fn the_second_deployment_is_the_first_with_databases() {
         .values;
     let active =
         ConfigFile::<vfl_active_party::config::ConfigValues>::read(&at("active")).unwrap().values;
-    ConfigFile::<vfl_lab::cli::AuditConfig>::read(&at("audit")).unwrap().values.check().unwrap();
+    ConfigFile::<vfl_auditor::AuditConfig>::read(&at("audit")).unwrap().values.check().unwrap();
     assert_eq!(active.coordinator.address, "coordinator-a:7100, coordinator-b:7100");
     assert_eq!(table("postgres/audit")["coordinator"], table("postgres/active")["coordinator"]);
     assert!(
@@ -265,8 +267,7 @@ fn help_that_an_attack_needs_is_named_with_it() {
         let text = text
             .replace("seed = 7", &format!("seed = 7\n{lines}"))
             .replace("\"rcc1\"", &format!("\"{attack}\""));
-        let file =
-            ConfigFile::<vfl_lab::cli::AuditConfig>::parse(&example("local", "audit"), &text);
+        let file = ConfigFile::<vfl_auditor::AuditConfig>::parse(&example("local", "audit"), &text);
         file.map_err(|e| e.to_string()).and_then(|file| file.values.check().map(drop))
     };
     assert_eq!(check("", "rcc1"), Ok(()));
@@ -280,7 +281,7 @@ fn help_that_an_attack_needs_is_named_with_it() {
         .replace("[[passive_parties]]", second)
         .replace("seed = 7", "seed = 7\ncolluding = [\"passive-2\"]");
     let file =
-        ConfigFile::<vfl_lab::cli::AuditConfig>::parse(&example("local", "audit"), &two).unwrap();
+        ConfigFile::<vfl_auditor::AuditConfig>::parse(&example("local", "audit"), &two).unwrap();
     assert!(file.values.check().is_ok());
     for (lines, attack, says) in [
         ("", "shadow_model", "`auxiliary_ids`"),
@@ -307,7 +308,7 @@ fn help_that_an_attack_needs_is_named_with_it() {
 fn known_records_are_read_with_the_schema_of_their_owners() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    vfl_lab::certs::write(dir.path(), "d.example", 1, &["active-party/active".into()]).unwrap();
+    vfl_testbed::certs::write(dir.path(), "d.example", 1, &["active-party/active".into()]).unwrap();
     let feature = |name: &str| {
         format!("[[features]]\nname = \"{name}\"\nkind = \"numeric\"\nmin = 0\nmax = 10\n")
     };

@@ -2,21 +2,24 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use tokio::runtime::Handle;
+use vfl_auditor::report::{Audit, Outcome, Report, Thresholds, render_table};
 use vfl_coordinator::training::check_residuals;
-use vfl_lab::demo::{DemoPlan, Sharing, default_policies, every_policy, run, share};
-use vfl_lab::report::{Audit, Outcome, Report, Thresholds, render_table};
-use vfl_lab::result_cache::{Shard, StoreUrl};
-use vfl_lab::scale::{self, ScalePlan};
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{self, DatasetName, DatasetSpec, Variant, load};
-use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{
+use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::model::{
     Combiner, ModelConfig, TrainingConfig, TrainingValues, cross_entropy, train_converged,
 };
-use vfl_shared::numerics::Lbfgs;
-use vfl_shared::policy::Policy;
-use vfl_shared::testing::{self, data_set};
-use vfl_shared::types::Logits;
+use vfl_core::types::Logits;
+use vfl_datasets as data;
+use vfl_datasets::{DatasetName, DatasetSpec, Variant, load};
+use vfl_defense::Policy;
+use vfl_demo::scale;
+use vfl_demo::scale::ScalePlan;
+use vfl_demo::{DemoPlan, Sharing, default_policies, every_policy, run, share};
+use vfl_numerics::Lbfgs;
+use vfl_present::result_cache::{Shard, StoreUrl};
+use vfl_testing as testing;
+use vfl_testing::data_set;
+use vfl_transform::TransformConfig;
 
 async fn demo(name: DatasetName, variant: Variant) -> Report {
     let mut plan = plan(name, 500);

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use vfl_lab::report::{Compliance, Report};
+use vfl_auditor::report::{Compliance, Report};
 
 fn demo(out: &Path, options: &[&str]) -> Output {
     let binary = std::env::var_os("CLOISON_UNDER_TEST")

@@ -1,10 +1,11 @@
 //! Alignments that this party consents to.
 
 use tokio_stream::StreamExt;
-use vfl_shared::alignment::{Aligner, Frame, FrameSender, Frames, OwnIds, Side};
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::state_file::StateFileError;
-use vfl_shared::types::PartyName;
+use vfl_core::types::PartyName;
+use vfl_party::alignment::{Aligner, OwnIds};
+use vfl_protocol::alignment::{Frame, FrameSender, Frames, Side};
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::state_file::StateFileError;
 
 use crate::config::{AlignmentTable, Settings};
 

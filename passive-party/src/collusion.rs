@@ -8,10 +8,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use vfl_shared::blocking::heavy;
-use vfl_shared::rpc::{Refusal, RefusalKind, rough};
-use vfl_shared::service::PeerIdentity;
-use vfl_shared::types::{LogitShare, ModelVersion, PartyName, RecordIds};
+use vfl_core::types::{LogitShare, ModelVersion, PartyName, RecordIds};
+use vfl_protocol::{Refusal, RefusalKind, rough};
+use vfl_server::service::PeerIdentity;
+use vfl_state::blocking::heavy;
 
 use crate::logits::LogitServer;
 
@@ -132,10 +132,12 @@ impl Collusion {
 #[cfg(test)]
 mod tests {
     use nalgebra::DMatrix;
-    use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-    use vfl_shared::model::{LinearParameters, ShareStore};
-    use vfl_shared::service::Role;
-    use vfl_shared::types::FeatureBlock;
+    use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+    use vfl_core::data::table::FeatureTable;
+    use vfl_core::model::LinearParameters;
+    use vfl_core::types::FeatureBlock;
+    use vfl_server::service::Role;
+    use vfl_state::ShareStore;
 
     use super::*;
 

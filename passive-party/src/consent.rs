@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use rand::TryRng;
 use rand::rngs::SysRng;
-use vfl_shared::clock::now;
-use vfl_shared::model::contract::{InitialSeed, Kind};
-use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, Schedule, kinds};
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::state_dir::StateDir;
-use vfl_shared::training::TrainingGate;
-use vfl_shared::training::journal::{Counts, Journal, JournalError, Proposal, Terms};
-use vfl_shared::types::ModelVersion;
+use vfl_core::clock::now;
+use vfl_core::model::contract::{InitialSeed, Kind};
+use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::model::{Combiner, EMBEDDING_WIDTH, Schedule, kinds};
+use vfl_core::types::ModelVersion;
+use vfl_party::training::TrainingGate;
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::journal::{Counts, Journal, JournalError, Proposal, Terms};
+use vfl_state::state_dir::StateDir;
 
 use crate::config::{StartFrom, TrainingPolicy};
-use crate::transform::TransformConfig;
+use vfl_transform::TransformConfig;
 
 /// The most values of a batch on its way through a model: 512 MiB.
 const MAX_BATCH_VALUES: u64 = 1 << 26;
@@ -307,8 +307,9 @@ impl TrainingGate for Consent {
 
 #[cfg(test)]
 mod tests {
-    use vfl_shared::model::contract::{Parameters, SubModel, SubModelOrigin};
-    use vfl_shared::model::{Settings, SpecError, SubModelSpec, TrainingConfig};
+    use vfl_core::model::contract::SubModelOrigin;
+    use vfl_core::model::{Parameters, SubModel};
+    use vfl_core::model::{Settings, SpecError, SubModelSpec, TrainingConfig};
 
     use super::*;
 

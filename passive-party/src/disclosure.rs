@@ -3,18 +3,18 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use vfl_shared::model::ShownModel;
-use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::service::Role;
-use vfl_shared::state_dir::StateDir;
-use vfl_shared::transform::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};
-use vfl_shared::types::ModelVersion;
+use vfl_core::types::ModelVersion;
+use vfl_numerics::three_significant_digits;
+use vfl_protocol::ShownModel;
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_protocol::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};
+use vfl_server::service::Role;
+use vfl_state::state_dir::StateDir;
 
 use crate::config::{Grant, ReleasePolicy};
 use crate::logits::LogitServer;
 use crate::release::{ReleaseError, Releases, releases};
-use crate::transform::TransformConfig;
+use vfl_transform::TransformConfig;
 
 /// The release policy, and the releases made under it.
 #[derive(Debug)]

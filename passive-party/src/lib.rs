@@ -8,8 +8,8 @@
 //!
 //! ```
 //! use nalgebra::DMatrix;
-//! use vfl_passive_party::assess::assess;
-//! use vfl_shared::types::FeatureBlock;
+//! use vfl_transform::assess::assess;
+//! use vfl_core::types::FeatureBlock;
 //!
 //! let w_pas = DMatrix::from_row_slice(3, 2, &[1.0, 0.5, -1.0, 2.0, 0.25, -0.75]);
 //! let records = FeatureBlock::new(DMatrix::from_row_slice(2, 4, &[0.1, 0.9, 0.4, 0.6, 0.5, 0.2, 0.8, 0.3]))?;
@@ -20,17 +20,16 @@
 //! ```
 
 mod align;
-pub mod assess;
+
 pub mod cli;
 pub mod collusion;
 pub mod config;
 pub mod consent;
 pub mod disclosure;
 pub mod evaluation;
-mod linear;
+
 pub mod logits;
-mod moments;
+
 pub mod release;
 pub mod service;
 pub mod training_map;
-pub mod transform;

@@ -4,19 +4,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nalgebra::DMatrix;
-use vfl_shared::blocking::heavy;
-use vfl_shared::data::{Features, LookupResult};
-use vfl_shared::model::{ShareStore, StoreError, StoredShare, SubModel};
-use vfl_shared::monitoring::traces;
-use vfl_shared::numerics::arg_max;
-use vfl_shared::rpc::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, rough};
-use vfl_shared::training::{RecordSource, SourceFuture, TrainingRecords};
-use vfl_shared::types::{
+use vfl_core::model::SubModel;
+use vfl_core::types::{
     FeatureBlock, LogitShare, ModelVersion, RecordIds, RowStatus, ShapeError, ShareAnswer,
     ShareRequest,
 };
+use vfl_features::features::{Features, LookupResult};
+use vfl_numerics::arg_max;
+use vfl_party::training::{RecordSource, SourceFuture, TrainingRecords};
+use vfl_protocol::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, rough};
+use vfl_server::monitoring::traces;
+use vfl_state::blocking::heavy;
+use vfl_state::{ShareStore, StoreError, StoredShare};
 
-use crate::transform::{FeatureMap, TransformError};
+use vfl_transform::{FeatureMap, TransformError};
 
 /// The most records of one message.
 pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
@@ -110,7 +111,10 @@ impl LogitServer {
             let (held, positions) = table.positions(ids);
             return Ok(LookupResult { held, block: mapped.select(&positions), labels: None });
         }
-        let found = self.features.lookup(ids).await.map_err(|e| e.told("this passive party"))?;
+        let found =
+            self.features.lookup(ids).await.map_err(|e| {
+                vfl_features::features::refusal_for_others(&e, "this passive party")
+            })?;
         match &self.map {
             Some((map, _)) => Ok(LookupResult {
                 block: map.apply(&found.block).map_err(|e| internal(&e))?,
@@ -251,11 +255,9 @@ impl RecordSource for LogitServer {
                     (ids.len() - found.held.len(), TrainingRecords::Here(found.block))
                 }
                 Features::Remote(_) => {
-                    let missing = self
-                        .features
-                        .missing(ids)
-                        .await
-                        .map_err(|e| e.told("this passive party"))?;
+                    let missing = self.features.missing(ids).await.map_err(|e| {
+                        vfl_features::features::refusal_for_others(&e, "this passive party")
+                    })?;
                     (missing, TrainingRecords::Elsewhere { features: self.features.schema().len() })
                 }
             };
@@ -286,8 +288,9 @@ impl RecordSource for LogitServer {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-    use vfl_shared::model::LinearParameters;
+    use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+    use vfl_core::data::table::FeatureTable;
+    use vfl_core::model::LinearParameters;
 
     use super::*;
 

@@ -21,21 +21,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vfl_shared::clock::utc;
-use vfl_shared::hex;
-use vfl_shared::metrics::Interpretability;
-use vfl_shared::model::{NotLinear, StoredShare};
-use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::Refusal;
-use vfl_shared::service::Role;
-use vfl_shared::state_dir::StateDir;
-use vfl_shared::state_file::{StateFile, StateFileError};
-use vfl_shared::state_table::Revision;
-use vfl_shared::types::{FeatureBlock, ModelVersion};
+use vfl_core::clock::utc;
+use vfl_core::hex;
+use vfl_core::metrics::Interpretability;
+use vfl_core::types::{FeatureBlock, ModelVersion};
+use vfl_numerics::three_significant_digits;
+use vfl_protocol::Refusal;
+use vfl_server::service::Role;
+use vfl_state::state_dir::StateDir;
+use vfl_state::state_file::{StateFile, StateFileError};
+use vfl_state::state_table::Revision;
+use vfl_state::{NotLinear, StoredShare};
 
 use crate::logits::LogitServer;
 use crate::training_map::secret;
-use crate::transform::{RewrittenParameters, TransformConfig, TransformError, rewrite};
+use vfl_transform::{RewrittenParameters, TransformConfig, TransformError, rewrite};
 
 const SCHEMA: u32 = 1;
 

@@ -11,26 +11,27 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
-use vfl_shared::alignment::Frame;
-use vfl_shared::cli::PartySettings as _;
-use vfl_shared::common_rules::RulesError;
-use vfl_shared::data::StoreError as FeatureError;
-use vfl_shared::model::{ShareStore, Staging, StoreError};
-use vfl_shared::monitoring::traces::{self, Context, Tracer, Traces};
-use vfl_shared::monitoring::{Endpoint, EndpointError, Monitor, Predictions};
-use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::{
+use vfl_core::data::table::StoreError as FeatureError;
+use vfl_core::types::{RecordIds, ShareAnswer, ShareRequest};
+use vfl_party::training::{Importer, Participant};
+use vfl_protocol::alignment::Frame;
+use vfl_protocol::pb::passive_party_server::{PassiveParty, PassivePartyServer};
+use vfl_protocol::training::messages::StagedShare;
+use vfl_protocol::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer,
 };
-use vfl_shared::service::{
+use vfl_server::cli::PartySettings as _;
+use vfl_server::monitoring::traces;
+use vfl_server::monitoring::traces::{Context, Tracer, Traces};
+use vfl_server::monitoring::{Endpoint, EndpointError, Monitor, Predictions};
+use vfl_server::service::{
     PeerIdentity, ServeError, Unread, caller, off_thread, own_task, serve, until_stopped,
 };
-use vfl_shared::state_file::StateFileError;
-use vfl_shared::state_folder::{FolderError, hold_if_folder};
-use vfl_shared::training::journal::JournalError;
-use vfl_shared::training::messages::StagedShare;
-use vfl_shared::training::{Importer, Participant};
-use vfl_shared::types::{RecordIds, ShareAnswer, ShareRequest};
+use vfl_state::common_rules::RulesError;
+use vfl_state::journal::JournalError;
+use vfl_state::state_file::StateFileError;
+use vfl_state::state_folder::{FolderError, hold_if_folder};
+use vfl_state::{ShareStore, Staging, StoreError};
 
 use crate::align::Alignments;
 use crate::collusion::Collusion;
@@ -42,7 +43,7 @@ use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::{LogitServer, MAX_ROWS};
 use crate::release::ReleaseError;
 use crate::training_map::{self, TrainingMapError};
-use crate::transform::TransformError;
+use vfl_transform::TransformError;
 
 /// Errors from starting or running the passive party.
 #[derive(Debug, thiserror::Error)]
@@ -218,15 +219,16 @@ impl PassiveParty for Service {
         &self,
         _request: Request<pb::DescribeFeaturesRequest>,
     ) -> Result<Response<pb::DescribeFeaturesResponse>, Status> {
-        let feature = |f: &vfl_shared::data::FeatureSpec| pb::describe_features_response::Feature {
-            name: f.name.clone(),
-            kind: f.kind.to_string(),
-            min: f.min,
-            max: f.max,
-            step: f.step,
-            group: f.group.clone(),
-            tolerance: f.tolerance,
-        };
+        let feature =
+            |f: &vfl_core::data::schema::FeatureSpec| pb::describe_features_response::Feature {
+                name: f.name.clone(),
+                kind: f.kind.to_string(),
+                min: f.min,
+                max: f.max,
+                step: f.step,
+                group: f.group.clone(),
+                tolerance: f.tolerance,
+            };
         Ok(Response::new(pb::DescribeFeaturesResponse {
             party: self.identity.name().as_str().to_owned(),
             features: self.logits.features.schema().features().iter().map(feature).collect(),
@@ -434,7 +436,7 @@ impl PassiveParty for Service {
         }
         let version = WireError::model_version(request.model_version)?;
         let lent = self.collusion.lend(&self.logits, &caller, &version, &ids).await?;
-        Ok(Response::new(pb::LendSharesResponse { logit_shares: Some(lent.into_wire()) }))
+        Ok(Response::new(pb::LendSharesResponse { logit_shares: Some(lent.into()) }))
     }
 
     type EvaluateReconstructionStream = Responses<pb::EvaluateReconstructionResponse>;

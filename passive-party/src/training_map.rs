@@ -9,12 +9,12 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vfl_shared::hex;
-use vfl_shared::state_dir::StateDir;
-use vfl_shared::state_file::{StateFile, StateFileError};
-use vfl_shared::state_table::Revision;
+use vfl_core::hex;
+use vfl_state::state_dir::StateDir;
+use vfl_state::state_file::{StateFile, StateFileError};
+use vfl_state::state_table::Revision;
 
-use crate::transform::{FeatureMap, TransformConfig, TransformError};
+use vfl_transform::{FeatureMap, TransformConfig, TransformError};
 
 const SCHEMA: u32 = 1;
 

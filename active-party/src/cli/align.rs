@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use vfl_shared::alignment::Summary;
-use vfl_shared::cli::CliError;
-use vfl_shared::rpc::pb::align_job_event::Event;
-use vfl_shared::rpc::{LIST_CHUNK_RECORDS, pb};
-use vfl_shared::types::{PartyName, RecordIds, RecordIdsBuilder};
+use vfl_core::types::{PartyName, RecordIds, RecordIdsBuilder};
+use vfl_protocol::alignment::Summary;
+use vfl_protocol::pb::align_job_event::Event;
+use vfl_protocol::{LIST_CHUNK_RECORDS, pb};
+use vfl_server::cli::CliError;
 
 use super::client::{connect, failure, read_ids};
 use crate::config::ClientSettings;
@@ -88,7 +88,7 @@ impl AlignArgs {
             return Err(wrong(&"fewer ids than it says"));
         }
         let text: String = common.iter().flat_map(|id| [id, "\n"]).collect();
-        vfl_shared::files::write_atomic(&self.out, text.as_bytes(), true).map_err(|e| {
+        vfl_state::files::write_atomic(&self.out, text.as_bytes(), true).map_err(|e| {
             let state = "the service has kept them in its state directory, under alignments/";
             CliError::Failed(format!("cannot write {}: {e}; {state}", self.out.display()))
         })?;

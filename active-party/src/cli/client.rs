@@ -5,17 +5,17 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use vfl_shared::cli::CliError;
-use vfl_shared::model::privacy::PrivacyStatement;
-use vfl_shared::rpc::pb::RowStatus;
-use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
-use vfl_shared::rpc::pb::train_job_event::Event;
-use vfl_shared::rpc::{
+use vfl_core::model::privacy::PrivacyStatement;
+use vfl_core::types::{RecordIds, ReleasedScores};
+use vfl_protocol::pb::RowStatus;
+use vfl_protocol::pb::active_party_client::ActivePartyClient;
+use vfl_protocol::pb::train_job_event::Event;
+use vfl_protocol::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, pb, peer_failure, require,
     select_ok,
 };
-use vfl_shared::service::{Peer, channel};
-use vfl_shared::types::{RecordIds, ReleasedScores};
+use vfl_server::cli::CliError;
+use vfl_server::service::{Peer, channel};
 
 use crate::config::ClientSettings;
 use crate::predict::most_records;
@@ -63,7 +63,7 @@ pub struct PredictArgs {
 }
 
 pub(super) fn read_ids(path: &Path) -> Result<RecordIds, CliError> {
-    vfl_shared::data::read_ids(path).map_err(CliError::input)
+    vfl_features::read_ids(path).map_err(CliError::input)
 }
 
 pub(super) fn connect(
@@ -185,7 +185,7 @@ impl PredictArgs {
             let ok = select_ok(&answer.row_status, chunk.len()).map_err(wrong)?;
             let refused = answer.row_status.iter().filter(|s| **s != RowStatus::Ok as i32);
             refused.for_each(|status| *failed.entry(*status).or_default() += 1);
-            let released = ReleasedScores::from_wire(
+            let released = vfl_protocol::read_release(
                 answer.release.as_ref(),
                 ok.len(),
                 answer.class_names.len(),
@@ -204,7 +204,7 @@ impl PredictArgs {
             let mut out = BufWriter::new(std::io::stdout().lock());
             out.write_all(&rows).and_then(|()| out.flush()).map_err(CliError::failed)?;
         } else {
-            vfl_shared::files::write_atomic(&self.out, &rows, true).map_err(|e| {
+            vfl_state::files::write_atomic(&self.out, &rows, true).map_err(|e| {
                 CliError::Failed(format!("cannot write {}: {e}", self.out.display()))
             })?;
         }

@@ -6,12 +6,13 @@ mod client;
 mod publish;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use vfl_shared::cli::{
-    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs,
-    ReplaceRulesArgs, ServeArgs,
+use vfl_party::cli::AlignmentsArgs;
+use vfl_party::cli::features::{LoadArgs, SchemaArgs};
+use vfl_server::cli::{
+    AdoptArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ReplaceRulesArgs,
+    ServeArgs,
 };
-use vfl_shared::config::ConfigFile;
-use vfl_stores::cli::{LoadArgs, SchemaArgs};
+use vfl_server::config::ConfigFile;
 
 pub use align::AlignArgs;
 pub use attack::{AttackArgs, attack_case};

@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::{CliError, import_failure};
-use vfl_shared::model::{ImportRequest, import_parameters};
-use vfl_shared::rpc::pb;
+use vfl_protocol::pb;
+use vfl_server::cli::{CliError, import_failure};
+use vfl_state::{ImportRequest, import_parameters};
 
 use super::client::{connect, failure, read_ids};
 use crate::config::{ClientSettings, Settings};

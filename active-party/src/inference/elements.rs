@@ -1,6 +1,6 @@
 //! Text tensors as bytes: each element is its length in 4 bytes, little-endian, then its UTF-8.
 
-use vfl_shared::rpc::Refusal;
+use vfl_protocol::Refusal;
 
 /// Splits a tensor into its elements, without a copy.
 ///

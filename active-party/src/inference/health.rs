@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use vfl_shared::service::Health;
+use vfl_server::service::Health;
 
 use crate::predict::Predictor;
 

@@ -1,8 +1,8 @@
 //! The tensors of an answer.
 
 use nalgebra::DMatrix;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal};
-use vfl_shared::types::{ReleasedScores, RowStatus};
+use vfl_core::types::{ReleasedScores, RowStatus};
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal};
 
 use super::elements::join;
 use crate::scoring::{ModelDescription, ScoredBatch};
@@ -176,7 +176,7 @@ fn rows<T: nalgebra::Scalar + Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfl_shared::types::ModelVersion;
+    use vfl_core::types::ModelVersion;
 
     fn model(classes: &[&str]) -> ModelDescription {
         ModelDescription {

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
-use vfl_shared::monitoring::traces::Context;
-use vfl_shared::rpc::pb::inference::grpc_inference_service_server::{
+use vfl_protocol::pb::inference::grpc_inference_service_server::{
     GrpcInferenceService, GrpcInferenceServiceServer,
 };
-use vfl_shared::rpc::pb::inference::{
+use vfl_protocol::pb::inference::{
     ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse,
     ModelReadyRequest, ModelReadyResponse, ServerLiveRequest, ServerLiveResponse,
     ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse,
 };
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, Refusal, RefusalKind};
-use vfl_shared::service::caller;
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind};
+use vfl_server::monitoring::traces::Context;
+use vfl_server::service::caller;
 
 use super::MODEL;
 use super::output::check_room;

@@ -1,17 +1,17 @@
 //! Converts messages of the Open Inference Protocol to requests, and answers to messages.
 
-use vfl_shared::rpc::Refusal;
-use vfl_shared::rpc::pb::inference::infer_parameter::ParameterChoice;
-use vfl_shared::rpc::pb::inference::model_infer_request::{
+use vfl_core::types::RecordIds;
+use vfl_protocol::Refusal;
+use vfl_protocol::pb::inference::infer_parameter::ParameterChoice;
+use vfl_protocol::pb::inference::model_infer_request::{
     InferInputTensor, InferRequestedOutputTensor,
 };
-use vfl_shared::rpc::pb::inference::model_infer_response::InferOutputTensor;
-use vfl_shared::rpc::pb::inference::model_metadata_response::TensorMetadata;
-use vfl_shared::rpc::pb::inference::{
+use vfl_protocol::pb::inference::model_infer_response::InferOutputTensor;
+use vfl_protocol::pb::inference::model_metadata_response::TensorMetadata;
+use vfl_protocol::pb::inference::{
     InferParameter, ModelInferRequest, ModelInferResponse, ModelMetadataResponse,
     ServerMetadataResponse,
 };
-use vfl_shared::types::RecordIds;
 
 use super::MODEL;
 use super::elements::split;
@@ -208,12 +208,12 @@ pub(super) fn metadata(model: &ModelDescription) -> ModelMetadataResponse {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use vfl_shared::rpc::pb;
-    use vfl_shared::rpc::pb::inference::InferTensorContents;
+    use vfl_protocol::pb;
+    use vfl_protocol::pb::inference::InferTensorContents;
 
     use super::super::elements::join;
     use super::*;
-    use vfl_shared::types::RowStatus;
+    use vfl_core::types::RowStatus;
 
     fn raw(ids: &[&str]) -> ModelInferRequest {
         let shape = vec![ids.len() as i64];
@@ -235,7 +235,7 @@ mod tests {
         let mut request = raw(&["a", "b"]);
         change(&mut request);
         let refusal = InferRequest::try_from(request).unwrap_err();
-        assert_eq!(refusal.kind, vfl_shared::rpc::RefusalKind::InvalidArgument);
+        assert_eq!(refusal.kind, vfl_protocol::RefusalKind::InvalidArgument);
         refusal.message
     }
 

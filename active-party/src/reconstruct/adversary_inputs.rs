@@ -3,20 +3,22 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use vfl_shared::data::{FeatureStore, FeatureTable};
-use vfl_shared::model::{StoredShare, TrainingConfig};
-use vfl_shared::rpc::Refusal;
-use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
+use vfl_core::data::table::{FeatureStore, FeatureTable};
+use vfl_core::model::TrainingConfig;
+use vfl_core::types::{FeatureBlock, RecordIds, ReleasedScores};
+use vfl_protocol::Refusal;
+use vfl_state::StoredShare;
 
 use super::availability::{Available, KnownRecords};
 use super::oracle::Session;
-use crate::attack::{
-    self, AdversaryView, Attack, AttackError, AuxiliaryRecords, Colluders, DisclosedModel,
-    KnownModel, LabelledRecords, Need, ObservedRecords, Reconstruction, RepeatedQuestions,
-    Replacement, SideInformation,
-};
 use crate::own_logits;
 use crate::parameters::InvertedModel;
+use vfl_attack as attack;
+use vfl_attack::{
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, Colluders, DisclosedModel, KnownModel,
+    LabelledRecords, Need, ObservedRecords, Reconstruction, RepeatedQuestions, Replacement,
+    SideInformation,
+};
 
 /// The adversary's inputs. Those that no attack of the request needs are missing.
 #[derive(Clone)]
@@ -175,7 +177,7 @@ fn first(released: &ReleasedScores, n: usize) -> ReleasedScores {
 #[cfg(test)]
 mod tests {
     use nalgebra::DMatrix;
-    use vfl_shared::data::{FeatureSchema, FeatureSpec};
+    use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! The side information that a request names, if it is available.
 
-use vfl_shared::types::{FeatureBlock, ReleasedScores};
+use vfl_core::types::{FeatureBlock, ReleasedScores};
 
-use crate::attack::{AttackError, AuxiliaryRecords, Replacement};
+use vfl_attack::{AttackError, AuxiliaryRecords, Replacement};
 
 /// Records whose passive features this party knows, with their released scores.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::adversary_inputs::AttackEstimates;
-use crate::attack::{AttackError, Method};
+use vfl_attack::{AttackError, Method};
 
 /// An event of a job.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use vfl_shared::rpc::{Refusal, rough};
-use vfl_shared::types::{ModelVersion, RecordIds};
+use vfl_core::types::{ModelVersion, RecordIds};
+use vfl_protocol::{Refusal, rough};
 
-use crate::attack::{Method, Needs, Settings};
+use vfl_attack::{Method, Needs, Settings};
 
 /// One attack to run.
 pub(super) struct Task {

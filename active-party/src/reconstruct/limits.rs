@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use vfl_shared::rpc::Refusal;
+use vfl_protocol::Refusal;
 
 use super::job::{Job, Task};
-use crate::attack::{AttackError, GradientInversion, Method};
+use vfl_attack::{AttackError, GradientInversion, Method};
 
 /// The most scores that averaging keeps, 800 MB.
 const MAX_ANSWERED: usize = 100_000_000;
@@ -115,10 +115,10 @@ pub(super) fn check_size(job: &Job, classes: usize, target: usize) -> Result<(),
 
 #[cfg(test)]
 mod tests {
-    use vfl_shared::types::{ModelVersion, RecordIds};
+    use vfl_core::types::{ModelVersion, RecordIds};
 
     use super::*;
-    use crate::attack::Settings;
+    use vfl_attack::Settings;
 
     fn job(method: Method, settings: Settings, records: usize, queries: usize) -> Job {
         Job {

@@ -1,17 +1,17 @@
 //! Fetches the adversary's side information: records whose passive features it knows already, and
 //! the logit shares that colluding passive parties lend it.
 
-use vfl_shared::data::FeatureStore;
-use vfl_shared::model::Combiner;
-use vfl_shared::rpc::{Refusal, RefusalKind, rough};
-use vfl_shared::types::RowStatus;
+use vfl_core::data::table::FeatureStore;
+use vfl_core::model::Combiner;
+use vfl_core::types::RowStatus;
+use vfl_protocol::{Refusal, RefusalKind, rough};
 
 use super::Reconstructor;
 use super::availability::{Available, KnownRecords};
 use super::job::{AuxiliaryIds, Job};
-use crate::attack::{AttackError, Colluders};
 use crate::own_logits;
 use crate::scoring::ModelDescription;
+use vfl_attack::{AttackError, Colluders};
 
 impl Reconstructor {
     /// Fetches the auxiliary records of a job: own features, known features, and the scores from
@@ -49,8 +49,12 @@ impl Reconstructor {
         if unknown > 0 {
             return Err(absent(unknown, "`known_csv` of the active party"));
         }
-        let own =
-            self.scorer.features.lookup(ids).await.map_err(|e| e.told("this active party"))?;
+        let own = self
+            .scorer
+            .features
+            .lookup(ids)
+            .await
+            .map_err(|e| vfl_features::features::refusal_for_others(&e, "this active party"))?;
         if own.held.len() < n {
             return Err(absent(n - own.held.len(), "the active party's own data"));
         }
@@ -121,7 +125,7 @@ impl Reconstructor {
 
 #[cfg(test)]
 mod tests {
-    use vfl_shared::types::RecordIds;
+    use vfl_core::types::RecordIds;
 
     use super::*;
 

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use foldhash::fast::RandomState;
-use vfl_shared::disjoint_sets::DisjointSets;
-use vfl_shared::metrics::UtilityTotals;
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_core::metrics::UtilityTotals;
+use vfl_core::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::disjoint_sets::DisjointSets;
 
 use super::summary::{Cost, SessionSummary};
 use crate::policy::ReadyPolicy;

@@ -1,8 +1,8 @@
 //! The summary of a session: the cost of its policy, and the conditions for telling it.
 
-use vfl_shared::metrics::UtilityTotals;
-use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::rough;
+use vfl_core::metrics::UtilityTotals;
+use vfl_numerics::three_significant_digits;
+use vfl_protocol::rough;
 
 /// The fewest records of a session: a mean over fewer would say too much about each.
 pub const MIN_AUDIT_RECORDS: usize = 100;

@@ -1,9 +1,9 @@
 //! `import-parameters` and `export-parameters` of the coordinator, for its top model.
 
 use clap::Args;
-use vfl_shared::cli::{CliError, StagingArgs, import_failure};
-use vfl_shared::model::StoredShare;
-use vfl_shared::types::ModelVersion;
+use vfl_core::types::ModelVersion;
+use vfl_server::cli::{CliError, StagingArgs, import_failure};
+use vfl_state::StoredShare;
 
 use crate::config::Settings;
 use crate::import::import_top;

@@ -10,9 +10,9 @@ use clap::{Args, Subcommand};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use time::OffsetDateTime;
-use vfl_shared::cli::CliError;
-use vfl_shared::config::ConfigFile;
-use vfl_shared::types::ModelVersion;
+use vfl_core::types::ModelVersion;
+use vfl_server::cli::CliError;
+use vfl_server::config::ConfigFile;
 
 use crate::config::ConfigValues;
 use crate::ledger::{self, ChainReport, FixedLink, LedgerError, RecordUse, Summary};

@@ -5,7 +5,7 @@ mod import;
 pub mod ledger;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use vfl_shared::cli::{
+use vfl_server::cli::{
     CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ServeArgs, TrainingsArgs,
 };
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Response, Status};
-use vfl_shared::rpc::{Refusal, RefusalKind, pb, peer_failure};
-use vfl_shared::training::messages::{Binding, PublishCommand, PublishReply, StagedShare};
-use vfl_shared::types::PartyName;
+use vfl_core::types::PartyName;
+use vfl_protocol::training::messages::{Binding, PublishCommand, PublishReply, StagedShare};
+use vfl_protocol::{Refusal, RefusalKind, pb, peer_failure};
 
 use crate::client::PassiveParty;
 

@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use vfl_shared::model::{
-    ImportError, ImportReport, NetworkFile, NetworkFileError, Parameters, ShareStore,
-    StagedParameters, Staging, StoredShare, SubModelSpec, TOP_KIND, restage,
+use vfl_core::model::{NetworkFile, NetworkFileError, Parameters, SubModelSpec, TOP_KIND};
+use vfl_core::types::{ModelVersion, PartyName};
+use vfl_protocol::Refusal;
+use vfl_server::service::off_thread;
+use vfl_state::{
+    ImportError, ImportReport, ShareStore, StagedParameters, Staging, StoredShare, restage,
 };
-use vfl_shared::rpc::Refusal;
-use vfl_shared::service::off_thread;
-use vfl_shared::types::{ModelVersion, PartyName};
 
 use crate::registry::{Registry, tops};
 

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::time::SystemTime;
 
 use rand::Rng;
-use vfl_shared::hex;
+use vfl_core::hex;
 
 use super::chain::{Chain, LinkId};
 use super::config::LedgerConfig;

@@ -22,7 +22,7 @@ pub struct Budgets {
     #[serde(deserialize_with = "limit")]
     pub models_per_record: Option<u64>,
     /// Most bits that may be told of one record, over all models and policies
-    /// ([`leakage`](vfl_shared::policy::Policy::leakage)), above 0. Rows of an answer that would
+    /// ([`leakage`](vfl_defense::Policy::leakage)), above 0. Rows of an answer that would
     /// tell more are refused. Repeating an answer under the same passive parameters and the same
     /// policy tells nothing new.
     #[serde(deserialize_with = "bits")]

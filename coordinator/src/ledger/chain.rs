@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
-use vfl_shared::clock::seconds;
+use vfl_core::clock::seconds;
 
 use super::LedgerError;
 use super::connection::{Arg, Connection};

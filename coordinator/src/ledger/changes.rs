@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use vfl_shared::hex;
+use vfl_core::hex;
 
 use super::decide::PartyState;
 

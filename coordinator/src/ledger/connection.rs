@@ -100,8 +100,8 @@ impl DatabaseLocation {
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            let options =
-                vfl_postgres::options(url, "cloison ledger").map_err(|e| LedgerError::Url(e.0))?;
+            let options = vfl_state::postgres_url::options(url, "cloison ledger")
+                .map_err(|e| LedgerError::Url(e.0))?;
             return Ok(Self::Postgres(Box::new(options)));
         }
         Err(LedgerError::Url("a ledger is `sqlite:PATH` or `postgres://…`"))

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use vfl_shared::clock::seconds;
+use vfl_core::clock::seconds;
 
 use super::bits::{Bits, ReleaseKey};
 use super::rate::Bucket;

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha512;
-use vfl_shared::hex;
-use vfl_shared::types::RecordIds;
+use vfl_core::hex;
+use vfl_core::types::RecordIds;
 
 use super::LedgerError;
 use super::connection::Connection;

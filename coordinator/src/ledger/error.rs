@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vfl_shared::state_file::StateFileError;
+use vfl_state::state_file::StateFileError;
 
 use super::request::MAX_REQUEST_ID_CHARS;
 

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use vfl_shared::clock::seconds;
+use vfl_core::clock::seconds;
 
 use super::connection::{Arg, Connection};
 use super::error::LedgerError;

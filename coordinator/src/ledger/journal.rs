@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use vfl_shared::hex;
+use vfl_core::hex;
 
 use super::LedgerError;
 use super::changes::UseDelta;

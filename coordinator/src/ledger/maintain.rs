@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use vfl_shared::clock::seconds;
+use vfl_core::clock::seconds;
 
 use super::LedgerError;
 use super::chain::{self, RowCounts, Sums};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use vfl_shared::state_file::StateFile;
+use vfl_state::state_file::StateFile;
 
 use super::LedgerError;
 use super::chain::LinkId;

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use vfl_shared::monitoring::LATENCY_BUCKETS;
+use vfl_server::monitoring::LATENCY_BUCKETS;
 
 use super::{Budgets, LedgerError, RowVerdict};
 

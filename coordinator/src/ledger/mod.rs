@@ -53,7 +53,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
-use vfl_shared::types::PartyName;
+use vfl_core::types::PartyName;
 
 pub(crate) use begin::REGISTRY;
 pub use begin::secret_fingerprint;

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
-use vfl_shared::clock::seconds;
-use vfl_shared::types::ModelVersion;
+use vfl_core::clock::seconds;
+use vfl_core::types::ModelVersion;
 
 use super::config::FingerprintLookup;
 use super::connection::{Arg, Connection, DatabaseLocation, existing};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 
 /// The longest request id, in characters.
 pub const MAX_REQUEST_ID_CHARS: usize = 128;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rand::Rng;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use vfl_shared::{hex, unhex};
+use vfl_core::{hex, unhex};
 
 use super::LedgerError;
 use crate::secret_file::{self, SecretFileError};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use vfl_shared::{hex, unhex};
+use vfl_core::{hex, unhex};
 
 use super::LedgerError;
 use super::begin::{self, MARK};

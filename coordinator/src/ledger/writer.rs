@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
-use vfl_shared::clock::seconds;
+use vfl_core::clock::seconds;
 
 use super::begin::{self, MARK, OpenedLedger};
 use super::chain::{Chain, RowCounts, Sums};
@@ -379,7 +379,7 @@ fn add(sums: &mut Sums, party: &str, asked: &[&ResolvedRequest<'_>], state: &Par
 mod tests {
     use std::time::SystemTime;
 
-    use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+    use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 
     use super::*;
 

@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vfl_shared::hex;
-use vfl_shared::model::privacy::PrivacyStatement;
-use vfl_shared::model::{Combiner, ModelSpec, SpecError, TrainingConfig};
-use vfl_shared::state_file::{StateFile, StateFileError};
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+use vfl_core::hex;
+use vfl_core::model::privacy::PrivacyStatement;
+use vfl_core::model::{Combiner, ModelSpec, SpecError, TrainingConfig};
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
+use vfl_state::state_file::{StateFile, StateFileError};
 
 /// Schema of the manifests that are written now.
 pub(super) const SCHEMA: u32 = 2;

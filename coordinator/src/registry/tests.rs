@@ -1,9 +1,9 @@
 //! Tests of the registry of published models.
 
-use vfl_shared::model::contract::start_of;
-use vfl_shared::model::privacy::PrivacyStatement;
-use vfl_shared::model::{Combiner, SubModelSpec, TrainingConfig, heads};
-use vfl_shared::types::PartyName;
+use vfl_core::model::contract::start_of;
+use vfl_core::model::privacy::PrivacyStatement;
+use vfl_core::model::{Combiner, SubModelSpec, TrainingConfig, heads};
+use vfl_core::types::PartyName;
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn manifest(seed: u64) -> Manifest {
         privacy: None,
     };
     let config =
-        TrainingConfig::try_from(vfl_shared::model::TrainingValues { seed, ..Default::default() })
+        TrainingConfig::try_from(vfl_core::model::TrainingValues { seed, ..Default::default() })
             .unwrap();
     let training = TrainingSummary {
         config,

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use vfl_shared::disjoint_sets::DisjointSets;
-use vfl_shared::types::RecordIds;
-use vfl_shared::{hex, unhex};
+use vfl_core::types::RecordIds;
+use vfl_core::{hex, unhex};
+use vfl_state::disjoint_sets::DisjointSets;
 
 use super::database::{CURRENT, Replicas};
 use crate::ledger::LedgerError;
@@ -281,8 +281,7 @@ impl Replicas {
         let connection = &mut lease.connection;
         connection.begin().await?;
         let content = sets(connection).await?;
-        let failed =
-            |e: vfl_shared::state_file::StateFileError| LedgerError::Storage(e.to_string());
+        let failed = |e: vfl_state::state_file::StateFileError| LedgerError::Storage(e.to_string());
         let admitted = DisjointSets::admit_to(content.as_deref(), ids).map_err(failed)?;
         if let Ok(Some(content)) = &admitted {
             let put = "INSERT INTO audit_sets (id, content) VALUES ($1, $2) \

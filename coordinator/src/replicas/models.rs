@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use vfl_shared::clock::seconds;
+use vfl_core::clock::seconds;
 
 use super::database::{CHANGES, CURRENT, Replicas, count_change};
 use crate::ledger::LedgerError;

@@ -6,10 +6,10 @@
 //! shares show the active party the same records' scores at every step.
 
 use nalgebra::DMatrix;
-use vfl_shared::model::contract::Kind;
-use vfl_shared::model::{SpecError, SubModelSpec, TrainingConfig, kinds};
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::types::LogitShare;
+use vfl_core::model::contract::Kind;
+use vfl_core::model::{SpecError, SubModelSpec, TrainingConfig, kinds};
+use vfl_core::types::LogitShare;
+use vfl_protocol::{Refusal, RefusalKind};
 
 /// Smallest residual that teaches more than a little. A residual is what is left of a record's
 /// scores after its label. At the minimum of the loss on the public sets the median of a batch of
@@ -108,11 +108,11 @@ pub(super) fn check_passed_on(residuals: &[f64], gradient: &DMatrix<f64>) -> Res
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use vfl_shared::model::contract::start_of;
-    use vfl_shared::model::{
+    use vfl_core::model::contract::start_of;
+    use vfl_core::model::{
         Combiner, HeadLearner, ModelSpec, PartyLearner, TrainingValues, cross_entropy, heads,
     };
-    use vfl_shared::types::FeatureBlock;
+    use vfl_core::types::FeatureBlock;
 
     fn config(learning_rate: f64, l2: f64) -> TrainingConfig {
         TrainingConfig::try_from(TrainingValues { learning_rate, l2, ..Default::default() })

@@ -7,10 +7,11 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
-use vfl_shared::rpc::pb::{self, training_reply::Reply};
-use vfl_shared::rpc::{Refusal, RefusalKind, peer_failure, require};
-use vfl_shared::training::messages::{Command, LabelledChunk, Ready, ShareStored, Start};
-use vfl_shared::types::{LogitShare, PartyName};
+use vfl_core::types::{LogitShare, PartyName};
+use vfl_protocol::pb;
+use vfl_protocol::pb::training_reply::Reply;
+use vfl_protocol::training::messages::{Command, LabelledChunk, Ready, ShareStored, Start};
+use vfl_protocol::{Refusal, RefusalKind, peer_failure, require};
 
 use crate::client::PassiveParty;
 
@@ -132,7 +133,7 @@ impl Link {
         if reply.step != step {
             return Err(self.unexpected(&format!("step {step}")));
         }
-        LogitShare::from_wire("shares", reply.shares.as_ref(), records, Some(width))
+        vfl_protocol::read_share("shares", reply.shares.as_ref(), records, Some(width))
             .map_err(|e| self.wrong(&e))
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use vfl_shared::clock::now;
-use vfl_shared::model::TrainingConfig;
-use vfl_shared::rpc::Refusal;
-use vfl_shared::training::messages::Begin;
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+use vfl_core::clock::now;
+use vfl_core::model::TrainingConfig;
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
+use vfl_protocol::Refusal;
+use vfl_protocol::training::messages::Begin;
 
 use crate::registry::Registry;
 

@@ -1,12 +1,12 @@
 //! The steps of a training: epochs, batches, validation, and the scores that defenses are fitted
 //! on.
 
-use vfl_shared::blocking::heavy;
-use vfl_shared::model::{HeadLearner, LearnerError, Schedule, cross_entropy};
-use vfl_shared::rpc::Refusal;
-use vfl_shared::training::max_batch;
-use vfl_shared::training::messages::{Command, Progress, Step};
-use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, OutputGradient};
+use vfl_core::model::{HeadLearner, LearnerError, Schedule, cross_entropy};
+use vfl_core::types::{ConfidenceScores, LogitShare, Logits, OutputGradient};
+use vfl_party::training::max_batch;
+use vfl_protocol::Refusal;
+use vfl_protocol::training::messages::{Command, Progress, Step};
+use vfl_state::blocking::heavy;
 
 use super::checks::{ShareBound, check_passed_on, check_residuals};
 use super::client::Link;

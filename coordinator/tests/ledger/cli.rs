@@ -4,8 +4,8 @@ use std::process::{Command, Output};
 
 use vfl_coordinator::ledger::{Budgets, RowVerdict, SpendRequest};
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
-use vfl_shared::model::{ModelSpec, TrainingConfig, TrainingValues};
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_core::model::{ModelSpec, TrainingConfig, TrainingValues};
+use vfl_core::types::{PartyName, RecordIds};
 
 use crate::site::{Site, granted, request, shares};
 

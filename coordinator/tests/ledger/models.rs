@@ -7,11 +7,11 @@ use vfl_coordinator::catalogue::Catalogue;
 use vfl_coordinator::ledger::{Budgets, Ledger, LedgerConfig};
 use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
 use vfl_coordinator::replicas::Replicas;
-use vfl_shared::model::contract::start_of;
-use vfl_shared::model::{Combiner, ModelSpec, SubModelSpec, TrainingConfig, TrainingValues, heads};
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::training::journal::Proposal;
-use vfl_shared::types::{ConfidenceScores, PartyName, RecordIds};
+use vfl_core::model::contract::start_of;
+use vfl_core::model::{Combiner, ModelSpec, SubModelSpec, TrainingConfig, TrainingValues, heads};
+use vfl_core::types::{ConfidenceScores, PartyName, RecordIds};
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::journal::Proposal;
 
 use crate::site::{FINGERPRINT, Site};
 
@@ -62,7 +62,7 @@ fn with_top(registry: &Registry) -> Manifest {
     let model = ModelSpec::new(Combiner::Concat, party.clone(), vec![party], Some(top)).unwrap();
     let head = heads::start(&model, 2, start_of(1)).unwrap();
     let top = head.top().unwrap();
-    let parameters = vfl_shared::model::Parameters::of(top, top.snapshot());
+    let parameters = vfl_core::model::Parameters::of(top, top.snapshot());
     let names: Vec<String> = (1..=6).map(|n| format!("h{n}")).collect();
     let digest = registry.store_top(parameters, &names).unwrap();
     let ids = RecordIds::new(["r1", "r2"]).unwrap();

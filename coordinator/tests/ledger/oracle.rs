@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 use vfl_coordinator::ledger::{
     self, Budgets, JournalLimits, Ledger, LedgerConfig, LedgerError, RowVerdict, SpendRequest,
 };
-use vfl_shared::types::ModelVersion;
+use vfl_core::types::ModelVersion;
 
 use crate::site::{FINGERPRINT, Site, at, later, model, party, request};
 

@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 use vfl_coordinator::ledger::{
     Budgets, Ledger, LedgerConfig, LedgerError, RowVerdict, SpendRequest,
 };
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 
 pub(crate) const FINGERPRINT: &str = "5f3a";
 

@@ -3,9 +3,9 @@
 use cloison_extension::world::World;
 use cloison_extension::{Floor, NearestToMean};
 use nalgebra::DVector;
-use vfl_active_party::attack::{Attack, HalfStar};
-use vfl_coordinator::defense::{Defense, Noise};
-use vfl_shared::types::ReleasedScores;
+use vfl_attack::{Attack, HalfStar};
+use vfl_core::types::ReleasedScores;
+use vfl_defense::{Defense, Noise};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (k, d) = (5, 8);

@@ -7,11 +7,9 @@
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
-use vfl_active_party::attack::{
-    AdversaryView, Attack, AttackError, Evidence, Needs, Reconstruction, Status,
-};
-use vfl_coordinator::defense::{Contract, Defense, DefenseError, Noise, Output};
-use vfl_shared::types::ReleasedScores;
+use vfl_attack::{AdversaryView, Attack, AttackError, Evidence, Needs, Reconstruction, Status};
+use vfl_core::types::ReleasedScores;
+use vfl_defense::{Contract, Defense, DefenseError, Noise, Output};
 
 /// The attack x̂ = A⁺ b' + (I − A⁺ A) μ: of all features that give the scores, those nearest to the known means μ.
 ///
@@ -158,9 +156,10 @@ pub mod world {
 
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha20Rng;
-    use vfl_active_party::attack::{self, KnownModel, Replacement};
-    use vfl_shared::metrics::mse;
-    use vfl_shared::types::{ConfidenceScores, FeatureBlock, Logits};
+    use vfl_attack as attack;
+    use vfl_attack::{KnownModel, Replacement};
+    use vfl_core::metrics::mse;
+    use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits};
 
     use super::*;
 

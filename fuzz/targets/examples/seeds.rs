@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use vfl_coordinator::defense::DefenseConfig;
+use vfl_defense::DefenseConfig;
 use vfl_fuzz_targets::MESSAGES;
-use vfl_shared::rpc::pb;
+use vfl_protocol::pb;
 
 type Seed = (&'static str, String, Vec<u8>);
 
@@ -284,18 +284,18 @@ fn messages() -> Vec<Seed> {
 /// A small perceptron as it is shown.
 fn shown_model() -> Vec<u8> {
     let spec = vfl_fuzz_targets::shown_spec();
-    let origin = vfl_shared::model::contract::SubModelOrigin {
+    let origin = vfl_core::model::contract::SubModelOrigin {
         spec,
         features: 2,
         active: false,
-        start: vfl_shared::model::contract::start_of(1),
+        start: vfl_core::model::contract::start_of(1),
     };
-    let model = vfl_shared::model::kinds::start(&origin).unwrap();
-    vfl_shared::model::ShownModel::of(&*model, &["a".into(), "b".into()]).unwrap().to_wire()
+    let model = vfl_core::model::kinds::start(&origin).unwrap();
+    vfl_protocol::ShownModel::of(&*model, &["a".into(), "b".into()]).unwrap().to_wire()
 }
 
 fn transform(text: &str) -> Option<pb::Transform> {
-    let config: vfl_shared::transform::TransformConfig = text.parse().unwrap();
+    let config: vfl_transform::TransformConfig = text.parse().unwrap();
     Some((&config).into())
 }
 
@@ -609,9 +609,9 @@ fn cases() -> Vec<Seed> {
         case(b'p', 0, &parameters.replace(",\"bias\":[0.3,-0.3]", ""), ""),
     ));
     for (name, file) in [
-        ("network-mlp", &include_bytes!("../../../shared/tests/pytorch/mlp.safetensors")[..]),
-        ("network-mlp-32", include_bytes!("../../../shared/tests/pytorch/mlp_32.safetensors")),
-        ("network-linear", include_bytes!("../../../shared/tests/pytorch/linear.safetensors")),
+        ("network-mlp", &include_bytes!("../../../shared/core/tests/pytorch/mlp.safetensors")[..]),
+        ("network-mlp-32", include_bytes!("../../../shared/core/tests/pytorch/mlp_32.safetensors")),
+        ("network-linear", include_bytes!("../../../shared/core/tests/pytorch/linear.safetensors")),
     ] {
         seeds.push(("case_files", name.into(), [b"n\0", file].concat()));
     }

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use clap::Parser;
 use serde_json::Value;
-use vfl_active_party::attack::{Method, Settings};
 use vfl_active_party::cli::attack_case;
+use vfl_attack::{Method, Settings};
 use vfl_coordinator::cli::DefendArgs;
+use vfl_core::model::{NetworkFile, ParameterFile};
+use vfl_core::types::RecordIds;
 use vfl_passive_party::cli::{assess_case, transform_case};
-use vfl_shared::model::{NetworkFile, ParameterFile};
-use vfl_shared::types::RecordIds;
 
 use crate::echo::Contents;
 use crate::input::{bounded, parts};

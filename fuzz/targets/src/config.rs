@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
-use vfl_active_party::attack::StatedKnowledge;
-use vfl_lab::cli::AuditConfig;
+use vfl_attack::StatedKnowledge;
+use vfl_auditor::AuditConfig;
+use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_defense::Policy;
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release, check_training};
-use vfl_shared::config::ConfigFile;
-use vfl_shared::model::{TrainingConfig, TrainingValues};
-use vfl_shared::policy::Policy;
-use vfl_shared::service::Role;
+use vfl_server::config::ConfigFile;
+use vfl_server::service::Role;
 
 use crate::input::bounded;
 use crate::policies;

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use vfl_shared::data::{FeatureSchema, FeatureStore, FeatureTable, Limits};
-use vfl_shared::types::RecordIds;
+use vfl_core::data::Limits;
+use vfl_core::data::schema::FeatureSchema;
+use vfl_core::data::table::{FeatureStore, FeatureTable};
+use vfl_core::types::RecordIds;
 
 use crate::input::{bounded, parts};
 use crate::shows_no_value;

@@ -1,24 +1,22 @@
 //! Messages of the wire: whatever decodes goes through every checked conversion to a domain type, and back.
 
 use prost::Message;
-use vfl_active_party::attack::{Method, Settings};
-use vfl_shared::model::contract::start_of;
-use vfl_shared::model::privacy::PrivacyStatement;
-use vfl_shared::model::{
-    ModelConfig, ModelSpec, Schedule, ShownModel, SubModelSpec, TrainingConfig, heads,
-};
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::{
-    MAX_REASON_BYTES, decode_columns, encode_columns, pb, select_ok, stream_answer, stream_refusal,
-};
-use vfl_shared::training::messages::{PublishedVersion, ShareStored};
-use vfl_shared::transform::{
-    ReleasedParameters, ReleasedSubModel, ShownParameters, TransformConfig,
-};
-use vfl_shared::types::{
+use vfl_attack::{Method, Settings};
+use vfl_core::model::contract::start_of;
+use vfl_core::model::privacy::PrivacyStatement;
+use vfl_core::model::{ModelConfig, ModelSpec, Schedule, SubModelSpec, TrainingConfig, heads};
+use vfl_core::types::{
     ConfidenceScores, Estimates, LogitShare, Logits, ModelVersion, PartyName, RecordIds,
     ReleasedScores,
 };
+use vfl_defense::Policy;
+use vfl_protocol::ShownModel;
+use vfl_protocol::training::messages::{PublishedVersion, ShareStored};
+use vfl_protocol::{
+    MAX_REASON_BYTES, decode_columns, encode_columns, pb, select_ok, stream_answer, stream_refusal,
+};
+use vfl_protocol::{ReleasedParameters, ReleasedSubModel, ShownParameters};
+use vfl_transform::TransformConfig;
 
 use crate::input::bounded;
 use crate::policies;
@@ -369,13 +367,15 @@ fn columns(wire: &pb::Matrix, records: usize) {
     };
     same(&encode_columns(&Estimates::new(columns.clone())));
     let entries = Some(columns.nrows());
-    let Ok(share) = LogitShare::from_wire("matrix", Some(wire), records, entries) else {
+    let Ok(share) = vfl_protocol::read_share("matrix", Some(wire), records, entries) else {
         assert!(columns.nrows() < 2, "a matrix of two rows or more is a logit share");
         return;
     };
-    same(&share.clone().into_wire());
-    assert!(LogitShare::from_wire("matrix", Some(wire), records + 1, entries).is_err());
-    assert!(Logits::from_wire("matrix", Some(wire), records, entries.map(|k| k + 1)).is_err());
+    same(&share.clone().into());
+    assert!(vfl_protocol::read_share("matrix", Some(wire), records + 1, entries).is_err());
+    assert!(
+        vfl_protocol::read_logits("matrix", Some(wire), records, entries.map(|k| k + 1)).is_err()
+    );
     // The sum may overflow, the link function of what did not is a score.
     if let Ok(logits) = Logits::sum(share.clone(), [share]) {
         let scores = ConfidenceScores::softmax(logits).into_matrix();
@@ -396,14 +396,14 @@ fn release(wire: &pb::Release) {
         return;
     }
     let (records, classes) = (records as usize, classes as usize);
-    let Ok(scores) = ReleasedScores::from_wire(Some(wire), records, classes) else { return };
+    let Ok(scores) = vfl_protocol::read_release(Some(wire), records, classes) else { return };
     assert_eq!((scores.records(), scores.classes()), (records, classes));
     assert_eq!(pb::Release::from(scores.clone()), *wire);
     let labels = scores.predicted_labels();
     assert_eq!(labels.len(), records);
     assert!(labels.iter().all(|label| (*label as usize) < classes.max(1)));
-    assert!(ReleasedScores::from_wire(Some(wire), records + 1, classes).is_err());
-    assert!(ReleasedScores::from_wire(Some(wire), records, classes + 1).is_err());
+    assert!(vfl_protocol::read_release(Some(wire), records + 1, classes).is_err());
+    assert!(vfl_protocol::read_release(Some(wire), records, classes + 1).is_err());
 }
 
 fn policy(wire: &pb::Policy) {

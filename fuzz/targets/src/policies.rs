@@ -1,9 +1,10 @@
 //! Policies, wherever they come from: their text reads back, and on any scores they give finite numbers or refuse.
 
 use nalgebra::DMatrix;
-use vfl_coordinator::defense::{Grants, Noise, NoiseSecret, Pipeline};
-use vfl_shared::policy::{NoiseMode, Policy};
-use vfl_shared::types::{ConfidenceScores, Logits, RecordIds, ReleasedScores};
+use vfl_core::types::{ConfidenceScores, Logits, RecordIds, ReleasedScores};
+use vfl_defense::Policy;
+use vfl_defense::policy::NoiseMode;
+use vfl_defense::{Grants, Noise, NoiseSecret, Pipeline};
 
 /// The longest policy whose text is made: a scale for each of 65 536 classes is a long text.
 const MOST_SCALES: usize = 256;

@@ -1,6 +1,6 @@
 //! Schema files.
 
-use vfl_shared::data::FeatureSchema;
+use vfl_core::data::schema::FeatureSchema;
 
 use crate::input::bounded;
 

@@ -3,14 +3,12 @@
 use std::io::Write;
 use std::path::Path;
 
-use vfl_shared::cli::CliError;
-use vfl_shared::files::write_atomic;
+use vfl_server::cli::CliError;
+use vfl_state::files::write_atomic;
 
-use crate::progress::say;
-use crate::reproduce::cards::{
-    Plan, RunSummary, Summary, Verdict, make, read_folder, shelf, summary,
-};
-use crate::result_cache::Shard;
+use vfl_papers::cards::{Plan, RunSummary, Summary, Verdict, make, read_folder, shelf, summary};
+use vfl_present::progress::say;
+use vfl_present::result_cache::Shard;
 
 /// Returns the name of the file with the seconds that each card took when it was computed. They
 /// differ from run to run, so no other file has them. Parts that run at the same time have a file

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::CliError;
-use vfl_shared::service::shutdown_signal;
+use vfl_server::cli::CliError;
+use vfl_server::service::shutdown_signal;
 
-use crate::dashboard::{Dashboard, Settings, listen};
-use crate::progress::say;
+use vfl_auditor::dashboard::{Dashboard, Settings, listen};
+use vfl_present::progress::say;
 
 /// The arguments of `cloison dashboard`
 #[derive(Debug, Args)]

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::CliError;
-use vfl_shared::data::{Dataset, DatasetName, DatasetSpec, Encoding, Variant, VerticalSplit};
+use vfl_datasets::{Dataset, DatasetName, DatasetSpec, Encoding, Variant, VerticalSplit};
+use vfl_server::cli::CliError;
 
-use vfl_shared::data::vertical_split;
+use vfl_datasets::vertical_split;
 
 /// Parses the variant of a data set from an option.
 ///

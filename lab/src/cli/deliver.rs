@@ -4,10 +4,10 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use vfl_shared::cli::CliError;
+use vfl_server::cli::CliError;
 
-use crate::progress::say;
-use crate::report::{Report, not_met, render_summary, render_table, write};
+use vfl_auditor::report::{Report, not_met, render_summary, render_table, write};
+use vfl_present::progress::say;
 
 /// The options for the output of a report.
 #[derive(Debug, Clone, Args)]

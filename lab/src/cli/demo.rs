@@ -2,17 +2,17 @@
 
 use clap::Args;
 use tokio::runtime::Handle;
-use vfl_shared::cli::CliError;
-use vfl_shared::data::VerticalSplit;
-use vfl_shared::metrics::{Correlation, Metric};
-use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
+use vfl_core::metrics::{Correlation, Metric};
+use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
+use vfl_datasets::VerticalSplit;
+use vfl_server::cli::CliError;
 
-use vfl_coordinator::defense::Pipeline;
+use vfl_defense::Pipeline;
+use vfl_defense::{DefenseConfig, Policy};
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
 use vfl_passive_party::training_map::possible;
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::policy::{DefenseConfig, Policy};
+use vfl_transform::TransformConfig;
 
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
@@ -20,16 +20,16 @@ use super::model::ModelArgs;
 use super::shard::ShardChoice;
 use super::thresholds::ThresholdArgs;
 use super::trainings::with_bar;
-use crate::audit::DEFAULT_METRICS;
-use crate::audit_config::{measured, metrics_of};
-use crate::demo::{
+use vfl_auditor::audit::DEFAULT_METRICS;
+use vfl_auditor::report::Report;
+use vfl_auditor::{measured, metrics_of};
+use vfl_demo::inference::{Inferences, Kind};
+use vfl_demo::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, PieceSummary, Sharing,
     check_shared, default_policies, every_policy, run, share,
 };
-use crate::inference::{Inferences, Kind};
-use crate::progress::say;
-use crate::report::Report;
-use crate::result_cache::{Shard, StoreUrl};
+use vfl_present::progress::say;
+use vfl_present::result_cache::{Shard, StoreUrl};
 
 /// The arguments of `cloison demo`
 #[derive(Debug, Clone, Args)]
@@ -275,7 +275,7 @@ impl DemoArgs {
         let sums = training.values().model.combiner() == Combiner::Sum;
         let data = self.data.spec()?;
         // Invalid input must be reported before anything is started.
-        let dataset = vfl_shared::data::load(&data).map_err(CliError::input)?;
+        let dataset = vfl_datasets::load(&data).map_err(CliError::input)?;
         let split = self.data.split(&dataset)?;
         let (transform, training_transform) = self.transforms(&split)?;
         if self.records.min(dataset.split().test.len()) < 100 {

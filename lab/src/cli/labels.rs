@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use vfl_shared::cli::CliError;
-use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{Combiner, ModelConfig, Settings, TrainingValues};
+use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::model::{Combiner, ModelConfig, Settings, TrainingValues};
+use vfl_server::cli::CliError;
 
 use super::data::DataArgs;
 use super::trainings::{deliver, with_bar};
-use crate::labels::{Experiment, LabelsPlan};
+use vfl_studies::labels::{Experiment, LabelsPlan};
 
 /// A kind of model to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

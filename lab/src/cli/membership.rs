@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::CliError;
-use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{TrainingConfig, TrainingValues};
-use vfl_shared::policy::Policy;
+use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_defense::Policy;
+use vfl_server::cli::CliError;
 
 use super::data::DataArgs;
 use super::model::ModelArgs;
 use super::trainings::{deliver, with_bar};
-use crate::membership::{Experiment, MembershipPlan, default_policies};
+use vfl_studies::membership::{Experiment, MembershipPlan, default_policies};
 
 /// The arguments of `cloison membership`
 #[derive(Debug, Clone, Args)]

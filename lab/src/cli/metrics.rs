@@ -1,6 +1,6 @@
 //! The option `--metrics`.
 
-use vfl_shared::metrics::METRICS;
+use vfl_core::metrics::METRICS;
 
 /// Returns the help of `--metrics`, which names all metrics.
 pub(super) fn metrics_help(more: &str) -> String {

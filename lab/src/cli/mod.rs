@@ -25,9 +25,9 @@ mod transcript;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use vfl_shared::cli::{CliError, CompletionsArgs, ManArgs};
-use vfl_shared::data::partition;
-use vfl_shared::telemetry;
+use vfl_datasets::partition;
+use vfl_server::cli::{CliError, CompletionsArgs, ManArgs};
+use vfl_server::telemetry;
 
 pub use audit::AuditArgs;
 pub use dashboard::DashboardArgs;
@@ -45,10 +45,11 @@ pub use screen::ScreenArgs;
 pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
 
-pub use crate::audit_config::AuditConfig;
+use vfl_auditor::AuditConfig;
 
-use crate::progress::say;
-use crate::{certs, load};
+use vfl_load as load;
+use vfl_present::progress::say;
+use vfl_testbed::certs;
 
 /// Cloison: serve predictions of a vertically federated model, and learn how much of the data
 /// provider's customers they give away. Without a command: demo.
@@ -202,8 +203,7 @@ impl Cli {
                 Ok(())
             }
             Some(Command::Partition(args)) => {
-                let dataset =
-                    vfl_shared::data::load(&args.data.spec()?).map_err(CliError::input)?;
+                let dataset = vfl_datasets::load(&args.data.spec()?).map_err(CliError::input)?;
                 let split = args.data.split(&dataset)?;
                 let files = partition::partition(&dataset, &split, &args.out, args.data.seed);
                 let files = files.map_err(CliError::failed)?;

@@ -1,9 +1,9 @@
 //! The options that name a model.
 
 use clap::Args;
-use vfl_shared::cli::CliError;
-use vfl_shared::data::ImageShape;
-use vfl_shared::model::{Combiner, ModelConfig, Settings};
+use vfl_core::model::{Combiner, ModelConfig, Settings};
+use vfl_datasets::ImageShape;
+use vfl_server::cli::CliError;
 
 /// The options for the model that the parties train. Default: softmax regression.
 #[derive(Debug, Clone, Default, Args)]

@@ -7,13 +7,13 @@ use std::str::FromStr;
 
 use clap::{ArgGroup, Args};
 use nalgebra::DVector;
-use vfl_shared::cli::{CliError, key_value};
-use vfl_shared::data::FeatureSchema;
-use vfl_shared::files::write_atomic;
-use vfl_shared::model::{ParameterFile, ParameterFileError};
-use vfl_shared::types::PartyName;
+use vfl_core::data::schema::FeatureSchema;
+use vfl_core::model::{ParameterFile, ParameterFileError};
+use vfl_core::types::PartyName;
+use vfl_server::cli::{CliError, key_value};
+use vfl_state::files::write_atomic;
 
-use crate::progress::say;
+use vfl_present::progress::say;
 
 /// The name of the active party's file.
 const ACTIVE: &str = "active";
@@ -176,11 +176,9 @@ impl SplitParametersArgs {
 
 #[cfg(test)]
 mod tests {
-    use vfl_shared::data::FeatureStore as _;
-    use vfl_shared::data::{
-        DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, load, partition,
-    };
-    use vfl_shared::types::LogitShare;
+    use vfl_core::data::table::FeatureStore as _;
+    use vfl_core::types::LogitShare;
+    use vfl_datasets::{DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, load, partition};
 
     use super::*;
 

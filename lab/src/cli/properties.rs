@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::cli::CliError;
-use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_server::cli::CliError;
+use vfl_transform::TransformConfig;
 
 use super::data::DataArgs;
 use super::trainings::{deliver, with_bar};
-use crate::properties::{Experiment, Group, PropertiesData, PropertiesPlan, default_transforms};
+use vfl_studies::properties::{
+    Experiment, Group, PropertiesData, PropertiesPlan, default_transforms,
+};
 
 /// The arguments of `cloison properties`
 #[derive(Debug, Clone, Args)]

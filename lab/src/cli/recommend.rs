@@ -4,18 +4,19 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::CliError;
+use vfl_server::cli::CliError;
 
 use super::data::DataArgs;
 use super::demo::DemoArgs;
 use super::thresholds::ThresholdArgs;
-use crate::audit::{Help, Plan, Targets};
-use crate::audit_config::ConfiguredAudit;
-use crate::demo;
-use crate::progress::{Progress, say};
-use crate::recommend::{self, Demands, Recommendation};
-use crate::report::Thresholds;
-use crate::set_facts::SetFacts;
+use vfl_auditor::ConfiguredAudit;
+use vfl_auditor::audit::{Help, Plan, Targets};
+use vfl_auditor::recommend;
+use vfl_auditor::recommend::{Demands, Recommendation};
+use vfl_auditor::report::Thresholds;
+use vfl_datasets::set_facts::SetFacts;
+use vfl_demo as demo;
+use vfl_present::progress::{Progress, say};
 
 /// The arguments of `cloison recommend`
 #[derive(Debug, Args)]
@@ -82,7 +83,7 @@ impl RecommendArgs {
             .map_err(|e| CliError::Failed(format!("cannot make {}: {e}", self.out.display())))?;
         let path = self.out.join("recommendation.json");
         let json = format!("{:#}\n", found.json());
-        vfl_shared::files::write_atomic(&path, json.as_bytes(), false).map_err(CliError::failed)?;
+        vfl_state::files::write_atomic(&path, json.as_bytes(), false).map_err(CliError::failed)?;
         let text = if self.json { json } else { found.text() };
         // A reader that stops early (`| head`) is not a failure.
         let _ = write!(std::io::stdout(), "{text}");
@@ -112,7 +113,7 @@ impl RecommendArgs {
         let args = DemoArgs::of(self.data.clone(), self.records, self.known_records, self.epochs);
         let plan = args.plan()?;
         let failed = |e: anyhow::Error| CliError::Failed(format!("{e:#}"));
-        let served = demo::serve(&plan).await.map_err(failed)?;
+        let served = vfl_demo::serve(&plan).await.map_err(failed)?;
         let audit = Plan {
             help: Help { auxiliary_ids: served.known(), ..Help::default() },
             ..Plan::of(served.audited(), Vec::new(), Vec::new(), plan.seed)

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use vfl_shared::cli::{CliError, key_value};
-use vfl_shared::data::DatasetName;
+use vfl_datasets::DatasetName;
+use vfl_server::cli::{CliError, key_value};
 
 use super::cards::all_cards;
 use super::positive::positive;
 use super::shard::ShardChoice;
-use crate::progress::say;
-use crate::reproduce::cards::Plan;
-use crate::reproduce::{
+use vfl_papers::cards::Plan;
+use vfl_papers::{
     Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError, Training,
     compare, render_table, run, write,
 };
-use crate::result_cache::{Shard, StoreUrl};
+use vfl_present::progress::say;
+use vfl_present::result_cache::{Shard, StoreUrl};
 
 /// The value of the argument FIGURE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

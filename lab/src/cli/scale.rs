@@ -4,14 +4,14 @@ use std::io::Write;
 
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use vfl_shared::cli::CliError;
-use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_server::cli::CliError;
 
 use super::data::DataArgs;
 use super::model::ModelArgs;
-use crate::progress::{Progress, say};
-use crate::scale::{Row, ScalePlan, run};
-use crate::set_facts::SetFacts;
+use vfl_datasets::set_facts::SetFacts;
+use vfl_demo::scale::{Row, ScalePlan, run};
+use vfl_present::progress::{Progress, say};
 
 /// The arguments of `cloison scale`
 #[derive(Debug, Clone, Args)]
@@ -78,9 +78,9 @@ impl ScaleArgs {
             predictions: self.predictions,
             seed: self.data.seed,
         };
-        let dataset = vfl_shared::data::load(&spec).map_err(CliError::input)?;
+        let dataset = vfl_datasets::load(&spec).map_err(CliError::input)?;
         for &parties in &plan.parties {
-            crate::scale::split(&dataset, plan.image_parts, parties).map_err(CliError::input)?;
+            vfl_demo::scale::split(&dataset, plan.image_parts, parties).map_err(CliError::input)?;
         }
         say(&format!("{}, {} classes", SetFacts::of(&dataset), dataset.class_names().len()));
         let mut bar = Progress::start(

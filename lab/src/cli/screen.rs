@@ -4,12 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::CliError;
-use vfl_shared::data::{self, DatasetName, DatasetSpec};
-use vfl_shared::model::{TrainingConfig, TrainingValues};
+use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_datasets as data;
+use vfl_datasets::{DatasetName, DatasetSpec};
+use vfl_server::cli::CliError;
 
 use super::data::variant;
-use crate::screen::screen;
+use vfl_studies::screen::screen;
 
 /// The arguments of `cloison screen`
 #[derive(Debug, Clone, Args)]

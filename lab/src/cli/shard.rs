@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::result_cache::Shard;
+use vfl_present::result_cache::Shard;
 
 /// The value of `--shard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

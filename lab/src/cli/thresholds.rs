@@ -1,9 +1,9 @@
 //! The options `--max-added-risk`, `--max-exact-share`, `--max-exact` and `--max-bits`.
 
 use clap::Args;
-use vfl_shared::cli::CliError;
+use vfl_server::cli::CliError;
 
-use crate::report::Thresholds;
+use vfl_auditor::report::Thresholds;
 
 /// The thresholds for the policy in service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]

@@ -4,13 +4,13 @@ use std::io::Write;
 
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use vfl_shared::cli::CliError;
-use vfl_shared::model::TrainingValues;
+use vfl_core::model::TrainingValues;
+use vfl_server::cli::CliError;
 
 use super::data::DataArgs;
 use super::positive::positive;
-use crate::progress::{Progress, say};
-use crate::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
+use vfl_present::progress::{Progress, say};
+use vfl_studies::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
 
 /// The arguments of `cloison transcript`
 #[derive(Debug, Clone, Args)]

@@ -3,15 +3,16 @@
 //! drawn from fixed seeds here, so that the table can be reproduced.
 
 use anyhow::ensure;
-use vfl_shared::data::{self, Dataset, DatasetName, DatasetSpec};
-use vfl_shared::model::contract::start_of;
-use vfl_shared::model::privacy::{PrivacyConfig, PrivacyStatement};
-use vfl_shared::model::{
+use vfl_core::model::contract::start_of;
+use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement};
+use vfl_core::model::{
     Combiner, ModelConfig, PartyLearner, Settings, TrainingConfig, TrainingValues, cross_entropy,
 };
-use vfl_shared::types::FeatureBlock;
+use vfl_core::types::FeatureBlock;
+use vfl_datasets as data;
+use vfl_datasets::{Dataset, DatasetName, DatasetSpec};
 
-use crate::local_training::{self, LocalTraining};
+use vfl_studies::{LocalTraining, local_training};
 
 /// The noise σ of each column except the first, which has no privacy.
 const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];

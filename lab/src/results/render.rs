@@ -2,12 +2,12 @@
 
 use anyhow::{Context, ensure};
 
-use crate::report::added_risk;
-use crate::report::number::{figure, significant};
-use crate::report::{
+use vfl_auditor::report::added_risk;
+use vfl_auditor::report::{
     Audit, DefenseKnowledge, Observations, Policy, PolicyVerdict, Report, certificate_factor,
     points, render_table,
 };
+use vfl_present::{figure, significant};
 
 /// The cell text if there is no figure.
 const NONE: &str = "–";

@@ -1,9 +1,10 @@
 //! Audits that are started, watched, stopped and compared on the pages.
 
-use vfl_active_party::attack::Method;
-use vfl_lab::audit::{self, Plan};
-use vfl_lab::report::Report;
-use vfl_shared::metrics::Correlation;
+use vfl_attack::Method;
+use vfl_auditor::audit;
+use vfl_auditor::audit::Plan;
+use vfl_auditor::report::Report;
+use vfl_core::metrics::Correlation;
 
 use super::browser::{Here, RECORDS, here};
 use super::support::test_ids;
@@ -47,7 +48,7 @@ async fn an_audit_from_the_form_finds_what_the_same_plan_finds() {
     };
     let findings =
         audit::run(&here.trained.deployment.targets(), &plan, |_, _, _| ()).await.unwrap();
-    let bytes = |audits: &[vfl_lab::report::Audit]| serde_json::to_string(audits).unwrap();
+    let bytes = |audits: &[vfl_auditor::report::Audit]| serde_json::to_string(audits).unwrap();
     assert_eq!(bytes(&found.audits), bytes(&findings.audits));
 
     // Its files are served as they are, and the list and its own page have its figures.

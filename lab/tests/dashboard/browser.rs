@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use vfl_lab::dashboard::{Dashboard, Settings, listen};
-use vfl_shared::service::Role;
+use vfl_auditor::dashboard::{Dashboard, Settings, listen};
+use vfl_server::service::Role;
 
 use super::support::{Trained, test_ids, trained};
 
@@ -83,7 +83,7 @@ pub async fn here(attacks: &str, ledger: bool) -> Here {
     for (name, text) in
         [("ca.pem", &pem.ca), ("auditor.pem", &pem.certificate), ("auditor.key", &pem.key)]
     {
-        vfl_shared::files::write_atomic(&dir.join(name), text.as_bytes(), true).unwrap();
+        vfl_state::files::write_atomic(&dir.join(name), text.as_bytes(), true).unwrap();
     }
     let ids: Vec<String> =
         test_ids(&trained.dataset, 0, RECORDS).iter().map(ToString::to_string).collect();

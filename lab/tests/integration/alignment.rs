@@ -13,16 +13,17 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
-use vfl_lab::deployment::{AlignmentRuns, Deployment};
-use vfl_shared::alignment::{
-    Aligner, CompletedRun, Frame, FrameSender, Frames, Progress, Rules, Side, Summary, runs,
+use vfl_core::data::table::{FeatureStore, FeatureTable};
+use vfl_core::types::{PartyName, RecordIds};
+use vfl_party::alignment::{Aligner, runs};
+use vfl_protocol::alignment::{
+    CompletedRun, Frame, FrameSender, Frames, Progress, Rules, Side, Summary,
 };
-use vfl_shared::data::{FeatureStore, FeatureTable};
-use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
-use vfl_shared::rpc::pb::align_job_event::Event;
-use vfl_shared::rpc::{Refusal, RefusalKind, pb};
-use vfl_shared::service::{Credentials, Role};
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_protocol::pb::active_party_client::ActivePartyClient;
+use vfl_protocol::pb::align_job_event::Event;
+use vfl_protocol::{Refusal, RefusalKind, pb};
+use vfl_server::service::{Credentials, Role};
+use vfl_testbed::deployment::{AlignmentRuns, Deployment};
 
 use super::support::{active_client, coordinator_client, dataset, spec, split};
 
@@ -289,7 +290,7 @@ fn recording(to: &Arc<Mutex<Vec<Bytes>>>) -> Hand {
 
 impl Between {
     fn new() -> Self {
-        let authority = vfl_lab::certs::Authority::new("cloison.demo", 1).unwrap();
+        let authority = vfl_testbed::certs::Authority::new("cloison.demo", 1).unwrap();
         let issue = |role, name: &str| {
             Credentials::new(&authority.issue(role, &PartyName::new(name).unwrap()).unwrap())
                 .unwrap()

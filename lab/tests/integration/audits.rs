@@ -8,20 +8,23 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
-use vfl_active_party::attack::Method;
-use vfl_lab::audit::{self, Findings, Plan};
-use vfl_lab::deployment::Deployment;
-use vfl_lab::report::{Audit, Errors, Outcome, ParameterKnowledge};
+use vfl_attack::Method;
+use vfl_auditor::audit;
+use vfl_auditor::audit::{Findings, Plan};
+use vfl_auditor::report::{Audit, Errors, Outcome, ParameterKnowledge};
+use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_core::types::{PartyName, ShareRequest};
+use vfl_numerics::three_significant_digits;
+use vfl_party::training::Participant;
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::logits::LogitServer;
-use vfl_shared::model::{ShareStore, TrainingConfig, TrainingValues};
-use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::pb::{self, training_command::Command};
-use vfl_shared::rpc::{RefusalKind, stream_answer};
-use vfl_shared::service::{Credentials, Limits, Peer, Role, serve};
-use vfl_shared::training::Participant;
-use vfl_shared::types::{PartyName, ShareRequest};
+use vfl_protocol::pb;
+use vfl_protocol::pb::passive_party_server::{PassiveParty, PassivePartyServer};
+use vfl_protocol::pb::training_command::Command;
+use vfl_protocol::{RefusalKind, stream_answer};
+use vfl_server::service::{Credentials, Limits, Peer, Role, serve};
+use vfl_state::ShareStore;
+use vfl_testbed::deployment::Deployment;
 
 use super::networks::embeddings;
 use super::support::{
@@ -341,7 +344,7 @@ async fn lost_at_each_stage(config: impl Fn(u32) -> TrainingConfig) {
         let credentials = Credentials::new(&authority.issue(Role::PassiveParty, &name)?)?;
         let routes = tonic::service::Routes::new(PassivePartyServer::new(fragile));
         tokio::spawn(async move {
-            let monitor = vfl_shared::monitoring::Monitor::default();
+            let monitor = vfl_server::monitoring::Monitor::default();
             serve(listener, &credentials, &Limits::default(), &monitor, |_| routes, stopped).await
         });
         settings.passive_parties.push(Peer { role: Role::PassiveParty, name, address });

@@ -3,18 +3,19 @@
 
 use std::collections::BTreeSet;
 
-use vfl_active_party::attack::Method;
+use vfl_attack::Method;
+use vfl_auditor::audit;
+use vfl_auditor::audit::Plan;
+use vfl_auditor::report::{Audit, DefenseKnowledge, Observations, Outcome, Shares, ThreatModel};
 use vfl_coordinator::config::Budgets;
-use vfl_lab::audit::{self, Plan};
-use vfl_lab::report::{Audit, DefenseKnowledge, Observations, Outcome, Shares, ThreatModel};
+use vfl_defense::{DefenseConfig, Policy};
 use vfl_passive_party::config::Grant;
-use vfl_shared::policy::{DefenseConfig, Policy};
-use vfl_shared::rpc::pb;
-use vfl_shared::service::Role;
+use vfl_protocol::pb;
+use vfl_server::service::Role;
 
 use super::support::{Trained, coordinator_client, score, test_ids, trained};
 
-pub(super) fn defense(text: &str) -> Vec<vfl_shared::policy::DefenseConfig> {
+pub(super) fn defense(text: &str) -> Vec<vfl_defense::DefenseConfig> {
     text.parse::<Policy>().unwrap().defenses
 }
 
@@ -119,7 +120,7 @@ async fn policies_get_what_they_need_or_say_what_they_lack() {
     deployment.stop().await.unwrap();
     let mut spec = super::support::spec(here.dir.path(), &here.dataset, &here.split);
     spec.release.to_coordinator = Grant::Nothing;
-    let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
+    let deployment = vfl_testbed::deployment::Deployment::start(spec).await.unwrap();
     let mut auditor = coordinator_client(&deployment, Role::Auditor);
     let open = pb::OpenAuditRequest {
         model_version: here.version.clone(),
@@ -260,9 +261,10 @@ async fn the_threat_model_is_what_the_attacks_used() {
 fn order_preserving_encryption_gives_the_scores_away() {
     use nalgebra::DMatrix;
     use rand::{RngExt, SeedableRng};
-    use vfl_active_party::attack::adaptive::{Interval, KnownPolicy};
-    use vfl_coordinator::defense::{Grants, Noise, Pipeline};
-    use vfl_shared::types::Logits;
+    use vfl_attack::KnownPolicy;
+    use vfl_attack::adaptive::Interval;
+    use vfl_core::types::Logits;
+    use vfl_defense::{Grants, Noise, Pipeline};
 
     let mut rng = rand_chacha::ChaCha20Rng::seed_from_u64(5);
     let logits = Logits::new(DMatrix::from_fn(6, 300, |_, _| 8.0 * rng.random::<f64>())).unwrap();

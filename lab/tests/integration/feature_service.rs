@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use vfl_shared::data::{FeatureStore, FeatureTable};
+use vfl_core::data::table::{FeatureStore, FeatureTable};
 
 /// Serves the records of a table, normalised as they are.
 pub struct FeatureService {

@@ -7,8 +7,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tonic::transport::Channel;
-use vfl_shared::rpc::pb::RowStatus;
-use vfl_shared::service::{ACCESS_TABLE, channel};
+use vfl_protocol::pb::RowStatus;
+use vfl_server::service::{ACCESS_TABLE, channel};
 
 use super::raw;
 use super::refusals::good_messages;

@@ -5,26 +5,28 @@ use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use tonic::Code;
-use vfl_active_party::attack::{
+use vfl_attack::{
     Attack, AttackConfig, Coalition, HalfStar, Method, Party, Replacement, Role as PartyRole,
     Settings,
 };
-use vfl_lab::audit::{self, Findings, Help, Plan};
-use vfl_lab::demo::deployment_facts;
-use vfl_lab::deployment::{Deployment, DeploymentSpec};
-use vfl_lab::report::{
+use vfl_auditor::audit;
+use vfl_auditor::audit::{Findings, Help, Plan};
+use vfl_auditor::report::deployment_facts;
+use vfl_auditor::report::{
     Audit, DataFacts, DefenseKnowledge, Errors, Generated, MetricFacts, Outcome,
     ParameterKnowledge, Refused, Report,
 };
-use vfl_passive_party::config::Grant;
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::{Refusal, RefusalKind, decode_columns, pb};
-use vfl_shared::service::{Credentials, Role, channel};
-use vfl_shared::types::{
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::types::{
     ConfidenceScores, FeatureBlock, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores,
 };
+use vfl_passive_party::config::Grant;
+use vfl_protocol::pb::passive_party_client::PassivePartyClient;
+use vfl_protocol::{Refusal, RefusalKind, decode_columns, pb};
+use vfl_server::service::{Credentials, Role, channel};
+use vfl_testbed::deployment::{Deployment, DeploymentSpec};
+use vfl_transform::TransformConfig;
 
 use super::support::{
     Trained, config, credentials, dataset, spec, split, test_ids, trained, training_ids,

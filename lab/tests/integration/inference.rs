@@ -8,20 +8,20 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use vfl_coordinator::config::Budgets;
-use vfl_coordinator::defense::DefenseConfig;
-use vfl_lab::deployment::Deployment;
-use vfl_shared::rpc::pb::inference::grpc_inference_service_client::GrpcInferenceServiceClient;
-use vfl_shared::rpc::pb::inference::model_infer_request::{
+use vfl_core::types::RecordIds;
+use vfl_defense::DefenseConfig;
+use vfl_protocol::pb::inference::grpc_inference_service_client::GrpcInferenceServiceClient;
+use vfl_protocol::pb::inference::infer_parameter::ParameterChoice;
+use vfl_protocol::pb::inference::model_infer_request::{
     InferInputTensor, InferRequestedOutputTensor,
 };
-use vfl_shared::rpc::pb::inference::{
+use vfl_protocol::pb::inference::{
     InferTensorContents, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
     ModelReadyRequest, ServerLiveRequest, ServerMetadataRequest, ServerReadyRequest,
-    infer_parameter::ParameterChoice,
 };
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, decode_columns, pb};
-use vfl_shared::service::{Credentials, Role, channel};
-use vfl_shared::types::RecordIds;
+use vfl_protocol::{MAX_MESSAGE_BYTES, decode_columns, pb};
+use vfl_server::service::{Credentials, Role, channel};
+use vfl_testbed::deployment::Deployment;
 
 use super::support::{
     Trained, active_client, config, coordinator_client, credentials, dataset, deploy, split,

@@ -1,12 +1,12 @@
 //! An adversary that knows moments of the features from records that it knows whole, beside a control without scores, over the sockets.
 
 use nalgebra::DMatrix;
-use vfl_active_party::attack::{AttackConfig, Method, Prior};
-use vfl_lab::audit::informed_attacks;
-use vfl_lab::report::{AttackResult, Audit, DefenseKnowledge, Outcome, Refused, worst};
+use vfl_attack::{AttackConfig, Method, Prior};
+use vfl_auditor::audit::informed_attacks;
+use vfl_auditor::report::{AttackResult, Audit, DefenseKnowledge, Outcome, Refused, worst};
+use vfl_core::metrics::{AttributeFigures, mse};
+use vfl_numerics::KernelRidge;
 use vfl_passive_party::config::Grant;
-use vfl_shared::metrics::{AttributeFigures, mse};
-use vfl_shared::numerics::KernelRidge;
 
 use super::helped::{
     RECORDS, auxiliary, errors, known, near, passive_columns, plan, report, run, values,
@@ -25,7 +25,7 @@ async fn informed(grant: Grant) -> Trained {
 pub(super) async fn informed_about(from: usize, grant: Grant) -> Trained {
     let white = trained(1, 7, 6).await;
     let table = known(&white, from, from + KNOWN);
-    let change = |spec: &mut vfl_lab::deployment::DeploymentSpec| {
+    let change = |spec: &mut vfl_testbed::deployment::DeploymentSpec| {
         spec.release.to_active_party = grant;
         spec.help.known = Some(table);
     };

@@ -1,16 +1,16 @@
 //! The adversary that decodes scores to the grid of the passive features, over the sockets: with the parties' schema, with one that
 //! names no step, and without any.
 
-use vfl_active_party::attack::Method;
-use vfl_lab::audit::{self, Plan};
-use vfl_lab::deployment::{Deployment, DeploymentSpec};
-use vfl_lab::report::Outcome;
+use vfl_attack::Method;
+use vfl_auditor::audit;
+use vfl_auditor::audit::Plan;
+use vfl_auditor::report::Outcome;
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+use vfl_core::data::table::{FeatureStore, FeatureTable};
+use vfl_core::types::PartyName;
+use vfl_datasets::{Dataset, DatasetName, DatasetSpec, VerticalSplit, load};
 use vfl_passive_party::config::Grant;
-use vfl_shared::data::{
-    Dataset, DatasetName, DatasetSpec, FeatureSchema, FeatureSpec, FeatureStore, FeatureTable,
-    VerticalSplit, load,
-};
-use vfl_shared::types::PartyName;
+use vfl_testbed::deployment::{Deployment, DeploymentSpec};
 
 use super::support::{config, spec, test_ids, training_ids};
 

@@ -3,12 +3,13 @@
 use nalgebra::DMatrix;
 use tonic::{Code, Status};
 use vfl_coordinator::config::{Budgets, LedgerValues};
-use vfl_lab::deployment::Deployment;
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::{self, RowStatus};
-use vfl_shared::rpc::select_ok;
-use vfl_shared::service::Role;
-use vfl_shared::types::{LogitShare, RecordIds};
+use vfl_core::types::{LogitShare, RecordIds};
+use vfl_defense::Policy;
+use vfl_protocol::pb;
+use vfl_protocol::pb::RowStatus;
+use vfl_protocol::select_ok;
+use vfl_server::service::Role;
+use vfl_testbed::deployment::Deployment;
 
 use super::defenses::defense;
 use super::support::{
@@ -45,9 +46,7 @@ async fn answer(
         model_version: here.version.clone(),
         ids: Some(asked.ids.into()),
         logit_shares: Some(
-            LogitShare::new(DMatrix::from_element(k, asked.ids.len(), asked.share))
-                .unwrap()
-                .into_wire(),
+            LogitShare::new(DMatrix::from_element(k, asked.ids.len(), asked.share)).unwrap().into(),
         ),
         audit_session: session.into(),
         request_id: asked.name.into(),

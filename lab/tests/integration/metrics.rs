@@ -6,21 +6,22 @@ use nalgebra::DMatrix;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
-use vfl_active_party::attack::Method;
-use vfl_lab::audit::{self, Plan};
-use vfl_lab::report::{Errors, MetricFacts, Outcome};
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::VerticalSplit;
-use vfl_shared::metrics::{METRICS, metrics_named};
-use vfl_shared::model::ShareStore;
-use vfl_shared::numerics::three_significant_digits;
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb;
-use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
-use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::service::{Role, channel};
-use vfl_shared::types::ModelVersion;
+use vfl_attack::Method;
+use vfl_auditor::audit;
+use vfl_auditor::audit::Plan;
+use vfl_auditor::report::{Errors, MetricFacts, Outcome};
+use vfl_core::metrics::{METRICS, metrics_named};
+use vfl_core::types::ModelVersion;
+use vfl_datasets::VerticalSplit;
+use vfl_defense::Policy;
+use vfl_numerics::three_significant_digits;
+use vfl_protocol::pb;
+use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
+use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_protocol::pb::passive_party_client::PassivePartyClient;
+use vfl_server::service::{Role, channel};
+use vfl_state::ShareStore;
+use vfl_transform::TransformConfig;
 
 use super::support::{
     Trained, credentials, dataset, score, spec, split, test_ids, trained, training_ids,
@@ -194,7 +195,7 @@ async fn attack_accuracy_is_by_the_model_in_service_whatever_it_was_trained_on()
     let split: VerticalSplit = split(&dataset, 1, 3);
     let mut spec = spec(dir.path(), &dataset, &split);
     spec.training_transform = TransformConfig::Complement {};
-    let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
+    let deployment = vfl_testbed::deployment::Deployment::start(spec).await.unwrap();
     let config = super::support::config(4);
     let version =
         deployment.train(&config, &training_ids(&dataset), |_| ()).await.unwrap().version.into();
@@ -226,7 +227,7 @@ fn plan(here: &Trained, names: Option<&[&str]>) -> Plan {
     }
 }
 
-fn ran<'a>(audit: &'a vfl_lab::report::Audit, attack: &str) -> &'a Errors {
+fn ran<'a>(audit: &'a vfl_auditor::report::Audit, attack: &str) -> &'a Errors {
     let result = audit.attacks.iter().find(|a| a.name == attack).unwrap();
     let Outcome::Ran { errors, .. } = &result.outcome else { panic!("{attack} did not run") };
     errors

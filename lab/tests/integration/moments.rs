@@ -1,13 +1,13 @@
 //! The adversary that knows the means and covariances of the passive features, played by their owner, over the sockets.
 
 use nalgebra::DMatrix;
-use vfl_active_party::attack::Method;
-use vfl_lab::audit::{Findings, Help};
-use vfl_lab::report::Audit;
+use vfl_attack::Method;
+use vfl_auditor::audit::{Findings, Help};
+use vfl_auditor::report::Audit;
+use vfl_core::metrics::mse;
+use vfl_numerics::{GaussianSystem, row_differences};
 use vfl_passive_party::config::Grant;
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::metrics::mse;
-use vfl_shared::numerics::{GaussianSystem, row_differences};
+use vfl_transform::TransformConfig;
 
 use super::helped::{RECORDS, auxiliary, errors, known, near, passive_columns, plan, report, run};
 use super::metrics::weights;
@@ -16,7 +16,7 @@ use super::support::{Trained, test_ids, trained};
 /// A deployment whose passive parties play.
 async fn playing(
     parties: usize,
-    change: impl FnOnce(&Trained, &mut vfl_lab::deployment::DeploymentSpec),
+    change: impl FnOnce(&Trained, &mut vfl_testbed::deployment::DeploymentSpec),
 ) -> Trained {
     let here = trained(parties, 6, 6).await;
     let mut spec = super::support::spec(here.dir.path(), &here.dataset, &here.split);
@@ -106,7 +106,7 @@ async fn known_records_and_moments_are_audited_side_by_side() {
         playing(1, |here, spec| spec.help.known = Some(known(here, RECORDS, RECORDS + 80))).await;
     let help = auxiliary(test_ids(&here.dataset, RECORDS, RECORDS + 80));
     let mut attacks = vec![Method::HalfStar.into()];
-    attacks.extend(vfl_lab::audit::informed_attacks());
+    attacks.extend(vfl_auditor::audit::informed_attacks());
     let findings = run(&here, &plan(&here, attacks, help)).await.unwrap();
     let [moments] = played(&findings)[..] else { panic!("one") };
     assert_eq!(moments.threat_model.known_records, 0);

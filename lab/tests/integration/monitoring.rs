@@ -8,12 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tonic::Code;
 use vfl_coordinator::config::Budgets;
-use vfl_lab::deployment::Deployment;
-use vfl_shared::monitoring::Monitoring;
-use vfl_shared::rpc::pb;
-use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::service::{Role, anonymous_channel};
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_core::types::{PartyName, RecordIds};
+use vfl_protocol::pb;
+use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_server::monitoring::Monitoring;
+use vfl_server::service::{Role, anonymous_channel};
+use vfl_testbed::deployment::Deployment;
 
 use super::support::{
     config, coordinator_client, credentials, dataset, free_address, score, spec, split, test_ids,
@@ -163,7 +163,7 @@ async fn three_parties_count_rows_calls_and_budgets_and_name_no_record() {
         names.for_each(|id| assert!(!text.contains(id), "{id} is in\n{text}"));
         let ends = value(text, "cloison_certificate_expiry_timestamp_seconds").unwrap();
         assert!(
-            (29.0..31.0).contains(&((ends - vfl_shared::clock::now() as f64) / 86_400.0)),
+            (29.0..31.0).contains(&((ends - vfl_core::clock::now() as f64) / 86_400.0)),
             "{ends}"
         );
         // Every figure has a text that says what it is.

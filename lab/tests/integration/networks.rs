@@ -1,19 +1,20 @@
 //! Perceptrons: trained over the sockets as in one place, served, restarted, audited.
 
 use nalgebra::{DMatrix, DVector};
-use vfl_active_party::attack::{AttackConfig, Method};
-use vfl_lab::audit::informed_attacks;
-use vfl_lab::report::{Outcome, ParameterKnowledge, Refused};
-use vfl_passive_party::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::Dataset;
-use vfl_shared::model::contract::{SubModelOrigin, start_of};
-use vfl_shared::model::{
-    Combiner, ModelConfig, Schedule, ShareStore, StoredShare, SubModelSpec, TrainingConfig,
-    TrainingValues, cross_entropy, heads, kinds,
+use vfl_attack::{AttackConfig, Method};
+use vfl_auditor::audit::informed_attacks;
+use vfl_auditor::report::{Outcome, ParameterKnowledge, Refused};
+use vfl_core::model::contract::{SubModelOrigin, start_of};
+use vfl_core::model::{
+    Combiner, ModelConfig, Schedule, SubModelSpec, TrainingConfig, TrainingValues, cross_entropy,
+    heads, kinds,
 };
-use vfl_shared::rpc::RefusalKind;
-use vfl_shared::types::{ConfidenceScores, Logits, ReleasedScores};
+use vfl_core::types::{ConfidenceScores, Logits, ReleasedScores};
+use vfl_datasets::Dataset;
+use vfl_passive_party::config::{Grant, ReleasePolicy, StartFrom, TrainingPolicy};
+use vfl_protocol::RefusalKind;
+use vfl_state::{ShareStore, StoredShare};
+use vfl_transform::TransformConfig;
 
 use super::defenses::defense;
 use super::helped::{RECORDS, auxiliary, errors, known, plan, report, run};
@@ -52,7 +53,7 @@ pub(super) async fn trained(parties: usize, each: usize, config: &TrainingConfig
     let split = split(&dataset, parties, each);
     let mut spec = spec(dir.path(), &dataset, &split);
     spec.release = ReleasePolicy::default();
-    let deployment = vfl_lab::deployment::Deployment::start(spec).await.unwrap();
+    let deployment = vfl_testbed::deployment::Deployment::start(spec).await.unwrap();
     let version =
         deployment.train(config, &training_ids(&dataset), |_| ()).await.unwrap().version.into();
     Trained { dir, dataset, split, deployment, version }
@@ -365,7 +366,10 @@ pub(super) fn top_model(here: &Trained) -> StoredShare {
 }
 
 /// The hash of the top model in the coordinator's manifest of a version.
-pub(super) fn top_digest(deployment: &vfl_lab::deployment::Deployment, version: &str) -> String {
+pub(super) fn top_digest(
+    deployment: &vfl_testbed::deployment::Deployment,
+    version: &str,
+) -> String {
     let path = deployment.party_dir("coordinator").join("models").join(format!("{version}.json"));
     let manifest: serde_json::Value =
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -421,12 +425,12 @@ async fn a_model_with_a_top_model_is_served_restarted_and_defended() {
 }
 
 trait ParseVersion {
-    fn parse_version(&self) -> vfl_shared::types::ModelVersion;
+    fn parse_version(&self) -> vfl_core::types::ModelVersion;
 }
 
 impl ParseVersion for String {
-    fn parse_version(&self) -> vfl_shared::types::ModelVersion {
-        vfl_shared::types::ModelVersion::new(self.as_str()).unwrap()
+    fn parse_version(&self) -> vfl_core::types::ModelVersion {
+        vfl_core::types::ModelVersion::new(self.as_str()).unwrap()
     }
 }
 
@@ -644,7 +648,7 @@ async fn a_transform_of_features_refuses_a_network() {
     let mut mapped = spec(dir.path(), &dataset, &split);
     mapped.release = ReleasePolicy::default();
     mapped.training_transform = TransformConfig::Negate {};
-    let deployment = vfl_lab::deployment::Deployment::start(mapped).await.unwrap();
+    let deployment = vfl_testbed::deployment::Deployment::start(mapped).await.unwrap();
     let refused = deployment.train(&training, &training_ids(&dataset), |_| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::PermissionDenied);
     assert!(
@@ -660,7 +664,7 @@ async fn a_network_does_not_come_under_a_defense_that_takes_weights() {
     let (dir, dataset) = (tempfile::tempdir().unwrap(), dataset());
     let mut noised = spec(dir.path(), &dataset, &split(&dataset, 1, 3));
     noised.defenses = defense("logit_noise (scheme = 1, alpha = 0.5)");
-    let deployment = vfl_lab::deployment::Deployment::start(noised).await.unwrap();
+    let deployment = vfl_testbed::deployment::Deployment::start(noised).await.unwrap();
     let refused = deployment
         .train(&config(mlp(&[8], "relu"), 1), &training_ids(&dataset), |_| ())
         .await
@@ -700,7 +704,7 @@ async fn a_network_takes_consent_and_starts_where_the_active_party_does_not_know
         spec.release = ReleasePolicy::default();
         spec.consent.kinds = kinds.iter().map(ToString::to_string).collect();
         spec.consent.start = start;
-        vfl_lab::deployment::Deployment::start(spec).await.unwrap()
+        vfl_testbed::deployment::Deployment::start(spec).await.unwrap()
     };
     let default = TrainingPolicy::default();
     assert_eq!(default.combiners, [Combiner::Sum]);
@@ -719,7 +723,7 @@ async fn a_network_takes_consent_and_starts_where_the_active_party_does_not_know
     let mut sums = spec(dir.path(), &dataset, &split);
     sums.release = ReleasePolicy::default();
     sums.consent.combiners = default.combiners;
-    let deployment = vfl_lab::deployment::Deployment::start(sums).await.unwrap();
+    let deployment = vfl_testbed::deployment::Deployment::start(sums).await.unwrap();
     let refused =
         deployment.train(&config(embeddings(&[4], 3, &[]), 1), &ids, |_| ()).await.unwrap_err();
     assert_eq!(refused.kind, RefusalKind::PermissionDenied);

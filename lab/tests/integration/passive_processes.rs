@@ -15,30 +15,32 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use vfl_coordinator::config::Budgets;
-use vfl_lab::deployment::{Deployment, white_box};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::types::{PartyName, RecordIds};
+use vfl_datasets::Dataset;
+use vfl_party::alignment::{Aligner, runs};
+use vfl_party::training::TrainingGate;
 use vfl_passive_party::config::{
     AlignmentTable, AuditPolicy, Grant, ReleasePolicy, Settings, TrainingPolicy,
 };
 use vfl_passive_party::consent::Consent;
-use vfl_passive_party::evaluation::accountant::RHO;
 use vfl_passive_party::evaluation::{SetFacts, renew, scorings};
 use vfl_passive_party::release::releases;
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::alignment::{Aligner, Side, Summary, runs};
-use vfl_shared::cli::PartySettings as _;
-use vfl_shared::data::{Dataset, FeatureTable};
-use vfl_shared::rpc::pb::align_job_event::Event;
-use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
-use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::{RefusalKind, pb};
-use vfl_shared::service::{Peer, Role, channel};
-use vfl_shared::state_dir::StateDir;
-use vfl_shared::state_folder::{FolderError, adopt, hold};
-use vfl_shared::training::TrainingGate;
-use vfl_shared::training::journal::{Journal, Proposal};
-use vfl_shared::types::{PartyName, RecordIds};
-use vfl_stores::StateConfig;
+use vfl_protocol::alignment::{Side, Summary};
+use vfl_protocol::pb::align_job_event::Event;
+use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
+use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_protocol::pb::passive_party_client::PassivePartyClient;
+use vfl_protocol::{RefusalKind, pb};
+use vfl_server::cli::PartySettings as _;
+use vfl_server::service::{Peer, Role, channel};
+use vfl_state::StateConfig;
+use vfl_state::journal::{Journal, Proposal};
+use vfl_state::state_dir::StateDir;
+use vfl_state::state_folder::{FolderError, adopt, hold};
+use vfl_testbed::deployment::{Deployment, white_box};
+use vfl_transform::TransformConfig;
+use vfl_transform::scoring::accountant::RHO;
 
 use super::replicas::Schema;
 use super::support::{
@@ -612,7 +614,7 @@ async fn a_folder_moves_into_a_database() {
 #[test]
 fn state_is_in_one_place() {
     let dir = tempfile::tempdir().unwrap();
-    let authority = vfl_lab::certs::Authority::new("cloison.test", 1).unwrap();
+    let authority = vfl_testbed::certs::Authority::new("cloison.test", 1).unwrap();
     let pem = authority.issue(Role::PassiveParty, &name()).unwrap();
     kills::put_tls(dir.path(), &pem);
     kills::put_data(dir.path(), &dataset());

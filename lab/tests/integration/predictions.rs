@@ -10,16 +10,19 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use tonic::Code;
 use vfl_coordinator::config::Budgets;
-use vfl_coordinator::defense::DefenseConfig;
-use vfl_lab::deployment::Deployment;
-use vfl_shared::data::{FeatureSchema, FeatureTable, Features};
-use vfl_shared::model::train_central;
-use vfl_shared::rpc::decode_columns;
-use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
-use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::pb::{self, release::Kind};
-use vfl_shared::service::{Peer, Role};
-use vfl_shared::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds};
+use vfl_core::data::schema::FeatureSchema;
+use vfl_core::data::table::FeatureTable;
+use vfl_core::model::train_central;
+use vfl_core::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds};
+use vfl_defense::DefenseConfig;
+use vfl_features::features::Features;
+use vfl_protocol::decode_columns;
+use vfl_protocol::pb;
+use vfl_protocol::pb::active_party_client::ActivePartyClient;
+use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_protocol::pb::release::Kind;
+use vfl_server::service::{Peer, Role};
+use vfl_testbed::deployment::Deployment;
 
 use super::support::{
     Trained, active_client, config, coordinator_client, score, spec, test_ids, trained,
@@ -97,7 +100,7 @@ async fn predictions_are_those_of_the_central_model() {
             here.dataset.split().train.len(),
             "exactly the training records are not served"
         );
-        assert!(all.len() > 2 * vfl_shared::rpc::STREAM_CHUNK_RECORDS, "this was a stream");
+        assert!(all.len() > 2 * vfl_protocol::STREAM_CHUNK_RECORDS, "this was a stream");
         check(&here, &central, all, answer);
         here.deployment.stop().await.unwrap();
     }
@@ -176,7 +179,7 @@ fn request(here: &Trained, from: usize, to: usize) -> pb::PredictRequest {
     let ids = test_ids(&here.dataset, from, to);
     let shares = LogitShare::new(DMatrix::zeros(here.dataset.class_names().len(), ids.len()))
         .unwrap()
-        .into_wire();
+        .into();
     pb::PredictRequest {
         model_version: here.version.clone(),
         ids: Some(ids.into()),
@@ -239,7 +242,7 @@ async fn a_passive_party_that_is_down_is_named_and_serving_resumes() {
 async fn another_active_party_is_refused() {
     let here = trained(1, 2, 1).await;
     let other = here.deployment.credentials(Role::ActiveParty, "other").unwrap();
-    let channel = |peer| vfl_shared::service::channel(&other, &peer).unwrap();
+    let channel = |peer| vfl_server::service::channel(&other, &peer).unwrap();
     let mut coordinator = CoordinatorClient::new(channel(here.deployment.coordinator_peer()));
     let mut active = ActivePartyClient::new(channel(here.deployment.active_peer()));
     let denied = |status: tonic::Status| {

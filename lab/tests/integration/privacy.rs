@@ -2,14 +2,15 @@
 
 use nalgebra::DMatrix;
 use vfl_coordinator::registry::Manifest;
-use vfl_lab::deployment::{Deployment, DeploymentSpec};
-use vfl_shared::data::Dataset;
-use vfl_shared::model::privacy::{PrivacyConfig, PrivacyStatement, PrivacyValues};
-use vfl_shared::model::{Combiner, ModelConfig, ShareStore, TrainingConfig, TrainingValues};
-use vfl_shared::rpc::{RefusalKind, pb};
-use vfl_shared::service::Role;
-use vfl_shared::training::journal::Journal;
-use vfl_shared::types::ModelVersion;
+use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement, PrivacyValues};
+use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
+use vfl_core::types::ModelVersion;
+use vfl_datasets::Dataset;
+use vfl_protocol::{RefusalKind, pb};
+use vfl_server::service::Role;
+use vfl_state::ShareStore;
+use vfl_state::journal::Journal;
+use vfl_testbed::deployment::{Deployment, DeploymentSpec};
 
 use super::support::{config, coordinator_client, dataset, spec, split, training_ids};
 

@@ -1,10 +1,12 @@
 //! The search for a defense, over the sockets.
 
-use vfl_lab::audit::{self, Plan};
-use vfl_lab::recommend::{self, CONFIRMED, Demands, Recommendation};
-use vfl_lab::report::{Audit, Thresholds, worst};
+use vfl_auditor::audit;
+use vfl_auditor::audit::Plan;
+use vfl_auditor::recommend;
+use vfl_auditor::recommend::{CONFIRMED, Demands, Recommendation};
+use vfl_auditor::report::{Audit, Thresholds, worst};
+use vfl_defense::DefenseConfig;
 use vfl_passive_party::config::Grant;
-use vfl_shared::policy::DefenseConfig;
 
 use super::helped::{auxiliary, plan};
 use super::informed::{KNOWN, informed_about};

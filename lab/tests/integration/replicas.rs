@@ -21,13 +21,14 @@ use tonic::Code;
 use tonic::transport::Channel;
 use vfl_coordinator::config::{Budgets, Settings};
 use vfl_coordinator::ledger::LedgerConfig;
-use vfl_lab::deployment::Deployment;
-use vfl_shared::data::Dataset;
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::pb::{self, RowStatus};
-use vfl_shared::service::{Credentials, Peer, Role, channel, check_health};
-use vfl_shared::types::{LogitShare, RecordIds};
+use vfl_core::types::{LogitShare, RecordIds};
+use vfl_datasets::Dataset;
+use vfl_defense::Policy;
+use vfl_protocol::pb;
+use vfl_protocol::pb::RowStatus;
+use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_server::service::{Credentials, Peer, Role, channel, check_health};
+use vfl_testbed::deployment::Deployment;
 
 use super::support::{config, dataset, free_address, spec, split, test_ids, training_ids};
 
@@ -238,7 +239,7 @@ fn question(
     pb::PredictRequest {
         model_version: version.to_owned(),
         ids: Some(ids.into()),
-        logit_shares: Some(LogitShare::new(share).unwrap().into_wire()),
+        logit_shares: Some(LogitShare::new(share).unwrap().into()),
         audit_session: session.to_owned(),
         request_id: name.to_owned(),
     }
@@ -390,8 +391,7 @@ async fn a_session_is_served_by_all() {
     assert_eq!(one, two);
     // Another share is refused, whoever is asked.
     let mut changed = question(&version, &half, k, "", session);
-    changed.logit_shares =
-        Some(LogitShare::new(DMatrix::from_element(k, 50, 7.0)).unwrap().into_wire());
+    changed.logit_shares = Some(LogitShare::new(DMatrix::from_element(k, 50, 7.0)).unwrap().into());
     let refused = actives[1].predict(changed).await.unwrap().into_inner();
     assert!(refused.row_status.iter().all(|s| *s == RowStatus::ShareChanged as i32), "{refused:?}");
     actives[1].predict(question(&version, &rest, k, "", session)).await.unwrap();

@@ -5,13 +5,14 @@ use std::path::Path;
 use bytes::Bytes;
 use tonic::Code;
 use tonic::transport::Channel;
-use vfl_lab::certs::{self, Authority};
-use vfl_shared::rpc::{RefusalKind, pb};
-use vfl_shared::service::{
+use vfl_core::types::PartyName;
+use vfl_protocol::{RefusalKind, pb};
+use vfl_server::service::{
     ACCESS_TABLE, Credentials, Peer, PeerIdentity, Role, TlsPem, anonymous_channel, channel,
     channel_expecting, check_health,
 };
-use vfl_shared::types::PartyName;
+use vfl_testbed::certs;
+use vfl_testbed::certs::Authority;
 
 use super::raw;
 use super::support::{credentials, dataset, deploy, server_of, split};

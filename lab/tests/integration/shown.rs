@@ -4,23 +4,22 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 use tonic::Code;
-use vfl_active_party::attack::{
-    self, AdversaryView, AttackConfig, KnownModel, KnownNetwork, Method, Replacement,
-};
+use vfl_attack as attack;
+use vfl_attack::{AdversaryView, AttackConfig, KnownModel, KnownNetwork, Method, Replacement};
+use vfl_auditor::report::{Outcome, ParameterKnowledge, Refused};
 use vfl_coordinator::config::TopGrant;
-use vfl_lab::deployment::{Deployment, white_box};
-use vfl_lab::report::{Outcome, ParameterKnowledge, Refused};
+use vfl_core::model::{Combiner, ModelConfig, SubModel, heads};
+use vfl_core::types::{ConfidenceScores, FeatureBlock, ModelVersion, ReleasedScores};
 use vfl_passive_party::config::{Grant, ReleasePolicy};
 use vfl_passive_party::release::releases;
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::model::{
-    Combiner, ModelConfig, ShareStore, ShownModel, StoredShare, SubModel, heads,
-};
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb};
-use vfl_shared::service::{Role, channel};
-use vfl_shared::transform::ReleasedSubModel;
-use vfl_shared::types::{ConfidenceScores, FeatureBlock, ModelVersion, ReleasedScores};
+use vfl_protocol::ReleasedSubModel;
+use vfl_protocol::ShownModel;
+use vfl_protocol::pb::passive_party_client::PassivePartyClient;
+use vfl_protocol::{MAX_MESSAGE_BYTES, pb};
+use vfl_server::service::{Role, channel};
+use vfl_state::{ShareStore, StoredShare};
+use vfl_testbed::deployment::{Deployment, white_box};
+use vfl_transform::TransformConfig;
 
 use super::helped::{RECORDS, errors, near, plan, report, run, values};
 use super::networks::{config, embeddings, mlp, top_model, trained};
@@ -36,7 +35,7 @@ fn passive_shares(here: &Trained) -> Vec<StoredShare> {
 }
 
 /// The model's settings as they are trained.
-fn spec_of(model: &ModelConfig, here: &Trained) -> vfl_shared::model::ModelSpec {
+fn spec_of(model: &ModelConfig, here: &Trained) -> vfl_core::model::ModelSpec {
     let k = here.dataset.class_names().len() as u32;
     let party = model.sub_model(k).unwrap();
     model.model(k, party.clone(), vec![party; here.split.passive().len()]).unwrap()
@@ -58,7 +57,7 @@ fn in_one_place(here: &Trained, model: &ModelConfig, attack: &AttackConfig) -> f
     let top = spec.top().map(|_| top_model(here));
     let stored = top
         .as_ref()
-        .map(|top| vfl_shared::model::Parameters::of(top.model(), top.model().snapshot()));
+        .map(|top| vfl_core::model::Parameters::of(top.model(), top.model().snapshot()));
     let logits =
         heads::restore(&spec, k as u32, stored.as_ref()).unwrap().combine(outputs).unwrap();
     let released = ReleasedScores::Probabilities(ConfidenceScores::softmax(logits).into_matrix());

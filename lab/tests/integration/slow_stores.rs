@@ -6,11 +6,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tempfile::TempDir;
 use tonic::{Code, Status};
-use vfl_lab::deployment::{Deployment, DeploymentSpec};
-use vfl_shared::data::{FeatureTable, Features};
-use vfl_shared::rpc::pb;
-use vfl_shared::types::{PartyName, RecordIds};
-use vfl_stores::{HttpConfig, HttpStore};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::types::{PartyName, RecordIds};
+use vfl_features::features::Features;
+use vfl_features::stores::{HttpConfig, HttpStore};
+use vfl_protocol::pb;
+use vfl_testbed::deployment::{Deployment, DeploymentSpec};
 
 use super::feature_service::FeatureService;
 use super::support::{config, dataset, score, spec, split, test_ids, training_ids};

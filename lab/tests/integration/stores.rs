@@ -8,12 +8,14 @@ use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
-use vfl_lab::deployment::Deployment;
-use vfl_shared::data::{FeatureTable, Features};
-use vfl_shared::model::{Combiner, ModelConfig, ShareStore, TrainingConfig, TrainingValues};
-use vfl_shared::rpc::pb;
-use vfl_shared::types::{ModelVersion, PartyName, RecordIds};
-use vfl_stores::{ParquetConfig, ParquetStore, SqliteConfig, SqliteStore, load_sqlite};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
+use vfl_features::features::Features;
+use vfl_features::stores::{ParquetConfig, ParquetStore, SqliteConfig, SqliteStore, load_sqlite};
+use vfl_protocol::pb;
+use vfl_state::ShareStore;
+use vfl_testbed::deployment::Deployment;
 
 use super::support::{dataset, score, spec, split, training_ids};
 
@@ -194,7 +196,7 @@ async fn records_that_a_store_does_not_hold_stop_a_training() {
     let fewer = FeatureTable::new(
         table.normalised_schema(),
         table.ids().select(&kept),
-        vfl_shared::data::FeatureStore::fetch_at(table, &kept).unwrap(),
+        vfl_core::data::table::FeatureStore::fetch_at(table, &kept).unwrap(),
         None,
     );
     let features = sqlite(dir.path(), party, &fewer.unwrap()).await;

@@ -8,20 +8,19 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use vfl_coordinator::config::Budgets;
-use vfl_lab::deployment::{
+use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_core::types::{PartyName, RecordIds};
+use vfl_datasets as data;
+use vfl_datasets::{Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition};
+use vfl_passive_party::config::TrainingPolicy;
+use vfl_protocol::pb::active_party_client::ActivePartyClient;
+use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_protocol::{MAX_MESSAGE_BYTES, pb};
+use vfl_server::service::{Credentials, Peer, Role, channel};
+use vfl_testbed::deployment::{
     AlignmentRuns, Deployment, DeploymentSpec, active_name, consent, white_box,
 };
-use vfl_passive_party::config::TrainingPolicy;
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{
-    self, Dataset, DatasetName, DatasetSpec, PassiveColumns, VerticalSplit, partition,
-};
-use vfl_shared::model::{TrainingConfig, TrainingValues};
-use vfl_shared::rpc::pb::active_party_client::ActivePartyClient;
-use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::{MAX_MESSAGE_BYTES, pb};
-use vfl_shared::service::{Credentials, Peer, Role, channel};
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_transform::TransformConfig;
 
 /// An address that nobody listens on. Its port is not of those that the system gives (on Linux by default 32768 and up), which may be taken by a test beside
 /// this one before it is used here.

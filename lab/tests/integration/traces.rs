@@ -26,14 +26,15 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::body::Body;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Response, Status};
-use vfl_lab::deployment::Deployment;
-use vfl_shared::data::{Dataset, FeatureStore, FeatureTable};
-use vfl_shared::monitoring::Monitoring;
-use vfl_shared::monitoring::traces::TracesTable;
-use vfl_shared::rpc::pb;
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::service::{Role, channel};
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_core::data::table::{FeatureStore, FeatureTable};
+use vfl_core::types::{PartyName, RecordIds};
+use vfl_datasets::Dataset;
+use vfl_protocol::pb;
+use vfl_protocol::pb::passive_party_client::PassivePartyClient;
+use vfl_server::monitoring::Monitoring;
+use vfl_server::monitoring::traces::TracesTable;
+use vfl_server::service::{Role, channel};
+use vfl_testbed::deployment::Deployment;
 
 use super::inference::{infer, question};
 use super::monitoring::{read, started, value};
@@ -397,12 +398,12 @@ async fn a_clients_trace_is_continued_and_a_malformed_one_is_as_none() {
     here.deployment.stop().await.unwrap();
     let sent = collector.spans();
     let of = |trace: &str| {
-        sent.iter().filter(|s| vfl_shared::hex(&s.span.trace_id) == trace).cloned().collect()
+        sent.iter().filter(|s| vfl_core::hex(&s.span.trace_id) == trace).cloned().collect()
     };
     let continued: Vec<Sent> = of("0af7651916cd43dd8448eb211c80319c");
     assert_eq!(continued.len(), 14);
     let root = continued.iter().find(|sent| sent.is() == ("active", "Predict")).unwrap();
-    assert_eq!(vfl_shared::hex(&root.span.parent_span_id), "b7ad6b7169203331");
+    assert_eq!(vfl_core::hex(&root.span.parent_span_id), "b7ad6b7169203331");
     // That trace, three malformed headers and one that comes twice, the inference, and what came without a trace at passive-1.
     assert_eq!(traces(&sent).len(), 1 + bad.len() + 1 + 1 + 5);
     let refused: Vec<&Sent> = sent
@@ -465,7 +466,7 @@ async fn a_party_that_does_not_trace_sends_nothing_on() {
     assert!(roots.clone().count() == 2 && roots.clone().all(|s| s.span.parent_span_id.is_empty()));
     assert!(
         sent.iter()
-            .all(|s| s.party == "passive-1" && vfl_shared::hex(&s.span.trace_id) != given[3..35])
+            .all(|s| s.party == "passive-1" && vfl_core::hex(&s.span.trace_id) != given[3..35])
     );
 }
 
@@ -490,7 +491,7 @@ async fn a_share_of_none_traces_only_what_a_caller_traces_and_no_more_than_the_r
     let sent = collector.spans();
     assert_eq!(traces(&sent).len(), 3, "the first request is not traced, at any party");
     let whole = |n: u32| {
-        let of = sent.iter().filter(|s| vfl_shared::hex(&s.span.trace_id) == format!("{n:032x}"));
+        let of = sent.iter().filter(|s| vfl_core::hex(&s.span.trace_id) == format!("{n:032x}"));
         of.map(|s| s.party.as_str()).collect::<BTreeSet<_>>()
     };
     assert_eq!(whole(1), BTreeSet::from(PARTIES));

@@ -1,15 +1,16 @@
-use vfl_shared::data::{
-    self, DatasetName, DatasetSpec, FeatureStore, SyntheticFields, SyntheticParameters, partition,
+use vfl_core::data::table::FeatureStore;
+use vfl_core::model::contract::start_of;
+use vfl_core::model::{
+    Combiner, HeadLearner, ModelConfig, ModelSpec, PartyLearner, Schedule, TrainingConfig,
+    TrainingValues, cross_entropy, heads, train_central,
 };
-use vfl_shared::model::contract::start_of;
-use vfl_shared::model::{
-    Combiner, HeadLearner, ModelConfig, ModelSpec, PartyLearner, Schedule, ShareStore,
-    TrainingConfig, TrainingValues, cross_entropy, heads, train_central,
-};
-use vfl_shared::rpc::{RefusalKind, pb};
-use vfl_shared::service::Role;
-use vfl_shared::training::journal::Journal;
-use vfl_shared::types::FeatureBlock;
+use vfl_core::types::FeatureBlock;
+use vfl_datasets as data;
+use vfl_datasets::{DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters, partition};
+use vfl_protocol::{RefusalKind, pb};
+use vfl_server::service::Role;
+use vfl_state::ShareStore;
+use vfl_state::journal::Journal;
 
 use super::networks::{embeddings, top_digest};
 use super::support::{
@@ -262,7 +263,7 @@ async fn a_party_lost_in_training_is_named_and_the_old_model_stays() {
     let long = TrainingConfig::try_from(long).unwrap();
     let refusal = {
         let mut client = active_client(&deployment);
-        let request = vfl_shared::rpc::pb::TrainJobRequest {
+        let request = vfl_protocol::pb::TrainJobRequest {
             config: Some((&long).into()),
             ids: Some((&ids).into()),
         };
@@ -284,18 +285,18 @@ async fn a_party_lost_in_training_is_named_and_the_old_model_stays() {
     assert!(refusal.message().contains("passive-2"), "{}", refusal.message());
 
     deployment.restart_passive(1).await.unwrap();
-    let model = vfl_shared::rpc::pb::DescribeModelRequest {};
-    let channel = vfl_shared::service::channel(
+    let model = vfl_protocol::pb::DescribeModelRequest {};
+    let channel = vfl_server::service::channel(
         &deployment.active_credentials,
         &deployment.coordinator_peer(),
     )
     .unwrap();
-    let mut coordinator = vfl_shared::rpc::pb::coordinator_client::CoordinatorClient::new(channel);
+    let mut coordinator = vfl_protocol::pb::coordinator_client::CoordinatorClient::new(channel);
     let described = coordinator.describe_model(model).await.unwrap().into_inner();
     assert_eq!(described.model_version, first.version.as_str(), "the old model is in service");
     let test = dataset.ids().select(&dataset.split().test[..50]);
     let request =
-        vfl_shared::rpc::pb::ScoreRequest { ids: Some((&test).into()), ..Default::default() };
+        vfl_protocol::pb::ScoreRequest { ids: Some((&test).into()), ..Default::default() };
     let scored = active_client(&deployment).predict(request).await.unwrap().into_inner();
     assert_eq!(scored.row_status, vec![1; 50]);
     deployment.train(&config(3), &ids, |_| ()).await.expect("training can be started again");

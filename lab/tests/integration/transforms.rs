@@ -2,25 +2,29 @@
 
 use nalgebra::{DMatrix, DVector};
 use tonic::Code;
-use vfl_active_party::attack::Method;
-use vfl_lab::audit::{self, Findings, Plan};
-use vfl_lab::deployment::{Deployment, DeploymentSpec};
-use vfl_lab::report::{Audit, DefenseKnowledge, Errors, Observations, Outcome, ParameterKnowledge};
+use vfl_attack::Method;
+use vfl_auditor::audit;
+use vfl_auditor::audit::{Findings, Plan};
+use vfl_auditor::report::{
+    Audit, DefenseKnowledge, Errors, Observations, Outcome, ParameterKnowledge,
+};
+use vfl_core::model::TrainingConfig;
+use vfl_core::types::{ModelVersion, ReleasedScores};
+use vfl_defense::Policy;
+use vfl_numerics::{PseudoInverse, row_differences, three_significant_digits};
 use vfl_passive_party::config::{AuditPolicy, Grant, Settings, TrainingPolicy};
 use vfl_passive_party::release::{release_table, releases};
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::model::{ShareStore, StoredShare, TrainingConfig};
-use vfl_shared::numerics::{PseudoInverse, row_differences, three_significant_digits};
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
-use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::pb::reconstruct_event::Event;
-use vfl_shared::rpc::pb::release_parameters_response::Kind;
-use vfl_shared::rpc::{decode_columns, pb};
-use vfl_shared::service::{Peer, Role, channel};
-use vfl_shared::transform::ShownParameters;
-use vfl_shared::types::{ModelVersion, ReleasedScores};
+use vfl_protocol::ShownParameters;
+use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
+use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_protocol::pb::passive_party_client::PassivePartyClient;
+use vfl_protocol::pb::reconstruct_event::Event;
+use vfl_protocol::pb::release_parameters_response::Kind;
+use vfl_protocol::{decode_columns, pb};
+use vfl_server::service::{Peer, Role, channel};
+use vfl_state::{ShareStore, StoredShare};
+use vfl_testbed::deployment::{Deployment, DeploymentSpec};
+use vfl_transform::TransformConfig;
 
 use super::support::{
     Trained, config, coordinator_client, credentials, dataset, score, spec, split, test_ids,
@@ -237,7 +241,7 @@ async fn a_state_directory_serves_one_party_at_a_time() {
         monitoring: Default::default(),
         state_dir: (&state_dir).into(),
         features: spec(dir.path(), &dataset, &split).tables.passive.remove(0).1.into(),
-        release: vfl_lab::deployment::white_box(),
+        release: vfl_testbed::deployment::white_box(),
         training: TrainingPolicy::default(),
         audit: AuditPolicy::default(),
         collusion: Default::default(),
@@ -441,7 +445,7 @@ async fn a_complement_release_adds_what_the_closed_form_says() {
 }
 
 fn scores(answer: &pb::ScoreResponse, classes: usize) -> DMatrix<f64> {
-    match ReleasedScores::from_wire(answer.release.as_ref(), answer.row_status.len(), classes)
+    match vfl_protocol::read_release(answer.release.as_ref(), answer.row_status.len(), classes)
         .unwrap()
     {
         ReleasedScores::Probabilities(scores) => scores,
@@ -529,7 +533,7 @@ async fn models_of_transformed_features_predict_alike_and_are_attacked_in_vain()
                 .remove(0)
                 .1
                 .into(),
-            release: vfl_lab::deployment::white_box(),
+            release: vfl_testbed::deployment::white_box(),
             training: TrainingPolicy { transform: other, ..Default::default() },
             audit: AuditPolicy::default(),
             collusion: Default::default(),

@@ -9,18 +9,19 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 use vfl_coordinator::config::Settings as CoordinatorSettings;
-use vfl_coordinator::defense::DefenseConfig;
-use vfl_lab::deployment::{Deployment, DeploymentSpec};
-use vfl_passive_party::transform::TransformConfig;
-use vfl_shared::data::{Dataset, VerticalSplit};
-use vfl_shared::model::{
-    ImportError, ImportReport, ImportRequest, ParameterFile, Staging, import_parameters,
-    train_central,
-};
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::{self, RowStatus, publish_command::Command, publish_reply::Reply};
-use vfl_shared::service::{Role, channel};
-use vfl_shared::types::{PartyName, RecordIds, ReleasedScores};
+use vfl_core::model::{ParameterFile, train_central};
+use vfl_core::types::{PartyName, RecordIds, ReleasedScores};
+use vfl_datasets::{Dataset, VerticalSplit};
+use vfl_defense::DefenseConfig;
+use vfl_defense::Policy;
+use vfl_protocol::pb;
+use vfl_protocol::pb::RowStatus;
+use vfl_protocol::pb::publish_command::Command;
+use vfl_protocol::pb::publish_reply::Reply;
+use vfl_server::service::{Role, channel};
+use vfl_state::{ImportError, ImportReport, ImportRequest, Staging, import_parameters};
+use vfl_testbed::deployment::{Deployment, DeploymentSpec};
+use vfl_transform::TransformConfig;
 
 use super::support::{
     active_client, config, coordinator_client, dataset, deploy, score, spec, split, test_ids,
@@ -150,7 +151,8 @@ impl Here {
 
 fn probabilities(answer: &pb::ScoreResponse, rows: usize) -> DMatrix<f64> {
     let released =
-        ReleasedScores::from_wire(answer.release.as_ref(), rows, answer.class_names.len()).unwrap();
+        vfl_protocol::read_release(answer.release.as_ref(), rows, answer.class_names.len())
+            .unwrap();
     match released {
         ReleasedScores::Probabilities(scores) => scores,
         other => panic!("no scores: {other:?}"),

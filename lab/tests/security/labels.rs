@@ -7,20 +7,20 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
-use vfl_lab::deployment::Deployment;
-use vfl_lab::labels::{PassiveTranscript, Step, gradient_direction, gradient_sign, observe};
+use vfl_core::model::{Combiner, ModelConfig, Schedule, Settings, TrainingConfig, TrainingValues};
+use vfl_core::types::{FeatureBlock, PartyName, RecordIds};
+use vfl_party::training::Participant;
 use vfl_passive_party::config::ReleasePolicy;
 use vfl_passive_party::logits::LogitServer;
-use vfl_shared::model::{
-    Combiner, ModelConfig, Schedule, Settings, ShareStore, TrainingConfig, TrainingValues,
-};
-use vfl_shared::monitoring::Monitor;
-use vfl_shared::rpc::decode_columns;
-use vfl_shared::rpc::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_shared::rpc::pb::{self, training_command::Command};
-use vfl_shared::service::{Credentials, Limits, Peer, Role, serve};
-use vfl_shared::training::Participant;
-use vfl_shared::types::{FeatureBlock, PartyName, RecordIds};
+use vfl_protocol::decode_columns;
+use vfl_protocol::pb;
+use vfl_protocol::pb::passive_party_server::{PassiveParty, PassivePartyServer};
+use vfl_protocol::pb::training_command::Command;
+use vfl_server::monitoring::Monitor;
+use vfl_server::service::{Credentials, Limits, Peer, Role, serve};
+use vfl_state::ShareStore;
+use vfl_studies::labels::{PassiveTranscript, Step, gradient_direction, gradient_sign, observe};
+use vfl_testbed::deployment::Deployment;
 
 use super::support::{dataset, spec, split, training_ids};
 

@@ -6,9 +6,9 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use vfl_coordinator::ledger::{Ledger, LedgerConfig, summary};
-use vfl_lab::deployment::Deployment;
-use vfl_shared::data::{Dataset, VerticalSplit};
-use vfl_shared::rpc::pb::RowStatus;
+use vfl_datasets::{Dataset, VerticalSplit};
+use vfl_protocol::pb::RowStatus;
+use vfl_testbed::deployment::Deployment;
 
 use super::support::{Trained, score, spec, test_ids, trained};
 
@@ -80,7 +80,7 @@ async fn a_noise_secret_that_is_gone_is_not_replaced() {
         assert!(!secret.exists(), "no other secret was made");
         remove(&state, &["ledger.mark"]);
     }
-    vfl_shared::files::write_atomic(&secret, &kept, true).unwrap();
+    vfl_state::files::write_atomic(&secret, &kept, true).unwrap();
     assert_eq!(complaint(&here, false).await, None);
 }
 

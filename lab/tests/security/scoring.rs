@@ -8,10 +8,10 @@
 use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_passive_party::evaluation::accountant::{RHO, least_error};
+use vfl_core::metrics::mse;
+use vfl_numerics::three_significant_digits;
 use vfl_passive_party::evaluation::scoring::{ReducedEstimates, ReportedCandidates, Scoring};
-use vfl_shared::metrics::mse;
-use vfl_shared::numerics::three_significant_digits;
+use vfl_transform::scoring::accountant::{RHO, least_error};
 
 /// Runs over which the error of the record named beforehand is taken.
 const RUNS: usize = 200;

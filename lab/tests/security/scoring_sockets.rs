@@ -5,19 +5,21 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status, Streaming};
-use vfl_active_party::attack::Method;
-use vfl_lab::audit::{self, Plan};
-use vfl_lab::report::{Level, Outcome, ScoringMode, verdict};
+use vfl_attack::Method;
+use vfl_auditor::audit;
+use vfl_auditor::audit::Plan;
+use vfl_auditor::report::{Level, Outcome, ScoringMode, verdict};
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+use vfl_core::data::table::{FeatureStore, FeatureTable};
+use vfl_core::metrics::{METRICS, metrics_named};
+use vfl_core::types::FeatureBlock;
 use vfl_passive_party::config::{AuditPolicy, ReleasePolicy, Settings, TrainingPolicy};
-use vfl_passive_party::evaluation::accountant::RHO;
-use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureStore, FeatureTable};
-use vfl_shared::metrics::{METRICS, metrics_named};
-use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
-use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
-use vfl_shared::rpc::pb::passive_party_client::PassivePartyClient;
-use vfl_shared::rpc::{RefusalKind, pb};
-use vfl_shared::service::{Role, channel};
-use vfl_shared::types::FeatureBlock;
+use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
+use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_protocol::pb::passive_party_client::PassivePartyClient;
+use vfl_protocol::{RefusalKind, pb};
+use vfl_server::service::{Role, channel};
+use vfl_transform::scoring::accountant::RHO;
 
 use super::support::{Trained, credentials, spec, test_ids, trained};
 
@@ -26,7 +28,7 @@ use super::support::{Trained, credentials, spec, test_ids, trained};
 async fn with_defaults(
     here: &mut Trained,
     release: ReleasePolicy,
-) -> (std::sync::Arc<vfl_shared::data::FeatureTable>, CancellationToken) {
+) -> (std::sync::Arc<vfl_core::data::table::FeatureTable>, CancellationToken) {
     with_policy(here, release, AuditPolicy { allowed: true, ..Default::default() }).await
 }
 
@@ -35,14 +37,14 @@ async fn with_policy(
     here: &mut Trained,
     release: ReleasePolicy,
     audit: AuditPolicy,
-) -> (std::sync::Arc<vfl_shared::data::FeatureTable>, CancellationToken) {
+) -> (std::sync::Arc<vfl_core::data::table::FeatureTable>, CancellationToken) {
     let peer = here.deployment.passive_peers().remove(0);
     here.deployment.stop_passive(0).await;
     let (_, table) = spec(here.dir.path(), &here.dataset, &here.split).tables.passive.remove(0);
     let table = std::sync::Arc::new(table);
     let settings = Settings {
         credentials: here.deployment.credentials(Role::PassiveParty, peer.name.as_str()).unwrap(),
-        limits: vfl_shared::service::Limits::default(),
+        limits: vfl_server::service::Limits::default(),
         monitoring: Default::default(),
         state_dir: (&here.deployment.party_dir(peer.name.as_str())).into(),
         features: table.clone().into(),
@@ -78,7 +80,7 @@ struct Call {
 }
 
 impl Call {
-    async fn open(here: &Trained, ids: &vfl_shared::types::RecordIds) -> Result<Self, Status> {
+    async fn open(here: &Trained, ids: &vfl_core::types::RecordIds) -> Result<Self, Status> {
         let peer = here.deployment.passive_peers().remove(0);
         let auditor = channel(&credentials(&here.deployment, Role::Auditor), &peer).unwrap();
         let (asks, outgoing) = mpsc::channel(4);
@@ -222,7 +224,7 @@ async fn a_reader_over_sockets_spends_the_budget_and_reads_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_fits_the_budget_and_says_its_noise() {
     let mut here = trained(1, 2, 6).await;
-    let release = vfl_lab::deployment::white_box();
+    let release = vfl_testbed::deployment::white_box();
     let (_, stop) = with_defaults(&mut here, release).await;
     let plan = Plan {
         training_ids: None,
@@ -338,7 +340,7 @@ async fn metrics_with_noise_are_paid_for_or_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_with_noise_buys_metrics_from_the_budget() {
     let mut here = trained(1, 2, 6).await;
-    let (_, stop) = with_defaults(&mut here, vfl_lab::deployment::white_box()).await;
+    let (_, stop) = with_defaults(&mut here, vfl_testbed::deployment::white_box()).await;
     let plan = Plan {
         help: Default::default(),
         training_ids: None,
@@ -408,7 +410,7 @@ async fn an_audit_with_a_control_fits_the_budget() {
     let table =
         FeatureTable::new(schema, known.clone(), FeatureBlock::new(x).unwrap(), None).unwrap();
     let mut here = here.again(|spec| spec.help.known = Some(table)).await;
-    let (_, stop) = with_defaults(&mut here, vfl_lab::deployment::white_box()).await;
+    let (_, stop) = with_defaults(&mut here, vfl_testbed::deployment::white_box()).await;
     let help = audit::Help { auxiliary_ids: Some(known), ..Default::default() };
     let ids = test_ids(&here.dataset, 0, most);
     let plan = Plan {
@@ -444,7 +446,7 @@ async fn an_audit_with_a_control_fits_the_budget() {
 async fn what_the_owner_plays_is_told_with_noise_and_paid_for() {
     let mut here = trained(1, 2, 6).await;
     let leave = AuditPolicy { allowed: true, moments: true, ..Default::default() };
-    let (_, stop) = with_policy(&mut here, vfl_lab::deployment::white_box(), leave).await;
+    let (_, stop) = with_policy(&mut here, vfl_testbed::deployment::white_box(), leave).await;
     let ids = test_ids(&here.dataset, 0, 300);
     let plan = Plan {
         rho: Some(RHO / 2.0),

@@ -16,16 +16,16 @@ use tonic::codegen::Service;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use vfl_coordinator::config::Budgets;
-use vfl_lab::certs;
-use vfl_lab::load::{Bench, flood};
-use vfl_shared::config::{Limits, TlsFiles};
-use vfl_shared::rpc::pb;
-use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::service::{
+use vfl_core::types::PartyName;
+use vfl_load::{Bench, flood};
+use vfl_protocol::pb;
+use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_server::service::{
     Credentials, Peer, Role, anonymous_channel, anonymous_connection, channel, check_health,
     raise_descriptor_limit,
 };
-use vfl_shared::types::PartyName;
+use vfl_server::service::{Limits, TlsFiles};
+use vfl_testbed::certs;
 
 use super::support::{credentials, score, test_ids, trained};
 

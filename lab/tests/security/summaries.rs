@@ -1,10 +1,11 @@
 //! An auditor who names a hundred records and has one of them scored learned what the defense did to that one: KL, total
 //! variation, whether its class was kept, and from the active party whether it was predicted well.
 
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::{self, reconstruct_event::Event};
-use vfl_shared::service::{Role, channel};
-use vfl_shared::types::RecordIds;
+use vfl_core::types::RecordIds;
+use vfl_defense::Policy;
+use vfl_protocol::pb;
+use vfl_protocol::pb::reconstruct_event::Event;
+use vfl_server::service::{Role, channel};
 
 use super::support::{Trained, coordinator_client, credentials, test_ids, trained, training_ids};
 

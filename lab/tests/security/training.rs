@@ -6,15 +6,18 @@ use nalgebra::{DMatrix, DVector};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
-use vfl_lab::deployment::{Deployment, DeploymentSpec};
+use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_core::types::{LogitShare, PartyName, RecordIds};
+use vfl_numerics::PseudoInverse;
 use vfl_passive_party::config::TrainingPolicy;
-use vfl_shared::model::{TrainingConfig, TrainingValues};
-use vfl_shared::numerics::PseudoInverse;
-use vfl_shared::rpc::decode_columns;
-use vfl_shared::rpc::pb::{self, RowStatus, training_command::Command, training_reply::Reply};
-use vfl_shared::service::Role;
-use vfl_shared::training::journal::Journal;
-use vfl_shared::types::{LogitShare, PartyName, RecordIds};
+use vfl_protocol::decode_columns;
+use vfl_protocol::pb;
+use vfl_protocol::pb::RowStatus;
+use vfl_protocol::pb::training_command::Command;
+use vfl_protocol::pb::training_reply::Reply;
+use vfl_server::service::Role;
+use vfl_state::journal::Journal;
+use vfl_testbed::deployment::{Deployment, DeploymentSpec};
 
 use super::support::{
     Trained, coordinator_client, dataset, score, spec, split, trained, training_ids,
@@ -98,7 +101,7 @@ impl Conduct {
 
     async fn share(&self, share: DMatrix<f64>) {
         let shares = LogitShare::new(share).unwrap();
-        let shares = pb::BatchShares { step: self.step, shares: Some(shares.into_wire()) };
+        let shares = pb::BatchShares { step: self.step, shares: Some(shares.into()) };
         self.reply(Reply::Shares(shares)).await;
     }
 }

@@ -2,13 +2,15 @@
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use vfl_lab::deployment::Deployment;
-use vfl_lab::transcript::{Transcript, accuracy, reconstruct, record};
-use vfl_shared::model::{PartyLearner, Schedule, TrainingConfig, TrainingValues};
-use vfl_shared::rpc::decode_columns;
-use vfl_shared::rpc::pb::{self, training_command::Command, training_reply::Reply};
-use vfl_shared::service::Role;
-use vfl_shared::types::{FeatureBlock, RecordIds};
+use vfl_core::model::{PartyLearner, Schedule, TrainingConfig, TrainingValues};
+use vfl_core::types::{FeatureBlock, RecordIds};
+use vfl_protocol::decode_columns;
+use vfl_protocol::pb;
+use vfl_protocol::pb::training_command::Command;
+use vfl_protocol::pb::training_reply::Reply;
+use vfl_server::service::Role;
+use vfl_studies::transcript::{Transcript, accuracy, reconstruct, record};
+use vfl_testbed::deployment::Deployment;
 
 use super::support::{coordinator_client, dataset, deploy, split, training_ids};
 
@@ -66,10 +68,8 @@ async fn train_and_keep(
                 }
                 if !step.batch.is_empty() {
                     let share = learner.shares(&step.batch, step.evaluation).unwrap();
-                    let answer = pb::BatchShares {
-                        step: step.step,
-                        shares: Some(share.clone().into_wire()),
-                    };
+                    let answer =
+                        pb::BatchShares { step: step.step, shares: Some(share.clone().into()) };
                     if !step.evaluation {
                         pending = Some((step.batch, share.matrix().clone()));
                     }

@@ -10,20 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nalgebra::DMatrix;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
-use vfl_coordinator::defense::DefenseConfig;
 use vfl_coordinator::ledger;
 use vfl_coordinator::registry::read_manifest;
-use vfl_lab::deployment::{Deployment, DeploymentSpec};
-use vfl_shared::data::Dataset;
-use vfl_shared::model::{ShareStore, TrainingConfig, TrainingValues};
-use vfl_shared::policy::Policy;
-use vfl_shared::rpc::pb::{
-    self, RowStatus, release::Kind, training_command::Command, training_reply::Reply,
-};
-use vfl_shared::rpc::{LIST_CHUNK_RECORDS, decode_columns};
-use vfl_shared::service::Role;
-use vfl_shared::training::Participant;
-use vfl_shared::types::{FeatureBlock, LogitShare, ModelVersion, RecordIds};
+use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_core::types::{FeatureBlock, LogitShare, ModelVersion, RecordIds};
+use vfl_datasets::Dataset;
+use vfl_defense::DefenseConfig;
+use vfl_defense::Policy;
+use vfl_party::training::Participant;
+use vfl_protocol::pb;
+use vfl_protocol::pb::RowStatus;
+use vfl_protocol::pb::release::Kind;
+use vfl_protocol::pb::training_command::Command;
+use vfl_protocol::pb::training_reply::Reply;
+use vfl_protocol::{LIST_CHUNK_RECORDS, decode_columns};
+use vfl_server::service::Role;
+use vfl_state::ShareStore;
+use vfl_testbed::deployment::{Deployment, DeploymentSpec};
 
 use super::support::{config, coordinator_client, dataset, spec, split, test_ids, training_ids};
 
@@ -101,7 +104,7 @@ impl Attack {
                     let (rows, columns) = (shares.rows as usize, shares.columns as usize);
                     let mut moved = decode_columns("shares", shares, rows, Some(columns)).unwrap();
                     moved.row_mut(0).add_scalar_mut(shift);
-                    batch.shares = Some(LogitShare::new(moved).unwrap().into_wire());
+                    batch.shares = Some(LogitShare::new(moved).unwrap().into());
                 }
                 reply
             });
@@ -137,7 +140,7 @@ impl Attack {
         let request = pb::PredictRequest {
             model_version: version.as_str().into(),
             ids: Some(ids.into()),
-            logit_shares: Some(LogitShare::new(shares).unwrap().into_wire()),
+            logit_shares: Some(LogitShare::new(shares).unwrap().into()),
             ..Default::default()
         };
         let answer =

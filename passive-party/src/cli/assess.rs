@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use vfl_shared::cli::{CliError, case_file};
-use vfl_shared::data::{RecordBits, read_schema};
+use vfl_core::data::RecordBits;
+use vfl_core::data::read_schema;
+use vfl_server::cli::{CliError, case_file};
 
 use super::case::{self, BY_WEIGHTS, number};
-use crate::assess::{
+use vfl_transform::assess::{
     Assessment, BitsBound, Candidate, PretrainingBounds, ReleasedBits, assess, before_training,
     bits_bounds, candidates, released_bits,
 };

@@ -1,7 +1,7 @@
 //! The parts that the case files of `assess` and `transform` share.
 
 use nalgebra::DMatrix;
-use vfl_shared::types::FeatureBlock;
+use vfl_core::types::FeatureBlock;
 
 /// Reads `w_pas`, k × d.
 pub(super) fn weights(w_pas: &[Vec<f64>]) -> Result<DMatrix<f64>, String> {

@@ -1,13 +1,14 @@
 //! `import-parameters`: stages parameters that were trained elsewhere.
 
 use clap::Args;
-use vfl_shared::cli::{CliError, StagingArgs, import_failure};
-use vfl_shared::data::Features;
-use vfl_shared::model::{ImportRequest, Parameters, import_parameters_if};
+use vfl_core::model::Parameters;
+use vfl_features::features::Features;
+use vfl_server::cli::{CliError, StagingArgs, import_failure};
+use vfl_state::{ImportRequest, import_parameters_if};
 
-use crate::assess::ToldFeatures;
 use crate::config::Settings;
-use crate::transform::TransformConfig;
+use vfl_transform::TransformConfig;
+use vfl_transform::assess::ToldFeatures;
 
 /// The arguments of `passive-party import-parameters`.
 #[derive(Debug, Args)]
@@ -119,9 +120,10 @@ impl ImportArgs {
 #[cfg(test)]
 mod tests {
     use nalgebra::DMatrix;
-    use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-    use vfl_shared::model::LinearParameters;
-    use vfl_shared::types::{FeatureBlock, RecordIds};
+    use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+    use vfl_core::data::table::FeatureTable;
+    use vfl_core::model::LinearParameters;
+    use vfl_core::types::{FeatureBlock, RecordIds};
 
     use super::*;
 

@@ -8,12 +8,13 @@ mod scorings;
 mod transform;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use vfl_shared::cli::{
-    AdoptArgs, AlignmentsArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs,
-    ReplaceRulesArgs, ServeArgs, TrainingsArgs, known_classes,
+use vfl_party::cli::AlignmentsArgs;
+use vfl_party::cli::features::{LoadArgs, SchemaArgs};
+use vfl_server::cli::{
+    AdoptArgs, CheckArgs, CliError, CompletionsArgs, ExportArgs, ManArgs, ReplaceRulesArgs,
+    ServeArgs, TrainingsArgs, known_classes,
 };
-use vfl_shared::config::ConfigFile;
-use vfl_stores::cli::{LoadArgs, SchemaArgs};
+use vfl_server::config::ConfigFile;
 
 pub use assess::{AssessArgs, assess_case};
 pub use import::ImportArgs;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::CliError;
+use vfl_server::cli::CliError;
 
 use crate::config::Settings;
 use crate::release::{release_table, releases};

@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use vfl_shared::cli::CliError;
+use vfl_server::cli::CliError;
 
 use crate::config::{AuditMode, Settings};
-use crate::evaluation::accountant::least_error;
 use crate::evaluation::{EvaluationError, begin_anew, renew, scoring_table, scorings};
+use vfl_transform::scoring::accountant::least_error;
 
 /// The arguments of `passive-party scorings`.
 #[derive(Debug, Args)]

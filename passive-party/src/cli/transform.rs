@@ -13,13 +13,13 @@ use rand_chacha::ChaCha20Rng;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use vfl_shared::cli::{CliError, case_file};
-use vfl_shared::metrics::Interpretability;
-use vfl_shared::types::FeatureBlock;
+use vfl_core::metrics::Interpretability;
+use vfl_core::types::FeatureBlock;
+use vfl_server::cli::{CliError, case_file};
 
 use super::case::{self, BY_WEIGHTS, number};
-use crate::assess::{AttackErrors, release_errors};
-use crate::transform::{RewrittenParameters, TransformConfig, natural_distance, rewrite};
+use vfl_transform::assess::{AttackErrors, release_errors};
+use vfl_transform::{RewrittenParameters, TransformConfig, natural_distance, rewrite};
 
 /// The arguments of `passive-party transform`.
 #[derive(Debug, Args)]
@@ -227,7 +227,7 @@ fn summarise(
     x: Option<&FeatureBlock>,
 ) -> Result<Summary, String> {
     let distance = Interpretability::of(w_pas, &rewritten.weights).map_err(|e| e.to_string())?;
-    let errors = |x| -> Result<Errors, crate::assess::AssessError> {
+    let errors = |x| -> Result<Errors, vfl_transform::assess::AssessError> {
         let still = &rewritten.bias_shift * 0.0;
         Ok(Errors {
             after: release_errors(w_pas, &rewritten.weights, &rewritten.bias_shift, x)?,

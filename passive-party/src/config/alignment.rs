@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use vfl_shared::alignment::{MAX_RECORDS, OwnIds, Rules};
-use vfl_shared::data::Features;
-use vfl_shared::types::PartyName;
+use vfl_core::types::PartyName;
+use vfl_features::features::Features;
+use vfl_party::alignment::OwnIds;
+use vfl_protocol::alignment::{MAX_RECORDS, Rules};
 
 /// The `[alignment]` table: finding the records that this party and an active party both hold.
 ///

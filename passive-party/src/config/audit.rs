@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::evaluation::accountant::{LEAST_RHO, RHO};
+use vfl_transform::scoring::accountant::{LEAST_RHO, RHO};
 
 /// The mode of the answers to scorings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::training_map;
-use crate::transform::{FeatureMap, TransformConfig, TransformError, check_search};
+use vfl_transform::{FeatureMap, TransformConfig, TransformError, check_search};
 
 /// The parameters that a role gets: `"nothing"`, `"true_parameters"`, or `{ transformed = { name =
 /// "stiefel", epsilon = 0.1 } }`.

@@ -1,11 +1,11 @@
 //! `[training]`: the rules for trainings, and the transform of this party's features.
 
 use serde::Deserialize;
-use vfl_shared::model::privacy::PrivacyConfig;
-use vfl_shared::model::{Combiner, EMBEDDING_WIDTH, SOFTMAX_REGRESSION, kinds};
-use vfl_shared::types::PartyName;
+use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::model::{Combiner, EMBEDDING_WIDTH, SOFTMAX_REGRESSION, kinds};
+use vfl_core::types::PartyName;
 
-use crate::transform::TransformConfig;
+use vfl_transform::TransformConfig;
 
 /// The `[training]` table: the rules for trainings, and the transform of this party's features.
 ///
@@ -56,7 +56,7 @@ pub struct TrainingPolicy {
     /// 20.
     pub max_total: u32,
     /// Differential privacy of this party's parameters: see
-    /// [`privacy`](vfl_shared::model::privacy). Default none.
+    /// [`privacy`](vfl_core::model::privacy). Default none.
     pub privacy: Option<PrivacyConfig>,
 }
 

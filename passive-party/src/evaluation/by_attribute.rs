@@ -1,8 +1,8 @@
 //! Figures by attribute of the schema, without noise or derived from errors that carry it.
 
 use nalgebra::DMatrix;
-use vfl_shared::metrics::{Attribute, AttributeFigures};
-use vfl_shared::numerics::two_sided_normal;
+use vfl_core::metrics::{Attribute, AttributeFigures};
+use vfl_numerics::two_sided_normal;
 
 /// The attributes that have figures, and their truth.
 #[derive(Clone, Copy)]

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::state_dir::StateDir;
-use vfl_shared::state_file::{StateFile, StateFileError};
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::state_dir::StateDir;
+use vfl_state::state_file::{StateFile, StateFileError};
 
 use super::MAX_CANDIDATES;
 use super::record::{self, EvaluationError, LoadedRecord, Record};

@@ -15,10 +15,9 @@
 //! is answered. If several processes share the state, each decides on the newest record, and again
 //! if another one was faster.
 
-pub mod accountant;
 mod by_attribute;
 mod counting;
-mod gain;
+
 mod listing;
 pub mod noise;
 mod open_set;

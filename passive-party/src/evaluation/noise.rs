@@ -8,7 +8,7 @@
 use rand::rngs::SysRng;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_shared::rpc::Refusal;
+use vfl_protocol::Refusal;
 
 /// The standard deviation of the noise in grid steps: a reported number is a multiple of its σ / 65
 /// 536.

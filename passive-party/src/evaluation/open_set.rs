@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nalgebra::DMatrix;
-use vfl_shared::data::FeatureSchema;
-use vfl_shared::metrics::{Attribute, MetricError, attributes};
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::types::{FeatureBlock, ModelVersion, RecordIds};
+use vfl_core::data::schema::FeatureSchema;
+use vfl_core::metrics::{Attribute, MetricError, attributes};
+use vfl_core::types::{FeatureBlock, ModelVersion, RecordIds};
+use vfl_protocol::{Refusal, RefusalKind};
 
 use super::by_attribute::AttributeScoring;
 use super::counting::{Evaluations, exhausted};

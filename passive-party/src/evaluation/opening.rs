@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use vfl_shared::data::Features;
-use vfl_shared::rpc::{Refusal, RefusalKind, rough};
-use vfl_shared::types::RecordIds;
+use vfl_core::types::RecordIds;
+use vfl_features::features::Features;
+use vfl_protocol::{Refusal, RefusalKind, rough};
 
 use super::counting::{Evaluations, exhausted};
 use super::open_set::Evaluation;
@@ -78,7 +78,9 @@ impl Evaluations {
                     .into(),
             ));
         }
-        let found = features.lookup_waiting(ids).map_err(|e| e.told("this passive party"))?;
+        let found = features
+            .lookup_waiting(ids)
+            .map_err(|e| vfl_features::features::refusal_for_others(&e, "this passive party"))?;
         let missing = ids.len() - found.held.len();
         if missing > 0 {
             let message =

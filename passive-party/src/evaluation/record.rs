@@ -4,14 +4,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vfl_shared::files;
-use vfl_shared::hex;
-use vfl_shared::state_dir::StateDir;
-use vfl_shared::state_file::{NewerContent, StateFile, StateFileError};
-use vfl_shared::state_table::Revision;
+use vfl_core::hex;
+use vfl_state::files;
+use vfl_state::state_dir::StateDir;
+use vfl_state::state_file::{NewerContent, StateFile, StateFileError};
+use vfl_state::state_table::Revision;
 
-use super::accountant::Budget;
 use crate::config::AuditPolicy;
+use vfl_transform::scoring::accountant::Budget;
 
 /// The advice for a damaged file.
 const FIX: &str = "it counts what auditors were told: restore it from a backup";
@@ -242,7 +242,7 @@ impl Record {
 /// reason.
 ///
 /// ρ adds up: after k renewals the promise for the records of a set is that of (1 + k) ρ, see
-/// [`least_error`](super::accountant::least_error). Earlier answers stay known.
+/// [`least_error`](vfl_transform::scoring::accountant::least_error). Earlier answers stay known.
 ///
 /// # Errors
 /// [`EvaluationError`], among them [`EvaluationError::InUse`] while a service runs on the

@@ -1,6 +1,6 @@
 //! A request for a scoring, and the budget that is left after its answer.
 
-use vfl_shared::metrics::Metric;
+use vfl_core::metrics::Metric;
 
 use super::scoring::{ReducedEstimates, ReportedCandidates};
 

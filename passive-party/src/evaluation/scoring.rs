@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use nalgebra::DMatrix;
 use rand::Rng;
-use vfl_shared::metrics::{
+use vfl_core::metrics::{
     AttributeFigures, Classify, Metric, MetricError, Reconstruction, SquaredError,
     column_mean_error, half_error, mse,
 };
-use vfl_shared::numerics::three_significant_digits;
+use vfl_numerics::three_significant_digits;
 
-use super::accountant::LEAST_RHO;
 use super::by_attribute::AttributeScoring;
-pub use super::gain::{Gain, Halves};
 use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
 pub use error::{MAX_KEPT, ScoringError};
+use vfl_transform::scoring::accountant::LEAST_RHO;
+use vfl_transform::scoring::{Gain, Halves};
 
 /// Estimates, reduced to the data that a scoring needs. The errors are private and leave only
 /// through [`Scoring`].

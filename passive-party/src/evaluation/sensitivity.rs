@@ -16,7 +16,7 @@
 //! | column mean's error (mean variance, divisor n) | (n − 1) / n² | (n − 1) / n² |
 //! | the same by feature, in L2 | √d (n − 1) / n² | √d (n − 1) / n² |
 //!
-//! Metrics have their own bounds, beside their definitions in `vfl_shared::metrics`; a property
+//! Metrics have their own bounds, beside their definitions in `vfl_core::metrics`; a property
 //! test there searches for a larger change.
 //!
 //! The difference: the terms of record i in it are linear in x, (1/d) Σ_j (e² − f² − 2 x (e − f)),
@@ -142,7 +142,7 @@ impl Grid {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use vfl_shared::metrics::{SquaredError, column_mean_error, half_error, mse};
+    use vfl_core::metrics::{SquaredError, column_mean_error, half_error, mse};
 
     fn l2(a: &SquaredError, b: &SquaredError) -> f64 {
         a.by_feature.iter().zip(&b.by_feature).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()

@@ -6,11 +6,11 @@ use std::time::Duration;
 use nalgebra::DMatrix;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
-use vfl_shared::rpc::pb::evaluate_reconstruction_request::Message as Ask;
-use vfl_shared::rpc::pb::evaluate_reconstruction_response::Message as Answer;
-use vfl_shared::rpc::{Refusal, RefusalKind, WireError, decode_columns, pb, require};
-use vfl_shared::service::off_thread;
-use vfl_shared::types::RecordIds;
+use vfl_core::types::RecordIds;
+use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
+use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
+use vfl_protocol::{Refusal, RefusalKind, WireError, decode_columns, pb, require};
+use vfl_server::service::off_thread;
 
 use super::scoring::MAX_KEPT;
 use super::scoring::ReducedEstimates;

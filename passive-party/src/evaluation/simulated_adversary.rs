@@ -11,14 +11,14 @@
 //! the moments: the owner consents to that (`[audit] moments`).
 
 use nalgebra::DMatrix;
-use vfl_shared::data::FeatureTable;
-use vfl_shared::metrics::MetricError;
-use vfl_shared::numerics::{GaussianSystem, row_differences};
-use vfl_shared::rpc::Refusal;
-use vfl_shared::types::RecordIds;
+use vfl_core::data::table::FeatureTable;
+use vfl_core::metrics::MetricError;
+use vfl_core::types::RecordIds;
+use vfl_numerics::{GaussianSystem, row_differences};
+use vfl_protocol::Refusal;
 
 use super::scoring::ReducedEstimates;
-use crate::moments;
+use vfl_transform::moments;
 
 /// The fewest records from which moments are taken.
 const FEWEST_OTHERS: usize = 100;

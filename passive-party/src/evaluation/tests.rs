@@ -8,16 +8,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
-use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable, Features};
-use vfl_shared::files;
-use vfl_shared::rpc::{Refusal, RefusalKind};
-use vfl_shared::types::{FeatureBlock, RecordIds};
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::types::{FeatureBlock, RecordIds};
+use vfl_features::features::Features;
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_state::files;
 
-use super::accountant::RHO;
 use super::record::set_name;
-use super::scoring::{Gain, ReportedCandidates, ReportedError, ScoringAnswer};
+use super::scoring::{ReportedCandidates, ReportedError, ScoringAnswer};
 use super::*;
 use crate::config::{AuditMode, AuditPolicy};
+use vfl_transform::scoring::Gain;
+use vfl_transform::scoring::accountant::RHO;
 
 /// 500 records of two features.
 fn table() -> Features {
@@ -392,7 +395,10 @@ fn a_renewal_adds_a_budget_and_is_recorded() {
     // Rho adds up, and the promise shrinks with it.
     assert!(facts.sets[0].least_error.unwrap() < facts.sets[1].least_error.unwrap());
     assert!(
-        (facts.sets[1].least_error.unwrap() - accountant::least_error(2.0 * RHO)).abs() < 1e-12
+        (facts.sets[1].least_error.unwrap()
+            - vfl_transform::scoring::accountant::least_error(2.0 * RHO))
+        .abs()
+            < 1e-12
     );
     assert_eq!(facts.renewals.len(), 2);
     let text = scoring_table(&facts);

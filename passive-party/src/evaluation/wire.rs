@@ -1,15 +1,15 @@
 //! Converts messages to scorings, and answers to messages.
 
-use vfl_shared::metrics::metrics_named;
-use vfl_shared::rpc::{Refusal, pb};
-use vfl_shared::transform::ShownParameters;
+use vfl_core::metrics::metrics_named;
+use vfl_protocol::ShownParameters;
+use vfl_protocol::{Refusal, pb};
 
 use super::scoring::{
-    Gain, Halves, ReducedEstimates, ReportedCandidates, ReportedError, ReportedMetric,
-    ScoringAnswer,
+    ReducedEstimates, ReportedCandidates, ReportedError, ReportedMetric, ScoringAnswer,
 };
 use super::{Control, Evaluation, RemainingBudget, ScoringRequest};
 use crate::config::AuditMode;
+use vfl_transform::scoring::{Gain, Halves};
 
 /// Reads a request for a scoring of the candidates, and of the control, that came before it.
 pub(super) fn asked(

@@ -1,7 +1,9 @@
-use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-use vfl_shared::model::{LinearParameters, ShareStore};
-use vfl_shared::rpc::RefusalKind;
-use vfl_shared::types::{FeatureBlock, RecordIds};
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::model::LinearParameters;
+use vfl_core::types::{FeatureBlock, RecordIds};
+use vfl_protocol::RefusalKind;
+use vfl_state::ShareStore;
 
 use super::*;
 
@@ -43,7 +45,7 @@ fn party(models: &[(&str, DMatrix<f64>)]) -> Party {
         store.bind(&ModelVersion::new(*version).unwrap(), &digest).unwrap();
     }
     let logits = Arc::new(LogitServer::new(Arc::new(table), store));
-    let lock = Arc::new(Some(vfl_shared::files::lock(&dir.path().join("lock")).unwrap().unwrap()));
+    let lock = Arc::new(Some(vfl_state::files::lock(&dir.path().join("lock")).unwrap().unwrap()));
     let releases = Releases::open(dir.path(), &lock).unwrap();
     Party { dir, logits, lock, releases }
 }

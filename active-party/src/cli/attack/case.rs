@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
 
-use crate::attack::Method;
+use vfl_attack::Method;
 
 /// The kind of a case, which says what there is to attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Kind {
     /// Reads the kind from the text of a case file.
     pub(super) fn of(text: &str) -> Result<Self, String> {
         let head: CaseHeader =
-            serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
+            serde_json::from_str(text).map_err(|e| vfl_core::json::json_error(&e))?;
         if head.schema != 1 {
             return Err(format!("`schema` is {}, expected schema 1", head.schema));
         }

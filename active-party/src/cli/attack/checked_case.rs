@@ -3,13 +3,14 @@
 
 use nalgebra::DMatrix;
 use serde::Deserialize;
-use vfl_shared::types::{FeatureBlock, RecordIds, ReleasedScores};
+use vfl_core::types::{FeatureBlock, RecordIds, ReleasedScores};
 
 use super::case::{columns, own_parameters, weights};
 use super::networks::{Networks, OwnSubModel};
 use super::own_records::{self, AuxiliaryRecord, LabelledRecord, Moments, ObservedRecord};
-use crate::attack::{
-    self, AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Colluders, KnownModel,
+use vfl_attack as attack;
+use vfl_attack::{
+    AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Colluders, KnownModel,
     LabelledRecords, Method, Need, ObservedRecords, Prior, Reconstruction, Settings,
     SideInformation,
 };

@@ -16,11 +16,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_shared::cli::CliError;
+use vfl_server::cli::CliError;
 
-use crate::attack::{Method, Settings};
 use answer::Answer;
 use case::Kind;
+use vfl_attack::{Method, Settings};
 
 /// The arguments of `active-party attack`.
 #[derive(Debug, Args)]
@@ -120,7 +120,7 @@ impl AttackArgs {
         if self.out.as_os_str() == "-" {
             return std::io::stdout().write_all(&content).map_err(CliError::failed);
         }
-        vfl_shared::files::write_atomic(&self.out, &content, true)
+        vfl_state::files::write_atomic(&self.out, &content, true)
             .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", self.out.display())))
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
-use vfl_shared::model::{Combiner, JsonNetwork, ModelSpec, Parameters, SubModel, heads};
+use vfl_core::model::{Combiner, JsonNetwork, ModelSpec, Parameters, SubModel, heads};
 
-use crate::attack::{KnownModel, KnownNetwork};
+use vfl_attack::{KnownModel, KnownNetwork};
 
 /// The networks of a case.
 #[derive(Deserialize)]

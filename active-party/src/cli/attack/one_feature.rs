@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answer::output;
-use crate::attack::{OneFeatureCase, OneFeatureError, one_feature, one_feature_of_mean};
+use vfl_attack::{OneFeatureCase, OneFeatureError, one_feature, one_feature_of_mean};
 
 /// A case file. Fields that an attack must not see are ignored.
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ struct Output {
 /// Estimates the feature of a case and returns the output file.
 pub(super) fn run(text: &str) -> Result<Vec<u8>, String> {
     let Case { case, v, mean, .. } =
-        serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
+        serde_json::from_str(text).map_err(|e| vfl_core::json::json_error(&e))?;
     let case: OneFeatureCase = case.parse().map_err(|e: OneFeatureError| format!("`case`: {e}"))?;
     if v.is_empty() {
         return Err("`v` is empty".into());

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::answer::{Answer, output};
 use super::checked_case::Case;
 use super::truth::{ActiveCorrelation, Errors, Truth};
-use crate::attack::{AdversaryFit, EstimatedScores, Method, Settings};
+use vfl_attack::{AdversaryFit, EstimatedScores, Method, Settings};
 
 #[derive(Serialize)]
 struct Output {
@@ -88,7 +88,7 @@ pub(super) fn run(
     settings: &Settings,
     seed: u64,
 ) -> Result<Answer, String> {
-    let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
+    let case: Case = serde_json::from_str(text).map_err(|e| vfl_core::json::json_error(&e))?;
     let (given, truth) = case.split(settings)?;
     let mut attacks = Vec::with_capacity(methods.len());
     let mut said = Vec::new();

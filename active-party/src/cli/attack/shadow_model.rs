@@ -1,11 +1,11 @@
 //! Cases of kind `shadow_model`: estimates the passive parameters from auxiliary records.
 
 use serde::{Deserialize, Serialize};
-use vfl_shared::types::{FeatureBlock, ReleasedScores};
+use vfl_core::types::{FeatureBlock, ReleasedScores};
 
 use super::answer::output;
 use super::case::{columns, own_parameters};
-use crate::attack::{
+use vfl_attack::{
     AttackError, AuxiliaryRecords, DescentEnd, KnownModel, Settings, ShadowBias, ShadowEstimate,
     ShadowFit,
 };
@@ -60,7 +60,7 @@ struct Descent {
 
 /// Estimates the parameters of a case and returns the output file.
 pub(super) fn run(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
-    let case: Case = serde_json::from_str(text).map_err(|e| vfl_shared::cli::json_error(&e))?;
+    let case: Case = serde_json::from_str(text).map_err(|e| vfl_core::json::json_error(&e))?;
     let (w_act, bias) = own_parameters(&case.w_act, case.b)?;
     let (k, d_act) = w_act.shape();
     let Some(first) = case.auxiliary.first() else { return Err("`auxiliary` is empty".into()) };

@@ -19,7 +19,7 @@ fn rows(value: &serde_json::Value) -> Vec<Vec<f64>> {
 #[test]
 fn all_golden_cases() {
     let mut cases = 0;
-    for (file, text) in vfl_shared::testing::golden_cases("attack_") {
+    for (file, text) in vfl_testing::golden_cases("attack_") {
         cases += 1;
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
         let methods = [
@@ -61,7 +61,7 @@ fn all_golden_cases() {
 fn all_golden_cases_with_moments() {
     let methods = [Method::Imputation, Method::ConditionalMean, Method::Gaussian];
     let mut cases = 0;
-    for (file, text) in vfl_shared::testing::golden_cases("informed_") {
+    for (file, text) in vfl_testing::golden_cases("informed_") {
         cases += 1;
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
         let out = attack_case(&text, &methods, &Settings::default(), 1).unwrap();
@@ -142,7 +142,7 @@ fn bad_cases_are_refused_by_name() {
 }
 
 fn golden_cases(prefix: &str) -> Vec<(String, String, serde_json::Value)> {
-    let cases = vfl_shared::testing::golden_cases(prefix).into_iter();
+    let cases = vfl_testing::golden_cases(prefix).into_iter();
     cases.map(|(name, text)| (name, text.clone(), serde_json::from_str(&text).unwrap())).collect()
 }
 
@@ -408,7 +408,7 @@ fn estimates_do_not_change_when_the_truth_does() {
     let run = |case: &serde_json::Value| {
         // Those that need records whole are not there.
         let moments =
-            |m: &Method| m.build(&Settings::default()).needs().prior == crate::attack::Need::Yes;
+            |m: &Method| m.build(&Settings::default()).needs().prior == vfl_attack::Need::Yes;
         let methods: Vec<Method> = Method::informed().filter(moments).collect();
         serde_json::from_slice(
             &attack_case(&case.to_string(), &methods, &Settings::default(), 1).unwrap(),

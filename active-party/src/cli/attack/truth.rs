@@ -5,15 +5,15 @@ use std::collections::HashMap;
 
 use nalgebra::DMatrix;
 use serde::Serialize;
-use vfl_shared::metrics::{
+use vfl_core::metrics::{
     METRICS, MetricError, Reconstruction, active_correlation, half_error, mse,
 };
-use vfl_shared::numerics::arg_max;
-use vfl_shared::types::RecordIds;
+use vfl_core::types::RecordIds;
+use vfl_numerics::arg_max;
 
 use super::case::columns;
 use super::checked_case::{CheckedCase, TruthRecord};
-use crate::attack::KnownModel;
+use vfl_attack::KnownModel;
 
 /// The true features of all records, d × n, in the order of the records.
 pub(super) struct Truth<'a> {

@@ -11,13 +11,14 @@ use clap::Args;
 use nalgebra::DMatrix;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use vfl_shared::cli::CliError;
-use vfl_shared::policy::{DefenseConfig, NoiseMode};
-use vfl_shared::types::Logits;
+use vfl_core::types::Logits;
+use vfl_defense::DefenseConfig;
+use vfl_defense::policy::NoiseMode;
+use vfl_server::cli::CliError;
 
-use crate::defense::{Grants, Noise, NoiseSecret, Pipeline, PipelineOutput};
 use report::Report;
 use scores::ScoreFile;
+use vfl_defense::{Grants, Noise, NoiseSecret, Pipeline, PipelineOutput};
 
 /// The arguments of `coordinator defend`.
 #[derive(Debug, Args)]
@@ -93,7 +94,7 @@ impl DefendArgs {
             std::io::stdout().write_all(&content).map_err(CliError::failed)?;
             return std::io::stderr().write_all(report.as_bytes()).map_err(CliError::failed);
         }
-        vfl_shared::files::write_atomic(&self.out, &content, true)
+        vfl_state::files::write_atomic(&self.out, &content, true)
             .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", self.out.display())))?;
         std::io::stdout().write_all(report.as_bytes()).map_err(CliError::failed)
     }
@@ -205,7 +206,7 @@ fn read_weights(path: &Path, read: scores::FileReader<'_>) -> Result<DMatrix<f64
     let text = read(path).map_err(|e| format!("cannot read the case file {shown}: {e}"))?;
     let error = |problem: String| format!("case file {shown}: {problem}");
     let Case { schema, w_pas, .. } =
-        serde_json::from_slice(&text).map_err(|e| error(vfl_shared::cli::json_error(&e)))?;
+        serde_json::from_slice(&text).map_err(|e| error(vfl_core::json::json_error(&e)))?;
     if schema != 1 {
         return Err(error(format!("`schema` is {schema}, expected 1")));
     }

@@ -4,12 +4,12 @@
 use std::fmt;
 
 use serde::Serialize;
-use vfl_shared::metrics::{OrderTotals, UtilityTotals, accuracy, expected_calibration_error};
-use vfl_shared::policy::Policy;
-use vfl_shared::types::ReleasedScores;
+use vfl_core::metrics::{OrderTotals, UtilityTotals, accuracy, expected_calibration_error};
+use vfl_core::types::ReleasedScores;
+use vfl_defense::Policy;
 
 use super::scores::ScoreFile;
-use crate::defense::{Output, Pipeline};
+use vfl_defense::{Output, Pipeline};
 
 /// The report. In JSON, `null` stands for an undefined, infinite or unbounded value.
 #[derive(Debug, Serialize)]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use csv::ByteRecord;
 use nalgebra::DMatrix;
-use vfl_shared::types::{ConfidenceScores, IdError, RecordIds, ReleasedScores};
+use vfl_core::types::{ConfidenceScores, IdError, RecordIds, ReleasedScores};
 
 /// Largest size of a file, in bytes.
 const MAX_BYTES: u64 = 1 << 30;

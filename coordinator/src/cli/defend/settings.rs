@@ -1,8 +1,9 @@
 //! The policy of `defend`, from the names, texts and settings of the command line.
 
 use toml::Table;
-use vfl_shared::cli::key_value;
-use vfl_shared::policy::{DefenseConfig, Facts, NoiseMode, Policy};
+use vfl_defense::policy::{Facts, NoiseMode};
+use vfl_defense::{DefenseConfig, Policy};
+use vfl_server::cli::key_value;
 
 /// Returns the help on the defenses and their settings.
 pub(super) fn help() -> String {
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_name_has_defaults_and_every_setting_is_known() {
-        use vfl_shared::policy::ParameterKind;
+        use vfl_defense::policy::ParameterKind;
         for facts in DefenseConfig::ALL {
             assert!(of(&[facts.name], &[]).unwrap().starts_with(facts.name));
             for parameter in facts.parameters {

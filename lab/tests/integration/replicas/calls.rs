@@ -3,12 +3,11 @@
 use tokio::net::TcpStream;
 use vfl_active_party::scoring::Scorer;
 use vfl_coordinator::ledger::summary;
-use vfl_shared::data::{
-    self, DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters, partition,
-};
-use vfl_shared::model::ShareStore;
-use vfl_shared::rpc::RefusalKind;
-use vfl_shared::types::RowStatus;
+use vfl_core::types::RowStatus;
+use vfl_datasets as data;
+use vfl_datasets::{DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters, partition};
+use vfl_protocol::RefusalKind;
+use vfl_state::ShareStore;
 
 use super::proxy::{Line, Proxy};
 use super::*;

@@ -15,11 +15,12 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 use vfl_coordinator::config::{Budgets, Settings};
 use vfl_coordinator::ledger::{record_uses, summary};
-use vfl_shared::rpc::broken;
-use vfl_shared::rpc::pb::coordinator_client::CoordinatorClient;
-use vfl_shared::rpc::pb::{self, RowStatus};
-use vfl_shared::service::{Peer, Role};
-use vfl_shared::types::{PartyName, RecordIds};
+use vfl_core::types::{PartyName, RecordIds};
+use vfl_protocol::broken;
+use vfl_protocol::pb;
+use vfl_protocol::pb::RowStatus;
+use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_server::service::{Peer, Role};
 
 use super::{Shared, put_secret, question, shared};
 use crate::support::{config, dataset, free_address, test_ids, training_ids};

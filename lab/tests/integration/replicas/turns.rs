@@ -1,6 +1,6 @@
 //! A training whose coordinator loses the lock of the one that trains.
 
-use vfl_shared::rpc::RefusalKind;
+use vfl_protocol::RefusalKind;
 
 use super::*;
 

@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 
 use vfl_coordinator::import::import_top;
-use vfl_shared::model::contract::{SubModelOrigin, start_of};
-use vfl_shared::model::{NetworkFile, Parameters, Settings, ShareStore, SubModelSpec, kinds};
-use vfl_shared::types::ModelVersion;
+use vfl_core::model::contract::{SubModelOrigin, start_of};
+use vfl_core::model::{NetworkFile, Parameters, Settings, SubModelSpec, kinds};
+use vfl_core::types::ModelVersion;
+use vfl_state::ShareStore;
 
 use super::*;
 

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::number;
-use crate::assess::Candidate;
+use vfl_transform::assess::Candidate;
 
 /// Returns the name of a candidate in a table: its transform and its ε.
 pub(super) fn name(candidate: &Candidate) -> String {
@@ -189,7 +189,7 @@ fn rectangle(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::assess::AttackErrors;
+    use vfl_transform::assess::AttackErrors;
 
     #[test]
     fn every_candidate_has_a_row_and_long_bars_stay_inside() {

@@ -7,7 +7,7 @@ use crate::cli::Cli;
 #[test]
 fn all_golden_cases() {
     let mut cases = 0;
-    for (file, text) in vfl_shared::testing::golden_cases("assess_") {
+    for (file, text) in vfl_testing::golden_cases("assess_") {
         cases += 1;
         let case: serde_json::Value = serde_json::from_str(&text).unwrap();
         let content = json(&assessed(&text, None, 1, &[]).unwrap()).unwrap();

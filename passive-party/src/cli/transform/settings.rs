@@ -1,9 +1,9 @@
 //! The settings of `transform`, from a case and from the command line.
 
 use serde_json::{Map, Value};
-use vfl_shared::cli::key_value;
+use vfl_server::cli::key_value;
 
-use crate::transform::TransformConfig;
+use vfl_transform::TransformConfig;
 
 /// A setting: its key, whether its value is a list, and its description.
 struct Setting {
@@ -123,7 +123,7 @@ pub(super) fn config(
             known.iter().map(|s| format!("`{}` takes {}", s.key, s.takes)).collect();
         let takes =
             if takes.is_empty() { "it takes no setting".to_owned() } else { takes.join("; ") };
-        format!("settings of `{name}`: {} ({takes})", vfl_shared::cli::json_error(&e))
+        format!("settings of `{name}`: {} ({takes})", vfl_core::json::json_error(&e))
     })
 }
 

@@ -1,11 +1,15 @@
 use clap::Parser;
 use nalgebra::DVector;
 use serde_json::json;
-use vfl_shared::numerics::{PseudoInverse, row_differences};
+use vfl_numerics::{PseudoInverse, row_differences};
 
 use super::*;
 use crate::cli::Cli;
-use crate::transform::tests::matrix_of;
+
+fn matrix_of(rows: &serde_json::Value) -> DMatrix<f64> {
+    let rows: Vec<Vec<f64>> = serde_json::from_value(rows.clone()).unwrap();
+    DMatrix::from_fn(rows.len(), rows[0].len(), |i, j| rows[i][j])
+}
 
 /// (1/d) E of the adversary that takes W_n for the true parameters, by attacking the records.
 fn attacked(w: &DMatrix<f64>, w_n: &DMatrix<f64>, x: &DMatrix<f64>, half: f64) -> f64 {
@@ -19,7 +23,7 @@ fn attacked(w: &DMatrix<f64>, w_n: &DMatrix<f64>, x: &DMatrix<f64>, half: f64) -
 #[test]
 fn all_golden_cases() {
     let mut seen = std::collections::BTreeMap::new();
-    for (file, text) in vfl_shared::testing::golden_cases("transform_") {
+    for (file, text) in vfl_testing::golden_cases("transform_") {
         let case: Value = serde_json::from_str(&text).unwrap();
         let output =
             transformed(&text, None, &[], Some(1)).unwrap_or_else(|e| panic!("{file}: {e}"));

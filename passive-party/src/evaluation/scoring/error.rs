@@ -1,6 +1,6 @@
 //! The errors of scorings.
 
-use vfl_shared::metrics::MetricError;
+use vfl_core::metrics::MetricError;
 
 /// The most values of estimates that a call keeps for metrics and figures by attribute, beside the
 /// last candidate's: 64 MiB.

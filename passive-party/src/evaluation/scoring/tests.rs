@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_shared::metrics::metrics_named;
+use vfl_core::metrics::metrics_named;
 
 use super::*;
 

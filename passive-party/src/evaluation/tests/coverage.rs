@@ -7,13 +7,15 @@ use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
-use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-use vfl_shared::types::{FeatureBlock, RecordIds};
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::types::{FeatureBlock, RecordIds};
 
 use crate::config::{AuditMode, AuditPolicy};
-use crate::evaluation::accountant::RHO;
-use crate::evaluation::scoring::{Gain, ReportedCandidates};
+use crate::evaluation::scoring::ReportedCandidates;
 use crate::evaluation::*;
+use vfl_transform::scoring::Gain;
+use vfl_transform::scoring::accountant::RHO;
 
 /// Records of three passive features and what an informed adversary makes of them, d × n each.
 struct Drawn {

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_shared::data::{FeatureSchema, FeatureSpec, FeatureTable};
-use vfl_shared::metrics::{MetricError, mse};
-use vfl_shared::numerics::{PseudoInverse, row_differences};
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::metrics::{MetricError, mse};
+use vfl_numerics::{PseudoInverse, row_differences};
 
 use super::super::scoring::{ReducedEstimates, Scoring, ScoringError};
 use super::super::sensitivity::Sensitivity;
@@ -152,7 +153,7 @@ fn it_takes_the_owners_leave_and_a_model() {
 fn metrics_of_what_is_played_are_not_told_with_noise() {
     let x = features(4);
     let (truth, played) = (x.columns(0, SCORED).into_owned(), play(&x));
-    let wanted = vfl_shared::metrics::metrics_named(["values_within"]).unwrap();
+    let wanted = vfl_core::metrics::metrics_named(["values_within"]).unwrap();
     let classify = |_: &DMatrix<f64>| Err(MetricError::NoClasses { reason: String::new() });
     let measures = Some(scoring::Measures { wanted: &wanted, truth: &truth, classify: &classify });
     let candidates = played.attacks.to_vec();

@@ -1,0 +1,220 @@
+//! The auditor's client of the coordinator.
+
+use tonic::transport::Channel;
+use vfl_coordinator::ledger::{Budgets, PartySummary, Summary, UseSummary};
+use vfl_core::model::privacy::PrivacyStatement;
+use vfl_core::model::{Combiner, ModelSpec};
+use vfl_core::types::{ModelVersion, PartyName, RecordIds};
+use vfl_defense::Policy;
+use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, WireError, pb};
+use vfl_server::service::{Credentials, Peer};
+
+use super::peer::{connected, nonsense, refused};
+use crate::audit::model::{Model, Training};
+
+/// A client of the coordinator.
+pub(crate) struct Coordinator {
+    peer: Peer,
+    client: CoordinatorClient<Channel>,
+}
+
+/// An open session.
+pub(crate) struct Session {
+    /// The session's name, which is a secret.
+    pub(crate) name: String,
+    /// The most bits that the release of one record reveals, if the policy bounds it.
+    pub(crate) bits: Option<f64>,
+    /// The policy's guarantees and their limits, in sentences.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The cost of a policy: means over the records of a session.
+#[derive(Clone, Copy)]
+pub(crate) struct Cost {
+    /// D(undefended || released) in nats; `None` where a release is not a positive vector.
+    pub(crate) kl_divergence: Option<f64>,
+    /// Half the L1 distance; `None` for labels.
+    pub(crate) total_variation: Option<f64>,
+    /// The share of records whose arg max is that of the undefended scores.
+    pub(crate) arg_max_kept: Option<f64>,
+}
+
+impl Coordinator {
+    /// Creates a client, which connects on first use.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT if the address is malformed.
+    pub(crate) fn new(credentials: &Credentials, peer: &Peer) -> Result<Self, Refusal> {
+        let client = CoordinatorClient::new(connected(credentials, peer)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { peer: peer.clone(), client })
+    }
+
+    /// Asks for the model in service.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the coordinator said, or that it is not reachable.
+    pub(crate) async fn describe(&self) -> Result<Model, Refusal> {
+        let described = self.client.clone().describe_model(pb::DescribeModelRequest {}).await;
+        let described = described.map_err(refused(&self.peer))?.into_inner();
+        let training = described.training.unwrap_or_default();
+        let policy = described
+            .policy
+            .as_ref()
+            .map(Policy::try_from)
+            .transpose()
+            .map_err(nonsense(&self.peer))?;
+        let model = described
+            .model
+            .as_ref()
+            .map(ModelSpec::try_from)
+            .transpose()
+            .map_err(nonsense(&self.peer))?;
+        let parties = described
+            .passive_parties
+            .iter()
+            .map(|party| (party.name.as_str(), party.privacy.as_ref()));
+        let mut privacy = Vec::new();
+        for (name, stated) in
+            [("the active party", described.active_privacy.as_ref())].into_iter().chain(parties)
+        {
+            let stated =
+                stated.map(PrivacyStatement::try_from).transpose().map_err(nonsense(&self.peer))?;
+            privacy.extend(stated.map(|stated| (name.to_owned(), stated)));
+        }
+        Ok(Model {
+            version: WireError::model_version(described.model_version)
+                .map_err(nonsense(&self.peer))?,
+            class_names: described.class_names,
+            active_features: described.active_features as usize,
+            passive_features: described
+                .passive_parties
+                .iter()
+                .map(|party| party.features as usize)
+                .collect(),
+            passive_parties: described
+                .passive_parties
+                .into_iter()
+                .map(|party| party.name)
+                .collect(),
+            privacy,
+            policy: policy.unwrap_or_default(),
+            // A coordinator that does not describe the model sums the shares.
+            combiner: model.map_or(Combiner::Sum, |model| model.combiner()),
+            top_shown: described.top_shown,
+            training: Training {
+                epochs: training.epochs,
+                steps: training.steps,
+                training_records: training.training_records,
+                validation_records: training.validation_records,
+                imported: training.imported,
+            },
+        })
+    }
+
+    /// Asks for each active party's use of the live service and its remaining budgets; `None` if no
+    /// ledger is kept.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the coordinator said, or that it is not reachable.
+    pub(crate) async fn ledger(&self) -> Result<Option<Summary>, Refusal> {
+        let described =
+            self.client.clone().describe_ledger(pb::DescribeLedgerRequest::default()).await;
+        let described = described.map_err(refused(&self.peer))?.into_inner();
+        Ok(described.kept.then(|| summary(described)))
+    }
+
+    /// Opens a session in which an active party may ask for records under a policy.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the coordinator said, or that it is not reachable.
+    pub(crate) async fn open(
+        &self,
+        version: &ModelVersion,
+        policy: &Policy,
+        ids: &RecordIds,
+        active_party: &PartyName,
+    ) -> Result<Session, Refusal> {
+        let request = pb::OpenAuditRequest {
+            model_version: version.as_str().to_owned(),
+            policy: Some(policy.into()),
+            ids: Some(ids.into()),
+            active_party: active_party.as_str().to_owned(),
+        };
+        let opened = self
+            .client
+            .clone()
+            .open_audit(request)
+            .await
+            .map_err(refused(&self.peer))?
+            .into_inner();
+        let promise = opened.promise.unwrap_or_default();
+        Ok(Session { name: opened.audit_session, bits: promise.bits, notes: promise.notes })
+    }
+
+    /// Closes the session of this name. Returns the cost of its policy, or the reason that it is
+    /// withheld; if `summary` is false, it was not asked for.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the coordinator said, or that it is not reachable.
+    pub(crate) async fn close(
+        &self,
+        session: &str,
+        summary: bool,
+    ) -> Result<Result<Cost, String>, Refusal> {
+        let request =
+            pb::CloseAuditRequest { audit_session: session.to_owned(), without_summary: !summary };
+        let closed = self
+            .client
+            .clone()
+            .close_audit(request)
+            .await
+            .map_err(refused(&self.peer))?
+            .into_inner();
+        if !closed.withheld.is_empty() {
+            return Ok(Err(closed.withheld));
+        }
+        let pb::CloseAuditResponse { kl_divergence, total_variation, arg_max_kept, .. } = closed;
+        Ok(Ok(Cost { kl_divergence, total_variation, arg_max_kept }))
+    }
+}
+
+/// Converts a description to the summary of the ledger's own reader, without the operators'
+/// changes, which are not sent.
+fn summary(described: pb::DescribeLedgerResponse) -> Summary {
+    use pb::describe_ledger_response::{Party, Use};
+    let budgets = described.budgets.unwrap_or_default();
+    let use_of = |u: Use| UseSummary {
+        model: u.model_version,
+        passive: u.passive_fingerprint,
+        bits: u.bits,
+        policy: u.policy,
+        queries: u.queries,
+        refused: u.refused,
+        first_at: u.first_at,
+        last_at: u.last_at,
+    };
+    let party = |p: Party| PartySummary {
+        first_at: p.uses.iter().map(|u| u.first_at).min(),
+        last_at: p.uses.iter().map(|u| u.last_at).max(),
+        party: p.name,
+        records: p.records,
+        records_left: p.records_left,
+        queries: p.queries,
+        refused: p.refused,
+        uses: p.uses.into_iter().map(use_of).collect(),
+    };
+    Summary {
+        budgets: Budgets {
+            records: budgets.records,
+            queries_per_record: budgets.queries_per_record,
+            models_per_record: budgets.models_per_record,
+            bits_per_record: budgets.bits_per_record,
+            rows_per_minute: budgets.rows_per_minute,
+        },
+        parties: described.parties.into_iter().map(party).collect(),
+        events: Vec::new(),
+    }
+}

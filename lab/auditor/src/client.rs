@@ -1,0 +1,89 @@
+//! The client of a deployment's active party, in domain types.
+
+use tonic::Status;
+use tonic::transport::Channel;
+use vfl_core::model::TrainingConfig;
+use vfl_core::types::{RecordIds, ReleasedScores};
+use vfl_protocol::pb::active_party_client::ActivePartyClient;
+use vfl_protocol::pb::train_job_event::Event;
+use vfl_protocol::training::messages::{Progress, PublishedVersion};
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure, select_ok};
+use vfl_server::service::{Credentials, Peer, TlsError, channel};
+
+/// A client of the active party.
+pub struct ActiveParty {
+    peer: Peer,
+    client: ActivePartyClient<Channel>,
+}
+
+impl ActiveParty {
+    /// Creates a client for an address. Connects on first use.
+    ///
+    /// # Errors
+    /// [`TlsError`] if the address is malformed.
+    pub fn new(credentials: &Credentials, peer: Peer) -> Result<Self, TlsError> {
+        let client = ActivePartyClient::new(channel(credentials, &peer)?)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        Ok(Self { peer, client })
+    }
+
+    /// Trains a model on these records, and calls `on_progress` after each epoch.
+    ///
+    /// # Errors
+    /// [`Refusal`] with the parties' messages.
+    pub async fn train(
+        &mut self,
+        config: &TrainingConfig,
+        ids: &RecordIds,
+        mut on_progress: impl FnMut(&Progress),
+    ) -> Result<PublishedVersion, Refusal> {
+        let request = pb::TrainJobRequest { config: Some(config.into()), ids: Some(ids.into()) };
+        let refused = |status: Status| match (status.code(), status.message()) {
+            (_, "") => peer_failure(&self.peer.to_string(), &status),
+            (code, said) => Refusal::new(RefusalKind::from_code(code), said),
+        };
+        let mut events = self.client.train(request).await.map_err(refused)?.into_inner();
+        while let Some(event) = events.message().await.map_err(refused)? {
+            match event.event {
+                Some(Event::Progress(progress)) => on_progress(&progress.into()),
+                Some(Event::Published(published)) => {
+                    let peer = &self.peer;
+                    return published
+                        .try_into()
+                        .map_err(|e| Refusal::internal(format!("{peer} answered with {e}")));
+                }
+                None => {}
+            }
+        }
+        Err(Refusal::internal("training ended without a word"))
+    }
+
+    /// Requests the scores of test records, of a model with `classes` classes. All of the records
+    /// must be scored.
+    ///
+    /// # Errors
+    /// The active party's refusal, or the number of records that it did not score.
+    pub async fn predict(
+        &mut self,
+        ids: &RecordIds,
+        classes: usize,
+    ) -> anyhow::Result<ReleasedScores> {
+        let answer = self
+            .client
+            .predict(pb::ScoreRequest { ids: Some(ids.into()), ..Default::default() })
+            .await;
+        let answer = answer
+            .map_err(|status| {
+                Refusal::new(RefusalKind::from_code(status.code()), status.message())
+            })?
+            .into_inner();
+        let ok = select_ok(&answer.row_status, ids.len())?;
+        anyhow::ensure!(
+            ok.len() == ids.len(),
+            "{} test records were not scored",
+            ids.len() - ok.len()
+        );
+        Ok(vfl_protocol::read_release(answer.release.as_ref(), ok.len(), classes)?)
+    }
+}

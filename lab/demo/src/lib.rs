@@ -1,0 +1,52 @@
+//! The whole pipeline once: split data by columns, run three services over loopback sockets, train,
+//! serve, attack and defend a model, and write a report.
+
+mod command;
+mod demo_deployment;
+
+mod pieces;
+mod plan;
+mod private;
+mod records;
+mod report;
+mod sweep;
+
+pub mod inference;
+pub mod scale;
+
+pub use pieces::{PieceSummary, Sharing, check_shared, share};
+pub use plan::{
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies,
+    every_policy,
+};
+use vfl_auditor::report::{deployment_facts, surfaces};
+
+pub use demo_deployment::serve;
+pub(crate) use demo_deployment::{DemoDeployment, accuracy};
+
+use private::private_training;
+use report::report;
+use sweep::SweepInput;
+
+use vfl_auditor::report::Report;
+
+/// Runs the demo and returns the report.
+///
+/// # Errors
+/// An error that names the step that failed.
+pub async fn run(plan: &DemoPlan) -> anyhow::Result<Report> {
+    let served = serve(plan).await?;
+    let test_accuracy = served.test_accuracy().await?;
+    let findings = served.audit(&served.full_plan(plan)).await?;
+    let (mut report, to_sweep) =
+        (report(plan, &served, &findings, test_accuracy), SweepInput::gather(&served, plan)?);
+    let DemoDeployment { deployment, dataset, .. } = served;
+    deployment.stop().await?;
+    if let Some(to_sweep) = to_sweep {
+        report.sweep = Some(to_sweep.sweep(&dataset, plan).await?);
+    }
+    for (privacy, training) in &plan.private_trainings {
+        report.private_trainings.push(private_training(plan, *privacy, training).await?);
+    }
+    Ok(report)
+}

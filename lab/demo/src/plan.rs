@@ -1,0 +1,94 @@
+//! The plan of a demonstration.
+
+use vfl_core::metrics::Metric;
+use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::model::{SOFTMAX_REGRESSION, TrainingConfig};
+use vfl_datasets::DatasetSpec;
+use vfl_defense::{DefenseConfig, Policy};
+use vfl_transform::TransformConfig;
+
+use vfl_auditor::report::Thresholds;
+
+/// The plan of a demonstration.
+#[derive(Debug, Clone)]
+pub struct DemoPlan {
+    /// The data set.
+    pub data: DatasetSpec,
+    /// The first passive column; the passive columns are this and the following ones, wrapping
+    /// round.
+    pub first_column: usize,
+    /// The number of passive features; `None`: one less than the classes, the most that scores
+    /// reveal exactly.
+    pub passive_features: Option<usize>,
+    /// The number of passive parties that share them.
+    pub passive_parties: usize,
+    /// The settings of the training.
+    pub training: TrainingConfig,
+    /// The differential privacy of every party's training; `None`: no privacy.
+    pub privacy: Option<PrivacyConfig>,
+    /// Further models that every party trains with privacy and whose exact scores are audited: the
+    /// privacy and the training of each.
+    pub private_trainings: Vec<(PrivacyConfig, TrainingConfig)>,
+    /// The number of records to attack: test records drawn by the seed; all but the known ones if
+    /// there are fewer.
+    pub records: usize,
+    /// The number of test records that a further adversary knows with all features; none of them is
+    /// attacked. 0 leaves this adversary out, as transforms do.
+    pub known_records: usize,
+    /// True if adversaries know the public schema of the passive features: kinds, ranges, steps,
+    /// groups.
+    pub schema: bool,
+    /// The audited policies; each is also attacked by an adversary that knows it.
+    pub policies: Vec<Policy>,
+    /// The transform of the parameters that passive parties release; `none` releases the true ones.
+    pub transform: TransformConfig,
+    /// True if passive parties show networks to the active party, and the coordinator its top
+    /// model.
+    pub show_network: bool,
+    /// The transform of the passive features before training.
+    pub training_transform: TransformConfig,
+    /// The metrics of attacks besides the mean squared error; `None`: the default of an audit.
+    pub metrics: Option<Vec<&'static dyn Metric>>,
+    /// The thresholds for the first policy.
+    pub thresholds: Thresholds,
+    /// True if the error by number of passive features is to be measured: with true parameters of a
+    /// model of the features themselves.
+    pub sweep: bool,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+/// Returns the policies of the demo unless others are named.
+#[must_use]
+pub fn default_policies() -> Vec<Policy> {
+    let label = DefenseConfig::ClassLabel { softening: 0.0 };
+    [DefenseConfig::None {}, DefenseConfig::Rounding { decimals: 2 }, label].map(Policy::of).into()
+}
+
+/// Returns every defense with its examples for a model of `classes` classes.
+#[must_use]
+pub fn every_policy(classes: usize) -> Vec<Policy> {
+    DefenseConfig::ALL.iter().flat_map(|facts| (facts.examples)(classes)).map(Policy::of).collect()
+}
+
+impl DemoPlan {
+    /// Returns true if the error by number of passive features is measured. A network, or a model
+    /// of transformed features, cannot be divided along other columns.
+    pub(super) fn sweeps(&self) -> bool {
+        self.sweep && self.linear() && self.training_transform == (TransformConfig::None {})
+    }
+
+    /// Returns true if the model has weights that can be released and divided along other columns.
+    pub(super) fn linear(&self) -> bool {
+        self.training.values().model.kind() == SOFTMAX_REGRESSION
+    }
+}
+
+/// The default number of records that a further adversary knows with all features.
+pub const DEFAULT_KNOWN_RECORDS: usize = 200;
+
+/// The default number of attacked records.
+pub const DEFAULT_RECORDS: usize = 1000;
+
+/// The default limit of epochs without privacy.
+pub const DEFAULT_EPOCHS: u32 = 150;

@@ -1,0 +1,107 @@
+//! The report of a demonstration.
+
+use serde_json::json;
+use vfl_attack::Method;
+use vfl_transform::TransformConfig;
+
+use super::command::{command, names as metric_names};
+use super::demo_deployment::DemoDeployment;
+use super::plan::DemoPlan;
+use vfl_auditor::audit;
+use vfl_auditor::audit::Findings;
+use vfl_auditor::report::{DataFacts, Generated, MetricFacts, Report};
+use vfl_auditor::report::{deployment_facts, draws_from_the_os, privacy_notes, surfaces_of};
+
+/// Returns the report of an audit's findings, without the sweep and the private trainings. If parts
+/// of an audit are reported together, `findings` may lack the audits of policies: the plan names
+/// those that follow.
+pub(super) fn report(
+    plan: &DemoPlan,
+    served: &DemoDeployment,
+    findings: &Findings,
+    test_accuracy: f64,
+) -> Report {
+    let DemoDeployment { dataset, split, published, .. } = served;
+    let k = dataset.class_names().len();
+    let training = findings.model.training;
+    let d: usize = split.passive().iter().map(|p| p.columns.len()).sum();
+    let command = command(plan, dataset, d);
+    let config = json!({
+        "dataset": dataset.name(),
+        "variant": dataset.variant().as_str(),
+        "seed": plan.seed,
+        "first_column": plan.first_column,
+        "passive_features": d,
+        "passive_parties": plan.passive_parties,
+        "records": plan.records,
+        "known_records": plan.known_records,
+        "training": plan.training,
+        "policies": plan.policies.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "attacks": Method::general().map(Method::as_str).collect::<Vec<_>>(),
+        "metrics": metric_names(&findings.metrics),
+        "thresholds": plan.thresholds,
+        "transform": plan.transform.to_string(),
+        "training_transform": plan.training_transform.to_string(),
+    });
+    let source = match dataset.name() {
+        "synthetic" => "seeded generator, nothing real",
+        _ => "public data set",
+    };
+    let facts = DataFacts {
+        name: dataset.name().to_owned(),
+        variant: Some(dataset.variant().to_string()),
+        columns: Some(dataset.columns()),
+        source: source.to_owned(),
+        records: dataset.records(),
+        training: training.training_records as usize,
+        validation: training.validation_records as usize,
+        test: dataset.split().test.len(),
+        features: dataset.features().len(),
+        classes: k,
+        sha256: dataset.data_hash(),
+    };
+    let title = format!("Cloison audit: {} with {d} passive features", dataset.name());
+    let deployment = deployment_facts(findings, test_accuracy);
+    let mut report =
+        Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
+    report.surfaces =
+        surfaces_of(findings, plan.policies.iter().map(|policy| audit::facts(policy).name));
+    report.in_service = plan.policies.first().map(audit::facts);
+    report.audits = findings.audits.clone();
+    report.demand(plan.thresholds);
+    report.scoring = findings.scoring.clone();
+    report.metrics = findings.metrics.iter().map(|m| MetricFacts::of(*m)).collect();
+    report.notes = vec![
+        "Each defense meets two adversaries: one that takes the release for the true scores, and one that knows the defense. \
+         An attack that is not listed may do better than both."
+            .into(),
+    ];
+    let model = &plan.training.values().model;
+    if !model.is_default() {
+        let shown = match plan.show_network {
+            true => {
+                "The active party is shown all of it. Attacks on equations take a linear model and did not run."
+            }
+            false => {
+                "Its passive parameters are not released, so that attacks which need them did not run: what it gives away to \
+                 one that learns them is not measured."
+            }
+        };
+        let (kind, settings) = (model.kind(), serde_json::Value::Object(model.settings().clone()));
+        report
+            .notes
+            .push(format!("The model is of kind `{kind}` with the settings {settings}. {shown}"));
+    }
+    if plan.sweeps() && plan.transform != (TransformConfig::None {}) {
+        report
+            .notes
+            .push("The error by number of passive features is that of true parameters.".into());
+    }
+    if [&plan.transform, &plan.training_transform].into_iter().any(draws_from_the_os) {
+        report.notes.push(
+            "The transform is drawn from the operating system, not from the seed: another run has another.".into(),
+        );
+    }
+    report.notes.extend(privacy_notes(&published.privacy));
+    report
+}

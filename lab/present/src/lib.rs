@@ -1,0 +1,13 @@
+//! Presentation for people: numbers and text, charts, the shell of a page, progress, and finished
+//! work in a folder or a store.
+
+pub mod number;
+mod page;
+pub mod plot;
+pub mod progress;
+pub mod result_cache;
+pub(crate) mod text;
+
+pub use number::{change, figure, four, ratio, significant};
+pub use page::{Shell, said, style_sheet};
+pub use text::{printable, shortened, wrapped};

@@ -1,0 +1,302 @@
+//! The black-box attack of an honest active party: how much the messages of a training tell it
+//! about the passive features.
+//!
+//! The active party follows the protocol: its shares are its own, its labels are true. For every
+//! batch it receives the gradient (c − e_y) / B, and hence the contribution of the passive features
+//! to the logits of every record, up to a number per record. It sees no parameter and no passive
+//! feature, except those of a few known records. [`reconstruct`] is the attack; [`run`] measures it
+//! by number of epochs.
+
+mod factor;
+mod gauge;
+mod record;
+
+use anyhow::{Context, bail};
+use nalgebra::DMatrix;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha20Rng;
+use serde::Serialize;
+use vfl_core::model::{Schedule, TrainingConfig, TrainingValues};
+use vfl_core::types::FeatureBlock;
+use vfl_datasets as data;
+use vfl_datasets::DatasetSpec;
+
+use self::factor::{Factors, known_of};
+pub use self::record::{Step, Transcript, record};
+use vfl_datasets::set_facts::SetFacts;
+use vfl_datasets::vertical_split;
+
+/// The largest error of a feature that counts as a hit, for features in [0, 1].
+pub const NEAR: f64 = 0.01;
+/// The number of iterations between two looks at the noise.
+const PATIENCE: usize = 20;
+
+/// The plan of a measurement.
+#[derive(Debug, Clone)]
+pub struct TranscriptPlan {
+    /// The data set.
+    pub data: DatasetSpec,
+    /// First passive column.
+    pub first_column: usize,
+    /// Number of passive features; `None`: one less than the classes.
+    pub passive_features: Option<usize>,
+    /// Number of passive parties that share them.
+    pub passive_parties: usize,
+    /// The settings of the training. Its epochs are the largest of [`epochs`](Self::epochs).
+    pub training: TrainingValues,
+    /// The number of training records whose passive features the adversary knows.
+    pub known: usize,
+    /// The numbers of epochs to measure at.
+    pub epochs: Vec<u32>,
+    /// The most iterations of the attack.
+    pub iterations: usize,
+    /// The seed of the choice of known records.
+    pub seed: u64,
+}
+
+/// The accuracy of estimates, over all features of all records that are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Accuracy {
+    /// The mean squared error of a feature, for features in [0, 1].
+    pub mean_squared_error: f64,
+    /// The same error over the mean variance of the features: the column means have 1.
+    pub error_over_variance: f64,
+    /// The share of the values within 0.01 of the truth.
+    pub values_within_0_01: f64,
+    /// The share of the records with all features within 0.01 of the truth.
+    pub records_within_0_01: f64,
+    /// The median over records of the largest error of a feature.
+    pub median_largest_error: f64,
+}
+
+/// The results at one number of epochs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AfterEpochs {
+    /// The number of epochs of the training.
+    pub epochs: u32,
+    /// The number of steps of the training.
+    pub steps: usize,
+    /// The accuracy of the attack's estimates.
+    #[serde(flatten)]
+    pub accuracy: Accuracy,
+    /// The root mean square of the logits' residual after the factors.
+    pub misfit: f64,
+    /// The iterations of the attack.
+    pub iterations: usize,
+}
+
+/// The results of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TranscriptReport {
+    /// The data set.
+    #[serde(flatten)]
+    pub set: SetFacts,
+    /// SHA-256 of the loaded data.
+    pub data_hash: String,
+    /// Number of classes.
+    pub classes: usize,
+    /// Number of the active party's features.
+    pub active_features: usize,
+    /// Number of passive features.
+    pub passive_features: usize,
+    /// Number of passive parties.
+    pub passive_parties: usize,
+    /// Records in steps of the training, without those set aside for validation.
+    pub training_records: usize,
+    /// The number of known records.
+    pub known_records: usize,
+    /// The settings of the training.
+    pub training: TrainingValues,
+    /// Seed of the choice of known records.
+    pub seed: u64,
+    /// The accuracy of ½ everywhere.
+    pub half: Accuracy,
+    /// The accuracy of the true column means, which the adversary does not know.
+    pub column_means: Accuracy,
+    /// The accuracy of the means of the known records.
+    pub known_means: Accuracy,
+    /// The accuracy of a regression on label and own features from the known records: the
+    /// adversary's inference without a training.
+    pub without_training: Accuracy,
+    /// The results of the attack by number of epochs.
+    pub attack: Vec<AfterEpochs>,
+}
+
+/// Estimates of the passive features of all records of the training's list.
+#[derive(Clone)]
+pub struct Estimates {
+    /// The estimates, d × n, in [0, 1]. Records that occur in no step have the regression's values.
+    pub x: DMatrix<f64>,
+    /// The root mean square of the logits' residual after the factors.
+    pub misfit: f64,
+    /// The number of iterations run.
+    pub iterations: usize,
+}
+
+/// Runs the attack: estimates the features of all records from the steps (a prefix of the
+/// transcript's) and the true passive features (d × m) of the `known` records.
+///
+/// The contributions of the passive features to the logits are W_t x_r, a product of low rank:
+/// `Factors` finds both factors, `gauge` chooses among the equivalent pairs. It runs at most
+/// `iterations`, and ends when the noise has stopped falling.
+#[must_use]
+pub fn reconstruct(
+    transcript: &Transcript,
+    steps: &[Step],
+    known: &[usize],
+    truth: &DMatrix<f64>,
+    iterations: usize,
+) -> Estimates {
+    let everyone: Vec<usize> = (0..transcript.labels.len()).collect();
+    let z = known_of(transcript, &everyone);
+    let mut x = gauge::regression(&z, known, truth);
+    for (column, &position) in known.iter().enumerate() {
+        x.set_column(position, &truth.column(column));
+    }
+    let mut factors = Factors::new(transcript, steps, &x);
+    let (mut done, mut noise) = (0, f64::INFINITY);
+    while done < iterations {
+        factors.iterate();
+        done += 1;
+        if done % PATIENCE == 0 {
+            if factors.noise > 0.98 * noise {
+                break;
+            }
+            noise = factors.noise;
+        }
+    }
+    let (seen, estimates) = factors.estimates(known);
+    let their_truth: Vec<usize> =
+        known.iter().enumerate().filter(|(_, p)| seen.contains(p)).map(|(i, _)| i).collect();
+    let map = gauge::gauge(&truth.select_columns(&their_truth), &estimates, &factors.x);
+    let mapped = map.tr_mul(&factors.x);
+    for (column, &position) in factors.records.iter().enumerate() {
+        x.column_mut(position)
+            .iter_mut()
+            .zip(mapped.column(column).iter())
+            .for_each(|(to, v)| *to = v.clamp(0.0, 1.0));
+    }
+    for (column, &position) in known.iter().enumerate() {
+        x.set_column(position, &truth.column(column));
+    }
+    Estimates { x, misfit: factors.noise.sqrt(), iterations: done }
+}
+
+/// Measures estimates (d × n) of the given records against the truth.
+///
+/// # Panics
+/// If the shapes differ.
+#[must_use]
+pub fn accuracy(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, records: &[usize]) -> Accuracy {
+    let truth = truth.select_columns(records);
+    let error = estimates.select_columns(records) - &truth;
+    let count = error.len().max(1) as f64;
+    let means = truth.column_mean();
+    let variance = truth.column_iter().map(|c| (c - &means).norm_squared()).sum::<f64>() / count;
+    let mean_squared_error = error.norm_squared() / count;
+    let mut largest: Vec<f64> = error.column_iter().map(|c| c.amax()).collect();
+    largest.sort_by(f64::total_cmp);
+    let share = |n: usize, of: usize| n as f64 / of.max(1) as f64;
+    Accuracy {
+        mean_squared_error,
+        error_over_variance: mean_squared_error / variance.max(f64::MIN_POSITIVE),
+        values_within_0_01: share(error.iter().filter(|e| e.abs() <= NEAR).count(), error.len()),
+        records_within_0_01: share(largest.iter().filter(|e| **e <= NEAR).count(), largest.len()),
+        median_largest_error: largest.get(largest.len() / 2).copied().unwrap_or(0.0),
+    }
+}
+
+/// Trains once in this process, and attacks the transcript after each of the numbers of epochs.
+/// Calls `on_result` with each result.
+///
+/// # Errors
+/// If data cannot be loaded or split, the configuration is out of its range, there are not enough
+/// records for the known ones, or the training diverges.
+pub fn run(
+    plan: &TranscriptPlan,
+    mut on_start: impl FnMut(&str),
+    mut on_result: impl FnMut(&AfterEpochs),
+) -> anyhow::Result<TranscriptReport> {
+    let dataset = data::load(&plan.data)?;
+    let split =
+        vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
+    let Some(&most) = plan.epochs.iter().max() else { bail!("no number of epochs is given") };
+    // The active party sets the patience, so the training ends when it decides.
+    let values = TrainingValues { epochs: most, patience: most, ..plan.training.clone() };
+    let config = TrainingConfig::try_from(values)?;
+    let records = &dataset.split().train;
+    let rows = |columns: &[usize]| dataset.x().select_rows(columns).select_columns(records);
+    let passive_columns: Vec<usize> =
+        split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
+    let truth = rows(&passive_columns);
+    let labels: Vec<u32> = records.iter().map(|&r| dataset.labels()[r]).collect();
+    let classes = dataset.class_names().len();
+    let block = |columns: &[usize]| FeatureBlock::new(rows(columns)).context("the features");
+    let passive =
+        split.passive().iter().map(|p| block(&p.columns)).collect::<anyhow::Result<Vec<_>>>()?;
+
+    let trained = Schedule::new(&config, records.len()).training().to_vec();
+    let mut order: Vec<usize> = trained.iter().map(|&p| p as usize).collect();
+    order.sort_unstable();
+    order.shuffle(&mut ChaCha20Rng::seed_from_u64(plan.seed));
+    if plan.known == 0 || plan.known >= order.len() {
+        bail!("known records: {} is not in 1 to {}", plan.known, order.len().saturating_sub(1));
+    }
+    let others = order.split_off(plan.known);
+    let known = order;
+
+    on_start(&format!(
+        "{}; training {most} epochs on {} records",
+        SetFacts::of(&dataset),
+        trained.len()
+    ));
+    let transcript = record(&config, classes, block(split.active())?, passive, labels)?;
+    let known_truth = truth.select_columns(&known);
+    let (d, n) = truth.shape();
+    let constant = |v: &nalgebra::DVector<f64>| DMatrix::from_fn(d, n, |i, _| v[i]);
+    let everyone: Vec<usize> = (0..n).collect();
+    let measure = |x: &DMatrix<f64>| accuracy(x, &truth, &others);
+    let mut attack = Vec::new();
+    let mut epochs = plan.epochs.clone();
+    epochs.sort_unstable();
+    epochs.dedup();
+    for epochs in epochs {
+        on_start(&format!("attacking the first {epochs} epochs"));
+        let steps = transcript.first(epochs as usize);
+        let estimates = reconstruct(&transcript, steps, &known, &known_truth, plan.iterations);
+        let row = AfterEpochs {
+            epochs,
+            steps: steps.len(),
+            accuracy: measure(&estimates.x),
+            misfit: estimates.misfit,
+            iterations: estimates.iterations,
+        };
+        on_result(&row);
+        attack.push(row);
+    }
+    Ok(TranscriptReport {
+        set: SetFacts::of(&dataset),
+        data_hash: dataset.data_hash(),
+        classes,
+        active_features: split.active().len(),
+        passive_features: d,
+        passive_parties: split.passive().len(),
+        training_records: trained.len(),
+        known_records: known.len(),
+        training: config.into(),
+        seed: plan.seed,
+        half: measure(&DMatrix::from_element(d, n, 0.5)),
+        column_means: measure(&constant(&truth.select_columns(&others).column_mean())),
+        known_means: measure(&constant(&known_truth.column_mean())),
+        without_training: measure(&gauge::regression(
+            &known_of(&transcript, &everyone),
+            &known,
+            &known_truth,
+        )),
+        attack,
+    })
+}
+
+#[cfg(test)]
+mod tests;

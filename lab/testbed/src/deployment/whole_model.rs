@@ -1,0 +1,74 @@
+//! A whole model that is put in service without a training.
+
+use std::path::Path;
+
+use nalgebra::{DMatrix, DVector};
+use vfl_coordinator::registry::{Manifest, PartyEntry, Registry, TrainingSummary};
+use vfl_core::model::{LinearParameters, ModelSpec};
+use vfl_core::types::{PartyName, RecordIds};
+use vfl_state::ShareStore;
+
+/// A whole model in one place. The lab made all the data, so only it may assemble one, to deploy
+/// the same model under another split of the columns.
+pub struct WholeModel {
+    /// The weights, k × D, in the data set's column order.
+    pub weights: DMatrix<f64>,
+    /// The bias, of length k.
+    pub bias: DVector<f64>,
+    /// The names of the classes.
+    pub class_names: Vec<String>,
+    /// The summary of its training.
+    pub summary: TrainingSummary,
+    /// The ids of the training records.
+    pub training_ids: RecordIds,
+}
+
+impl WholeModel {
+    /// Stores the model, split by columns, in the directories of a deployment that is about to
+    /// start.
+    ///
+    /// # Errors
+    /// If a directory cannot be written.
+    pub fn publish(
+        &self,
+        state_dir: &Path,
+        active: (&[usize], &[String]),
+        passive: &[(PartyName, Vec<usize>, Vec<String>)],
+    ) -> anyhow::Result<()> {
+        let put = |name: &str, columns: &[usize], names: &[String], bias: Option<DVector<f64>>| {
+            let store = ShareStore::open(&state_dir.join(name))?;
+            let parameters = LinearParameters::new(self.weights.select_columns(columns), bias)?;
+            let share = store.put(&parameters, names)?;
+            let entry = PartyEntry {
+                name: PartyName::new(name)?,
+                features: columns.len() as u32,
+                share,
+                privacy: None,
+            };
+            anyhow::Ok((store, entry))
+        };
+        let (active_store, active_entry) =
+            put("active", active.0, active.1, Some(self.bias.clone()))?;
+        let mut stores = vec![(active_store, active_entry.share.clone())];
+        let mut entries = Vec::new();
+        for (name, columns, names) in passive {
+            let (store, entry) = put(name.as_str(), columns, names, None)?;
+            stores.push((store, entry.share.clone()));
+            entries.push(entry);
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let manifest = Manifest::new(
+            ModelSpec::softmax_regression(self.class_names.len() as u32, entries.len())?,
+            self.class_names.clone(),
+            active_entry,
+            entries,
+            Some(self.summary.clone()),
+            &self.training_ids,
+        )?;
+        for (store, share) in stores {
+            store.bind(&manifest.version, &share)?;
+        }
+        Registry::open(&state_dir.join("coordinator"))?.commit(manifest, None)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! Attacks of an adversary that knows moments. Another attack derives evidence from the scores,
+//! which is combined with the Gaussian of these moments.
+
+use nalgebra::{DMatrix, DVector};
+use rand::Rng;
+use rayon::prelude::*;
+use vfl_numerics::{
+    ActiveSet, BoxSolution, ConfinedGaussian, FactoredCovariance, GaussianSystem, NearestOutcome,
+    PseudoInverse,
+};
+
+use super::moments_setting::MOMENTS;
+use super::tangent::through_network;
+use super::{Moments, Point, noisy_posterior};
+use crate::AnySetting;
+use crate::Cells;
+use crate::cells::Noise;
+use crate::{
+    AdversaryView, Attack, AttackError, Equations, Evidence, Need, Needs, Parameters,
+    Reconstruction, RecordOutcome, Settings, Status, Termination,
+};
+use crate::{Base, BaseChoice, Entry, Group};
+
+/// An attack that combines the evidence of another attack with the prior of the view.
+#[derive(Debug)]
+pub struct Posterior {
+    /// The attack that gives the evidence.
+    pub evidence: Box<dyn Attack>,
+    /// The point that is the estimate.
+    pub point: Point,
+    /// The moments that it uses.
+    pub moments: Moments,
+}
+
+/// The evidence of the strongest attack on the known policy, or the equations of undefended scores.
+const EVIDENCE: Base = Base { name: evidence, chosen: BaseChoice::Evidence, unclipped: false };
+
+fn evidence(settings: &Settings) -> &'static str {
+    crate::adaptive::strongest_on_one_release(settings).unwrap_or("half_star")
+}
+
+static SETTINGS: [&dyn AnySetting; 1] = [&MOMENTS];
+
+const fn entry(
+    name: &'static str,
+    build: fn(&Settings, Box<dyn Attack>) -> Box<dyn Attack>,
+) -> Entry {
+    // The register scales ranges to [0, 1], and the prior with them.
+    Entry {
+        informed: false,
+        settings: &SETTINGS,
+        ..Entry::upon(name, Group::Informed, EVIDENCE, build)
+    }
+}
+
+pub(crate) static CONDITIONAL_MEAN: Entry = entry("conditional_mean", |settings, evidence| {
+    Box::new(Posterior { evidence, point: Point::Unconfined, moments: settings.into() })
+});
+
+pub(crate) static GAUSSIAN: Entry = entry("gaussian", |settings, evidence| {
+    Box::new(Posterior { evidence, point: Point::Likeliest, moments: settings.into() })
+});
+
+pub(crate) static POSTERIOR_MEAN: Entry = entry("posterior_mean", |settings, evidence| {
+    Box::new(Posterior { evidence, point: Point::Mean, moments: settings.into() })
+});
+
+impl Attack for Posterior {
+    fn needs(&self) -> Needs {
+        let evidence = self.evidence.needs();
+        // For networks the equations are those of tangents.
+        let parameters = match evidence.parameters {
+            Parameters::Hidden => Parameters::Hidden,
+            Parameters::Linear | Parameters::Differentiable => Parameters::Differentiable,
+        };
+        Needs { prior: Need::Yes, parameters, ..evidence }
+    }
+
+    fn reconstruct(
+        &self,
+        view: &AdversaryView<'_>,
+        rng: &mut dyn Rng,
+    ) -> Result<Reconstruction, AttackError> {
+        let prior = self.moments.of(view)?;
+        let (means, covariance) = prior.given(view.active().matrix())?;
+        if view.model().network().is_some() {
+            return self.through_network(view, &means, &covariance);
+        }
+        let found = self.evidence.reconstruct(view, rng)?;
+        let (estimates, outcomes) = match &found.evidence {
+            Evidence::Nothing => return Err(AttackError::NoEvidence),
+            Evidence::Equations(equations) => {
+                self.under_equations(equations, &means, &covariance)?
+            }
+            Evidence::Cells(cells) => self.by_record(&means, |record, mean, work| {
+                self.in_cell(cells, record, mean, &covariance, work)
+            })?,
+            Evidence::NoisyScores(scores) => {
+                let metric = PseudoInverse::new(&covariance)?.matrix;
+                let known = (&covariance, &metric);
+                self.by_record(&means, |record, mean, work| {
+                    Ok(noisy_posterior::estimate(scores, record, mean, known, self.point, work))
+                })?
+            }
+        };
+        let solved = view.linear()?.solved(&estimates, view.b_prime()?);
+        let rank = solved.rank;
+        let status = if solved.nullity == 0 { Status::Unique } else { Status::Posterior { rank } };
+        Ok(Reconstruction { estimates, status, solved: Some(solved), outcomes, ..found })
+    }
+}
+
+impl Posterior {
+    /// Reconstructs on a network. The scores are taken for exact, whatever the policy.
+    fn through_network(
+        &self,
+        view: &AdversaryView<'_>,
+        means: &DMatrix<f64>,
+        covariance: &DMatrix<f64>,
+    ) -> Result<Reconstruction, AttackError> {
+        let factored = FactoredCovariance::new(covariance)?;
+        let clipped = means.map(|v| v.clamp(0.0, 1.0));
+        let (estimates, outcomes) = through_network(view, &clipped, |record, tangent| {
+            let system = GaussianSystem::under(&tangent.slopes, &factored)?;
+            let mean = means.columns(record, 1).into_owned();
+            let (x, _) = self.solve(&system, &mean, &tangent.right);
+            Ok(x.column(0).into_owned())
+        })?;
+        let rank = view.target_features().min(view.model().classes() - 1);
+        Ok(Reconstruction {
+            outcomes,
+            ..Reconstruction::new(estimates, Status::Posterior { rank })
+        })
+    }
+
+    fn under_equations(
+        &self,
+        Equations { a, b_prime }: &Equations,
+        means: &DMatrix<f64>,
+        covariance: &DMatrix<f64>,
+    ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
+        Ok(self.solve(&GaussianSystem::new(a, covariance)?, means, b_prime))
+    }
+
+    fn solve(
+        &self,
+        system: &GaussianSystem,
+        means: &DMatrix<f64>,
+        right: &DMatrix<f64>,
+    ) -> (DMatrix<f64>, Vec<RecordOutcome>) {
+        let BoxSolution { x, outcomes } = match self.point {
+            Point::Unconfined => return (system.conditional_mean(means, right), Vec::new()),
+            Point::Likeliest => system.likeliest_in_box(means, right),
+            Point::Mean => system.posterior_mean(means, right),
+        };
+        (x, outcomes.iter().map(RecordOutcome::from).collect())
+    }
+
+    /// Runs `one` on every record, with working memory for each thread.
+    fn by_record(
+        &self,
+        means: &DMatrix<f64>,
+        one: impl Fn(
+            usize,
+            DVector<f64>,
+            &mut ActiveSet,
+        ) -> Result<(DVector<f64>, Termination), AttackError>
+        + Sync,
+    ) -> Result<(DMatrix<f64>, Vec<RecordOutcome>), AttackError> {
+        let found: Vec<_> = (0..means.ncols())
+            .into_par_iter()
+            .map_init(ActiveSet::default, |work, record| {
+                one(record, means.column(record).into_owned(), work)
+            })
+            .collect::<Result<_, _>>()?;
+        let mut estimates = means.clone();
+        let mut outcomes = Vec::with_capacity(found.len());
+        for (mut column, (x, ended)) in estimates.column_iter_mut().zip(found) {
+            for (to, x) in column.iter_mut().zip(x.iter()) {
+                *to = x.clamp(0.0, 1.0);
+            }
+            outcomes.push(RecordOutcome { ended, iterations: 0, objective: 0.0 });
+        }
+        Ok((estimates, outcomes))
+    }
+
+    /// Estimates one record from the posterior in its cell. Only the bounds count: the likelihood
+    /// in a cell assumes uniform features, and the prior knows better. (On satellite, with rounding
+    /// to two decimals, it made the attack worse than its control.)
+    fn in_cell(
+        &self,
+        cells: &Cells,
+        record: usize,
+        mean: DVector<f64>,
+        covariance: &DMatrix<f64>,
+        work: &mut ActiveSet,
+    ) -> Result<(DVector<f64>, Termination), AttackError> {
+        if self.point == Point::Unconfined {
+            let (attack, expected) = ("conditional_mean", "equations or noisy scores");
+            return Err(AttackError::Unfit { attack, expected, got: "bounds" });
+        }
+        let d = mean.len();
+        let set = cells.polytope(record);
+        let mut confined = ConfinedGaussian::new(mean, covariance.clone());
+        if set.unknowns() > d {
+            // The length of the noise may be anything in its range.
+            let (least, most) = set.bounds().nth(d).map_or((0.0, 0.0), |(_, ends)| ends);
+            let width = if most.is_finite() {
+                most - least
+            } else {
+                1e3 / Noise::SCALE * (1.0 + least.abs())
+            };
+            confined = confined.with_unknown(least + 0.5 * width, width);
+        }
+        for (at, (row, (lower, upper))) in set.bounds().enumerate() {
+            match row {
+                Some(row) => confined.confine(row, lower, upper),
+                None => confined.confine_unknown(at, lower, upper),
+            }
+        }
+        let Some((likeliest, ended)) = confined.likeliest(work) else {
+            return Err(AttackError::NotFinite { what: "the covariance of the features" });
+        };
+        let ended = match ended {
+            NearestOutcome::Found => Termination::Solved,
+            NearestOutcome::Empty => Termination::NearestConsistent,
+            NearestOutcome::StepLimit => Termination::StepLimit,
+        };
+        let mut x = likeliest;
+        if self.point == Point::Mean && ended == Termination::Solved {
+            let found = confined.mean();
+            if found.converged && set.misfit(found.x.as_slice()) < 1e-3 {
+                x = found.x;
+            }
+        }
+        Ok((x.rows(0, d).into_owned(), ended))
+    }
+}

@@ -1,0 +1,227 @@
+//! Raw values of a source, and their conversion by the schema, which is the same for every store.
+
+use std::borrow::Cow;
+
+use super::csv_error::TableProblem;
+use crate::data::schema::{Content, FeatureKind, FeatureSchema};
+
+/// A value as a source gives it.
+#[derive(Clone, Copy)]
+pub enum Cell<'a> {
+    /// Text: a category, a class, an id, or a number in decimal.
+    Text(&'a str),
+    /// A floating-point number.
+    Real(f64),
+    /// A whole number.
+    Integer(i64),
+    /// A truth value; as a number, 1 or 0.
+    Bool(bool),
+    /// A missing value (NULL).
+    Missing,
+}
+
+impl<'a> Cell<'a> {
+    /// Returns the value as text, in the form of an id, a category or a class: numbers in their
+    /// shortest decimal form, `true` and `false`.
+    ///
+    /// # Errors
+    /// [`TableProblem::Missing`] if there is no value, [`TableProblem::NotFinite`] for NaN or an
+    /// infinity.
+    pub fn text(self) -> Result<Cow<'a, str>, TableProblem> {
+        match self {
+            Self::Text(text) => Ok(Cow::Borrowed(text)),
+            Self::Real(value) if !value.is_finite() => Err(TableProblem::NotFinite),
+            // Each number has one text: adding 0 removes the sign of a negative zero.
+            Self::Real(value) => Ok(Cow::Owned((value + 0.0).to_string())),
+            Self::Integer(value) => Ok(Cow::Owned(value.to_string())),
+            Self::Bool(value) => Ok(Cow::Borrowed(if value { "true" } else { "false" })),
+            Self::Missing => Err(TableProblem::Missing),
+        }
+    }
+
+    /// Returns the value as a finite number.
+    ///
+    /// # Errors
+    /// [`TableProblem`] if the value is not a finite number.
+    pub fn number(self) -> Result<f64, TableProblem> {
+        let value = match self {
+            Self::Text(text) => {
+                let text = text.trim();
+                if text.is_empty() {
+                    return Err(TableProblem::EmptyField);
+                }
+                text.parse().map_err(|_| TableProblem::NotANumber)?
+            }
+            Self::Real(value) => value,
+            Self::Integer(value) => value as f64,
+            Self::Bool(value) => f64::from(u8::from(value)),
+            Self::Missing => return Err(TableProblem::Missing),
+        };
+        if value.is_finite() { Ok(value) } else { Err(TableProblem::NotFinite) }
+    }
+}
+
+/// The role of a column of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnRole {
+    /// The record ids.
+    Id,
+    /// The label column.
+    Label,
+    /// A feature column, by its position in the schema.
+    Column(usize),
+}
+
+/// A column that a schema asks its source for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceColumn {
+    /// The name in the source.
+    pub name: String,
+    /// The role of the column.
+    pub target: ColumnRole,
+    /// True if the column is a number. Otherwise it is an id, a category or a class, which is text.
+    pub number: bool,
+}
+
+impl FeatureSchema {
+    /// Returns the columns that a source must have: the id, the label if there is one, then the
+    /// features' in their order.
+    #[must_use]
+    pub fn source_columns(&self) -> Vec<SourceColumn> {
+        let text =
+            |name: &str, target| SourceColumn { name: name.to_owned(), target, number: false };
+        let id = std::iter::once(text(self.id_column(), ColumnRole::Id));
+        let label = self.label().map(|label| text(&label.column, ColumnRole::Label));
+        let features = self.columns().iter().enumerate().map(|(at, column)| SourceColumn {
+            name: column.name.clone(),
+            target: ColumnRole::Column(at),
+            number: matches!(column.content, Content::Number { .. }),
+        });
+        id.chain(label).chain(features).collect()
+    }
+
+    /// Reads a value of a feature column into a record's features (d values, 0 before). The value
+    /// is checked against kind, range and categories, and normalised.
+    ///
+    /// # Errors
+    /// [`TableProblem`] says what is wrong with the value, and never shows it.
+    pub fn read_feature(
+        &self,
+        column: usize,
+        cell: Cell<'_>,
+        values: &mut [f64],
+    ) -> Result<(), TableProblem> {
+        let column = &self.columns()[column];
+        let spec = &self.features()[column.first];
+        match &column.content {
+            Content::OneHot(categories) => values[column.first + category(categories, cell)?] = 1.0,
+            Content::Steps(categories) => {
+                values[column.first] = spec.normalise(category(categories, cell)? as f64)
+            }
+            &Content::Number { clamp } => {
+                let (min, max) = (spec.min, spec.max);
+                let mut value = cell.number()?;
+                if clamp {
+                    value = value.clamp(min, max);
+                }
+                if spec.kind == FeatureKind::Binary && value != min && value != max {
+                    return Err(TableProblem::NotBinary { min, max });
+                }
+                if !(min..=max).contains(&value) {
+                    return Err(TableProblem::OutOfRange { min, max });
+                }
+                if let Some(step) = spec.step.filter(|_| !spec.is_on_grid(value)) {
+                    return Err(TableProblem::OffGrid { min, step });
+                }
+                values[column.first] = spec.normalise(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a value of the label column and returns the number of its class.
+    ///
+    /// # Errors
+    /// [`TableProblem::UnknownClass`], also if the schema declares no label;
+    /// [`TableProblem::Missing`] for NULL.
+    pub fn read_label(&self, cell: Cell<'_>) -> Result<u32, TableProblem> {
+        let classes = self.label().map_or(&[][..], |label| &label.classes);
+        let text = cell.text()?;
+        let label = classes.iter().position(|class| class == text.trim());
+        label
+            .map(|label| label as u32)
+            .ok_or_else(|| TableProblem::UnknownClass { classes: classes.to_vec() })
+    }
+}
+
+fn category(categories: &[String], cell: Cell<'_>) -> Result<usize, TableProblem> {
+    let text = cell.text()?;
+    let at = categories.iter().position(|c| c == text.trim());
+    at.ok_or(TableProblem::UnknownCategory { categories: categories.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SCHEMA: &str = r#"
+        id = "id"
+        [[features]]
+        name = "age"
+        kind = "numeric"
+        min = 0
+        max = 4
+        [[features]]
+        name = "job"
+        kind = "categorical"
+        categories = ["1", "true"]
+    "#;
+
+    #[test]
+    fn a_number_beside_its_grid_is_refused_without_showing_it() {
+        let text = "id = \"id\"\n[[features]]\nname = \"f\"\nkind = \"numeric\"\nmin = -0.1\nmax = 0.2\nstep = 0.01";
+        let schema = FeatureSchema::from_toml(text).unwrap();
+        let read =
+            |text| schema.read_feature(0, Cell::Text(text), &mut [0.0]).map_err(|e| e.to_string());
+        for on in ["-0.1", "-0.03", "0", "0.07", "0.13", "0.2"] {
+            assert_eq!(read(on), Ok(()), "{on}");
+        }
+        let refused = read("0.125").unwrap_err();
+        assert!(
+            refused.contains("step of 0.01 from -0.1") && !refused.contains("0.125"),
+            "{refused}"
+        );
+    }
+
+    /// However a source stores a value, it means the same.
+    #[test]
+    fn every_form_of_a_value_is_read_alike() {
+        let schema = FeatureSchema::from_toml(SCHEMA).unwrap();
+        let read = |column, cell| {
+            let mut values = [0.0; 3];
+            schema
+                .read_feature(column, cell, &mut values)
+                .map(|()| values)
+                .map_err(|e| e.to_string())
+        };
+        for cell in [Cell::Text(" 1 "), Cell::Real(1.0), Cell::Integer(1)] {
+            assert_eq!(read(0, cell), Ok([0.25, 0.0, 0.0]));
+            assert_eq!(read(1, cell), Ok([0.0, 1.0, 0.0]));
+        }
+        assert_eq!(read(0, Cell::Bool(true)), Ok([0.25, 0.0, 0.0]));
+        assert_eq!(read(1, Cell::Bool(true)), Ok([0.0, 0.0, 1.0]));
+        for cell in [Cell::Missing, Cell::Real(f64::NAN), Cell::Integer(5), Cell::Text("")] {
+            assert!(read(0, cell).is_err());
+        }
+        assert!(read(1, Cell::Missing).unwrap_err().contains("NULL"));
+        let names: Vec<_> =
+            schema.source_columns().into_iter().map(|c| (c.name, c.target, c.number)).collect();
+        let wanted = [
+            ("id", ColumnRole::Id, false),
+            ("age", ColumnRole::Column(0), true),
+            ("job", ColumnRole::Column(1), false),
+        ];
+        assert_eq!(names, wanted.map(|(name, target, number)| (name.to_owned(), target, number)));
+    }
+}

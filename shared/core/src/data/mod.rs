@@ -1,0 +1,24 @@
+//! Feature tables in memory, their schemas, and the bits of a record.
+
+mod cell;
+mod csv_error;
+mod csv_file;
+mod csv_lines;
+mod grid;
+mod index;
+pub mod normalise;
+mod record_bits;
+mod rows;
+pub mod schema;
+mod schema_file;
+pub mod table;
+
+pub use cell::{Cell, ColumnRole, SourceColumn};
+pub use csv_error::{FilePosition, TableError, TableProblem};
+pub use csv_file::{CsvRows, check_columns, read_schema};
+pub use csv_lines::Limits;
+pub use grid::Decimals;
+pub use index::{IdIndex, IdSet};
+pub use record_bits::RecordBits;
+pub use rows::{RawRows, TakeCell, match_columns};
+pub use schema_file::one_hot;

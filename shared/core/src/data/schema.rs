@@ -1,0 +1,413 @@
+//! The public description of a party's features: names, kinds, ranges, and their form in its CSV
+//! file.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The most columns a feature block may have, one-hot columns included.
+pub const MAX_FEATURES: usize = 10_000;
+/// The longest name of a feature, a category, a class or a column, in bytes.
+pub const MAX_NAME_BYTES: usize = 256;
+
+/// The kind of values that a feature takes. An attack that knows that a feature is binary
+/// reconstructs it far better than one that only knows its range, so a party publishes the kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeatureKind {
+    /// Any number in the range.
+    Numeric,
+    /// One of two values: the minimum or the maximum of the range.
+    Binary,
+    /// Ordered steps written as numbers.
+    Ordinal,
+}
+
+impl fmt::Display for FeatureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Numeric => "numeric",
+            Self::Binary => "binary",
+            Self::Ordinal => "ordinal",
+        })
+    }
+}
+
+/// One row of a feature block: its name, its kind and its declared public range. A category that
+/// was one-hot encoded is one such feature per category, all with the same `group`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureSpec {
+    /// Unique among the features of a party.
+    pub name: String,
+    /// The kind of its values.
+    pub kind: FeatureKind,
+    /// The declared minimum, in the units of the source; it becomes 0.
+    pub min: f64,
+    /// The declared maximum; it becomes 1. Equal to `min` for a constant feature, which becomes 0.
+    pub max: f64,
+    /// For a one-hot column, the categorical feature it belongs to: exactly one column of a whole
+    /// group is 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The distance of neighbouring values in the units of the source, starting at `min`: 1 for
+    /// ages in years. It divides the range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<f64>,
+    /// The distance in the units of the source within which an estimate counts as right, above 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<f64>,
+}
+
+impl FeatureSpec {
+    /// Creates a numeric feature with the given range.
+    #[must_use]
+    pub fn numeric(name: impl Into<String>, min: f64, max: f64) -> Self {
+        let kind = FeatureKind::Numeric;
+        Self { name: name.into(), kind, min, max, group: None, step: None, tolerance: None }
+    }
+
+    /// Returns the distance of neighbouring values as a share of the range, in (0, 1]: 1 for a
+    /// binary feature, and one unit for an ordinal feature of whole numbers without a step. `None`
+    /// if the schema does not declare the feature's grid, or its range is a point.
+    #[must_use]
+    pub fn grid(&self) -> Option<f64> {
+        let whole = self.min.fract() == 0.0 && self.max.fract() == 0.0;
+        let width = self.max - self.min;
+        let step = match self.kind {
+            _ if width == 0.0 => return None,
+            FeatureKind::Binary => return Some(1.0),
+            // A normalised range of 0 to 1 does not show how many steps are in it.
+            FeatureKind::Ordinal if whole && width >= 2.0 => self.step.unwrap_or(1.0),
+            FeatureKind::Numeric | FeatureKind::Ordinal => self.step?,
+        };
+        Some(1.0 / (width / step).round())
+    }
+
+    /// Returns true if a value of the range lies on the grid, up to a millionth of a step and
+    /// round-off. Every value does if no step is declared.
+    pub(super) fn is_on_grid(&self, value: f64) -> bool {
+        let is_whole =
+            |steps: f64, step| (steps - steps.round()).abs() <= ON_GRID + self.round_off(step);
+        self.step.is_none_or(|step| is_whole((value - self.min) / step, step))
+    }
+
+    /// Returns how far, in steps, round-off can move a number of the range from its place on the
+    /// grid. A decimal and `min` are each off by at most half a unit in the last place.
+    fn round_off(&self, step: f64) -> f64 {
+        2.0 * f64::EPSILON * (self.min.abs() + self.max.abs()) / step
+    }
+
+    /// Returns the same feature with this step, or without a step if this one is not valid: a step
+    /// must divide the range and not be lost in round-off.
+    #[must_use]
+    pub fn with_step(self, step: Option<f64>) -> Self {
+        let stepped = Self { step, ..self };
+        if stepped.wrong_measure().is_none() { stepped } else { Self { step: None, ..stepped } }
+    }
+
+    /// Returns the fix for an invalid step or tolerance; `None` if both are valid.
+    fn wrong_measure(&self) -> Option<&'static str> {
+        let positive = |value: Option<f64>| value.is_none_or(|v| v > 0.0 && v.is_finite());
+        let number = self.kind != FeatureKind::Binary;
+        match (self.step, self.max - self.min) {
+            _ if !number && self.step.is_some() => {
+                Some("a binary feature is its min or its max, it takes no step")
+            }
+            _ if !number && self.tolerance.is_some() => {
+                Some("a binary feature is right or wrong, it takes no tolerance")
+            }
+            _ if !positive(self.step) => Some("its step must be a finite number above 0"),
+            _ if !positive(self.tolerance) => Some("its tolerance must be a finite number above 0"),
+            (Some(step), _) if self.round_off(step) > LOST => {
+                Some("its step is too fine for numbers of this size: leave it out")
+            }
+            (Some(step), width)
+                if width > 0.0 && (width / step < 0.5 || !self.is_on_grid(self.max)) =>
+            {
+                Some("its step does not divide the range from min to max: correct one of the three")
+            }
+            _ => None,
+        }
+    }
+
+    /// Maps a value of the declared range to [0, 1]: (v − min)/(max − min), or 0 if the range is
+    /// one point. The result is exact if the range is 0 to 1.
+    #[must_use]
+    pub fn normalise(&self, value: f64) -> f64 {
+        super::normalise::unit(value, self.min, self.max)
+    }
+
+    /// Returns the same feature after normalisation, with the range 0 to 1.
+    #[must_use]
+    pub fn normalised(&self) -> Self {
+        let step = self.grid().filter(|_| self.kind != FeatureKind::Binary);
+        // Values that round-off has moved are no longer on the grid of the range.
+        let step = step.filter(|_| self.step.is_none_or(|step| self.round_off(step) <= ON_GRID));
+        let tolerance =
+            self.tolerance.filter(|_| self.max > self.min).map(|t| t / (self.max - self.min));
+        Self { min: 0.0, max: 1.0, step, tolerance, ..self.clone() }
+    }
+}
+
+/// The accepted distance of a value from its grid beyond round-off, in steps.
+const ON_GRID: f64 = 1e-6;
+/// The round-off, in steps, above which a step is too fine for the feature's numbers.
+const LOST: f64 = 1e-2;
+
+/// The name of the label column and its classes, in the order that numbers them from 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelSpec {
+    /// The CSV column.
+    pub column: String,
+    /// The classes as the file spells them.
+    pub classes: Vec<String>,
+}
+
+/// The content of a column of the CSV file, which determines the features it becomes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// A number: one feature. `clamp` moves a value outside the range to its end.
+    Number { clamp: bool },
+    /// Text from a list, numbered from 0: one ordinal feature.
+    Steps(Vec<String>),
+    /// Text from a list: one binary feature per category.
+    OneHot(Vec<String>),
+}
+
+/// One feature column of the CSV file and the features it becomes (`first..first + width`).
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FileColumn {
+    pub(super) name: String,
+    pub(super) content: Content,
+    pub(super) first: usize,
+}
+
+/// Errors from checking a schema.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// Not TOML, an unknown key, or a value of the wrong type.
+    #[error("not a valid schema: {0}")]
+    Toml(String),
+    /// A name that is empty, too long, holds a control character or begins with a byte order mark.
+    #[error(
+        "{what} {name:?} is not a valid name: 1 to {MAX_NAME_BYTES} bytes without control characters, blanks at the ends or a byte order mark at the start"
+    )]
+    Name {
+        /// The kind of thing that has the name.
+        what: &'static str,
+        /// The name, shortened.
+        name: String,
+    },
+    /// The same name twice.
+    #[error("{what} {name:?} is declared twice")]
+    Duplicate {
+        /// The kind of thing that has the name.
+        what: &'static str,
+        /// The repeated name.
+        name: String,
+    },
+    /// A feature whose range, step or other settings are not valid.
+    #[error("feature {feature:?}: {reason}")]
+    Feature {
+        /// The feature's name.
+        feature: String,
+        /// The problem and its fix.
+        reason: &'static str,
+    },
+    /// Fewer than two classes.
+    #[error("the label has {got} classes, at least 2 are needed")]
+    Classes {
+        /// The number of classes.
+        got: usize,
+    },
+    /// Too many features.
+    #[error("{got} features after encoding, at most {MAX_FEATURES} are allowed")]
+    TooManyFeatures {
+        /// The number of features.
+        got: usize,
+    },
+}
+
+/// The features of one party in the order of its block, and the columns of its CSV file. Names,
+/// kinds and ranges are public by agreement; a schema contains no value of a record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeatureSchema {
+    id_column: String,
+    label: Option<LabelSpec>,
+    columns: Vec<FileColumn>,
+    features: Vec<FeatureSpec>,
+}
+
+impl FeatureSchema {
+    /// Creates a schema whose CSV file has one column per feature, and the ids in the column `id`.
+    ///
+    /// # Errors
+    /// [`SchemaError`] on bad or repeated names, bad ranges, fewer than two classes.
+    pub fn new(features: Vec<FeatureSpec>, label: Option<LabelSpec>) -> Result<Self, SchemaError> {
+        let columns = features
+            .iter()
+            .enumerate()
+            .map(|(first, f)| FileColumn {
+                name: f.name.clone(),
+                content: Content::Number { clamp: false },
+                first,
+            })
+            .collect();
+        Self::build("id".into(), label, columns, features)
+    }
+
+    pub(super) fn build(
+        id_column: String,
+        label: Option<LabelSpec>,
+        columns: Vec<FileColumn>,
+        features: Vec<FeatureSpec>,
+    ) -> Result<Self, SchemaError> {
+        check_name("column", &id_column)?;
+        let mut names = HashSet::from([id_column.as_str()]);
+        if let Some(label) = &label {
+            check_name("column", &label.column)?;
+            distinct(&mut names, "column", &label.column)?;
+            if label.classes.len() < 2 {
+                return Err(SchemaError::Classes { got: label.classes.len() });
+            }
+            let mut classes = HashSet::new();
+            for class in &label.classes {
+                check_name("class", class)?;
+                distinct(&mut classes, "class", class)?;
+            }
+        }
+        for column in &columns {
+            check_name("column", &column.name)?;
+            distinct(&mut names, "column", &column.name)?;
+        }
+        check_features(&features)?;
+        Ok(Self { id_column, label, columns, features })
+    }
+
+    /// Returns the schema of the same features as normalised numbers: one column per feature, range
+    /// 0 to 1.
+    #[must_use]
+    pub(super) fn normalised(&self) -> Self {
+        let features: Vec<_> = self.features.iter().map(FeatureSpec::normalised).collect();
+        let columns = features
+            .iter()
+            .enumerate()
+            .map(|(first, f)| FileColumn {
+                name: f.name.clone(),
+                content: Content::Number { clamp: false },
+                first,
+            })
+            .collect();
+        Self { id_column: self.id_column.clone(), label: self.label.clone(), columns, features }
+    }
+
+    /// Returns the features in the order of the block's rows.
+    #[must_use]
+    pub fn features(&self) -> &[FeatureSpec] {
+        &self.features
+    }
+
+    /// Describes, for each feature, how values of the source become numbers: its range, or its
+    /// categories in their order. A model depends on these; kinds, steps and tolerances may change.
+    #[must_use]
+    pub fn encodings(&self) -> Vec<String> {
+        let of_column = |column: &FileColumn| match &column.content {
+            Content::Number { .. } => {
+                let range =
+                    self.features.get(column.first).map(|f| format!("{} to {}", f.min, f.max));
+                vec![range.unwrap_or_default()]
+            }
+            Content::Steps(steps) => {
+                vec![steps.iter().map(|step| format!("{step:?}")).collect::<Vec<_>>().join(" < ")]
+            }
+            Content::OneHot(categories) => {
+                categories.iter().map(|category| format!("is {category:?}")).collect()
+            }
+        };
+        self.columns.iter().flat_map(of_column).collect()
+    }
+
+    /// Returns the number of features d of the block.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.features.len()
+    }
+
+    /// Returns true if the party has no feature (an active party may hold labels alone).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.features.is_empty()
+    }
+
+    /// Returns the label column, if the party has one.
+    #[must_use]
+    pub fn label(&self) -> Option<&LabelSpec> {
+        self.label.as_ref()
+    }
+
+    /// Returns the column of the CSV file that holds the record ids.
+    #[must_use]
+    pub fn id_column(&self) -> &str {
+        &self.id_column
+    }
+
+    pub(super) fn columns(&self) -> &[FileColumn] {
+        &self.columns
+    }
+}
+
+/// Checks features on their own, without the columns of a file.
+///
+/// # Errors
+/// [`SchemaError`] for too many features, bad or repeated names, bad ranges, steps or tolerances.
+pub fn check_features(features: &[FeatureSpec]) -> Result<(), SchemaError> {
+    if features.len() > MAX_FEATURES {
+        return Err(SchemaError::TooManyFeatures { got: features.len() });
+    }
+    let mut names = HashSet::new();
+    for feature in features {
+        check_name("feature", &feature.name)?;
+        if let Some(group) = &feature.group {
+            check_name("group", group)?;
+        }
+        distinct(&mut names, "feature", &feature.name)?;
+        let bad = |reason| Err(SchemaError::Feature { feature: feature.name.clone(), reason });
+        if !(feature.min.is_finite()
+            && feature.max.is_finite()
+            && (feature.max - feature.min).is_finite())
+        {
+            return bad("its range is not finite");
+        }
+        if feature.min > feature.max {
+            return bad("min is above max");
+        }
+        if let Some(reason) = feature.wrong_measure() {
+            return bad(reason);
+        }
+    }
+    Ok(())
+}
+
+fn distinct<'a>(
+    seen: &mut HashSet<&'a str>,
+    what: &'static str,
+    name: &'a str,
+) -> Result<(), SchemaError> {
+    if seen.insert(name) { Ok(()) } else { Err(SchemaError::Duplicate { what, name: name.into() }) }
+}
+
+pub fn check_name(what: &'static str, name: &str) -> Result<(), SchemaError> {
+    // The reader strips blanks from the ends of fields and a byte order mark from the file, so a
+    // name with either would never match.
+    let blank = name.trim() != name || name.is_empty() || name.starts_with('\u{feff}');
+    if blank || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+        return Err(SchemaError::Name { what, name: name.chars().take(80).collect() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The TOML form of a [`FeatureSchema`].
+
+use serde::{Deserialize, Serialize};
+
+use super::schema::{
+    Content, FeatureKind, FeatureSchema, FeatureSpec, FileColumn, LabelSpec, SchemaError,
+    check_name,
+};
+
+impl FeatureSchema {
+    /// Reads a schema file (see [`crate::data::table`] for the format).
+    ///
+    /// # Errors
+    /// [`SchemaError`]: not TOML, an unknown key, or anything that [`FeatureSchema::new`] refuses.
+    pub fn from_toml(text: &str) -> Result<Self, SchemaError> {
+        let file: SchemaFile =
+            toml::from_str(text).map_err(|e| SchemaError::Toml(e.to_string().trim_end().into()))?;
+        file.try_into()
+    }
+
+    /// Writes the schema file that [`FeatureSchema::from_toml`] reads back.
+    ///
+    /// # Errors
+    /// [`SchemaError::Toml`] if the serialiser fails.
+    pub fn to_toml(&self) -> Result<String, SchemaError> {
+        toml::to_string(&SchemaFile::from(self)).map_err(|e| SchemaError::Toml(e.to_string()))
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SchemaFile {
+    id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<LabelSpec>,
+    #[serde(default)]
+    features: Vec<FeatureEntry>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum EntryKind {
+    Numeric,
+    Binary,
+    Ordinal,
+    Categorical,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FeatureEntry {
+    name: String,
+    kind: EntryKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    min: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    categories: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tolerance: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    clamp: bool,
+}
+
+impl TryFrom<SchemaFile> for FeatureSchema {
+    type Error = SchemaError;
+
+    fn try_from(file: SchemaFile) -> Result<Self, SchemaError> {
+        let mut columns = Vec::with_capacity(file.features.len());
+        let mut features = Vec::with_capacity(file.features.len());
+        for entry in file.features {
+            let first = features.len();
+            let content = entry.expand(&mut features)?;
+            columns.push(FileColumn { name: entry.name, content, first });
+        }
+        FeatureSchema::build(file.id, file.label, columns, features)
+    }
+}
+
+impl FeatureEntry {
+    /// Appends the features of this column and returns the column's content.
+    fn expand(&self, features: &mut Vec<FeatureSpec>) -> Result<Content, SchemaError> {
+        let bad = |reason| SchemaError::Feature { feature: self.name.clone(), reason };
+        if let Some(categories) = &self.categories {
+            if matches!(self.kind, EntryKind::Numeric | EntryKind::Binary) {
+                return Err(bad(
+                    "a numeric or binary feature takes no categories; use ordinal or categorical",
+                ));
+            }
+            let measured =
+                [self.min, self.max, self.step, self.tolerance].iter().any(Option::is_some);
+            if measured || self.group.is_some() || self.clamp {
+                return Err(bad(
+                    "categories take no min, max, step, tolerance, group or clamp: they are numbered from 0",
+                ));
+            }
+            let mut seen = std::collections::HashSet::new();
+            if !categories.iter().all(|c| seen.insert(c)) {
+                return Err(bad("a category is listed twice"));
+            }
+            for category in categories.iter().filter(|c| !c.is_empty()) {
+                check_name("category", category)?;
+            }
+            if categories.is_empty() {
+                return Err(bad("its list of categories is empty"));
+            }
+        }
+        match (self.kind, &self.categories) {
+            (EntryKind::Categorical, None) => {
+                Err(bad("a categorical feature needs its categories"))
+            }
+            (EntryKind::Categorical, Some(categories)) => {
+                features.extend(categories.iter().map(|category| one_hot(&self.name, category)));
+                Ok(Content::OneHot(categories.clone()))
+            }
+            (_, Some(categories)) => {
+                let max = (categories.len() - 1) as f64;
+                // With a single category the range is a point.
+                let step = (max > 0.0).then_some(1.0);
+                let kind = FeatureKind::Ordinal;
+                features.push(FeatureSpec {
+                    kind,
+                    step,
+                    ..FeatureSpec::numeric(&self.name, 0.0, max)
+                });
+                Ok(Content::Steps(categories.clone()))
+            }
+            (kind, None) => {
+                let (min, max) = match (kind, self.min, self.max) {
+                    (_, Some(min), Some(max)) => (min, max),
+                    (EntryKind::Binary, None, None) => (0.0, 1.0),
+                    (EntryKind::Binary, ..) => {
+                        return Err(bad("a binary feature has both min and max, or neither"));
+                    }
+                    (EntryKind::Ordinal, ..) => {
+                        return Err(bad("an ordinal feature needs min and max, or categories"));
+                    }
+                    _ => return Err(bad("a numeric feature needs min and max")),
+                };
+                if kind == EntryKind::Binary && self.clamp {
+                    return Err(bad(
+                        "a binary feature is its min or its max, it cannot be clamped",
+                    ));
+                }
+                let kind = match kind {
+                    EntryKind::Binary => FeatureKind::Binary,
+                    EntryKind::Ordinal => FeatureKind::Ordinal,
+                    _ => FeatureKind::Numeric,
+                };
+                let (group, step, tolerance) = (self.group.clone(), self.step, self.tolerance);
+                features.push(FeatureSpec {
+                    name: self.name.clone(),
+                    kind,
+                    min,
+                    max,
+                    group,
+                    step,
+                    tolerance,
+                });
+                Ok(Content::Number { clamp: self.clamp })
+            }
+        }
+    }
+}
+
+/// Returns the binary feature for one category of a feature.
+pub fn one_hot(feature: &str, category: &str) -> FeatureSpec {
+    FeatureSpec {
+        kind: FeatureKind::Binary,
+        group: Some(feature.to_owned()),
+        ..FeatureSpec::numeric(format!("{feature}={category}"), 0.0, 1.0)
+    }
+}
+
+impl From<&FeatureSchema> for SchemaFile {
+    fn from(schema: &FeatureSchema) -> Self {
+        let entry = |column: &FileColumn| {
+            let name = column.name.clone();
+            let (kind, categories) = match &column.content {
+                Content::Steps(categories) => (EntryKind::Ordinal, categories.clone()),
+                Content::OneHot(categories) => (EntryKind::Categorical, categories.clone()),
+                Content::Number { clamp } => {
+                    let spec = &schema.features()[column.first];
+                    let kind = match spec.kind {
+                        FeatureKind::Numeric => EntryKind::Numeric,
+                        FeatureKind::Binary => EntryKind::Binary,
+                        FeatureKind::Ordinal => EntryKind::Ordinal,
+                    };
+                    return FeatureEntry {
+                        name,
+                        kind,
+                        min: Some(spec.min),
+                        max: Some(spec.max),
+                        categories: None,
+                        step: spec.step,
+                        tolerance: spec.tolerance,
+                        group: spec.group.clone(),
+                        clamp: *clamp,
+                    };
+                }
+            };
+            let (min, max, step, tolerance) = (None, None, None, None);
+            let (categories, group) = (Some(categories), None);
+            FeatureEntry { name, kind, min, max, categories, step, tolerance, group, clamp: false }
+        };
+        Self {
+            id: schema.id_column().to_owned(),
+            label: schema.label().cloned(),
+            features: schema.columns().iter().map(entry).collect(),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The table `[data]` of a party's config file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::features::{Features, RemoteStore};
+use serde::Deserialize;
+use vfl_core::data::schema::FeatureSchema;
+use vfl_core::data::table::FeatureTable;
+use vfl_core::data::{Limits, TableError, read_schema};
+
+use crate::stores::CacheConfig;
+use crate::stores::DataError;
+use crate::stores::ParquetStore;
+use crate::stores::cache::CachedStore;
+use crate::stores::{HttpConfig, HttpStore};
+use crate::stores::{ParquetConfig, ParquetRows};
+use crate::stores::{PostgresConfig, PostgresStore};
+use crate::stores::{SqliteConfig, SqliteStore};
+
+/// The table `[data]`: a schema, and one source of the values.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataConfig {
+    /// The schema file: the columns and their public ranges.
+    pub schema: PathBuf,
+    /// A CSV file, read into memory.
+    pub csv: Option<PathBuf>,
+    /// A Parquet file, read into memory or left on disk.
+    pub parquet: Option<ParquetConfig>,
+    /// A SQLite file, made by `load-features`.
+    pub sqlite: Option<SqliteConfig>,
+    /// A table or view of a PostgreSQL server.
+    pub postgres: Option<PostgresConfig>,
+    /// An HTTP feature service.
+    pub http: Option<HttpConfig>,
+    /// The cache of rows of a remote store. Default none.
+    pub cache: Option<CacheConfig>,
+}
+
+impl DataConfig {
+    /// Creates the settings of a CSV file with its schema.
+    #[must_use]
+    pub fn csv(schema: impl Into<PathBuf>, csv: impl Into<PathBuf>) -> Self {
+        Self { csv: Some(csv.into()), ..Self::of(schema) }
+    }
+
+    /// Creates the settings of a schema alone.
+    #[must_use]
+    pub fn of(schema: impl Into<PathBuf>) -> Self {
+        Self {
+            schema: schema.into(),
+            csv: None,
+            parquet: None,
+            sqlite: None,
+            postgres: None,
+            http: None,
+            cache: None,
+        }
+    }
+
+    /// Reads the schema, and the table if it is a file, or the ids of a Parquet file that stays on
+    /// disk. Other stores are not contacted yet.
+    ///
+    /// # Errors
+    /// [`DataError`] that names the file or the key.
+    pub fn open(&self) -> Result<Features, DataError> {
+        self.check_choice()?;
+        let schema = read_schema(&self.schema)?;
+        if let Some(csv) = &self.csv {
+            return Ok(FeatureTable::from_csv(&self.schema, csv)?.into());
+        }
+        if let Some(parquet) = self.parquet.as_ref().filter(|parquet| parquet.memory) {
+            return Ok(table_of_parquet(schema, &parquet.file)?.into());
+        }
+        let store = self.remote(schema)?;
+        match &self.cache {
+            Some(cache) => Ok(Features::Remote(Arc::new(CachedStore::new(store, cache)?))),
+            None => Ok(Features::Remote(store)),
+        }
+    }
+
+    fn remote(&self, schema: FeatureSchema) -> Result<Arc<dyn RemoteStore>, DataError> {
+        if let Some(parquet) = &self.parquet {
+            return Ok(Arc::new(ParquetStore::open(parquet, schema)?));
+        }
+        if let Some(sqlite) = &self.sqlite {
+            return Ok(Arc::new(SqliteStore::new(sqlite.clone(), schema)?));
+        }
+        if let Some(postgres) = &self.postgres {
+            return Ok(Arc::new(PostgresStore::new(postgres.clone(), schema)?));
+        }
+        if let Some(http) = &self.http {
+            return Ok(Arc::new(HttpStore::new(http.clone(), schema)?));
+        }
+        Err(DataError::Config(NONE.into()))
+    }
+
+    fn check_choice(&self) -> Result<(), DataError> {
+        let named = [
+            ("csv", self.csv.is_some(), false),
+            (
+                "parquet",
+                self.parquet.is_some(),
+                self.parquet.as_ref().is_some_and(|parquet| !parquet.memory),
+            ),
+            ("sqlite", self.sqlite.is_some(), true),
+            ("postgres", self.postgres.is_some(), true),
+            ("http", self.http.is_some(), true),
+        ];
+        let chosen: Vec<_> = named.iter().filter(|(_, is, _)| *is).collect();
+        match chosen.as_slice() {
+            [] => Err(DataError::Config(NONE.into())),
+            [(name, _, false)] if self.cache.is_some() => Err(DataError::Config(format!(
+                "`cache` is for a store that is not in memory, and `{name}` is read into it"
+            ))),
+            [_] => Ok(()),
+            [(a, ..), (b, ..), ..] => {
+                Err(DataError::Config(format!("`{a}` and `{b}` are both named; name one of them")))
+            }
+        }
+    }
+}
+
+const NONE: &str = "no source is named; name one of `csv`, `parquet`, `sqlite`, `postgres`, `http`";
+
+/// Reads a table of the columns that the schema names; a Parquet file may have others.
+pub(crate) fn table_of_parquet(
+    schema: FeatureSchema,
+    file: &Path,
+) -> Result<FeatureTable, TableError> {
+    let limits = Limits::default();
+    let wanted: Vec<String> =
+        schema.source_columns().into_iter().map(|column| column.name).collect();
+    let mut rows = ParquetRows::open(file, Some(&wanted), &limits)?;
+    FeatureTable::from_rows(schema, &mut rows, &limits)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn one_source_is_named() {
+        let schema = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(schema.path(), "id = \"id\"\n").unwrap();
+        let of = DataConfig::of(schema.path());
+        let said = |config: &DataConfig| config.open().unwrap_err().to_string();
+        assert!(said(&of).contains("name one of"));
+        let csv = DataConfig { csv: Some("x.csv".into()), ..of.clone() };
+        assert!(said(&csv).contains("x.csv"));
+        let parquet = Some(ParquetConfig::new("x.parquet"));
+        let both = DataConfig { parquet, ..csv.clone() };
+        assert!(said(&both).contains("`csv` and `parquet`"));
+        let cached = DataConfig { cache: Some(CacheConfig { bytes: 1 << 20, ttl_s: 10 }), ..csv };
+        assert!(said(&cached).contains("`cache`"));
+    }
+}

@@ -1,0 +1,41 @@
+//! The feature stores of a party, chosen by `[data]` in its config: a CSV or Parquet file that is
+//! read into memory, or a remote store that returns rows by id: a Parquet file on disk, a SQLite
+//! file, a PostgreSQL table or an HTTP feature service.
+//!
+//! Every store returns raw values. One implementation reads, checks and normalises them
+//! ([`vfl_core::data::schema::FeatureSchema`]), so that the same values give the same features to the
+//! last bit. An id that a store does not hold is a row status. Any other failure to read the
+//! features of a record (a time-out, a broken connection, a value outside its range, NULL) is an
+//! error of the call. Messages and logs contain neither values nor ids.
+//!
+//! [`StateConfig`] (`[state]`) is the database in which several processes of a party store the
+//! decisions that must be made only once.
+
+mod bounds;
+mod cache;
+
+mod config;
+mod http;
+mod infer;
+mod load;
+mod parquet_file;
+mod parquet_footer;
+mod parquet_pages;
+mod parquet_store;
+mod postgres;
+mod sql;
+mod sqlite;
+
+pub use infer::MAX_CATEGORIES;
+
+pub use bounds::DataError;
+pub use cache::CacheConfig;
+pub use config::DataConfig;
+pub use http::{HttpConfig, HttpStore};
+pub use infer::{InferError, Inference, infer};
+pub use load::{LoadError, load_sqlite};
+pub use parquet_file::{ParquetConfig, ParquetRows};
+pub use parquet_store::ParquetStore;
+pub use postgres::{PostgresConfig, PostgresStore};
+pub use sqlite::{SqliteConfig, SqliteStore};
+use vfl_state::{StateConfig, place_of_state};

@@ -1,0 +1,6 @@
+//! Messages of a training.
+
+pub mod messages;
+mod wire;
+
+pub use wire::{CommandStream, Conversation, ReplySender};

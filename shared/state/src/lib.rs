@@ -1,0 +1,22 @@
+//! State that lasts: files, folders and tables, stored models, staged parameters and journals.
+
+pub mod blocking;
+pub mod common_rules;
+mod config;
+pub mod disjoint_sets;
+pub mod files;
+pub mod journal;
+mod model_store;
+pub mod postgres_url;
+mod staging;
+pub mod state_dir;
+pub mod state_file;
+pub mod state_folder;
+pub mod state_table;
+
+pub use config::{StateConfig, place_of_state};
+pub use model_store::{NotLinear, ShareStore, StoreError, StoredShare};
+pub use staging::{
+    ImportError, ImportReport, ImportRequest, StagedParameters, Staging, import_parameters,
+    import_parameters_if, restage,
+};
