@@ -7,7 +7,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use vfl_core::model::{ModelSpec, SubModel, SubModelSpec, TrainingConfig};
-use vfl_core::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
+use vfl_core::types::{LogitShare, ModelVersion, RecordIds, RowStatus};
 use vfl_protocol::ShownModel;
 use vfl_protocol::alignment::{Frame, Frames};
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;

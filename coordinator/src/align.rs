@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use vfl_core::types::PartyName;
-use vfl_protocol::alignment;
 use vfl_protocol::alignment::{Frame, FrameSender, Frames};
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_server::service::PeerIdentity;

@@ -1,6 +1,5 @@
 //! Conversions between the coordinator's messages and domain types.
 
-use vfl_core::types::LogitShare;
 use vfl_protocol::{WireError, encode_statuses, pb, prediction_ids};
 
 use crate::audit::{Cost, SessionSummary};

@@ -5,10 +5,7 @@ use vfl_attack::{Method, Settings};
 use vfl_core::model::contract::start_of;
 use vfl_core::model::privacy::PrivacyStatement;
 use vfl_core::model::{ModelConfig, ModelSpec, Schedule, SubModelSpec, TrainingConfig, heads};
-use vfl_core::types::{
-    ConfidenceScores, Estimates, LogitShare, Logits, ModelVersion, PartyName, RecordIds,
-    ReleasedScores,
-};
+use vfl_core::types::{ConfidenceScores, Estimates, Logits, ModelVersion, PartyName, RecordIds};
 use vfl_defense::Policy;
 use vfl_protocol::ShownModel;
 use vfl_protocol::training::messages::{PublishedVersion, ShareStored};

@@ -40,20 +40,8 @@ pub use vertical::{
     PassiveColumns, VerticalSplit, VerticalSplitError, passive_names, vertical_split,
 };
 use vfl_core::data::Decimals;
-use vfl_core::data::IdSet;
-use vfl_core::data::Limits;
-use vfl_core::data::RecordBits;
 use vfl_core::data::normalise::Normalisation;
-use vfl_core::data::schema::{
-    FeatureKind, FeatureSchema, FeatureSpec, LabelSpec, MAX_FEATURES, SchemaError, check_features,
-};
-use vfl_core::data::table::{AssembleError, Failure, FeatureStore, FeatureTable, StoreError};
-use vfl_core::data::{Cell, ColumnRole, SourceColumn};
-use vfl_core::data::{CsvRows, check_columns, read_schema};
-use vfl_core::data::{FilePosition, TableError, TableProblem};
-use vfl_core::data::{RawRows, TakeCell, match_columns};
-use vfl_features::features::{Features, LookupResult, RemoteStore, ReportedIds, RowCollector};
-use vfl_features::{IdFileError, id_forms, read_ids};
+use vfl_core::data::schema::FeatureKind;
 
 use nalgebra::DMatrix;
 

@@ -19,7 +19,6 @@ pub use plan::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies,
     every_policy,
 };
-use vfl_auditor::report::{deployment_facts, surfaces};
 
 pub use demo_deployment::serve;
 pub(crate) use demo_deployment::{DemoDeployment, accuracy};

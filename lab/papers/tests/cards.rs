@@ -86,7 +86,7 @@ const TYPED_SHA256: &str = "6d1c0a40566ee2d68dd0417a4e5a95462588bab8132e241b6a54
 /// The page in `docs/results` is what the cards and the documents beside it give: no verdict, value or label was changed by hand.
 #[test]
 fn the_page_is_what_its_documents_give() {
-    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
     let shelf = shelf().unwrap();
     let documents: Vec<Option<Document>> =
         shelf.cards.iter().map(|card| kept(&results, &card.id)).collect();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use vfl_papers::cards::shelf;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn page() -> String {

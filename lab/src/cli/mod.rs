@@ -45,8 +45,6 @@ pub use screen::ScreenArgs;
 pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
 
-use vfl_auditor::AuditConfig;
-
 use vfl_load as load;
 use vfl_present::progress::say;
 use vfl_testbed::certs;

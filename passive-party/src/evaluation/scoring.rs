@@ -25,8 +25,8 @@ use super::by_attribute::AttributeScoring;
 use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
 pub use error::{MAX_KEPT, ScoringError};
+use vfl_transform::scoring::Gain;
 use vfl_transform::scoring::accountant::LEAST_RHO;
-use vfl_transform::scoring::{Gain, Halves};
 
 /// Estimates, reduced to the data that a scoring needs. The errors are private and leave only
 /// through [`Scoring`].

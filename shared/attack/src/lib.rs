@@ -101,7 +101,6 @@ pub use shadow_network::{
 };
 pub use system::LinearSystem;
 pub use system_summary::{AuxiliarySystem, SystemSummary};
-use vfl_core::model::{LANES, Lanes};
 pub use view::{AdversaryView, DisclosedModel, SideInformation};
 
 use std::fmt;

@@ -3,7 +3,7 @@
 use super::convert::{MAX_PREDICTION_ROWS, WireError, read_share, require};
 use super::pb;
 use super::refusal::{Refusal, RefusalKind};
-use vfl_core::types::{LogitShare, RecordIds, RowStatus, ShareAnswer, ShareRequest};
+use vfl_core::types::{RecordIds, RowStatus, ShareAnswer, ShareRequest};
 
 /// Reads the ids of a message, after checking their number.
 ///

@@ -28,7 +28,6 @@ pub use key_value::key_value;
 pub use parameters::{ExportArgs, StagingArgs, import_failure, known_classes};
 pub use rules::ReplaceRulesArgs;
 pub use texts::{CompletionsArgs, ManArgs, completions};
-use vfl_core::json::json_error;
 
 /// The common interface of the settings of all parties.
 pub trait PartySettings: Sized {

@@ -1,7 +1,7 @@
 //! An audit as configured by a file: reads and checks the file, and reports the findings. `cloison
 //! audit`, `cloison recommend` and the dashboard use it.
 
-pub mod metrics;
+pub(crate) mod metrics;
 mod report;
 
 use std::collections::BTreeMap;
@@ -214,7 +214,9 @@ impl AuditConfig {
 
 /// The configured audit, read and checked.
 pub struct ConfiguredAudit {
+    /// The servers of the deployment.
     pub targets: Targets,
+    /// The attacks, records and policies.
     pub plan: Plan,
     /// The thresholds for the policy in service.
     pub thresholds: Thresholds,

@@ -12,6 +12,7 @@ use vfl_present::{figure, significant};
 
 /// The added risk behind one defense, as text.
 pub struct AddedLine {
+    /// The name of the defense.
     pub defense: String,
     /// The strongest attack.
     pub(super) attack: String,

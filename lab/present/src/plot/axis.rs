@@ -14,6 +14,7 @@ pub const FLOOR_LABEL: &str = "0 or below 1e-16";
 /// The share of the axis that the band takes.
 const BAND: f64 = 0.16;
 
+/// A logarithmic axis of errors, with a band for errors that are 0 or nearly so.
 pub struct ErrorAxis {
     /// The decimal logarithms of the ends.
     low: f64,

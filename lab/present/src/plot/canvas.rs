@@ -13,12 +13,19 @@ pub type At = (i32, i32);
 /// The shapes of markers, which stay distinct without colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marker {
+    /// A disc.
     Circle,
+    /// A square.
     Square,
+    /// A triangle that points up.
     Up,
+    /// A square on its corner.
     Diamond,
+    /// A triangle that points down.
     Down,
+    /// A cross of two bars.
     Plus,
+    /// A regular hexagon.
     Hexagon,
 }
 
@@ -68,14 +75,18 @@ impl Marker {
 /// The part of a text at its point; vertically it is always centred.
 #[derive(Debug, Clone, Copy)]
 pub enum Anchor {
+    /// The point is at the start of the text.
     Start,
+    /// The point is in the middle of the text.
     Middle,
+    /// The point is at the end of the text.
     End,
 }
 
 /// The size of ordinary text, in pixels.
 pub(crate) const TEXT_SIZE: i32 = 13;
 
+/// A drawing surface of one plot.
 pub struct Canvas<'a> {
     area: DrawingArea<SVGBackend<'a>, Shift>,
     plot: &'static str,
@@ -123,11 +134,13 @@ impl Canvas<'_> {
         PlotError { plot: self.plot, reason: error.to_string() }
     }
 
+    /// Draws a line through the points, `width` pixels wide.
     pub fn line(&self, points: Vec<At>, ink: Ink, width: u32) -> DrawResult {
         let style = ink.rgb().stroke_width(width);
         self.area.draw(&PathElement::new(points, style)).map_err(|e| self.failed(&e))
     }
 
+    /// Fills the rectangle between two corners.
     pub fn fill(&self, from: At, to: At, ink: Ink) -> DrawResult {
         self.area.draw(&Rectangle::new([from, to], ink.rgb().filled())).map_err(|e| self.failed(&e))
     }
@@ -157,16 +170,19 @@ impl Canvas<'_> {
         Ok(())
     }
 
+    /// Writes a text of ordinary size.
     pub fn text(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> DrawResult {
         self.text_of_size(text, at, ink, anchor, TEXT_SIZE)
     }
 
+    /// Writes a heading from its left end.
     pub fn bold(&self, text: &str, at: At, ink: Ink) -> DrawResult {
         let font = ("sans-serif", f64::from(TEXT_SIZE) * 1.24).into_font().style(FontStyle::Bold);
         let style = font.color(&ink.rgb()).pos(Pos::new(HPos::Left, VPos::Center));
         self.area.draw(&Text::new(text.to_owned(), at, style)).map_err(|e| self.failed(&e))
     }
 
+    /// Writes a text of the size of notes.
     pub fn small(&self, text: &str, at: At, ink: Ink, anchor: Anchor) -> DrawResult {
         self.text_of_size(text, at, ink, anchor, TEXT_SIZE - 1)
     }

@@ -8,6 +8,7 @@ use plotters::style::RGBColor;
 /// colours must differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ink {
+    /// Red, green and blue on a light page.
     pub light: (u8, u8, u8),
     dark: &'static str,
     /// The dash pattern of lines in this colour.

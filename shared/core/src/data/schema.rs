@@ -169,8 +169,11 @@ pub struct LabelSpec {
 /// The content of a column of the CSV file, which determines the features it becomes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// A number: one feature. `clamp` moves a value outside the range to its end.
-    Number { clamp: bool },
+    /// A number: one feature.
+    Number {
+        /// True if a value outside the range counts as its end.
+        clamp: bool,
+    },
     /// Text from a list, numbered from 0: one ordinal feature.
     Steps(Vec<String>),
     /// Text from a list: one binary feature per category.
@@ -399,6 +402,11 @@ fn distinct<'a>(
     if seen.insert(name) { Ok(()) } else { Err(SchemaError::Duplicate { what, name: name.into() }) }
 }
 
+/// Checks the name of a feature, a group or a column; `what` is its kind for messages.
+///
+/// # Errors
+/// [`SchemaError::Name`] for a name that is empty, too long, or has blanks at its ends or control
+/// characters.
 pub fn check_name(what: &'static str, name: &str) -> Result<(), SchemaError> {
     // The reader strips blanks from the ends of fields and a byte order mark from the file, so a
     // name with either would never match.

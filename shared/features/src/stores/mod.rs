@@ -38,4 +38,3 @@ pub use parquet_file::{ParquetConfig, ParquetRows};
 pub use parquet_store::ParquetStore;
 pub use postgres::{PostgresConfig, PostgresStore};
 pub use sqlite::{SqliteConfig, SqliteStore};
-use vfl_state::{StateConfig, place_of_state};

@@ -12,4 +12,3 @@ pub use gate::TrainingGate;
 pub use import::Importer;
 pub use participant::{Participant, TrainingEvent, TrainingOutcome, max_batch};
 pub use source::{RecordSource, SourceFuture, TrainingRecords};
-use vfl_protocol::training::{CommandStream, ReplySender};

@@ -39,6 +39,7 @@ pub struct Conversation<'a, S> {
 }
 
 impl<'a, S: CommandStream> Conversation<'a, S> {
+    /// Creates the conversation from its two streams; `coordinator` is the name for messages.
     pub fn new(coordinator: &'a str, commands: Pin<&'a mut S>, replies: &'a ReplySender) -> Self {
         Self { coordinator, commands, replies }
     }
