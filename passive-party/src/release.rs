@@ -24,14 +24,15 @@ use sha2::{Digest, Sha256};
 use vfl_core::clock::utc;
 use vfl_core::hex;
 use vfl_core::metrics::Interpretability;
+use vfl_core::model::NotLinear;
 use vfl_core::types::{FeatureBlock, ModelVersion};
 use vfl_numerics::three_significant_digits;
 use vfl_protocol::Refusal;
 use vfl_server::service::Role;
+use vfl_state::StoredShare;
 use vfl_state::state_dir::StateDir;
 use vfl_state::state_file::{StateFile, StateFileError};
 use vfl_state::state_table::Revision;
-use vfl_state::{NotLinear, StoredShare};
 
 use crate::logits::LogitServer;
 use crate::training_map::secret;

@@ -1,11 +1,11 @@
 //! Training configurations and models on the wire.
 
 use crate::{Refusal, WireError, pb, require};
+use vfl_core::model::NotLinear;
 use vfl_core::model::privacy::{PrivacyError, PrivacyStatement};
 use vfl_core::model::{
     Combiner, ModelConfig, ModelSpec, SpecError, SubModelSpec, TrainingConfig, TrainingValues,
 };
-use vfl_state::NotLinear;
 
 impl From<&TrainingConfig> for pb::TrainingConfig {
     fn from(config: &TrainingConfig) -> Self {

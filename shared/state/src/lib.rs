@@ -15,7 +15,7 @@ pub mod state_folder;
 pub mod state_table;
 
 pub use config::{StateConfig, place_of_state};
-pub use model_store::{NotLinear, ShareStore, StoreError, StoredShare};
+pub use model_store::{ShareStore, StoreError, StoredShare};
 pub use staging::{
     ImportError, ImportReport, ImportRequest, StagedParameters, Staging, import_parameters,
     import_parameters_if, restage,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use vfl_core::model::NotLinear;
 
 use crate::state_dir::StateDir;
 use crate::state_file::{StateFile, StateFileError};
@@ -151,14 +152,6 @@ impl StoredShare {
             None => Ok(()),
         }
     }
-}
-
-/// The error for a sub-model that is not W x + b, where a linear one is needed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("this needs a linear model, and a sub-model of kind `{kind}` is none")]
-pub struct NotLinear {
-    /// The kind of sub-model.
-    pub kind: String,
 }
 
 /// The directory of one party's shares.

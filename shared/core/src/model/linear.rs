@@ -120,3 +120,10 @@ impl LinearParameters {
         LogitShare::new(affine(&self.weights, self.bias.as_ref(), block))
     }
 }
+/// The error for a sub-model that is not W x + b, where a linear one is needed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("this needs a linear model, and a sub-model of kind `{kind}` is none")]
+pub struct NotLinear {
+    /// The kind of sub-model.
+    pub kind: String,
+}

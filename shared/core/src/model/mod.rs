@@ -36,7 +36,7 @@ pub use converged_training::{ConvergedFit, train_converged};
 pub use dense_layer::{Activation, DenseLayer};
 pub use json_network::JsonNetwork;
 pub use learner::{HeadLearner, LearnerError, PartyLearner};
-pub use linear::LinearParameters;
+pub use linear::{LinearParameters, NotLinear};
 pub use network_file::{NetworkFile, NetworkFileError};
 pub use optimiser::Adam;
 pub use parameter_file::{ParameterFile, ParameterFileError};
