@@ -20,19 +20,37 @@ ENV CARGO_PROFILE_RELEASE_STRIP=debuginfo CARGO_PROFILE_DIST_STRIP=debuginfo CAR
 # to exist, hence the empty stand-ins (also for benches and tests a manifest names).
 # `scripts/ci-containers.sh --programs` replaces what is from here to the certificates.
 COPY Cargo.toml Cargo.lock ./
-COPY shared/Cargo.toml shared/
-COPY shared/numerics/Cargo.toml shared/numerics/
-COPY shared/postgres/Cargo.toml shared/postgres/
-COPY shared/stores/Cargo.toml shared/stores/
-COPY coordinator/Cargo.toml coordinator/
-COPY passive-party/Cargo.toml passive-party/
 COPY active-party/Cargo.toml active-party/
-COPY lab/Cargo.toml lab/
-COPY lab/structure/Cargo.toml lab/structure/
+COPY coordinator/Cargo.toml coordinator/
 COPY fuzz/targets/Cargo.toml fuzz/targets/
+COPY lab/Cargo.toml lab/
+COPY lab/auditor/Cargo.toml lab/auditor/
+COPY lab/datasets/Cargo.toml lab/datasets/
+COPY lab/demo/Cargo.toml lab/demo/
+COPY lab/load/Cargo.toml lab/load/
+COPY lab/papers/Cargo.toml lab/papers/
+COPY lab/present/Cargo.toml lab/present/
+COPY lab/studies/Cargo.toml lab/studies/
+COPY lab/testbed/Cargo.toml lab/testbed/
+COPY lab/testing/Cargo.toml lab/testing/
+COPY passive-party/Cargo.toml passive-party/
+COPY shared/attack/Cargo.toml shared/attack/
+COPY shared/core/Cargo.toml shared/core/
+COPY shared/defense/Cargo.toml shared/defense/
+COPY shared/features/Cargo.toml shared/features/
+COPY shared/numerics/Cargo.toml shared/numerics/
+COPY shared/party/Cargo.toml shared/party/
+COPY shared/protocol/Cargo.toml shared/protocol/
+COPY shared/server/Cargo.toml shared/server/
+COPY shared/state/Cargo.toml shared/state/
+COPY shared/transform/Cargo.toml shared/transform/
+COPY lab/structure/Cargo.toml lab/structure/
 COPY examples/extension/Cargo.toml examples/extension/
 RUN set -eu; \
-    for crate in shared shared/numerics shared/postgres shared/stores coordinator passive-party active-party lab lab/structure fuzz/targets examples/extension; do \
+    for crate in active-party coordinator fuzz/targets lab lab/auditor lab/datasets lab/demo lab/load lab/papers \
+        lab/present lab/studies lab/testbed lab/testing passive-party shared/attack shared/core shared/defense \
+        shared/features shared/numerics shared/party shared/protocol shared/server shared/state shared/transform \
+        lab/structure examples/extension; do \
         mkdir -p $crate/src; \
         : > $crate/src/lib.rs; \
         echo 'fn main() {}' > $crate/src/main.rs; \

@@ -1,4 +1,4 @@
-//! The cards of `lab/cards` are compiled in, and no source names them one by one: a card that
+//! The cards of `lab/papers/cards` are compiled in, and no source names them one by one: a card that
 //! changes has the crate built again.
 
 fn main() {

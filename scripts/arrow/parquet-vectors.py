@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes shared/stores/tests/data/*.parquet with Apache Arrow's own writer (pip install pyarrow), for the test of our reader.
+"""Makes shared/features/tests/data/*.parquet with Apache Arrow's own writer (pip install pyarrow), for the test of our reader.
 
 The same twelve records each time: with dictionaries and without, data pages of both versions, Snappy, Zstandard, gzip and none, small row groups.
 """
@@ -10,7 +10,7 @@ import uuid
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-OUT = pathlib.Path(__file__).resolve().parent.parent.parent / "shared/stores/tests/data"
+OUT = pathlib.Path(__file__).resolve().parent.parent.parent / "shared/features/tests/data"
 N = 12
 table = pa.table(
     {

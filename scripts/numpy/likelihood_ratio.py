@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes likelihood ratios of memberships (Carlini et al. 2022, algorithm 1, online) of a few records and models: the vector of the
-test `ratios_are_those_of_numpy` in lab/src/membership/ratio/vectors.rs.
+test `ratios_are_those_of_numpy` in lab/studies/src/membership/ratio/vectors.rs.
 
-    python3 scripts/numpy/likelihood_ratio.py > lab/src/membership/ratio/numpy.json
+    python3 scripts/numpy/likelihood_ratio.py > lab/studies/src/membership/ratio/numpy.json
 
 Needs NumPy. Everything is written out by lists: for each target, the values of its shadows with and without a record, their means and
 variances, and the difference of two logarithms of normal densities.

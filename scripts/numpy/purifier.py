@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes what a purifier of given weights makes of score vectors, its loss and the slopes of it: the vector of the test
-`what_numpy_makes_of_it` in shared/src/purifier/vectors.rs.
+`what_numpy_makes_of_it` in shared/defense/src/purifier/vectors.rs.
 
-    python3 scripts/numpy/purifier.py > shared/src/purifier/numpy.json
+    python3 scripts/numpy/purifier.py > shared/defense/src/purifier/numpy.json
 
 Needs NumPy. Slopes are complex steps, Im f(w + ih) / h with h = 1e-30: no backward pass is written.
 """

@@ -4,8 +4,8 @@
   exchange.py write DIR       small networks with random parameters, and what PyTorch makes of random records
   exchange.py check DIR       reads *.safetensors that Cloison has written, and compares with the outputs in *.json beside them
 
-Needs PyTorch (Debian: python3-torch) and the package safetensors. `write` made the files in shared/tests/pytorch; `check` reads what
-`cargo run -p vfl-shared --example pytorch_exchange -- DIR` writes.
+Needs PyTorch (Debian: python3-torch) and the package safetensors. `write` made the files in shared/core/tests/pytorch; `check` reads what
+`cargo run -p vfl-core --example pytorch_exchange -- DIR` writes.
 """
 
 import json

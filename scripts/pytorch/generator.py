@@ -2,7 +2,7 @@
 """Trains a small generator of a generative regression network in PyTorch, in 64 bits, and writes what it started from and what came
 out: the case that the test `a_training_is_that_of_pytorch` of the active party repeats.
 
-    python3 scripts/pytorch/generator.py > active-party/src/attack/generative_regression/pytorch.json
+    python3 scripts/pytorch/generator.py > shared/attack/src/generative_regression/pytorch.json
 """
 
 import json

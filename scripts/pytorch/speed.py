@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times PyTorch on the networks of `cargo bench -p vfl-shared --bench networks`: same shapes, batches and rows.
+"""Times PyTorch on the networks of `cargo bench -p vfl-core --bench networks`: same shapes, batches and rows.
 
 Needs PyTorch (Debian: python3-torch). Prints a row for each network, number of threads and type of numbers: milliseconds for a
 training step of 64 records (both parties and the head, Adam), and microseconds a record for one party's outputs. Then the time of
-gradient inversion of 1000 records through two perceptrons, 1000 steps each, and of 10 epochs of generative regression, as `cargo bench -p vfl-active-party --bench
+gradient inversion of 1000 records through two perceptrons, 1000 steps each, and of 10 epochs of generative regression, as `cargo bench -p vfl-attack --bench
 gradient_inversion -- perceptron` has them.
 """
 

@@ -1,9 +1,12 @@
-//! How to add an attack and a defense from a crate of one's own.
+//! An attack and a defense in a crate of one's own, to copy.
 //!
-//! - [`NearestToMean`] is an attack: the solution of A x = b' nearest to means of the features that the adversary knows.
-//! - [`Floor`] is a defense: scores below a threshold become 0, and the others are scaled to sum to 1.
+//! - [`NearestToMean`] is an attack: the solution of A x = b' nearest to means of the features that
+//!   the adversary knows.
+//! - [`Floor`] is a defense: scores below a threshold become 0, and the others are scaled to sum to
+//!   1.
 //!
-//! `cargo run --example compare` in this directory runs the attack on exact scores and on defended ones.
+//! `cargo run --example compare` in this directory runs the attack on exact scores and on defended
+//! ones.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
@@ -11,7 +14,8 @@ use vfl_attack::{AdversaryView, Attack, AttackError, Evidence, Needs, Reconstruc
 use vfl_core::types::ReleasedScores;
 use vfl_defense::{Contract, Defense, DefenseError, Noise, Output};
 
-/// The attack x̂ = A⁺ b' + (I − A⁺ A) μ: of all features that give the scores, those nearest to the known means μ.
+/// The attack x̂ = A⁺ b' + (I − A⁺ A) μ: of all features that give the scores, those nearest to the
+/// known means μ.
 ///
 /// `half_star` is the case μ = ½.
 #[derive(Debug, Clone)]
@@ -163,7 +167,8 @@ pub mod world {
 
     use super::*;
 
-    /// A softmax regression of k classes with one active and d passive features, and n records. Passive features lie in [0, 0.4].
+    /// A softmax regression of k classes with one active and d passive features, and n records.
+    /// Passive features lie in [0, 0.4].
     #[derive(Debug)]
     pub struct World {
         model: KnownModel,
@@ -219,7 +224,8 @@ pub mod world {
             attack: &dyn Attack,
             released: &ReleasedScores,
         ) -> Result<f64, AttackError> {
-            // Half a step of what the defense set to 0 would do better than the default; see `Floor`.
+            // Half a step of what the defense set to 0 would do better than the default; see
+            // `Floor`.
             let view = AdversaryView::new(&self.model, &self.y, released, Replacement::default())?;
             // Says what is missing if the view has not what the attack needs.
             let found = attack::run(attack, &view, 1)?;

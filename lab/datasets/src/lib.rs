@@ -20,6 +20,7 @@ mod raw_dataset;
 
 mod sources;
 pub mod split;
+mod split_columns;
 pub mod synthetic;
 
 mod variant;
@@ -34,11 +35,10 @@ pub use encode::{Encoding, MeanOver};
 pub use names::{DatasetName, ImageShape, UnknownDataset};
 pub use partition::{PartitionFiles, PartyFiles, PartyTables};
 pub use split::{Part, Split, SplitError, SplitSpec};
+pub use split_columns::vertical_split;
 pub use synthetic::{SyntheticFields, SyntheticParameters};
 pub use variant::{UnknownVariant, Variant};
-pub use vertical::{
-    PassiveColumns, VerticalSplit, VerticalSplitError, passive_names, vertical_split,
-};
+pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError, passive_names};
 use vfl_core::data::Decimals;
 use vfl_core::data::normalise::Normalisation;
 use vfl_core::data::schema::FeatureKind;

@@ -1,7 +1,6 @@
 //! The division of columns among parties.
 
-use super::dataset::Dataset;
-use super::names::{DatasetName, ImageShape};
+use super::names::ImageShape;
 use vfl_core::types::{NameError, PartyName};
 
 /// The name in the active party's files, which no passive party may have.
@@ -210,29 +209,6 @@ impl VerticalSplit {
 /// [`NameError`] if a number makes no name.
 pub fn passive_names(parties: usize) -> Result<Vec<PartyName>, NameError> {
     (1..=parties).map(|i| PartyName::new(format!("passive-{i}"))).collect()
-}
-
-/// Splits the columns of a data set between an active party and `parties` passive ones: a window of
-/// `passive_features` columns from `first_column`, and without a width one column less than classes.
-/// An image without a width is cut into images.
-///
-/// # Errors
-/// [`VerticalSplitError`] if there are not enough columns for the parties.
-pub fn vertical_split(
-    dataset: &Dataset,
-    first_column: usize,
-    passive_features: Option<usize>,
-    parties: usize,
-) -> Result<VerticalSplit, VerticalSplitError> {
-    let total = dataset.features().len();
-    let image = dataset.name().parse().ok().and_then(DatasetName::image);
-    let names = passive_names(parties)?;
-    if let (Some(shape), None) = (image, passive_features) {
-        return VerticalSplit::image_columns(shape, &names);
-    }
-    let d = passive_features
-        .unwrap_or_else(|| (dataset.class_names().len() - 1).max(parties).min(total));
-    VerticalSplit::shared_window(first_column, d, total, &names)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! A model trained by three parties over sockets, and its served scores.
 //!
-//! The parties are those of [`vfl_testbed::deployment`]: mutual TLS between all of them, half of the
-//! columns at the active party and half at one passive party. The result does not depend on which
-//! party holds which column, so one deployment gives the model and the scores of every split of a
-//! figure.
+//! The parties are those of [`vfl_testbed::deployment`]: mutual TLS between all of them, half of
+//! the columns at the active party and half at one passive party. The result does not depend on
+//! which party holds which column, so one deployment gives the model and the scores of every split
+//! of a figure.
 
 use nalgebra::{DMatrix, DVector};
 use sha2::{Digest, Sha256};

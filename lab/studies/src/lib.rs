@@ -1,5 +1,5 @@
-//! What scores, gradients and weights tell beside features: membership, labels, properties, the
-//! transcript of a training, and screening for inverted labels.
+//! Studies of information beside features in scores, gradients and weights: membership, labels,
+//! properties, the transcript of a training, and screening for inverted labels.
 
 pub mod evaluate;
 pub mod labels;

@@ -55,7 +55,7 @@ async fn distributed_training_is_central_training() {
     }
 }
 
-/// Over the sockets and in one process the same seed puts the same bytes on the parties' disks. `shared/tests/digests.rs` has the
+/// Over the sockets and in one process the same seed puts the same bytes on the parties' disks. `lab/datasets/tests/digests.rs` has the
 /// digests that it gave at all times.
 #[tokio::test(flavor = "multi_thread")]
 async fn sockets_change_no_bit_of_a_model() {

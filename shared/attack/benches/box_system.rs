@@ -7,7 +7,7 @@
 //! checked first, with tight tolerances. The semidefinite program needs a BLAS:
 //!
 //! ```text
-//! cargo bench -p vfl-active-party --bench box_system --features sdp-oracle
+//! cargo bench -p vfl-attack --bench box_system --features sdp-oracle
 //! ```
 
 use std::hint::black_box;

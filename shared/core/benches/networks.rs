@@ -2,7 +2,7 @@
 //! the same rows of PyTorch; `cloison scale` has the steps over sockets. Features are random: times do not depend on them.
 //!
 //! ```text
-//! cargo bench --profile dist -p vfl-shared --bench networks
+//! cargo bench --profile dist -p vfl-core --bench networks
 //! ```
 
 use std::hint::black_box;

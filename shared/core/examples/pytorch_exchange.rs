@@ -1,6 +1,6 @@
 //! Writes a network of each kind as PyTorch reads it, with its outputs of random records: for `scripts/pytorch/exchange.py check`.
 //!
-//! `cargo run -p vfl-shared --example pytorch_exchange -- DIR`
+//! `cargo run -p vfl-core --example pytorch_exchange -- DIR`
 
 use std::path::PathBuf;
 

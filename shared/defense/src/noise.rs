@@ -46,8 +46,7 @@ impl NoiseSecret {
     }
 
     /// Derives the key of one model and policy. The model is named by what its passive parties
-    /// contribute ([`passive_fingerprint`](vfl_coordinator::registry::Manifest::passive_fingerprint)), never
-    /// by its version.
+    /// contribute (the coordinator's `Manifest::passive_fingerprint`), never by its version.
     #[must_use]
     pub fn key(&self, model: &str, policy: &str) -> NoiseKey {
         let key = prf(&self.0, &[b"noise", model.as_bytes(), policy.as_bytes()]);

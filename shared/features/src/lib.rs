@@ -1,4 +1,4 @@
-//! Where a party's features come from: Parquet, SQLite, PostgreSQL and a feature service.
+//! Stores of a party's features: Parquet, SQLite, PostgreSQL and a feature service.
 
 pub mod features;
 mod id_file;

@@ -1,4 +1,4 @@
-//! What both data holders do: take part in trainings and alignments.
+//! The work that both data holders do: they take part in trainings and alignments.
 
 pub mod alignment;
 pub mod cli;

@@ -297,8 +297,8 @@ pub fn read_logits(
     Logits::new(columns).map_err(|e| WireError::shape(field, e))
 }
 
-/// Checks the size of a share that was read without knowing it: `records` records of `width` outputs
-/// each.
+/// Checks the size of a share that was read without knowing it: `records` records of `width`
+/// outputs each.
 ///
 /// # Errors
 /// [`WireError::Size`] naming the field.
@@ -318,8 +318,8 @@ pub fn check_share_size(
     Ok(())
 }
 
-/// One row per record. If all numbers are 32-bit ones, like those of a residual network, they are sent
-/// as 32-bit numbers; the reader gets the same bits.
+/// One row per record. If all numbers are 32-bit ones, like those of a residual network, they are
+/// sent as 32-bit numbers; the reader gets the same bits.
 impl From<LogitShare> for pb::Matrix {
     fn from(share: LogitShare) -> Self {
         let columns = share.into_matrix();

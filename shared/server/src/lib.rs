@@ -1,5 +1,5 @@
-//! What every server of the deployment needs: TLS, identity, limits, metrics, traces, configuration and
-//! the shell of a command line.
+//! The equipment of every server of a deployment: TLS, identity, limits, metrics, traces,
+//! configuration and the shell of a command line.
 
 pub mod cli;
 pub mod config;

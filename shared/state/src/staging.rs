@@ -255,8 +255,8 @@ pub struct ImportRequest<'a> {
     pub state_dir: &'a StateDir,
     /// Names of the schema's features.
     pub feature_names: &'a [String],
-    /// Their encodings ([`FeatureSchema::encodings`](vfl_core::data::schema::FeatureSchema::encodings));
-    /// `None` if the inputs are not features.
+    /// Their encodings, see [`encodings`](vfl_core::data::schema::FeatureSchema::encodings); `None`
+    /// if the inputs are not features.
     pub encodings: Option<&'a [String]>,
     /// The largest number of classes that is accepted; `None` for any number.
     pub max_classes: Option<usize>,

@@ -1,5 +1,5 @@
 //! A card: one figure or table of a paper, what the paper says about it, and how it is computed
-//! again. `lab/cards/NAME.toml`.
+//! again. `lab/papers/cards/NAME.toml`.
 
 use serde::{Deserialize, Serialize};
 use vfl_datasets::DatasetName;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::card::{Card, CardError};
 
-/// The folder `lab/cards`.
+/// The folder `lab/papers/cards`.
 static CARDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/cards");
 
 /// A paper that has cards.

@@ -20,15 +20,7 @@ const fn edge(path: &'static str, why: &'static str) -> Edge {
 
 /// Where paths through `pb` may stand.
 pub(crate) const EDGES: &[Edge] = &[
-    edge("shared/src/rpc/", "generated code, codec and checked conversions"),
-    edge("shared/src/policy/wire.rs", "policies as messages"),
-    edge(
-        "shared/src/transform/wire.rs",
-        "transforms, and what is shown of parameters, as messages",
-    ),
-    edge("shared/src/model/wire.rs", "models and training configurations as messages"),
-    edge("shared/src/training/wire.rs", "the messages of a training"),
-    edge("shared/src/alignment/wire.rs", "frames and figures of alignments as messages"),
+    edge("shared/protocol/src/", "generated code, codec and checked conversions"),
     edge("coordinator/src/service.rs", "the coordinator's calls"),
     edge("coordinator/src/wire.rs", "what the coordinator answers, as messages"),
     edge("coordinator/src/client.rs", "client of a passive party"),
@@ -52,8 +44,33 @@ pub(crate) const EDGES: &[Edge] = &[
     edge("active-party/src/cli/align.rs", "client of the running service"),
     edge("active-party/src/cli/client.rs", "client of the running service"),
     edge("active-party/src/cli/publish.rs", "client of the running service"),
-    edge("lab/src/client.rs", "client of the active party"),
-    edge("lab/src/audit/client/", "the auditor's clients of the parties"),
-    edge("lab/src/load/", "drives the coordinator with bare messages, to measure it"),
+    edge("lab/auditor/src/client.rs", "client of the active party"),
+    edge("lab/auditor/src/audit/client/", "the auditor's clients of the parties"),
+    edge("lab/load/src/", "drives the coordinator with bare messages, to measure it"),
     edge("fuzz/targets/src/messages.rs", "fuzzes the conversions of every message"),
 ];
+
+/// The crates of the workspace from the ground up: each depends on crates of lower floors alone.
+pub(crate) const FLOORS: &[&[&str]] = &[
+    &["shared/numerics"],
+    &["shared/core"],
+    &["shared/defense", "shared/state", "lab/datasets"],
+    &["shared/transform", "shared/attack", "lab/present"],
+    &["shared/protocol", "lab/studies"],
+    &["shared/features", "shared/server"],
+    &["shared/party"],
+    &["coordinator", "passive-party", "active-party"],
+    &["lab/auditor"],
+    &["lab/testbed"],
+    &["lab/demo", "lab/papers", "lab/load"],
+    &["lab"],
+    // For tests, and what shows how to extend the system.
+    &["lab/testing", "fuzz/targets", "examples/extension"],
+];
+
+/// The crates that whoever adds an attack, a defense, a transform or a metric needs, and what none of
+/// them may depend on, directly or not.
+pub(crate) const MATHEMATICS: &[&str] =
+    &["shared/numerics", "shared/core", "shared/defense", "shared/transform", "shared/attack"];
+pub(crate) const FOREIGN: &[&str] =
+    &["anyhow", "clap", "hyper", "prost", "rustls", "sqlx", "tokio", "tonic", "tracing"];

@@ -3,13 +3,10 @@
 //! file, a PostgreSQL table or an HTTP feature service.
 //!
 //! Every store returns raw values. One implementation reads, checks and normalises them
-//! ([`vfl_core::data::schema::FeatureSchema`]), so that the same values give the same features to the
-//! last bit. An id that a store does not hold is a row status. Any other failure to read the
-//! features of a record (a time-out, a broken connection, a value outside its range, NULL) is an
-//! error of the call. Messages and logs contain neither values nor ids.
-//!
-//! [`StateConfig`] (`[state]`) is the database in which several processes of a party store the
-//! decisions that must be made only once.
+//! ([`FeatureSchema`](vfl_core::data::schema::FeatureSchema)), so that the same values give the
+//! same features to the last bit. An id that a store does not hold is a row status. Any other
+//! failure to read the features of a record (a time-out, a broken connection, a value outside its
+//! range, NULL) is an error of the call. Messages and logs contain neither values nor ids.
 
 mod bounds;
 mod cache;

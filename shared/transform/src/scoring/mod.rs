@@ -1,4 +1,4 @@
-//! What a scoring of a reconstruction tells, and the account of it.
+//! The account of the scorings of reconstructions: privacy loss, and gain over a guess.
 
 pub mod accountant;
 mod gain;

@@ -1,0 +1,28 @@
+//! The split of a data set's columns where only sizes are given.
+
+use super::dataset::Dataset;
+use super::names::DatasetName;
+use super::vertical::{VerticalSplit, VerticalSplitError, passive_names};
+
+/// Splits the columns of a data set between an active party and `parties` passive ones: a window of
+/// `passive_features` columns from `first_column`; without a width, one column less than there are
+/// classes. An image without a width is cut into images.
+///
+/// # Errors
+/// [`VerticalSplitError`] if there are not enough columns for the parties.
+pub fn vertical_split(
+    dataset: &Dataset,
+    first_column: usize,
+    passive_features: Option<usize>,
+    parties: usize,
+) -> Result<VerticalSplit, VerticalSplitError> {
+    let total = dataset.features().len();
+    let image = dataset.name().parse().ok().and_then(DatasetName::image);
+    let names = passive_names(parties)?;
+    if let (Some(shape), None) = (image, passive_features) {
+        return VerticalSplit::image_columns(shape, &names);
+    }
+    let d = passive_features
+        .unwrap_or_else(|| (dataset.class_names().len() - 1).max(parties).min(total));
+    VerticalSplit::shared_window(first_column, d, total, &names)
+}
