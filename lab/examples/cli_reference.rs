@@ -1,5 +1,8 @@
 //! Writes the reference of all commands: `cargo run --example cli_reference > docs/cli.md`.
 
+#[allow(dead_code)]
+mod reference;
+
 fn main() {
-    print!("{}", vfl_lab::cli_reference::cli_reference());
+    print!("{}", reference::cli_reference());
 }

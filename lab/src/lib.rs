@@ -14,6 +14,4 @@
 //! ```
 
 pub mod cli;
-pub mod cli_reference;
-
 pub mod results;

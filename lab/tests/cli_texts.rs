@@ -4,8 +4,13 @@
 use std::process::Command as Process;
 
 use clap::{Command, ValueEnum};
-use vfl_lab::cli_reference::binaries;
 use vfl_server::cli::completions;
+
+#[path = "../examples/reference/mod.rs"]
+#[allow(dead_code)]
+mod reference;
+
+use reference::binaries;
 
 /// Every command below one, with the names above it; hidden ones are left out.
 fn all_below(command: &Command, above: &[String]) -> Vec<Vec<String>> {

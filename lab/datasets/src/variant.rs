@@ -64,12 +64,13 @@ impl DatasetName {
         self.variants().first().copied().unwrap_or(Variant::All)
     }
 
-    /// Returns the variant of this name.
+    /// Returns the variant of this name; a hyphen counts as an underscore.
     ///
     /// # Errors
     /// [`UnknownVariant`], which lists the variants of the set.
     pub fn variant(self, name: &str) -> Result<Variant, UnknownVariant> {
-        let known = self.variants().iter().find(|v| v.as_str() == name).copied();
+        let plain = name.replace('-', "_");
+        let known = self.variants().iter().find(|v| v.as_str() == plain).copied();
         known.ok_or_else(|| UnknownVariant {
             dataset: self,
             name: name.chars().take(80).collect(),

@@ -6,6 +6,7 @@
 //! with as many bytes as a prediction's answer has.
 
 mod bench;
+pub mod cli;
 mod echo;
 mod features;
 pub mod flood;

@@ -9,6 +9,7 @@ mod agnostic;
 mod blank_document;
 mod by_feature;
 pub mod cards;
+pub mod cli;
 mod complement;
 mod complement_retraining;
 mod compute;

@@ -6,8 +6,10 @@ mod page;
 pub mod plot;
 pub mod progress;
 pub mod result_cache;
+mod shard_choice;
 pub(crate) mod text;
 
 pub use number::{change, figure, four, ratio, significant};
 pub use page::{Shell, said, style_sheet};
+pub use shard_choice::{ShardChoice, ShardError};
 pub use text::{printable, shortened, wrapped};

@@ -3,20 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_datasets::{Dataset, DatasetName, DatasetSpec, Encoding, Variant, VerticalSplit};
+use vfl_datasets::{Dataset, DatasetName, DatasetSpec, Encoding, VerticalSplit};
 use vfl_server::cli::CliError;
 
 use vfl_datasets::vertical_split;
-
-/// Parses the variant of a data set from an option.
-///
-/// # Errors
-/// [`CliError::Input`] if the set does not have it.
-pub(super) fn variant(dataset: DatasetName, text: &str) -> Result<Variant, CliError> {
-    // The option used to be `--bank-columns`, whose values had hyphens.
-    let older = |_| dataset.variant(&text.replace('-', "_"));
-    dataset.variant(text).or_else(older).map_err(CliError::input)
-}
 
 /// The data set, and the split of its columns between the parties.
 #[derive(Debug, Clone, Args)]
@@ -73,7 +63,7 @@ impl DataArgs {
         let mut spec = DatasetSpec::new(name, self.data_dir.clone(), self.seed);
         spec.encoding = Encoding::Ordinal;
         if let Some(text) = &self.variant {
-            spec.variant = variant(name, text)?;
+            spec.variant = name.variant(text).map_err(CliError::input)?;
         }
         Ok(spec)
     }

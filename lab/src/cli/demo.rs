@@ -17,7 +17,6 @@ use vfl_transform::TransformConfig;
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
 use super::model::ModelArgs;
-use super::shard::ShardChoice;
 use super::thresholds::ThresholdArgs;
 use super::trainings::with_bar;
 use vfl_auditor::audit::DEFAULT_METRICS;
@@ -28,6 +27,7 @@ use vfl_demo::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, PieceSummary, Sharing,
     check_shared, default_policies, every_policy, run, share,
 };
+use vfl_present::ShardChoice;
 use vfl_present::progress::say;
 use vfl_present::result_cache::{Shard, StoreUrl};
 

@@ -1,7 +1,6 @@
 //! The command line of the lab.
 
 mod audit;
-mod cards;
 mod dashboard;
 mod data;
 mod deliver;
@@ -11,13 +10,11 @@ mod membership;
 mod metrics;
 mod model;
 mod parameters;
-mod positive;
 mod properties;
 mod recommend;
-mod reproduce;
 mod scale;
 mod screen;
-mod shard;
+mod sibling;
 mod thresholds;
 mod trainings;
 mod transcript;
@@ -39,13 +36,12 @@ pub use model::ModelArgs;
 pub use parameters::SplitParametersArgs;
 pub use properties::PropertiesArgs;
 pub use recommend::RecommendArgs;
-pub use reproduce::ReproduceArgs;
 pub use scale::ScaleArgs;
 pub use screen::ScreenArgs;
+pub use sibling::SiblingArgs;
 pub use thresholds::ThresholdArgs;
 pub use transcript::TranscriptArgs;
 
-use vfl_load as load;
 use vfl_present::progress::say;
 use vfl_testbed::certs;
 
@@ -93,7 +89,8 @@ enum Command {
     /// Search for the defense that meets thresholds at the least cost.
     Recommend(Box<RecommendArgs>),
     /// Compute a figure of the papers on real data; write its numbers and a page with the plot.
-    Reproduce(Box<ReproduceArgs>),
+    #[command(disable_help_flag = true)]
+    Reproduce(SiblingArgs),
     /// Measure how much an honest training tells the active party about the passive features, by
     /// number of epochs.
     Transcript(Box<TranscriptArgs>),
@@ -118,14 +115,12 @@ enum Command {
     /// Split the parameters of a whole model, trained elsewhere, into one parameter file per party.
     SplitParameters(SplitParametersArgs),
     /// Measure the service with three processes, beside a bare gRPC echo of the same size.
-    Load(load::LoadArgs),
+    #[command(disable_help_flag = true)]
+    Load(SiblingArgs),
     /// Print the script that completes this command in a shell.
     Completions(CompletionsArgs),
     /// Print the page of the manual, or write one for each command.
     Man(ManArgs),
-    /// Run one process of a load measurement.
-    #[command(hide = true)]
-    LoadWorker(load::WorkerArgs),
 }
 
 /// The arguments of `cloison certs`
@@ -187,7 +182,7 @@ impl Cli {
             Some(Command::Audit(args)) => args.run().await,
             Some(Command::Dashboard(args)) => args.run().await,
             Some(Command::Recommend(args)) => args.run().await,
-            Some(Command::Reproduce(args)) => args.run().await,
+            Some(Command::Reproduce(args)) => args.run("reproduce", "vfl-papers"),
             Some(Command::Transcript(args)) => args.run().await,
             Some(Command::Membership(args)) => args.run().await,
             Some(Command::Screen(args)) => args.run().await,
@@ -213,8 +208,7 @@ impl Cli {
                 Ok(())
             }
             Some(Command::SplitParameters(args)) => args.run(),
-            Some(Command::Load(args)) => load::run(args).await.map_err(CliError::failed),
-            Some(Command::LoadWorker(args)) => load::worker(args).await.map_err(CliError::failed),
+            Some(Command::Load(args)) => args.run("load", "vfl-load"),
         }
     }
 }

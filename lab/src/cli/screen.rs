@@ -9,7 +9,6 @@ use vfl_datasets as data;
 use vfl_datasets::{DatasetName, DatasetSpec};
 use vfl_server::cli::CliError;
 
-use super::data::variant;
 use vfl_studies::screen::screen;
 
 /// The arguments of `cloison screen`
@@ -67,7 +66,7 @@ impl ScreenArgs {
         }
         let mut spec = DatasetSpec::new(name, self.data_dir, self.seed);
         if let Some(text) = &self.variant {
-            spec.variant = variant(name, text)?;
+            spec.variant = name.variant(text).map_err(CliError::input)?;
         }
         let training = TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,

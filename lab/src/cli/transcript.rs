@@ -8,8 +8,8 @@ use vfl_core::model::TrainingValues;
 use vfl_server::cli::CliError;
 
 use super::data::DataArgs;
-use super::positive::positive;
 use vfl_present::progress::{Progress, say};
+use vfl_server::cli::positive;
 use vfl_studies::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
 
 /// The arguments of `cloison transcript`

@@ -5,6 +5,7 @@ mod adopt;
 pub mod case_file;
 mod key_value;
 mod parameters;
+mod positive;
 mod rules;
 mod texts;
 
@@ -26,6 +27,7 @@ use vfl_state::state_dir::StateDir;
 pub use adopt::AdoptArgs;
 pub use key_value::key_value;
 pub use parameters::{ExportArgs, StagingArgs, import_failure, known_classes};
+pub use positive::positive;
 pub use rules::ReplaceRulesArgs;
 pub use texts::{CompletionsArgs, ManArgs, completions};
 

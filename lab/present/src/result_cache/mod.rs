@@ -1,5 +1,6 @@
 //! Keeps finished work, so that a stopped run resumes and several processes can share the work.
 
+mod bucket;
 mod keeper;
 mod shard;
 mod store;

@@ -3,42 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{
-    BackoffConfig, ClientConfigKey, Error, ObjectStore, ObjectStoreExt, RetryConfig,
-};
+use object_store::{Error, ObjectStore, ObjectStoreExt};
 use vfl_state::files::make_dir;
 
+use super::bucket::open_bucket;
 use super::store_error::{StoreError, cause, code, status};
 use super::store_url::StoreUrl;
 
 /// The largest size of an object, in bytes. Larger objects are foreign and not read.
 const LARGEST: u64 = 256 << 20;
-
-/// A failed request is retried at most four times, until this time after the first try.
-const RETRIES: RetryConfig = RetryConfig {
-    backoff: BackoffConfig {
-        init_backoff: Duration::from_millis(200),
-        max_backoff: Duration::from_secs(5),
-        base: 2.0,
-    },
-    max_retries: 4,
-    retry_timeout: Duration::from_secs(60),
-};
-
-/// The limits of time for one connection, for one request with its answer, and for an idle
-/// connection.
-const TIMES: [(ClientConfigKey, &str); 3] = [
-    (ClientConfigKey::ConnectTimeout, "5 seconds"),
-    (ClientConfigKey::Timeout, "30 seconds"),
-    (ClientConfigKey::PoolIdleTimeout, "10 seconds"),
-];
 
 /// An open store. Its calls block.
 pub(super) struct Store {
@@ -62,7 +40,7 @@ impl Store {
             .map_err(StoreError::Runtime)?;
         let (objects, prefix, has_keys) = match url {
             StoreUrl::S3 { bucket, prefix } => {
-                let (objects, has_keys) = s3(url, bucket)?;
+                let (objects, has_keys) = open_bucket(url, bucket)?;
                 (objects, prefix.clone(), has_keys)
             }
             StoreUrl::Folder(path) => (folder(url, path)?, String::new(), true),
@@ -149,81 +127,9 @@ fn folder(url: &StoreUrl, path: &FilePath) -> Result<Box<dyn ObjectStore>, Store
     Ok(Box::new(objects.with_fsync(true)))
 }
 
-/// Opens a bucket with the settings of the environment. Returns true with it if these have a key.
-fn s3(url: &StoreUrl, bucket: &str) -> Result<(Box<dyn ObjectStore>, bool), StoreError> {
-    // Fails harmlessly if it is installed already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(RETRIES);
-    for (key, value) in TIMES {
-        builder = builder.with_config(Key::Client(key), value);
-    }
-    let setting = |name, reason| StoreError::Setting { url: url.clone(), name, reason };
-    // These go into headers.
-    for (key, name) in [
-        (Key::AccessKeyId, "AWS_ACCESS_KEY_ID"),
-        (Key::SecretAccessKey, "AWS_SECRET_ACCESS_KEY"),
-        (Key::Token, "AWS_SESSION_TOKEN"),
-        (Key::Region, "AWS_REGION"),
-    ] {
-        let value = builder.get_config_value(&key);
-        if value.is_some_and(|v| v.is_empty() || !v.chars().all(|c| c.is_ascii_graphic())) {
-            return Err(setting(name, "is empty, or has a space or a line break in it"));
-        }
-    }
-    for (key, name) in
-        [(Key::Endpoint, "AWS_ENDPOINT_URL"), (Key::S3Endpoint, "AWS_ENDPOINT_URL_S3")]
-    {
-        let value = builder.get_config_value(&key);
-        if value.is_some_and(|v| !is_endpoint(&v)) {
-            return Err(setting(name, "is not an address as https://HOST:PORT"));
-        }
-    }
-    let has = |key| builder.get_config_value(&key).is_some();
-    let has_keys = has(Key::AccessKeyId);
-    if has_keys != has(Key::SecretAccessKey) {
-        let name = if has_keys { "AWS_SECRET_ACCESS_KEY" } else { "AWS_ACCESS_KEY_ID" };
-        return Err(setting(name, "is missing: the key and its secret belong together"));
-    }
-    let http =
-        builder.get_config_value(&Key::Client(ClientConfigKey::AllowHttp)).unwrap_or_default();
-    let endpoints = [Key::Endpoint, Key::S3Endpoint]
-        .map(|key| builder.get_config_value(&key).unwrap_or_default());
-    if endpoints.iter().any(|e| e.starts_with("http://")) && http.eq_ignore_ascii_case("false") {
-        return Err(setting(
-            "AWS_ALLOW_HTTP",
-            "is not true, but AWS_ENDPOINT_URL is an address without TLS",
-        ));
-    }
-    let objects =
-        builder.build().map_err(|e| StoreError::Build { url: url.clone(), reason: cause(&e) })?;
-    Ok((Box::new(objects), has_keys))
-}
-
-/// Returns true if a text is the address of a server, without credentials in it.
-fn is_endpoint(text: &str) -> bool {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let uri = text.parse::<http::Uri>().ok();
-    rest.is_some_and(|rest| !rest.contains(['@', '?', '#']))
-        && uri.is_some_and(|uri| uri.host().is_some())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn endpoints_have_a_host_and_no_credentials() {
-        assert!(is_endpoint("http://127.0.0.1:9000") && is_endpoint("https://s3.example"));
-        for text in [
-            "127.0.0.1:9000",
-            "https://",
-            "https://key:secret@host",
-            "ftp://host",
-            "https://host\n",
-        ] {
-            assert!(!is_endpoint(text), "{text}");
-        }
-    }
 
     #[test]
     fn objects_are_put_replaced_listed_and_read() {

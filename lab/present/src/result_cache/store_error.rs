@@ -36,6 +36,14 @@ pub enum StoreError {
         /// The URL of the store.
         url: StoreUrl,
     },
+    /// The program was built without S3.
+    #[error(
+        "store {url}: this program was built without S3: build it with `--features s3`, or name a folder, as file:///FOLDER"
+    )]
+    WithoutS3 {
+        /// The URL of the store.
+        url: StoreUrl,
+    },
     /// An environment variable cannot be used.
     #[error("store {url}: the environment variable {name} {reason}")]
     Setting {

@@ -11,10 +11,10 @@ use vfl_core::data::{Limits, TableError, read_schema};
 
 use crate::stores::CacheConfig;
 use crate::stores::DataError;
-use crate::stores::ParquetStore;
+use crate::stores::ParquetConfig;
 use crate::stores::cache::CachedStore;
+use crate::stores::parquet_source::{parquet_rows, parquet_store};
 use crate::stores::{HttpConfig, HttpStore};
-use crate::stores::{ParquetConfig, ParquetRows};
 use crate::stores::{PostgresConfig, PostgresStore};
 use crate::stores::{SqliteConfig, SqliteStore};
 
@@ -82,7 +82,7 @@ impl DataConfig {
 
     fn remote(&self, schema: FeatureSchema) -> Result<Arc<dyn RemoteStore>, DataError> {
         if let Some(parquet) = &self.parquet {
-            return Ok(Arc::new(ParquetStore::open(parquet, schema)?));
+            return parquet_store(parquet, schema);
         }
         if let Some(sqlite) = &self.sqlite {
             return Ok(Arc::new(SqliteStore::new(sqlite.clone(), schema)?));
@@ -132,8 +132,8 @@ pub(crate) fn table_of_parquet(
     let limits = Limits::default();
     let wanted: Vec<String> =
         schema.source_columns().into_iter().map(|column| column.name).collect();
-    let mut rows = ParquetRows::open(file, Some(&wanted), &limits)?;
-    FeatureTable::from_rows(schema, &mut rows, &limits)
+    let mut rows = parquet_rows(file, Some(&wanted), &limits)?;
+    FeatureTable::from_rows(schema, &mut *rows, &limits)
 }
 
 #[cfg(test)]

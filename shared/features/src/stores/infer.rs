@@ -9,7 +9,7 @@ use vfl_core::data::Decimals;
 use vfl_core::data::schema::{FeatureKind, FeatureSchema, FeatureSpec, MAX_FEATURES, SchemaError};
 use vfl_core::data::{Cell, RawRows, TableError};
 
-use crate::stores::parquet_file::rows_of;
+use crate::stores::parquet_source::rows_of;
 
 /// The default maximum number of categories of a column that is inferred to be categorical.
 pub const MAX_CATEGORIES: usize = 50;

@@ -12,7 +12,7 @@ use vfl_core::data::{
 use vfl_core::types::{IdError, RecordId};
 
 use crate::stores::SqliteConfig;
-use crate::stores::parquet_file::rows_of;
+use crate::stores::parquet_source::rows_of;
 use crate::stores::sql::quoted;
 
 /// SQLite's limit on the columns of a table.

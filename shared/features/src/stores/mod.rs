@@ -15,9 +15,14 @@ mod config;
 mod http;
 mod infer;
 mod load;
+#[cfg(feature = "parquet")]
 mod parquet_file;
+#[cfg(feature = "parquet")]
 mod parquet_footer;
+#[cfg(feature = "parquet")]
 mod parquet_pages;
+mod parquet_source;
+#[cfg(feature = "parquet")]
 mod parquet_store;
 mod postgres;
 mod sql;
@@ -31,7 +36,10 @@ pub use config::DataConfig;
 pub use http::{HttpConfig, HttpStore};
 pub use infer::{InferError, Inference, infer};
 pub use load::{LoadError, load_sqlite};
-pub use parquet_file::{ParquetConfig, ParquetRows};
+#[cfg(feature = "parquet")]
+pub use parquet_file::ParquetRows;
+pub use parquet_source::ParquetConfig;
+#[cfg(feature = "parquet")]
 pub use parquet_store::ParquetStore;
 pub use postgres::{PostgresConfig, PostgresStore};
 pub use sqlite::{SqliteConfig, SqliteStore};

@@ -10,10 +10,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
 use parquet::schema::types::{BasicTypeInfo, Type};
-use serde::Deserialize;
-use vfl_core::data::{
-    Cell, CsvRows, FilePosition, Limits, RawRows, TableError, TableProblem, TakeCell,
-};
+use vfl_core::data::{Cell, FilePosition, Limits, RawRows, TableError, TableProblem, TakeCell};
 use vfl_core::hex;
 
 use crate::stores::parquet_footer::{check_footer, check_sizes, contained};
@@ -21,44 +18,6 @@ use crate::stores::parquet_pages::{PageFile, check_codecs, page_error};
 
 /// The maximum unpacked size of a page in a file that is read into memory.
 const MAX_PAGE_BYTES: usize = 256 << 20;
-
-/// The table `[data.parquet]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ParquetConfig {
-    /// The file, uncompressed or compressed by Snappy or Zstandard. It may have more columns than
-    /// the schema names.
-    pub file: PathBuf,
-    /// True to read the file into memory. Otherwise it stays on disk: its ids are read once, and
-    /// values when they are requested. Default true.
-    #[serde(default = "memory")]
-    pub memory: bool,
-    /// The maximum size in bytes of the cached values of a file that stays on disk. Default 64 MiB.
-    #[serde(default = "cache_bytes")]
-    pub cache_bytes: usize,
-}
-
-fn memory() -> bool {
-    true
-}
-
-fn cache_bytes() -> usize {
-    64 << 20
-}
-
-impl ParquetConfig {
-    /// Creates the settings of a file that is read into memory.
-    #[must_use]
-    pub fn new(file: impl Into<PathBuf>) -> Self {
-        Self { file: file.into(), memory: memory(), cache_bytes: cache_bytes() }
-    }
-
-    /// Creates the settings of a file that stays on disk.
-    #[must_use]
-    pub fn on_disk(file: impl Into<PathBuf>) -> Self {
-        Self { memory: false, ..Self::new(file) }
-    }
-}
 
 /// The rows of a Parquet file, in order.
 pub struct ParquetRows {
@@ -269,16 +228,4 @@ pub(crate) fn text_cell(text: &[u8], field_bytes: usize) -> Result<Cell<'_>, Tab
         });
     }
     std::str::from_utf8(text).map(Cell::Text).map_err(|_| TableProblem::NotUtf8)
-}
-
-/// Opens the rows of a file, by its name: `.parquet`, or else CSV.
-pub(crate) fn rows_of(
-    file: &Path,
-    wanted: Option<&[String]>,
-) -> Result<Box<dyn RawRows>, TableError> {
-    let limits = Limits { file_bytes: u64::MAX, records: usize::MAX, ..Limits::default() };
-    match file.extension().is_some_and(|e| e.eq_ignore_ascii_case("parquet")) {
-        true => Ok(Box::new(ParquetRows::open(file, wanted, &limits)?)),
-        false => Ok(Box::new(CsvRows::open(file, &limits)?)),
-    }
 }

@@ -3,24 +3,38 @@
 use clap::{Command, CommandFactory};
 
 /// Returns the command lines of the four binaries, in the order of the reference.
-#[must_use]
-pub fn binaries() -> [Command; 4] {
+pub(crate) fn binaries() -> [Command; 4] {
     [
-        crate::cli::Cli::command(),
+        vfl_lab::cli::Cli::command(),
         vfl_coordinator::cli::Cli::command(),
         vfl_passive_party::cli::Cli::command(),
         vfl_active_party::cli::Cli::command(),
     ]
 }
 
+/// `cloison`, with the arguments of the commands that are programs of their own.
+fn cloison() -> Command {
+    let whole = |name, of: Command| of.name(name).bin_name(format!("cloison {name}"));
+    let reproduce = whole("reproduce", vfl_papers::cli::Cli::command());
+    let load = whole("load", vfl_load::cli::Cli::command());
+    let mut command = vfl_lab::cli::Cli::command();
+    for (name, of) in [("reproduce", reproduce), ("load", load)] {
+        command = command.mut_subcommand(name, |stub| {
+            let about = stub.get_about().cloned().unwrap_or_default();
+            of.disable_version_flag(true).about(about)
+        });
+    }
+    command
+}
+
 /// Returns the reference as Markdown: `docs/cli.md`.
-#[must_use]
-pub fn cli_reference() -> String {
+pub(crate) fn cli_reference() -> String {
     let mut text = String::from(
         "# Commands\n\nThe help texts of the four binaries. `cargo run --example cli_reference > docs/cli.md` writes this file; a test \
          fails where it is out of date.\n",
     );
-    for binary in binaries() {
+    let [_, parties @ ..] = binaries();
+    for binary in std::iter::once(cloison()).chain(parties) {
         // Values of environment variables would depend on the machine that writes the file.
         let binary = plain(binary.term_width(100));
         let name = binary.get_name().to_owned();

@@ -1,23 +1,26 @@
-//! The command `cloison reproduce`.
+//! The command `cloison reproduce`, a program of its own.
+
+mod cards;
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use vfl_datasets::DatasetName;
-use vfl_server::cli::{CliError, key_value};
+use vfl_server::cli::{CliError, key_value, positive};
+use vfl_server::telemetry;
 
-use super::cards::all_cards;
-use super::positive::positive;
-use super::shard::ShardChoice;
-use vfl_papers::cards::Plan;
-use vfl_papers::{
+use crate::cards::Plan;
+use crate::{
     Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError, Training,
     compare, render_table, run, write,
 };
+use vfl_present::ShardChoice;
 use vfl_present::progress::say;
 use vfl_present::result_cache::{Shard, StoreUrl};
+
+use cards::all_cards;
 
 /// The value of the argument FIGURE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,8 +191,31 @@ pub struct ReproduceArgs {
     json: bool,
 }
 
+/// The command line of `cloison-reproduce`, which `cloison reproduce` calls.
+#[derive(Debug, Parser)]
+#[command(name = "cloison-reproduce", bin_name = "cloison reproduce", version)]
+#[command(
+    about = "Compute a figure of the papers on real data; write its numbers and a page with \
+                   the plot"
+)]
+pub struct Cli {
+    #[command(flatten)]
+    args: ReproduceArgs,
+}
+
+impl Cli {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// [`CliError`] with the exit code.
+    pub async fn run(self) -> Result<(), CliError> {
+        telemetry::init("warn,vfl_coordinator::service=error", false);
+        self.args.run().await
+    }
+}
+
 impl ReproduceArgs {
-    pub(super) async fn run(self) -> Result<(), CliError> {
+    async fn run(self) -> Result<(), CliError> {
         // Minutes of computation must not block the runtime's threads.
         tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
     }
@@ -276,7 +302,7 @@ impl ReproduceArgs {
     /// Computes the figure on one data set.
     fn document(&self, figure: Figure, dataset: DatasetName) -> Result<Document, CliError> {
         let variant = match &self.variant {
-            Some(text) => super::data::variant(dataset, text)?,
+            Some(text) => dataset.variant(text).map_err(CliError::input)?,
             None => figure.default_variant(dataset),
         };
         let training = match (figure.training(), self.over_sockets) {
@@ -361,15 +387,13 @@ fn list() -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
-    use crate::cli::Cli;
+    use super::*;
 
     /// A flag of `--all` beside a figure was ignored without a word.
     #[tokio::test]
     async fn flags_of_all_figures_are_refused_for_one() {
         for flag in ["--quick", "--shard 1/2", "--store file:///nowhere", "--cards nowhere"] {
-            let line = format!("cloison reproduce r-fig4 --records 100 {flag}");
+            let line = format!("cloison-reproduce r-fig4 --records 100 {flag}");
             let parsed = Cli::try_parse_from(line.split(' '));
             let refused = match parsed {
                 Ok(cli) => cli.run().await.unwrap_err().to_string(),
@@ -378,7 +402,7 @@ mod tests {
             let name = flag.split(' ').next().unwrap();
             assert!(refused.contains(name) && refused.contains("--all"), "{line}: {refused}");
         }
-        let listed = Cli::try_parse_from(["cloison", "reproduce", "--list"]).unwrap();
+        let listed = Cli::try_parse_from(["cloison-reproduce", "--list"]).unwrap();
         listed.run().await.unwrap();
     }
 }

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use vfl_present::result_cache::Shard;
+use crate::result_cache::Shard;
 
 /// The value of `--shard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ShardChoice {
+pub enum ShardChoice {
     /// The part itself, written `I/N`.
     Given(Shard),
     /// The task of a Slurm job array, written `slurm`.
@@ -21,21 +21,53 @@ pub(super) enum ShardChoice {
 
 /// Errors from the variables of a scheduler.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub(super) enum ShardError {
+pub enum ShardError {
+    /// A variable is not set.
     #[error("--shard {choice} reads {variable}, which is not set: {fix}")]
-    Missing { choice: &'static str, variable: &'static str, fix: &'static str },
+    Missing {
+        /// The value of `--shard`.
+        choice: &'static str,
+        /// The name of the variable.
+        variable: &'static str,
+        /// The way to have it set.
+        fix: &'static str,
+    },
+    /// A variable is not a whole number.
     #[error("{variable} is not a whole number: `{text}`")]
-    NotANumber { variable: &'static str, text: String },
+    NotANumber {
+        /// The name of the variable.
+        variable: &'static str,
+        /// Its value.
+        text: String,
+    },
+    /// The tasks of a Slurm array are not evenly numbered.
     #[error(
         "SLURM_ARRAY_TASK_ID is {id}, but the array has {count} tasks from {min} to {max} in steps of {step}: \
          --shard slurm needs evenly numbered tasks, as sbatch --array=0-3 makes"
     )]
-    Uneven { id: usize, count: usize, min: usize, max: usize, step: usize },
+    Uneven {
+        /// The number of this task.
+        id: usize,
+        /// The number of tasks.
+        count: usize,
+        /// The least number of a task.
+        min: usize,
+        /// The greatest number of a task.
+        max: usize,
+        /// The distance of two numbers.
+        step: usize,
+    },
+    /// A pod has an index that the Job does not have.
     #[error(
         "JOB_COMPLETION_INDEX is {index}, but --shard kubernetes/{of} has the indexes 0 to {}: \
          give the Job's `completions` after the slash", .of - 1
     )]
-    Outside { index: usize, of: usize },
+    Outside {
+        /// The index of the pod.
+        index: usize,
+        /// The number of completions.
+        of: usize,
+    },
 }
 
 impl FromStr for ShardChoice {
@@ -60,10 +92,10 @@ impl FromStr for ShardChoice {
 
 impl ShardChoice {
     /// Returns the part. `variable` reads the variables of the environment.
-    pub(super) fn resolve(
-        self,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Shard, ShardError> {
+    ///
+    /// # Errors
+    /// [`ShardError`] if the scheduler's variables do not name a part.
+    pub fn resolve(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, ShardError> {
         match self {
             Self::Given(shard) => Ok(shard),
             Self::Slurm => {

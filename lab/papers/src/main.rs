@@ -1,0 +1,12 @@
+//! The `cloison-reproduce` binary: the figures of the papers, as `cloison reproduce` calls it.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use vfl_papers::cli::Cli;
+use vfl_server::cli::exit;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    exit(Cli::parse().run().await)
+}
