@@ -1,32 +1,29 @@
-//! Data sets: the seeded generator, CSV with a schema, the public sets, encodings, normalisation,
-//! splits.
+//! Data sets of the lab: the public sets, a seeded generator, encodings, vertical splits, and models
+//! that all parties train on them in one process.
 //!
-//! A deployment reads its own part with [`FeatureTable::from_csv`]. The lab reads or generates a
-//! whole [`Dataset`] with [`load`] and deals it out with [`partition::divide`] or
+//! A deployment reads its own part with
+//! [`FeatureTable::from_csv`](vfl_core::data::table::FeatureTable::from_csv). The lab reads or
+//! generates a whole [`Dataset`] with [`load`] and deals it out with [`partition::divide`] or
 //! [`partition::partition`].
 
 pub mod dataset;
 pub mod encode;
-
+pub mod evaluate;
 mod images;
 mod included_sets;
-
 mod loaders;
+pub mod local_training;
 mod names;
-
 pub mod partition;
 mod random_streams;
 mod raw_dataset;
-
+pub mod set_facts;
 mod sources;
 pub mod split;
 mod split_columns;
 pub mod synthetic;
-
 mod variant;
 pub mod vertical;
-
-pub mod set_facts;
 
 use std::path::PathBuf;
 

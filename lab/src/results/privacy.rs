@@ -12,7 +12,7 @@ use vfl_core::types::FeatureBlock;
 use vfl_datasets as data;
 use vfl_datasets::{Dataset, DatasetName, DatasetSpec};
 
-use vfl_studies::{LocalTraining, local_training};
+use vfl_datasets::local_training::{self, LocalTraining};
 
 /// The noise σ of each column except the first, which has no privacy.
 const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];

@@ -1,12 +1,8 @@
 //! Studies of information beside features in scores, gradients and weights: membership, labels,
 //! properties, the transcript of a training, and screening for inverted labels.
 
-pub mod evaluate;
 pub mod labels;
-pub mod local_training;
 pub mod membership;
 pub mod properties;
 pub mod screen;
 pub mod transcript;
-
-pub use local_training::{LocalTraining, TrainedParties, start, summed_scores};

@@ -20,8 +20,8 @@ use super::cases::{AttackedModel, SharedData};
 use super::defense_checks::checks;
 use super::private;
 use super::split::Architecture;
+use vfl_datasets::evaluate::EvaluationClassifier;
 use vfl_present::progress::Progress;
-use vfl_studies::evaluate::EvaluationClassifier;
 
 /// J's defenses at the scores, in the order of the points; trainings with noise follow them. Entity
 /// alignment (PSI) changes neither model nor scores and has no point of its own.

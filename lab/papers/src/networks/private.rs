@@ -13,7 +13,7 @@ use vfl_numerics::GaussianSampling;
 
 use super::super::ReproduceError;
 use super::super::sweep::select;
-use vfl_studies::{LocalTraining, start, summed_scores};
+use vfl_datasets::local_training::{LocalTraining, start, summed_scores};
 
 /// The privacy budgets ε of J.
 pub(super) const EPSILONS: [f64; 3] = [10.0, 1.0, 0.1];

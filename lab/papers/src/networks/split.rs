@@ -12,7 +12,7 @@ use super::super::ReproduceError;
 use super::super::curve_spec::CurveRun;
 use super::super::experiment_model::{ExperimentModel, Purpose, generator};
 use super::super::sweep::select;
-use vfl_studies::{TrainedParties, summed_scores};
+use vfl_datasets::local_training::{TrainedParties, summed_scores};
 
 /// A perceptron at each party, whose outputs are added.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,7 @@ use super::super::experiment_model::{Purpose, generator};
 use super::super::statistics::mean;
 use super::model::{Model, failed, stacked};
 use super::sheet::PointResults;
-use vfl_studies::TrainedParties;
+use vfl_datasets::local_training::TrainedParties;
 
 /// The attacked records of one model.
 pub(super) struct Targets<'a> {

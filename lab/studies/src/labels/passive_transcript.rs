@@ -6,7 +6,7 @@ use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement};
 use vfl_core::model::{Combiner, LearnerError, PartyLearner, Schedule, TrainingConfig};
 use vfl_core::types::FeatureBlock;
 
-use crate::local_training::{LocalTraining, start};
+use vfl_datasets::local_training::{LocalTraining, start};
 
 /// One training step as a passive party sees it.
 #[derive(Clone, PartialEq)]

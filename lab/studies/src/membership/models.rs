@@ -13,7 +13,7 @@ use vfl_defense::{DefenseConfig, Policy};
 use vfl_defense::{Grants, Noise, Pipeline};
 
 use super::ratio::{Likelihood, statistics};
-use crate::local_training::{LocalTraining, start};
+use vfl_datasets::local_training::{LocalTraining, start};
 
 /// The number of records scored at once.
 const CHUNK: usize = 1024;

@@ -11,7 +11,7 @@ use vfl_numerics::softmax_columns;
 use vfl_transform::{TransformConfig, rewrite};
 
 use super::population::Population;
-use crate::local_training::{LocalTraining, start};
+use vfl_datasets::local_training::{LocalTraining, start};
 
 /// The settings of trainings on sets of records of a population.
 pub(super) struct Recipe<'a> {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::VerticalSplit;
 use nalgebra::DMatrix;
 use vfl_core::model::contract::{InitialSeed, start_of};
 use vfl_core::model::{
@@ -10,7 +11,6 @@ use vfl_core::model::{
     heads, kinds,
 };
 use vfl_core::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
-use vfl_datasets::VerticalSplit;
 
 /// A model trained in one process.
 pub struct LocalTraining {
@@ -72,7 +72,7 @@ impl LocalTraining {
     ///
     /// # Errors
     /// [`LearnerError`] for parties that do not fit the configuration's model.
-    pub(crate) fn begin(
+    pub fn begin(
         config: &TrainingConfig,
         classes: usize,
         parties: Vec<PartyLearner>,
@@ -92,7 +92,7 @@ impl LocalTraining {
     ///
     /// # Errors
     /// [`LearnerError`] if a number exceeds the range of a double.
-    pub(crate) fn step(
+    pub fn step(
         &mut self,
         batch: &[u32],
         labels: &[u32],
