@@ -1,5 +1,5 @@
-//! Data sets of the lab: the public sets, a seeded generator, encodings, vertical splits, and models
-//! that all parties train on them in one process.
+//! Data sets of the lab: the public sets, a seeded generator, encodings, vertical splits, and
+//! models that all parties train on them in one process.
 //!
 //! A deployment reads its own part with
 //! [`FeatureTable::from_csv`](vfl_core::data::table::FeatureTable::from_csv). The lab reads or

@@ -1,8 +1,8 @@
 //! Cards: each figure and table of the papers, with what the paper says about it and the result of
 //! computing it again.
 //!
-//! A card is a file in `lab/papers/cards`. It names the figure of `cloison reproduce` that computes it,
-//! the published values to compare curves with, and sentences of the paper with a test of each.
+//! A card is a file in `lab/papers/cards`. It names the figure of `cloison reproduce` that computes
+//! it, the published values to compare curves with, and sentences of the paper with a test of each.
 //! [`make`] computes cards; [`summary`] judges them and makes the page.
 
 mod card;

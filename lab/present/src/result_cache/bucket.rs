@@ -46,7 +46,8 @@ mod with_s3 {
         (ClientConfigKey::PoolIdleTimeout, "10 seconds"),
     ];
 
-    /// Opens a bucket with the settings of the environment. Returns true with it if these have a key.
+    /// Opens a bucket with the settings of the environment. Returns true with it if these have a
+    /// key.
     pub(crate) fn open_bucket(
         url: &StoreUrl,
         bucket: &str,

@@ -15,6 +15,7 @@ mod config;
 mod http;
 mod infer;
 mod load;
+mod parquet_config;
 #[cfg(feature = "parquet")]
 mod parquet_file;
 #[cfg(feature = "parquet")]
@@ -36,9 +37,9 @@ pub use config::DataConfig;
 pub use http::{HttpConfig, HttpStore};
 pub use infer::{InferError, Inference, infer};
 pub use load::{LoadError, load_sqlite};
+pub use parquet_config::ParquetConfig;
 #[cfg(feature = "parquet")]
 pub use parquet_file::ParquetRows;
-pub use parquet_source::ParquetConfig;
 #[cfg(feature = "parquet")]
 pub use parquet_store::ParquetStore;
 pub use postgres::{PostgresConfig, PostgresStore};
