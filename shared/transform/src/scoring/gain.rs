@@ -126,7 +126,8 @@ mod tests {
     }
 
     /// If the best of many worthless attacks is chosen by one half, it seems to gain on that half,
-    /// and does not on the other. (`cloison` puts both ways together: `added_risk.rs` of the report.)
+    /// and does not on the other. (`cloison` puts both ways together: `added_risk.rs` of the
+    /// report.)
     #[test]
     fn the_second_half_is_not_flattered_by_the_choice() {
         let mut rng = ChaCha20Rng::seed_from_u64(8);
