@@ -30,6 +30,7 @@ COPY lab/demo/Cargo.toml lab/demo/
 COPY lab/load/Cargo.toml lab/load/
 COPY lab/papers/Cargo.toml lab/papers/
 COPY lab/present/Cargo.toml lab/present/
+COPY lab/reproduce/Cargo.toml lab/reproduce/
 COPY lab/studies/Cargo.toml lab/studies/
 COPY lab/testbed/Cargo.toml lab/testbed/
 COPY lab/testing/Cargo.toml lab/testing/
@@ -48,9 +49,9 @@ COPY lab/structure/Cargo.toml lab/structure/
 COPY examples/extension/Cargo.toml examples/extension/
 RUN set -eu; \
     for crate in active-party coordinator fuzz/targets lab lab/auditor lab/datasets lab/demo lab/load lab/papers \
-        lab/present lab/studies lab/testbed lab/testing passive-party shared/attack shared/core shared/defense \
-        shared/features shared/numerics shared/party shared/protocol shared/server shared/state shared/transform \
-        lab/structure examples/extension; do \
+        lab/present lab/reproduce lab/studies lab/testbed lab/testing passive-party shared/attack shared/core \
+        shared/defense shared/features shared/numerics shared/party shared/protocol shared/server shared/state \
+        shared/transform lab/structure examples/extension; do \
         mkdir -p $crate/src; \
         : > $crate/src/lib.rs; \
         echo 'fn main() {}' > $crate/src/main.rs; \
@@ -61,14 +62,14 @@ RUN set -eu; \
                 | while read -r name; do echo 'fn main() {}' > $dir/$name.rs; done; \
         done; \
     done; \
-    cargo build --profile "$PROFILE" --locked --workspace --lib --bins; \
+    cargo build --profile "$PROFILE" --locked --workspace --lib --bins --features full; \
     rm -rf shared coordinator passive-party active-party lab fuzz examples "target/$PROFILE/.fingerprint/"vfl-* \
         "target/$PROFILE/.fingerprint/"cloison-*
 
 COPY . .
-RUN cargo build --profile "$PROFILE" --locked --workspace --bins \
+RUN cargo build --profile "$PROFILE" --locked --workspace --bins --features full \
     && mkdir /out \
-    && for name in coordinator passive-party active-party cloison; do cp "target/$PROFILE/$name" /out/; done
+    && for name in coordinator passive-party active-party cloison cloison-reproduce cloison-load; do cp "target/$PROFILE/$name" /out/; done
 # The CA certificates of Debian's package, without those that the builder itself trusts in addition.
 RUN cat /usr/share/ca-certificates/mozilla/*.crt > /out/ca-certificates.crt \
     && cp /usr/share/doc/ca-certificates/copyright /out/ca-certificates.copyright
@@ -116,7 +117,7 @@ ENTRYPOINT ["/usr/local/lib/cloison/operator"]
 CMD []
 
 FROM runtime AS lab
-COPY --from=builder /out/cloison /usr/local/bin/
+COPY --from=builder /out/cloison /out/cloison-reproduce /out/cloison-load /usr/local/bin/
 # What an object store is checked against. SSL_CERT_FILE names another file.
 COPY --from=builder /out/ca-certificates.crt /etc/ssl/certs/
 COPY --from=builder /out/ca-certificates.copyright /usr/share/doc/ca-certificates/copyright

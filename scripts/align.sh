@@ -14,7 +14,7 @@ dir=${2:-$root/out/align}
 [[ "$records" =~ ^[1-9][0-9]*$ ]] || { echo "align.sh: RECORDS must be a number above 0, it is '$records'" >&2; exit 2; }
 bin=${CLOISON_BIN_DIR:-}
 if [[ -z "$bin" ]]; then
-  (cd "$root" && cargo build --locked --release --workspace --bins)
+  (cd "$root" && cargo build --locked --release --workspace --bins --features full)
   bin=${CARGO_TARGET_DIR:-$root/target}/release
 fi
 bin=$(cd "$bin" && pwd)

@@ -29,7 +29,7 @@ bin=${CLOISON_BIN_DIR:-}
 maker=$bin/examples/bulk_rows
 if [[ -z "$bin" ]]; then
   # The example in the profile of the tests: with it, what the binaries depend on would be built a second time.
-  (cd "$root" && cargo build --locked --release --workspace --bins &&
+  (cd "$root" && cargo build --locked --release --workspace --bins --features full &&
     cargo build --locked --workspace --example bulk_rows)
   bin=${CARGO_TARGET_DIR:-$root/target}/release
   maker=${CARGO_TARGET_DIR:-$root/target}/debug/examples/bulk_rows

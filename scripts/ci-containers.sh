@@ -89,7 +89,7 @@ images_of() { # directory of the programs
   context=$(mktemp -d)
   sed "/^$from/,/^$to/c COPY programs /out/" Dockerfile >"$context/Dockerfile"
   mkdir -p "$context/programs" "$context/scripts"
-  for name in coordinator passive-party active-party cloison; do install -m 0755 "$1/$name" "$context/programs/"; done
+  for name in coordinator passive-party active-party cloison cloison-reproduce cloison-load; do install -m 0755 "$1/$name" "$context/programs/"; done
   cp -r scripts/compose "$context/scripts/"
   cp LICENSE docker-compose.yml "$context/"
   compose_build "$context"

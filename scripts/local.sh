@@ -101,7 +101,7 @@ local_build() {
   else
     command -v cargo >/dev/null || die "cargo is not on PATH: install Rust, or name built binaries in CLOISON_BIN_DIR"
     say 'building the binaries (release)'
-    (cd "$root" && cargo build --release --locked --workspace --bins)
+    (cd "$root" && cargo build --release --locked --workspace --bins --features full)
     # Asked of cargo, so that CARGO_TARGET_DIR and any cargo configuration count.
     bin=$(cd "$root" && cargo metadata --format-version 1 --no-deps --locked |
       sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/release

@@ -41,7 +41,7 @@ moto='moto[server,s3,iam]==5.2.5' cells=6
 if [[ -n "${CLOISON_BIN_DIR:-}" ]]; then
   bin=$(cd "$CLOISON_BIN_DIR" && pwd)
 else
-  (cd "$root" && cargo build --release --locked --workspace --bins)
+  (cd "$root" && cargo build --release --locked --workspace --bins --features full)
   bin=$(cd "$root" && cargo metadata --format-version 1 --no-deps --locked |
     sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/release
   [[ -n "$out" ]] || out="${bin%/release}/object-store"

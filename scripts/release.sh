@@ -51,17 +51,19 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 cd "$root"
 binaries=(cloison coordinator passive-party active-party)
+# Commands of `cloison` that are programs of their own. `cloison completions` has their names.
+siblings=(cloison-reproduce cloison-load)
 
 if [[ -z "$built" ]]; then
   say "building (profile $profile, $target, with the C library inside)"
   # The flags of a target alone, so that build scripts are built as ever.
   variable="CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$target")_RUSTFLAGS"
-  env "$variable=-C target-feature=+crt-static" cargo build --profile "$profile" --target "$target" --locked --workspace --bins
+  env "$variable=-C target-feature=+crt-static" cargo build --profile "$profile" --target "$target" --locked --workspace --bins --features full
   folder=$profile
   [[ "$profile" != dev ]] || folder=debug
   built=$(cargo metadata --format-version 1 --no-deps --locked | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/$target/$folder
 fi
-for binary in "${binaries[@]}"; do
+for binary in "${binaries[@]}" "${siblings[@]}"; do
   [[ -x "$built/$binary" ]] || die "no binary '$binary' in $built"
 done
 
@@ -82,6 +84,11 @@ for binary in "${binaries[@]}"; do
   "$built/$binary" man --out "$tree/man"
   bash -n "$tree/completions/$binary.bash"
 done
+for binary in "${siblings[@]}"; do
+  install -m 0755 "$built/$binary" "$tree/bin/$binary"
+  strip "$tree/bin/$binary"
+  "$built/$binary" man --out "$tree/man"
+done
 install -m 0644 LICENSE README.md CHANGELOG.md SECURITY.md "$tree/"
 cp docs/*.md "$tree/docs/"
 cp -R deploy/systemd deploy/prometheus "$tree/deploy/"
@@ -89,7 +96,7 @@ cp -R examples/local examples/machines examples/slurm examples/kubernetes "$tree
 
 # A static program is one that no loader is asked for.
 static=yes
-for binary in "${binaries[@]}"; do
+for binary in "${binaries[@]}" "${siblings[@]}"; do
   if LC_ALL=C readelf --program-headers "$tree/bin/$binary" | grep -q INTERP; then
     static=no
     say "NOT STATIC: $binary needs the C library of the machine that built it"
@@ -97,10 +104,10 @@ for binary in "${binaries[@]}"; do
 done
 if [[ $static == yes && $(id -u) -eq 0 ]]; then
   # Alone in a root without anything else.
-  for binary in "${binaries[@]}"; do chroot "$tree/bin" "/$binary" --version >/dev/null || die "$binary does not run alone"; done
+  for binary in "${binaries[@]}" "${siblings[@]}"; do chroot "$tree/bin" "/$binary" --version >/dev/null || die "$binary does not run alone"; done
 fi
 
-cargo metadata --format-version 1 --locked --filter-platform "$target" | python3 scripts/sbom.py "$target" >"$own/$name.cdx.json"
+cargo metadata --format-version 1 --locked --features full --filter-platform "$target" | python3 scripts/sbom.py "$target" >"$own/$name.cdx.json"
 install -m 0644 "$own/$name.cdx.json" "$tree/sbom.cdx.json"
 
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the binaries are made of, as CycloneDX 1.5: `cargo metadata --filter-platform TRIPLE | sbom.py TRIPLE`.
+"""What the binaries are made of, as CycloneDX 1.5: `cargo metadata --features full --filter-platform TRIPLE | sbom.py TRIPLE`.
 
-The crates that a build for the platform links into the four binaries, with version, licence and the checksum of the lock file. What only
+The crates that a build for the platform links into the binaries, with version, licence and the checksum of the lock file. What only
 tests and build scripts use is left out. The same input gives the same bytes: no time, and a serial number that follows from the content.
 """
 
@@ -11,7 +11,7 @@ import tomllib
 import uuid
 from pathlib import Path
 
-BINARIES = ("vfl-lab", "vfl-coordinator", "vfl-passive-party", "vfl-active-party")
+BINARIES = ("vfl-lab", "vfl-reproduce", "vfl-load", "vfl-coordinator", "vfl-passive-party", "vfl-active-party")
 
 
 def linked(metadata):

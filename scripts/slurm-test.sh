@@ -47,7 +47,7 @@ done
 if [[ -n "${CLOISON_BIN_DIR:-}" ]]; then
   bin=$(cd "$CLOISON_BIN_DIR" && pwd)
 else
-  (cd "$root" && cargo build --release --locked --workspace --bins)
+  (cd "$root" && cargo build --release --locked --workspace --bins --features full)
   bin=$(cd "$root" && cargo metadata --format-version 1 --no-deps --locked |
     sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/release
 fi

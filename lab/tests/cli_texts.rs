@@ -3,14 +3,18 @@
 
 use std::process::Command as Process;
 
-use clap::{Command, ValueEnum};
+use clap::{Command, CommandFactory, ValueEnum};
 use vfl_server::cli::completions;
 
-#[path = "../examples/reference/mod.rs"]
-#[allow(dead_code)]
-mod reference;
-
-use reference::binaries;
+/// The command lines of the four binaries.
+fn binaries() -> [Command; 4] {
+    [
+        vfl_lab::cli::Cli::command(),
+        vfl_coordinator::cli::Cli::command(),
+        vfl_passive_party::cli::Cli::command(),
+        vfl_active_party::cli::Cli::command(),
+    ]
+}
 
 /// Every command below one, with the names above it; hidden ones are left out.
 fn all_below(command: &Command, above: &[String]) -> Vec<Vec<String>> {

@@ -1,7 +1,7 @@
 //! The command `cloison load`, a program of its own.
 
-use clap::{Parser, Subcommand};
-use vfl_server::cli::CliError;
+use clap::{CommandFactory, Parser, Subcommand};
+use vfl_server::cli::{CliError, ManArgs};
 use vfl_server::telemetry;
 
 use crate::{LoadArgs, WorkerArgs, run, worker};
@@ -24,6 +24,9 @@ enum Command {
     /// Run one process of a measurement.
     #[command(hide = true)]
     LoadWorker(WorkerArgs),
+    /// Print the page of the manual, or write it into a folder.
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 impl Cli {
@@ -36,6 +39,7 @@ impl Cli {
         match self.command {
             None => run(self.args).await,
             Some(Command::LoadWorker(args)) => worker(args).await,
+            Some(Command::Man(args)) => return args.run(Self::command()),
         }
         .map_err(CliError::failed)
     }

@@ -21,7 +21,7 @@ use vfl_datasets::{
 };
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
-use super::model_training::{ModelSource, TrainedModel, scores, trained};
+use super::model_training::{ModelSource, TrainAndServe, TrainedModel, scores, trained};
 use super::protocol::{Protocol, Training};
 use super::{ModelFileError, ReproduceError};
 use vfl_present::result_cache::ResultCache;
@@ -46,6 +46,8 @@ pub struct ExperimentModelSpec {
     /// The place where the model is trained. Ignored with a file, which cannot be combined with a
     /// training for each split.
     pub training: Training,
+    /// The parties that train over sockets, for [`Training::OverSockets`].
+    pub parties: Option<TrainAndServe>,
 }
 
 /// A model with its test set.
@@ -186,6 +188,7 @@ impl ExperimentModel {
                     training: spec.training,
                     seed: spec.seed,
                     models,
+                    parties: spec.parties,
                 };
                 let TrainedModel { origin, weights, bias, served } =
                     trained(how, &dataset, &config, &test)?;

@@ -12,7 +12,6 @@ use vfl_numerics::Lbfgs;
 use super::ReproduceError;
 use super::document::ModelOrigin;
 use super::protocol::{Protocol, Training};
-use super::sockets::train_and_serve;
 use vfl_present::progress::say;
 use vfl_present::result_cache::{CacheError, ResultCache};
 
@@ -34,6 +33,30 @@ pub(super) struct TrainedModel {
     pub(super) served: Option<DMatrix<f64>>,
 }
 
+/// The trained model and its served scores.
+pub struct ServedModel {
+    /// W, k × d_t, assembled from the shares that the two parties stored.
+    pub weights: DMatrix<f64>,
+    /// The bias b, of length k.
+    pub bias: DVector<f64>,
+    /// The scores that `Predict` returned for the requested records, k × n.
+    pub scores: DMatrix<f64>,
+    /// The version of the model in service.
+    pub version: String,
+    /// The epoch whose parameters were published.
+    pub best_epoch: u32,
+    /// The number of training steps, each one round trip to every party.
+    pub steps: u64,
+}
+
+/// Trains a model by parties over sockets and has it served: on the training part of a data set,
+/// with this configuration, test rows and seed.
+///
+/// # Errors
+/// [`ReproduceError::Sockets`] with the cause.
+pub type TrainAndServe =
+    fn(&Dataset, &TrainingConfig, &[usize], u64) -> Result<ServedModel, ReproduceError>;
+
 /// The settings to obtain a model.
 #[derive(Clone, Copy)]
 pub(super) struct ModelSource<'a> {
@@ -42,6 +65,8 @@ pub(super) struct ModelSource<'a> {
     pub(super) seed: u64,
     /// The storage of models; `None`: models are not stored.
     pub(super) models: Option<&'a ResultCache>,
+    /// The parties for [`Training::OverSockets`].
+    pub(super) parties: Option<TrainAndServe>,
 }
 
 /// The stored form of a model: matrices by columns.
@@ -141,7 +166,10 @@ fn train(
             ModelOrigin::Trained { config: config.values().clone(), best_epoch: fit.best_epoch };
         return Ok(TrainedModel { origin, weights: fit.weights, bias: fit.bias, served: None });
     }
-    let served = train_and_serve(dataset, config, test, how.seed)?;
+    let parties = how
+        .parties
+        .ok_or_else(|| ReproduceError::Sockets("this program has no parties to train by".into()))?;
+    let served = parties(dataset, config, test, how.seed)?;
     let here = scores(&served.weights, &served.bias, &dataset.x().select_columns(test))?;
     let origin = ModelOrigin::OverSockets {
         config: config.values().clone(),

@@ -182,7 +182,7 @@ impl Cli {
             Some(Command::Audit(args)) => args.run().await,
             Some(Command::Dashboard(args)) => args.run().await,
             Some(Command::Recommend(args)) => args.run().await,
-            Some(Command::Reproduce(args)) => args.run("reproduce", "vfl-papers"),
+            Some(Command::Reproduce(args)) => args.run("reproduce", "vfl-reproduce"),
             Some(Command::Transcript(args)) => args.run().await,
             Some(Command::Membership(args)) => args.run().await,
             Some(Command::Screen(args)) => args.run().await,

@@ -89,9 +89,9 @@ mod tests {
     async fn a_program_that_is_not_there_is_named_with_its_build() {
         // The test's own folder has no such program, and PATH has none.
         let args = SiblingArgs { arguments: vec![] };
-        let error = args.run("nothing-of-this-name", "vfl-papers").unwrap_err().to_string();
+        let error = args.run("nothing-of-this-name", "vfl-reproduce").unwrap_err().to_string();
         assert!(error.contains("cloison-nothing-of-this-name"), "{error}");
-        assert!(error.contains("cargo build --release -p vfl-papers"), "{error}");
+        assert!(error.contains("cargo build --release -p vfl-reproduce"), "{error}");
         // Every argument is the program's, help among them.
         for line in ["cloison reproduce --help", "cloison load --seconds 5 -h"] {
             Cli::try_parse_from(line.split(' ')).unwrap();

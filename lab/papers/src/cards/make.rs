@@ -11,6 +11,7 @@ use vfl_datasets::DatasetName;
 
 use super::card::Card;
 use crate::SCHEMA_VERSION;
+use crate::model_training::TrainAndServe;
 use crate::run;
 use crate::{Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError};
 use vfl_present::progress::say;
@@ -33,6 +34,8 @@ pub struct Plan {
     pub shard: Option<Shard>,
     /// A store for finished cards and models besides `out`.
     pub store: Option<StoreUrl>,
+    /// The parties that train over sockets, for the figures that want it.
+    pub parties: Option<TrainAndServe>,
 }
 
 /// The result of a run over cards.
@@ -177,6 +180,7 @@ fn job<'a>(place: usize, card: &'a Card, plan: &Plan) -> Result<Option<Job<'a>>,
         l2: None,
         protocol: figure.protocol(),
         training: figure.training(),
+        parties: plan.parties,
     };
     let Options {
         records,

@@ -26,6 +26,7 @@ fn spec(dataset: DatasetName) -> ExperimentModelSpec {
         l2: None,
         protocol: Protocol::R,
         training: Training::InOnePlace,
+        parties: Some(vfl_reproduce::train_and_serve),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use vfl_papers::cli::Cli;
+use vfl_reproduce::cli::Cli;
 use vfl_server::cli::exit;
 
 #[tokio::main]

@@ -14,7 +14,7 @@ use vfl_papers::{Check, CheckKind, Curve, CurveRole, Document, ReproduceError};
 use vfl_present::result_cache::{Shard, StoreUrl};
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("cards")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../papers/cards")
 }
 
 #[test]
@@ -167,8 +167,16 @@ fn cards_of_one_computation_are_of_one_part() {
     let computed = |part| {
         let shard = Some(Shard { part, of: 2 });
         let out = temporary.path().join("out");
-        let plan =
-            Plan { out, data_dir: None, quick: false, seed: 7, threads: 1, shard, store: None };
+        let plan = Plan {
+            out,
+            data_dir: None,
+            quick: false,
+            seed: 7,
+            threads: 1,
+            shard,
+            store: None,
+            parties: None,
+        };
         let made = make(&shelf.cards, &plan).unwrap();
         let mut names: Vec<String> = made.computed.into_iter().map(|(name, _)| name).collect();
         names.sort();
@@ -196,6 +204,7 @@ fn parts_and_stopped_runs_end_with_the_same_bytes() {
         threads,
         shard,
         store: None,
+        parties: None,
     };
     let pages = |made: &RunSummary| {
         let summary = summary(&shelf, &made.documents, false).unwrap();
@@ -281,6 +290,7 @@ impl WithStore {
             threads: 1,
             shard,
             store,
+            parties: None,
         };
         make(&self.cards, &plan)
     }

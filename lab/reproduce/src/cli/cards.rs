@@ -6,7 +6,7 @@ use std::path::Path;
 use vfl_server::cli::CliError;
 use vfl_state::files::write_atomic;
 
-use crate::cards::{Plan, RunSummary, Summary, Verdict, make, read_folder, shelf, summary};
+use vfl_papers::cards::{Plan, RunSummary, Summary, Verdict, make, read_folder, shelf, summary};
 use vfl_present::progress::say;
 use vfl_present::result_cache::Shard;
 

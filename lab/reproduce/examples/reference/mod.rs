@@ -15,7 +15,7 @@ pub(crate) fn binaries() -> [Command; 4] {
 /// `cloison`, with the arguments of the commands that are programs of their own.
 fn cloison() -> Command {
     let whole = |name, of: Command| of.name(name).bin_name(format!("cloison {name}"));
-    let reproduce = whole("reproduce", vfl_papers::cli::Cli::command());
+    let reproduce = whole("reproduce", vfl_reproduce::cli::Cli::command());
     let load = whole("load", vfl_load::cli::Cli::command());
     let mut command = vfl_lab::cli::Cli::command();
     for (name, of) in [("reproduce", reproduce), ("load", load)] {
@@ -30,7 +30,7 @@ fn cloison() -> Command {
 /// Returns the reference as Markdown: `docs/cli.md`.
 pub(crate) fn cli_reference() -> String {
     let mut text = String::from(
-        "# Commands\n\nThe help texts of the four binaries. `cargo run --example cli_reference > docs/cli.md` writes this file; a test \
+        "# Commands\n\nThe help texts of the four binaries. `cargo run -p vfl-reproduce --example cli_reference > docs/cli.md` writes this file; a test \
          fails where it is out of date.\n",
     );
     let [_, parties @ ..] = binaries();

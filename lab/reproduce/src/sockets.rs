@@ -5,7 +5,7 @@
 //! which party holds which column, so one deployment gives the model and the scores of every split
 //! of a figure.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DMatrix;
 use sha2::{Digest, Sha256};
 use vfl_core::hex;
 use vfl_core::model::TrainingConfig;
@@ -14,35 +14,19 @@ use vfl_datasets::{Dataset, VerticalSplit, partition};
 use vfl_state::files::write_atomic;
 use vfl_transform::TransformConfig;
 
-use super::ReproduceError;
+use vfl_papers::{ReproduceError, ServedModel};
 use vfl_present::progress::Progress;
 use vfl_testbed::deployment::{Deployment, DeploymentSpec, active_name, consent, white_box};
 
 /// The number of records in one call for scores.
 const CHUNK: usize = 8192;
 
-/// The trained model and its served scores.
-pub(super) struct ServedModel {
-    /// W, k × d_t, assembled from the shares that the two parties stored.
-    pub(super) weights: DMatrix<f64>,
-    /// The bias b, of length k.
-    pub(super) bias: DVector<f64>,
-    /// The scores that `Predict` returned for the requested records, k × n.
-    pub(super) scores: DMatrix<f64>,
-    /// The version of the model in service.
-    pub(super) version: String,
-    /// The epoch whose parameters were published.
-    pub(super) best_epoch: u32,
-    /// The number of training steps, each one round trip to every party.
-    pub(super) steps: u64,
-}
-
 /// Starts the parties, trains on the records of the data set's training part, and requests the
 /// scores of the records at `test`.
 ///
 /// # Errors
 /// [`ReproduceError::Sockets`] with the cause.
-pub(super) fn train_and_serve(
+pub fn train_and_serve(
     dataset: &Dataset,
     config: &TrainingConfig,
     test: &[usize],

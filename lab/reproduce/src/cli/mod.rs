@@ -6,13 +6,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use vfl_datasets::DatasetName;
-use vfl_server::cli::{CliError, key_value, positive};
+use vfl_server::cli::{CliError, ManArgs, key_value, positive};
 use vfl_server::telemetry;
 
-use crate::cards::Plan;
-use crate::{
+use vfl_papers::cards::Plan;
+use vfl_papers::{
     Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError, Training,
     compare, render_table, run, write,
 };
@@ -20,6 +20,7 @@ use vfl_present::ShardChoice;
 use vfl_present::progress::say;
 use vfl_present::result_cache::{Shard, StoreUrl};
 
+use crate::train_and_serve;
 use cards::all_cards;
 
 /// The value of the argument FIGURE.
@@ -198,9 +199,20 @@ pub struct ReproduceArgs {
     about = "Compute a figure of the papers on real data; write its numbers and a page with \
                    the plot"
 )]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(disable_help_subcommand = true)]
 pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
     #[command(flatten)]
     args: ReproduceArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the page of the manual, or write it into a folder.
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 impl Cli {
@@ -210,7 +222,10 @@ impl Cli {
     /// [`CliError`] with the exit code.
     pub async fn run(self) -> Result<(), CliError> {
         telemetry::init("warn,vfl_coordinator::service=error", false);
-        self.args.run().await
+        match self.command {
+            None => self.args.run().await,
+            Some(Command::Man(args)) => args.run(Self::command()),
+        }
     }
 }
 
@@ -241,6 +256,7 @@ impl ReproduceArgs {
                 threads: self.threads.unwrap_or(Options::default().threads),
                 shard,
                 store,
+                parties: Some(train_and_serve),
             };
             return all_cards(&plan, self.cards.as_deref());
         }
@@ -324,6 +340,7 @@ impl ReproduceArgs {
             l2: self.l2,
             protocol: figure.protocol(),
             training,
+            parties: Some(train_and_serve),
         };
         let subject = ExperimentModel::load(&spec).map_err(told)?;
         let options = Options {

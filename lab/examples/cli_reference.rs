@@ -1,8 +1,0 @@
-//! Writes the reference of all commands: `cargo run --example cli_reference > docs/cli.md`.
-
-#[allow(dead_code)]
-mod reference;
-
-fn main() {
-    print!("{}", reference::cli_reference());
-}

@@ -1,0 +1,8 @@
+//! Writes the reference of all commands: `cargo run -p vfl-reproduce --example cli_reference > docs/cli.md`.
+
+#[allow(dead_code)]
+mod reference;
+
+fn main() {
+    print!("{}", reference::cli_reference());
+}
