@@ -1,7 +1,11 @@
 //! The documents have a marker for every table of results, and no other; nothing is run.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use vfl_lab::results::{TABLES, blocks};
+#[path = "../examples/results/tables/mod.rs"]
+#[allow(dead_code)]
+mod tables;
+
+use tables::{TABLES, blocks};
 
 fn read(document: &str) -> String {
     std::fs::read_to_string(format!("{}/../{document}", env!("CARGO_MANIFEST_DIR"))).unwrap()

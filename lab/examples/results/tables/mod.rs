@@ -12,9 +12,9 @@ use std::collections::btree_map::Entry;
 
 use clap::Parser;
 
-use crate::cli::DemoArgs;
 use vfl_auditor::report::Report;
 use vfl_demo::run;
+use vfl_lab::cli::DemoArgs;
 
 /// A table of a document.
 pub struct Table {

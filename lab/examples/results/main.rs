@@ -6,12 +6,15 @@
 //! cargo run --release --example results -- --check         # writes nothing, and fails if any would change
 //! ```
 
+mod tables;
+
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use vfl_lab::results::{Runs, TABLES, Table, blocks};
+
+use tables::{Runs, TABLES, Table, blocks};
 
 /// Write the tables of measured results in the documents.
 #[derive(Parser)]
