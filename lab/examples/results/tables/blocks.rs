@@ -11,7 +11,7 @@ const END: &str = "<!-- /results -->";
 ///
 /// # Errors
 /// If a block has no end, or begins within another.
-pub fn names(text: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn names(text: &str) -> anyhow::Result<Vec<String>> {
     Ok(blocks(text)?.into_iter().map(|(name, _)| name).collect())
 }
 
@@ -19,7 +19,7 @@ pub fn names(text: &str) -> anyhow::Result<Vec<String>> {
 ///
 /// # Errors
 /// If the document has no such block, or a broken one.
-pub fn replace(text: &str, name: &str, content: &str) -> anyhow::Result<String> {
+pub(crate) fn replace(text: &str, name: &str, content: &str) -> anyhow::Result<String> {
     let found = blocks(text)?.into_iter().find(|(block, _)| block == name);
     let (_, place) = found.with_context(|| format!("there is no `{BEGIN}{name} -->`"))?;
     let mut new = text.to_owned();

@@ -3,7 +3,7 @@
 //! A document marks a table by two comments, `<!-- results: NAME -->` and `<!-- /results -->`.
 //! `cargo run --release --example results` writes the content between them.
 
-pub mod blocks;
+pub(crate) mod blocks;
 mod privacy;
 mod render;
 
@@ -17,7 +17,7 @@ use vfl_demo::run;
 use vfl_lab::cli::DemoArgs;
 
 /// A table of a document.
-pub struct Table {
+pub(crate) struct Table {
     /// The name in the markers.
     pub name: &'static str,
     /// The path of the document, from the root of the repository.
@@ -66,7 +66,7 @@ macro_rules! shown {
 }
 
 /// All tables, in the order of the documents.
-pub const TABLES: &[Table] = &[
+pub(crate) const TABLES: &[Table] = &[
     Table {
         name: "readme",
         document: README,
@@ -141,7 +141,7 @@ pub const TABLES: &[Table] = &[
 impl Table {
     /// Returns the commands as a reader types them.
     #[must_use]
-    pub fn commands(&self) -> Vec<String> {
+    pub(crate) fn commands(&self) -> Vec<String> {
         match self.made {
             TableSource::Of { commands, .. } => commands
                 .iter()
@@ -157,7 +157,7 @@ impl Table {
     ///
     /// # Errors
     /// Any error that stops a run, or a report that lacks what the table shows.
-    pub async fn make(&self, runs: &mut Runs) -> anyhow::Result<String> {
+    pub(crate) async fn make(&self, runs: &mut Runs) -> anyhow::Result<String> {
         let (commands, render) = match self.made {
             TableSource::Of { commands, render } => (commands, render),
             TableSource::Alone(make) => return make(),
@@ -173,7 +173,7 @@ impl Table {
 
 /// The finished runs: several tables may use the same one.
 #[derive(Default)]
-pub struct Runs {
+pub(crate) struct Runs {
     done: BTreeMap<String, Report>,
 }
 
