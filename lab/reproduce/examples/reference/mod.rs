@@ -12,19 +12,14 @@ pub(crate) fn binaries() -> [Command; 4] {
     ]
 }
 
-/// `cloison`, with the arguments of the commands that are programs of their own.
-fn cloison() -> Command {
-    let whole = |name, of: Command| of.name(name).bin_name(format!("cloison {name}"));
-    let reproduce = whole("reproduce", vfl_reproduce::cli::Cli::command());
-    let load = whole("load", vfl_load::cli::Cli::command());
-    let mut command = vfl_lab::cli::Cli::command();
-    for (name, of) in [("reproduce", reproduce), ("load", load)] {
-        command = command.mut_subcommand(name, |stub| {
-            let about = stub.get_about().cloned().unwrap_or_default();
-            of.disable_version_flag(true).about(about)
-        });
-    }
-    command
+/// Returns the command line of a command that is a program of its own.
+fn program(path: &str) -> Option<Command> {
+    let of = match path {
+        "cloison reproduce" => vfl_reproduce::cli::Cli::command(),
+        "cloison load" => vfl_load::cli::Cli::command(),
+        _ => return None,
+    };
+    Some(plain(of.disable_version_flag(true).term_width(100)))
 }
 
 /// Returns the reference as Markdown: `docs/cli.md`.
@@ -33,8 +28,7 @@ pub(crate) fn cli_reference() -> String {
         "# Commands\n\nThe help texts of the four binaries. `cargo run -p vfl-reproduce --example cli_reference > docs/cli.md` writes this file; a test \
          fails where it is out of date.\n",
     );
-    let [_, parties @ ..] = binaries();
-    for binary in std::iter::once(cloison()).chain(parties) {
+    for binary in binaries() {
         // Values of environment variables would depend on the machine that writes the file.
         let binary = plain(binary.term_width(100));
         let name = binary.get_name().to_owned();
@@ -62,6 +56,7 @@ fn append(text: &mut String, mut command: Command, path: &str, level: usize) {
         command.get_subcommands().filter(|sub| sub.get_name() != "help").cloned().collect();
     for sub in subcommands.into_iter().filter(|sub| !sub.is_hide_set()) {
         let path = format!("{path} {}", sub.get_name());
+        let sub = program(&path).unwrap_or(sub);
         append(text, sub, &path, (level + 1).min(6));
     }
 }
