@@ -46,7 +46,9 @@ else
     sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/release
   [[ -n "$out" ]] || out="${bin%/release}/object-store"
 fi
-[[ -x "$bin/cloison" ]] || die "no binary 'cloison' in $bin"
+for program in cloison cloison-reproduce; do
+  [[ -x "$bin/$program" ]] || die "no binary '$program' in $bin"
+done
 export PATH="$bin:$PATH"
 out=${out:-$root/target/object-store}
 mkdir -p "$out"

@@ -51,7 +51,9 @@ else
   bin=$(cd "$root" && cargo metadata --format-version 1 --no-deps --locked |
     sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/release
 fi
-[[ -x "$bin/cloison" ]] || die "no binary 'cloison' in $bin"
+for program in cloison cloison-reproduce; do
+  [[ -x "$bin/$program" ]] || die "no binary '$program' in $bin"
+done
 export PATH="$bin:$PATH"
 
 # ---- Slurm ----------------------------------------------------------------------------------------------------------------------

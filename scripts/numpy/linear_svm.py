@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fits linear support vector machines with scikit-learn's LinearSVC (liblinear) and writes records, labels and what came out: the vector
-of the test `machines_are_those_of_scikit_learn` in lab/studies/src/evaluate.rs.
+of the test `machines_are_those_of_scikit_learn` in lab/datasets/src/evaluate.rs.
 
-    python3 scripts/numpy/linear_svm.py > lab/studies/src/evaluate/scikit_learn.json
+    python3 scripts/numpy/linear_svm.py > lab/datasets/src/evaluate/scikit_learn.json
 
 Needs scikit-learn. `intercept_scaling` is 1: the bias is penalised as a weight.
 """

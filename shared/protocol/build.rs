@@ -3,7 +3,7 @@
 
 use prost::Message;
 
-/// Messages that are written by hand (src/rpc/packed.rs, src/rpc/rows.rs), with their fields: what
+/// Messages that are written by hand (src/packed.rs, src/rows.rs), with their fields: what
 /// is added to the contract is to be added there and here.
 const BY_HAND: &[(&str, &[Field])] = &[
     (

@@ -66,7 +66,7 @@ impl Hop {
 }
 
 impl Bench {
-    /// Starts both with `program`, which is `cloison`. `descriptors` limits the coordinator's file
+    /// Starts both with `program`, which is `cloison-load`. `descriptors` limits the coordinator's file
     /// descriptors.
     ///
     /// # Errors

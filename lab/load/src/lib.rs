@@ -88,7 +88,7 @@ pub struct LoadArgs {
     /// File descriptors that the flooded coordinator may have.
     #[arg(long, value_name = "N", requires = "strangers", value_parser = clap::value_parser!(u32).range(100..))]
     descriptors: Option<u32>,
-    /// Another build of cloison to flood instead of this one, to compare the two.
+    /// Another build of cloison-load to flood instead of this one, to compare the two.
     #[arg(long, value_name = "FILE", requires = "strangers")]
     program: Option<std::path::PathBuf>,
     /// Print JSON instead of a table.

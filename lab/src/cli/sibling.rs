@@ -23,7 +23,7 @@ pub struct SiblingArgs {
 
 impl SiblingArgs {
     /// Replaces this process by `cloison-NAME`; where a system cannot do that, runs it and ends
-    /// with its exit code. `package` is the crate that has the program.
+    /// with 2 if it refused its input, and with 1 if it failed. `package` is the crate that has the program.
     ///
     /// # Errors
     /// [`CliError::Input`] if there is no such program, with the command that builds it.
@@ -32,7 +32,9 @@ impl SiblingArgs {
         let own = std::env::current_exe().ok();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = own.as_deref().and_then(Path::parent).map(Path::to_owned);
-        let folders = folders.into_iter().chain(std::env::split_paths(&path));
+        // An empty entry of PATH is the working directory, whose files nobody vouches for.
+        let path = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+        let folders = folders.into_iter().chain(path);
         let Some(file) = find(&program, folders) else {
             return Err(CliError::input(format!(
                 "`cloison {name}` is a program of its own, `{program}`, which is neither beside \
@@ -63,6 +65,7 @@ fn start(command: &mut Command, file: &Path) -> Result<(), CliError> {
         status.map_err(|e| CliError::failed(format!("{} does not start: {e}", file.display())))?;
     match status.code() {
         Some(0) => Ok(()),
+        Some(2) => Err(CliError::input(format!("{} refused its input", file.display()))),
         _ => Err(CliError::failed(format!("{} ended with {status}", file.display()))),
     }
 }

@@ -3,6 +3,16 @@
 //!
 //! Each certificate also has a DNS name, `NAME.TRUST-DOMAIN`, for gRPC clients of others that can
 //! check only such names. Cloison itself never reads it.
+//!
+//! Certificates for two parties, as `cloison certs` makes them:
+//!
+//! ```
+//! let dir = tempfile::tempdir()?;
+//! let parties = ["coordinator/c", "active-party/a"].map(str::to_owned);
+//! vfl_testbed::certs::write(dir.path(), "example", 30, &parties)?;
+//! assert!(dir.path().join("ca.pem").exists() && dir.path().join("a.key").exists());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::fs;
 use std::path::{Path, PathBuf};

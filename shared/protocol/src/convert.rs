@@ -112,7 +112,7 @@ pub fn require<T>(field: &'static str, value: Option<T>) -> Result<T, WireError>
 ///
 /// ```
 /// use nalgebra::DMatrix;
-/// use crate::encode_columns;
+/// use vfl_protocol::encode_columns;
 /// use vfl_core::types::LogitShare;
 ///
 /// let share = LogitShare::new(DMatrix::zeros(3, 2))?;
@@ -125,7 +125,7 @@ pub fn require<T>(field: &'static str, value: Option<T>) -> Result<T, WireError>
 ///
 /// ```compile_fail,E0277
 /// use nalgebra::DMatrix;
-/// use crate::encode_columns;
+/// use vfl_protocol::encode_columns;
 /// use vfl_core::types::FeatureBlock;
 ///
 /// let block = FeatureBlock::new(DMatrix::zeros(3, 2)).expect("finite");

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
-//! use crate::state_file::StateFile;
+//! use vfl_state::state_file::StateFile;
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Content {

@@ -38,7 +38,8 @@ pub enum StoreError {
     },
     /// The program was built without S3.
     #[error(
-        "store {url}: this program was built without S3: build it with `--features s3`, or name a folder, as file:///FOLDER"
+        "store {url}: this program was built without S3 (feature `s3`): build it with `cargo build --release --workspace --bins --features full`, or \
+         name a folder, as file:///FOLDER"
     )]
     WithoutS3 {
         /// The URL of the store.

@@ -1,4 +1,4 @@
 use crate::two::Two;
-use vfl_shared::rpc::pb;
+use vfl_protocol::pb;
 
 pub struct One(Two, pb::Score);

@@ -96,7 +96,7 @@ impl std::borrow::Borrow<str> for RecordId {
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct RecordIds(Arc<PackedIds>);
 
-/// Concatenated ids, and the end of each one.
+/// Concatenated ids, and the end of each one, unchecked: [`RecordIds::from_packed`] checks them.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct PackedIds {
     /// The concatenated ids.

@@ -1,6 +1,6 @@
 //! The matrices that leave a party besides logit shares and released scores. Each kind has a type
-//! of its own, so that a matrix of features or of parameters cannot be sent by mistake: `rpc`
-//! encodes these types and no plain matrix.
+//! of its own, so that a matrix of features or of parameters cannot be sent by mistake:
+//! `vfl-protocol` encodes these types and no plain matrix.
 
 use std::fmt;
 

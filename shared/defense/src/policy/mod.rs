@@ -1,6 +1,6 @@
 //! The policies applied to scores before they leave the coordinator, as data: config files, the
-//! wire, reports and adversaries name defenses with these types. The coordinator implements the
-//! defenses.
+//! wire, reports and adversaries name defenses with these types. The modules beside this one
+//! implement them.
 //!
 //! A policy has a text form, which reads back:
 //! `temperature (temperature = 2.0) then rounding (decimals = 1)`.

@@ -48,11 +48,7 @@ pub(crate) fn parquet_rows(
     _: Option<&[String]>,
     _: &Limits,
 ) -> Result<Box<dyn RawRows>, TableError> {
-    let absent = "this program was built without Parquet: build it with `--features parquet`, or \
-                  convert the file to CSV";
-    let absent = std::io::Error::new(std::io::ErrorKind::Unsupported, absent);
-    let problem = vfl_core::data::TableProblem::Io(absent);
-    Err(TableError { file: file.to_owned(), place: None, column: None, problem })
+    Err(without_parquet(file))
 }
 
 /// Refuses a Parquet file, and names the fix.
@@ -61,6 +57,14 @@ pub(crate) fn parquet_store(
     config: &ParquetConfig,
     _: FeatureSchema,
 ) -> Result<Arc<dyn RemoteStore>, DataError> {
-    let refused = parquet_rows(&config.file, None, &Limits::default());
-    refused.map_or_else(|e| Err(e.into()), |_| Err(DataError::Config("no Parquet".into())))
+    Err(without_parquet(&config.file).into())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn without_parquet(file: &Path) -> TableError {
+    let reason = "this program was built without Parquet (feature `parquet`): build it with `cargo \
+                  build --release --workspace --bins --features full`, or convert the file to CSV";
+    let error = std::io::Error::new(std::io::ErrorKind::Unsupported, reason);
+    let problem = vfl_core::data::TableProblem::Io(error);
+    TableError { file: file.to_owned(), place: None, column: None, problem }
 }

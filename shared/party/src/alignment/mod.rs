@@ -1,4 +1,5 @@
-//! A party's side of an alignment: which ids two parties have in common, and nothing else.
+//! A party's side of an alignment: the ids that two parties have in common, and nothing else.
+//! `protocol` has the steps, `group` the arithmetic.
 
 mod group;
 mod messages;

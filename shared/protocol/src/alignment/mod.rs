@@ -3,9 +3,8 @@
 //!
 //! The protocol is a private set intersection by Diffie-Hellman over ristretto255 (J section 6.1.1
 //! presupposes alignment; section 2 names such protocols). docs/alignment.md has the protocol and
-//! the information that each party learns. `protocol` has the steps, `group` the arithmetic, and
-//! `tunnel` the path through the coordinator, which carries a TLS session of the two parties that
-//! it cannot read.
+//! the information that each party learns. Here are its messages, and `tunnel`, the path through
+//! the coordinator, which carries a TLS session of the two parties that it cannot read.
 
 mod tunnel;
 mod wire;

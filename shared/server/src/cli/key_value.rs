@@ -4,7 +4,7 @@
 /// first `=`.
 ///
 /// ```
-/// use crate::cli::key_value;
+/// use vfl_server::cli::key_value;
 ///
 /// assert_eq!(key_value("steps = 50"), Ok(("steps", "50")));
 /// assert_eq!(key_value("steps"), Err("`steps` is not of the form key=value".to_owned()));
