@@ -8,12 +8,12 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use vfl_core::model::{ModelSpec, SubModel, SubModelSpec, TrainingConfig};
 use vfl_core::types::{LogitShare, ModelVersion, RecordIds, RowStatus};
-use vfl_protocol::ShownModel;
 use vfl_protocol::alignment::{Frame, Frames};
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;
 use vfl_protocol::training::messages::{PublishCommand, PublishReply};
 use vfl_protocol::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, decode_statuses, pb, peer_failure,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, ShownModel, WireError, broken, decode_statuses, pb,
+    peer_failure,
 };
 use vfl_server::monitoring::{Monitor, PeerMetrics, traces};
 use vfl_server::service::{

@@ -16,15 +16,12 @@ use vfl_party::alignment::{OwnIds, common_ids};
 use vfl_protocol::alignment::{MAX_RECORDS, Rules};
 use vfl_server::cli::PartySettings;
 use vfl_server::config::{Addresses, ConfigError, ConfigFile, PeerAddress};
-use vfl_server::monitoring::MetricsTable;
-use vfl_server::monitoring::Monitoring;
 use vfl_server::monitoring::traces::TracesTable;
-use vfl_server::service::{Credentials, Peer, Role};
-use vfl_server::service::{Limits, TlsFiles};
-use vfl_state::ShareStore;
+use vfl_server::monitoring::{MetricsTable, Monitoring};
+use vfl_server::service::{Credentials, Limits, Peer, Role, TlsFiles};
 use vfl_state::common_rules::CommonRules;
 use vfl_state::state_dir::StateDir;
-use vfl_state::{StateConfig, place_of_state};
+use vfl_state::{ShareStore, StateConfig, place_of_state};
 
 /// The values in the config file.
 #[derive(Debug, Clone, Deserialize)]

@@ -29,7 +29,6 @@
 //! ```
 
 mod align;
-
 pub mod cli;
 pub mod client;
 pub mod config;

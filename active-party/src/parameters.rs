@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
+use vfl_attack::{AttackError, KnownModel, KnownNetwork};
 use vfl_core::model::{Combiner, LinearParameters, Parameters, SubModel, kinds};
-use vfl_protocol::Refusal;
-use vfl_protocol::{ReleasedParameters, Statement};
+use vfl_protocol::{Refusal, ReleasedParameters, Statement};
 
 use crate::invert_transform::inverted;
 use crate::own_logits;
 use crate::passive_party::{Part, PassiveParty};
 use crate::scoring::{ModelDescription, Scorer};
-use vfl_attack::{AttackError, KnownModel, KnownNetwork};
 
 /// The active party's knowledge of the model.
 pub(crate) struct ModelKnowledge {

@@ -10,10 +10,9 @@ use vfl_core::model::{SubModel, SubModelSpec, kinds};
 use vfl_core::types::{ModelVersion, RecordIds};
 use vfl_protocol::pb::passive_party_client::PassivePartyClient;
 use vfl_protocol::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, STREAM_CHUNK_RECORDS, WireError, decode_columns, pb,
-    peer_failure, require,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, ReleasedParameters, ReleasedSubModel,
+    STREAM_CHUNK_RECORDS, WireError, decode_columns, pb, peer_failure, require,
 };
-use vfl_protocol::{ReleasedParameters, ReleasedSubModel};
 use vfl_server::service::{Credentials, Peer, TlsError, channel};
 
 /// The sub-model that a passive party shows, as an adversary takes it.

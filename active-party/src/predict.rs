@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use vfl_core::types::RecordIds;
 use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
-use vfl_server::monitoring::Predictions;
-use vfl_server::monitoring::traces;
 use vfl_server::monitoring::traces::{Context, Outcome, Tracer};
+use vfl_server::monitoring::{Predictions, traces};
 use vfl_server::service::PeerIdentity;
 
 use crate::scoring::{ModelDescription, ScoredBatch, Scorer};

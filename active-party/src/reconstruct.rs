@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use vfl_attack::adaptive::average;
+use vfl_attack::{AttackError, Method, RepeatedQuestions};
 use vfl_core::data::table::FeatureTable;
 use vfl_core::model::Combiner;
 use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
@@ -23,17 +25,14 @@ use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, rough};
 use vfl_server::service::{Credentials, Peer, TlsError};
 use vfl_state::disjoint_sets::DisjointSets;
 
-use adversary_inputs::{AdversaryInputs, AttackEstimates};
-use event::{AttackOutcome, Target};
-use job::{Job, Task};
-use oracle::Session;
-
 use crate::own_logits;
 use crate::parameters::ModelKnowledge;
 use crate::passive_party::PassiveParty;
 use crate::scoring::{ModelDescription, ScoredBatch, Scorer};
-use vfl_attack::adaptive::average;
-use vfl_attack::{AttackError, Method, RepeatedQuestions};
+use adversary_inputs::{AdversaryInputs, AttackEstimates};
+use event::{AttackOutcome, Target};
+use job::{Job, Task};
+use oracle::Session;
 
 pub(crate) use event::Event;
 pub(crate) use request::ReconstructionRequest;

@@ -13,11 +13,9 @@ use vfl_core::types::PartyName;
 use vfl_defense::policy::BOUND_ASSUMES;
 use vfl_server::cli::PartySettings;
 use vfl_server::config::{ConfigError, ConfigFile, PeerAddress};
-use vfl_server::monitoring::MetricsTable;
-use vfl_server::monitoring::Monitoring;
 use vfl_server::monitoring::traces::TracesTable;
-use vfl_server::service::{Credentials, Peer, Role};
-use vfl_server::service::{Limits, TlsFiles};
+use vfl_server::monitoring::{MetricsTable, Monitoring};
+use vfl_server::service::{Credentials, Limits, Peer, Role, TlsFiles};
 use vfl_state::state_dir::StateDir;
 
 pub use crate::ledger::{Budgets, LedgerConfig};

@@ -10,9 +10,9 @@ use vfl_core::types::{
     LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShapeError,
     ShareRequest,
 };
+use vfl_defense::PipelineOutput;
 use vfl_party::training::max_batch;
-use vfl_protocol::ShownModel;
-use vfl_protocol::{MAX_PREDICTION_ROWS, Refusal, RefusalKind};
+use vfl_protocol::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, ShownModel};
 use vfl_server::monitoring::traces;
 use vfl_server::service::PeerIdentity;
 use vfl_state::blocking::heavy;
@@ -27,7 +27,6 @@ use crate::policy::{Policies, ReadyPolicy};
 use crate::registry::PublishedModel;
 use crate::sessions::{SessionHandle, Sessions, replaced};
 use crate::share::{ShareKey, share_hashes};
-use vfl_defense::PipelineOutput;
 
 /// The most records of one message.
 pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;

@@ -30,7 +30,6 @@ pub mod catalogue;
 pub mod cli;
 pub mod client;
 pub mod config;
-
 pub mod engine;
 pub mod import;
 pub mod ledger;

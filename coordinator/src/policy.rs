@@ -9,13 +9,14 @@ use nalgebra::DMatrix;
 use rand::Rng;
 use vfl_core::types::{Logits, ModelVersion, RecordIds, ReleasedScores};
 use vfl_defense::policy::{Leakage, NoiseMode, ReleaseKind};
-use vfl_defense::{DefenseConfig, Policy};
+use vfl_defense::{
+    DefenseConfig, Grants, Noise, NoiseKey, NoiseSecret, Pipeline, PipelineOutput, Policy,
+};
 use vfl_protocol::{Refusal, RefusalKind};
 
 use crate::client::PassiveParty;
 use crate::config::ServingPolicy;
 use crate::registry::{PublishedModel, Registry};
-use vfl_defense::{Grants, Noise, NoiseKey, NoiseSecret, Pipeline, PipelineOutput};
 
 /// The purpose that a policy is prepared for. Each has noise of its own: the live service and the
 /// sessions of audits bind a record's share separately, and one noise under two shares would reveal

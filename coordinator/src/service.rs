@@ -12,15 +12,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_core::types::{ModelVersion, RecordIds};
-use vfl_defense::Policy;
+use vfl_defense::{DefenseError, Policy};
 use vfl_protocol::alignment::Frame;
 use vfl_protocol::pb::coordinator_server::{Coordinator, CoordinatorServer};
 use vfl_protocol::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, rough,
 };
-use vfl_server::monitoring::traces;
 use vfl_server::monitoring::traces::{Context, Tracer, Traces};
-use vfl_server::monitoring::{Endpoint, EndpointError, Monitor};
+use vfl_server::monitoring::{Endpoint, EndpointError, Monitor, traces};
 use vfl_server::service::{
     Role, ServeError, TlsError, Unread, caller, own_task, serve, until_stopped,
 };
@@ -44,7 +43,6 @@ use crate::share::ShareKey;
 use crate::training::TrainingDriver;
 use crate::window::answers;
 use crate::wire::{bytes_of, described};
-use vfl_defense::DefenseError;
 
 /// Errors from starting or running the coordinator.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,6 @@
 use hmac::{Hmac, Mac};
 use nalgebra::DMatrix;
 use sha2::Sha256;
-
 use vfl_defense::NoiseSecret;
 
 /// 128 bits of a hash of one record's logit share.

@@ -23,18 +23,17 @@ use vfl_server::service::PeerIdentity;
 use vfl_state::blocking::heavy;
 use vfl_state::journal::Proposal;
 
+use crate::catalogue::{Catalogue, PublishLock};
+use crate::client::PassiveParty;
+use crate::config::TrainingPolicy;
+use crate::publish::{check_class_names, check_features, check_owner, published, put_in_service};
+use crate::registry::{Manifest, PartyEntry, TrainingSummary};
 use checks::ShareBound;
 pub use checks::check_residuals;
 use client::Link;
 pub use client::{CommandSender, ReplyStream};
 use job::{Job, JournaledTraining, not_recorded};
 use steps::{Outcome, Parties, VALIDATION_CHUNK, head_refusal, learn};
-
-use crate::catalogue::{Catalogue, PublishLock};
-use crate::client::PassiveParty;
-use crate::config::TrainingPolicy;
-use crate::publish::{check_class_names, check_features, check_owner, published, put_in_service};
-use crate::registry::{Manifest, PartyEntry, TrainingSummary};
 
 /// The most records of one training.
 const MAX_RECORDS: u32 = 10_000_000;

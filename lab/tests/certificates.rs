@@ -7,8 +7,7 @@
 use nalgebra::{DMatrix, DVector};
 use vfl_attack::{AdversaryView, KnownModel, KnownPolicy, Method, Replacement, Settings, run};
 use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
-use vfl_defense::Policy;
-use vfl_defense::{Grants, Noise, Pipeline};
+use vfl_defense::{Grants, Noise, Pipeline, Policy};
 
 /// Records of equally likely combinations of passive features, each combination equally often. The
 /// active party has no feature, so that it guesses a combination with probability one over their

@@ -15,15 +15,12 @@ use vfl_features::stores::DataConfig;
 use vfl_party::alignment::common_ids;
 use vfl_server::cli::PartySettings;
 use vfl_server::config::{ConfigError, ConfigFile};
-use vfl_server::monitoring::MetricsTable;
-use vfl_server::monitoring::Monitoring;
 use vfl_server::monitoring::traces::TracesTable;
-use vfl_server::service::{Credentials, Role};
-use vfl_server::service::{Limits, TlsFiles};
-use vfl_state::ShareStore;
+use vfl_server::monitoring::{MetricsTable, Monitoring};
+use vfl_server::service::{Credentials, Limits, Role, TlsFiles};
 use vfl_state::common_rules::CommonRules;
 use vfl_state::state_dir::StateDir;
-use vfl_state::{StateConfig, place_of_state};
+use vfl_state::{ShareStore, StateConfig, place_of_state};
 
 pub use alignment::AlignmentTable;
 pub use audit::{AuditMode, AuditPolicy};

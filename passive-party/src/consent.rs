@@ -18,9 +18,9 @@ use vfl_party::training::TrainingGate;
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::journal::{Counts, Journal, JournalError, Proposal, Terms};
 use vfl_state::state_dir::StateDir;
+use vfl_transform::TransformConfig;
 
 use crate::config::{StartFrom, TrainingPolicy};
-use vfl_transform::TransformConfig;
 
 /// The most values of a batch on its way through a model: 512 MiB.
 const MAX_BATCH_VALUES: u64 = 1 << 26;

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use vfl_core::types::ModelVersion;
 use vfl_numerics::three_significant_digits;
-use vfl_protocol::ShownModel;
-use vfl_protocol::{Refusal, RefusalKind};
-use vfl_protocol::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};
+use vfl_protocol::{
+    Refusal, RefusalKind, ReleasedParameters, ReleasedSubModel, ShownModel, ShownParameters,
+    Statement,
+};
 use vfl_server::service::Role;
 use vfl_state::state_dir::StateDir;
+use vfl_transform::TransformConfig;
 
 use crate::config::{Grant, ReleasePolicy};
 use crate::logits::LogitServer;
 use crate::release::{ReleaseError, Releases, releases};
-use vfl_transform::TransformConfig;
 
 /// The release policy, and the releases made under it.
 #[derive(Debug)]

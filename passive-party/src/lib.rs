@@ -20,16 +20,13 @@
 //! ```
 
 mod align;
-
 pub mod cli;
 pub mod collusion;
 pub mod config;
 pub mod consent;
 pub mod disclosure;
 pub mod evaluation;
-
 pub mod logits;
-
 pub mod release;
 pub mod service;
 pub mod training_map;

@@ -16,7 +16,6 @@ use vfl_protocol::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, rough};
 use vfl_server::monitoring::traces;
 use vfl_state::blocking::heavy;
 use vfl_state::{ShareStore, StoreError, StoredShare};
-
 use vfl_transform::{FeatureMap, TransformError};
 
 /// The most records of one message.

@@ -33,10 +33,10 @@ use vfl_state::StoredShare;
 use vfl_state::state_dir::StateDir;
 use vfl_state::state_file::{StateFile, StateFileError};
 use vfl_state::state_table::Revision;
+use vfl_transform::{RewrittenParameters, TransformConfig, TransformError, rewrite};
 
 use crate::logits::LogitServer;
 use crate::training_map::secret;
-use vfl_transform::{RewrittenParameters, TransformConfig, TransformError, rewrite};
 
 const SCHEMA: u32 = 1;
 

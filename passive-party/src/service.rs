@@ -21,9 +21,8 @@ use vfl_protocol::{
     MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer,
 };
 use vfl_server::cli::PartySettings as _;
-use vfl_server::monitoring::traces;
 use vfl_server::monitoring::traces::{Context, Tracer, Traces};
-use vfl_server::monitoring::{Endpoint, EndpointError, Monitor, Predictions};
+use vfl_server::monitoring::{Endpoint, EndpointError, Monitor, Predictions, traces};
 use vfl_server::service::{
     PeerIdentity, ServeError, Unread, caller, off_thread, own_task, serve, until_stopped,
 };
@@ -32,6 +31,7 @@ use vfl_state::journal::JournalError;
 use vfl_state::state_file::StateFileError;
 use vfl_state::state_folder::{FolderError, hold_if_folder};
 use vfl_state::{ShareStore, Staging, StoreError};
+use vfl_transform::TransformError;
 
 use crate::align::Alignments;
 use crate::collusion::Collusion;
@@ -43,7 +43,6 @@ use crate::evaluation::{EvaluationError, Evaluations};
 use crate::logits::{LogitServer, MAX_ROWS};
 use crate::release::ReleaseError;
 use crate::training_map::{self, TrainingMapError};
-use vfl_transform::TransformError;
 
 /// Errors from starting or running the passive party.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,6 @@ use vfl_core::hex;
 use vfl_state::state_dir::StateDir;
 use vfl_state::state_file::{StateFile, StateFileError};
 use vfl_state::state_table::Revision;
-
 use vfl_transform::{FeatureMap, TransformConfig, TransformError};
 
 const SCHEMA: u32 = 1;

@@ -3,6 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use vfl_attack as attack;
+use vfl_attack::{
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, Colluders, DisclosedModel, KnownModel,
+    LabelledRecords, Need, ObservedRecords, Reconstruction, RepeatedQuestions, Replacement,
+    SideInformation,
+};
 use vfl_core::data::table::{FeatureStore, FeatureTable};
 use vfl_core::model::TrainingConfig;
 use vfl_core::types::{FeatureBlock, RecordIds, ReleasedScores};
@@ -13,12 +19,6 @@ use super::availability::{Available, KnownRecords};
 use super::oracle::Session;
 use crate::own_logits;
 use crate::parameters::InvertedModel;
-use vfl_attack as attack;
-use vfl_attack::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, Colluders, DisclosedModel, KnownModel,
-    LabelledRecords, Need, ObservedRecords, Reconstruction, RepeatedQuestions, Replacement,
-    SideInformation,
-};
 
 /// The adversary's inputs. Those that no attack of the request needs are missing.
 #[derive(Clone)]

@@ -1,8 +1,7 @@
 //! The side information that a request names, if it is available.
 
-use vfl_core::types::{FeatureBlock, ReleasedScores};
-
 use vfl_attack::{AttackError, AuxiliaryRecords, Replacement};
+use vfl_core::types::{FeatureBlock, ReleasedScores};
 
 /// Records whose passive features this party knows, with their released scores.
 #[derive(Clone)]

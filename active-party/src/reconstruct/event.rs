@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use super::adversary_inputs::AttackEstimates;
 use vfl_attack::{AttackError, Method};
+
+use super::adversary_inputs::AttackEstimates;
 
 /// An event of a job.
 #[derive(Debug)]

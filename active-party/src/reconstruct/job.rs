@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
+use vfl_attack::{Method, Needs, Settings};
 use vfl_core::types::{ModelVersion, RecordIds};
 use vfl_protocol::{Refusal, rough};
-
-use vfl_attack::{Method, Needs, Settings};
 
 /// One attack to run.
 pub(super) struct Task {

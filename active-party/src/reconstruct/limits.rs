@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use vfl_attack::{AttackError, GradientInversion, Method};
 use vfl_protocol::Refusal;
 
 use super::job::{Job, Task};
-use vfl_attack::{AttackError, GradientInversion, Method};
 
 /// The most scores that averaging keeps, 800 MB.
 const MAX_ANSWERED: usize = 100_000_000;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
+use vfl_attack::{Answer, OracleError, ShareOracle};
 use vfl_core::model::Combiner;
 use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
 
 use crate::scoring::{ModelDescription, Scorer};
-use vfl_attack::{Answer, OracleError, ShareOracle};
 
 /// The coordinator, behind one audit session.
 pub(super) struct Session {

@@ -1,11 +1,11 @@
 //! An auditor's request, and the checks that make a job of it.
 
+use vfl_attack::{Method, Settings};
 use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 use vfl_protocol::Refusal;
 
 use super::job::{AuxiliaryIds, Job, Task};
 use super::limits;
-use vfl_attack::{Method, Settings};
 
 /// An auditor's request.
 pub(crate) struct ReconstructionRequest {

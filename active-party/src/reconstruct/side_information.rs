@@ -1,6 +1,7 @@
 //! Fetches the adversary's side information: records whose passive features it knows already, and
 //! the logit shares that colluding passive parties lend it.
 
+use vfl_attack::{AttackError, Colluders};
 use vfl_core::data::table::FeatureStore;
 use vfl_core::model::Combiner;
 use vfl_core::types::RowStatus;
@@ -11,7 +12,6 @@ use super::availability::{Available, KnownRecords};
 use super::job::{AuxiliaryIds, Job};
 use crate::own_logits;
 use crate::scoring::ModelDescription;
-use vfl_attack::{AttackError, Colluders};
 
 impl Reconstructor {
     /// Fetches the auxiliary records of a job: own features, known features, and the scores from

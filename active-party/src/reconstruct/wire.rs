@@ -1,15 +1,14 @@
 //! Converts messages to auditors' requests, and results of attacks to messages.
 
+use vfl_attack::{Evidence, FailureClass, MethodError, Questions, Settings, Status, Termination};
 use vfl_core::types::{Estimates, RecordIds};
-use vfl_protocol::pb;
 use vfl_protocol::pb::attack_result as wire;
 use vfl_protocol::pb::reconstruct_event::Event as WireEvent;
-use vfl_protocol::{Refusal, WireError, encode_columns, require};
+use vfl_protocol::{Refusal, WireError, encode_columns, pb, require};
 
 use super::adversary_inputs::AttackEstimates;
 use super::event::{AttackOutcome, Event};
 use super::request::ReconstructionRequest;
-use vfl_attack::{Evidence, FailureClass, MethodError, Questions, Settings, Status, Termination};
 
 /// The most attacks of one call.
 const MAX_ATTACKS: usize = 64;

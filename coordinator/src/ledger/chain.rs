@@ -18,11 +18,10 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use vfl_core::clock::seconds;
 
-use super::LedgerError;
 use super::connection::{Arg, Connection};
-use super::journal;
 use super::names::Names;
 use super::signer::Signer;
+use super::{LedgerError, journal};
 
 /// Number of links that a coordinator makes, or reads, until one has the sums themselves.
 const WHOLE_EVERY: u64 = 1000;

@@ -8,11 +8,10 @@ use std::time::SystemTime;
 use serde::Serialize;
 use vfl_core::clock::seconds;
 
-use super::LedgerError;
 use super::chain::{self, RowCounts, Sums};
 use super::connection::{Arg, Connection, DatabaseLocation, existing, private, sync_directory};
 use super::erasure::{COUNT, ErasureKey};
-use super::journal;
+use super::{LedgerError, journal};
 
 /// Rows of one transaction of [`retain`].
 const CHUNK: i64 = 20_000;

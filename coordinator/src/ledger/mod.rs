@@ -55,6 +55,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use vfl_core::types::PartyName;
 
+use crate::share::ShareHashKind;
 pub(crate) use begin::REGISTRY;
 pub use begin::secret_fingerprint;
 pub use budgets::Budgets;
@@ -69,8 +70,6 @@ pub use read::{Event, PartySummary, RecordUse, Summary, UseSummary, record_uses,
 pub use request::{MAX_REQUEST_ID_CHARS, RowVerdict, SpendRequest};
 pub use verify::{ChainReport, FixedLink, SignerLinks, UnsignedLink, verify};
 use writer::QueuedRequest;
-
-use crate::share::ShareHashKind;
 
 /// Requests that may wait for the writer before callers have to wait.
 const WAITING_REQUESTS: usize = 256;

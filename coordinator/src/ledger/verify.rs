@@ -5,12 +5,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::LedgerError;
 use super::begin::{ID, MARK};
 use super::chain::{Content, Link, LinkId, Sums};
 use super::connection::{Connection, DatabaseLocation, existing};
-use super::mark;
 use super::signer::{is_signed_by, public_key};
+use super::{LedgerError, mark};
 
 /// Links read at once.
 const PAGE: i64 = 2000;

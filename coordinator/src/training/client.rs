@@ -8,10 +8,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use vfl_core::types::{LogitShare, PartyName};
-use vfl_protocol::pb;
 use vfl_protocol::pb::training_reply::Reply;
 use vfl_protocol::training::messages::{Command, LabelledChunk, Ready, ShareStored, Start};
-use vfl_protocol::{Refusal, RefusalKind, peer_failure, require};
+use vfl_protocol::{Refusal, RefusalKind, pb, peer_failure, require};
 
 use crate::client::PassiveParty;
 

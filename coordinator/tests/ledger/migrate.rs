@@ -4,7 +4,6 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use vfl_coordinator::ledger::{
     self, Budgets, FingerprintLookup, Ledger, LedgerConfig, LedgerError, RowVerdict,
 };
-
 use vfl_coordinator::share::ShareHashKind;
 
 use crate::site::{FINGERPRINT, Site, granted, model, request, shares, version};

@@ -1,11 +1,12 @@
 //! Runs the attack of this crate beside one of the project's, on exact scores and behind the defense of this crate.
 
-use cloison_extension::world::World;
-use cloison_extension::{Floor, NearestToMean};
 use nalgebra::DVector;
 use vfl_attack::{Attack, HalfStar};
 use vfl_core::types::ReleasedScores;
 use vfl_defense::{Defense, Noise};
+
+use cloison_extension::world::World;
+use cloison_extension::{Floor, NearestToMean};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (k, d) = (5, 8);

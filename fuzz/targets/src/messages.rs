@@ -7,12 +7,11 @@ use vfl_core::model::privacy::PrivacyStatement;
 use vfl_core::model::{ModelConfig, ModelSpec, Schedule, SubModelSpec, TrainingConfig, heads};
 use vfl_core::types::{ConfidenceScores, Estimates, Logits, ModelVersion, PartyName, RecordIds};
 use vfl_defense::Policy;
-use vfl_protocol::ShownModel;
 use vfl_protocol::training::messages::{PublishedVersion, ShareStored};
 use vfl_protocol::{
-    MAX_REASON_BYTES, decode_columns, encode_columns, pb, select_ok, stream_answer, stream_refusal,
+    MAX_REASON_BYTES, ReleasedParameters, ReleasedSubModel, ShownModel, ShownParameters,
+    decode_columns, encode_columns, pb, select_ok, stream_answer, stream_refusal,
 };
-use vfl_protocol::{ReleasedParameters, ReleasedSubModel, ShownParameters};
 use vfl_transform::TransformConfig;
 
 use crate::input::bounded;

@@ -2,9 +2,8 @@
 
 use nalgebra::DMatrix;
 use vfl_core::types::{ConfidenceScores, Logits, RecordIds, ReleasedScores};
-use vfl_defense::Policy;
 use vfl_defense::policy::NoiseMode;
-use vfl_defense::{Grants, Noise, NoiseSecret, Pipeline};
+use vfl_defense::{Grants, Noise, NoiseSecret, Pipeline, Policy};
 
 /// The longest policy whose text is made: a scale for each of 65 536 classes is a long text.
 const MOST_SCALES: usize = 256;

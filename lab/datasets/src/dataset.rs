@@ -5,6 +5,10 @@ use std::path::PathBuf;
 
 use nalgebra::DMatrix;
 use sha2::{Digest, Sha256};
+use vfl_core::data::schema::{FeatureSpec, SchemaError};
+use vfl_core::data::table::AssembleError;
+use vfl_core::hex;
+use vfl_core::types::{IdError, RecordIds, ShapeError};
 
 use super::encode::EncodeError;
 use super::names::{DatasetName, UnknownDataset};
@@ -12,10 +16,6 @@ use super::split::{Part, Split, SplitError};
 use super::synthetic::SyntheticError;
 use super::variant::{UnknownVariant, Variant};
 use super::vertical::VerticalSplitError;
-use vfl_core::data::schema::{FeatureSpec, SchemaError};
-use vfl_core::data::table::AssembleError;
-use vfl_core::hex;
-use vfl_core::types::{IdError, RecordIds, ShapeError};
 
 /// Errors from loading or dividing a data set.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,6 @@
 
 use nalgebra::DMatrix;
 use serde::{Deserialize, Serialize};
-
 use vfl_core::data::one_hot;
 use vfl_core::data::schema::{FeatureKind, FeatureSpec, MAX_FEATURES};
 

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 
 pub use dataset::{DataError, Dataset};
 pub use encode::{Encoding, MeanOver};
+use nalgebra::DMatrix;
 pub use names::{DatasetName, ImageShape, UnknownDataset};
 pub use partition::{PartitionFiles, PartyFiles, PartyTables};
 pub use split::{Part, Split, SplitError, SplitSpec};
@@ -38,15 +39,11 @@ pub use variant::{UnknownVariant, Variant};
 pub use vertical::{PassiveColumns, VerticalSplit, VerticalSplitError, passive_names};
 use vfl_core::data::Decimals;
 use vfl_core::data::normalise::Normalisation;
-use vfl_core::data::schema::FeatureKind;
-
-use nalgebra::DMatrix;
+use vfl_core::data::schema::{FeatureKind, check_name};
+use vfl_core::types::RecordIds;
 
 use encode::{RawColumn, RawValues, encode};
 use raw_dataset::RawDataset;
-use vfl_core::data::schema::check_name;
-
-use vfl_core::types::RecordIds;
 
 /// The data set to load, with its encoding, normalisation and split.
 #[derive(Debug, Clone, PartialEq)]

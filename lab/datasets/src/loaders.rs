@@ -4,16 +4,16 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use vfl_core::data::schema::FeatureKind;
+
 use super::dataset::DataError;
 use super::encode::{RawColumn, RawValues};
-use super::images;
-use super::included_sets;
 use super::names::DatasetName;
 use super::raw_dataset::{RawDataset, read_content};
 use super::sources::{Column, ColumnKind, Delimiter, Header, Source, source};
 use super::split::Part;
 use super::variant::Variant;
-use vfl_core::data::schema::FeatureKind;
+use super::{images, included_sets};
 
 /// Reads the files of a public set in one of its variants, from a directory or else from the
 /// included files.

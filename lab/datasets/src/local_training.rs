@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::VerticalSplit;
 use nalgebra::DMatrix;
 use vfl_core::model::contract::{InitialSeed, start_of};
 use vfl_core::model::{
@@ -11,6 +10,8 @@ use vfl_core::model::{
     heads, kinds,
 };
 use vfl_core::types::{FeatureBlock, LogitShare, Logits, OutputGradient, ShapeError};
+
+use crate::VerticalSplit;
 
 /// A model trained in one process.
 pub struct LocalTraining {
@@ -108,6 +109,9 @@ impl LocalTraining {
 
     /// Returns the logits of records by their positions in the parties' blocks. Without
     /// `evaluation`, the next gradient belongs to this batch.
+    ///
+    /// # Errors
+    /// [`LearnerError`] if a number exceeds the range of a double.
     pub fn logits(&mut self, batch: &[u32], evaluation: bool) -> Result<Logits, LearnerError> {
         let shares: Result<Vec<LogitShare>, LearnerError> =
             self.parties.iter_mut().map(|party| party.shares(batch, evaluation)).collect();
@@ -125,6 +129,9 @@ impl LocalTraining {
     }
 
     /// Returns the sub-models as they would be served, the active party's first.
+    ///
+    /// # Errors
+    /// [`LearnerError`] if parameters cannot be restored.
     pub fn sub_models(&self) -> Result<Vec<Box<dyn SubModel>>, LearnerError> {
         self.parties
             .iter()

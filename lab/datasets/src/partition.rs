@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use nalgebra::DMatrix;
 use rand::seq::SliceRandom;
+use vfl_core::data::schema::{FeatureSchema, FeatureSpec, LabelSpec};
+use vfl_core::data::table::FeatureTable;
+use vfl_core::types::{FeatureBlock, PartyName, RecordIds};
 
 use super::dataset::{DataError, Dataset};
 use super::random_streams::{Purpose, generator};
 use super::vertical::{ACTIVE, VerticalSplit};
-use vfl_core::data::schema::{FeatureSchema, FeatureSpec, LabelSpec};
-use vfl_core::data::table::FeatureTable;
-use vfl_core::types::{FeatureBlock, PartyName, RecordIds};
 
 /// The tables of all parties of a divided data set.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::Dataset;
 use serde::Serialize;
+
+use crate::Dataset;
 
 /// A data set as documents identify it. Papers use different columns of one set, so figures are
 /// comparable only if the variants agree.

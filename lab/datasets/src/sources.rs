@@ -1,10 +1,11 @@
 //! The formats of the public data sets: files, columns, classes. The facts are from the sets' own
 //! descriptions.
 
+use vfl_core::data::schema::FeatureKind;
+
 use super::names::DatasetName;
 use super::split::Part;
 use super::variant::Variant;
-use vfl_core::data::schema::FeatureKind;
 
 pub(super) struct Source {
     /// Alternatives, each a list of files that belong together; the first complete one is read.

@@ -1,7 +1,8 @@
 //! The division of columns among parties.
 
-use super::names::ImageShape;
 use vfl_core::types::{NameError, PartyName};
+
+use super::names::ImageShape;
 
 /// The name in the active party's files, which no passive party may have.
 pub const ACTIVE: &str = "active";

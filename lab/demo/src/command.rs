@@ -1,5 +1,6 @@
 //! The command line that repeats a demonstration.
 
+use vfl_auditor::report::{MAX_EXACT, Threshold};
 use vfl_core::metrics::Metric;
 use vfl_core::model::privacy::PrivacyValues;
 use vfl_core::model::{Combiner, EMBEDDING_WIDTH, ModelConfig, Settings};
@@ -10,7 +11,6 @@ use super::plan::{
     DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, default_policies,
     every_policy,
 };
-use vfl_auditor::report::{MAX_EXACT, Threshold};
 
 /// Returns the names of metrics.
 pub(super) fn names(metrics: &[&'static dyn Metric]) -> Vec<&'static str> {

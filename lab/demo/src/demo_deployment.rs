@@ -5,24 +5,24 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 use vfl_attack::{AttackConfig, Method};
+use vfl_auditor::audit;
+use vfl_auditor::audit::{Findings, Plan};
+use vfl_auditor::report::privacy_notes;
 use vfl_core::hex;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::types::RecordIds;
 use vfl_datasets as data;
+use vfl_datasets::set_facts::SetFacts;
 use vfl_datasets::{Dataset, VerticalSplit, partition};
 use vfl_passive_party::config::{Grant, ReleasePolicy, TrainingPolicy};
+use vfl_present::progress::{Progress, say};
 use vfl_protocol::training::messages::PublishedVersion;
 use vfl_state::files::write_atomic;
+use vfl_testbed::deployment::{Deployment, DeploymentSpec, Help, active_name, consent, white_box};
 use vfl_transform::TransformConfig;
 
 use super::plan::DemoPlan;
 use super::records::Records;
-use vfl_auditor::audit;
-use vfl_auditor::audit::{Findings, Plan};
-use vfl_auditor::report::privacy_notes;
-use vfl_datasets::set_facts::SetFacts;
-use vfl_present::progress::{Progress, say};
-use vfl_testbed::deployment::{Deployment, DeploymentSpec, Help, active_name, consent, white_box};
 
 /// The number of training records that are attacked without a score.
 const TRAINING_RECORDS: usize = 1000;

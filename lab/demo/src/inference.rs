@@ -3,15 +3,13 @@
 //! a demonstration.
 
 use clap::ValueEnum;
+use vfl_auditor::report::{Generated, Inference, InferredProperty, Report};
+use vfl_studies::labels::LabelsPlan;
+use vfl_studies::membership::MembershipPlan;
+use vfl_studies::properties::{Group, PropertiesData, PropertiesPlan};
+use vfl_studies::{labels, membership, properties};
 
 use crate::DemoPlan;
-use vfl_auditor::report::{Generated, Inference, InferredProperty, Report};
-use vfl_studies::labels;
-use vfl_studies::labels::LabelsPlan;
-use vfl_studies::membership;
-use vfl_studies::membership::MembershipPlan;
-use vfl_studies::properties;
-use vfl_studies::properties::{Group, PropertiesData, PropertiesPlan};
 
 /// The records and models of the membership experiment. With so many records, one in a thousand of
 /// the non-members is at least one record.

@@ -3,16 +3,14 @@
 
 mod command;
 mod demo_deployment;
-
+pub mod inference;
 mod pieces;
 mod plan;
 mod private;
 mod records;
 mod report;
-mod sweep;
-
-pub mod inference;
 pub mod scale;
+mod sweep;
 
 pub use pieces::{PieceSummary, Sharing, check_shared, share};
 pub use plan::{
@@ -23,11 +21,11 @@ pub use plan::{
 pub use demo_deployment::serve;
 pub(crate) use demo_deployment::{DemoDeployment, accuracy};
 
+use vfl_auditor::report::Report;
+
 use private::private_training;
 use report::report;
 use sweep::SweepInput;
-
-use vfl_auditor::report::Report;
 
 /// Runs the demo and returns the report.
 ///

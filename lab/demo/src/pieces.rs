@@ -9,10 +9,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 use vfl_attack::Method;
+use vfl_auditor::audit::{Plan, facts, tell_costs};
+use vfl_auditor::report::{
+    Audit, PrivateTraining, Report, SCHEMA_VERSION, Sweep, Thresholds, draws_from_the_os,
+};
 use vfl_core::hex;
 use vfl_datasets as data;
-use vfl_datasets::Dataset;
+use vfl_datasets::{Dataset, vertical_split};
 use vfl_defense::Policy;
+use vfl_present::progress::say;
+use vfl_present::result_cache::{ResultCache, Shard, StoreUrl};
 
 use super::command::command;
 use super::demo_deployment::{DemoDeployment, serve};
@@ -20,12 +26,6 @@ use super::plan::DemoPlan;
 use super::private::private_training;
 use super::report::report;
 use super::sweep::SweepInput;
-use vfl_auditor::audit::{Plan, facts, tell_costs};
-use vfl_auditor::report::draws_from_the_os;
-use vfl_auditor::report::{Audit, PrivateTraining, Report, SCHEMA_VERSION, Sweep, Thresholds};
-use vfl_datasets::vertical_split;
-use vfl_present::progress::say;
-use vfl_present::result_cache::{ResultCache, Shard, StoreUrl};
 
 /// The place of the pieces, and the part that this process computes.
 #[derive(Debug, Clone)]

@@ -1,13 +1,12 @@
 //! The plan of a demonstration.
 
+use vfl_auditor::report::Thresholds;
 use vfl_core::metrics::Metric;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{SOFTMAX_REGRESSION, TrainingConfig};
 use vfl_datasets::DatasetSpec;
 use vfl_defense::{DefenseConfig, Policy};
 use vfl_transform::TransformConfig;
-
-use vfl_auditor::report::Thresholds;
 
 /// The plan of a demonstration.
 #[derive(Debug, Clone)]

@@ -1,14 +1,14 @@
 //! Further models of a demonstration, trained with privacy.
 
+use vfl_auditor::audit;
+use vfl_auditor::report::PrivateTraining;
 use vfl_core::model::TrainingConfig;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_defense::Policy;
+use vfl_present::progress::say;
 
 use super::demo_deployment::{DemoDeployment, serve};
 use super::plan::DemoPlan;
-use vfl_auditor::audit;
-use vfl_auditor::report::PrivateTraining;
-use vfl_present::progress::say;
 
 /// Deploys the same data and split again, trains with privacy, and audits the exact scores with the
 /// same adversaries.

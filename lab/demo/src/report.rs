@@ -2,15 +2,17 @@
 
 use serde_json::json;
 use vfl_attack::Method;
+use vfl_auditor::audit;
+use vfl_auditor::audit::Findings;
+use vfl_auditor::report::{
+    DataFacts, Generated, MetricFacts, Report, deployment_facts, draws_from_the_os, privacy_notes,
+    surfaces_of,
+};
 use vfl_transform::TransformConfig;
 
 use super::command::{command, names as metric_names};
 use super::demo_deployment::DemoDeployment;
 use super::plan::DemoPlan;
-use vfl_auditor::audit;
-use vfl_auditor::audit::Findings;
-use vfl_auditor::report::{DataFacts, Generated, MetricFacts, Report};
-use vfl_auditor::report::{deployment_facts, draws_from_the_os, privacy_notes, surfaces_of};
 
 /// Returns the report of an audit's findings, without the sweep and the private trainings. If parts
 /// of an audit are reported together, `findings` may lack the audits of policies: the plan names

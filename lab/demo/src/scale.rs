@@ -5,14 +5,12 @@ use std::time::Instant;
 use serde::Serialize;
 use vfl_core::model::TrainingConfig;
 use vfl_core::types::RecordIds;
-use vfl_datasets::{Dataset, ImageShape, VerticalSplit, partition};
+use vfl_datasets::set_facts::SetFacts;
+use vfl_datasets::{Dataset, ImageShape, VerticalSplit, partition, passive_names};
 use vfl_passive_party::config::ReleasePolicy;
 use vfl_protocol::training::messages::Progress;
-use vfl_transform::TransformConfig;
-
-use vfl_datasets::passive_names;
-use vfl_datasets::set_facts::SetFacts;
 use vfl_testbed::deployment::{Deployment, DeploymentSpec, Help, active_name, consent};
+use vfl_transform::TransformConfig;
 
 /// The number of untimed predictions before the timed ones.
 const WARM: usize = 50;

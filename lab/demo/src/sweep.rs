@@ -1,22 +1,21 @@
 //! The error by number of passive features: the same model under each split.
 
 use vfl_attack::{AttackConfig, Method};
-use vfl_coordinator::registry::TrainingSummary;
-use vfl_core::types::RecordIds;
-use vfl_datasets::Dataset;
-use vfl_defense::Policy;
-use vfl_transform::TransformConfig;
-
-use super::demo_deployment::{DemoDeployment, deploy};
-use super::plan::DemoPlan;
 use vfl_auditor::audit;
 use vfl_auditor::audit::Plan;
 use vfl_auditor::report::{
     DefenseKnowledge, Policy as PolicyFacts, Sweep, SweepError, SweepPoint, ThreatModel,
 };
-use vfl_datasets::vertical_split;
+use vfl_coordinator::registry::TrainingSummary;
+use vfl_core::types::RecordIds;
+use vfl_datasets::{Dataset, vertical_split};
+use vfl_defense::Policy;
 use vfl_present::progress::Progress;
 use vfl_testbed::deployment::{Help, WholeModel, white_box};
+use vfl_transform::TransformConfig;
+
+use super::demo_deployment::{DemoDeployment, deploy};
+use super::plan::DemoPlan;
 
 /// The attacks in the sweep.
 const SWEPT: [Method; 4] =

@@ -15,14 +15,13 @@ use vfl_datasets::{
     DatasetName, DatasetSpec, SyntheticFields, SyntheticParameters, VerticalSplit, partition,
 };
 use vfl_protocol::pb;
-use vfl_server::service::TlsFiles;
-use vfl_server::service::{Credentials, Peer, Role};
+use vfl_server::service::{Credentials, Peer, Role, TlsFiles};
+use vfl_testbed::certs;
+use vfl_testbed::deployment::WholeModel;
 
 use super::process::Worker;
 use super::relay::Relay;
 use super::source::{FilledStore, Source};
-use vfl_testbed::certs;
-use vfl_testbed::deployment::WholeModel;
 
 /// The shape of the measured deployment: that of satellite, with more records.
 pub(super) const CLASSES: usize = 6;
@@ -66,8 +65,8 @@ impl Hop {
 }
 
 impl Bench {
-    /// Starts both with `program`, which is `cloison-load`. `descriptors` limits the coordinator's file
-    /// descriptors.
+    /// Starts both with `program`, which is `cloison-load`. `descriptors` limits the coordinator's
+    /// file descriptors.
     ///
     /// # Errors
     /// If the data cannot be made or a process does not start.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use vfl_present::progress::Progress;
 use vfl_protocol::pb;
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;
 use vfl_server::service::{Credentials, Peer, channel, raise_descriptor_limit};
@@ -13,7 +14,6 @@ use vfl_server::service::{Credentials, Peer, channel, raise_descriptor_limit};
 use super::bench::Bench;
 use super::print::print;
 use super::{flood, measure};
-use vfl_present::progress::Progress;
 
 /// The idle TLS connections: as many as once took down a service with 200 descriptors.
 const IDLE: usize = 181;

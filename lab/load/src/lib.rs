@@ -28,11 +28,12 @@ use serde::Serialize;
 use vfl_protocol::STREAM_CHUNK_RECORDS;
 
 pub use bench::Bench;
+use vfl_present::progress::Progress;
+
 use bench::{CLASSES, PASSIVE, RECORDS};
 use print::print;
 use services::Services;
 use source::Source;
-use vfl_present::progress::Progress;
 pub use worker::{WorkerArgs, worker};
 
 /// The most distinct requests of one measurement.

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use vfl_present::progress::Progress;
 use vfl_protocol::STREAM_CHUNK_RECORDS;
 
 use super::bench::Bench;
 use super::measure::Service;
 use super::print::print;
 use super::source::Source;
-use vfl_present::progress::Progress;
 
 /// The share of the highest rate.
 const SHARE: f64 = 0.8;

@@ -4,6 +4,7 @@ use vfl_attack::agnostic::AdversaryModel;
 use vfl_attack::{AgnosticSettings, Replacement};
 use vfl_core::metrics::accuracy;
 use vfl_core::types::{FeatureBlock, ReleasedScores};
+use vfl_present::progress::Progress;
 
 use super::agnostic::own;
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
@@ -12,7 +13,6 @@ use super::statistics::mean;
 use super::sweep::{select, starts};
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_present::progress::Progress;
 
 /// The default number of windows for each number of active features.
 const WINDOWS: usize = 4;

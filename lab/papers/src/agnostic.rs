@@ -13,6 +13,7 @@ use vfl_attack::{
 };
 use vfl_core::metrics::squared_error_by_record;
 use vfl_core::types::{FeatureBlock, ReleasedScores};
+use vfl_present::progress::Progress;
 
 use super::document::{AttackFacts, Check, CheckKind, Curve, CurveRole, Document};
 use super::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator};
@@ -21,7 +22,6 @@ use super::sweep::{EQUAL, Window, beyond, select, starts};
 use super::white_box::{BEYOND, axis, eight};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_present::progress::Progress;
 
 /// The default number of windows for each number of passive features; the second for models that
 /// are refined by scores, which take longer to fit.

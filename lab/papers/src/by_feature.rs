@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nalgebra::DMatrix;
 use vfl_core::metrics::active_correlation;
+use vfl_present::progress::Progress;
 
 use super::curve_spec::{CurveSpec, pick};
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
@@ -14,7 +15,6 @@ use super::sweep::{Plan, Window, estimate, select, starts};
 use super::white_box::BEYOND;
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_present::progress::Progress;
 
 /// The share of passive features in J.
 const PASSIVE: f64 = 0.3;

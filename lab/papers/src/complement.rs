@@ -13,6 +13,7 @@ use vfl_attack::KnownModel;
 use vfl_attack::adaptive::Hypothesis;
 use vfl_core::model::train_converged;
 use vfl_core::types::FeatureBlock;
+use vfl_present::progress::Progress;
 use vfl_transform::{RewrittenParameters, TransformConfig, rewrite};
 
 use super::complement_retraining::{complemented, l2};
@@ -24,7 +25,6 @@ use super::sweep::{EQUAL, Plan, SweepResult, Window, select, starts, sweep};
 use super::white_box::{BEYOND, axis, eight, fill};
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank, undo};
-use vfl_present::progress::Progress;
 
 /// The attacks of the figures, with the name of each one's curve after the transform, and the most
 /// records of every split.

@@ -9,6 +9,7 @@ use vfl_core::metrics::UtilityTotals;
 use vfl_core::model::{cross_entropy, train_central, train_converged};
 use vfl_core::types::{ConfidenceScores, Logits, ReleasedScores};
 use vfl_numerics::Lbfgs;
+use vfl_present::progress::Progress;
 
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
 use super::experiment_model::ExperimentModel;
@@ -17,7 +18,6 @@ use super::sweep::{Window, starts};
 use super::white_box::axis;
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_present::progress::Progress;
 
 /// The default numbers of passive features, as shares of all.
 const SHARES: [f64; 4] = [0.1, 0.3, 0.6, 0.9];

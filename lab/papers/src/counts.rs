@@ -1,9 +1,10 @@
 //! V table I: features, classes and records of a data set, as loaded.
 
+use vfl_datasets::{DatasetName, Variant};
+
 use super::document::{Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
 use super::experiment_model::ExperimentModel;
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_datasets::{DatasetName, Variant};
 
 /// Computes the table for one data set: each count is a curve of one point, and so is the number of
 /// columns of each variant.

@@ -9,11 +9,11 @@ use vfl_core::model::TrainingConfigError;
 use vfl_core::types::ShapeError;
 use vfl_datasets::{DataError, DatasetName, VerticalSplitError};
 use vfl_defense::DefenseError;
+use vfl_present::plot::PlotError;
+use vfl_present::result_cache::{CacheError, StoreError};
 use vfl_transform::TransformError;
 
 use super::version::SCHEMA_VERSION;
-use vfl_present::plot::PlotError;
-use vfl_present::result_cache::{CacheError, StoreError};
 
 /// Errors from computing, reading or writing a figure.
 #[derive(Debug, thiserror::Error)]

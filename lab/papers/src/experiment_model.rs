@@ -14,17 +14,16 @@ use vfl_core::metrics::accuracy;
 use vfl_core::model::{TrainingConfig, TrainingValues};
 use vfl_core::types::{ConfidenceScores, Logits, ReleasedScores};
 use vfl_datasets as data;
-use vfl_datasets::SyntheticFields;
 use vfl_datasets::{
-    Dataset, DatasetName, DatasetSpec, Encoding, MeanOver, Part, SplitSpec, SyntheticParameters,
-    Variant,
+    Dataset, DatasetName, DatasetSpec, Encoding, MeanOver, Part, SplitSpec, SyntheticFields,
+    SyntheticParameters, Variant,
 };
+use vfl_present::result_cache::ResultCache;
 
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
 use super::model_training::{ModelSource, TrainAndServe, TrainedModel, scores, trained};
 use super::protocol::{Protocol, Training};
 use super::{ModelFileError, ReproduceError};
-use vfl_present::result_cache::ResultCache;
 
 /// The specification of the attacked model and its data.
 #[derive(Debug, Clone)]

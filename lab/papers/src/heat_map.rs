@@ -1,11 +1,10 @@
 //! A heat map of a matrix, as inline SVG.
 
-use super::document::HeatMap;
-use vfl_present::plot::ink;
 use vfl_present::plot::ink::Ink;
-use vfl_present::plot::{Anchor, Canvas, PlotError, svg, text_width};
-use vfl_present::shortened;
-use vfl_present::significant;
+use vfl_present::plot::{Anchor, Canvas, PlotError, ink, svg, text_width};
+use vfl_present::{shortened, significant};
+
+use super::document::HeatMap;
 
 /// The longest name beside a row, in columns.
 const MAX_NAME: usize = 18;

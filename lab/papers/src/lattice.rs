@@ -10,11 +10,14 @@ use std::time::Duration;
 
 use nalgebra::DMatrix;
 use vfl_attack as attack;
-use vfl_attack::{AdversaryView, Method, Prior, Replacement, Settings, SideInformation};
+use vfl_attack::{
+    AdversaryView, Method, Prior, Replacement, Settings, SideInformation, schema_settings,
+};
 use vfl_core::data::schema::FeatureSpec;
 use vfl_core::types::{ConfidenceScores, FeatureBlock, ReleasedScores};
 use vfl_defense::Policy;
 use vfl_numerics::SampleMoments;
+use vfl_present::progress::Progress;
 
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure};
 use super::experiment_model::{DrawnRecords, ExperimentModel};
@@ -22,8 +25,6 @@ use super::policy_release::released_behind;
 use super::sweep::{Window, select};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_attack::schema_settings;
-use vfl_present::progress::Progress;
 
 /// The largest difference of a value that counts as exact: far below every step.
 const EXACT: f64 = 1e-9;

@@ -8,12 +8,12 @@ use vfl_core::model::{TrainingConfig, train_central, train_converged};
 use vfl_core::types::{ConfidenceScores, Logits};
 use vfl_datasets::Dataset;
 use vfl_numerics::Lbfgs;
+use vfl_present::progress::say;
+use vfl_present::result_cache::{CacheError, ResultCache};
 
 use super::ReproduceError;
 use super::document::ModelOrigin;
 use super::protocol::{Protocol, Training};
-use vfl_present::progress::say;
-use vfl_present::result_cache::{CacheError, ResultCache};
 
 /// The settings for training to full convergence.
 pub(super) const CONVERGED: Lbfgs =

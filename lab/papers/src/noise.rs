@@ -7,8 +7,8 @@ use nalgebra::DMatrix;
 use vfl_attack::{AdversaryView, Method, Settings, adaptive_for};
 use vfl_core::metrics::{UtilityTotals, squared_error_by_record};
 use vfl_core::types::{FeatureBlock, Logits, ReleasedScores};
-use vfl_defense::{DefenseConfig, Policy};
-use vfl_defense::{DefenseError, Grants, Noise, Pipeline, PipelineOutput};
+use vfl_defense::{DefenseConfig, DefenseError, Grants, Noise, Pipeline, PipelineOutput, Policy};
+use vfl_present::progress::Progress;
 
 use super::curve_spec::{CurveRun, CurveSpec, pick};
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, Document};
@@ -17,7 +17,6 @@ use super::statistics::mean;
 use super::sweep::{Window, select, starts};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_present::progress::Progress;
 
 /// The target mean divergences, in bits.
 const TARGETS: [f64; 9] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0];

@@ -7,6 +7,7 @@ use std::time::Duration;
 use nalgebra::DVector;
 use vfl_attack::{AdversaryView, KnownModel, OneFeatureCase, Replacement, one_feature};
 use vfl_core::types::FeatureBlock;
+use vfl_present::progress::Progress;
 
 use super::document::{AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document};
 use super::experiment_model::{ExperimentModel, Purpose, generator};
@@ -14,7 +15,6 @@ use super::statistics::mean;
 use super::sweep::{Window, select};
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_present::progress::Progress;
 
 /// The most predictions.
 const PREDICTIONS: usize = 100;

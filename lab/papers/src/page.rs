@@ -1,6 +1,8 @@
 //! A figure as one page that needs only a browser, in the style of the reports.
 
 use maud::{Markup, PreEscaped, html};
+use vfl_present::number::align_left;
+use vfl_present::{Shell, printable, said, significant};
 
 use super::ReproduceError;
 use super::document::Document;
@@ -10,10 +12,6 @@ use super::plot::plot;
 use super::table::{
     ADDED_RISK, ADDED_RISK_COLUMNS, added_risk_cells, capital, facts, with_settings,
 };
-use vfl_present::number::align_left;
-use vfl_present::printable;
-use vfl_present::significant;
-use vfl_present::{Shell, said};
 
 /// Renders the document as a self-contained page: the plot, the checks and the numbers. The same
 /// document gives the same bytes.

@@ -1,11 +1,10 @@
 //! A figure as inline SVG, in the style of the reports' plots.
 
-use super::document::{Axis, Curve, CurveRole, Document};
-use vfl_present::plot::ink;
 use vfl_present::plot::ink::Ink;
-use vfl_present::plot::{Anchor, At, Canvas, Marker, PlotError, svg};
-use vfl_present::plot::{ErrorAxis, FLOOR_LABEL};
+use vfl_present::plot::{Anchor, At, Canvas, ErrorAxis, FLOOR_LABEL, Marker, PlotError, ink, svg};
 use vfl_present::shortened;
+
+use super::document::{Axis, Curve, CurveRole, Document};
 
 const WIDTH: i32 = 980;
 const LEFT: i32 = 112;

@@ -2,8 +2,7 @@
 
 use nalgebra::DMatrix;
 use vfl_core::types::{ConfidenceScores, Logits, ReleasedScores};
-use vfl_defense::Policy;
-use vfl_defense::{DefenseError, Grants, Noise, Pipeline};
+use vfl_defense::{DefenseError, Grants, Noise, Pipeline, Policy};
 
 use super::ReproduceError;
 

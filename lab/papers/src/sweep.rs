@@ -6,19 +6,19 @@ use std::time::Duration;
 use nalgebra::DMatrix;
 use vfl_attack::{
     AdversaryView, KnownModel, Method, Prior, Replacement, Settings, SideInformation,
+    schema_settings,
 };
 use vfl_core::data::schema::FeatureSpec;
 use vfl_core::metrics::squared_error_by_record;
 use vfl_core::types::{FeatureBlock, ReleasedScores};
 use vfl_datasets::VerticalSplit;
+use vfl_present::progress::Progress;
 
 use super::curve_spec::CurveRun;
 use super::experiment_model::{DrawnRecords, ExperimentModel, Purpose, generator};
 use super::statistics::deviation;
 use super::workers::{cpu_time, in_order};
 use super::{Options, ReproduceError};
-use vfl_attack::schema_settings;
-use vfl_present::progress::Progress;
 
 /// One split: the passive party holds the columns (k0 … k0 + d − 1) mod d_t.
 pub(super) struct Window {

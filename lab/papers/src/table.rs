@@ -1,11 +1,10 @@
 //! A figure for a terminal: one row per point, one column per curve.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use vfl_present::number::align_left;
+use vfl_present::{four, printable, significant, wrapped};
 
 use super::document::{AddedRisk, Document, ModelOrigin};
-use vfl_present::number::align_left;
-use vfl_present::{four, significant};
-use vfl_present::{printable, wrapped};
 
 /// The longest line of prose that is easy to read.
 const PROSE: usize = 110;

@@ -2,9 +2,10 @@
 //! that do not.
 
 use nalgebra::DMatrix;
-use vfl_attack::KnownPolicy;
 use vfl_attack::adaptive::{Hypothesis, TransformEvidence, UndoTransform};
-use vfl_attack::{AdversaryView, Attack, AttackError, HalfStar, KnownModel, Replacement};
+use vfl_attack::{
+    AdversaryView, Attack, AttackError, HalfStar, KnownModel, KnownPolicy, Replacement,
+};
 use vfl_core::metrics::mse;
 use vfl_core::types::{FeatureBlock, ReleasedScores};
 

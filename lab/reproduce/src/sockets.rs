@@ -11,12 +11,11 @@ use vfl_core::hex;
 use vfl_core::model::TrainingConfig;
 use vfl_core::types::ReleasedScores;
 use vfl_datasets::{Dataset, VerticalSplit, partition};
-use vfl_state::files::write_atomic;
-use vfl_transform::TransformConfig;
-
 use vfl_papers::{ReproduceError, ServedModel};
 use vfl_present::progress::Progress;
+use vfl_state::files::write_atomic;
 use vfl_testbed::deployment::{Deployment, DeploymentSpec, active_name, consent, white_box};
+use vfl_transform::TransformConfig;
 
 /// The number of records in one call for scores.
 const CHUNK: usize = 8192;

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use vfl_auditor::ConfiguredAudit;
+use vfl_auditor::audit::run;
+use vfl_present::progress::Progress;
 use vfl_server::cli::CliError;
 
 use super::deliver::OutputArgs;
 use super::thresholds::ThresholdArgs;
-use vfl_auditor::ConfiguredAudit;
-use vfl_auditor::audit::run;
-use vfl_present::progress::Progress;
 
 /// The arguments of `cloison audit`
 #[derive(Debug, Args)]

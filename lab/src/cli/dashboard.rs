@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_server::cli::CliError;
-use vfl_server::service::shutdown_signal;
-
 use vfl_auditor::dashboard::{Dashboard, Settings, listen};
 use vfl_present::progress::say;
+use vfl_server::cli::CliError;
+use vfl_server::service::shutdown_signal;
 
 /// The arguments of `cloison dashboard`
 #[derive(Debug, Args)]

@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_datasets::{Dataset, DatasetName, DatasetSpec, Encoding, VerticalSplit};
+use vfl_datasets::{Dataset, DatasetName, DatasetSpec, Encoding, VerticalSplit, vertical_split};
 use vfl_server::cli::CliError;
-
-use vfl_datasets::vertical_split;
 
 /// The data set, and the split of its columns between the parties.
 #[derive(Debug, Clone, Args)]

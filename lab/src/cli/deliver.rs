@@ -4,10 +4,9 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use vfl_server::cli::CliError;
-
 use vfl_auditor::report::{Report, not_met, render_summary, render_table, write};
 use vfl_present::progress::say;
+use vfl_server::cli::CliError;
 
 /// The options for the output of a report.
 #[derive(Debug, Clone, Args)]

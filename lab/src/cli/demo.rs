@@ -2,16 +2,25 @@
 
 use clap::Args;
 use tokio::runtime::Handle;
+use vfl_auditor::audit::DEFAULT_METRICS;
+use vfl_auditor::report::Report;
+use vfl_auditor::{measured, metrics_of};
 use vfl_core::metrics::{Correlation, Metric};
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
 use vfl_datasets::VerticalSplit;
-use vfl_server::cli::CliError;
-
-use vfl_defense::Pipeline;
-use vfl_defense::{DefenseConfig, Policy};
+use vfl_defense::{DefenseConfig, Pipeline, Policy};
+use vfl_demo::inference::{Inferences, Kind};
+use vfl_demo::{
+    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, PieceSummary, Sharing,
+    check_shared, default_policies, every_policy, run, share,
+};
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release};
 use vfl_passive_party::training_map::possible;
+use vfl_present::ShardChoice;
+use vfl_present::progress::say;
+use vfl_present::result_cache::{Shard, StoreUrl};
+use vfl_server::cli::CliError;
 use vfl_transform::TransformConfig;
 
 use super::data::DataArgs;
@@ -19,17 +28,6 @@ use super::deliver::OutputArgs;
 use super::model::ModelArgs;
 use super::thresholds::ThresholdArgs;
 use super::trainings::with_bar;
-use vfl_auditor::audit::DEFAULT_METRICS;
-use vfl_auditor::report::Report;
-use vfl_auditor::{measured, metrics_of};
-use vfl_demo::inference::{Inferences, Kind};
-use vfl_demo::{
-    DEFAULT_EPOCHS, DEFAULT_KNOWN_RECORDS, DEFAULT_RECORDS, DemoPlan, PieceSummary, Sharing,
-    check_shared, default_policies, every_policy, run, share,
-};
-use vfl_present::ShardChoice;
-use vfl_present::progress::say;
-use vfl_present::result_cache::{Shard, StoreUrl};
 
 /// The arguments of `cloison demo`
 #[derive(Debug, Clone, Args)]

@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum};
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{Combiner, ModelConfig, Settings, TrainingValues};
 use vfl_server::cli::CliError;
+use vfl_studies::labels::{Experiment, LabelsPlan};
 
 use super::data::DataArgs;
 use super::trainings::{deliver, with_bar};
-use vfl_studies::labels::{Experiment, LabelsPlan};
 
 /// A kind of model to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

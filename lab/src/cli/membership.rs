@@ -7,11 +7,11 @@ use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{TrainingConfig, TrainingValues};
 use vfl_defense::Policy;
 use vfl_server::cli::CliError;
+use vfl_studies::membership::{Experiment, MembershipPlan, default_policies};
 
 use super::data::DataArgs;
 use super::model::ModelArgs;
 use super::trainings::{deliver, with_bar};
-use vfl_studies::membership::{Experiment, MembershipPlan, default_policies};
 
 /// The arguments of `cloison membership`
 #[derive(Debug, Clone, Args)]

@@ -10,10 +10,9 @@ use nalgebra::DVector;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::model::{ParameterFile, ParameterFileError};
 use vfl_core::types::PartyName;
+use vfl_present::progress::say;
 use vfl_server::cli::{CliError, key_value};
 use vfl_state::files::write_atomic;
-
-use vfl_present::progress::say;
 
 /// The name of the active party's file.
 const ACTIVE: &str = "active";

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use vfl_core::model::{TrainingConfig, TrainingValues};
 use vfl_server::cli::CliError;
+use vfl_studies::properties::{
+    Experiment, Group, PropertiesData, PropertiesPlan, default_transforms,
+};
 use vfl_transform::TransformConfig;
 
 use super::data::DataArgs;
 use super::trainings::{deliver, with_bar};
-use vfl_studies::properties::{
-    Experiment, Group, PropertiesData, PropertiesPlan, default_transforms,
-};
 
 /// The arguments of `cloison properties`
 #[derive(Debug, Clone, Args)]

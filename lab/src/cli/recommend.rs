@@ -4,19 +4,18 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use vfl_auditor::audit::{Help, Plan, Targets};
+use vfl_auditor::recommend::{Demands, Recommendation};
+use vfl_auditor::report::Thresholds;
+use vfl_auditor::{ConfiguredAudit, recommend};
+use vfl_datasets::set_facts::SetFacts;
+use vfl_demo as demo;
+use vfl_present::progress::{Progress, say};
 use vfl_server::cli::CliError;
 
 use super::data::DataArgs;
 use super::demo::DemoArgs;
 use super::thresholds::ThresholdArgs;
-use vfl_auditor::ConfiguredAudit;
-use vfl_auditor::audit::{Help, Plan, Targets};
-use vfl_auditor::recommend;
-use vfl_auditor::recommend::{Demands, Recommendation};
-use vfl_auditor::report::Thresholds;
-use vfl_datasets::set_facts::SetFacts;
-use vfl_demo as demo;
-use vfl_present::progress::{Progress, say};
 
 /// The arguments of `cloison recommend`
 #[derive(Debug, Args)]

@@ -5,13 +5,13 @@ use std::io::Write;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_datasets::set_facts::SetFacts;
+use vfl_demo::scale::{Row, ScalePlan, run};
+use vfl_present::progress::{Progress, say};
 use vfl_server::cli::CliError;
 
 use super::data::DataArgs;
 use super::model::ModelArgs;
-use vfl_datasets::set_facts::SetFacts;
-use vfl_demo::scale::{Row, ScalePlan, run};
-use vfl_present::progress::{Progress, say};
 
 /// The arguments of `cloison scale`
 #[derive(Debug, Clone, Args)]

@@ -8,7 +8,6 @@ use vfl_core::model::{TrainingConfig, TrainingValues};
 use vfl_datasets as data;
 use vfl_datasets::{DatasetName, DatasetSpec};
 use vfl_server::cli::CliError;
-
 use vfl_studies::screen::screen;
 
 /// The arguments of `cloison screen`

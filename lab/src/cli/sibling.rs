@@ -23,7 +23,8 @@ pub struct SiblingArgs {
 
 impl SiblingArgs {
     /// Replaces this process by `cloison-NAME`; where a system cannot do that, runs it and ends
-    /// with 2 if it refused its input, and with 1 if it failed. `package` is the crate that has the program.
+    /// with 2 if it refused its input, and with 1 if it failed. `package` is the crate that has the
+    /// program.
     ///
     /// # Errors
     /// [`CliError::Input`] if there is no such program, with the command that builds it.

@@ -1,9 +1,8 @@
 //! The options `--max-added-risk`, `--max-exact-share`, `--max-exact` and `--max-bits`.
 
 use clap::Args;
-use vfl_server::cli::CliError;
-
 use vfl_auditor::report::Thresholds;
+use vfl_server::cli::CliError;
 
 /// The thresholds for the policy in service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]

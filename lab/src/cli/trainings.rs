@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
+use vfl_present::progress::{Progress, say};
 use vfl_server::cli::CliError;
 use vfl_state::files::write_atomic;
-
-use vfl_present::progress::{Progress, say};
 
 /// Runs `work` with a progress bar. `work` calls the function that it is given after each of
 /// `models` trainings, from any thread. `ended` describes them in the last line.

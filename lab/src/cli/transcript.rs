@@ -5,12 +5,11 @@ use std::io::Write;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use vfl_core::model::TrainingValues;
-use vfl_server::cli::CliError;
+use vfl_present::progress::{Progress, say};
+use vfl_server::cli::{CliError, positive};
+use vfl_studies::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
 
 use super::data::DataArgs;
-use vfl_present::progress::{Progress, say};
-use vfl_server::cli::positive;
-use vfl_studies::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
 
 /// The arguments of `cloison transcript`
 #[derive(Debug, Clone, Args)]

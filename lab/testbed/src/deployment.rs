@@ -31,9 +31,10 @@ use spec::top_grant;
 pub use spec::{AlignmentRuns, DeploymentSpec, Help, active_name, consent, white_box};
 pub use whole_model::WholeModel;
 
-use crate::certs::Authority;
 use vfl_auditor::audit::Targets;
 use vfl_auditor::client::ActiveParty;
+
+use crate::certs::Authority;
 
 /// The trust domain of embedded deployments.
 const TRUST_DOMAIN: &str = "cloison.demo";

@@ -11,7 +11,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-
 use vfl_datasets::{DatasetName, DatasetSpec};
 
 /// Returns the root of the repository.

@@ -11,10 +11,9 @@ use vfl_attack::{
 };
 use vfl_auditor::audit;
 use vfl_auditor::audit::{Findings, Help, Plan};
-use vfl_auditor::report::deployment_facts;
 use vfl_auditor::report::{
     Audit, DataFacts, DefenseKnowledge, Errors, Generated, MetricFacts, Outcome,
-    ParameterKnowledge, Refused, Report,
+    ParameterKnowledge, Refused, Report, deployment_facts,
 };
 use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
 use vfl_core::data::table::FeatureTable;

@@ -5,9 +5,8 @@ use tonic::{Code, Status};
 use vfl_coordinator::config::{Budgets, LedgerValues};
 use vfl_core::types::{LogitShare, RecordIds};
 use vfl_defense::Policy;
-use vfl_protocol::pb;
 use vfl_protocol::pb::RowStatus;
-use vfl_protocol::select_ok;
+use vfl_protocol::{pb, select_ok};
 use vfl_server::service::Role;
 use vfl_testbed::deployment::Deployment;
 

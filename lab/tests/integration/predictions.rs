@@ -16,11 +16,10 @@ use vfl_core::model::train_central;
 use vfl_core::types::{ConfidenceScores, LogitShare, Logits, PartyName, RecordIds};
 use vfl_defense::DefenseConfig;
 use vfl_features::features::Features;
-use vfl_protocol::decode_columns;
-use vfl_protocol::pb;
 use vfl_protocol::pb::active_party_client::ActivePartyClient;
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;
 use vfl_protocol::pb::release::Kind;
+use vfl_protocol::{decode_columns, pb};
 use vfl_server::service::{Peer, Role};
 use vfl_testbed::deployment::Deployment;
 

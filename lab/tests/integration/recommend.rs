@@ -1,10 +1,9 @@
 //! The search for a defense, over the sockets.
 
-use vfl_auditor::audit;
 use vfl_auditor::audit::Plan;
-use vfl_auditor::recommend;
 use vfl_auditor::recommend::{CONFIRMED, Demands, Recommendation};
 use vfl_auditor::report::{Audit, Thresholds, worst};
+use vfl_auditor::{audit, recommend};
 use vfl_defense::DefenseConfig;
 use vfl_passive_party::config::Grant;
 

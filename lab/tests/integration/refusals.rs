@@ -10,11 +10,10 @@ use tonic::{Code, Status};
 use vfl_core::types::{PartyName, RecordIds};
 use vfl_defense::DefenseConfig;
 use vfl_passive_party::config::Grant;
-use vfl_protocol::pb;
 use vfl_protocol::pb::publish_reply::Reply as PublishReply;
 use vfl_protocol::pb::training_command::Command;
 use vfl_protocol::pb::training_reply::Reply;
-use vfl_protocol::stream_refusal;
+use vfl_protocol::{pb, stream_refusal};
 use vfl_server::service::{Role, allowed_roles, channel};
 use vfl_testbed::deployment::Deployment;
 

@@ -1,7 +1,6 @@
 //! Whoever has no certificate takes no service from those who have one; whoever has one holds little memory; and a certificate
 //! that is denied is worth nothing, at once.
 
-
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -18,10 +17,9 @@ use vfl_load::flood;
 use vfl_protocol::pb;
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;
 use vfl_server::service::{
-    Credentials, Peer, Role, anonymous_channel, anonymous_connection, channel, check_health,
-    raise_descriptor_limit,
+    Credentials, Limits, Peer, Role, TlsFiles, anonymous_channel, anonymous_connection, channel,
+    check_health, raise_descriptor_limit,
 };
-use vfl_server::service::{Limits, TlsFiles};
 use vfl_testbed::certs;
 
 use super::support::{credentials, score, test_ids, trained};

@@ -8,15 +8,14 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use vfl_core::data::RecordBits;
-use vfl_core::data::read_schema;
+use vfl_core::data::{RecordBits, read_schema};
 use vfl_server::cli::{CliError, case_file};
-
-use super::case::{self, BY_WEIGHTS, number};
 use vfl_transform::assess::{
     Assessment, BitsBound, Candidate, PretrainingBounds, ReleasedBits, assess, before_training,
     bits_bounds, candidates, released_bits,
 };
+
+use super::case::{self, BY_WEIGHTS, number};
 
 /// The arguments of `passive-party assess`.
 #[derive(Debug, Args)]

@@ -5,10 +5,10 @@ use vfl_core::model::Parameters;
 use vfl_features::features::Features;
 use vfl_server::cli::{CliError, StagingArgs, import_failure};
 use vfl_state::{ImportRequest, import_parameters_if};
-
-use crate::config::Settings;
 use vfl_transform::TransformConfig;
 use vfl_transform::assess::ToldFeatures;
+
+use crate::config::Settings;
 
 /// The arguments of `passive-party import-parameters`.
 #[derive(Debug, Args)]

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use vfl_server::cli::CliError;
+use vfl_transform::scoring::accountant::least_error;
 
 use crate::config::{AuditMode, Settings};
 use crate::evaluation::{EvaluationError, begin_anew, renew, scoring_table, scorings};
-use vfl_transform::scoring::accountant::least_error;
 
 /// The arguments of `passive-party scorings`.
 #[derive(Debug, Args)]

@@ -16,10 +16,10 @@ use serde_json::{Map, Value};
 use vfl_core::metrics::Interpretability;
 use vfl_core::types::FeatureBlock;
 use vfl_server::cli::{CliError, case_file};
-
-use super::case::{self, BY_WEIGHTS, number};
 use vfl_transform::assess::{AttackErrors, release_errors};
 use vfl_transform::{RewrittenParameters, TransformConfig, natural_distance, rewrite};
+
+use super::case::{self, BY_WEIGHTS, number};
 
 /// The arguments of `passive-party transform`.
 #[derive(Debug, Args)]

@@ -1,7 +1,6 @@
 //! `[audit]`: the scorings that the auditor may have, and their noise.
 
 use serde::{Deserialize, Serialize};
-
 use vfl_transform::scoring::accountant::{LEAST_RHO, RHO};
 
 /// The mode of the answers to scorings.

@@ -1,9 +1,9 @@
 //! `[release]`: the parameters that this party shows, and to whom.
 
 use serde::Deserialize;
+use vfl_transform::{FeatureMap, TransformConfig, TransformError, check_search};
 
 use crate::training_map;
-use vfl_transform::{FeatureMap, TransformConfig, TransformError, check_search};
 
 /// The parameters that a role gets: `"nothing"`, `"true_parameters"`, or `{ transformed = { name =
 /// "stiefel", epsilon = 0.1 } }`.

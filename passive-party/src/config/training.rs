@@ -4,7 +4,6 @@ use serde::Deserialize;
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{Combiner, EMBEDDING_WIDTH, SOFTMAX_REGRESSION, kinds};
 use vfl_core::types::PartyName;
-
 use vfl_transform::TransformConfig;
 
 /// The `[training]` table: the rules for trainings, and the transform of this party's features.

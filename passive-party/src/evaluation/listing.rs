@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-
-use super::record::{EvaluationError, Record, Renewal, file};
-use crate::config::{AuditMode, AuditPolicy};
 use vfl_core::clock::utc;
 use vfl_state::state_dir::StateDir;
 use vfl_transform::scoring::accountant::least_error;
+
+use super::record::{EvaluationError, Record, Renewal, file};
+use crate::config::{AuditMode, AuditPolicy};
 
 /// The scorings of one set of records.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -17,7 +17,6 @@
 
 mod by_attribute;
 mod counting;
-
 mod listing;
 pub mod noise;
 mod open_set;

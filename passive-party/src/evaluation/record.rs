@@ -9,9 +9,9 @@ use vfl_state::files;
 use vfl_state::state_dir::StateDir;
 use vfl_state::state_file::{NewerContent, StateFile, StateFileError};
 use vfl_state::state_table::Revision;
+use vfl_transform::scoring::accountant::Budget;
 
 use crate::config::AuditPolicy;
-use vfl_transform::scoring::accountant::Budget;
 
 /// The advice for a damaged file.
 const FIX: &str = "it counts what auditors were told: restore it from a backup";

@@ -12,8 +12,7 @@ use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_protocol::{Refusal, RefusalKind, WireError, decode_columns, pb, require};
 use vfl_server::service::off_thread;
 
-use super::scoring::MAX_KEPT;
-use super::scoring::ReducedEstimates;
+use super::scoring::{MAX_KEPT, ReducedEstimates};
 use super::{Evaluation, Evaluations, MAX_CANDIDATES, ScoringRequest, wire};
 use crate::disclosure::Disclosure;
 use crate::logits::LogitServer;

@@ -16,9 +16,9 @@ use vfl_core::metrics::MetricError;
 use vfl_core::types::RecordIds;
 use vfl_numerics::{GaussianSystem, row_differences};
 use vfl_protocol::Refusal;
+use vfl_transform::moments;
 
 use super::scoring::ReducedEstimates;
-use vfl_transform::moments;
 
 /// The fewest records from which moments are taken.
 const FEWEST_OTHERS: usize = 100;

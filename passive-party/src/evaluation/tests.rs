@@ -14,13 +14,13 @@ use vfl_core::types::{FeatureBlock, RecordIds};
 use vfl_features::features::Features;
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::files;
+use vfl_transform::scoring::Gain;
+use vfl_transform::scoring::accountant::RHO;
 
 use super::record::set_name;
 use super::scoring::{ReportedCandidates, ReportedError, ScoringAnswer};
 use super::*;
 use crate::config::{AuditMode, AuditPolicy};
-use vfl_transform::scoring::Gain;
-use vfl_transform::scoring::accountant::RHO;
 
 /// 500 records of two features.
 fn table() -> Features {

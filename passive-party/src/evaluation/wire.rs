@@ -1,15 +1,14 @@
 //! Converts messages to scorings, and answers to messages.
 
 use vfl_core::metrics::metrics_named;
-use vfl_protocol::ShownParameters;
-use vfl_protocol::{Refusal, pb};
+use vfl_protocol::{Refusal, ShownParameters, pb};
+use vfl_transform::scoring::{Gain, Halves};
 
 use super::scoring::{
     ReducedEstimates, ReportedCandidates, ReportedError, ReportedMetric, ScoringAnswer,
 };
 use super::{Control, Evaluation, RemainingBudget, ScoringRequest};
 use crate::config::AuditMode;
-use vfl_transform::scoring::{Gain, Halves};
 
 /// Reads a request for a scoring of the candidates, and of the control, that came before it.
 pub(super) fn asked(

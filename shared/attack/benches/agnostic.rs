@@ -12,12 +12,11 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use nalgebra::{DMatrix, DVector};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use vfl_attack::KnownPolicy;
 use vfl_attack::adaptive::{TransformEvidence, UndoTransform};
 use vfl_attack::agnostic::AdversaryModel;
 use vfl_attack::{
-    AdversaryView, AgnosticSettings, HalfStar, KnownModel, LabelledRecords, ObservedRecords,
-    Replacement,
+    AdversaryView, AgnosticSettings, HalfStar, KnownModel, KnownPolicy, LabelledRecords,
+    ObservedRecords, Replacement,
 };
 use vfl_core::model::TrainingConfig;
 use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};

@@ -5,12 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
-use vfl_core::model::{DenseLayer, Pass, SubModel};
+use vfl_core::model::{DenseLayer, LANES, Lanes, Pass, SubModel};
 
 use super::AttackError;
 use super::differentiable::{Differentiable, LogitBlock};
 use super::sizes::same;
-use vfl_core::model::{LANES, Lanes};
 
 /// The passive parties' sub-models, and the way from their outputs and the adversary's own to the
 /// logits.

@@ -2,11 +2,11 @@
 
 use nalgebra::DMatrix;
 use vfl_core::metrics::{ScoreMismatch, score_mismatch};
+use vfl_core::model::{LANES, Lanes};
 use vfl_core::types::{ConfidenceScores, Logits};
 
 use super::sizes::same;
 use super::{AdversaryView, AttackError};
-use vfl_core::model::{LANES, Lanes};
 
 impl AdversaryView<'_> {
     /// Returns the scores ĉ (k × n) that the model as known gives at estimates of the passive

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use crate::policy::{ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS};
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha12Rng;
@@ -12,6 +11,7 @@ use vfl_core::types::ReleasedScores;
 
 use super::order::{Order, each_column};
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
+use crate::policy::{ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS};
 
 const NAME: &str = "order_preserving_encryption";
 

@@ -1,12 +1,12 @@
 //! Gaussian noise on every score: J section VI, and the Gaussian mechanism of P section 5.4.
 
-use crate::policy::gaussian_scale;
 use nalgebra::DMatrix;
 use rand_distr::{Distribution, StandardNormal};
 use vfl_core::types::ReleasedScores;
 
 use super::order::each_column;
 use super::{Contract, Defense, DefenseError, MAX_SCALE, Noise, Output, checked};
+use crate::policy::gaussian_scale;
 
 const PRIVATE: &str = "dp_gaussian";
 

@@ -122,8 +122,7 @@ fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 pub mod policy;
 pub mod purifier;
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,6 @@
 //! The pipeline of a policy: its defenses at the logits, the link function, its defenses at the
 //! scores.
 
-use crate::{DefenseConfig, Policy};
 use nalgebra::DMatrix;
 use vfl_core::types::{ConfidenceScores, Logits, ReleasedScores};
 use vfl_numerics::{arg_max, softmax_columns};
@@ -12,6 +11,7 @@ use super::none::NoDefense;
 use super::order::{Order, each_column, keep_arg_max, keep_order};
 use super::recipe::{BuiltDefense, Grants};
 use super::recipe_of;
+use crate::{DefenseConfig, Policy};
 
 /// The output of a pipeline.
 #[derive(Debug)]

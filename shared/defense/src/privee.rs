@@ -5,8 +5,6 @@
 //! costs one sum; the rest of the cost is sorting the scores, O(k log k). P says O(k) and its code
 //! builds a dense k × k matrix (errata P5).
 
-use crate::DefenseConfig;
-use crate::policy::Template;
 use nalgebra::DMatrix;
 use rand::RngExt;
 use vfl_core::types::ReleasedScores;
@@ -14,6 +12,8 @@ use vfl_core::types::ReleasedScores;
 use super::gaussian::check_gaussian;
 use super::order::{Order, each_column, lifted};
 use super::{Contract, Defense, DefenseError, MAX_SCALE, Noise, Output, checked};
+use crate::DefenseConfig;
+use crate::policy::Template;
 
 /// p = A c + u ⊙ σ ⊙ c, where the entry of rank r (1 is the largest; ties: the lowest index) has u
 /// from [(k − r)/k, (k + 1 − r)/k).

@@ -15,7 +15,6 @@ use std::fmt;
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
-
 use vfl_core::model::Adam;
 use vfl_core::model::contract::{ParameterRole, Tensor};
 use vfl_core::types::ShapeError;

@@ -1,8 +1,5 @@
 //! The purifier: an autoencoder with a narrow middle.
 
-use crate::DefenseConfig;
-use crate::policy::PurifierTraining;
-use crate::purifier::{MAX_CLASSES, Purifier, random_scores, random_vectors};
 use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha12Rng;
@@ -12,6 +9,9 @@ use vfl_numerics::arg_max;
 use super::order::each_column;
 use super::recipe::Grants;
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
+use crate::DefenseConfig;
+use crate::policy::PurifierTraining;
+use crate::purifier::{MAX_CLASSES, Purifier, random_scores, random_vectors};
 
 const NAME: &str = "purifier";
 /// Largest weight of the class in the loss, beside the distance.

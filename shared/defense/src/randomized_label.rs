@@ -1,12 +1,12 @@
 //! The predicted class, or now and then another: k-ary randomised response.
 
-use crate::policy::kept_label_probability;
 use nalgebra::DMatrix;
 use rand::RngExt;
 use vfl_core::types::ReleasedScores;
 use vfl_numerics::{arg_max, randomized_response_bits};
 
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
+use crate::policy::kept_label_probability;
 
 const NAME: &str = "randomized_label";
 /// Largest ε: beyond it a label is another once in 10²¹ answers.

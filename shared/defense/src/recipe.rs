@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::DefenseConfig;
 use nalgebra::DMatrix;
 use vfl_core::types::ConfidenceScores;
 
 use super::contract::{Defense, DefenseError, LogitDefense, Output};
+use crate::DefenseConfig;
 
 /// The inputs that some defenses are made from, all of one model.
 #[derive(Clone, Copy, Default)]

@@ -4,13 +4,13 @@ mod configs;
 mod contracts;
 mod noise;
 
-use crate::DefenseConfig;
 use nalgebra::DMatrix;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 use vfl_core::types::{ConfidenceScores, ReleasedScores};
 
 use super::*;
+use crate::DefenseConfig;
 
 pub(super) fn golden(name: &str) -> serde_json::Value {
     vfl_testing::golden(name)

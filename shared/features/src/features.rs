@@ -5,12 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
-
-use vfl_core::data::IdIndex;
-use vfl_core::data::TableProblem;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::{Failure, FeatureStore, FeatureTable, StoreError};
-use vfl_core::data::{Cell, ColumnRole};
+use vfl_core::data::{Cell, ColumnRole, IdIndex, TableProblem};
 use vfl_core::types::{FeatureBlock, RecordIds, RowStatus};
 use vfl_protocol::{Refusal, RefusalKind};
 

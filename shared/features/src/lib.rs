@@ -1,5 +1,5 @@
-//! Stores of a party's features, as `[data]` names them: CSV and Parquet files, SQLite, PostgreSQL and
-//! a feature service.
+//! Stores of a party's features, as `[data]` names them: CSV and Parquet files, SQLite, PostgreSQL
+//! and a feature service.
 
 pub mod features;
 mod id_file;

@@ -1,11 +1,12 @@
 //! Conversions of the figures by attribute from and to messages.
 
-use super::convert::{WireError, require};
-use super::pb::{self, attribute_figures as wire};
 use vfl_core::metrics::{
     AttributeFigures, ControlledFigure, ErrorReduction, Event, EventFigures, HalfErrorReduction,
     ToleranceShare,
 };
+
+use super::convert::{WireError, require};
+use super::pb::{self, attribute_figures as wire};
 
 impl From<AttributeFigures> for pb::AttributeFigures {
     fn from(figures: AttributeFigures) -> Self {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use nalgebra::DMatrix;
-
-use super::pb;
-use super::releasable::Releasable;
 use vfl_core::types::{
     ConfidenceScores, FeatureBlock, IdError, LogitShare, Logits, ModelVersion, NameError,
     PackedIds, PartyName, RecordIds, ReleasedScores, ShapeError, SimplexError, all_finite,
 };
+
+use super::pb;
+use super::releasable::Releasable;
 
 /// The maximum number of records in one prediction message.
 pub const MAX_PREDICTION_ROWS: usize = 16_384;

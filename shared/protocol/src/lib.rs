@@ -4,22 +4,21 @@
 //! Generated structs ([`pb`]) stop at the edge: services convert them here on arrival, so that
 //! inner code never re-checks lengths, finiteness, ids or duplicates.
 
+pub mod alignment;
 mod attribute;
 mod codec;
 mod convert;
 mod flat;
+mod model;
 pub(crate) mod packed;
+mod policy;
 mod prediction;
 mod refusal;
 mod releasable;
-pub(crate) mod rows;
-pub mod training;
-
-pub mod alignment;
-mod model;
-mod policy;
 mod released_parameters;
+pub(crate) mod rows;
 mod shown_model;
+pub mod training;
 mod transform;
 
 pub use released_parameters::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};

@@ -1,11 +1,12 @@
 //! Training configurations and models on the wire.
 
-use crate::{Refusal, WireError, pb, require};
-use vfl_core::model::NotLinear;
 use vfl_core::model::privacy::{PrivacyError, PrivacyStatement};
 use vfl_core::model::{
-    Combiner, ModelConfig, ModelSpec, SpecError, SubModelSpec, TrainingConfig, TrainingValues,
+    Combiner, ModelConfig, ModelSpec, NotLinear, SpecError, SubModelSpec, TrainingConfig,
+    TrainingValues,
 };
+
+use crate::{Refusal, WireError, pb, require};
 
 impl From<&TrainingConfig> for pb::TrainingConfig {
     fn from(config: &TrainingConfig) -> Self {

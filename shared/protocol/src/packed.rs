@@ -11,7 +11,6 @@ use prost::encoding::{
     skip_field, string, uint32,
 };
 use prost::{DecodeError, Message};
-
 use vfl_core::types::PackedIds;
 
 const TEXT: u32 = 1;

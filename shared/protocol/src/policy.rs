@@ -1,13 +1,12 @@
 //! Policies on the wire.
 
 use toml::{Table, Value};
+use vfl_defense::policy::{NoiseMode, cut};
+use vfl_defense::{DefenseConfig, Policy};
 
 use crate::pb::defense::parameter::Value as WireValue;
 use crate::pb::defense::{Numbers, Parameter};
 use crate::{WireError, pb};
-use vfl_defense::policy::NoiseMode;
-use vfl_defense::policy::cut;
-use vfl_defense::{DefenseConfig, Policy};
 
 /// The largest number of defenses of one policy.
 const MAX_DEFENSES: usize = 8;

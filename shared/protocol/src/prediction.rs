@@ -1,9 +1,10 @@
 //! Conversions of the prediction messages between coordinator and passive parties.
 
+use vfl_core::types::{RecordIds, RowStatus, ShareAnswer, ShareRequest};
+
 use super::convert::{MAX_PREDICTION_ROWS, WireError, read_share, require};
 use super::pb;
 use super::refusal::{Refusal, RefusalKind};
-use vfl_core::types::{RecordIds, RowStatus, ShareAnswer, ShareRequest};
 
 /// Reads the ids of a message, after checking their number.
 ///

@@ -2,10 +2,10 @@
 
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
+use vfl_core::types::unseen;
 
 use super::WireError;
 use super::codec::Undecodable;
-use vfl_core::types::unseen;
 
 /// Rounds a number of records for a refusal: "some", or "100 or more". With exact numbers, lists
 /// that differ in one record would reveal the status of each record.

@@ -1,7 +1,6 @@
 //! The matrices that may leave a party.
 
 use nalgebra::DMatrix;
-
 use vfl_core::types::{Estimates, LogitShare, OutputGradient, ReleasedWeights};
 
 mod sealed {

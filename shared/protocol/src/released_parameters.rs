@@ -4,9 +4,9 @@
 use std::fmt;
 
 use nalgebra::{DMatrix, DVector};
+use vfl_transform::TransformConfig;
 
 use crate::ShownModel;
-use vfl_transform::TransformConfig;
 
 /// The sub-model of a passive party, as it is shown to one caller.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,9 +3,9 @@
 
 use std::fmt;
 
+use vfl_core::model::{Parameters, SubModel, SubModelSpec, binary, kinds};
+
 use crate::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
-use vfl_core::model::Parameters;
-use vfl_core::model::{SubModel, SubModelSpec, binary, kinds};
 
 /// The largest number of bytes of a message that parameters and names may take. Other fields take
 /// less than the rest.

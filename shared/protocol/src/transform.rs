@@ -1,16 +1,15 @@
 //! Transforms, released parameters and statements about them, on the wire.
 
 use nalgebra::{DMatrix, DVector};
-
-use super::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};
-use crate::ShownModel;
-use crate::pb::release_parameters_response::Kind as Said;
-use crate::pb::transform as wire;
-use crate::pb::transform::Kind;
-use crate::{WireError, decode_columns, encode_columns, pb, require};
 use vfl_core::model::{SubModel, SubModelSpec};
 use vfl_core::types::ReleasedWeights;
 use vfl_transform::{StiefelCase, TransformConfig};
+
+use super::{ReleasedParameters, ReleasedSubModel, ShownParameters, Statement};
+use crate::pb::release_parameters_response::Kind as Said;
+use crate::pb::transform as wire;
+use crate::pb::transform::Kind;
+use crate::{ShownModel, WireError, decode_columns, encode_columns, pb, require};
 
 /// The largest number of features that `selective` names.
 const MAX_SELECTED: usize = 65_536;

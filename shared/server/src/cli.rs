@@ -1,7 +1,6 @@
 //! The common parts of all command lines: exit codes and error output.
 
 mod adopt;
-
 pub mod case_file;
 mod key_value;
 mod parameters;
@@ -16,13 +15,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use vfl_state::common_rules::CommonRules;
+use vfl_state::journal::{Journal, Training};
+use vfl_state::state_dir::StateDir;
 
 use crate::config::ConfigError;
 use crate::service::{Credentials, Peer, check_health, raise_descriptor_limit, shutdown_signal};
 use crate::telemetry;
-use vfl_state::common_rules::CommonRules;
-use vfl_state::journal::{Journal, Training};
-use vfl_state::state_dir::StateDir;
 
 pub use adopt::AdoptArgs;
 pub use key_value::key_value;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use vfl_core::hex;
 
 use crate::state_dir::StateDir;
 use crate::state_file::{StateFile, StateFileError};
 use crate::state_table::Revision;
-use vfl_core::hex;
 
 /// The interval at which a process checks whether its rules were replaced.
 const LOOK: Duration = Duration::from_secs(5);

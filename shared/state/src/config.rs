@@ -10,15 +10,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use crate::blocking::waiting;
-use crate::state_dir::StateDir;
-use crate::state_table::{Revision, StateTable, StateTableError, TableReading};
 use rand::Rng as _;
 use serde::Deserialize;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use vfl_core::types::PartyName;
+
+use crate::blocking::waiting;
+use crate::state_dir::StateDir;
+use crate::state_table::{Revision, StateTable, StateTableError, TableReading};
 
 /// The time limit of a statement, both at the server and here.
 const STATEMENT: Duration = Duration::from_secs(5);

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use rand::Rng;
 use sha2::{Digest, Sha256};
+use vfl_core::types::RecordIds;
 
 use crate::state_dir::StateDir;
 use crate::state_file::{StateFile, StateFileError};
 use crate::state_table::Revision;
-use vfl_core::types::RecordIds;
 
 const NAME: &str = "audited.sets";
 const FIX: &str = "it says which sets of records were summarised: restore it from a backup";

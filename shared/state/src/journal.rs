@@ -16,14 +16,14 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-use crate::state_dir::StateDir;
-use crate::state_file::{StateFile, StateFileError};
-use crate::state_table::Revision;
 use vfl_core::hex;
 use vfl_core::json::json_error;
 use vfl_core::model::TrainingConfig;
 use vfl_core::types::{ModelVersion, PartyName, RecordIds};
+
+use crate::state_dir::StateDir;
+use crate::state_file::{StateFile, StateFileError};
+use crate::state_table::Revision;
 
 /// The name of the journal file.
 const FILE: &str = "journal.jsonl";

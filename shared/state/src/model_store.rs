@@ -11,16 +11,16 @@ use std::sync::Arc;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use vfl_core::model::NotLinear;
+use vfl_core::data::schema::FeatureSchema;
+use vfl_core::hex;
+use vfl_core::model::{
+    LinearParameters, NotLinear, Parameters, SOFTMAX_REGRESSION, SpecError, SubModel, binary, kinds,
+};
+use vfl_core::types::ModelVersion;
 
 use crate::state_dir::StateDir;
 use crate::state_file::{StateFile, StateFileError};
 use crate::state_table::Revision;
-use vfl_core::data::schema::FeatureSchema;
-use vfl_core::hex;
-use vfl_core::model::{LinearParameters, SOFTMAX_REGRESSION, SpecError, binary, kinds};
-use vfl_core::model::{Parameters, SubModel};
-use vfl_core::types::ModelVersion;
 
 const SCHEMA: u32 = 1;
 

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
-
-use super::{ShareStore, StoreError};
-use crate::state_dir::StateDir;
-use crate::state_file::{StateFile, StateFileError};
 use vfl_core::hex;
 use vfl_core::model::{
     NetworkFile, NetworkFileError, ParameterFile, ParameterFileError, Parameters, network_file,
 };
 use vfl_core::types::{ModelVersion, PartyName, ShapeError};
+
+use super::{ShareStore, StoreError};
+use crate::state_dir::StateDir;
+use crate::state_file::{StateFile, StateFileError};
 
 const SCHEMA: u32 = 1;
 

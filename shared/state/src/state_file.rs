@@ -33,10 +33,10 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use vfl_core::json::json_error;
 
 use crate::files::{make_private_dir, write_atomic};
 use crate::state_table::{Revision, StateTable, StateTableError, TableReading};
-use vfl_core::json::json_error;
 
 /// Errors from using a state file. They contain no value of the file.
 #[derive(Debug, thiserror::Error)]

@@ -160,10 +160,9 @@ fn moments(
     })
 }
 
-#[cfg(test)]
-pub(crate) mod tests;
-
 pub mod assess;
 pub mod config;
 mod linear;
 pub mod moments;
+#[cfg(test)]
+pub(crate) mod tests;

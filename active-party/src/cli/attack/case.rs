@@ -2,7 +2,6 @@
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
-
 use vfl_attack::Method;
 
 /// The kind of a case, which says what there is to attack.

@@ -3,17 +3,17 @@
 
 use nalgebra::DMatrix;
 use serde::Deserialize;
-use vfl_core::types::{FeatureBlock, RecordIds, ReleasedScores};
-
-use super::case::{columns, own_parameters, weights};
-use super::networks::{Networks, OwnSubModel};
-use super::own_records::{self, AuxiliaryRecord, LabelledRecord, Moments, ObservedRecord};
 use vfl_attack as attack;
 use vfl_attack::{
     AdversaryView, AgnosticSettings, AttackError, AuxiliaryRecords, Colluders, KnownModel,
     LabelledRecords, Method, Need, ObservedRecords, Prior, Reconstruction, Settings,
     SideInformation,
 };
+use vfl_core::types::{FeatureBlock, RecordIds, ReleasedScores};
+
+use super::case::{columns, own_parameters, weights};
+use super::networks::{Networks, OwnSubModel};
+use super::own_records::{self, AuxiliaryRecord, LabelledRecord, Moments, ObservedRecord};
 
 /// A case file of kind `attack`.
 #[derive(Deserialize)]

@@ -16,11 +16,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use vfl_attack::{Method, Settings};
 use vfl_server::cli::CliError;
 
 use answer::Answer;
 use case::Kind;
-use vfl_attack::{Method, Settings};
 
 /// The arguments of `active-party attack`.
 #[derive(Debug, Args)]

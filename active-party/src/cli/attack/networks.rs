@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
-use vfl_core::model::{Combiner, JsonNetwork, ModelSpec, Parameters, SubModel, heads};
-
 use vfl_attack::{KnownModel, KnownNetwork};
+use vfl_core::model::{Combiner, JsonNetwork, ModelSpec, Parameters, SubModel, heads};
 
 /// The networks of a case.
 #[derive(Deserialize)]

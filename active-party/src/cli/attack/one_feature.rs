@@ -2,9 +2,9 @@
 //! parameters.
 
 use serde::{Deserialize, Serialize};
+use vfl_attack::{OneFeatureCase, OneFeatureError, one_feature, one_feature_of_mean};
 
 use super::answer::output;
-use vfl_attack::{OneFeatureCase, OneFeatureError, one_feature, one_feature_of_mean};
 
 /// A case file. Fields that an attack must not see are ignored.
 #[derive(Deserialize)]

@@ -3,10 +3,10 @@
 
 use nalgebra::{DMatrix, DVector};
 use serde::Deserialize;
+use vfl_attack::{AuxiliaryRecords, Colluders, LabelledRecords, Prior, PriorError, Replacement};
 use vfl_core::types::{FeatureBlock, ReleasedScores};
 
 use super::case::columns;
-use vfl_attack::{AuxiliaryRecords, Colluders, LabelledRecords, Prior, PriorError, Replacement};
 
 /// A record with its label. The output does not mention it, so its id may be missing or repeated.
 #[derive(Deserialize)]

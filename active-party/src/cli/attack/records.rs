@@ -2,11 +2,11 @@
 //! known.
 
 use serde::Serialize;
+use vfl_attack::{AdversaryFit, EstimatedScores, Method, Settings};
 
 use super::answer::{Answer, output};
 use super::checked_case::Case;
 use super::truth::{ActiveCorrelation, Errors, Truth};
-use vfl_attack::{AdversaryFit, EstimatedScores, Method, Settings};
 
 #[derive(Serialize)]
 struct Output {

@@ -1,14 +1,14 @@
 //! Cases of kind `shadow_model`: estimates the passive parameters from auxiliary records.
 
 use serde::{Deserialize, Serialize};
-use vfl_core::types::{FeatureBlock, ReleasedScores};
-
-use super::answer::output;
-use super::case::{columns, own_parameters};
 use vfl_attack::{
     AttackError, AuxiliaryRecords, DescentEnd, KnownModel, Settings, ShadowBias, ShadowEstimate,
     ShadowFit,
 };
+use vfl_core::types::{FeatureBlock, ReleasedScores};
+
+use super::answer::output;
+use super::case::{columns, own_parameters};
 
 /// A case file. Fields that an attack must not see are ignored.
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use nalgebra::DMatrix;
 use serde::Serialize;
+use vfl_attack::KnownModel;
 use vfl_core::metrics::{
     METRICS, MetricError, Reconstruction, active_correlation, half_error, mse,
 };
@@ -13,7 +14,6 @@ use vfl_numerics::arg_max;
 
 use super::case::columns;
 use super::checked_case::{CheckedCase, TruthRecord};
-use vfl_attack::KnownModel;
 
 /// The true features of all records, d × n, in the order of the records.
 pub(super) struct Truth<'a> {

@@ -12,13 +12,12 @@ use nalgebra::DMatrix;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use vfl_core::types::Logits;
-use vfl_defense::DefenseConfig;
 use vfl_defense::policy::NoiseMode;
+use vfl_defense::{DefenseConfig, Grants, Noise, NoiseSecret, Pipeline, PipelineOutput};
 use vfl_server::cli::CliError;
 
 use report::Report;
 use scores::ScoreFile;
-use vfl_defense::{Grants, Noise, NoiseSecret, Pipeline, PipelineOutput};
 
 /// The arguments of `coordinator defend`.
 #[derive(Debug, Args)]

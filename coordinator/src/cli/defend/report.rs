@@ -6,10 +6,9 @@ use std::fmt;
 use serde::Serialize;
 use vfl_core::metrics::{OrderTotals, UtilityTotals, accuracy, expected_calibration_error};
 use vfl_core::types::ReleasedScores;
-use vfl_defense::Policy;
+use vfl_defense::{Output, Pipeline, Policy};
 
 use super::scores::ScoreFile;
-use vfl_defense::{Output, Pipeline};
 
 /// The report. In JSON, `null` stands for an undefined, infinite or unbounded value.
 #[derive(Debug, Serialize)]

@@ -1,8 +1,10 @@
 //! The command from arguments to files.
 
-use super::*;
-use clap::Parser;
 use std::fs;
+
+use clap::Parser;
+
+use super::*;
 
 #[derive(Parser)]
 struct Cli {

@@ -1,6 +1,6 @@
 //! The adversaries of a plan: the attacks to run behind each policy, and the scorings they need.
 
-use vfl_attack::{AttackConfig, BlackBoxLattice, Method, adaptive_for};
+use vfl_attack::{AttackConfig, BlackBoxLattice, GRID_SETTINGS, Method, adaptive_for};
 use vfl_core::data::schema::FeatureSpec;
 use vfl_defense::Policy;
 use vfl_defense::policy::ReleaseKind;
@@ -13,7 +13,6 @@ use super::request::{Request, Spec};
 use super::scoring::ScoringNeeds;
 use super::subject::Subject;
 use crate::report::DefenseKnowledge;
-use vfl_attack::GRID_SETTINGS;
 
 /// The adversaries of a plan.
 pub(super) struct Adversaries<'a> {

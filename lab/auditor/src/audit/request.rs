@@ -1,12 +1,11 @@
 //! The requests for attacks to the active party.
 
-use vfl_attack::{AttackConfig, Method};
+use vfl_attack::{AttackConfig, GRID_SETTINGS, Method};
 use vfl_core::types::{ModelVersion, RecordIds};
 use vfl_defense::Policy;
 
 use super::plan::Plan;
 use super::policy::zero_floor;
-use vfl_attack::GRID_SETTINGS;
 
 /// Attacks on a set of records.
 #[derive(Clone)]

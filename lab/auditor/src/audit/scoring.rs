@@ -8,8 +8,7 @@ use vfl_core::data::schema::FeatureSpec;
 use vfl_core::metrics::{AttackAccuracy, Correlation, Metric};
 use vfl_core::model::Combiner;
 use vfl_core::types::{ModelVersion, RecordIds};
-use vfl_protocol::ShownParameters;
-use vfl_protocol::{Refusal, RefusalKind, require};
+use vfl_protocol::{Refusal, RefusalKind, ShownParameters, require};
 use vfl_server::service::{Credentials, Peer};
 
 use super::client::{

@@ -6,8 +6,7 @@ use futures_util::future::join_all;
 use vfl_coordinator::ledger::Summary;
 use vfl_core::data::schema::FeatureSpec;
 use vfl_core::types::RecordIds;
-use vfl_protocol::Refusal;
-use vfl_protocol::ShownParameters;
+use vfl_protocol::{Refusal, ShownParameters};
 use vfl_server::service::{Peer, check_health};
 
 use super::client::{Coordinator, Scoring, features};

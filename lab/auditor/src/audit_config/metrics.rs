@@ -6,6 +6,9 @@ use vfl_server::cli::CliError;
 use crate::report::Thresholds;
 
 /// Parses the metrics of `--metrics`: names, `none`, or `all`.
+///
+/// # Errors
+/// [`CliError::Input`] for a name that no metric has.
 pub fn metrics_of(names: &[String]) -> Result<Vec<&'static dyn Metric>, CliError> {
     match names {
         [one] if one == "none" => Ok(Vec::new()),

@@ -10,12 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use vfl_attack::{AttackConfig, Method, Settings, StatedKnowledge};
 use vfl_core::types::{PartyName, RecordIds};
-use vfl_defense::Policy;
-use vfl_defense::{DefenseConfig, Pipeline};
+use vfl_defense::{DefenseConfig, Pipeline, Policy};
 use vfl_server::cli::CliError;
 use vfl_server::config::{ConfigFile, PeerAddress};
-use vfl_server::service::Role;
-use vfl_server::service::TlsFiles;
+use vfl_server::service::{Role, TlsFiles};
 
 pub(crate) use metrics::{measured, metrics_of};
 

@@ -9,8 +9,9 @@ use vfl_defense::Policy;
 
 use super::ConfiguredAudit;
 use crate::audit::{Findings, facts};
-use crate::report::{DataFacts, Generated, MetricFacts, Policy as PolicyFacts, Report};
-use crate::report::{deployment_facts, surfaces};
+use crate::report::{
+    DataFacts, Generated, MetricFacts, Policy as PolicyFacts, Report, deployment_facts, surfaces,
+};
 
 impl ConfiguredAudit {
     /// Returns the report of the findings.

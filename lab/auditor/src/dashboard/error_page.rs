@@ -3,9 +3,9 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::html;
+use vfl_present::said;
 
 use super::shell::{NavPage, page};
-use vfl_present::said;
 
 /// An error page.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use std::time::SystemTime;
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use vfl_coordinator::ledger::{Budgets, Summary};
+use vfl_present::said;
 use vfl_protocol::{Refusal, RefusalKind};
 
 use crate::report::scroll;
-use vfl_present::said;
 
 /// Formats a time as `2026-01-31 12:00:00 UTC`.
 pub(super) fn when(at: SystemTime) -> String {

@@ -3,7 +3,8 @@
 
 use std::net::SocketAddr;
 
-use axum::http::{HeaderMap, HeaderValue, Uri, header, request::Parts};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use form_urlencoded::parse;
 use rand::TryRng;
 use rand::rngs::SysRng;

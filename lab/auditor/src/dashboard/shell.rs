@@ -2,9 +2,9 @@
 
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
+use vfl_present::said;
 
 use super::guard::{FIELD, Secret};
-use vfl_present::said;
 
 /// The style of the dashboard, appended to that of all pages.
 const STYLE: &str = include_str!("dashboard.css");

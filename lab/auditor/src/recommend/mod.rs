@@ -17,10 +17,11 @@ use vfl_protocol::Refusal;
 use ladders::{Ladder, ladders};
 pub use text::coordinator_config;
 
-use crate::audit::{self, Findings, Plan, Targets};
-use crate::report::{Audit, Compliance, ThresholdResult, Thresholds, Utility, together, worst};
 use vfl_core::metrics::{Metric, RecordsWithin};
 use vfl_datasets::set_facts::SetFacts;
+
+use crate::audit::{self, Findings, Plan, Targets};
+use crate::report::{Audit, Compliance, ThresholdResult, Thresholds, Utility, together, worst};
 
 /// The most candidates that are scored again on fresh records.
 pub const CONFIRMED: usize = 3;

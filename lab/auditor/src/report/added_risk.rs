@@ -1,6 +1,8 @@
 //! The added risk of the scores for an informed adversary: its attack is compared with a control
 //! that has the same knowledge but no scores.
 
+use vfl_present::{figure, significant};
+
 use super::attack_result::{AddedRisk, Halves};
 use super::attribute_verdict::{Finding, finding, headline, interval, percent};
 use super::document::{Audit, Report};
@@ -8,7 +10,6 @@ use super::errors::Errors;
 use super::facts::counted;
 use super::level::{Level, Verdict};
 use super::worst_attribute::{WorstAttribute, worst};
-use vfl_present::{figure, significant};
 
 /// The added risk behind one defense, as text.
 pub struct AddedLine {

@@ -2,10 +2,10 @@
 //! correctly, and the confidence.
 
 use vfl_core::metrics::{Event, EventFigures};
+use vfl_present::significant;
 
 use super::attack_result::AddedRisk;
 use super::worst_attribute::WorstAttribute;
-use vfl_present::significant;
 
 /// The largest upper end of an interval at which scores count as adding nothing.
 const NOTHING: f64 = 0.05;

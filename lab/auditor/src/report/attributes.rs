@@ -3,13 +3,13 @@
 
 use vfl_core::metrics::{AttributeFigures, ControlledFigure, ErrorReduction};
 use vfl_numerics::two_sided_normal;
+use vfl_present::significant;
 
 use super::attack_result::{AttackResult, AttributeResult};
 use super::attribute_verdict::{described, ends, percent};
 use super::document::Audit;
 use super::facts::NONE;
 use super::worst_attribute::is_noised;
-use vfl_present::significant;
 
 /// The line of one attribute, as text.
 pub(super) struct AttributeLine {

@@ -1,16 +1,16 @@
 //! The verdict in a few sentences: one for each release surface, and one on what to do next.
 
-use super::attribute_verdict;
+use vfl_present::{figure, significant};
+
 use super::defense::{self, DefenseLine};
 use super::document::{Audit, Party, Report};
 use super::facts::NONE;
 use super::level::Level;
-use super::recommendation;
 use super::surface::SurfaceKind;
 use super::thresholds::{Compliance, Threshold};
 use super::verdict::verdict;
 use super::worst_attribute::worst;
-use vfl_present::{figure, significant};
+use super::{attribute_verdict, recommendation};
 
 /// The verdict of a report in a few sentences.
 pub(super) struct Brief {

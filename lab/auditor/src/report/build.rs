@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use vfl_core::hex;
+use vfl_core::metrics::Metric;
 
 use super::ReportError;
 use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Refused, Status};
@@ -15,8 +17,6 @@ use super::errors::{Baselines, Errors, PartyError};
 use super::level::EXACT_MSE;
 use super::surface::Surface;
 use super::threat::ThreatModel;
-use vfl_core::hex;
-use vfl_core::metrics::Metric;
 
 impl Report {
     /// Creates a report with no audit; all surfaces are listed as not audited. Fill `surfaces` (see

@@ -2,7 +2,6 @@
 //! quoted.
 
 use vfl_defense::policy::{BOUND_ASSUMES, MULTIPLIER_MEANS};
-
 use vfl_present::significant;
 
 /// Explains a factor, with its assumptions.

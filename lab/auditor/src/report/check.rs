@@ -1,15 +1,15 @@
 //! Checks a document beyond its types, before it is written, rendered or believed.
 
-use super::ReportError;
+use vfl_core::metrics::{AttributeFigures, ControlledFigure, ErrorReduction};
+
 use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Status};
 use super::build::config_sha256;
 use super::document::{Audit, Party, READ_VERSIONS, Report, Role, SweepPoint};
 use super::errors::{Errors, MetricFigure};
-use super::judge;
 use super::surface::SurfaceKind;
 use super::threat::ThreatModel;
 use super::verdicts::verdicts;
-use vfl_core::metrics::{AttributeFigures, ControlledFigure, ErrorReduction};
+use super::{ReportError, judge};
 
 type CheckResult = Result<(), ReportError>;
 

@@ -1,9 +1,9 @@
 //! The summary line of each policy: the result of the strongest attack, the added risk, and the
 //! cost of the policy.
 
-use super::added_risk;
+use vfl_present::{figure, printable, significant};
+
 use super::attack_result::AddedRisk;
-use super::attribute_verdict;
 use super::document::{Audit, Policy, Report};
 use super::errors::Errors;
 use super::facts::{NONE, adversary};
@@ -12,8 +12,7 @@ use super::stronger_attack::{informed, outdone};
 use super::thresholds::{Compliance, ThresholdResult};
 use super::verdict::verdict;
 use super::worst_attribute::{WorstAttribute, worst};
-use vfl_present::printable;
-use vfl_present::{figure, significant};
+use super::{added_risk, attribute_verdict};
 
 /// The text for a figure that noise leaves open.
 const UNDECIDED: &str = "undecided";

@@ -1,12 +1,13 @@
 //! A digest of a report, and all its figures as rows, for lists and comparisons of reports.
 
+use vfl_present::printable;
+
 use super::brief::brief;
 use super::defense::{self, DefenseLine};
 use super::document::Report;
 use super::facts::{self, Rows};
 use super::level::Level;
 use super::thresholds::Compliance;
-use vfl_present::printable;
 
 /// The digest of a report.
 pub(crate) struct Digest {

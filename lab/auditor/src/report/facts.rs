@@ -1,5 +1,9 @@
 //! The content of all renderers as text: the terminal table and the page must not differ.
 
+use vfl_core::metrics::Direction;
+use vfl_present::{change, figure, four, ratio, significant};
+use vfl_transform::scoring::accountant::least_error;
+
 use super::attack_result::{AttackResult, Outcome, Status};
 use super::certificate;
 use super::document::{
@@ -7,9 +11,6 @@ use super::document::{
 };
 use super::errors::Errors;
 use super::threat::DefenseKnowledge;
-use vfl_core::metrics::Direction;
-use vfl_present::{change, figure, four, ratio, significant};
-use vfl_transform::scoring::accountant::least_error;
 
 /// The text for a missing figure.
 pub(super) const NONE: &str = "–";

@@ -1,9 +1,10 @@
 //! Inferences beside the features of records: membership in the training set, labels, and
 //! properties of the training records. Each row has its control.
 
+use vfl_present::significant;
+
 use super::document::Report;
 use super::inference_rows::{Inference, InferredProperty};
-use vfl_present::significant;
 
 /// The line of one inference, as text.
 pub(super) struct InferenceLine {

@@ -1,5 +1,7 @@
 //! Judges audits by thresholds.
 
+use vfl_core::metrics::{Metric, RecordsWithin};
+
 use super::attack_result::AttackResult;
 use super::document::{Audit, Policy, Report};
 use super::errors::MetricFigure;
@@ -8,7 +10,6 @@ use super::stronger_attack::outdone;
 use super::thresholds::{Compliance, MAX_EXACT, Threshold, ThresholdResult, Thresholds};
 use super::verdicts::verdicts;
 use super::worst_attribute::{WorstAttribute, has_attributes, worst};
-use vfl_core::metrics::{Metric, RecordsWithin};
 
 impl Report {
     /// Sets the thresholds of the report, each audit's results, and the verdicts on all policies.

@@ -1,6 +1,9 @@
 //! Renders all figures of a report as one table in long format for other programs, one figure a
 //! row.
 
+use vfl_core::metrics::{ControlledFigure, ErrorReduction};
+use vfl_present::printable;
+
 use super::ReportError;
 use super::attack_result::{AddedRisk, AttributeResult, Outcome};
 use super::document::{Audit, Party, Report};
@@ -8,8 +11,6 @@ use super::errors::Errors;
 use super::facts::adversary;
 use super::surface::SurfaceKind;
 use super::worst_attribute::worst;
-use vfl_core::metrics::{ControlledFigure, ErrorReduction};
-use vfl_present::printable;
 
 const COLUMNS: [&str; 13] = [
     "surface",

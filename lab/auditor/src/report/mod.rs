@@ -18,6 +18,7 @@ mod build;
 mod certificate;
 mod check;
 mod defense;
+mod deployment_facts;
 mod digest;
 mod document;
 mod errors;
@@ -29,7 +30,6 @@ mod judge;
 mod level;
 mod long_table;
 mod noisy_verdict;
-
 pub(crate) mod plot;
 mod policy_verdict;
 mod private_training;
@@ -41,15 +41,12 @@ mod table;
 mod terminal;
 #[cfg(test)]
 mod tests;
-
 mod threat;
 mod thresholds;
 mod verdict;
 mod verdicts;
 mod worst_attribute;
 mod write;
-
-mod deployment_facts;
 
 pub use deployment_facts::{
     deployment_facts, draws_from_the_os, privacy_notes, surfaces, surfaces_of,

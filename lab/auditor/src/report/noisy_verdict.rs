@@ -1,12 +1,12 @@
 //! Describes results that carry noise. A difference smaller than the noise is reported as
 //! undecided.
 
+use vfl_present::figure;
 use vfl_transform::scoring::Gain;
 
 use super::document::Audit;
 use super::errors::Errors;
 use super::level::{EXACT_MSE, Level, Verdict};
-use vfl_present::figure;
 
 /// The number of standard deviations of their noise by which two figures must differ: 95 %
 /// two-sided.

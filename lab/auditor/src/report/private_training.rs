@@ -2,9 +2,10 @@
 //! parameters, compared with the report's own: the leakage of their exact scores, and the cost of
 //! the privacy.
 
+use vfl_present::{figure, four, significant};
+
 use super::document::{Audit, PrivateTraining, Report};
 use super::facts::NONE;
-use vfl_present::{figure, four, significant};
 
 /// The line of one training, as text.
 pub(super) struct PrivateLine {

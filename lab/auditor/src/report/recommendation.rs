@@ -1,12 +1,13 @@
 //! Recommends the next step in one sentence, and lists the thresholds that are not met.
 
+use vfl_present::printable;
+
 use super::attribute_verdict::percent;
 use super::certificate;
 use super::defense::{DefenseLine, points};
 use super::document::Report;
 use super::level::Level;
 use super::thresholds::{Compliance, Threshold, ThresholdResult};
-use vfl_present::printable;
 
 /// The accuracy, as a share, that a policy may cost to be recommended without a threshold.
 const AFFORDABLE: f64 = 0.01;

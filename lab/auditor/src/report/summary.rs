@@ -1,17 +1,16 @@
 //! Renders the verdict for a terminal: a sentence for each release surface, a line for each policy,
 //! and the next step.
 
-use super::added_risk;
+use vfl_present::shortened;
+
 use super::brief::brief;
 use super::defense::{self, DefenseLine};
 use super::document::Report;
 use super::facts::{NONE, RowKind};
-use super::inference;
 use super::level::Level;
-use super::private_training;
 use super::terminal::{Frame, Page, Paint};
 use super::thresholds::{Compliance, Thresholds};
-use vfl_present::shortened;
+use super::{added_risk, inference, private_training};
 
 /// The most lines of the verdict. With the names of the files and an unmet threshold it stays
 /// within 40.

@@ -1,6 +1,7 @@
 //! Renders every table of the report for a terminal.
 
 use comfy_table::{ColumnConstraint, Table, Width};
+use vfl_present::{figure, four, printable, shortened, significant};
 
 use super::added_risk;
 use super::attributes::{self, AttributeLine};
@@ -12,8 +13,6 @@ use super::private_training::{self, PrivateLine};
 use super::surface::TRAINING_DISCLOSURE;
 use super::terminal::{Frame, Page, Paint};
 use super::verdict::verdict;
-use vfl_present::{figure, four, significant};
-use vfl_present::{printable, shortened};
 
 /// The longest name in a column of names, in terminal columns.
 const MAX_NAME: usize = 28;

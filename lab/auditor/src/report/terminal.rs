@@ -1,10 +1,10 @@
 //! A terminal's page: wrapped prose, tables with aligned figures, colours only if wanted.
 
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
-
-use super::facts::RowKind;
 use vfl_present::number::align_left;
 use vfl_present::wrapped;
+
+use super::facts::RowKind;
 
 /// The least width at which a table is readable.
 pub(super) const MIN_WIDTH: usize = 60;

@@ -1,14 +1,15 @@
 //! Describes the figures of one audit in words. A verdict covers the attacks that ran and nothing
 //! else.
 
+use vfl_present::number::percent_below;
+use vfl_present::significant;
+
 use super::added_risk;
 use super::attack_result::Outcome;
 use super::document::Audit;
 use super::errors::Errors;
 use super::level::{EXACT_MSE, Level, Verdict};
 use super::noisy_verdict::noised;
-use vfl_present::number::percent_below;
-use vfl_present::significant;
 
 /// Compares the attacks of one audit with the two guesses.
 #[must_use]

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use clap::Parser;
-
 use vfl_auditor::report::Report;
 use vfl_demo::run;
 use vfl_lab::cli::DemoArgs;

@@ -10,9 +10,8 @@ use vfl_core::model::{
 };
 use vfl_core::types::FeatureBlock;
 use vfl_datasets as data;
-use vfl_datasets::{Dataset, DatasetName, DatasetSpec};
-
 use vfl_datasets::local_training::{self, LocalTraining};
+use vfl_datasets::{Dataset, DatasetName, DatasetSpec};
 
 /// The noise σ of each column except the first, which has no privacy.
 const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];

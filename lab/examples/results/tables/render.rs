@@ -1,11 +1,9 @@
 //! Renders reports as tables of the documents.
 
 use anyhow::{Context, ensure};
-
-use vfl_auditor::report::added_risk;
 use vfl_auditor::report::{
-    Audit, DefenseKnowledge, Observations, Policy, PolicyVerdict, Report, certificate_factor,
-    points, render_table,
+    Audit, DefenseKnowledge, Observations, Policy, PolicyVerdict, Report, added_risk,
+    certificate_factor, points, render_table,
 };
 use vfl_present::{figure, significant};
 

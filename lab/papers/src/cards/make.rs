@@ -8,14 +8,15 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use vfl_core::hex;
 use vfl_datasets::DatasetName;
-
-use super::card::Card;
-use crate::SCHEMA_VERSION;
-use crate::model_training::TrainAndServe;
-use crate::run;
-use crate::{Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError};
 use vfl_present::progress::say;
 use vfl_present::result_cache::{ResultCache, Shard, StoreUrl};
+
+use super::card::Card;
+use crate::model_training::TrainAndServe;
+use crate::{
+    Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError,
+    SCHEMA_VERSION, run,
+};
 
 /// The plan of a run over cards.
 #[derive(Debug, Clone)]

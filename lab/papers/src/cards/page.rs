@@ -3,18 +3,15 @@
 
 use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
+use vfl_present::{Shell, said, significant};
 
 use super::card::{Card, CardError, MODEL_ACCURACY};
 use super::judge::{Judgement, Verdict, judge};
 use super::published::published;
 use super::shelf::{Paper, Shelf};
-use crate::SCHEMA_VERSION;
 use crate::heat_map::heat;
 use crate::plot::plot;
-use crate::{Curve, CurveRole, Document};
-use crate::{Figure, compare};
-use vfl_present::significant;
-use vfl_present::{Shell, said};
+use crate::{Curve, CurveRole, Document, Figure, SCHEMA_VERSION, compare};
 
 /// The summary of all cards.
 pub struct Summary {

@@ -1,5 +1,7 @@
 //! J figure 8: attacks on a perceptron by the number of records that they have scores of.
 
+use vfl_present::progress::Progress;
+
 use super::super::curve_spec::{CurveRun, pick};
 use super::super::document::{Axis, Check, CheckKind, Document};
 use super::super::experiment_model::ExperimentModel;
@@ -11,7 +13,6 @@ use super::beyond::{self, InformedPrior, MOST_FEATURES};
 use super::checks::below;
 use super::split::{Architecture, Split};
 use super::{attacks, fill, trained};
-use vfl_present::progress::Progress;
 
 /// The numbers of records, each with its number of draws in a split: an error on few records varies
 /// much.

@@ -7,8 +7,9 @@ use nalgebra::DMatrix;
 use vfl_attack::{AdversaryView, KnownModel, Method, Replacement, Settings};
 use vfl_core::metrics::{accuracy, squared_error_by_record};
 use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits, ReleasedScores};
-use vfl_defense::Policy;
-use vfl_defense::{DefenseError, Grants, Noise, Pipeline};
+use vfl_datasets::evaluate::EvaluationClassifier;
+use vfl_defense::{DefenseError, Grants, Noise, Pipeline, Policy};
+use vfl_present::progress::Progress;
 
 use super::super::document::{AttackFacts, Axis, Curve, CurveRole, Document, Measure, ModelOrigin};
 use super::super::experiment_model::{ExperimentModel, Purpose, generator};
@@ -20,8 +21,6 @@ use super::cases::{AttackedModel, SharedData};
 use super::defense_checks::checks;
 use super::private;
 use super::split::Architecture;
-use vfl_datasets::evaluate::EvaluationClassifier;
-use vfl_present::progress::Progress;
 
 /// J's defenses at the scores, in the order of the points; trainings with noise follow them. Entity
 /// alignment (PSI) changes neither model nor scores and has no point of its own.

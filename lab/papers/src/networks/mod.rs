@@ -17,6 +17,8 @@ mod split;
 pub(super) use by_records::run as by_records;
 pub(super) use defenses::run as defended;
 
+use vfl_present::progress::Progress;
+
 use self::beyond::InformedPrior;
 use self::black_box::BlackBox;
 use self::checks::{LAYERS, SplitErrors};
@@ -29,7 +31,6 @@ use super::statistics::{Mean, deviation, mean};
 use super::sweep::starts;
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_present::progress::Progress;
 
 /// The default number of splits for each number of passive features.
 const WINDOWS: usize = 4;

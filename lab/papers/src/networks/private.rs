@@ -9,11 +9,11 @@ use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{LearnerError, PartyLearner, SubModel, TrainingConfig, TrainingValues};
 use vfl_core::types::{FeatureBlock, ShapeError};
 use vfl_datasets::VerticalSplit;
+use vfl_datasets::local_training::{LocalTraining, start, summed_scores};
 use vfl_numerics::GaussianSampling;
 
 use super::super::ReproduceError;
 use super::super::sweep::select;
-use vfl_datasets::local_training::{LocalTraining, start, summed_scores};
 
 /// The privacy budgets ε of J.
 pub(super) const EPSILONS: [f64; 3] = [10.0, 1.0, 0.1];

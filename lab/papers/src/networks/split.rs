@@ -7,12 +7,12 @@ use vfl_core::model::contract::{SubModelOrigin, start_of};
 use vfl_core::model::{Combiner, ModelConfig, Settings, TrainingConfig, TrainingValues, kinds};
 use vfl_core::types::{FeatureBlock, ReleasedScores};
 use vfl_datasets::VerticalSplit;
+use vfl_datasets::local_training::{TrainedParties, summed_scores};
 
 use super::super::ReproduceError;
 use super::super::curve_spec::CurveRun;
 use super::super::experiment_model::{ExperimentModel, Purpose, generator};
 use super::super::sweep::select;
-use vfl_datasets::local_training::{TrainedParties, summed_scores};
 
 /// A perceptron at each party, whose outputs are added.
 #[derive(Debug, Clone, Copy)]

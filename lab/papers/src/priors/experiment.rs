@@ -12,14 +12,12 @@ use vfl_core::types::FeatureBlock;
 use vfl_defense::{DefenseConfig, Policy};
 use vfl_numerics::{SampleMoments, softmax_columns};
 
-use crate::AddedRisk;
-use crate::ExperimentModel;
-use crate::ReproduceError;
 use crate::experiment_model::{DrawnRecords, Purpose, generator};
 use crate::policy_release::released_behind;
 use crate::statistics::{mean, ratio};
 use crate::sweep::{Window, select};
 use crate::workers::cpu_time;
+use crate::{AddedRisk, ExperimentModel, ReproduceError};
 
 /// The number of records that the adversary with few records knows with all features.
 pub(super) const FEW: usize = 200;

@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) use checks::together;
-use experiment::{DRAWS, Experiment, FEW, FinishedDraw, LINES, POINTS, Point, PriorKnowledge};
+use vfl_present::progress::Progress;
 
 use super::document::{AttackFacts, Axis, Curve, CurveRole, Document};
 use super::experiment_model::ExperimentModel;
 use super::statistics::{mean, ratio};
 use super::workers::in_order;
 use super::{Figure, Options, ReproduceError, blank};
-use vfl_present::progress::Progress;
+use experiment::{DRAWS, Experiment, FEW, FinishedDraw, LINES, POINTS, Point, PriorKnowledge};
 
 /// Computes the figure.
 pub(super) fn run(

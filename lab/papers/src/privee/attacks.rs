@@ -9,13 +9,13 @@ use vfl_attack::{AdversaryView, Method, Replacement, Settings};
 use vfl_core::metrics::squared_error_by_record;
 use vfl_core::model::{LearnerError, Parameters, SubModel, kinds};
 use vfl_core::types::{FeatureBlock, ReleasedScores};
+use vfl_datasets::local_training::TrainedParties;
 
 use super::super::ReproduceError;
 use super::super::experiment_model::{Purpose, generator};
 use super::super::statistics::mean;
 use super::model::{Model, failed, stacked};
 use super::sheet::PointResults;
-use vfl_datasets::local_training::TrainedParties;
 
 /// The attacked records of one model.
 pub(super) struct Targets<'a> {

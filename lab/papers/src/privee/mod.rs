@@ -14,6 +14,7 @@ use vfl_core::metrics::{accuracy, squared_error_by_record};
 use vfl_core::model::TrainingConfig;
 use vfl_core::types::ReleasedScores;
 use vfl_defense::policy::gaussian_scale;
+use vfl_present::progress::Progress;
 
 use self::attacks::Targets;
 use self::defenses::{AWARE, DEFENSES, SCALE, numbers, policy, released, undone};
@@ -25,7 +26,6 @@ use super::statistics::mean;
 use super::sweep::select;
 use super::workers::{cpu_time, in_order};
 use super::{Figure, Options, ReproduceError};
-use vfl_present::progress::Progress;
 
 pub(super) use self::parties::{by_epsilon, by_parties};
 

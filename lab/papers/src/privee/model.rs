@@ -7,12 +7,12 @@ use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
 use vfl_core::types::{
     ConfidenceScores, FeatureBlock, LogitShare, Logits, PartyName, ReleasedScores,
 };
+use vfl_datasets::local_training::TrainedParties;
 use vfl_datasets::{DatasetName, VerticalSplit};
 
 use super::super::experiment_model::ExperimentModel;
 use super::super::sweep::select;
 use super::super::{Options, ReproduceError};
-use vfl_datasets::local_training::TrainedParties;
 
 /// A model of P's networks, whose passive sub-models and top model are known.
 pub(super) struct Model {

@@ -9,6 +9,7 @@ use vfl_attack::Settings;
 use vfl_core::metrics::{accuracy, squared_error_by_record};
 use vfl_core::types::ReleasedScores;
 use vfl_defense::policy::gaussian_scale;
+use vfl_present::progress::Progress;
 
 use super::super::document::Document;
 use super::super::experiment_model::{DrawnRecords, ExperimentModel};
@@ -20,7 +21,6 @@ use super::attacks::Targets;
 use super::defenses::{AWARE, SCALE, policy, ranks, released, undone};
 use super::model::{Model, divided, failed, predicted, training};
 use super::sheet::{NamedSettings, PointResults, TableAxis, sheet};
-use vfl_present::progress::Progress;
 
 /// The active party's share of the columns in percent (P table 12; tables 10 and 11 do not say).
 const STRENGTH: usize = 50;

@@ -1,14 +1,15 @@
 //! The shared parts of P's tables: a document of columns, and the check that compares the loss with
 //! the feature error.
 
+use vfl_attack::Method;
+use vfl_core::model::TrainingConfig;
+
 use super::super::document::{
     AttackFacts, Axis, Check, CheckKind, Curve, CurveRole, Document, Measure, ModelOrigin,
 };
 use super::super::experiment_model::ExperimentModel;
 use super::super::statistics::mean;
 use super::super::{Figure, Options, ReproduceError, blank};
-use vfl_attack::Method;
-use vfl_core::model::TrainingConfig;
 
 /// The results of one point, by name of a curve.
 pub(super) type PointResults = Vec<(String, f64)>;

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use vfl_present::progress::Progress;
+
 use super::checks::{above_true, as_told, at_distance, levels_rise};
 use super::experiment::{
     Case, Distance, Experiment, LEVELS, PRINTED, RewriteResult, average, common_note,
 };
-use crate::ExperimentModel;
 use crate::blank_document::blank;
 use crate::sweep::starts;
 use crate::white_box::{axis, eight};
 use crate::workers::in_order;
-use crate::{AttackFacts, Curve, CurveRole, Document};
-use crate::{Figure, Options, ReproduceError};
-use vfl_present::progress::Progress;
+use crate::{
+    AttackFacts, Curve, CurveRole, Document, ExperimentModel, Figure, Options, ReproduceError,
+};
 
 /// Computes figure 12.
 pub(crate) fn run(

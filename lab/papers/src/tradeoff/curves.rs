@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use vfl_present::progress::Progress;
+
 use super::checks::{almost_linear, as_told, at_distance, more_general, reached, rises, shows};
 use super::experiment::{
     Case, Distance, Experiment, Line, RewriteResult, SHARES, average, common_note,
 };
-use crate::ExperimentModel;
 use crate::blank_document::blank;
 use crate::sweep::starts;
 use crate::workers::in_order;
-use crate::{AttackFacts, Axis, Curve, CurveRole, Document};
-use crate::{Figure, Options, ReproduceError};
-use vfl_present::progress::Progress;
+use crate::{
+    AttackFacts, Axis, Curve, CurveRole, Document, ExperimentModel, Figure, Options, ReproduceError,
+};
 
 /// The default number of windows of each number of passive features, if the transform is searched
 /// for.

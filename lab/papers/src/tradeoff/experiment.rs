@@ -9,12 +9,11 @@ use vfl_core::types::{FeatureBlock, ReleasedScores};
 use vfl_transform::assess::release_errors;
 use vfl_transform::{RewrittenParameters, StiefelCase, TransformConfig, TransformError, rewrite};
 
-use crate::ExperimentModel;
 use crate::experiment_model::{DrawnRecords, Purpose, generator};
 use crate::statistics::{Mean, mean};
 use crate::sweep::{Window, beyond, select};
 use crate::workers::cpu_time;
-use crate::{ReproduceError, undo};
+use crate::{ExperimentModel, ReproduceError, undo};
 
 /// The distances as shares of the mean square of a weight: squares of equal steps, since ‖W_n −
 /// W_pas‖ is their root.

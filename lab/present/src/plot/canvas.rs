@@ -105,6 +105,9 @@ pub struct PlotError {
 type DrawResult = Result<(), PlotError>;
 
 /// Draws an SVG of the given size; `label` is its text for readers who cannot see it.
+///
+/// # Errors
+/// [`PlotError`] if the backend fails.
 pub fn svg(
     plot: &'static str,
     label: &str,

@@ -3,12 +3,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use vfl_server::cli::CliError;
-use vfl_state::files::write_atomic;
-
 use vfl_papers::cards::{Plan, RunSummary, Summary, Verdict, make, read_folder, shelf, summary};
 use vfl_present::progress::say;
 use vfl_present::result_cache::Shard;
+use vfl_server::cli::CliError;
+use vfl_state::files::write_atomic;
 
 /// Returns the name of the file with the seconds that each card took when it was computed. They
 /// differ from run to run, so no other file has them. Parts that run at the same time have a file

@@ -8,9 +8,6 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use vfl_datasets::DatasetName;
-use vfl_server::cli::{CliError, ManArgs, key_value, positive};
-use vfl_server::telemetry;
-
 use vfl_papers::cards::Plan;
 use vfl_papers::{
     Document, ExperimentModel, ExperimentModelSpec, Figure, Options, ReproduceError, Training,
@@ -19,6 +16,8 @@ use vfl_papers::{
 use vfl_present::ShardChoice;
 use vfl_present::progress::say;
 use vfl_present::result_cache::{Shard, StoreUrl};
+use vfl_server::cli::{CliError, ManArgs, key_value, positive};
+use vfl_server::telemetry;
 
 use crate::train_and_serve;
 use cards::all_cards;

@@ -1,4 +1,5 @@
-use crate::two::Two;
 use vfl_protocol::pb;
+
+use crate::two::Two;
 
 pub struct One(Two, pb::Score);

@@ -5,7 +5,6 @@ use nalgebra::DMatrix;
 use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement};
 use vfl_core::model::{Combiner, LearnerError, PartyLearner, Schedule, TrainingConfig};
 use vfl_core::types::FeatureBlock;
-
 use vfl_datasets::local_training::{LocalTraining, start};
 
 /// One training step as a passive party sees it.

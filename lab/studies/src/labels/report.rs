@@ -3,9 +3,9 @@
 use serde::Serialize;
 use vfl_core::model::TrainingValues;
 use vfl_core::model::privacy::PrivacyStatement;
+use vfl_datasets::set_facts::SetFacts;
 
 use crate::membership::Estimate;
-use vfl_datasets::set_facts::SetFacts;
 
 /// An attack on labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -38,8 +38,7 @@ use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits};
 use vfl_datasets as data;
 use vfl_datasets::DatasetSpec;
 use vfl_defense::policy::NoiseMode;
-use vfl_defense::{DefenseConfig, Policy};
-use vfl_defense::{Grants, Pipeline};
+use vfl_defense::{DefenseConfig, Grants, Pipeline, Policy};
 
 use self::curve::{Figures, LEVELS, guessed_balanced_accuracy, guessed_tpr};
 use self::models::{Membership, ModelReleases, Recipe, Release, needs_weights};

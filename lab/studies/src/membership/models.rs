@@ -9,11 +9,10 @@ use vfl_core::metrics::accuracy;
 use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement};
 use vfl_core::model::{LinearParameters, PartyLearner, TrainingConfig, TrainingValues};
 use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits};
-use vfl_defense::{DefenseConfig, Policy};
-use vfl_defense::{Grants, Noise, Pipeline};
+use vfl_datasets::local_training::{LocalTraining, start};
+use vfl_defense::{DefenseConfig, Grants, Noise, Pipeline, Policy};
 
 use super::ratio::{Likelihood, statistics};
-use vfl_datasets::local_training::{LocalTraining, start};
 
 /// The number of records scored at once.
 const CHUNK: usize = 1024;

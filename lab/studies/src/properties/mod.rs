@@ -38,9 +38,10 @@ use self::meta::{CONTROL, OWN, RELEASED, RegressionEstimates, SCORES, infer};
 use self::population::Draw;
 pub use self::population::{Group, Population};
 pub use self::report::{AdversaryRow, Interval, PropertiesReport, Verdict};
-use self::views::{Recipe, View};
 use vfl_datasets::set_facts::SetFacts;
 use vfl_datasets::vertical_split;
+
+use self::views::{Recipe, View};
 
 /// The fewest records of a training set.
 pub const LEAST_RECORDS: usize = 100;

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use vfl_core::model::TrainingValues;
-
 use vfl_datasets::set_facts::SetFacts;
 
 /// The half-width of a 95 % interval, in standard errors.

@@ -7,11 +7,11 @@ use rand_chacha::ChaCha20Rng;
 use sha2::{Digest, Sha256};
 use vfl_core::model::{LinearParameters, PartyLearner, TrainingConfig, TrainingValues};
 use vfl_core::types::FeatureBlock;
+use vfl_datasets::local_training::{LocalTraining, start};
 use vfl_numerics::softmax_columns;
 use vfl_transform::{TransformConfig, rewrite};
 
 use super::population::Population;
-use vfl_datasets::local_training::{LocalTraining, start};
 
 /// The settings of trainings on sets of records of a population.
 pub(super) struct Recipe<'a> {

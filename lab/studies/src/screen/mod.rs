@@ -19,9 +19,8 @@ use serde::Serialize;
 use vfl_core::metrics::accuracy;
 use vfl_core::model::{CentralFit, TrainingConfig, TrainingValues, train_central};
 use vfl_datasets::Dataset;
-use vfl_numerics::arg_max;
-
 use vfl_datasets::set_facts::SetFacts;
+use vfl_numerics::arg_max;
 
 /// V's least accuracy on test records (section III).
 pub const LEAST_ACCURACY: f64 = 0.85;

@@ -16,10 +16,9 @@ use tonic::{Code, Status};
 use vfl_coordinator::config::{Budgets, Settings};
 use vfl_coordinator::ledger::{record_uses, summary};
 use vfl_core::types::{PartyName, RecordIds};
-use vfl_protocol::broken;
-use vfl_protocol::pb;
 use vfl_protocol::pb::RowStatus;
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;
+use vfl_protocol::{broken, pb};
 use vfl_server::service::{Peer, Role};
 
 use super::{Shared, put_secret, question, shared};

@@ -4,9 +4,9 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use vfl_transform::assess::Candidate;
 
 use super::number;
-use vfl_transform::assess::Candidate;
 
 /// Returns the name of a candidate in a table: its transform and its ε.
 pub(super) fn name(candidate: &Candidate) -> String {

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 use vfl_server::cli::key_value;
-
 use vfl_transform::TransformConfig;
 
 /// A setting: its key, whether its value is a list, and its description.

@@ -10,12 +10,12 @@ use rand_distr::{Distribution, StandardNormal};
 use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
 use vfl_core::data::table::FeatureTable;
 use vfl_core::types::{FeatureBlock, RecordIds};
+use vfl_transform::scoring::Gain;
+use vfl_transform::scoring::accountant::RHO;
 
 use crate::config::{AuditMode, AuditPolicy};
 use crate::evaluation::scoring::ReportedCandidates;
 use crate::evaluation::*;
-use vfl_transform::scoring::Gain;
-use vfl_transform::scoring::accountant::RHO;
 
 /// Records of three passive features and what an informed adversary makes of them, d × n each.
 struct Drawn {

@@ -10,12 +10,10 @@ use vfl_numerics::{ActiveSet, NearestOutcome, Polytope};
 
 use super::KnownPolicy;
 use super::privee::Privee;
-use crate::Setting;
 use crate::{
-    AdversaryView, Attack, AttackError, Evidence, Need, Needs, NoisyScores, Questions,
-    Reconstruction, RecordOutcome, RepeatedQuestions, Status, Termination,
+    AdversaryView, Attack, AttackError, Entry, Evidence, Group, Need, Needs, NoisyScores,
+    Questions, Reconstruction, RecordOutcome, RepeatedQuestions, Setting, Status, Termination,
 };
-use crate::{Entry, Group};
 
 /// Returns the mean of several releases of the same records, in the same order.
 ///

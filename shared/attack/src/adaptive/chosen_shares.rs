@@ -25,11 +25,10 @@ use super::cones::label_cone;
 use super::estimate::label_of;
 use super::{Centre, KnownPolicy, strongest_on};
 use crate::{
-    AdversaryView, Answer, Attack, AttackError, ChosenQuestions, KnownModel, Need, Needs,
-    OracleError, Rcc2, Reconstruction, Replacement, Settings, ShareOracle,
+    AdversaryView, Answer, Attack, AttackError, Base, BaseChoice, Cell, Cells, ChosenQuestions,
+    Entry, Group, KnownModel, Need, Needs, OracleError, Rcc2, Reconstruction, Replacement,
+    Settings, ShareOracle,
 };
-use crate::{Base, BaseChoice, Entry, Group};
-use crate::{Cell, Cells};
 
 /// The result of the questions.
 #[derive(Debug, Clone, PartialEq)]

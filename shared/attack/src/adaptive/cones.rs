@@ -7,11 +7,8 @@ use vfl_numerics::{Polytope, arg_max};
 
 use super::estimate::words_of;
 use super::{Centre, KnownPolicy};
-use crate::Cell;
-use crate::Cells;
 use crate::cells::Likelihood;
-use crate::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
-use crate::{Entry, Group};
+use crate::{AdversaryView, Attack, AttackError, Cell, Cells, Entry, Group, Needs, Reconstruction};
 
 /// The order of the scores: z_i ≥ z_j wherever the release of class i is larger. The cone is
 /// correct under order-preserving encryption, `ranking`, PRIVEE, rounding and every other defense

@@ -9,10 +9,9 @@ use vfl_numerics::{ActiveSet, NearestOutcome, Polytope, Walk, arg_max};
 use super::Centre;
 use crate::cells::{Likelihood, Noise, Words};
 use crate::{
-    AdversaryView, Answer, AttackError, Evidence, Reconstruction, RecordOutcome, Status,
-    Termination,
+    AdversaryView, Answer, AttackError, Cell, Cells, Evidence, Reconstruction, RecordOutcome,
+    Status, Termination,
 };
-use crate::{Cell, Cells};
 
 /// The number of hit-and-run steps for each record.
 const STEPS: u32 = 400;

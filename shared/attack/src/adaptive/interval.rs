@@ -11,9 +11,7 @@ use vfl_numerics::Polytope;
 
 use super::preimage::{Preimage, numbers};
 use super::{Centre, KnownPolicy};
-use crate::Cells;
-use crate::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
-use crate::{Entry, Group};
+use crate::{AdversaryView, Attack, AttackError, Cells, Entry, Group, Needs, Reconstruction};
 
 /// The attack on the polytope of the intervals. Without a policy the release is taken for the exact
 /// scores.

@@ -20,11 +20,10 @@ use vfl_numerics::{ActiveSet, NearestOutcome, Polytope, arg_max};
 
 use super::preimage::vectors;
 use super::{Centre, Interval, KnownPolicy};
-use crate::Cells;
 use crate::cells::Noise;
-use crate::{AdversaryView, Attack, AttackError, Needs, Reconstruction};
-use crate::{Bound, Cell};
-use crate::{Entry, Group};
+use crate::{
+    AdversaryView, Attack, AttackError, Bound, Cell, Cells, Entry, Group, Needs, Reconstruction,
+};
 
 /// Logits closer than this are tied: scheme 2 sets them equal, or apart by a margin.
 const TIED: f64 = 1e-9;

@@ -11,10 +11,9 @@ use vfl_numerics::arg_max;
 
 use super::KnownPolicy;
 use crate::{
-    AdversaryView, Attack, AttackError, Evidence, Needs, NoisyScores, Reconstruction,
+    AdversaryView, Attack, AttackError, Entry, Evidence, Group, Needs, NoisyScores, Reconstruction,
     RecordOutcome, Status, Termination,
 };
-use crate::{Entry, Group};
 
 /// The number of draws of the features, the same for all records.
 const DRAWS: usize = 2048;

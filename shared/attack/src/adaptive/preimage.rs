@@ -10,9 +10,8 @@ use vfl_defense::policy::{ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_B
 
 use super::KnownPolicy;
 use super::privee::{Draw, Privee, Scale};
-use crate::AttackError;
-use crate::Cell;
 use crate::cells::Likelihood;
+use crate::{AttackError, Cell};
 
 /// The round-off of scores computed in double precision, and of their sum.
 const ROUND_OFF: f64 = 1e-14;

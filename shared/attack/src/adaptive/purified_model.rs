@@ -2,12 +2,11 @@
 //! both.
 
 use nalgebra::DMatrix;
+use vfl_core::model::{LANES, Lanes};
 use vfl_defense::purifier::Purifier;
 use vfl_numerics::softmax_columns;
 
-use crate::Differentiable;
-use crate::LogitBlock;
-use vfl_core::model::{LANES, Lanes};
+use crate::{Differentiable, LogitBlock};
 
 /// A model and a purifier as one model. Its logits are numbers whose softmax is G(softmax(z /
 /// stretch)), with z the logits of the inner model.

@@ -19,13 +19,11 @@ use vfl_defense::purifier::{MAX_CLASSES, Purifier, random_scores, random_vectors
 use super::KnownPolicy;
 use super::preimage::vectors;
 use super::purified_model::{PurifiedModel, scores_of};
-use crate::GradientInversion;
 use crate::gradient_inversion::{Loss, Start};
 use crate::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, Differentiable, Evidence, Need, Needs,
-    NoisyScores, Parameters, Reconstruction, Status,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, Differentiable, Entry, Evidence,
+    GradientInversion, Group, Need, Needs, NoisyScores, Parameters, Reconstruction, Status,
 };
-use crate::{Entry, Group};
 
 const NAME: &str = "shadow_purifier";
 

@@ -3,11 +3,11 @@
 
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
+use vfl_core::model::{LANES, Lanes};
 
 use crate::Differentiable;
 use crate::gradient_inversion::Loss;
 use crate::gradient_inversion::loss::Target;
-use vfl_core::model::{LANES, Lanes};
 
 /// The objective Σ D(c, ĉ) over the records of a batch + v Σ Var x̂_i + m Σ (mean x̂_i − μ_i)².
 /// Variance and mean are over the batch, sums over features.

@@ -1,12 +1,11 @@
 //! Adam on a block of records, each on its own.
 
 use nalgebra::DMatrix;
+use vfl_core::model::{LANES, Lanes};
 
 use super::loss::{Loss, Target};
 use super::{GradientInversion, Iterate};
-use crate::Differentiable;
-use crate::LogitBlock;
-use vfl_core::model::{LANES, Lanes};
+use crate::{Differentiable, LogitBlock};
 
 /// The decay rate of the mean of the gradients.
 const BETA_1: f64 = 0.9;

@@ -1,9 +1,8 @@
 //! Distances between released scores c and the scores ĉ = softmax(z) of an estimate, with their
 //! slopes in the logits z, for a block of records at a time.
 
-use vfl_core::types::ReleasedScores;
-
 use vfl_core::model::{LANES, Lanes};
+use vfl_core::types::ReleasedScores;
 
 /// The distance of the estimate's scores ĉ from the released scores c. All are 0 at ĉ = c and none
 /// elsewhere is lower, for c that sum to 1. Logarithms are natural.

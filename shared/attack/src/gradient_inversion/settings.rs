@@ -5,8 +5,7 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::Loss;
-use crate::Settings;
-use crate::{AnySetting, Setting};
+use crate::{AnySetting, Setting, Settings};
 
 /// The most steps of a descent.
 pub const MAX_STEPS: u32 = 1_000_000;

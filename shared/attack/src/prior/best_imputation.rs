@@ -12,10 +12,9 @@ use super::Prior;
 use super::regression::{into_ranges, regressed};
 use crate::sizes::same;
 use crate::{
-    AdversaryView, Attack, AttackError, AuxiliaryRecords, FeatureKnowledge, Need, Needs,
-    Reconstruction, StatedKnowledge, Status,
+    AdversaryView, Attack, AttackError, AuxiliaryRecords, Entry, FeatureKnowledge, Group, Need,
+    Needs, Reconstruction, StatedKnowledge, Status,
 };
-use crate::{Entry, Group};
 
 /// The number of parts that known records are split into: each is estimated from the others.
 const FOLDS: usize = 5;

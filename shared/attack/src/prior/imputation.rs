@@ -6,8 +6,9 @@ use rand::Rng;
 
 use super::Moments;
 use super::moments_setting::MOMENTS;
-use crate::{AdversaryView, Attack, AttackError, Need, Needs, Reconstruction, Status, contract};
-use crate::{Entry, Group};
+use crate::{
+    AdversaryView, Attack, AttackError, Entry, Group, Need, Needs, Reconstruction, Status, contract,
+};
 
 /// The mean of the prior given the active features, clipped to [0, 1].
 #[derive(Debug, Clone, Copy)]

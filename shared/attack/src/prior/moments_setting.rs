@@ -1,8 +1,7 @@
 //! The choice of the moments that an attack uses.
 
-use crate::Setting;
 use crate::sizes::same;
-use crate::{AdversaryView, AttackError, Prior, Settings};
+use crate::{AdversaryView, AttackError, Prior, Setting, Settings};
 
 /// The choice of the moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -12,14 +12,12 @@ use vfl_numerics::{
 use super::moments_setting::MOMENTS;
 use super::tangent::through_network;
 use super::{Moments, Point, noisy_posterior};
-use crate::AnySetting;
-use crate::Cells;
 use crate::cells::Noise;
 use crate::{
-    AdversaryView, Attack, AttackError, Equations, Evidence, Need, Needs, Parameters,
-    Reconstruction, RecordOutcome, Settings, Status, Termination,
+    AdversaryView, AnySetting, Attack, AttackError, Base, BaseChoice, Cells, Entry, Equations,
+    Evidence, Group, Need, Needs, Parameters, Reconstruction, RecordOutcome, Settings, Status,
+    Termination,
 };
-use crate::{Base, BaseChoice, Entry, Group};
 
 /// An attack that combines the evidence of another attack with the prior of the view.
 #[derive(Debug)]

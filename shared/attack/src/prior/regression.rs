@@ -8,10 +8,9 @@ use vfl_numerics::KernelRidge;
 
 use crate::sizes::same;
 use crate::{
-    AdversaryView, Attack, AttackError, FeatureKnowledge, Need, Needs, Reconstruction, Replacement,
-    Settings, StatedKnowledge, Status,
+    AdversaryView, Attack, AttackError, Entry, FeatureKnowledge, Group, Need, Needs,
+    Reconstruction, Replacement, Settings, StatedKnowledge, Status,
 };
-use crate::{Entry, Group};
 
 /// Kernel ridge regression of the passive features on the active ones and on the release: linear,
 /// with products, or smooth, whichever does best on records left out, feature by feature.

@@ -8,10 +8,9 @@
 
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
-
-use crate::LogitBlock;
-use crate::{AdversaryView, AttackError, Differentiable, RecordOutcome, Termination};
 use vfl_core::model::{LANES, Lanes};
+
+use crate::{AdversaryView, AttackError, Differentiable, LogitBlock, RecordOutcome, Termination};
 
 /// The most passive features: each step of each record solves a system of this size.
 const MOST_FEATURES: usize = 128;

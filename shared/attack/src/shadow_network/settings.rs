@@ -4,10 +4,9 @@ use std::fmt;
 
 use vfl_core::model::{Activation, SubModelSpec};
 
-use crate::ShadowFit;
 use crate::gradient_inversion::MAX_STEPS;
 use crate::settings::weight;
-use crate::{Setting, Settings};
+use crate::{Setting, Settings, ShadowFit};
 
 /// The most starts of a training.
 pub const MAX_STARTS: u32 = 100;

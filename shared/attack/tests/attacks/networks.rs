@@ -13,9 +13,9 @@ use vfl_attack::{
 };
 use vfl_core::model::contract::{SubModelOrigin, start_of};
 use vfl_core::model::{
-    Combiner, LinearParameters, ModelSpec, Parameters, SubModel, SubModelSpec, heads, kinds,
+    Combiner, LANES, Lanes, LinearParameters, ModelSpec, Parameters, SubModel, SubModelSpec, heads,
+    kinds,
 };
-use vfl_core::model::{LANES, Lanes};
 use vfl_core::types::{ConfidenceScores, FeatureBlock, LogitShare, Logits, ReleasedScores};
 
 fn uniform(rows: usize, columns: usize, low: f64, high: f64, seed: u64) -> DMatrix<f64> {

@@ -4,10 +4,8 @@
 //! Its form is: minimise ½ xᵀP x + qᵀx with A x + s = b and s in a product of cones.
 
 use clarabel::algebra::CscMatrix;
-use clarabel::solver::{
-    DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT,
-    SupportedConeT::NonnegativeConeT, SupportedConeT::ZeroConeT,
-};
+use clarabel::solver::SupportedConeT::{NonnegativeConeT, ZeroConeT};
+use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
 use nalgebra::DMatrix;
 
 #[cfg(feature = "sdp-oracle")]

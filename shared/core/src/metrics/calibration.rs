@@ -1,10 +1,10 @@
 //! The expected calibration error of scores.
 
 use nalgebra::DMatrix;
+use vfl_numerics::arg_max;
 
 use super::MetricError;
 use super::error::same;
-use vfl_numerics::arg_max;
 
 /// The number of bins of equal width for the largest score.
 const BINS: usize = 15;

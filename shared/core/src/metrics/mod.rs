@@ -19,11 +19,10 @@ mod mismatch;
 mod order;
 mod permutation;
 mod reconstruction;
-mod tolerance;
-mod utility;
-
 #[cfg(test)]
 mod tests;
+mod tolerance;
+mod utility;
 
 pub use attack_accuracy::{AttackAccuracy, attack_accuracy};
 pub use attribute::{

@@ -2,10 +2,11 @@
 
 use std::ops::AddAssign;
 
+use vfl_numerics::arg_max;
+
 use super::MetricError;
 use super::error::same;
 use crate::types::{ConfidenceScores, ReleasedScores};
-use vfl_numerics::arg_max;
 
 /// Returns the share of records, in [0, 1], whose predicted class is the label.
 ///

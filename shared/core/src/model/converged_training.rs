@@ -3,10 +3,10 @@
 //! proposition 4) refer to the minimum.
 
 use nalgebra::{DMatrix, DMatrixView, DVector};
+use vfl_numerics::{Lbfgs, Minimum};
 
 use super::cross_entropy;
 use crate::types::{Logits, ShapeError};
-use vfl_numerics::{Lbfgs, Minimum};
 
 /// The result of training to full convergence.
 #[derive(Clone, PartialEq)]

@@ -24,9 +24,7 @@ mod parameter_file;
 mod pass;
 pub mod privacy;
 mod schedule;
-
 mod spec;
-
 mod sum;
 
 pub use central_training::{CentralFit, train_central};

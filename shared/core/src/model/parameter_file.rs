@@ -34,12 +34,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 mod error;
 
+use super::LinearParameters;
+use crate::types::{ConfidenceScores, Logits};
 pub(super) use error::MAX_BYTES;
 pub use error::ParameterFileError;
 use error::{MAX_CLASSES, MAX_NAME_BYTES, SCHEMA};
-
-use super::LinearParameters;
-use crate::types::{ConfidenceScores, Logits};
 
 /// The largest distance of a sample's scores from softmax(W x + b): more than the rounding of
 /// 32-bit numbers causes.

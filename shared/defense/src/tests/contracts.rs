@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::*;
 use vfl_numerics::arg_max;
+
+use super::*;
 
 /// Checks a release against the contract, column by column.
 fn check(name: &str, contract: &Contract, c: &DMatrix<f64>, released: &ReleasedScores) {

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::*;
 use vfl_core::types::RecordIds;
+
+use super::*;
 
 const K: usize = 5;
 

@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::features::StoreFuture;
-use crate::features::{LookupResult, RemoteStore};
 use foldhash::fast::RandomState;
 use nalgebra::DMatrix;
 use serde::Deserialize;
@@ -14,6 +12,7 @@ use tokio::time::Instant;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::types::{FeatureBlock, RecordIds};
 
+use crate::features::{LookupResult, RemoteStore, StoreFuture};
 use crate::stores::DataError;
 
 /// The table `[data.cache]`.

@@ -3,20 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::features::{Features, RemoteStore};
 use serde::Deserialize;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::FeatureTable;
 use vfl_core::data::{Limits, TableError, read_schema};
 
-use crate::stores::CacheConfig;
-use crate::stores::DataError;
-use crate::stores::ParquetConfig;
+use crate::features::{Features, RemoteStore};
 use crate::stores::cache::CachedStore;
 use crate::stores::parquet_source::{parquet_rows, parquet_store};
-use crate::stores::{HttpConfig, HttpStore};
-use crate::stores::{PostgresConfig, PostgresStore};
-use crate::stores::{SqliteConfig, SqliteStore};
+use crate::stores::{
+    CacheConfig, DataError, HttpConfig, HttpStore, ParquetConfig, PostgresConfig, PostgresStore,
+    SqliteConfig, SqliteStore,
+};
 
 /// The table `[data]`: a schema, and one source of the values.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

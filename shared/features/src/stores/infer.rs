@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use vfl_core::data::Decimals;
 use vfl_core::data::schema::{FeatureKind, FeatureSchema, FeatureSpec, MAX_FEATURES, SchemaError};
-use vfl_core::data::{Cell, RawRows, TableError};
+use vfl_core::data::{Cell, Decimals, RawRows, TableError};
 
 use crate::stores::parquet_source::rows_of;
 

@@ -10,7 +10,6 @@
 
 mod bounds;
 mod cache;
-
 mod config;
 mod http;
 mod infer;

@@ -15,8 +15,6 @@ mod rows;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::features::StoreFuture;
-use crate::features::{LookupResult, RemoteStore};
 use nalgebra::DMatrix;
 use tokio::sync::Semaphore;
 use vfl_core::data::schema::FeatureSchema;
@@ -24,9 +22,9 @@ use vfl_core::data::table::{Failure, StoreError};
 use vfl_core::data::{TableError, TableProblem};
 use vfl_core::types::{FeatureBlock, IdError, RecordId, RecordIds, RecordIdsBuilder};
 
-use crate::stores::DataError;
-use crate::stores::ParquetConfig;
+use crate::features::{LookupResult, RemoteStore, StoreFuture};
 use crate::stores::parquet_footer::{DAMAGED, contained};
+use crate::stores::{DataError, ParquetConfig};
 use columns::{Cursor, ReadError};
 use index::RowIndex;
 use layout::Layout;

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::features::{LookupResult, RemoteStore, ReportedIds, RowCollector};
-use crate::features::{MAX_LOOKUP_RECORDS, StoreFuture};
 use serde::Deserialize;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
@@ -14,6 +12,9 @@ use vfl_core::data::table::{Failure, StoreError};
 use vfl_core::data::{Cell, SourceColumn};
 use vfl_core::types::{RecordIds, RecordIdsBuilder};
 
+use crate::features::{
+    LookupResult, MAX_LOOKUP_RECORDS, RemoteStore, ReportedIds, RowCollector, StoreFuture,
+};
 use crate::stores::DataError;
 use crate::stores::bounds::{Bounds, connect_timeout_ms, connections, timeout_ms};
 use crate::stores::sql::{Pages, check_table, failed, quoted, within};

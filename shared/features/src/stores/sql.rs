@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::features::MAX_LOOKUP_RECORDS;
 use vfl_core::data::table::{Failure, StoreError};
 
+use crate::features::MAX_LOOKUP_RECORDS;
 use crate::stores::DataError;
 
 /// Quotes a name for a statement.

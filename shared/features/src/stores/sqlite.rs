@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::features::{LookupResult, RemoteStore, ReportedIds, RowCollector};
-use crate::features::{MAX_LOOKUP_RECORDS, StoreFuture};
 use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Decode, Row, Sqlite, TypeInfo, ValueRef};
@@ -13,6 +11,9 @@ use vfl_core::data::table::{Failure, StoreError};
 use vfl_core::data::{Cell, SourceColumn};
 use vfl_core::types::{RecordIds, RecordIdsBuilder};
 
+use crate::features::{
+    LookupResult, MAX_LOOKUP_RECORDS, RemoteStore, ReportedIds, RowCollector, StoreFuture,
+};
 use crate::stores::DataError;
 use crate::stores::bounds::{Bounds, connections, timeout_ms};
 use crate::stores::sql::{Pages, check_table, failed, quoted, within};

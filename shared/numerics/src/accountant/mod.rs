@@ -4,7 +4,6 @@
 //! Mechanism*, arXiv:1908.10530; "M 3.3" is its section 3.3.
 
 mod tail;
-
 #[cfg(test)]
 mod tests;
 

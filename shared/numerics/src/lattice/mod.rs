@@ -14,7 +14,6 @@ mod error;
 mod grid;
 mod matching;
 mod reduction;
-
 #[cfg(test)]
 mod tests;
 

@@ -1,10 +1,10 @@
+use nalgebra::DMatrix;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{ActiveSet, NearestOutcome, Polytope, Walk};
 use crate::BoxSystem;
-use nalgebra::DMatrix;
 
 /// A random polytope around a random point: wide rows, narrow ones, equalities, repeated and dependent ones.
 fn drawn(seed: u64) -> (Polytope, Vec<f64>) {

@@ -11,10 +11,9 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use rayon::prelude::*;
 use sha2::{Digest, Sha512};
-use zeroize::Zeroize;
-
 use vfl_core::types::RecordIds;
 use vfl_protocol::Refusal;
+use zeroize::Zeroize;
 
 /// Bytes of an encoded point.
 pub(super) const POINT_BYTES: usize = 32;

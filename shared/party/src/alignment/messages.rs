@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
+use vfl_protocol::{Refusal, RefusalKind};
 
 use super::group::{Encoded, POINT_BYTES};
-use vfl_protocol::{Refusal, RefusalKind};
 
 /// The maximum number of points in one message.
 pub(super) const MESSAGE_POINTS: usize = 8192;

@@ -4,18 +4,18 @@ use std::borrow::Borrow;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::messages::Conversation;
-use super::protocol::{Run, RunRecorder};
-use super::runs::Runs;
 use vfl_core::types::{PartyName, RecordIds};
-use vfl_protocol::alignment::Tunnel;
-use vfl_protocol::alignment::{CommonIds, CompletedRun, IdCounts, Progress, Rules, Side, Summary};
+use vfl_protocol::alignment::{
+    CommonIds, CompletedRun, FrameSender, Frames, IdCounts, Progress, Rules, Side, Summary, Tunnel,
+};
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_server::service::{Credentials, PeerIdentity, Role, SessionEnd, seal};
 use vfl_state::state_dir::StateDir;
 use vfl_state::state_file::StateFileError;
 
-use vfl_protocol::alignment::{FrameSender, Frames};
+use super::messages::Conversation;
+use super::protocol::{Run, RunRecorder};
+use super::runs::Runs;
 
 /// The time for which the other party may be silent or take nothing. While it blinds its ids, it
 /// sends a sign of life every few seconds.

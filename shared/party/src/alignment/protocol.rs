@@ -8,13 +8,13 @@
 use rayon::prelude::*;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
-
-use super::group::{Encoded, GroupHash, PointError, Secret, check};
-use super::messages::{Conversation, MESSAGE_POINTS, Message, SIGN_OF_LIFE};
 use vfl_core::types::RecordIds;
 use vfl_protocol::alignment::{CommonIds, IdCounts, Progress, Rules, Side};
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::blocking::heavy;
+
+use super::group::{Encoded, GroupHash, PointError, Secret, check};
+use super::messages::{Conversation, MESSAGE_POINTS, Message, SIGN_OF_LIFE};
 
 /// Storage of a run's state, separate from the arithmetic. Methods may wait for the disk.
 pub(super) trait RunRecorder: Sync {

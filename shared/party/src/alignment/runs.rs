@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
 use vfl_core::clock::{now, utc};
 use vfl_core::hex;
 use vfl_core::types::{PartyName, RecordIds};

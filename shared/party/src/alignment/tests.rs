@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
+use vfl_core::types::RecordIds;
+use vfl_protocol::alignment::{CommonIds, IdCounts, Rules, Side};
+use vfl_protocol::{Refusal, RefusalKind};
 
 use super::group::{Encoded, GroupHash, Secret};
 use super::messages::{Conversation, LONGEST, Message};
 use super::protocol::{Run, RunRecorder};
-use vfl_core::types::RecordIds;
-use vfl_protocol::alignment::{CommonIds, IdCounts, Rules, Side};
-use vfl_protocol::{Refusal, RefusalKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

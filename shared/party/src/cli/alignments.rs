@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use crate::alignment::{RunEnd, RunEntry, runs};
 use vfl_server::cli::{CliError, PartySettings};
+
+use crate::alignment::{RunEnd, RunEntry, runs};
 
 /// The options of `alignments`.
 #[derive(Debug, clap::Args)]

@@ -5,11 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use vfl_core::data::read_schema;
+use vfl_features::stores::{DataConfig, Inference, LoadError, infer, load_sqlite};
 use vfl_server::cli::CliError;
-
-use vfl_features::stores::DataConfig;
-use vfl_features::stores::{Inference, infer};
-use vfl_features::stores::{LoadError, load_sqlite};
 
 /// The options of `schema`
 #[derive(Debug, Args)]

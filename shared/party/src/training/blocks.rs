@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use nalgebra::DMatrix;
-
-use super::source::RecordSource;
 use vfl_core::types::RecordIds;
 use vfl_protocol::Refusal;
 use vfl_protocol::training::messages::Step;
+
+use super::source::RecordSource;
 
 /// The number of records in one request to a source.
 const PART: usize = 4096;

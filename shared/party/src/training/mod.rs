@@ -4,7 +4,6 @@
 mod blocks;
 mod gate;
 mod import;
-
 mod participant;
 mod source;
 

@@ -5,23 +5,22 @@ use std::sync::Arc;
 use nalgebra::DMatrix;
 use rand::TryRng;
 use rand::rngs::SysRng;
-
 use vfl_core::model::contract::{InitialSeed, start_of};
 use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{LearnerError, PartyLearner};
 use vfl_core::types::{ModelVersion, RecordIds, ShapeError};
+use vfl_protocol::training::messages::{
+    BatchShares, Begin, Command, Progress, PublishedVersion, Ready, Reply, ShareStored, Step,
+};
+use vfl_protocol::training::{CommandStream, Conversation, ReplySender};
 use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
 use vfl_state::blocking::heavy;
+use vfl_state::journal::{Proposal, Terms};
 use vfl_state::{ShareStore, StoreError};
 
 use super::blocks::RemoteRecords;
 use super::gate::{AdmittedTraining, TrainingGate};
 use super::source::{RecordSource, TrainingRecords};
-use vfl_protocol::training::messages::{
-    BatchShares, Begin, Command, Progress, PublishedVersion, Ready, Reply, ShareStored, Step,
-};
-use vfl_protocol::training::{CommandStream, Conversation, ReplySender};
-use vfl_state::journal::{Proposal, Terms};
 
 /// The maximum number of records in one training.
 const MAX_RECORDS: u32 = 10_000_000;

@@ -1,7 +1,8 @@
 //! Tests of conversions.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 fn matrix(rows: u32, columns: u32, values: &[f64]) -> pb::Matrix {
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();

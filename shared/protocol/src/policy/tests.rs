@@ -7,7 +7,6 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use prost::Message;
 use toml::{Table, Value};
-
 use vfl_defense::policy::*;
 
 use super::*;

@@ -5,19 +5,18 @@ use std::pin::Pin;
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
+use vfl_core::model::privacy::PrivacyStatement;
+use vfl_core::model::{SubModelSpec, TrainingConfig};
+use vfl_core::types::{OutputGradient, PartyName, RecordIds};
 
 use super::messages::{
     BatchShares, Begin, Binding, Command, LabelledChunk, Progress, PublishCommand, PublishReply,
     PublishStart, PublishedVersion, Ready, Reply, ShareStored, StagedShare, Start, Step,
 };
-use crate::pb;
 use crate::pb::{training_command, training_published, training_reply};
 use crate::{
-    Refusal, RefusalKind, WireError, decode_columns, encode_columns, peer_failure, require,
+    Refusal, RefusalKind, WireError, decode_columns, encode_columns, pb, peer_failure, require,
 };
-use vfl_core::model::privacy::PrivacyStatement;
-use vfl_core::model::{SubModelSpec, TrainingConfig};
-use vfl_core::types::{OutputGradient, PartyName, RecordIds};
 
 /// The maximum number of classes of a model.
 const MAX_CLASSES: u32 = 65_536;
@@ -45,6 +44,9 @@ impl<'a, S: CommandStream> Conversation<'a, S> {
     }
 
     /// Receives the next command.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the stream ended or failed, or the message is none.
     pub async fn next(&mut self) -> Result<Command, Refusal> {
         match self.commands.next().await {
             Some(Ok(message)) => Ok(Command::try_from(message)?),
@@ -59,6 +61,9 @@ impl<'a, S: CommandStream> Conversation<'a, S> {
 
     /// Sends a reply. If the coordinator no longer accepts replies, its last message gives the
     /// reason.
+    ///
+    /// # Errors
+    /// [`Refusal`] with that reason.
     pub async fn reply(&mut self, reply: Reply) -> Result<(), Refusal> {
         if self.replies.send(Ok(reply.into())).await.is_ok() {
             return Ok(());

@@ -4,8 +4,9 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::{CliError, PartySettings};
 use vfl_state::state_folder::{FolderError, adopt};
+
+use super::{CliError, PartySettings};
 
 /// The options of `adopt-state`.
 #[derive(Debug, clap::Args)]

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-
-use super::CliError;
 use vfl_core::json::json_error;
 use vfl_state::files::write_atomic;
+
+use super::CliError;
 
 /// The schema version of all case files.
 const SCHEMA: u64 = 1;

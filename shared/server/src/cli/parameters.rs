@@ -4,13 +4,14 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::{CliError, PartySettings};
 use vfl_core::model::{NetworkFile, ParameterFile};
 use vfl_core::types::{ModelVersion, PartyName};
 use vfl_state::files::write_atomic;
 use vfl_state::journal::Journal;
 use vfl_state::state_dir::StateDir;
 use vfl_state::{ImportError, ImportReport, ShareStore, Staging, StoredShare};
+
+use super::{CliError, PartySettings};
 
 /// The options of `import-parameters` for a party that consents by staging parameters for a named
 /// active party.

@@ -6,9 +6,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use vfl_protocol::{Refusal, RefusalKind};
 
 use super::calls::code_name;
-use vfl_protocol::{Refusal, RefusalKind};
 
 /// The upper bounds of the latency buckets, in seconds: from half a millisecond to the longest
 /// default time-out.

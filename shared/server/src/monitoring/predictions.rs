@@ -6,9 +6,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use vfl_core::types::RowStatus;
 
 use super::peer_metrics::durations;
-use vfl_core::types::RowStatus;
 
 /// The rows by outcome, and the time of the answers.
 #[derive(Debug, Clone)]

@@ -8,11 +8,10 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 use tracing::Instrument;
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind};
 
 use super::connection::PeerInfo;
 use super::identity::{PeerIdentity, Role};
-use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind};
-
 use Role::{ActiveParty, Auditor, Coordinator, PassiveParty};
 
 /// The roles that may call each RPC. An RPC that is not listed is not served.

@@ -1,11 +1,10 @@
 //! Connections to one named peer.
 
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use std::{fmt, io};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -18,11 +17,11 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
+use vfl_core::types::PartyName;
 
 use super::connection::GuardedStream;
 use super::identity::{PeerIdentity, Role};
 use super::tls::{Credentials, TlsError};
-use vfl_core::types::PartyName;
 
 /// The time limit of a connection attempt, including the handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

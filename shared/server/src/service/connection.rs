@@ -14,12 +14,12 @@ use tokio::time::{Instant, Sleep};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
+use vfl_protocol::Refusal;
 
 use super::connection_table::ConnectionSlot;
 use super::deny::Link;
 use super::identity::PeerIdentity;
 use super::unread::Backlog;
-use vfl_protocol::Refusal;
 
 /// The length of the HTTP/2 connection preface of a client (RFC 9113, section 3.4). After it, pings
 /// detect a dead peer.

@@ -12,10 +12,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
+use vfl_protocol::{Refusal, RefusalKind};
 
 use super::identity::PeerIdentity;
 use super::limits::ConnectionLimits;
-use vfl_protocol::{Refusal, RefusalKind};
 
 /// The maximum number of evicted connections that are still open. Beyond it, newcomers are closed
 /// at once.

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
+use vfl_protocol::{Refusal, RefusalKind};
 
 use super::connection::{PeerInfo, TlsConnection};
 use super::connection_table::{ConnectionSlot, ConnectionTable};
@@ -19,7 +20,6 @@ use super::deny::DeniedCertificate;
 use super::identity::PeerIdentity;
 use super::limits::Limits;
 use super::tls::Credentials;
-use vfl_protocol::{Refusal, RefusalKind};
 
 /// The time limit of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);

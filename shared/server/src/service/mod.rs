@@ -1,8 +1,7 @@
 //! Transport: mutual TLS on every link, the caller's identity from its certificate, one table of
 //! RPC × role, and the helpers that serve and connect. The resources that a caller may hold are
-//! limited here too: connections
-//! (`connection_table`), time (`connection`) and bytes, of what they send
-//! (`upload_limits`) and of what they do not read (`unread`).
+//! limited here too: connections (`connection_table`), time (`connection`) and bytes, of what they
+//! send (`upload_limits`) and of what they do not read (`unread`).
 //!
 //! There is no plaintext mode: a service without a certificate does not start.
 

@@ -2,7 +2,6 @@
 
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
-
 use vfl_protocol::Refusal;
 
 /// Runs work on a task of its own, which is aborted when its caller is dropped. Without it, the

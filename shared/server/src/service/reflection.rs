@@ -4,9 +4,9 @@
 
 use tonic::service::Routes;
 use tonic_reflection::server::{Builder, Error};
+use vfl_protocol::DESCRIPTORS;
 
 use super::identity::Role;
-use vfl_protocol::DESCRIPTORS;
 
 /// The services that every party serves besides its own.
 const COMMON: &[&str] = &[

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use tonic::Status;
-
 use vfl_protocol::{broken, is_worth_again};
 
 /// The bounds of the pause before a call is repeated, in milliseconds. The pause is random, so that

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
+use vfl_protocol::{Refusal, RefusalKind};
 
 use super::connection::GuardedStream;
 use super::identity::PeerIdentity;
 use super::tls::Credentials;
-use vfl_protocol::{Refusal, RefusalKind};
 
 /// The application protocol inside the session. Listeners of gRPC accept `h2` alone and this
 /// session does not accept `h2`, so that the carrier cannot redirect either handshake to the other.

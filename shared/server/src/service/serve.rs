@@ -4,16 +4,16 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::Stream;
-use futures_util::stream;
-
+use futures_util::{Stream, stream};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::{Status, Streaming};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
-use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
+use vfl_protocol::{Refusal, peer_failure};
 
 use super::authorize::Authorize;
 use super::call_metrics::CallMetricsLayer;
@@ -27,7 +27,6 @@ use super::retry::twice;
 use super::tls::Credentials;
 use super::upload_limits::UploadLimits;
 use crate::monitoring::{GaugeReading, Monitor};
-use vfl_protocol::{Refusal, peer_failure};
 
 /// The time in which calls under way must end after the stop signal.
 const GRACE: Duration = Duration::from_secs(3);

@@ -13,10 +13,10 @@ use http_body::Frame;
 use tokio::time::Instant;
 use tonic::Status;
 use tonic::body::Body;
+use vfl_protocol::{Refusal, RefusalKind};
 
 use super::budget::{Budget, Charge};
 use super::identity::PeerIdentity;
-use vfl_protocol::{Refusal, RefusalKind};
 
 /// The most bytes that are handed to the transport at once. It takes the next piece when the caller
 /// has room for it, which is how progress is seen.

@@ -1,7 +1,8 @@
 //! Tests of the journal of trainings.
 
-use super::*;
 use vfl_core::model::TrainingValues;
+
+use super::*;
 
 fn proposal(ids: &[&str]) -> Proposal {
     Proposal {

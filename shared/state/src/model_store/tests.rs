@@ -1,8 +1,9 @@
 //! Tests of the store of shares.
 
-use super::*;
 use vfl_core::model::SubModelSpec;
 use vfl_core::model::contract::{SubModelOrigin, start_of};
+
+use super::*;
 
 fn parameters(seed: f64) -> LinearParameters {
     let weights = DMatrix::from_fn(3, 2, |i, j| seed / (1.0 + i as f64 + 0.1 * j as f64));

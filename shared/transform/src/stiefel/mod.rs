@@ -24,6 +24,9 @@ const STARTS: u32 = 32;
 const MOST_STARTS: u32 = 1000;
 
 /// Checks the settings that need no parameters.
+///
+/// # Errors
+/// [`TransformError::Setting`] for a penalty or a number of starts out of range.
 pub fn check(penalty: Option<f64>, starts: Option<u32>) -> Result<(), TransformError> {
     let refuse = |reason| Err(TransformError::Setting { transform: NAME, reason });
     if let Some(penalty) = penalty

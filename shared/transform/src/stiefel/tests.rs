@@ -6,8 +6,7 @@ use serde_json::Value;
 use vfl_core::types::FeatureBlock;
 
 use super::*;
-use crate::tests::matrix_of;
-use crate::tests::{golden, model};
+use crate::tests::{golden, matrix_of, model};
 use crate::{TransformConfig, rewrite as rewrite_any};
 
 fn moments_of(case: &Value) -> Moments {

@@ -5,12 +5,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use vfl_core::metrics::{AttributeFigures, Metric};
 use vfl_core::types::{ModelVersion, RecordIds};
-use vfl_protocol::ShownParameters;
 use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_protocol::pb::passive_party_client::PassivePartyClient;
 use vfl_protocol::pb::score as wire;
-use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, WireError, pb, require};
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, ShownParameters, WireError, pb, require};
 use vfl_server::service::{Credentials, Peer};
 
 use super::estimates::Estimates;

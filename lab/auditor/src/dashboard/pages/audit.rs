@@ -1,12 +1,12 @@
 //! The page of one audit: its results and its files.
 
 use maud::{Markup, html};
+use vfl_present::said;
 
 use super::audits::{legend, lines};
 use crate::dashboard::format::{segment, when};
 use crate::dashboard::store::{Entry, Piece, ReportState};
 use crate::report::{compliance, digest};
-use vfl_present::said;
 
 /// Renders the page. `config` is true if its configuration exists.
 pub(in crate::dashboard) fn audit(entry: &Entry, config: bool) -> Markup {

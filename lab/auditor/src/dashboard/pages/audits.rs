@@ -1,12 +1,12 @@
 //! The page that lists the audits of the folder.
 
 use maud::{Markup, html};
+use vfl_present::said;
 
 use crate::dashboard::format::{counted, segment, when};
 use crate::dashboard::runner::AuditProgress;
 use crate::dashboard::store::{Entry, ITSELF, ReportState};
 use crate::report::{Digest, Report, badge, compliance, digest};
-use vfl_present::said;
 
 /// The content of the list.
 pub(in crate::dashboard) struct AuditList<'a> {

@@ -1,10 +1,10 @@
 //! The page that compares two audits row by row. It compares figures as text and computes nothing.
 
 use maud::{Markup, html};
+use vfl_present::said;
 
 use super::audits::title;
 use crate::report::{Report, Sheet, scroll, sheets};
-use vfl_present::said;
 
 /// A row: its name, and the figure of either audit.
 struct Pair {

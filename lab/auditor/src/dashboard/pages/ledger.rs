@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 use vfl_coordinator::ledger::{RecordUse, Summary};
+use vfl_present::said;
 
 use crate::dashboard::format::{budgets, spent, when_unix};
 use crate::dashboard::guard::Secret;
 use crate::dashboard::shell::secret;
 use crate::report::scroll;
-use vfl_present::said;
 
 /// The result of a search for a record.
 pub(in crate::dashboard) struct RecordSearch<'a> {

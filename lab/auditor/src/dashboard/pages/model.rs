@@ -3,16 +3,14 @@
 use std::time::SystemTime;
 
 use maud::{Markup, html};
-use vfl_protocol::Refusal;
-use vfl_protocol::ShownParameters;
+use vfl_present::{said, significant};
+use vfl_protocol::{Refusal, ShownParameters};
 
 use crate::audit::{DeploymentState, Model, PartyBudget, ScoringOffer};
 use crate::dashboard::format::{counted, when, why};
 use crate::dashboard::guard::Secret;
 use crate::dashboard::shell::secret;
 use crate::report::scroll;
-use vfl_present::said;
-use vfl_present::significant;
 
 /// The last answers of the passive parties.
 #[derive(Clone)]

@@ -1,14 +1,13 @@
 //! The form that starts an audit.
 
 use maud::{Markup, html};
-use vfl_defense::DefenseConfig;
-use vfl_defense::Policy;
+use vfl_defense::{DefenseConfig, Policy};
+use vfl_present::said;
 
 use crate::dashboard::draft::{Draft, Errors, Source, place_of};
 use crate::dashboard::format::counted;
 use crate::dashboard::guard::Secret;
 use crate::dashboard::shell::secret;
-use vfl_present::said;
 
 /// The content of the form.
 pub(in crate::dashboard) struct AuditForm<'a> {

@@ -2,12 +2,12 @@
 //! spending.
 
 use maud::{Markup, html};
+use vfl_present::said;
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_server::service::Peer;
 
 use crate::audit::{DeploymentState, Targets};
 use crate::dashboard::format::{budgets, counted, spent, why};
-use vfl_present::said;
 
 /// Renders the page.
 pub(in crate::dashboard) fn service(targets: &Targets, standing: &DeploymentState) -> Markup {

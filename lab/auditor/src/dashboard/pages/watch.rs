@@ -1,12 +1,12 @@
 //! The page of the running audit.
 
 use maud::{Markup, html};
+use vfl_present::said;
 
 use crate::dashboard::format::{segment, when};
 use crate::dashboard::guard::Secret;
 use crate::dashboard::runner::{AuditProgress, Stage};
 use crate::dashboard::shell::secret;
-use vfl_present::said;
 
 /// Renders the page. `still` is true if it does not reload.
 pub(in crate::dashboard) fn watch(watched: &AuditProgress, still: bool) -> Markup {

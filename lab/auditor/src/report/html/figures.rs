@@ -1,15 +1,12 @@
 //! Renders the plots of the page.
 
 use maud::{Markup, PreEscaped, html};
+use vfl_present::said;
 
 use super::plots::Plots;
 use super::widgets::{figure, scroll};
-use crate::report::defense;
 use crate::report::document::Report;
-use crate::report::facts;
-use crate::report::inference;
-use crate::report::private_training;
-use vfl_present::said;
+use crate::report::{defense, facts, inference, private_training};
 
 /// Renders the plots of the policies' cost and risk, of the errors by feature, and of the errors by
 /// number of passive features.

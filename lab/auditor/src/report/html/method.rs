@@ -2,14 +2,13 @@
 //! the report again.
 
 use maud::{Markup, html};
+use vfl_present::said;
 
 use super::widgets::scroll;
-use crate::report::added_risk;
 use crate::report::document::Report;
-use crate::report::facts;
 use crate::report::surface::{SurfaceKind, TRAINING_DISCLOSURE};
 use crate::report::threat::{DefenseKnowledge, Observations, ThreatModel};
-use vfl_present::said;
+use crate::report::{added_risk, facts};
 
 /// Renders the release surfaces, and the disclosure by training.
 pub(super) fn surfaces(report: &Report) -> Markup {

@@ -8,12 +8,12 @@ mod tables;
 mod widgets;
 
 use maud::html;
+use vfl_present::Shell;
 
 use super::document::Report;
 use super::plot::{self, Series, Size};
 use super::{ReportError, defense, facts};
 use plots::Plots;
-use vfl_present::Shell;
 pub(crate) use widgets::{badge, compliance, scroll};
 
 /// Renders the report as a self-contained HTML page. The same report gives the same bytes.

@@ -2,13 +2,13 @@
 //! for each policy.
 
 use maud::{Markup, html};
+use vfl_present::said;
 
 use super::widgets::{badge, compliance};
 use crate::report::brief::brief;
 use crate::report::defense::{self, DefenseLine};
 use crate::report::document::Report;
 use crate::report::{added_risk, facts};
-use vfl_present::said;
 
 /// Renders the verdict.
 pub(super) fn verdict(report: &Report) -> Markup {

@@ -1,17 +1,15 @@
 //! Renders every figure in folded tables.
 
 use maud::{Markup, html};
+use vfl_present::number::align_left;
+use vfl_present::{four, number, said, significant};
 
 use super::plots::Plots;
 use super::widgets::{FIGURE_SPACE, badge, figure, scroll};
-use crate::report::attributes;
-use crate::report::certificate;
 use crate::report::document::{Audit, Report};
 use crate::report::facts::{self, RowKind, Rows};
 use crate::report::verdict::verdict;
-use vfl_present::number::align_left;
-use vfl_present::said;
-use vfl_present::{four, number, significant};
+use crate::report::{attributes, certificate};
 
 /// Renders all tables, and the plot of every attack.
 pub(super) fn all(report: &Report, plots: &Plots) -> Markup {

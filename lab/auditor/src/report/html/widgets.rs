@@ -1,10 +1,10 @@
 //! The parts that several sections use.
 
 use maud::{Markup, PreEscaped, html};
+use vfl_present::printable;
 
 use crate::report::level::Level;
 use crate::report::thresholds::Compliance;
-use vfl_present::printable;
 
 /// A space as wide as a digit.
 pub(super) const FIGURE_SPACE: char = '\u{2007}';

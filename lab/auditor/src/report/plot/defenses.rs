@@ -1,13 +1,12 @@
 //! The plot of each attack's error under each defense, with both baselines: one row per attack,
 //! grouped by defense.
 
+use vfl_present::plot::{Anchor, Canvas, ErrorAxis, FLOOR_LABEL, PlotError, ink, svg, text_width};
+use vfl_present::shortened;
+
 use super::{MAX_NAME, Series};
 use crate::report::document::{Audit, Report};
 use crate::report::facts::{against, repeats_half};
-use vfl_present::plot::ink;
-use vfl_present::plot::{Anchor, Canvas, PlotError, svg, text_width};
-use vfl_present::plot::{ErrorAxis, FLOOR_LABEL};
-use vfl_present::shortened;
 
 const WIDTH: i32 = 900;
 const LEFT: i32 = 232;

@@ -1,14 +1,13 @@
 //! The plot of the strongest attack's error by feature, with both guesses, and with the same
 //! adversary without scores if there is one.
 
+use vfl_present::plot::{Anchor, ErrorAxis, PlotError, ink, svg};
+use vfl_present::shortened;
+
 use super::defenses::{PLOT_LEFT, PLOT_RIGHT, PLOT_WIDTH, frame, legend};
 use super::{MAX_NAME, Series};
 use crate::report::attack_result::Outcome;
 use crate::report::document::Audit;
-use vfl_present::plot::ErrorAxis;
-use vfl_present::plot::ink;
-use vfl_present::plot::{Anchor, PlotError, svg};
-use vfl_present::shortened;
 
 const TOP: i32 = 46;
 const ROW: i32 = 22;

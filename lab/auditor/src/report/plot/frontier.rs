@@ -1,10 +1,10 @@
 //! The plot of each policy's accuracy cost against its added risk. On the frontier, neither can be
 //! reduced without increasing the other.
 
-use crate::report::defense::DefenseLine;
-use vfl_present::plot::ink;
-use vfl_present::plot::{Anchor, At, Canvas, Marker, PlotError, svg, text_width};
+use vfl_present::plot::{Anchor, At, Canvas, Marker, PlotError, ink, svg, text_width};
 use vfl_present::shortened;
+
+use crate::report::defense::DefenseLine;
 
 /// The screen size that a plot is drawn for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

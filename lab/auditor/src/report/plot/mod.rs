@@ -4,7 +4,6 @@
 mod defenses;
 mod features;
 mod frontier;
-
 mod sweep;
 
 pub(super) use defenses::defenses;

@@ -1,11 +1,10 @@
 //! The plot of the error by number of passive features, one line per attack.
 
+use vfl_present::plot::{Anchor, At, ErrorAxis, FLOOR_LABEL, PlotError, ink, svg};
+use vfl_present::shortened;
+
 use super::{MAX_NAME, Series};
 use crate::report::document::Sweep;
-use vfl_present::plot::ink;
-use vfl_present::plot::{Anchor, At, PlotError, svg};
-use vfl_present::plot::{ErrorAxis, FLOOR_LABEL};
-use vfl_present::shortened;
 
 const WIDTH: i32 = 900;
 const LEFT: i32 = 112;

@@ -25,13 +25,11 @@ use rand::Rng;
 use vfl_numerics::row_differences;
 
 use super::KnownPolicy;
-use crate::DisclosedModel;
-use crate::Setting;
 use crate::settings::numbers;
 use crate::{
-    AdversaryView, Attack, AttackError, KnownModel, Need, Needs, Reconstruction, StatedKnowledge,
+    AdversaryView, Attack, AttackError, Base, DisclosedModel, Entry, Group, KnownModel, Need,
+    Needs, Reconstruction, Setting, StatedKnowledge,
 };
-use crate::{Base, Entry, Group};
 use remarks::{AS_RELEASED, told};
 use search::{MAX_SEARCHED, NEIGHBOUR_RECORDS};
 use transform_evidence::{HypothesisTester, exact_columns};

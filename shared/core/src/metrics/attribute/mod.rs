@@ -9,7 +9,6 @@ mod event;
 mod figures;
 mod ranks;
 mod schema;
-
 #[cfg(test)]
 mod tests;
 

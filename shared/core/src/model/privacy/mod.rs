@@ -37,9 +37,10 @@ use serde::{Deserialize, Serialize};
 
 pub use statement::{PrivacyStatement, PrivacyStatementError};
 
+use vfl_numerics::GaussianSampling;
+
 use super::contract::InitialSeed;
 use super::{TrainingConfig, kinds};
-use vfl_numerics::GaussianSampling;
 
 /// The smallest and the largest σ. Above, the accountant's list of orders gives no smaller ε.
 const NOISE: std::ops::RangeInclusive<f64> = 0.01..=1e5;

@@ -8,14 +8,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::features::{LookupResult, RemoteStore, RowCollector};
-use crate::features::{MAX_LOOKUP_RECORDS, StoreFuture};
 use serde::Deserialize;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::data::table::{Failure, StoreError};
 use vfl_core::data::{ColumnRole, SourceColumn};
 use vfl_core::types::RecordIds;
 
+use crate::features::{LookupResult, MAX_LOOKUP_RECORDS, RemoteStore, RowCollector, StoreFuture};
 use crate::stores::DataError;
 use crate::stores::bounds::{Bounds, connect_timeout_ms, connections, timeout_ms};
 use crate::stores::sql::within;

@@ -2,7 +2,6 @@
 
 use rand::Rng;
 use tonic::metadata::MetadataMap;
-
 use vfl_core::hex;
 
 /// The header of W3C Trace Context.

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::Status;
 use tonic::transport::Channel;
+use vfl_protocol::peer_failure;
 
 use super::super::monitor::Monitor;
 use super::config::Collector;
@@ -24,7 +25,6 @@ use super::record::SpanRecord;
 use super::sampler::Sampler;
 use super::tracer::Tracer;
 use super::wire::{request, resource};
-use vfl_protocol::peer_failure;
 
 /// The maximum number of spans in one message.
 const BATCH: usize = 512;

@@ -1,9 +1,9 @@
 //! The data of a finished span: a closed list of fields.
 
 use tonic::Code;
+use vfl_core::types::{ModelVersion, PartyName};
 
 use super::context::{Context, SpanId};
-use vfl_core::types::{ModelVersion, PartyName};
 
 /// The operations that have spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

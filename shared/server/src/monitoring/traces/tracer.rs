@@ -6,13 +6,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
+use vfl_core::types::{ModelVersion, PartyName};
+use vfl_protocol::Refusal;
 
 use super::context::{Context, HEADER, SpanId};
 use super::queue::Queue;
 use super::record::{SpanAttributes, SpanName, SpanRecord};
 use super::sampler::Sampler;
-use vfl_core::types::{ModelVersion, PartyName};
-use vfl_protocol::Refusal;
 
 tokio::task_local! {
     /// The current span. Work that a task hands to another task is outside of it.

@@ -18,11 +18,11 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response};
+use vfl_protocol::Refusal;
 
 use super::super::config::TracesTable;
 use super::super::record::SpanName;
 use super::*;
-use vfl_protocol::Refusal;
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
