@@ -2,6 +2,25 @@
 //!
 //! Names and parameters of defenses are data, [`DefenseConfig`], which all parties share; their
 //! implementations are here. A [`Pipeline`] combines the defenses of a policy.
+//!
+//! # Example
+//!
+//! A policy of one defense, applied to the logits of one record:
+//!
+//! ```
+//! use nalgebra::DMatrix;
+//! use vfl_core::types::Logits;
+//! use vfl_defense::{Grants, Noise, Pipeline, Policy};
+//!
+//! let policy: Policy = "rounding (decimals = 1)".parse()?;
+//! let pipeline = Pipeline::build(&policy.defenses, 2, &Grants::default())?;
+//! let logits = Logits::new(DMatrix::from_column_slice(2, 1, &[1.0, 0.0]))?;
+//! let released = pipeline.release(logits, Noise::fresh([0; 32]))?;
+//! // softmax gives 0.731 and 0.269.
+//! assert_eq!(released.released.predicted_labels(), [0]);
+//! assert!((released.scores.matrix()[0] - 0.731).abs() < 1e-3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod class_label;
 mod codebook;
