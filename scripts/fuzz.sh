@@ -14,8 +14,8 @@ input that makes a target panic, takes longer than 25 s or more than 2 GiB; that
 Targets (default: all): messages, csv, schema, config, case_files. What each reads is documented in fuzz/targets/src.
 
   --seconds N    how long each target is run, in seconds (default 60; a thorough run takes 1200)
-  --minimise     instead of fuzzing, replace fuzz/corpus/TARGET by the fewest inputs with the same coverage, from the corpus and from
-                 what earlier runs found; inputs named regression-* stay
+  --minimise     instead of fuzzing, replace fuzz/corpus/TARGET.tar.gz by the fewest inputs with the same coverage, from the corpus and
+                 from what earlier runs found; inputs named regression-* stay
   --seeds        instead of fuzzing, write the seeds of fuzz/targets/examples/seeds.rs to where earlier runs put what they found, so
                  that the next run and --minimise see them
   --build        build and do nothing else
@@ -27,7 +27,7 @@ repository and is replayed by `cargo test -p vfl-fuzz-targets`. To look at an in
 
   fuzz/target/x86_64-unknown-linux-gnu/release/TARGET fuzz/artifacts/TARGET/crash-...
 
-To keep it once it is mended: copy it to fuzz/corpus/TARGET/regression-WHAT.
+To keep it once it is mended: copy it to fuzz/corpus/TARGET/regression-WHAT, where the tests find it; --minimise puts it into the archive.
 
 Needs a C++ compiler (for libFuzzer) and the stable toolchain: coverage instrumentation is a matter of LLVM passes. There is no
 address sanitizer, because no crate here holds unsafe code. One thread, so that a run can be repeated.
@@ -85,8 +85,11 @@ build
 export RAYON_NUM_THREADS=1
 options=(-max_len=65536 -timeout=25 "-rss_limit_mb=$rss" -malloc_limit_mb=1024 -print_final_stats=1)
 for target in "${targets[@]}"; do
-  corpus=fuzz/corpus/$target
+  corpus=$found/corpus/$target
+  rm -rf "$corpus"
   mkdir -p "$corpus" "$found/$target" "fuzz/artifacts/$target"
+  tar -xzf "fuzz/corpus/$target.tar.gz" -C "$corpus"
+  [[ ! -d fuzz/corpus/$target ]] || cp -n "fuzz/corpus/$target"/* "$corpus"
   dictionary=fuzz/dictionaries/$target.dict
   if [[ $action == minimise ]]; then
     fewest=$(mktemp -d)
@@ -94,6 +97,11 @@ for target in "${targets[@]}"; do
     find "$corpus" -type f ! -name 'regression-*' -delete
     cp -n "$fewest"/* "$corpus"
     rm -r "$fewest"
+    # The same inputs make the same bytes.
+    (cd "$corpus" && find . -type f -printf '%P\n' | LC_ALL=C sort |
+      tar --format=ustar --owner=0 --group=0 --numeric-owner --mode=u=rw,go=r --mtime=@0 -T - -cf -) |
+      gzip -9n >"fuzz/corpus/$target.tar.gz"
+    rm -rf "fuzz/corpus/$target"
     echo "$target: $(find "$corpus" -type f | wc -l) inputs, $(du -sb "$corpus" | cut -f1) bytes"
     continue
   fi

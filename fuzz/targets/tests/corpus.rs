@@ -1,6 +1,8 @@
 //! The corpus that fuzzing found, replayed without a fuzzer: no input makes a target panic or keeps it busy.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -10,15 +12,29 @@ use vfl_fuzz_targets::{MAX_INPUT, TARGETS, Target};
 /// How long one input may take, in an unoptimised build on a busy machine. The slowest takes a hundredth of it.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// All inputs of a target, by the names of their files.
+/// All inputs of a target, by the names of their files: those of its archive, and those that lie in
+/// its folder until `scripts/fuzz.sh --minimise` puts them into the archive.
 fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(name);
-    let files = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let read = |path: std::path::PathBuf| {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
+    let path = dir.join(format!("{name}.tar.gz"));
+    let file = File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
+    let mut inputs: Vec<(String, Vec<u8>)> = archive
+        .entries()
+        .unwrap()
+        .map(|entry| {
+            let mut entry = entry.unwrap();
+            let name = entry.path().unwrap().to_string_lossy().into_owned();
+            let mut input = Vec::new();
+            entry.read_to_end(&mut input).unwrap();
+            (name, input)
+        })
+        .collect();
+    for file in std::fs::read_dir(dir.join(name)).into_iter().flatten() {
+        let path = file.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        (name, std::fs::read(path).unwrap())
-    };
-    let mut inputs: Vec<_> = files.map(|file| read(file.unwrap().path())).collect();
+        inputs.push((name, std::fs::read(path).unwrap()));
+    }
     inputs.sort();
     inputs
 }
