@@ -91,6 +91,7 @@ for binary in "${siblings[@]}"; do
 done
 install -m 0644 LICENSE README.md CHANGELOG.md SECURITY.md "$tree/"
 cp docs/*.md "$tree/docs/"
+cp -R docs/operate "$tree/docs/"
 cp -R deploy/systemd deploy/prometheus "$tree/deploy/"
 cp -R examples/local examples/machines examples/slurm examples/kubernetes "$tree/examples/"
 
