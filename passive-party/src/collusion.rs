@@ -1,8 +1,8 @@
 //! Logit shares for an active party that this party colludes with.
 //!
 //! z = W_act y + Σ W_p x_p + b: an adversary that has the share W_p x_p of a record subtracts it
-//! from the sum, and attacks the other parties as if there were no more. SECURITY.md says what a
-//! share reveals of this party's own features.
+//! from the sum, and attacks the other parties as if there were no more. docs/protection.md says
+//! what a share reveals of this party's own features.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};

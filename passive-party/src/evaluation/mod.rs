@@ -5,8 +5,8 @@
 //!
 //! - by default (`noised`) every figure that depends on the truth carries noise, and all answers
 //!   about a record cost at most ρ of zero-concentrated differential privacy over the life of the
-//!   state directory ([`accountant`], [`sensitivity`], [`noise`]). To ask again costs again: no
-//!   answer is kept.
+//!   state directory ([`accountant`](vfl_transform::scoring), [`sensitivity`], [`noise`]). To ask
+//!   again costs again: no answer is kept.
 //! - for an auditor who is trusted by name (`trusted`), figures are exact to three significant
 //!   digits, and their number is bounded for each set and in all. Rounding does not hide single
 //!   values from an auditor who chooses the estimates: some hundred answers reveal them.

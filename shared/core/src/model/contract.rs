@@ -309,7 +309,7 @@ pub trait Kind: Sync {
 
     /// Returns the largest magnitude that an output of an honest party can have after this many
     /// updates from the start; infinity if no bound is known. The coordinator refuses an active
-    /// party whose shares exceed it (SECURITY.md): a kind without a bound loses that check.
+    /// party whose shares exceed it (docs/protection.md): a kind without a bound loses that check.
     fn largest_output(
         &self,
         config: &TrainingConfig,

@@ -9,8 +9,8 @@ use crate::types::{FeatureBlock, LogitShare, ShapeError};
 
 /// One party's share of a softmax regression: weights k × d, and at the active party the bias (k).
 ///
-/// It has no wire form and no `Serialize`. The release policy decides what leaves a party, and
-/// [`super::ShareStore`] what goes to its disk.
+/// It has no wire form and no `Serialize`. The release policy decides what leaves a party, and the
+/// store of models what goes to its disk.
 #[derive(Clone, PartialEq)]
 pub struct LinearParameters {
     weights: DMatrix<f64>,
