@@ -1,6 +1,5 @@
 //! Writes the reference of all commands: `cargo run -p vfl-reproduce --example cli_reference > docs/cli.md`.
 
-#[allow(dead_code)]
 mod reference;
 
 fn main() {

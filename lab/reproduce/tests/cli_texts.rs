@@ -6,15 +6,11 @@ use std::process::Command as Process;
 use clap::{Command, CommandFactory, ValueEnum};
 use vfl_server::cli::completions;
 
-/// The command lines of the four binaries.
-fn binaries() -> [Command; 4] {
-    [
-        vfl_lab::cli::Cli::command(),
-        vfl_coordinator::cli::Cli::command(),
-        vfl_passive_party::cli::Cli::command(),
-        vfl_active_party::cli::Cli::command(),
-    ]
-}
+#[path = "../examples/reference/mod.rs"]
+#[allow(dead_code)]
+mod reference;
+
+use reference::binaries;
 
 /// Every command below one, with the names above it; hidden ones are left out.
 fn all_below(command: &Command, above: &[String]) -> Vec<Vec<String>> {
@@ -48,9 +44,11 @@ fn paragraphs_of_help_are_not_broken_beforehand() {
         }
         command.get_subcommands().for_each(check);
     }
-    let mut binaries = binaries();
-    binaries.iter_mut().for_each(Command::build);
-    binaries.iter().for_each(check);
+    let siblings = [vfl_reproduce::cli::Cli::command(), vfl_load::cli::Cli::command()];
+    for mut program in binaries().into_iter().chain(siblings) {
+        program.build();
+        check(&program);
+    }
 }
 
 #[test]
