@@ -184,8 +184,13 @@ impl Shared {
         settings
     }
 
+    /// Starts another coordinator, which serves once this returns: while it starts, it reads the
+    /// database, which a test may be about to falsify.
     async fn second(&self, name: &str) -> Second {
-        self.start(self.of(name)).await
+        let second = self.start(self.of(name)).await;
+        let credentials = &self.deployment.active_credentials;
+        check_health(credentials, &second.peer, Duration::from_secs(30)).await.unwrap();
+        second
     }
 
     async fn start(&self, settings: Settings) -> Second {
@@ -450,7 +455,7 @@ async fn another_configuration_does_not_start() {
         client.describe_model(pb::DescribeModelRequest {}).await.unwrap_err().code(),
         Code::FailedPrecondition
     );
-    let error = here.second("second").await.refused("a state_dir in use").await;
+    let error = here.start(here.of("second")).await.refused("a state_dir in use").await;
     assert!(error.contains("a state_dir each"), "{error}");
     second.end().await;
     here.end().await;
