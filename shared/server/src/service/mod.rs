@@ -14,6 +14,7 @@ mod connection_table;
 mod deny;
 mod health;
 mod identity;
+mod identity_verifier;
 mod limits;
 mod listen;
 mod own_task;

@@ -11,16 +11,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::crypto::CryptoProvider;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use serde::Deserialize;
 
 use super::deny::{DeniedCertificate, DenyList, DenyListError, Link, Links};
 use super::identity::{IdentityError, PeerIdentity};
+use super::identity_verifier::{IdentityVerifier, verify_chain};
 
 /// Errors from a party's TLS material.
 #[derive(Debug, thiserror::Error)]
@@ -197,7 +197,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-fn provider() -> Arc<CryptoProvider> {
+pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
@@ -447,73 +447,4 @@ impl Credentials {
 
 fn deny_list(files: &TlsFiles) -> Result<DenyList, TlsError> {
     Ok(files.deny_list.as_deref().map(DenyList::read).transpose()?.unwrap_or_default())
-}
-
-fn verify_chain(
-    end_entity: &CertificateDer<'_>,
-    intermediates: &[CertificateDer<'_>],
-    roots: &RootCertStore,
-    now: UnixTime,
-) -> Result<(), rustls::Error> {
-    let certificate = ParsedCertificate::try_from(end_entity)?;
-    rustls::client::verify_server_cert_signed_by_trust_anchor(
-        &certificate,
-        roots,
-        intermediates,
-        now,
-        provider().signature_verification_algorithms.all,
-    )
-}
-
-/// A verifier that accepts a server whose certificate is signed by the deployment's CA and names
-/// the expected role and party.
-#[derive(Debug)]
-struct IdentityVerifier {
-    expected: PeerIdentity,
-    roots: Arc<RootCertStore>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for IdentityVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        verify_chain(end_entity, intermediates, &self.roots, now)?;
-        let identity = PeerIdentity::from_certificate(end_entity)
-            .map_err(|e| rustls::Error::General(e.to_string()))?;
-        if identity == self.expected {
-            return Ok(ServerCertVerified::assertion());
-        }
-        Err(rustls::Error::General(format!(
-            "its certificate says {identity:?}, expected {:?}",
-            self.expected
-        )))
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
