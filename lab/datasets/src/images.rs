@@ -12,9 +12,6 @@ use super::split::Part;
 /// The largest value of a pixel.
 pub(super) const MOST: f64 = 255.0;
 
-const CIFAR10: &[&str] =
-    &["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
-
 /// One image: its label and the offset of its pixels.
 struct Image {
     label: u32,
@@ -29,7 +26,8 @@ pub(super) fn read(
 ) -> Result<RawDataset, DataError> {
     let directory = directory.ok_or(DataError::NoDirectory { dataset })?;
     let files = Files { dataset, directory };
-    let (names, parts) = match dataset {
+    let classes = &dataset.description().classes;
+    let parts = match dataset {
         DatasetName::Mnist => {
             let part = |prefix: &str| {
                 files.idx(
@@ -38,29 +36,27 @@ pub(super) fn read(
                     &format!("{prefix}-labels-idx1-ubyte"),
                 )
             };
-            (
-                (0..10).map(|digit| digit.to_string()).collect::<Vec<_>>(),
-                [part("train")?, part("t10k")?],
-            )
+            [part("train")?, part("t10k")?]
         }
         DatasetName::Cifar10 => {
-            let batches: Vec<String> =
-                (1..=5).map(|batch| format!("data_batch_{batch}.bin")).collect();
-            let whole: Vec<&str> = batches.iter().map(String::as_str).collect();
-            let part = |alternatives: &[&[&str]]| files.records(shape, alternatives, 1, 10);
+            let batches = [1, 2, 3, 4, 5].map(|batch| format!("data_batch_{batch}.bin"));
+            let whole = batches.each_ref().map(String::as_str);
+            let part =
+                |alternatives: &[&[&str]]| files.records(shape, alternatives, 1, classes.len());
             let train = part(&[&whole, &["data_batch_1_first5000.bin"]])?;
             let test = part(&[&["test_batch.bin"], &["test_batch_first1000.bin"]])?;
-            (CIFAR10.iter().map(ToString::to_string).collect(), [train, test])
+            [train, test]
         }
         _ => {
             // The coarse label stands before the fine one.
-            let part = |alternatives: &[&[&str]]| files.records(shape, alternatives, 2, 100);
+            let part =
+                |alternatives: &[&[&str]]| files.records(shape, alternatives, 2, classes.len());
             let train = part(&[&["train.bin"], &["train_subset5000.bin"]])?;
             let test = part(&[&["test.bin"], &["test_subset1000.bin"]])?;
-            ((0..100).map(|class| class.to_string()).collect(), [train, test])
+            [train, test]
         }
     };
-    Ok(raw(shape, names, &parts))
+    Ok(raw(shape, classes.clone(), &parts))
 }
 
 /// The content of files, and the images in it.
@@ -171,7 +167,7 @@ impl Files<'_> {
         shape: ImageShape,
         alternatives: &[&[&str]],
         labels: usize,
-        classes: u8,
+        classes: usize,
     ) -> Result<Images, DataError> {
         let length = labels + shape.features();
         for files in alternatives {
@@ -190,7 +186,7 @@ impl Files<'_> {
                 }
                 for (n, record) in content.chunks_exact(length).enumerate() {
                     let label = record[labels - 1];
-                    if label >= classes {
+                    if usize::from(label) >= classes {
                         return Err(self.wrong(
                             &file,
                             format!("the label of record {} is not below {classes}", n + 1),

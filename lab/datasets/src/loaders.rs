@@ -1,5 +1,5 @@
 //! Loaders of the public data sets in their original formats, plain or compressed by gzip, from a
-//! directory or from the files included in the project. [`DatasetName`] has the table of the sets.
+//! directory or from the files included in the project.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::dataset::DataError;
 use super::encode::{RawColumn, RawValues};
 use super::names::DatasetName;
 use super::raw_dataset::{RawDataset, read_content};
-use super::sources::{Column, ColumnKind, Delimiter, Header, Source, source};
+use super::sources::{Column, ColumnKind, Delimiter, Description, Header};
 use super::split::Part;
 use super::variant::Variant;
 use super::{images, included_sets};
@@ -25,13 +25,17 @@ pub(super) fn read(
     if let Some(shape) = name.image() {
         return images::read(name, shape, directory);
     }
-    let source = source(name, variant).ok_or(DataError::NoFiles { dataset: name })?;
-    let mut columns: Vec<ColumnValues> = source.columns.iter().map(ColumnValues::new).collect();
+    let set = name.description();
+    if set.files.is_empty() {
+        return Err(DataError::NoFiles { dataset: name });
+    }
+    let mut columns: Vec<(Column, ColumnValues)> =
+        set.columns(variant).map(|column| (column, ColumnValues::new(column.kind))).collect();
     let mut labels = Vec::new();
     let mut parts = Vec::new();
-    for (file, text, part) in open(name, &source, directory)? {
+    for (file, text, part) in open(name, set, directory)? {
         let before = labels.len();
-        parse(name, &source, &file, &text, &mut columns, &mut labels)?;
+        parse(name, set, &file, &text, &mut columns, &mut labels)?;
         if labels.len() == before {
             return Err(DataError::Malformed {
                 dataset: name,
@@ -42,17 +46,10 @@ pub(super) fn read(
         }
         parts.resize(labels.len(), part.unwrap_or(Part::Train));
     }
-    let columns = source
-        .columns
-        .iter()
-        .zip(columns)
-        .filter_map(|(column, cells)| cells.finish(column))
-        .collect();
-    let class_names = source.classes.iter().map(|c| c.name.to_owned()).collect();
     Ok(RawDataset {
-        columns,
+        columns: columns.into_iter().filter_map(|(column, values)| values.finish(column)).collect(),
         labels,
-        class_names,
+        class_names: set.classes.clone(),
         parts: parts.contains(&Part::Test).then_some(parts),
     })
 }
@@ -64,22 +61,22 @@ type OpenFile = (PathBuf, String, Option<Part>);
 /// program if the directory has no folder for it.
 fn open(
     name: DatasetName,
-    source: &Source,
+    set: &Description,
     directory: Option<&Path>,
 ) -> Result<Vec<OpenFile>, DataError> {
     let directory =
         directory.filter(|directory| !name.is_included() || directory.join(name.as_str()).exists());
     let mut missing = None;
-    for files in source.files {
+    for files in &set.files {
         let mut texts = Vec::new();
-        for (file, part) in *files {
-            let relative = format!("{name}/{file}");
+        for file in files {
+            let relative = format!("{name}/{}", file.name);
             let found = match directory {
                 Some(directory) => read_text(name, directory, &relative)?,
                 None => read_included(name, &relative)?,
             };
             match found {
-                Some((path, text)) => texts.push((path, text, *part)),
+                Some((path, text)) => texts.push((path, text, file.part)),
                 None => {
                     // An alternative that is partly there is the one that was meant.
                     if missing.is_none() || !texts.is_empty() {
@@ -137,10 +134,12 @@ enum ColumnValues {
 }
 
 impl ColumnValues {
-    fn new(column: &Column) -> Self {
-        match column.kind {
-            ColumnKind::Number(kind) => Self::Numbers(kind, Vec::new()),
-            ColumnKind::Category(_) => Self::Text(Vec::new(), Default::default(), Vec::new()),
+    fn new(kind: ColumnKind) -> Self {
+        match kind {
+            ColumnKind::Numeric => Self::Numbers(FeatureKind::Numeric, Vec::new()),
+            ColumnKind::Ordinal => Self::Numbers(FeatureKind::Ordinal, Vec::new()),
+            ColumnKind::Binary => Self::Numbers(FeatureKind::Binary, Vec::new()),
+            ColumnKind::Category => Self::Text(Vec::new(), Default::default(), Vec::new()),
             ColumnKind::Drop => Self::Dropped,
         }
     }
@@ -167,15 +166,19 @@ impl ColumnValues {
 
     /// Puts categories in their fixed order: those with a natural order first in that order, the
     /// others by number if all are numbers, else by name.
-    fn finish(self, column: &Column) -> Option<RawColumn> {
-        let values = match (self, column.kind) {
-            (Self::Numbers(kind, values), _) => RawValues::Numbers(kind, values),
-            (Self::Text(names, _, codes), ColumnKind::Category(natural)) => {
+    fn finish(self, column: Column) -> Option<RawColumn> {
+        let values = match self {
+            Self::Numbers(kind, values) => RawValues::Numbers(kind, values),
+            Self::Text(names, _, codes) => {
                 let numbers: Option<Vec<f64>> = names.iter().map(|n| n.parse().ok()).collect();
                 let mut order: Vec<usize> = (0..names.len()).collect();
                 order.sort_by(|&a, &b| {
                     let rank = |i: usize| {
-                        natural.iter().position(|n| *n == names[i]).unwrap_or(natural.len())
+                        column
+                            .order
+                            .iter()
+                            .position(|n| *n == names[i])
+                            .unwrap_or(column.order.len())
                     };
                     let by_number = numbers
                         .as_ref()
@@ -187,18 +190,18 @@ impl ColumnValues {
                 let sorted = order.iter().map(|&i| names[i].clone()).collect();
                 RawValues::Categories(sorted, codes.iter().map(|&c| place[c as usize]).collect())
             }
-            _ => return None,
+            Self::Dropped => return None,
         };
-        Some(RawColumn { name: column.name.clone(), values })
+        Some(RawColumn { name: column.name.to_owned(), values })
     }
 }
 
 fn parse(
     dataset: DatasetName,
-    source: &Source,
+    set: &Description,
     file: &Path,
     text: &str,
-    columns: &mut [ColumnValues],
+    columns: &mut [(Column, ColumnValues)],
     labels: &mut Vec<u32>,
 ) -> Result<(), DataError> {
     let fail = |line: usize, reason: String| DataError::Malformed {
@@ -209,33 +212,31 @@ fn parse(
     };
     let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
     let width = columns.len() + 1;
-    if source.header == Header::Named {
+    if set.header == Header::Named {
         let names = lines
             .next()
-            .map(|(_, line)| cells(line, source.delimiter).collect::<Vec<_>>())
+            .map(|(_, line)| cells(line, set.delimiter).collect::<Vec<_>>())
             .unwrap_or_default();
-        let expected = source.columns.iter().map(|c| c.name.as_str()).chain([source.label]);
+        let expected = columns.iter().map(|(column, _)| column.name).chain([set.label.as_str()]);
         if !names.iter().copied().eq(expected) {
             return Err(fail(1, "the header does not have the columns of this data set".into()));
         }
     }
     for (number, line) in lines {
-        let skipped = source.header == Header::Comment && number == 1 && line.starts_with('|');
+        let skipped = set.header == Header::Comment && number == 1 && line.starts_with('|');
         if skipped || line.trim().is_empty() {
             continue;
         }
-        let row: Vec<&str> = cells(line, source.delimiter).collect();
+        let row: Vec<&str> = cells(line, set.delimiter).collect();
         let Some((&label, values)) = row.split_last().filter(|_| row.len() == width) else {
             return Err(fail(number, format!("{} fields, expected {width}", row.len())));
         };
-        for ((cell, column), description) in values.iter().zip(&mut *columns).zip(&source.columns) {
-            column
-                .push(cell)
-                .map_err(|e| fail(number, format!("column {} {e}", description.name)))?;
+        for (cell, (column, values)) in values.iter().zip(&mut *columns) {
+            values.push(cell).map_err(|e| fail(number, format!("column {} {e}", column.name)))?;
         }
-        let class = source.classes.iter().position(|c| c.raw == label.trim_end_matches('.'));
         labels.push(
-            class.ok_or_else(|| fail(number, "the last column is none of the classes".into()))?
+            set.class(label.trim_end_matches('.'))
+                .ok_or_else(|| fail(number, "the last column is none of the classes".into()))?
                 as u32,
         );
     }
@@ -245,12 +246,14 @@ fn parse(
 /// Splits a line into cells, without blanks or quotes around them. None of the sets has a delimiter
 /// inside quotes.
 fn cells(line: &str, delimiter: Delimiter) -> Box<dyn Iterator<Item = &str> + '_> {
+    let split = |c: char| Box::new(line.split(c).map(|cell| cell.trim().trim_matches('"')));
     match delimiter {
+        Delimiter::Comma => split(','),
+        Delimiter::Semicolon => split(';'),
         Delimiter::Blank => Box::new(line.split_ascii_whitespace()),
         Delimiter::CommaOrBlank => Box::new(
             line.split(|c: char| c == ',' || c.is_ascii_whitespace())
                 .filter(|cell| !cell.is_empty()),
         ),
-        Delimiter::Char(c) => Box::new(line.split(c).map(|cell| cell.trim().trim_matches('"'))),
     }
 }

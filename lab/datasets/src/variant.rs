@@ -1,23 +1,14 @@
 //! Variants of the public sets: the papers use different columns of the same files.
-//!
-//! | set | variant | features | in |
-//! |---|---|---|---|
-//! | `bank` | `without_duration` (default) | 19 | V; the text of R |
-//! | | `authors` | 19 | the code behind R's figures |
-//! | | `all` | 20 | J |
-//! | `adult` | `all` (default) | 14 | P |
-//! | | `without_education` | 13 | V, see [`Variant::WithoutEducation`] |
-//! | `grid` | `without_stab` (default) | 12 | – |
-//! | | `with_stab` | 13 | V |
-//! | the others | `all` | | all papers |
-//!
-//! Features are counted where each column is one feature, as in the ordinal encoding.
+//! Each set's description names its variants, and says which papers use them.
+
+use serde::Deserialize;
 
 use super::names::{DatasetName, named};
 
 named! {
     /// The choice of columns of a data set.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum Variant {
         /// Every column that describes a record. A set whose papers agree has this variant alone.
         All = "all",
@@ -50,12 +41,7 @@ impl DatasetName {
     /// Returns the variants of the set, its default first.
     #[must_use]
     pub fn variants(self) -> &'static [Variant] {
-        match self {
-            Self::Bank => &[Variant::WithoutDuration, Variant::Authors, Variant::All],
-            Self::Adult => &[Variant::All, Variant::WithoutEducation],
-            Self::Grid => &[Variant::WithoutStab, Variant::WithStab],
-            _ => &[Variant::All],
-        }
+        &self.description().variants
     }
 
     /// Returns the variant that is used where none is named.
