@@ -5,11 +5,8 @@ use std::path::PathBuf;
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
-use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use vfl_core::data::normalise::Normalisation;
 use vfl_core::data::schema::FeatureSpec;
-use vfl_core::hex;
 use vfl_core::metrics::accuracy;
 use vfl_core::model::{TrainingConfig, TrainingValues};
 use vfl_core::types::{ConfidenceScores, Logits, ReleasedScores};
@@ -20,10 +17,11 @@ use vfl_datasets::{
 };
 use vfl_present::result_cache::ResultCache;
 
+use super::ReproduceError;
 use super::document::{DatasetFacts, ModelFacts, ModelOrigin};
+use super::model_file::read_model;
 use super::model_training::{ModelSource, TrainAndServe, TrainedModel, scores, trained};
 use super::protocol::{Protocol, Training};
-use super::{ModelFileError, ReproduceError};
 
 /// The specification of the attacked model and its data.
 #[derive(Debug, Clone)]
@@ -126,17 +124,6 @@ impl DrawnRecords {
     pub(super) fn released(&self, n: usize) -> ReleasedScores {
         ReleasedScores::Probabilities(self.scores.columns(0, n).into_owned())
     }
-}
-
-/// A file of weights, as rows of classes. Other fields are ignored.
-#[derive(Deserialize)]
-struct ModelFile {
-    #[serde(rename = "W")]
-    weights: Vec<Vec<f64>>,
-    #[serde(rename = "b")]
-    bias: Vec<f64>,
-    /// The rows of the source that were the model's test set, from 0.
-    test_row_in_file: Option<Vec<usize>>,
 }
 
 impl ExperimentModel {
@@ -474,43 +461,4 @@ fn training_config(spec: &ExperimentModelSpec) -> Result<TrainingConfig, Reprodu
     let values =
         TrainingValues { epochs, l2, patience: 10, seed: spec.seed, ..TrainingValues::default() };
     Ok(TrainingConfig::try_from(values)?)
-}
-
-struct LoadedModel {
-    weights: DMatrix<f64>,
-    bias: DVector<f64>,
-    test: Option<Vec<usize>>,
-    sha256: String,
-}
-
-fn read_model(path: &std::path::Path, dataset: &Dataset) -> Result<LoadedModel, ReproduceError> {
-    let fail = |reason| ReproduceError::Model { path: path.to_owned(), reason };
-    let bytes = std::fs::read(path).map_err(|e| fail(ModelFileError::Read(e)))?;
-    let file: ModelFile =
-        serde_json::from_slice(&bytes).map_err(|e| fail(ModelFileError::Json(e)))?;
-    let (classes, features) = (dataset.class_names().len(), dataset.x().nrows());
-    let size = |what, expected, got| fail(ModelFileError::Size { what, expected, got });
-    if file.weights.len() != classes {
-        return Err(size("rows of `W` (classes)", classes, file.weights.len()));
-    }
-    if let Some(row) = file.weights.iter().find(|row| row.len() != features) {
-        return Err(size("columns of `W` (features)", features, row.len()));
-    }
-    if file.bias.len() != classes {
-        return Err(size("entries of `b` (classes)", classes, file.bias.len()));
-    }
-    if let Some(test) = &file.test_row_in_file {
-        let mut seen = vec![false; dataset.records()];
-        let fresh =
-            |&row: &usize| seen.get_mut(row).is_some_and(|seen| !std::mem::replace(seen, true));
-        if test.is_empty() || !test.iter().all(fresh) {
-            return Err(fail(ModelFileError::TestRows { records: dataset.records() }));
-        }
-    }
-    Ok(LoadedModel {
-        weights: DMatrix::from_fn(classes, features, |i, j| file.weights[i][j]),
-        bias: DVector::from_vec(file.bias),
-        test: file.test_row_in_file,
-        sha256: hex(Sha256::digest(&bytes)),
-    })
 }

@@ -21,6 +21,7 @@ mod figure;
 mod heat_map;
 mod inversions;
 mod lattice;
+mod model_file;
 mod model_training;
 mod moments;
 mod names;

@@ -10,6 +10,7 @@ mod judge;
 mod make;
 mod page;
 mod published;
+mod section;
 mod shelf;
 mod test;
 
