@@ -99,6 +99,7 @@ pub(super) fn run(
         });
     }
     document.checks.push(Check {
+        id: "joint_accuracy".into(),
         kind: CheckKind::Paper,
         claim: "the joint model is right on at least 85 % (V section III)".into(),
         holds: joint >= 0.85,
@@ -113,6 +114,7 @@ pub(super) fn run(
         .map(|(d, m)| format!("{} to {} active features: {:.4} to {:.4}", d[0], d[1], m[0], m[1]))
         .collect();
     document.checks.push(Check {
+        id: "rises_with_features".into(),
         kind: CheckKind::Paper,
         claim: "the adversary's model grows more accurate with every active feature (V remark 18)"
             .into(),

@@ -299,6 +299,7 @@ fn closed_form(told: &[(usize, usize, f64, f64)]) -> Check {
     let off = |measured: f64, told: f64| (measured - told).abs() / told.max(1.0);
     let worst = told.iter().fold(0.0f64, |worst, (.., m, t)| worst.max(off(*m, *t)));
     Check {
+        id: "am_equals_closed_form".into(),
         kind: CheckKind::Theorem,
         claim: "without clipping the error of am is (1/d) Tr((I − A⁺A) K_½) + (1/d) E‖A⁺(ĉ' − c')‖² (V (13), (21))"
             .into(),
@@ -334,6 +335,7 @@ fn ordered(
         places.iter().filter(|&&i| a.mean[i] > factor * b.mean[i] + EQUAL).collect();
     let ratios = || places.iter().filter(|&&i| b.mean[i] > EQUAL).map(|&i| a.mean[i] / b.mean[i]);
     Some(Check {
+        id: format!("{low}_below_{high}{}", if factor == 1.0 { "" } else { "_by_factor" }),
         kind,
         claim,
         holds: wrong.is_empty(),

@@ -147,9 +147,13 @@ pub(super) fn run(
             "{name}: features with a higher correlation usually have a lower error (J section 5.2.1.1, figure 6; here: in more than \
              half of the pairs of passive features of a window)"
         );
-        document.checks.push(usually_lower(CheckKind::Paper, claim, &windows, |window, i| {
-            window.errors[at][i].mean
-        }));
+        let id = format!("{name}_falls_with_correlation");
+        document.checks.push(usually_lower(
+            (CheckKind::Paper, id),
+            claim,
+            &windows,
+            |window, i| window.errors[at][i].mean,
+        ));
         if let Some(half) = place("half") {
             let claim = format!(
                 "{name}: the same of the error over that of ½, which takes out how much a feature varies (ours)"
@@ -157,7 +161,8 @@ pub(super) fn run(
             let relative = |window: &FeatureWindowResult, i: usize| {
                 window.errors[at][i].mean / window.errors[half][i].mean.max(f64::MIN_POSITIVE)
             };
-            document.checks.push(usually_lower(CheckKind::Ours, claim, &windows, relative));
+            let id = format!("{name}_over_half_falls_with_correlation");
+            document.checks.push(usually_lower((CheckKind::Ours, id), claim, &windows, relative));
         }
     }
     document.notes.push(format!(
@@ -181,7 +186,7 @@ fn by_feature(off: &DMatrix<f64>) -> Vec<Mean> {
 /// Checks that of two features of a window the one with the higher correlation has the lower value,
 /// in more than half of the pairs. Pairs that are equal in either are not counted.
 fn usually_lower(
-    kind: CheckKind,
+    (kind, id): (CheckKind, String),
     claim: String,
     windows: &[FeatureWindowResult],
     value: impl Fn(&FeatureWindowResult, usize) -> f64,
@@ -204,6 +209,7 @@ fn usually_lower(
         as_said += right;
     }
     Check {
+        id,
         kind,
         claim,
         holds: 2 * as_said > pairs,
@@ -230,7 +236,9 @@ mod tests {
     fn pairs_are_counted_within_windows_and_ties_are_none() {
         let of = |windows: &[FeatureWindowResult]| {
             let check =
-                usually_lower(CheckKind::Paper, String::new(), windows, |w, i| w.errors[0][i].mean);
+                usually_lower((CheckKind::Paper, String::new()), String::new(), windows, |w, i| {
+                    w.errors[0][i].mean
+                });
             (check.holds, check.comparisons, check.violations.len())
         };
         let falls = window(&[0.1, 0.2, 0.3], &[3.0, 2.0, 1.0]);

@@ -277,6 +277,7 @@ fn returns(swept: &SweepResult, dimensions: &[usize]) -> Check {
         .map(|(d, p)| format!("{:.0} % at d = {d}", 100.0 * p.more[share]))
         .collect();
     Check {
+        id: "undone".into(),
         kind: CheckKind::Ours,
         claim: "who finds the transform is back at half_star before it (not in the paper)".into(),
         holds: off.iter().all(|off| *off <= 1e-9),
@@ -311,6 +312,7 @@ fn rises(attack: &str, dimensions: &[usize], before: &[f64], after: &[f64]) -> C
     let least = points().map(|(_, (b, a))| a - b).fold(f64::INFINITY, f64::min);
     let most = points().map(|(_, (b, a))| a - b).fold(f64::NEG_INFINITY, f64::max);
     Check {
+        id: format!("{attack}_worse"),
         kind: CheckKind::Paper,
         claim: format!("{attack} does worse after training on 1 − x (R section VIII-D)"),
         holds: violations.is_empty(),
@@ -331,6 +333,7 @@ fn rises_as_told(
     let off: Vec<f64> =
         before.iter().zip(after).zip(formula).map(|((b, a), f)| (a - b - f).abs()).collect();
     Check {
+        id: format!("{attack}_grows_as_told"),
         kind: CheckKind::Theorem,
         claim: format!("the error of {attack} grows by (4/d) Tr(A⁺A K_½) (R section VIII-D)"),
         holds: off.iter().all(|off| *off <= equal),
@@ -370,6 +373,7 @@ fn retrained(
     let weights = (&new.weights - &told.weights).amax();
     let scale = old.weights.amax();
     Ok(Check {
+        id: "retrained".into(),
         kind: CheckKind::Theorem,
         claim: "at full convergence the model trained on 1 − x is W' = −W, b' = b + W 1 (R proposition 4)".into(),
         holds: weights.max(bias) <= 1e-4 * scale,

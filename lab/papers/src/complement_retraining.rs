@@ -240,6 +240,7 @@ fn lossless(document: &Document, curve: &str, kind: CheckKind, gradient: f64) ->
         String::new()
     };
     Check {
+        id: format!("{curve}_lossless"),
         kind,
         claim: format!(
             "{curve}: the scores are the same after training on 1 − x, divergence below {bound:.0e} bits{}",

@@ -52,6 +52,7 @@ pub(super) fn run(
             .iter()
             .find(|(variant, _)| Some(variant.as_str()) == subject.dataset.variant.as_deref());
         document.checks.push(Check {
+            id: "columns_are_features".into(),
             kind: CheckKind::Ours,
             claim:
                 "each column that was loaded is one feature, and they are as many as the variant is said to have (ours)"

@@ -300,6 +300,8 @@ impl CheckKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
+    /// The name by which cards refer to the check, unique in the document.
+    pub id: String,
     /// The origin of the claim.
     pub kind: CheckKind,
     /// The claim, and its place in the paper.

@@ -80,6 +80,7 @@ fn exact(document: &Document, name: &str, classes: usize) -> Option<Check> {
     let violations: Vec<String> =
         few.iter().filter(|(_, e)| *e > EXACT).map(|(d, e)| format!("d = {d}: {e:.2e}")).collect();
     (!few.is_empty()).then(|| Check {
+        id: format!("{name}_exact"),
         kind: CheckKind::Paper,
         claim: format!(
             "{name}: the error is 0 for d ≤ k − 1 (J section 5.2.1; here: at most {EXACT})"
@@ -103,6 +104,7 @@ fn below_esa(document: &Document, name: &str, subject: &ExperimentModel) -> Opti
     }
     let share = esa.mean.last()? / gia.mean.last()?;
     Some(Check {
+        id: format!("{name}_below_esa"),
         kind: CheckKind::Paper,
         claim: format!(
             "{name}: with 0.9 of the features passive, the error is a half to a third of equation solving's (J section 5.2.1)"

@@ -352,6 +352,7 @@ fn never_wrong(
         }
     }
     Check {
+        id: "never_wrong".into(),
         kind: CheckKind::Ours,
         claim: "no record that the attack is certain of is wrong".into(),
         holds: violations.is_empty(),

@@ -102,6 +102,7 @@ pub(super) fn run(
         .map(|(m, v)| v - m * (1.0 - m))
         .fold(f64::MIN, f64::max);
     document.checks.push(Check {
+        id: "variance_bound".into(),
         kind: CheckKind::Theorem,
         claim: "the variance of a feature in [0, 1] is at most μ (1 − μ)".into(),
         holds: worst <= 1e-12,
@@ -145,6 +146,7 @@ pub(super) fn covariance(
     });
     let least = moments.covariance.clone().symmetric_eigenvalues().min();
     document.checks.push(Check {
+        id: "no_negative_eigenvalue".into(),
         kind: CheckKind::Theorem,
         claim: "a covariance has no negative eigenvalue".into(),
         holds: least >= -1e-12,

@@ -309,6 +309,7 @@ fn fill(document: &mut Document, contenders: &[CurveRun], points: &[Point]) {
 fn accuracy_kept(points: &[Point]) -> Check {
     let changed = points.iter().filter(|p| p.kept < 1.0);
     Check {
+        id: "class_kept".into(),
         kind: CheckKind::Paper,
         claim: "no scheme changes the predicted class of any record (R section VII-B)".into(),
         holds: points.iter().all(|p| p.kept >= 1.0),

@@ -125,6 +125,7 @@ pub(super) fn run(
         cpu_seconds: cpu.as_secs_f64(),
     });
     document.checks.push(Check {
+        id: "falls_to_0".into(),
         kind: CheckKind::Paper,
         claim: "the error falls to 0 as predictions grow (R section VI and figure 7)".into(),
         holds: last.mean <= 0.05 * first.mean,

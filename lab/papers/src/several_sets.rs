@@ -5,6 +5,7 @@ use super::{Figure, adversary_model, moments, priors};
 
 /// A claim that a number of each document is smaller for some data sets than for others.
 struct ComparisonClaim {
+    id: &'static str,
     claim: &'static str,
     of: fn(&Document) -> Option<f64>,
     smaller: &'static [&'static str],
@@ -14,6 +15,7 @@ struct ComparisonClaim {
 fn said(figure: Figure) -> &'static [ComparisonClaim] {
     match figure {
         Figure::RFig6 => &[ComparisonClaim {
+            id: "means_near_half",
             claim: "the means of bank, satellite and synthetic are closer to ½ than robot's (R section VIII-E)",
             of: moments::from_half,
             smaller: &["bank", "satellite", "synthetic"],
@@ -21,12 +23,14 @@ fn said(figure: Figure) -> &'static [ComparisonClaim] {
         }],
         Figure::VFig6 => &[
             ComparisonClaim {
+                id: "grid_least_correlated",
                 claim: "the features of grid are the least correlated (V section VI-A)",
                 of: moments::correlation,
                 smaller: &["grid"],
                 larger: &["bank", "adult", "satellite", "pendigits"],
             },
             ComparisonClaim {
+                id: "pendigits_more_diagonal",
                 claim: "the covariance of pendigits is more diagonal than those of satellite, bank and adult (V section VI-A)",
                 of: moments::correlation,
                 smaller: &["pendigits"],
@@ -34,6 +38,7 @@ fn said(figure: Figure) -> &'static [ComparisonClaim] {
             },
         ],
         Figure::VFig8 => &[ComparisonClaim {
+            id: "gain_on_grid_and_pendigits",
             claim: "with half of the features active, the joint model gains more over the adversary's on grid and pendigits than on \
                     bank, satellite and adult (V remark 18)",
             of: adversary_model::gain,
@@ -71,6 +76,7 @@ pub fn compare(figure: Figure, documents: &mut [Document]) {
             .map(|(s, l)| format!("{} {:.4}, {} {:.4}", s.0, s.1, l.0, l.1))
             .collect();
         let check = Check {
+            id: said.id.into(),
             kind: CheckKind::Paper,
             claim: said.claim.into(),
             holds: violations.is_empty(),

@@ -207,6 +207,7 @@ fn drawn_ones(document: &Document, name: &str) -> Vec<Check> {
             })
             .collect();
         Some(Check {
+            id: format!("{low}_below_{high}"),
             kind: CheckKind::Paper,
             claim,
             holds: violations.is_empty(),
@@ -240,6 +241,7 @@ fn as_good_as_known(document: &Document, dimensions: &[usize]) -> Option<Check> 
         .map(|(d, difference)| format!("d = {d}: {difference:.4} apart"))
         .collect();
     Some(Check {
+        id: "as_white_box".into(),
         kind: CheckKind::Paper,
         claim: format!(
             "with τ auxiliary records the error is that of the white box, to {ALMOST} (J section 5.3, figure 11a)"
@@ -276,6 +278,7 @@ fn more_is_better(document: &Document, dimensions: &[usize]) -> Option<Check> {
         }
     }
     Some(Check {
+        id: "falls_with_records".into(),
         kind: CheckKind::Paper,
         claim: "the error falls with the number of auxiliary records (J section 5.3, figure 11a)"
             .into(),

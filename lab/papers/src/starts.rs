@@ -58,6 +58,7 @@ fn half_is_best(document: &Document, dimensions: &[usize], classes: usize) -> Op
         .collect();
     let won = open.len() - violations.len();
     Some(Check {
+        id: "best_from_half".into(),
         kind: CheckKind::Paper,
         claim: "gradient inversion does best from ½, on robot for the most part (R section VIII-E)"
             .into(),

@@ -86,7 +86,8 @@ fn checks(document: &Document, dimensions: &[usize], attack: &str) -> Vec<Check>
     let values = |name: &str| document.curve(name).map_or(&[][..], |c| c.mean.as_slice());
     let of = |what: &str| values(&format!("{attack}_{what}"));
     let (measured, exact) = (values(attack), of("closed_form"));
-    let check = |claim: String, worst: f64, what: &str, violations: Vec<String>| Check {
+    let check = |id: &str, claim: String, worst: f64, what: &str, violations: Vec<String>| Check {
+        id: format!("{attack}_{id}"),
         kind: CheckKind::Theorem,
         claim,
         holds: violations.is_empty(),
@@ -96,6 +97,7 @@ fn checks(document: &Document, dimensions: &[usize], attack: &str) -> Vec<Check>
     };
     let differences: Vec<f64> = measured.iter().zip(exact).map(|(a, b)| (a - b).abs()).collect();
     let agree = check(
+        "equals_closed_form",
         format!("{attack} equals its closed form (R theorem 2)"),
         differences.iter().copied().fold(0.0, f64::max),
         "largest difference",
@@ -113,6 +115,7 @@ fn checks(document: &Document, dimensions: &[usize], attack: &str) -> Vec<Check>
         .map(|(m, ((low, mean), high))| (low - m).max(mean - m).max(m - high))
         .collect();
     let within = check(
+        "within_bounds",
         format!("{attack} lies within its bounds (50), (51) and (52)"),
         excess.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         "closest to a bound, negative inside:",

@@ -243,6 +243,7 @@ fn ordered(
         * starts(plan.subject.features(), plan.windows).len()
         * swept.points.len()) as u64;
     Check {
+        id: format!("{a}_below_{b}"),
         kind: CheckKind::Theorem,
         claim: format!("{a} is at most {b} at every point (R theorem 1 and section VIII-A)"),
         holds: violations.is_empty() && out == 0,
@@ -277,6 +278,7 @@ fn gap(swept: &SweepResult, random: usize, half: usize) -> Check {
         })
         .collect();
     Check {
+        id: "random_above_half".into(),
         kind: CheckKind::Theorem,
         claim: "random is 1/12 = 0.0833 above half (R remark 8), within four standard errors of the difference".into(),
         holds: violations.is_empty(),

@@ -92,6 +92,10 @@ fn the_page_is_what_its_documents_give() {
         shelf.cards.iter().map(|card| kept(&results, &card.id)).collect();
     let there = documents.iter().flatten().count();
     assert!(there >= 150, "{there} documents in {}", results.display());
+    for document in documents.iter().flatten() {
+        let ids: BTreeSet<&str> = document.checks.iter().map(|check| check.id.as_str()).collect();
+        assert_eq!(ids.len(), document.checks.len(), "{}: {ids:?}", document.figure);
+    }
     let made = summary(&shelf, &documents, false).unwrap();
     for (name, text) in
         [("index.html", &made.html), ("README.md", &made.markdown), ("results.json", &made.json)]
@@ -432,6 +436,7 @@ fn test(text: &str) -> Test {
 fn tests_tell_what_holds() {
     let mut document = document(&[("a", &[0.1, 0.2, 0.3]), ("b", &[0.1, 0.4, 0.2])]);
     document.checks.push(Check {
+        id: "a".into(),
         kind: CheckKind::Paper,
         claim: "a is a".into(),
         holds: true,
@@ -462,8 +467,8 @@ fn tests_tell_what_holds() {
         (r#"{ kind = "falls", curve = "b" }"#, Some(false)),
         (r#"{ kind = "ratio", curve = "a", than = "b", low = 0.9, high = 1.1 }"#, Some(true)),
         (r#"{ kind = "ratio", curve = "a", than = "b", low = 1.1, high = 2.0 }"#, Some(false)),
-        (r#"{ kind = "check", claim = "a is" }"#, Some(true)),
-        (r#"{ kind = "check", claim = "b is" }"#, None),
+        (r#"{ kind = "check", id = "a" }"#, Some(true)),
+        (r#"{ kind = "check", id = "b" }"#, None),
         (r#"{ kind = "at_most", curve = "c", value = 1.0 }"#, None),
         (r#"{ kind = "at_most", curve = "a", value = 1.0, from = 9 }"#, None),
         (r#"{ kind = "none", why = "no" }"#, None),

@@ -108,10 +108,10 @@ pub enum Test {
         /// The last axis point that counts.
         to: Option<usize>,
     },
-    /// A check of the document, identified by the beginning of its claim.
+    /// A check of the document.
     Check {
-        /// The beginning of the claim.
-        claim: String,
+        /// The id of the check.
+        id: String,
     },
     /// The claim cannot be tested here.
     None {
@@ -292,15 +292,11 @@ impl Test {
                     TestOutcome::Fails(text)
                 }
             }
-            Self::Check { claim } => {
-                match document.checks.iter().find(|check| check.claim.starts_with(claim.as_str())) {
-                    None => TestOutcome::Untested(format!(
-                        "the document has no check that begins with `{claim}`"
-                    )),
-                    Some(check) if check.holds => TestOutcome::Holds(check.detail.clone()),
-                    Some(check) => TestOutcome::Fails(check.detail.clone()),
-                }
-            }
+            Self::Check { id } => match document.checks.iter().find(|check| check.id == *id) {
+                None => TestOutcome::Untested(format!("the document has no check `{id}`")),
+                Some(check) if check.holds => TestOutcome::Holds(check.detail.clone()),
+                Some(check) => TestOutcome::Fails(check.detail.clone()),
+            },
             Self::None { why } => TestOutcome::Untested(why.clone()),
         })
     }

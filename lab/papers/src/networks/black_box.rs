@@ -247,6 +247,7 @@ impl SplitErrors<'_> {
             })
             .collect();
         Some(Check {
+            id: format!("{name}_close_to_white_box"),
             kind: CheckKind::Paper,
             claim,
             holds: violations.is_empty(),

@@ -160,6 +160,7 @@ fn more_records(contenders: &[CurveRun], found: &[Vec<Vec<f64>>]) -> Option<Chec
     let ((few, many, grn), (one, all, gia)) = (of("grn")?, of("gia")?);
     let allowed = |fall: Mean| 2.0 * fall.standard_error;
     Some(Check {
+        id: "grn_needs_many_records".into(),
         kind: CheckKind::Paper,
         claim: "the generative regression network needs many records and gradient inversion does not (J section 5.2.2, figure 8; there \
                 of attack accuracy)"

@@ -52,6 +52,7 @@ impl SplitErrors<'_> {
             })
             .collect();
         Some(Check {
+            id: format!("{a}_and_{b}"),
             kind: CheckKind::Paper,
             claim,
             holds: violations.is_empty(),
@@ -126,6 +127,7 @@ fn near_zero(document: &Document, name: &str, total: usize) -> Option<Check> {
         .map(|&i| format!("d = {}: {:.4}", points[i], curve.mean[i]))
         .collect();
     (!few.is_empty()).then(|| Check {
+        id: format!("{name}_near_0"),
         kind: CheckKind::Paper,
         claim: format!(
             "{name}: with a tenth of the features passive, the error is near 0 (J section 5.2.2; here: at most {NEAR_ZERO})"
@@ -148,6 +150,7 @@ pub(super) fn below(document: &Document, low: &str, high: &str, claim: &str) -> 
         })
         .collect();
     Some(Check {
+        id: format!("{low}_below_{high}"),
         kind: CheckKind::Paper,
         claim: claim.into(),
         holds: violations.is_empty(),

@@ -43,6 +43,7 @@ pub(super) fn never_worse(points: &[Point], of: &str) -> Check {
         }
     }
     Check {
+        id: format!("{of}_never_worse"),
         kind: CheckKind::Ours,
         claim: format!(
             "{of}, with moments, never has more error than its control by more than the standard error of the difference"
@@ -75,6 +76,7 @@ pub(crate) fn together(documents: &[Document]) -> Option<Check> {
     let factor = |(_, _, blind, told): &(String, usize, f64, f64)| blind / told;
     let largest = factors.iter().map(factor).reduce(f64::max)?;
     Some(Check {
+        id: "gain_of_moments".into(),
         kind: CheckKind::Ours,
         claim: format!(
             "who knows means and covariances learns up to {FACTOR} times more from exact scores than half_star, within {:.0} %, \

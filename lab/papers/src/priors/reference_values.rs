@@ -75,6 +75,7 @@ impl Row {
             |(curve, here, there): &(&str, f64, f64)| format!("{curve} {there:.4}, here {here:.4}");
         let violations: Vec<String> = pairs.iter().filter(off).map(said).collect();
         Check {
+            id: format!("reference_d{}", self.d),
             kind: CheckKind::Ours,
             claim: format!(
                 "{}, {} of {} passive: the errors of an independent computation (scikit-learn, in one place, another split), \

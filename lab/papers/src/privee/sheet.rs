@@ -120,6 +120,7 @@ fn check(document: &Document, attack: &str, unit: &str) -> Option<Check> {
         })
         .collect();
     Some(Check {
+        id: format!("{attack}_loss_hides"),
         kind: CheckKind::Ours,
         claim: format!(
             "{attack}: behind PRIVEE the loss grows more than the error of the features (errata P1)"

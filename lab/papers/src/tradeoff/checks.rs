@@ -19,6 +19,7 @@ pub(super) fn rises(name: &str, points: &[&Vec<RewriteResult>]) -> Check {
     let (first, last) =
         (values.first().copied().unwrap_or_default(), values.last().copied().unwrap_or_default());
     Check {
+        id: format!("{name}_rises"),
         kind: CheckKind::Paper,
         claim: format!("{name}: the error rises with the distance (V section VI-B)"),
         holds: violations.is_empty(),
@@ -70,6 +71,7 @@ pub(super) fn almost_linear(name: &str, points: &[&Vec<RewriteResult>]) -> Optio
         (sum(&|p| (p.0 - g).powi(2)), sum(&|p| (p.0 - g) * (p.1 - e)), sum(&|p| (p.1 - e).powi(2)));
     let left = 1.0 - ge * ge / (gg * ee).max(f64::MIN_POSITIVE);
     Some(Check {
+        id: format!("{name}_almost_linear"),
         kind: CheckKind::Paper,
         claim: format!(
             "{name}: below ½ the error is almost linear in the distance (V section VI-B; here: a line leaves at most {BENT} of its variance)"
@@ -93,6 +95,7 @@ pub(super) fn reached(name: &str, points: &[&Vec<RewriteResult>]) -> Check {
         None => "not reached".into(),
     };
     Check {
+        id: format!("{name}_reaches_half"),
         kind: CheckKind::Paper,
         claim: format!(
             "{name}: a distance below that of W_n = 0 makes the attack as bad as ½ (V section VI-B)"
@@ -108,6 +111,7 @@ pub(super) fn as_told(all: &[&RewriteResult]) -> Check {
     let off = |f: &RewriteResult| (f.error.mean - f.told).abs() / f.told.abs().max(1.0);
     let worst = all.iter().map(|f| off(f)).fold(0.0, f64::max);
     Check {
+        id: "as_told".into(),
         kind: CheckKind::Theorem,
         claim: "the error is what the moments tell (V (38), (47), (49), (53); half_star with A_n for A)".into(),
         holds: worst <= 1e-9,
@@ -127,6 +131,7 @@ pub(super) fn at_distance(all: &[&RewriteResult]) -> Check {
     let worst = aimed.iter().map(|f| off(f)).fold(0.0, f64::max);
     let far = aimed.iter().filter(|f| off(f) > 0.1).count();
     Check {
+        id: "distance_as_aimed".into(),
         kind: CheckKind::Ours,
         claim: "the distance is the one aimed at, within 10 %".into(),
         holds: far == 0,
@@ -180,6 +185,7 @@ pub(super) fn more_general(
     let ordered = gaps.windows(2).all(|g| (g[1].1 - 1.0).abs() <= (g[0].1 - 1.0).abs() + 1e-6);
     vec![
         Check {
+            id: "case_iv_above_case_i".into(),
             kind: CheckKind::Paper,
             claim:
                 "case iv gives at least the error of case i at the same distance (V section VI-B)"
@@ -190,6 +196,7 @@ pub(super) fn more_general(
             violations,
         },
         Check {
+            id: "cases_come_together".into(),
             kind: CheckKind::Paper,
             claim: "the two come together as d grows (V section VI-B)".into(),
             holds: ordered,
@@ -223,6 +230,7 @@ pub(super) fn above_true(document: &Document) -> Check {
         }
     }
     Check {
+        id: "above_true".into(),
         kind: CheckKind::Paper,
         claim: "the attack does worse on rewritten than on true parameters (V section VI-B)".into(),
         holds: violations.is_empty(),
@@ -254,6 +262,7 @@ pub(super) fn levels_rise(
         }
     }
     Check {
+        id: "levels_rise".into(),
         kind: CheckKind::Paper,
         claim: "a larger distance gives a larger error at every number of passive features (V figure 12)".into(),
         holds: violations.is_empty(),
