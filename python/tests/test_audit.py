@@ -124,7 +124,7 @@ def test_informed_figures_are_those_of_the_command_line(programs: Path, tmp_path
     # The sentences are those of the program, which prints that of the judged policy.
     said = " ".join(ended.stdout.split())
     verdicts = json.loads((tmp_path / "report.json").read_text())["verdicts"]
-    assert [found.sentence() for found in report._lines] == [verdict["sentence"] for verdict in verdicts]
+    assert [found.sentence for found in report._lines] == [verdict["sentence"] for verdict in verdicts]
     assert report.verdict.text[1:] in said
 
 

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from ._figures import NONE, figure, interval, percent, significant
-from ._judge import LEVELS, Line
+from ._verdicts import LEVELS, Line
 
 if TYPE_CHECKING:
     from .report import Report

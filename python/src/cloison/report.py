@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import pandas as pd
 
-from . import _html, _judge
-from ._judge import LEVELS, Line
+from . import _html, _verdicts
+from ._verdicts import LEVELS, Line
 from .errors import ReportError
 
 SCHEMA_VERSION: Final = 10
-# A report of version 9 has no figures by attribute: its verdicts are on the mean over features.
+# The first version with verdicts in the document; of an older report only the attacks are read.
+_WITH_VERDICTS: Final = 10
 _OLDEST: Final = 9
 _OUTCOMES: Final = ("ran", "not_scored", "not_run")
 # fmt: off
@@ -77,7 +78,7 @@ class Report:
             )
         self._document = copy.deepcopy(dict(document))
         try:
-            self._lines: list[Line] = _judge.lines(self._document)
+            self._lines: list[Line] = _verdicts.lines(self._document)
             self._attacks: pd.DataFrame = _attacks(self._document)
             self._title, self._notes = str(document["title"]), [str(note) for note in document.get("notes", ())]
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
@@ -160,21 +161,26 @@ class Report:
         `attribute` of `party` is the one that the scores tell most of. `added_risk` is 1 − error / error of the same adversary without
         scores, of that attribute, with its interval of 95 % from `low` to `high`; the choice of the worst attribute and attack is corrected
         for. `control_mse` is in units of the attribute's variance. Of `named` records that an insider would name, `right` are named rightly
-        (`right_without`: without the scores); NaN where the party answers with noise. In a report of version 9, and where no attack has a
-        control, the figures are those of all features together, of the strongest attack. `accuracy_lost` is a share. `met` says whether the
-        thresholds are met.
+        (`right_without`: without the scores); NaN where the party answers with noise. Where no attack has a control, the figures are
+        those of all features together, of the strongest attack. `accuracy_lost` is a share. `met` says whether the thresholds are met.
+        A report of version 9 holds no verdicts, so that there is no row.
         """
         return self._policies.copy()
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the policy in service, or if that was not audited on the first one."""
+        """The verdict on the policy in service, or if that was not audited on the first one.
+
+        A report of version 9 holds none, and its text says so.
+        """
         line = next((line for line in self._lines if line.judged), None)
         if line is None:
             met = False if self._document.get("thresholds") else None
-            return Verdict(None, "unmeasured", "No policy whose scores are released was audited.", met)
-        sentence = line.sentence()
-        text = sentence[0].upper() + sentence[1:] + "."
+            text = "No policy whose scores are released was audited."
+            if self.schema_version < _WITH_VERDICTS:
+                text = f"A report of schema version {self.schema_version} holds no verdict: audit again."
+            return Verdict(None, "unmeasured", text, met)
+        text = line.sentence[0].upper() + line.sentence[1:] + "."
         for result in line.results:
             limit = (self._document.get("thresholds") or {})[result["threshold"]]
             text += f" Threshold {result['threshold']} = {limit:g}: {result['compliance'].replace('_', ' ')}."
@@ -234,8 +240,8 @@ def _attacks(document: Mapping[str, Any]) -> pd.DataFrame:
             outcome, risk = attack["outcome"][kind], attack.get("added_risk", {})
             errors = outcome.get("errors", {})
             row = {
-                "policy": _judge.label(audit["policy"]),
-                "knowledge": _judge.knowledge(audit),
+                "policy": _verdicts.label(audit["policy"]),
+                "knowledge": _verdicts.knowledge(audit),
                 "attack": attack["name"],
                 "outcome": kind,
                 "status": _status(outcome.get("status", outcome.get("why"))),
