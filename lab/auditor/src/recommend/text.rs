@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::{Value, json};
 use vfl_defense::{DefenseConfig, Policy};
+use vfl_present::ColumnKind::{Name, Right};
+use vfl_present::{Frame, Table};
 
 use super::{Demands, Recommendation, Trial};
 use crate::report::{Threshold, points};
@@ -106,40 +107,26 @@ impl Recommendation {
             self.demands.words().join(";\n")
         );
         let shares = self.demands.thresholds.max_exact_share.is_some();
+        let meets =
+            |trial: &Trial| match (trial.meets(), trial.affordable(self.demands.max_accuracy_loss))
+            {
+                (false, _) => "no",
+                (true, false) => "costs too much",
+                (true, true) => "yes",
+            };
+        let lost = |trial: &Trial| trial.accuracy_loss().map_or_else(|| "–".into(), points);
+        let variation = |trial: &Trial| share(trial.utility.total_variation, 3);
         let table = |trials: &[Trial]| {
-            let mut table = Table::new();
-            table
-                .load_style(presets::NOTHING)
-                .set_content_arrangement(ContentArrangement::Disabled);
-            let exact = |cell: String| shares.then_some(cell);
-            let head = ["policy".into(), "added risk (95 %)".into()]
-                .into_iter()
-                .chain(exact("exact".into()));
-            table.set_header(
-                head.chain(["meets", "accuracy", "lost", "total variation"].map(String::from)),
-            );
-            for trial in trials {
-                let meets = match (trial.meets(), trial.affordable(self.demands.max_accuracy_loss))
-                {
-                    (false, _) => "no",
-                    (true, false) => "costs too much",
-                    (true, true) => "yes",
-                };
-                let found = [trial.policy.to_string(), added(trial)]
-                    .into_iter()
-                    .chain(exact(exact_share(trial)));
-                table.add_row(found.chain([
-                    meets.into(),
-                    share(trial.utility.accuracy, 4),
-                    trial.accuracy_loss().map_or_else(|| "–".into(), points),
-                    share(trial.utility.total_variation, 3),
-                ]));
-            }
-            for column in table.column_iter_mut().skip(1) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-            let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-            lines.join("\n")
+            let trials = || trials.iter();
+            Table::new()
+                .column("policy", Name, trials().map(|trial| trial.policy.to_string()))
+                .column("added risk (95 %)", Right, trials().map(added))
+                .column_if(shares, "exact", Right, trials().map(exact_share))
+                .column("meets", Right, trials().map(meets))
+                .column("accuracy", Right, trials().map(|t| share(t.utility.accuracy, 4)))
+                .column("lost", Right, trials().map(lost))
+                .column("total variation", Right, trials().map(variation))
+                .text(Frame::None, None, false)
         };
         let _ = writeln!(
             out,

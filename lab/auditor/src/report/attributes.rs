@@ -3,7 +3,8 @@
 
 use vfl_core::metrics::{AttributeFigures, ControlledFigure, ErrorReduction};
 use vfl_numerics::two_sided_normal;
-use vfl_present::significant;
+use vfl_present::ColumnKind::{Name, Text};
+use vfl_present::{ColumnKind, Table, significant};
 
 use super::attack_result::{AttackResult, AttributeResult};
 use super::attribute_verdict::{described, ends, percent};
@@ -11,26 +12,26 @@ use super::document::Audit;
 use super::facts::NONE;
 use super::worst_attribute::is_noised;
 
-/// The line of one attribute, as text.
-pub(super) struct AttributeLine {
-    /// The attribute's name, with the party if there are several.
-    pub(super) attribute: String,
-    pub(super) attack: String,
-    /// The figures, in the order of [`HEADS`].
-    pub(super) cells: [String; 6],
-}
-
-/// The headings of a line's figures.
-pub(super) const HEADS: [&str; 6] =
-    ["removed (95 %)", "of ranks", "named rightly", "AUC or top category", "within", "exact"];
+/// The columns of the table.
+const COLUMNS: [(&str, ColumnKind); 8] = [
+    ("attribute", Name),
+    ("attack", Text),
+    ("removed (95 %)", Text),
+    ("of ranks", Text),
+    ("named rightly", Text),
+    ("AUC or top category", Text),
+    ("within", Text),
+    ("exact", Text),
+];
 
 /// The explanation of the table.
 pub(super) const READING: &str = "By attribute, the attack that removes most of the control's squared error; in brackets the control. The \
      intervals hold together, over all attributes. Of ranks: the same of errors of ranks, which heavy tails do not move. Named rightly: how \
      many of a tenth of the records, those an insider would name for the event, have it. Within: the share of records within the tolerance.";
 
-/// Returns a line for each attribute of an audit; none if there are no figures by attribute.
-pub(super) fn lines(audit: &Audit) -> Vec<AttributeLine> {
+/// Returns the table of an audit, a row for each attribute; empty if there are no figures by
+/// attribute.
+pub(super) fn table(audit: &Audit) -> Table {
     let scored: Vec<&str> = audit.scored().map(|(name, _)| name).collect();
     let attacks = || audit.attacks.iter().filter(|attack| scored.contains(&attack.name.as_str()));
     let mut best: Vec<(&AttackResult, &AttributeResult)> = Vec::new();
@@ -48,14 +49,14 @@ pub(super) fn lines(audit: &Audit) -> Vec<AttributeLine> {
     }
     let wider = two_sided_normal(0.05 / best.len().max(1) as f64) / two_sided_normal(0.05);
     let several = best.windows(2).any(|pair| matches!(pair, [a, b] if a.1.party != b.1.party));
-    best.into_iter().map(|(attack, of)| line(attack, of, wider, several)).collect()
+    Table::of_rows(COLUMNS, best.into_iter().map(|(attack, of)| line(attack, of, wider, several)))
 }
 
 fn value(figures: &AttributeFigures) -> f64 {
     figures.removed.and_then(|removed| removed.value).unwrap_or(f64::NEG_INFINITY)
 }
 
-fn line(attack: &AttackResult, of: &AttributeResult, wider: f64, several: bool) -> AttributeLine {
+fn line(attack: &AttackResult, of: &AttributeResult, wider: f64, several: bool) -> [String; 8] {
     let figures = &of.figures;
     // Intervals with noise are reported so that they hold jointly.
     let wider = if is_noised(figures) { 1.0 } else { wider };
@@ -66,25 +67,23 @@ fn line(attack: &AttackResult, of: &AttributeResult, wider: f64, several: bool) 
     let within = figures
         .within
         .map(|within| format!("{}, ± {}", beside(within.share), significant(within.tolerance)));
-    AttributeLine {
-        attribute: if several {
+    [
+        if several {
             format!("{} of {}", figures.attribute, of.party)
         } else {
             figures.attribute.clone()
         },
-        attack: attack.name.clone(),
-        cells: [
-            removed(figures.removed, wider),
-            removed(figures.removed_ranks, wider),
-            named.unwrap_or_else(|| NONE.into()),
-            figures.auc.or(figures.top_category).map_or_else(|| NONE.into(), beside),
-            within.unwrap_or_else(|| NONE.into()),
-            figures.exact.map_or_else(
-                || NONE.into(),
-                |exact| format!("{} ({})", percent(exact.attack), percent(exact.control)),
-            ),
-        ],
-    }
+        attack.name.clone(),
+        removed(figures.removed, wider),
+        removed(figures.removed_ranks, wider),
+        named.unwrap_or_else(|| NONE.into()),
+        figures.auc.or(figures.top_category).map_or_else(|| NONE.into(), beside),
+        within.unwrap_or_else(|| NONE.into()),
+        figures.exact.map_or_else(
+            || NONE.into(),
+            |exact| format!("{} ({})", percent(exact.attack), percent(exact.control)),
+        ),
+    ]
 }
 
 fn beside(figure: ControlledFigure) -> String {

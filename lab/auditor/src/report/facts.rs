@@ -1,7 +1,7 @@
 //! The content of all renderers as text: the terminal table and the page must not differ.
 
 use vfl_core::metrics::Direction;
-use vfl_present::{change, figure, four, ratio, significant};
+use vfl_present::{RowKind, change, figure, four, ratio, significant};
 use vfl_transform::scoring::accountant::least_error;
 
 use super::attack_result::{AttackResult, Outcome, Status};
@@ -167,18 +167,6 @@ pub(super) struct Row {
     pub(super) kind: RowKind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RowKind {
-    /// The attack with the smallest error.
-    Strongest,
-    /// Any other attack.
-    Attack,
-    /// A guess or a baseline.
-    Guess,
-    /// An attack without figures.
-    NotRun,
-}
-
 /// The attack table of one audit.
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
@@ -190,6 +178,18 @@ pub(super) struct Rows {
     pub(super) not_scored: Vec<(String, String)>,
     /// The attacks that could not run, with the reason.
     pub(super) not_run: Vec<(String, String)>,
+}
+
+impl Row {
+    /// Returns the error on a party, by its place in [`Rows::parties`].
+    pub(super) fn party(&self, at: usize) -> &str {
+        self.by_party.get(at).map_or(NONE, String::as_str)
+    }
+
+    /// Returns the figure of a metric, by its place in [`Rows::metrics`].
+    pub(super) fn metric(&self, at: usize) -> &str {
+        self.by_metric.get(at).map_or(NONE, String::as_str)
+    }
 }
 
 impl Rows {
@@ -294,16 +294,6 @@ impl Rows {
         let metrics =
             metrics.into_iter().map(|metric| metric.title.clone()).chain(scores).collect();
         Self { rows: attacks, parties, metrics, not_scored, not_run }
-    }
-
-    /// Returns one column of the table.
-    pub(super) fn column(&self, of: impl Fn(&Row) -> &str) -> Vec<String> {
-        self.rows.iter().map(|row| of(row).to_owned()).collect()
-    }
-
-    /// Returns the column of one of the metrics.
-    pub(super) fn metric(&self, at: usize) -> Vec<String> {
-        self.column(|row| row.by_metric.get(at).map_or(NONE, String::as_str))
     }
 }
 

@@ -1,24 +1,25 @@
 //! Inferences beside the features of records: membership in the training set, labels, and
 //! properties of the training records. Each row has its control.
 
-use vfl_present::significant;
+use vfl_present::ColumnKind::{Figure, Name, Text};
+use vfl_present::{Table, significant};
 
 use super::document::Report;
 use super::inference_rows::{Inference, InferredProperty};
 
 /// The line of one inference, as text.
-pub(super) struct InferenceLine {
+struct InferenceLine {
     /// The inferred property.
-    pub(super) of: &'static str,
+    of: &'static str,
     /// The release that it is inferred from.
-    pub(super) against: String,
-    pub(super) attack: String,
-    pub(super) value: String,
+    against: String,
+    attack: String,
+    value: String,
     /// The interval of the figure.
-    pub(super) interval: String,
+    interval: String,
     /// The same figure without the release.
-    pub(super) without: String,
-    pub(super) verdict: String,
+    without: String,
+    verdict: String,
 }
 
 /// The heading of the lines.
@@ -52,9 +53,17 @@ impl InferredProperty {
     }
 }
 
-/// Returns a line for each row.
-pub(super) fn lines(report: &Report) -> Vec<InferenceLine> {
-    report.inferences.iter().map(line).collect()
+/// Returns the table of the inferences, a row for each attack.
+pub(super) fn table(report: &Report) -> Table {
+    let lines: Vec<InferenceLine> = report.inferences.iter().map(line).collect();
+    Table::new()
+        .column("inferred", Name, lines.iter().map(|line| line.of))
+        .column("from", Text, lines.iter().map(|line| &line.against))
+        .column("by", Text, lines.iter().map(|line| &line.attack))
+        .column("comes to", Text, lines.iter().map(|line| &line.verdict))
+        .column("share", Figure, lines.iter().map(|line| &line.value))
+        .column("95 %", Figure, lines.iter().map(|line| &line.interval))
+        .column("without", Figure, lines.iter().map(|line| &line.without))
 }
 
 /// Returns a sentence for each kind: its strongest row.

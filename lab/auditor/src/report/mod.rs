@@ -60,7 +60,7 @@ pub use attack_result::{
 };
 pub use certificate::factor as certificate_factor;
 pub use defense::points;
-pub(crate) use digest::{Digest, Sheet, digest, sheets};
+pub(crate) use digest::{Digest, Line, Sheet, digest, sheets};
 pub use document::{
     Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, PrivateTraining, Report,
     Role, SCHEMA_VERSION, ScoringFacts, ScoringMode, Sweep, SweepError, SweepPoint, Tool,

@@ -2,7 +2,8 @@
 //! parameters, compared with the report's own: the leakage of their exact scores, and the cost of
 //! the privacy.
 
-use vfl_present::{figure, four, significant};
+use vfl_present::ColumnKind::{Figure, Name, Number};
+use vfl_present::{Table, figure, four, significant};
 
 use super::document::{Audit, PrivateTraining, Report};
 use super::facts::NONE;
@@ -37,6 +38,21 @@ pub(super) const READING: &str = "Noise: standard deviation over the clip. ε: d
 /// Returns a line for each training.
 pub(super) fn lines(report: &Report) -> Vec<PrivateLine> {
     report.private_trainings.iter().map(line).collect()
+}
+
+/// Returns the table of the models, a row for each. `with_scores` is the heading of the error with
+/// scores.
+pub(super) fn table(report: &Report, with_scores: &str) -> Table {
+    let lines = lines(report);
+    Table::new()
+        .column("noise", Name, lines.iter().map(|line| &line.noise))
+        .column("ε", Number, lines.iter().map(|line| &line.epsilon))
+        .column("accuracy", Figure, lines.iter().map(|line| &line.accuracy))
+        .column("unaware", Figure, lines.iter().map(|line| &line.unaware))
+        .column(with_scores, Figure, lines.iter().map(|line| &line.with_scores))
+        .column("without", Figure, lines.iter().map(|line| &line.control))
+        .column("added risk", Figure, lines.iter().map(|line| &line.added))
+        .column("95 %", Figure, lines.iter().map(|line| &line.interval))
 }
 
 fn line(training: &PrivateTraining) -> PrivateLine {

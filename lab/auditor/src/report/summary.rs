@@ -1,14 +1,15 @@
 //! Renders the verdict for a terminal: a sentence for each release surface, a line for each policy,
 //! and the next step.
 
-use vfl_present::shortened;
+use vfl_present::ColumnKind::{Figure, Text};
+use vfl_present::{Frame, Table, shortened};
 
 use super::brief::brief;
 use super::defense::{self, DefenseLine};
 use super::document::Report;
-use super::facts::{NONE, RowKind};
+use super::facts::NONE;
 use super::level::Level;
-use super::terminal::{Frame, Page, Paint};
+use super::terminal::{Page, Paint};
 use super::thresholds::{Compliance, Thresholds};
 use super::{added_risk, inference, private_training};
 
@@ -149,19 +150,15 @@ fn table(
         shortened(&format!("{star}{}", line.short), room)
     };
     let attack = |line: &DefenseLine<'_>| shortened(line.attack.unwrap_or(NONE), room);
-    let texts =
-        lines.iter().zip(added).zip(intervals).map(|((line, added), interval)| match informed {
-            true => vec![name(line), added, interval],
-            false => vec![name(line), attack(line)],
-        });
-    let rows = texts.map(|texts| (texts, RowKind::Attack)).collect();
-    let head: &[&str] = if informed {
-        &["defense", "added risk", "95 %"]
-    } else {
-        &["defense", "strongest attack"]
-    };
-    let table = page.table(Frame::None, head, figures, rows).to_string();
-    table.lines().map(|line| line.trim_end().to_owned()).collect()
+    let table = Table::new()
+        .column("defense", Text, lines.iter().map(name))
+        .column_if(informed, "added risk", Text, added)
+        .column_if(informed, "95 %", Text, intervals)
+        .column_if(!informed, "strongest attack", Text, lines.iter().map(attack));
+    let table = figures
+        .into_iter()
+        .fold(table, |table, (heading, cells)| table.column(heading, Figure, cells));
+    page.table(Frame::None, &table).lines().map(str::to_owned).collect()
 }
 
 /// Aligns percentages by their decimal points, or by their ends if they have none.

@@ -1,18 +1,15 @@
 //! Renders every table of the report for a terminal.
 
-use comfy_table::{ColumnConstraint, Table, Width};
-use vfl_present::{figure, four, printable, shortened, significant};
+use vfl_present::ColumnKind::{Figure, Name, Phrase, Text};
+use vfl_present::{Frame, RowKind, Table, figure, four, shortened, significant};
 
-use super::added_risk;
-use super::attributes::{self, AttributeLine};
 use super::document::{Audit, Report};
-use super::facts::{self, Row, RowKind, Rows, SummaryLine};
-use super::inference::{self, InferenceLine};
+use super::facts::{self, BestAttack, NONE, Row, Rows, SummaryLine};
 use super::level::Level;
-use super::private_training::{self, PrivateLine};
 use super::surface::TRAINING_DISCLOSURE;
-use super::terminal::{Frame, Page, Paint};
+use super::terminal::{Page, Paint};
 use super::verdict::verdict;
+use super::{added_risk, attributes, inference, private_training};
 
 /// The longest name in a column of names, in terminal columns.
 const MAX_NAME: usize = 28;
@@ -61,24 +58,24 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
             "Summary: the strongest attack on each defense, and its error by what the adversary knows",
             Paint::Bold,
         ));
-        line(page.summary(report).to_string());
+        line(page.table(Frame::Full, &summary(report)));
         if let Some(heading) = added_risk::heading(report) {
             line(String::new());
             line(page.paint(&heading, Paint::Bold));
-            line(page.added(report).to_string());
+            line(page.table(Frame::Full, &added(report)));
             line(page.prose(added_risk::READING, 0));
         }
     }
     if !report.private_trainings.is_empty() {
         line(String::new());
         line(page.paint(private_training::HEADING, Paint::Bold));
-        line(page.private(report).to_string());
+        line(page.table(Frame::Full, &private_training::table(report, "with scores")));
         line(page.prose(private_training::READING, 0));
     }
     if !report.inferences.is_empty() {
         line(String::new());
         line(page.paint(inference::HEADING, Paint::Bold));
-        line(page.inferences(report).to_string());
+        line(page.table(Frame::Full, &inference::table(report).shorten(MAX_LABEL)));
         line(page.prose(inference::READING, 0));
     }
     let metrics = if report.metrics.is_empty() { Vec::new() } else { facts::metrics(report) };
@@ -116,21 +113,21 @@ impl Page {
             &format!("{}; {} scored", utility.join(", "), facts::counted(audit.records, "record")),
             2,
         ));
-        line(self.attacks(&rows).to_string());
+        line(self.table(Frame::Full, &attacks(&rows)));
         if !rows.parties.is_empty() {
             line("MSE by passive party:".into());
-            line(self.parties(&rows).to_string());
+            line(self.table(Frame::Full, &parties(&rows)));
         }
         // The score mismatch is left to the page, the document and users who ask for metrics:
         // nearly every attack has it.
         if !report.metrics.is_empty() && !rows.metrics.is_empty() {
             line("By other metrics:".into());
-            line(self.metrics(&rows).to_string());
+            line(self.table(Frame::Full, &metrics(&rows)));
         }
-        let by_attribute = attributes::lines(audit);
+        let by_attribute = attributes::table(audit);
         if !by_attribute.is_empty() {
             line(self.prose(attributes::READING, 0));
-            line(self.attributes(&by_attribute).to_string());
+            line(self.table(Frame::Full, &by_attribute.shorten(MAX_LABEL)));
         }
         for (names, reason) in &rows.not_scored {
             line(self.prose(&format!("{names}: {reason}"), 2));
@@ -155,161 +152,78 @@ impl Page {
             | Level::Unmeasured => text,
         });
     }
+}
 
-    fn summary(&self, report: &Report) -> Table {
-        let lines = facts::summary(report);
-        let column = |of: &dyn Fn(&SummaryLine) -> Option<String>| -> Vec<String> {
-            lines.iter().map(|line| of(line).unwrap_or_else(|| facts::NONE.into())).collect()
-        };
-        let mut figures = vec![(
-            "unaware",
-            column(&|l| l.unaware.as_ref().map(|best| figure(best.mse, best.sigma))),
-        )];
-        if lines.iter().any(|l| l.aware.is_some()) {
-            figures.push((
-                "aware",
-                column(&|l| l.aware.as_ref().map(|best| figure(best.mse, best.sigma))),
-            ));
-        }
-        figures.extend([
-            (
-                "to mean",
-                column(&|l| {
-                    l.strongest()
-                        .and_then(|best| facts::ratio_to(best.mse, &l.audit.baselines.column_mean))
-                }),
-            ),
-            ("accuracy", column(&|l| l.audit.utility.accuracy.map(four))),
-            ("KL", column(&|l| l.audit.utility.mean_kl_nats.map(significant))),
-        ]);
-        if lines.iter().any(|l| l.audit.utility.bits.is_some()) {
-            figures.push(("bits", column(&|l| l.audit.utility.bits.map(significant))));
-        }
-        let rows = lines.iter().map(|line| {
-            let name = line
-                .strongest()
-                .map_or_else(|| facts::NONE.into(), |best| shortened(&best.name, MAX_NAME));
-            (vec![shortened(&line.audit.policy.label(), MAX_LABEL), name], RowKind::Attack)
-        });
-        self.table(Frame::Full, &["defense", "strongest attack"], figures, rows.collect())
-    }
+/// Returns the summary of the defenses.
+fn summary(report: &Report) -> Table {
+    let lines = facts::summary(report);
+    let aware = lines.iter().any(|line| line.aware.is_some());
+    let bits = lines.iter().any(|line| line.audit.utility.bits.is_some());
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.into());
+    let error =
+        |best: &Option<BestAttack>| or_none(best.as_ref().map(|best| figure(best.mse, best.sigma)));
+    let name = |line: &SummaryLine<'_>| {
+        line.strongest().map_or_else(|| NONE.into(), |best| shortened(&best.name, MAX_NAME))
+    };
+    let defense = |line: &SummaryLine<'_>| shortened(&line.audit.policy.label(), MAX_LABEL);
+    let to_mean = |line: &SummaryLine<'_>| {
+        let best = line.strongest()?;
+        facts::ratio_to(best.mse, &line.audit.baselines.column_mean)
+    };
+    let costs = || lines.iter().map(|line| &line.audit.utility);
+    Table::new()
+        .column("defense", Name, lines.iter().map(defense))
+        .column("strongest attack", Text, lines.iter().map(name))
+        .column("unaware", Figure, lines.iter().map(|line| error(&line.unaware)))
+        .column_if(aware, "aware", Figure, lines.iter().map(|line| error(&line.aware)))
+        .column("to mean", Figure, lines.iter().map(|line| or_none(to_mean(line))))
+        .column("accuracy", Figure, costs().map(|cost| or_none(cost.accuracy.map(four))))
+        .column("KL", Figure, costs().map(|cost| or_none(cost.mean_kl_nats.map(significant))))
+        .column_if(bits, "bits", Figure, costs().map(|cost| or_none(cost.bits.map(significant))))
+}
 
-    /// Returns the table of added risks, for adversaries with a control.
-    fn added(&self, report: &Report) -> Table {
-        let lines = added_risk::lines(report);
-        let column = |of: fn(&added_risk::AddedLine) -> &str| {
-            lines.iter().map(|line| of(line).to_owned()).collect()
-        };
-        let figures = vec![
-            ("with scores", column(|l| &l.error)),
-            ("without", column(|l| &l.control)),
-            ("added risk", column(|l| &l.added)),
-            ("95 %", column(|l| &l.interval)),
-        ];
-        let rows = lines.iter().map(|line| {
-            (
-                vec![shortened(&line.defense, MAX_LABEL), shortened(&line.attack, MAX_NAME)],
-                RowKind::Attack,
-            )
-        });
-        self.table(Frame::Full, &["defense", "strongest attack"], figures, rows.collect())
-    }
-
-    /// Returns the table of models trained with noise.
-    fn private(&self, report: &Report) -> Table {
-        let lines = private_training::lines(report);
-        let column =
-            |of: fn(&PrivateLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
-        let figures = vec![
-            ("accuracy", column(|l| &l.accuracy)),
-            ("unaware", column(|l| &l.unaware)),
-            ("with scores", column(|l| &l.with_scores)),
-            ("without", column(|l| &l.control)),
-            ("added risk", column(|l| &l.added)),
-            ("95 %", column(|l| &l.interval)),
-        ];
-        let rows = lines
-            .iter()
-            .map(|line| (vec![line.noise.clone(), line.epsilon.clone()], RowKind::Attack));
-        self.table(Frame::Full, &["noise", "ε"], figures, rows.collect())
-    }
-
-    /// Returns the table of other inferences.
-    fn inferences(&self, report: &Report) -> Table {
-        let lines = inference::lines(report);
-        let column =
-            |of: fn(&InferenceLine) -> &str| lines.iter().map(|line| of(line).to_owned()).collect();
-        let figures = vec![
-            ("share", column(|l| &l.value)),
-            ("95 %", column(|l| &l.interval)),
-            ("without", column(|l| &l.without)),
-        ];
-        let rows = lines.iter().map(|line| {
-            let texts = [line.of, &line.against, &line.attack, &line.verdict];
-            (texts.map(|text| shortened(text, MAX_LABEL)).to_vec(), RowKind::Attack)
-        });
-        self.table(Frame::Full, &["inferred", "from", "by", "comes to"], figures, rows.collect())
-    }
-
-    fn attacks(&self, rows: &Rows) -> Table {
-        let columns = vec![
-            ("MSE per feature", rows.column(|r| &r.mse)),
-            ("ratio to ½", rows.column(|r| &r.vs_half)),
-            ("ratio to mean", rows.column(|r| &r.vs_mean)),
-        ];
-        let texts =
-            |row: &Row| (vec![shortened(&row.name, MAX_NAME), printable(&row.how)], row.kind);
-        let mut table = self.table(
-            Frame::Full,
-            &["attack", "equations"],
-            columns,
-            rows.rows.iter().map(texts).collect(),
-        );
-        if let Some(how) = table.column_mut(1) {
-            how.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(26)));
-        }
-        table
-    }
-
-    fn parties(&self, rows: &Rows) -> Table {
-        let names: Vec<String> =
-            rows.parties.iter().map(|party| shortened(party, MAX_NAME)).collect();
-        let columns = names.iter().enumerate().map(|(i, name)| {
-            (name.as_str(), rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str)))
-        });
-        let texts = |row: &Row| (vec![shortened(&row.name, MAX_NAME)], row.kind);
-        self.table(
-            Frame::Full,
-            &["attack"],
-            columns.collect(),
-            rows.rows.iter().map(texts).collect(),
+/// Returns the table of added risks, for adversaries with a control.
+fn added(report: &Report) -> Table {
+    let lines = added_risk::lines(report);
+    Table::new()
+        .column("defense", Name, lines.iter().map(|line| shortened(&line.defense, MAX_LABEL)))
+        .column(
+            "strongest attack",
+            Text,
+            lines.iter().map(|line| shortened(&line.attack, MAX_NAME)),
         )
-    }
+        .column("with scores", Figure, lines.iter().map(|line| &line.error))
+        .column("without", Figure, lines.iter().map(|line| &line.control))
+        .column("added risk", Figure, lines.iter().map(|line| &line.added))
+        .column("95 %", Figure, lines.iter().map(|line| &line.interval))
+}
 
-    /// Returns the table of attributes, each with the attack that finds most of it.
-    fn attributes(&self, lines: &[AttributeLine]) -> Table {
-        let texts = lines.iter().map(|line| {
-            let texts = [&line.attribute, &line.attack].into_iter().chain(&line.cells);
-            (texts.map(|text| shortened(text, MAX_LABEL)).collect(), RowKind::Attack)
-        });
-        let heads: Vec<&str> =
-            ["attribute", "attack"].into_iter().chain(attributes::HEADS).collect();
-        self.table(Frame::Full, &heads, Vec::new(), texts.collect())
-    }
+/// Returns a table of attacks, with their names alone.
+fn named<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Table {
+    Table::new()
+        .column("attack", Name, rows.clone().map(|row| shortened(&row.name, MAX_NAME)))
+        .kinds(rows.map(|row| row.kind))
+}
 
-    /// Returns the table of metrics beside the error, for attacks that have figures.
-    fn metrics(&self, rows: &Rows) -> Table {
-        let titles: Vec<String> =
-            rows.metrics.iter().map(|title| shortened(title, MAX_NAME)).collect();
-        let shown: Vec<usize> = (0..rows.rows.len())
-            .filter(|&at| rows.rows.get(at).is_some_and(|r| r.kind != RowKind::NotRun))
-            .collect();
-        let columns = titles.iter().enumerate().map(|(i, title)| {
-            let column = rows.metric(i);
-            (title.as_str(), shown.iter().filter_map(|&at| column.get(at).cloned()).collect())
-        });
-        let texts = shown.iter().filter_map(|&at| rows.rows.get(at));
-        let texts = texts.map(|row| (vec![shortened(&row.name, MAX_NAME)], row.kind));
-        self.table(Frame::Full, &["attack"], columns.collect(), texts.collect())
-    }
+fn attacks(rows: &Rows) -> Table {
+    named(rows.rows.iter())
+        .column("equations", Phrase, rows.rows.iter().map(|row| &row.how))
+        .column("MSE per feature", Figure, rows.rows.iter().map(|row| &row.mse))
+        .column("ratio to ½", Figure, rows.rows.iter().map(|row| &row.vs_half))
+        .column("ratio to mean", Figure, rows.rows.iter().map(|row| &row.vs_mean))
+}
+
+fn parties(rows: &Rows) -> Table {
+    rows.parties.iter().enumerate().fold(named(rows.rows.iter()), |table, (at, party)| {
+        let errors = rows.rows.iter().map(|row| row.party(at));
+        table.column(shortened(party, MAX_NAME), Figure, errors)
+    })
+}
+
+/// Returns the table of metrics beside the error, for attacks that have figures.
+fn metrics(rows: &Rows) -> Table {
+    let shown = || rows.rows.iter().filter(|row| row.kind != RowKind::NotRun);
+    rows.metrics.iter().enumerate().fold(named(shown()), |table, (at, title)| {
+        table.column(shortened(title, MAX_NAME), Figure, shown().map(|row| row.metric(at)))
+    })
 }

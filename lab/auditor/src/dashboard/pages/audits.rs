@@ -1,12 +1,13 @@
 //! The page that lists the audits of the folder.
 
 use maud::{Markup, html};
-use vfl_present::said;
+use vfl_present::ColumnKind::{Name, Text};
+use vfl_present::{Table, said};
 
 use crate::dashboard::format::{counted, segment, when};
 use crate::dashboard::runner::AuditProgress;
 use crate::dashboard::store::{Entry, ITSELF, ReportState};
-use crate::report::{Digest, Report, badge, compliance, digest};
+use crate::report::{Digest, Line, Report, badge, compliance, digest};
 
 /// The content of the list.
 pub(in crate::dashboard) struct AuditList<'a> {
@@ -98,41 +99,23 @@ pub(super) fn legend() -> Markup {
 
 /// Renders a table with one row for each policy.
 pub(super) fn lines(digest: &Digest) -> Markup {
-    html! {
-        table class="cards" role="table" {
-            thead role="rowgroup" { tr role="row" {
-                th scope="col" role="columnheader" { "policy" }
-                th scope="col" role="columnheader" { "what comes back" }
-                @if digest.informed {
-                    th scope="col" role="columnheader" { "worst attribute" }
-                    th scope="col" role="columnheader" { "added risk (95 %)" }
-                }
-                th scope="col" role="columnheader" { "error" }
-                th scope="col" role="columnheader" { "column mean" }
-                th scope="col" role="columnheader" { "accuracy lost" }
-                th scope="col" role="columnheader" { "strongest attack" }
-            } }
-            tbody role="rowgroup" {
-                @for line in &digest.lines {
-                    tr role="row" {
-                        th scope="row" role="rowheader" { (line.policy) @if line.in_service { " " span class="tag" { "in service" } } }
-                        td role="cell" data-label="what comes back" {
-                            (badge(line.level))
-                            @if let Some(result) = line.compliance { " " (compliance(result)) }
-                        }
-                        @if digest.informed {
-                            td role="cell" data-label="worst attribute" { (line.attribute) }
-                            td role="cell" data-label="added risk (95 %)" { (line.added) }
-                        }
-                        td role="cell" data-label="error" { (line.error) }
-                        td role="cell" data-label="column mean" { (line.guess) }
-                        td role="cell" data-label="accuracy lost" { (line.cost) }
-                        td role="cell" data-label="strongest attack" { (line.attack) }
-                    }
-                }
-            }
-        }
-    }
+    let lines = || digest.lines.iter();
+    let policy = |line: &Line| {
+        html! { (line.policy) @if line.in_service { " " span class="tag" { "in service" } } }
+    };
+    let result = |line: &Line| {
+        html! { (badge(line.level)) @if let Some(result) = line.compliance { " " (compliance(result)) } }
+    };
+    Table::new()
+        .column("policy", Name, lines().map(policy))
+        .column("what comes back", Text, lines().map(result))
+        .column_if(digest.informed, "worst attribute", Text, lines().map(|line| &line.attribute))
+        .column_if(digest.informed, "added risk (95 %)", Text, lines().map(|line| &line.added))
+        .column("error", Text, lines().map(|line| &line.error))
+        .column("column mean", Text, lines().map(|line| &line.guess))
+        .column("accuracy lost", Text, lines().map(|line| &line.cost))
+        .column("strongest attack", Text, lines().map(|line| &line.attack))
+        .cards()
 }
 
 fn choose(reports: &[&Entry]) -> Markup {

@@ -1,7 +1,8 @@
 //! The page that compares two audits row by row. It compares figures as text and computes nothing.
 
 use maud::{Markup, html};
-use vfl_present::said;
+use vfl_present::ColumnKind::{Name, Text};
+use vfl_present::{RowKind, Table, said};
 
 use super::audits::title;
 use crate::report::{Report, Sheet, scroll, sheets};
@@ -125,28 +126,23 @@ pub(in crate::dashboard) fn compare(first: (&str, &Report), second: (&str, &Repo
 }
 
 fn table(label: &str, names: &[String; 2], pairs: &[Pair]) -> Markup {
-    html! {
-        (scroll(label, &html! {
-            table class="sides" {
-                thead { tr {
-                    th scope="col" { "row" }
-                    th scope="col" { "difference" }
-                    th scope="col" { (said(&names[0])) }
-                    th scope="col" { (said(&names[1])) }
-                } }
-                tbody {
-                    @for pair in pairs {
-                        @let difference = pair.difference();
-                        tr class=[(difference != "same").then_some("differs")] {
-                            th scope="row" { (said(&pair.name)) }
-                            td { @if difference == "same" { span class="muted" { "same" } } @else { span class="badge mid" { (difference) } } }
-                            @for side in &pair.sides { td { (said(side.as_deref().unwrap_or("–"))) } }
-                        }
-                    }
-                }
-            }
-        }))
-    }
+    let side = |at: usize| pairs.iter().map(move |pair| pair.sides[at].as_deref().unwrap_or("–"));
+    let kind = |pair: &Pair| match pair.difference() {
+        "same" => RowKind::Plain,
+        _ => RowKind::Differs,
+    };
+    let difference = |pair: &Pair| match pair.difference() {
+        "same" => html! { span class="muted" { "same" } },
+        difference => html! { span class="badge mid" { (difference) } },
+    };
+    let table = Table::new()
+        .class("sides")
+        .kinds(pairs.iter().map(kind))
+        .column("row", Name, pairs.iter().map(|pair| &pair.name))
+        .column("difference", Text, pairs.iter().map(difference))
+        .column(&names[0], Text, side(0))
+        .column(&names[1], Text, side(1));
+    scroll(label, &table.html())
 }
 
 #[cfg(test)]

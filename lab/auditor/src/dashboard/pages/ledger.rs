@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 use vfl_coordinator::ledger::{RecordUse, Summary};
-use vfl_present::said;
+use vfl_present::ColumnKind::{Hash, Name, Number, Text};
+use vfl_present::{Table, said};
 
 use crate::dashboard::format::{budgets, spent, when_unix};
 use crate::dashboard::guard::Secret;
@@ -52,6 +53,20 @@ pub(in crate::dashboard) fn ledger(
     }
 }
 
+fn uses(uses: &[RecordUse]) -> Table {
+    let uses = || uses.iter();
+    let yes = |yes: bool| if yes { "yes" } else { "no" };
+    Table::new()
+        .column("active party", Name, uses().map(|line| &line.party))
+        .column("model", Hash, uses().map(|line| &line.model))
+        .column("policy", Text, uses().map(|line| &line.policy))
+        .column("rows granted", Number, uses().map(|line| line.queries.to_string()))
+        .column("first", Number, uses().map(|line| when_unix(line.first_at)))
+        .column("last", Number, uses().map(|line| when_unix(line.last_at)))
+        .column("share bound", Text, uses().map(|line| yes(line.bound)))
+        .column("erased", Text, uses().map(|line| yes(line.erased)))
+}
+
 fn found(searched: &RecordSearch<'_>) -> Markup {
     html! {
         div class="card" role="status" {
@@ -59,23 +74,7 @@ fn found(searched: &RecordSearch<'_>) -> Markup {
             @if searched.uses.is_empty() {
                 p { "The ledger holds no entry under this id: nobody asked for it in the live service." }
             } @else {
-                (scroll("Uses of the record", &html! {
-                    table {
-                        thead { tr {
-                            @for title in ["active party", "model", "policy", "rows granted", "first", "last", "share bound", "erased"] { th scope="col" { (title) } }
-                        } }
-                        tbody { @for line in searched.uses { tr {
-                            th scope="row" { (said(&line.party)) }
-                            td class="hash" { (said(&line.model)) }
-                            td { (said(&line.policy)) }
-                            td class="n" { (line.queries) }
-                            td class="n" { (when_unix(line.first_at)) }
-                            td class="n" { (when_unix(line.last_at)) }
-                            td { (if line.bound { "yes" } else { "no" }) }
-                            td { (if line.erased { "yes" } else { "no" }) }
-                        } } }
-                    }
-                }))
+                (scroll("Uses of the record", &uses(searched.uses).html()))
             }
         }
     }

@@ -3,7 +3,9 @@
 use std::time::SystemTime;
 
 use maud::{Markup, html};
-use vfl_present::{said, significant};
+use vfl_core::data::schema::FeatureSpec;
+use vfl_present::ColumnKind::{Name, Number, Text};
+use vfl_present::{Table, said, significant};
 use vfl_protocol::{Refusal, ShownParameters};
 
 use crate::audit::{DeploymentState, Model, PartyBudget, ScoringOffer};
@@ -143,21 +145,22 @@ fn features(standing: &DeploymentState) -> Markup {
                     Ok(features) => {
                         details class="card" {
                             summary { h3 { (said(peer.name.as_str())) ", " (counted(features.len(), "feature")) } }
-                            (scroll(&format!("Features of {}", peer.name), &html! {
-                                table {
-                                    thead { tr { th scope="col" { "feature" } th scope="col" { "kind" } th scope="col" { "declared range" } th scope="col" { "step" } } }
-                                    tbody { @for feature in features { tr {
-                                        th scope="row" { (said(&feature.name)) }
-                                        td { (feature.kind) }
-                                        td class="n" { (feature.min) " to " (feature.max) }
-                                        td class="n" { @if let Some(step) = feature.step { (step) } }
-                                    } } }
-                                }
-                            }))
+                            (scroll(&format!("Features of {}", peer.name), &table(features).html()))
                         }
                     }
                 }
             }
         }
     }
+}
+
+fn table(features: &[FeatureSpec]) -> Table {
+    let features = || features.iter();
+    let step =
+        |feature: &FeatureSpec| feature.step.map_or_else(String::new, |step| step.to_string());
+    Table::new()
+        .column("feature", Name, features().map(|feature| &feature.name))
+        .column("kind", Text, features().map(|feature| feature.kind.to_string()))
+        .column("declared range", Number, features().map(|f| format!("{} to {}", f.min, f.max)))
+        .column("step", Number, features().map(step))
 }

@@ -2,7 +2,8 @@
 //! spending.
 
 use maud::{Markup, html};
-use vfl_present::said;
+use vfl_present::ColumnKind::{Hash, Name, Text};
+use vfl_present::{Table, said};
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_server::service::Peer;
 
@@ -20,6 +21,15 @@ pub(in crate::dashboard) fn service(targets: &Targets, standing: &DeploymentStat
     .chain(passive.map(|(peer, said)| ("Passive party", peer, said)))
     .collect();
     let silent = all.iter().filter(|(_, _, said)| said.is_err()).count();
+    let answer = |state: &Result<(), &Refusal>| match state {
+        Ok(()) => html! { span class="badge good" { "answers" } },
+        Err(_) => html! { span class="badge bad" { "no answer" } },
+    };
+    let table = Table::new()
+        .column("party", Name, all.iter().map(|(_, peer, _)| peer.name.as_str()))
+        .column("role", Text, all.iter().map(|(role, ..)| *role))
+        .column("address", Hash, all.iter().map(|(_, peer, _)| &peer.address))
+        .column("state", Text, all.iter().map(|(.., state)| answer(state)));
     html! {
         p class="lead" {
             @if silent == 0 { "All " (counted(all.len(), "party")) " answer." }
@@ -28,24 +38,7 @@ pub(in crate::dashboard) fn service(targets: &Targets, standing: &DeploymentStat
         section aria-labelledby="parties" {
             h2 id="parties" { "Parties" }
             div class="card" {
-                table class="cards" role="table" {
-                    thead role="rowgroup" { tr role="row" {
-                        @for title in ["party", "role", "address", "state"] { th scope="col" role="columnheader" { (title) } }
-                    } }
-                    tbody role="rowgroup" {
-                        @for (role, peer, state) in &all {
-                            tr role="row" {
-                                th scope="row" role="rowheader" { (said(peer.name.as_str())) }
-                                td role="cell" data-label="role" { (role) }
-                                td role="cell" data-label="address" class="hash" { (said(&peer.address)) }
-                                td role="cell" data-label="state" {
-                                    @if state.is_ok() { span class="badge good" { "answers" } }
-                                    @else { span class="badge bad" { "no answer" } }
-                                }
-                            }
-                        }
-                    }
-                }
+                (table.cards())
                 @for (_, _, state) in &all { @if let Err(refusal) = state { p class="small" { (said(&why(refusal))) } } }
             }
         }

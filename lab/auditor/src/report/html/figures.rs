@@ -32,28 +32,13 @@ pub(super) fn plots(report: &Report, plots: &Plots) -> Markup {
 
 /// Renders the table of other inferences, a row for each attack.
 fn inferences(report: &Report) -> Markup {
-    let lines = inference::lines(report);
+    let table =
+        inference::table(report).caption(html! { (inference::HEADING) ". " (inference::READING) });
     html! {
-        @if !lines.is_empty() {
+        @if !table.is_empty() {
             section {
                 h2 { "What else is inferred" }
-                (scroll("What else is inferred", &html! {
-                    table {
-                        caption { (inference::HEADING) ". " (inference::READING) }
-                        thead { tr {
-                            @for title in ["inferred", "from", "by", "comes to", "share", "95 %", "without"] { th scope="col" { (title) } }
-                        } }
-                        tbody {
-                            @for line in &lines {
-                                tr {
-                                    th scope="row" { (line.of) }
-                                    @for cell in [&line.against, &line.attack, &line.verdict] { td { (said(cell)) } }
-                                    @for cell in [&line.value, &line.interval, &line.without] { td class="n" { (cell) } }
-                                }
-                            }
-                        }
-                    }
-                }))
+                (scroll("What else is inferred", &table.html()))
             }
         }
     }
@@ -61,30 +46,13 @@ fn inferences(report: &Report) -> Markup {
 
 /// Renders the table of models trained with noise, a row for each.
 fn private_trainings(report: &Report) -> Markup {
-    let lines = private_training::lines(report);
+    let table = private_training::table(report, "informed: with scores")
+        .caption(html! { (private_training::HEADING) ". " (private_training::READING) });
     html! {
-        @if !lines.is_empty() {
+        @if !table.is_empty() {
             section {
                 h2 { "Trained with noise" }
-                (scroll("Models trained with noise", &html! {
-                    table {
-                        caption { (private_training::HEADING) ". " (private_training::READING) }
-                        thead { tr {
-                            @for title in ["noise", "ε", "accuracy", "unaware", "informed: with scores", "without", "added risk", "95 %"] {
-                                th scope="col" { (title) }
-                            }
-                        } }
-                        tbody {
-                            @for line in &lines {
-                                tr {
-                                    th scope="row" { (line.noise) }
-                                    @for cell in [&line.epsilon, &line.accuracy, &line.unaware, &line.with_scores, &line.control, &line.added,
-                                        &line.interval] { td class="n" { (cell) } }
-                                }
-                            }
-                        }
-                    }
-                }))
+                (scroll("Models trained with noise", &table.html()))
             }
         }
     }

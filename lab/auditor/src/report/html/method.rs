@@ -2,39 +2,37 @@
 //! the report again.
 
 use maud::{Markup, html};
-use vfl_present::said;
+use vfl_present::ColumnKind::{Name, Text};
+use vfl_present::{Table, said};
 
 use super::widgets::scroll;
 use crate::report::document::Report;
-use crate::report::surface::{SurfaceKind, TRAINING_DISCLOSURE};
+use crate::report::surface::{Surface, SurfaceKind, TRAINING_DISCLOSURE};
 use crate::report::threat::{DefenseKnowledge, Observations, ThreatModel};
 use crate::report::{added_risk, facts};
 
 /// Renders the release surfaces, and the disclosure by training.
 pub(super) fn surfaces(report: &Report) -> Markup {
+    // The disclosure by training follows from the protocol: there is nothing to measure.
+    let certain = |kind| kind == SurfaceKind::Training && !report.deployment.training.imported;
+    let measured = |surface: &Surface| {
+        html! {
+            @if surface.audited { strong { "yes" } }
+            @else if certain(surface.surface) { strong { "certain" } }
+            @else { "no" }
+        }
+    };
+    let surfaces = || report.surfaces.iter();
+    let table = Table::new()
+        .caption(html! { "Release surfaces, from the least to the most revealing, training last" })
+        .column("surface", Name, surfaces().map(|surface| surface.surface.label()))
+        .column("measured here", Text, surfaces().map(measured))
+        .column("note", Text, surfaces().map(|surface| &surface.note));
     html! {
         section {
             h2 { "Release surfaces" }
             p { "Everything by which a party can learn something about another, whether this report measures it or not." }
-            (scroll("Release surfaces", &html! {
-                table {
-                    caption { "Release surfaces, from the least to the most revealing, training last" }
-                    thead { tr { th scope="col" { "surface" } th scope="col" { "measured here" } th scope="col" { "note" } } }
-                    tbody {
-                        @for surface in &report.surfaces {
-                            tr {
-                                th scope="row" { (surface.surface.label()) }
-                                td { @if surface.audited { strong { "yes" } }
-                                    // The disclosure by training follows from the protocol: there
-                                    // is nothing to measure.
-                                    @else if surface.surface == SurfaceKind::Training && !report.deployment.training.imported { strong { "certain" } }
-                                    @else { "no" } }
-                                td { (said(&surface.note)) }
-                            }
-                        }
-                    }
-                }
-            }))
+            (scroll("Release surfaces", &table.html()))
             div class="card callout" {
                 h3 { "Training" }
                 p { (TRAINING_DISCLOSURE) }

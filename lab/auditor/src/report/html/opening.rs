@@ -2,7 +2,8 @@
 //! for each policy.
 
 use maud::{Markup, html};
-use vfl_present::said;
+use vfl_present::ColumnKind::{Name, Text};
+use vfl_present::{Table, said};
 
 use super::widgets::{badge, compliance};
 use crate::report::brief::brief;
@@ -37,61 +38,39 @@ pub(super) fn verdict(report: &Report) -> Markup {
     }
 }
 
-/// The heading of a column, and its cell for a policy.
-type Column = (&'static str, fn(&DefenseLine<'_>) -> String);
-
-/// Renders a table with one policy a row; on a narrow screen each is a card. Roles are stated
-/// because the cards would lose them.
+/// Renders a table with one policy a row.
 fn table(report: &Report, lines: &[DefenseLine<'_>]) -> Markup {
     let informed = lines.iter().any(|line| line.risk.is_some());
-    let demanded = report.thresholds.is_some();
-    let mut columns: Vec<Column> = Vec::new();
-    if informed {
-        columns.push(("added risk (95 %)", |line| line.added_with_interval()));
-    }
-    if lines.iter().any(|line| line.worst.is_some()) {
-        let several = report.passive_parties().count() > 1;
-        columns.push((
-            "worst attribute",
-            if several { |line| line.attribute(true) } else { |line| line.attribute(false) },
-        ));
-    }
-    columns.push(("error", |line| line.error()));
-    if informed {
-        columns.push(("without scores", |line| line.control()));
-    } else {
-        columns.push(("column mean", |line| line.guess()));
-    }
-    columns.push(("accuracy lost", |line| line.cost()));
-    columns.push(("strongest attack", |line| line.attack.unwrap_or(facts::NONE).to_owned()));
-    html! {
-        div class="card" {
-            table class="cards" role="table" {
-                caption { (caption(report, informed)) }
-                thead role="rowgroup" {
-                    tr role="row" {
-                        th scope="col" role="columnheader" { "policy" }
-                        th scope="col" role="columnheader" { @if demanded { "thresholds" } @else { "what comes back" } }
-                        @for (title, _) in &columns { th scope="col" role="columnheader" { (title) } }
-                    }
-                }
-                tbody role="rowgroup" {
-                    @for line in lines {
-                        tr role="row" {
-                            th scope="row" role="rowheader" {
-                                (said(&line.policy.label()))
-                                @if line.judged { " " span class="tag" { @if report.in_service.as_ref() == Some(line.policy) { "in service" } @else { "judged" } } }
-                            }
-                            td role="cell" data-label=(if demanded { "thresholds" } else { "what comes back" }) {
-                                @if let Some(result) = line.compliance() { (compliance(result)) } @else { (badge(line.level)) }
-                            }
-                            @for (title, cell) in &columns { td role="cell" data-label=(title) { (said(&cell(line))) } }
-                        }
-                    }
-                }
-            }
+    let several = report.passive_parties().count() > 1;
+    let worst = lines.iter().any(|line| line.worst.is_some());
+    let policy = |line: &DefenseLine<'_>| {
+        let is_served = report.in_service.as_ref() == Some(line.policy);
+        html! {
+            (said(&line.policy.label()))
+            @if line.judged { " " span class="tag" { @if is_served { "in service" } @else { "judged" } } }
         }
-    }
+    };
+    let result =
+        |line: &DefenseLine<'_>| line.compliance().map_or_else(|| badge(line.level), compliance);
+    let results = if report.thresholds.is_some() { "thresholds" } else { "what comes back" };
+    let attack = |line: &DefenseLine<'_>| line.attack.unwrap_or(facts::NONE).to_owned();
+    let table = Table::new()
+        .caption(caption(report, informed))
+        .column("policy", Name, lines.iter().map(policy))
+        .column(results, Text, lines.iter().map(result))
+        .column_if(
+            informed,
+            "added risk (95 %)",
+            Text,
+            lines.iter().map(|l| l.added_with_interval()),
+        )
+        .column_if(worst, "worst attribute", Text, lines.iter().map(|l| l.attribute(several)))
+        .column("error", Text, lines.iter().map(|l| l.error()))
+        .column_if(informed, "without scores", Text, lines.iter().map(|l| l.control()))
+        .column_if(!informed, "column mean", Text, lines.iter().map(|l| l.guess()))
+        .column("accuracy lost", Text, lines.iter().map(|l| l.cost()))
+        .column("strongest attack", Text, lines.iter().map(attack));
+    html! { div class="card" { (table.cards()) } }
 }
 
 fn caption(report: &Report, informed: bool) -> Markup {

@@ -1,13 +1,14 @@
 //! Renders every figure in folded tables.
 
 use maud::{Markup, html};
-use vfl_present::number::align_left;
-use vfl_present::{four, number, said, significant};
+use vfl_present::ColumnKind::{Figure, Name, Text};
+use vfl_present::{Table, four, number, said, significant};
 
 use super::plots::Plots;
 use super::widgets::{FIGURE_SPACE, badge, figure, scroll};
 use crate::report::document::{Audit, Report};
-use crate::report::facts::{self, RowKind, Rows};
+use crate::report::errors::Errors;
+use crate::report::facts::{self, Rows};
 use crate::report::verdict::verdict;
 use crate::report::{attributes, certificate};
 
@@ -45,66 +46,51 @@ fn summary(report: &Report) -> Markup {
     let audits: Vec<&Audit> =
         report.audits.iter().filter(|audit| !audit.threat_model.informed()).collect();
     let or_none = |x: Option<String>| x.unwrap_or_else(|| facts::NONE.into());
-    let column = |of: &dyn Fn(&Audit) -> Option<String>| -> Vec<String> {
-        align_left(&audits.iter().map(|audit| or_none(of(audit))).collect::<Vec<_>>(), FIGURE_SPACE)
-    };
-    let error =
-        column(&|a| a.strongest().map(|(_, errors)| number::figure(errors.mse, errors.sigma)));
-    let half = column(&|a| Some(number::figure(a.baselines.half.mse, a.baselines.half.sigma)));
-    let mean = column(&|a| {
-        Some(number::figure(a.baselines.column_mean.mse, a.baselines.column_mean.sigma))
-    });
-    let accuracy = column(&|a| a.utility.accuracy.map(four));
-    let kl = column(&|a| a.utility.mean_kl_nats.map(significant));
-    let bits = column(&|a| a.utility.bits.map(significant));
-    let factor = column(&|a| a.utility.bits.map(certificate::factor));
-    html! {
-        (scroll("The strongest attack of adversaries without known records", &html! {
-            table {
-                caption {
-                    "The strongest attack of adversaries that know no record. An aware adversary knows the defense, an unaware one takes the "
-                    "release for the true scores. Bits: what the release of one record tells at most, however often it is asked for. A dash: "
-                    "not defined, not bounded, or not measured. " (certificate::reading())
-                }
-                thead { tr {
-                    @for title in ["defense", "adversary", "what the attacks achieve", "strongest attack", "its MSE", "guessing ½", "column mean",
-                        "accuracy", "KL, nats", "bits", "factor"] { th scope="col" { (title) } }
-                } }
-                tbody {
-                    @for (i, audit) in audits.iter().enumerate() {
-                        tr {
-                            th scope="row" { (said(&audit.policy.label())) }
-                            td { (facts::adversary(audit)) }
-                            td { (badge(verdict(audit).level)) }
-                            td { (said(audit.strongest().map_or(facts::NONE, |(name, _)| name))) }
-                            @for column in [&error, &half, &mean, &accuracy, &kl, &bits, &factor] { td class="n" { (column[i]) } }
-                        }
-                    }
-                }
-            }
-        }))
-    }
+    let error = |errors: &Errors| number::figure(errors.mse, errors.sigma);
+    let name = |audit: &&Audit| audit.strongest().map_or(facts::NONE, |(name, _)| name).to_owned();
+    let least = |audit: &&Audit| or_none(audit.strongest().map(|(_, errors)| error(errors)));
+    let costs = || audits.iter().map(|audit| &audit.utility);
+    let table = Table::new()
+        .caption(html! {
+            "The strongest attack of adversaries that know no record. An aware adversary knows the defense, an unaware one takes the "
+            "release for the true scores. Bits: what the release of one record tells at most, however often it is asked for. A dash: "
+            "not defined, not bounded, or not measured. " (certificate::reading())
+        })
+        .column("defense", Name, audits.iter().map(|audit| audit.policy.label()))
+        .column("adversary", Text, audits.iter().map(|audit| facts::adversary(audit)))
+        .column("what the attacks achieve", Text, audits.iter().map(|audit| badge(verdict(audit).level)))
+        .column("strongest attack", Text, audits.iter().map(name))
+        .column("its MSE", Figure, audits.iter().map(least))
+        .column("guessing ½", Figure, audits.iter().map(|audit| error(&audit.baselines.half)))
+        .column("column mean", Figure, audits.iter().map(|audit| error(&audit.baselines.column_mean)))
+        .column("accuracy", Figure, costs().map(|cost| or_none(cost.accuracy.map(four))))
+        .column("KL, nats", Figure, costs().map(|cost| or_none(cost.mean_kl_nats.map(significant))))
+        .column("bits", Figure, costs().map(|cost| or_none(cost.bits.map(significant))))
+        .column("factor", Figure, costs().map(|cost| or_none(cost.bits.map(certificate::factor))));
+    let label = "The strongest attack of adversaries without known records";
+    scroll(label, &table.align(FIGURE_SPACE).html())
 }
 
 /// Renders one audit: its attacks, the cost of the defense, and the errors by feature.
 fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
     let rows = Rows::of(report, audit);
     let verdict = verdict(audit);
-    let mut columns = vec![
-        ("MSE per feature", rows.column(|r| &r.mse)),
-        ("ratio to guessing ½", rows.column(|r| &r.vs_half)),
-        ("ratio to column mean", rows.column(|r| &r.vs_mean)),
-    ];
-    for (i, party) in rows.parties.iter().enumerate() {
-        columns
-            .push((party, rows.column(|r| r.by_party.get(i).map_or(facts::NONE, String::as_str))));
-    }
-    for (i, title) in rows.metrics.iter().enumerate() {
-        columns.push((title, rows.metric(i)));
-    }
-    let aligned: Vec<Vec<String>> =
-        columns.iter().map(|(_, cells)| align_left(cells, FIGURE_SPACE)).collect();
     let name = format!("{}{}", audit.policy.label(), facts::against(audit));
+    let all = || rows.rows.iter();
+    let mut attacks = Table::new()
+        .caption(html! { "Attacks on " (said(&name)) })
+        .kinds(all().map(|row| row.kind))
+        .column("attack", Name, all().map(|row| &row.name))
+        .column("equations", Text, all().map(|row| &row.how))
+        .column("MSE per feature", Figure, all().map(|row| &row.mse))
+        .column("ratio to guessing ½", Figure, all().map(|row| &row.vs_half))
+        .column("ratio to column mean", Figure, all().map(|row| &row.vs_mean));
+    for (at, party) in rows.parties.iter().enumerate() {
+        attacks = attacks.column(format!("MSE, {party}"), Figure, all().map(|row| row.party(at)));
+    }
+    for (at, title) in rows.metrics.iter().enumerate() {
+        attacks = attacks.column(title, Figure, all().map(|row| row.metric(at)));
+    }
     html! {
         details class="card" {
             summary { h3 { (said(&name)) ", " (facts::adversary(audit)) } " " (badge(verdict.level)) }
@@ -115,26 +101,7 @@ fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
                 }
                 div { dt { "records scored" } dd { (audit.records) } }
             }
-            (scroll(&format!("Attacks on {name}"), &html! {
-                table {
-                    caption { "Attacks on " (said(&name)) }
-                    thead { tr {
-                        th scope="col" { "attack" } th scope="col" { "equations" }
-                        @for (i, (title, _)) in columns.iter().enumerate() {
-                            th scope="col" { @if (3..3 + rows.parties.len()).contains(&i) { "MSE, " } (said(title)) }
-                        }
-                    } }
-                    tbody {
-                        @for (i, row) in rows.rows.iter().enumerate() {
-                            tr class=(class(row.kind)) {
-                                th scope="row" { (said(&row.name)) }
-                                td { (said(&row.how)) }
-                                @for column in &aligned { td class="n" { (column[i]) } }
-                            }
-                        }
-                    }
-                }
-            }))
+            (scroll(&format!("Attacks on {name}"), &attacks.align(FIGURE_SPACE).html()))
             (by_attribute(audit, &name))
             @for (names, reason) in &rows.not_scored {
                 p class="small muted" { strong { (said(names)) } ": " (said(reason)) }
@@ -155,38 +122,8 @@ fn one(report: &Report, audit: &Audit, plot: Option<&str>) -> Markup {
 
 /// Renders the attributes, each with the attack that finds most of it.
 fn by_attribute(audit: &Audit, name: &str) -> Markup {
-    let lines = attributes::lines(audit);
-    if lines.is_empty() {
-        return html! {};
-    }
-    scroll(
-        &format!("Attributes behind {name}"),
-        &html! {
-            table {
-                caption { (attributes::READING) }
-                thead { tr {
-                    th scope="col" { "attribute" } th scope="col" { "attack" }
-                    @for head in attributes::HEADS { th scope="col" { (head) } }
-                } }
-                tbody {
-                    @for line in &lines {
-                        tr {
-                            th scope="row" { (said(&line.attribute)) }
-                            td { (said(&line.attack)) }
-                            @for cell in &line.cells { td { (said(cell)) } }
-                        }
-                    }
-                }
-            }
-        },
-    )
-}
-
-fn class(kind: RowKind) -> &'static str {
-    match kind {
-        RowKind::Strongest => "best",
-        RowKind::Attack => "attack",
-        RowKind::Guess => "guess",
-        RowKind::NotRun => "not-run",
+    let table = attributes::table(audit).caption(html! { (attributes::READING) });
+    html! {
+        @if !table.is_empty() { (scroll(&format!("Attributes behind {name}"), &table.html())) }
     }
 }
