@@ -1,17 +1,18 @@
 //! A figure as one page that needs only a browser, in the style of the reports.
 
 use maud::{Markup, PreEscaped, html};
-use vfl_present::number::align_left;
-use vfl_present::{Shell, printable, said, significant};
+use vfl_present::ColumnKind::Number;
+use vfl_present::{Shell, Table, printable, said, significant};
 
 use super::ReproduceError;
-use super::document::Document;
+use super::document::{Curve, Document};
 use super::heat_map::heat;
 use super::names::stem;
 use super::plot::plot;
-use super::table::{
-    ADDED_RISK, ADDED_RISK_COLUMNS, added_risk_cells, capital, facts, with_settings,
-};
+use super::table::{ADDED_RISK, added_risk, attacks, capital, facts};
+
+/// The headings of the figures of an attack.
+const ATTACK_FIGURES: [&str; 2] = ["records per split", "processor time, s"];
 
 /// Renders the document as a self-contained page: the plot, the checks and the numbers. The same
 /// document gives the same bytes.
@@ -37,10 +38,21 @@ pub fn render_page(document: &Document) -> Result<String, ReproduceError> {
             div class="scroll" { (PreEscaped(svg)) }
             figcaption { (printable(&caption(document))) }
         }
-        @if !document.added_risk.is_empty() { (added_risk(document)) }
+        @if !document.added_risk.is_empty() {
+            h2 { "Added risk" }
+            p class="small muted" { (ADDED_RISK) "." }
+            div class="scroll" { (added_risk(document).bare()) }
+        }
         (checks(document))
-        @if !document.attacks.is_empty() { (attacks(document)) }
-        @if !document.curves.is_empty() { (numbers(document)) }
+        @if !document.attacks.is_empty() {
+            h2 { "Attacks" }
+            div class="scroll" { (attacks(document, ATTACK_FIGURES).align('\u{2007}').bare()) }
+        }
+        @if !document.curves.is_empty() {
+            h2 { "Data" }
+            p class="small muted" { (printable(&capital(&document.measure.label))) ", with its standard error over the records where they were drawn." }
+            div class="scroll card" { (numbers(document).bare()) }
+        }
         @if !document.notes.is_empty() {
             h2 { "Notes" }
             ul { @for note in &document.notes { li { (printable(note)) } } }
@@ -83,79 +95,19 @@ fn checks(document: &Document) -> Markup {
     }
 }
 
-fn added_risk(document: &Document) -> Markup {
-    html! {
-        h2 { "Added risk" }
-        p class="small muted" { (ADDED_RISK) "." }
-        div class="scroll" {
-            table {
-                thead {
-                    tr {
-                        th { (printable(&document.axis.symbol)) }
-                        @for column in ADDED_RISK_COLUMNS { th { (column) } }
-                    }
-                }
-                tbody {
-                    @for risk in &document.added_risk {
-                        tr { @for cell in added_risk_cells(risk) { td { (cell) } } }
-                    }
-                }
-            }
+fn numbers(document: &Document) -> Table {
+    let points = &document.axis.points;
+    let cell = |curve: &Curve, i: usize| {
+        let error = curve.standard_error.as_ref().and_then(|errors| errors.get(i));
+        html! {
+            @if let Some(mean) = curve.mean.get(i) { (significant(*mean)) }
+            @if let Some(error) = error { " " span class="muted" { "± " (format!("{error:.0e}")) } }
         }
-    }
-}
-
-fn attacks(document: &Document) -> Markup {
-    let seconds: Vec<String> =
-        document.attacks.iter().map(|a| format!("{:.3}", a.cpu_seconds)).collect();
-    html! {
-        h2 { "Attacks" }
-        div class="scroll" {
-            table {
-                thead { tr { th { "curve" } th { "attack" } th { "records per split" } th { "processor time, s" } } }
-                tbody {
-                    @for (attack, seconds) in document.attacks.iter().zip(align_left(&seconds, '\u{2007}')) {
-                        tr {
-                            td class="name" { (printable(&attack.curve)) }
-                            td { (printable(&with_settings(attack))) }
-                            td class="n" { (attack.records) }
-                            td class="n" { (seconds) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn numbers(document: &Document) -> Markup {
-    html! {
-        h2 { "Data" }
-        p class="small muted" { (printable(&capital(&document.measure.label))) ", with its standard error over the records where they were drawn." }
-        div class="scroll card" {
-            table {
-                thead {
-                    tr {
-                        th { (printable(&document.axis.symbol)) }
-                        @for curve in &document.curves { th { (printable(&curve.name.replace('_', " "))) } }
-                    }
-                }
-                tbody {
-                    @for (i, point) in document.axis.points.iter().enumerate() {
-                        tr {
-                            td class="n" { (point) }
-                            @for curve in &document.curves {
-                                td class="n" {
-                                    @if let Some(mean) = curve.mean.get(i) { (significant(*mean)) }
-                                    @if let Some(error) = curve.standard_error.as_ref().and_then(|e| e.get(i)) {
-                                        " " span class="muted" { "± " (format!("{error:.0e}")) }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
+    };
+    let left =
+        Table::new().column(&document.axis.symbol, Number, points.iter().map(ToString::to_string));
+    document.curves.iter().fold(left, |table, curve| {
+        let cells = (0..points.len()).map(|i| cell(curve, i));
+        table.column(curve.name.replace('_', " "), Number, cells)
+    })
 }

@@ -1,17 +1,17 @@
 //! A figure for a terminal: one row per point, one column per curve.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use vfl_present::ColumnKind::{Figure, Name, Number, Text};
 use vfl_present::number::align_left;
-use vfl_present::{four, printable, significant, wrapped};
+use vfl_present::{Frame, Table, four, printable, significant, wrapped};
 
-use super::document::{AddedRisk, Document, ModelOrigin};
+use super::document::{AddedRisk, AttackFacts, Document, ModelOrigin};
 
 /// The longest line of prose that is easy to read.
 const PROSE: usize = 110;
 /// The least width of a table.
 const MIN_WIDTH: usize = 60;
 
-/// The heading of the table of [`added_risk_cells`].
+/// The heading of the table of [`added_risk`].
 pub(super) const ADDED_RISK: &str = "Added risk, 1 − error with scores / error of the control without, with its interval of 95 % over records";
 
 /// Renders the document for a terminal of `width` columns (at least 60 are used). A table that
@@ -36,11 +36,11 @@ pub fn render_table(document: &Document, width: usize) -> String {
     }
     if !document.added_risk.is_empty() {
         line(ADDED_RISK);
-        line(&added_risk(document).to_string());
+        line(&added_risk(document).text(Frame::Full, None, false));
     }
     if !document.attacks.is_empty() {
         line("Attacks");
-        line(&attacks(document).to_string());
+        line(&attacks(document, ["records", "CPU seconds"]).text(Frame::Full, None, false));
     }
     for check in &document.checks {
         let verdict = if check.holds { "holds" } else { "DOES NOT HOLD" };
@@ -168,18 +168,13 @@ fn tables(document: &Document, width: usize) -> Vec<String> {
             used <= width
         });
         let (here, later) = rest.split_at(fits.count().max(1));
-        let mut table = plain();
-        table.set_header(std::iter::once(document.axis.symbol.clone()).chain(here.iter().map(
-            |(name, cells)| {
-                let widest = cells.iter().map(|c| c.chars().count()).max().unwrap_or_default();
-                broken(&heading(name), widest)
-            },
-        )));
-        for (i, point) in points.iter().enumerate() {
-            let cells = here.iter().map(|(_, cells)| cells.get(i).cloned().unwrap_or_default());
-            table.add_row(std::iter::once(point.clone()).chain(cells));
-        }
-        tables.push(table.to_string());
+        let left = Table::new().column(&document.axis.symbol, Text, &points);
+        let table = here.iter().fold(left, |table, (name, cells)| {
+            let widest = cells.iter().map(|c| c.chars().count()).max().unwrap_or_default();
+            let cells = cells.iter().take(points.len());
+            table.column(broken(&heading(name), widest), Text, cells)
+        });
+        tables.push(table.text(Frame::Full, None, false));
         rest = later;
     }
     tables
@@ -191,48 +186,39 @@ fn broken(words: &str, width: usize) -> String {
     wrapped(words, width.max(longest), 0)
 }
 
-fn added_risk(document: &Document) -> Table {
-    let mut table = plain();
-    table.set_header(std::iter::once(document.axis.symbol.as_str()).chain(ADDED_RISK_COLUMNS));
-    for risk in &document.added_risk {
-        table.add_row(added_risk_cells(risk));
-    }
-    table
+/// Returns the table of added risks.
+pub(super) fn added_risk(document: &Document) -> Table {
+    let symbol = document.axis.symbol.as_str();
+    let columns = [symbol, "known", "attack", "control", "added risk"].map(|name| (name, Text));
+    let row = |risk: &AddedRisk| {
+        let [low, high] = risk.interval;
+        [
+            risk.point.to_string(),
+            risk.known.clone(),
+            risk.attack.clone(),
+            risk.control.clone(),
+            format!("{:.3} ({low:.3} to {high:.3})", risk.share),
+        ]
+    };
+    Table::of_rows(columns, document.added_risk.iter().map(row))
 }
 
-/// The columns of [`added_risk_cells`] after that of the point.
-pub(super) const ADDED_RISK_COLUMNS: [&str; 4] = ["known", "attack", "control", "added risk"];
-
-/// Returns one row of the table of added risks.
-pub(super) fn added_risk_cells(risk: &AddedRisk) -> [String; 5] {
-    let [low, high] = risk.interval;
-    [
-        risk.point.to_string(),
-        printable(&risk.known),
-        printable(&risk.attack),
-        printable(&risk.control),
-        format!("{:.3} ({low:.3} to {high:.3})", risk.share),
-    ]
-}
-
-fn attacks(document: &Document) -> Table {
-    let mut table = plain();
-    table.set_header(["curve", "attack", "records", "CPU seconds"]);
-    let seconds: Vec<String> =
-        document.attacks.iter().map(|a| format!("{:.3}", a.cpu_seconds)).collect();
-    for (attack, seconds) in document.attacks.iter().zip(align_left(&seconds, ' ')) {
-        table.add_row([
-            printable(&attack.curve),
-            printable(&with_settings(attack)),
+/// Returns the table of attacks. The headings are those of the number of records and of the time.
+pub(super) fn attacks(document: &Document, [records, seconds]: [&str; 2]) -> Table {
+    let columns = [("curve", Name), ("attack", Text), (records, Number), (seconds, Figure)];
+    let row = |attack: &AttackFacts| {
+        [
+            attack.curve.clone(),
+            with_settings(attack),
             attack.records.to_string(),
-            seconds,
-        ]);
-    }
-    table
+            format!("{:.3}", attack.cpu_seconds),
+        ]
+    };
+    Table::of_rows(columns, document.attacks.iter().map(row))
 }
 
 /// Returns the attack's name and its settings.
-pub(super) fn with_settings(attack: &super::AttackFacts) -> String {
+fn with_settings(attack: &AttackFacts) -> String {
     let settings: Vec<String> =
         attack.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
     if settings.is_empty() {
@@ -240,11 +226,4 @@ pub(super) fn with_settings(attack: &super::AttackFacts) -> String {
     } else {
         format!("{} ({})", attack.method, settings.join(", "))
     }
-}
-
-fn plain() -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).force_no_tty();
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table
 }

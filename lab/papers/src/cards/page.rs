@@ -3,7 +3,8 @@
 
 use maud::html;
 use serde::Serialize;
-use vfl_present::{Shell, said};
+use vfl_present::ColumnKind::{Name, Number, Text};
+use vfl_present::{Shell, Table, said};
 
 use super::card::{Card, CardError};
 use super::judge::{Judgement, Verdict, judge};
@@ -161,14 +162,20 @@ const VERDICTS: [(Verdict, &str); 5] = [
     (Verdict::NotMade, "nothing computes it, its data are not there, or --quick leaves it out"),
 ];
 
-fn counts(all: &[(&Card, Option<&Document>, &Judgement)], paper: Option<&str>) -> Vec<usize> {
-    let of = |verdict: Verdict| {
+/// Returns the table of the verdicts on the cards of papers, or of all papers.
+fn verdicts<'a>(
+    all: &[(&Card, Option<&Document>, &Judgement)],
+    rows: impl Iterator<Item = (String, Option<&'a Paper>)>,
+) -> Table {
+    let count = |verdict: Verdict, paper: Option<&Paper>| {
         let counted = |(card, _, judged): &&(&Card, Option<&Document>, &Judgement)| {
-            judged.verdict == verdict && paper.is_none_or(|paper| card.paper == paper)
+            judged.verdict == verdict && paper.is_none_or(|paper| card.paper == paper.letter)
         };
-        all.iter().filter(counted).count()
+        all.iter().filter(counted).count().to_string()
     };
-    Verdict::ALL.into_iter().map(of).collect()
+    let columns = Verdict::ALL.map(|verdict| (verdict.as_str(), Number));
+    let row = |(name, paper)| [name].into_iter().chain(Verdict::ALL.map(|v| count(v, paper)));
+    Table::of_rows([("paper", Name)].into_iter().chain(columns), rows.map(row))
 }
 
 /// Counts the tested sentences that hold.
@@ -217,44 +224,31 @@ fn markdown(
     all: &[(&Card, Option<&Document>, &Judgement)],
     quick: bool,
 ) -> String {
-    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
     let mut out = format!("# {TITLE}\n\n{}\n\n", lead(quick));
     out.push_str("`cloison reproduce --all` writes this table, `index.html` with every plot, and `results.json`.\n\n");
     for (verdict, meaning) in VERDICTS {
         out.push_str(&format!("- **{}**: {meaning}.\n", verdict.as_str()));
     }
-    let heads: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.as_str()).collect();
-    out.push_str(&format!(
-        "\n| paper | {} |\n|---|{}\n",
-        heads.join(" | "),
-        "---:|".repeat(heads.len())
-    ));
-    for paper in papers {
-        let counts: Vec<String> =
-            counts(all, Some(&paper.letter)).iter().map(ToString::to_string).collect();
-        out.push_str(&format!(
-            "| {} ({}) | {} |\n",
-            paper.letter,
-            cell(&paper.name),
-            counts.join(" | ")
-        ));
-    }
+    let rows =
+        papers.iter().map(|paper| (format!("{} ({})", paper.letter, paper.name), Some(paper)));
+    out.push_str(&format!("\n{}\n", verdicts(all, rows).markdown()));
+    let columns = ["item", "data", "shows", "verdict", "values", "sentences", "why"];
     for paper in papers {
         out.push_str(&format!("\n## {}\n\n{}\n\n", paper.letter, paper.name));
-        out.push_str("| item | data | shows | verdict | values | sentences | why |\n|---|---|---|---|---|---|---|\n");
-        for (card, _, judged) in all.iter().filter(|(card, ..)| card.paper == paper.letter) {
-            let cells = [
-                card.item.as_str(),
-                data(card),
-                &card.title,
-                judged.verdict.as_str(),
-                &values(judged),
-                &held(judged),
-                &reason(card, judged, quick),
-            ];
-            let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
-            out.push_str(&format!("| {} |\n", cells.join(" | ")));
-        }
+        let rows =
+            all.iter().filter(|(card, ..)| card.paper == paper.letter).map(|(card, _, judged)| {
+                [
+                    card.item.clone(),
+                    data(card).to_owned(),
+                    card.title.clone(),
+                    judged.verdict.as_str().to_owned(),
+                    values(judged),
+                    held(judged),
+                    reason(card, judged, quick),
+                ]
+            });
+        out.push_str(&Table::of_rows(columns.map(|name| (name, Text)), rows).markdown());
+        out.push('\n');
     }
     out
 }
@@ -272,6 +266,8 @@ fn page(
             .collect::<Result<Vec<_>, _>>()?;
         sections.push((paper, cards));
     }
+    let rows = papers.iter().map(|paper| (paper.letter.clone(), Some(paper)));
+    let rows = rows.chain([("all".to_owned(), None)]);
     let shell = Shell {
         title: TITLE,
         generator: concat!("cloison ", env!("CARGO_PKG_VERSION")),
@@ -282,33 +278,25 @@ fn page(
     };
     Ok(shell.page(&html! {
         h2 { "Verdicts" }
-        div class="scroll" { table class="counts" {
-            thead { tr { th { "paper" } @for verdict in Verdict::ALL { th { (verdict.as_str()) } } } }
-            tbody {
-                @for paper in papers {
-                    tr { td class="name" { (said(&paper.letter)) } @for count in counts(all, Some(&paper.letter)) { td class="n" { (count) } } }
-                }
-                tr { td class="name" { "all" } @for count in counts(all, None) { td class="n" { (count) } } }
-            }
-        } }
+        div class="scroll" { (verdicts(all, rows).class("counts").bare()) }
         dl { @for (verdict, meaning) in VERDICTS { dt { (badge(verdict)) } dd { (meaning) "." } } }
         @for (paper, cards) in &sections {
             h2 { (said(&paper.letter)) ": " (said(&paper.name)) }
-            div class="scroll" { table class="listing" {
-                thead { tr { @for head in ["item", "shows", "verdict", "values", "sentences"] { th { (head) } } } }
-                tbody {
-                    @for (card, _, judged) in all.iter().filter(|(card, ..)| card.paper == paper.letter) {
-                        tr {
-                            td class="name" { a href=(format!("#{}", card.id)) { (said(&card.item)) } }
-                            td { (said(&card.title)) }
-                            td { (badge(judged.verdict)) }
-                            td { (values(judged)) }
-                            td { (held(judged)) }
-                        }
-                    }
-                }
-            } }
+            div class="scroll" { (listing(all, paper).bare()) }
             @for card in cards { (card) }
         }
     }))
+}
+
+/// Returns the table of the cards of a paper.
+fn listing(all: &[(&Card, Option<&Document>, &Judgement)], paper: &Paper) -> Table {
+    let cards = || all.iter().filter(|(card, ..)| card.paper == paper.letter);
+    let item = |card: &Card| html! { a href=(format!("#{}", card.id)) { (said(&card.item)) } };
+    Table::new()
+        .class("listing")
+        .column("item", Name, cards().map(|(card, ..)| item(card)))
+        .column("shows", Text, cards().map(|(card, ..)| &card.title))
+        .column("verdict", Text, cards().map(|(_, _, judged)| badge(judged.verdict)))
+        .column("values", Text, cards().map(|(_, _, judged)| values(judged)))
+        .column("sentences", Text, cards().map(|(_, _, judged)| held(judged)))
 }

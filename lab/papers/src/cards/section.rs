@@ -1,10 +1,11 @@
 //! One card on the page: the plot with the published curves, and what was compared and tested.
 
 use maud::{Markup, PreEscaped, html};
-use vfl_present::{said, significant};
+use vfl_present::ColumnKind::{Name, Number, Text};
+use vfl_present::{Table, said, significant};
 
 use super::card::{Card, CardError, MODEL_ACCURACY};
-use super::judge::{Judgement, Verdict};
+use super::judge::{Judgement, PointComparison, Verdict};
 use super::published::published;
 use crate::heat_map::heat;
 use crate::plot::plot;
@@ -74,40 +75,35 @@ pub(super) fn render_card(
 
 /// Renders the published values beside ours.
 fn comparisons(judged: &Judgement) -> Markup {
+    let curves = || judged.comparisons.iter();
+    let two = |ratio: f64| format!("{ratio:.2}");
+    let median = |ratio: Option<f64>| ratio.map_or_else(String::new, two);
+    let by_curve = Table::new()
+        .column("curve", Name, curves().map(|of| &of.curve))
+        .column("published in", Text, curves().map(|of| &of.source))
+        .column("median of here / paper", Number, curves().map(|of| median(of.median_ratio)))
+        .column("", Text, curves().map(|of| if of.agrees { "agrees" } else { "differs" }));
+    let points = || curves().flat_map(|of| of.points.iter());
+    let named = curves().flat_map(|of| of.points.iter().map(|_| &of.curve));
+    let place = |point: Option<usize>| point.map_or_else(String::new, |point| point.to_string());
+    let spread = |spread: Option<f64>| spread.map_or_else(String::new, significant);
+    let ratio = |of: &PointComparison| match of.paper.abs() > 1e-6 {
+        true => two(of.here / of.paper),
+        false => String::new(),
+    };
+    let by_point = Table::new()
+        .column("curve", Name, named)
+        .column("point", Number, points().map(|of| place(of.point)))
+        .column("paper", Number, points().map(|of| significant(of.paper)))
+        .column("spread", Number, points().map(|of| spread(of.spread)))
+        .column("here", Number, points().map(|of| significant(of.here)))
+        .column("here / paper", Number, points().map(ratio))
+        .column("", Text, points().map(|of| if of.agrees { "" } else { "differs" }));
     html! {
         @if !judged.comparisons.is_empty() {
-            div class="scroll" { table {
-                thead { tr { @for head in ["curve", "published in", "median of here / paper", ""] { th { (head) } } } }
-                tbody {
-                    @for comparison in &judged.comparisons {
-                        tr {
-                            td class="name" { (said(&comparison.curve)) }
-                            td { (said(&comparison.source)) }
-                            td class="n" { @if let Some(ratio) = comparison.median_ratio { (format!("{ratio:.2}")) } }
-                            td { (if comparison.agrees { "agrees" } else { "differs" }) }
-                        }
-                    }
-                }
-            } }
+            div class="scroll" { (by_curve.bare()) }
             details { summary { "Values point by point" }
-            div class="scroll" { table {
-                thead { tr { @for head in ["curve", "point", "paper", "spread", "here", "here / paper", ""] { th { (head) } } } }
-                tbody {
-                    @for comparison in &judged.comparisons {
-                        @for beside in &comparison.points {
-                            tr {
-                                td class="name" { (said(&comparison.curve)) }
-                                td class="n" { @if let Some(point) = beside.point { (point) } }
-                                td class="n" { (significant(beside.paper)) }
-                                td class="n" { @if let Some(spread) = beside.spread { (significant(spread)) } }
-                                td class="n" { (significant(beside.here)) }
-                                td class="n" { @if beside.paper.abs() > 1e-6 { (format!("{:.2}", beside.here / beside.paper)) } }
-                                td { @if !beside.agrees { "differs" } }
-                            }
-                        }
-                    }
-                }
-            } }
+            div class="scroll" { (by_point.bare()) }
             }
         }
         @if !judged.alone.is_empty() {
