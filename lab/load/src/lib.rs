@@ -338,7 +338,7 @@ mod tests {
             line(String::new(), "rows", 16_384.0, &[[sample(1e5), sample(1e5), sample(1e5)]]);
         let calls = Calls { store: "postgres", delay_ms: 10_000, rows_a_call: 16_384 };
         let lines = [Line { calls: Some(calls), ..measured }];
-        let text = print::table(&lines, CALLS_HEADER, 1, calls_row).to_string();
+        let text = print::table(&lines, CALLS_HEADER, 1, calls_row);
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
         // The frame has three lines, the header two.
         assert_eq!(text.lines().count(), 6, "{text}");

@@ -1,7 +1,8 @@
 //! Prints results on the screen.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
+use vfl_present::ColumnKind::{Right, Text};
+use vfl_present::{Frame, Table};
 
 /// Prints lines as JSON, or as a table whose columns from `numbers` on are numbers.
 pub(super) fn print<L: Serialize, const N: usize>(
@@ -25,17 +26,8 @@ pub(super) fn table<L, const N: usize>(
     header: [&str; N],
     numbers: usize,
     row: impl Fn(&L) -> [String; N],
-) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(120);
-    table.set_header(header).add_rows(lines.iter().map(row));
-    for column in numbers..N {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
+) -> String {
+    let kind = |at: usize| if at < numbers { Text } else { Right };
+    let columns = header.into_iter().enumerate().map(|(at, name)| (name, kind(at)));
+    Table::of_rows(columns, lines.iter().map(row)).text(Frame::Full, Some(120), false)
 }

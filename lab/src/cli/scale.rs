@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use clap::Args;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use vfl_core::model::{TrainingConfig, TrainingValues};
 use vfl_datasets::set_facts::SetFacts;
 use vfl_demo::scale::{Row, ScalePlan, run};
+use vfl_present::ColumnKind::Right;
 use vfl_present::progress::{Progress, say};
+use vfl_present::{Frame, Table};
 use vfl_server::cli::CliError;
 
 use super::data::DataArgs;
@@ -114,36 +115,16 @@ impl ScaleArgs {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(110);
-    let head = [
-        "parties",
-        "features of one",
-        "accuracy",
-        "training s",
-        "steps",
-        "ms a step",
-        "bytes a record",
-        "p50 ms",
-        "p99 ms",
-    ];
-    table.set_header(head);
-    for row in rows {
-        table.add_row([
-            row.parties.to_string(),
-            row.most_features.to_string(),
-            format!("{:.4}", row.test_accuracy),
-            format!("{:.1}", row.seconds),
-            row.steps.to_string(),
-            format!("{:.2}", row.step_ms),
-            row.prediction_bytes.to_string(),
-            format!("{:.2}", row.p50_ms),
-            format!("{:.2}", row.p99_ms),
-        ]);
-    }
-    table.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    table.to_string()
+    let rows = || rows.iter();
+    Table::new()
+        .column("parties", Right, rows().map(|row| row.parties.to_string()))
+        .column("features of one", Right, rows().map(|row| row.most_features.to_string()))
+        .column("accuracy", Right, rows().map(|row| format!("{:.4}", row.test_accuracy)))
+        .column("training s", Right, rows().map(|row| format!("{:.1}", row.seconds)))
+        .column("steps", Right, rows().map(|row| row.steps.to_string()))
+        .column("ms a step", Right, rows().map(|row| format!("{:.2}", row.step_ms)))
+        .column("bytes a record", Right, rows().map(|row| row.prediction_bytes.to_string()))
+        .column("p50 ms", Right, rows().map(|row| format!("{:.2}", row.p50_ms)))
+        .column("p99 ms", Right, rows().map(|row| format!("{:.2}", row.p99_ms)))
+        .text(Frame::Full, Some(110), false)
 }

@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use clap::Args;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use vfl_core::model::TrainingValues;
+use vfl_present::ColumnKind::{Name, Right};
 use vfl_present::progress::{Progress, say};
+use vfl_present::{ColumnKind, Frame, Table};
 use vfl_server::cli::{CliError, positive};
 use vfl_studies::transcript::{Accuracy, TranscriptPlan, TranscriptReport, run};
 
@@ -101,41 +102,38 @@ impl TranscriptArgs {
     }
 }
 
+const COLUMNS: [(&str, ColumnKind); 6] = [
+    ("estimate", Name),
+    ("mean squared error", Right),
+    ("error / variance", Right),
+    ("values within 0.01", Right),
+    ("records within 0.01", Right),
+    ("median largest error", Right),
+];
+
 fn table(report: &TranscriptReport) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(110);
-    table.set_header([
-        "estimate",
-        "mean squared error",
-        "error / variance",
-        "values within 0.01",
-        "records within 0.01",
-        "median largest error",
-    ]);
-    let mut line = |what: String, a: &Accuracy| {
-        table.add_row([
+    let line = |what: String, a: &Accuracy| {
+        [
             what,
             format!("{:.2e}", a.mean_squared_error),
             format!("{:.2e}", a.error_over_variance),
             format!("{:.1} %", 100.0 * a.values_within_0_01),
             format!("{:.1} %", 100.0 * a.records_within_0_01),
             format!("{:.1e}", a.median_largest_error),
-        ]);
+        ]
     };
-    line("½".into(), &report.half);
-    line("column means".into(), &report.column_means);
-    line("means of the known records".into(), &report.known_means);
-    line("regression from the known records, no training".into(), &report.without_training);
-    for row in &report.attack {
+    let without = [
+        line("½".into(), &report.half),
+        line("column means".into(), &report.column_means),
+        line("means of the known records".into(), &report.known_means),
+        line("regression from the known records, no training".into(), &report.without_training),
+    ];
+    let attack = report.attack.iter().map(|row| {
         let unit = if row.epochs == 1 { "epoch" } else { "epochs" };
-        line(format!("transcript of {} {unit}", row.epochs), &row.accuracy);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+        line(format!("transcript of {} {unit}", row.epochs), &row.accuracy)
+    });
+    let table = Table::of_rows(COLUMNS, without.into_iter().chain(attack));
+    let table = table.text(Frame::Full, Some(110), false);
     format!(
         "{}, {} classes, {} active and {} passive features, {} training records, {} of them known; batches of {}, step size {}\n{table}\n\
          Every feature is in [0, 1]; all training records that are not known are counted.",

@@ -12,6 +12,7 @@ use vfl_core::types::FeatureBlock;
 use vfl_datasets as data;
 use vfl_datasets::local_training::{self, LocalTraining};
 use vfl_datasets::{Dataset, DatasetName, DatasetSpec};
+use vfl_present::{ColumnKind, Table};
 
 /// The noise σ of each column except the first, which has no privacy.
 const NOISE: [f64; 5] = [0.5, 1.0, 2.0, 4.0, 8.0];
@@ -48,11 +49,7 @@ const CHOICES: [TrainingChoice; 2] = [
 
 /// Returns the table in Markdown.
 pub(super) fn table() -> anyhow::Result<String> {
-    let mut lines = vec![format!(
-        "| data | model | no privacy |{}",
-        NOISE.map(|s| format!(" σ = {s} |")).concat()
-    )];
-    lines.push(format!("|---|---|---|{}", "---|".repeat(NOISE.len())));
+    let mut lines: Vec<Vec<String>> = Vec::new();
     for choice in CHOICES {
         let dir = std::env::var_os("CLOISON_DATA_DIR").map(Into::into);
         let dataset = data::load(&DatasetSpec::new(choice.name, dir, 1))?;
@@ -71,17 +68,18 @@ pub(super) fn table() -> anyhow::Result<String> {
                 cells.push(cell);
                 epsilons.push(said.map_or("–".into(), |said| said.shown_epsilon()));
             }
-            rows.push(format!("| {} | {name} | {} |", dataset.name(), cells.join(" | ")));
-            of_epsilon.get_or_insert(format!(
-                "| {} | *ε* | {} |",
-                dataset.name(),
-                epsilons.join(" | ")
-            ));
+            let row = |what: &str, cells| {
+                [vec![dataset.name().to_owned(), what.to_owned()], cells].concat()
+            };
+            rows.push(row(name, cells));
+            of_epsilon.get_or_insert(row("*ε*", epsilons));
         }
         lines.extend(of_epsilon);
         lines.extend(rows);
     }
-    Ok(lines.join("\n"))
+    let columns = ["data", "model", "no privacy"].map(str::to_owned).into_iter();
+    let columns = columns.chain(NOISE.map(|noise| format!("σ = {noise}")));
+    Ok(Table::of_rows(columns.map(|name| (name, ColumnKind::Text)), lines).markdown())
 }
 
 fn models() -> anyhow::Result<[(&'static str, ModelConfig); 2]> {

@@ -5,7 +5,7 @@ use vfl_auditor::report::{
     Audit, DefenseKnowledge, Observations, Policy, PolicyVerdict, Report, added_risk,
     certificate_factor, points, render_table,
 };
-use vfl_present::{figure, significant};
+use vfl_present::{ColumnKind, Table, figure, significant};
 
 /// The cell text if there is no figure.
 const NONE: &str = "–";
@@ -325,9 +325,6 @@ fn or_none(text: Option<String>) -> String {
 }
 
 fn markdown(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
-    let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
-    let mut text = vec![line(&head), format!("|{}", "---|".repeat(head.len()))];
-    text.extend(rows.into_iter().map(|row| line(&row)));
-    text.join("\n")
+    let columns = head.iter().map(|&name| (name, ColumnKind::Text));
+    Table::of_rows(columns, rows).markdown()
 }
