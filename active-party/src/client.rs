@@ -7,20 +7,20 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use vfl_core::model::{ModelSpec, SubModel, SubModelSpec, TrainingConfig};
-use vfl_core::types::{LogitShare, ModelVersion, RecordIds, RowStatus};
+use vfl_core::types::ModelVersion;
 use vfl_protocol::alignment::{Frame, Frames};
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;
 use vfl_protocol::training::messages::{PublishCommand, PublishReply};
 use vfl_protocol::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, ShownModel, WireError, broken, decode_statuses, pb,
-    peer_failure,
+    MAX_MESSAGE_BYTES, PredictionRequest, PredictionResponse, Refusal, RefusalKind, ShownModel,
+    WireError, broken, pb, peer_failure,
 };
 use vfl_server::monitoring::{Monitor, PeerMetrics, traces};
 use vfl_server::service::{
     Credentials, MOST_CALLS, Peer, TlsError, channel, pause, twice, unanswered, until_answered,
 };
 
-use crate::model_description::{ModelDescription, ScoredBatch};
+use crate::model_description::ModelDescription;
 
 /// A client of the coordinator.
 #[derive(Debug, Clone)]
@@ -35,29 +35,6 @@ pub struct Coordinator {
 const DESCRIBE: &str = "Coordinator/DescribeModel";
 const PREDICT: &str = "Coordinator/Predict";
 const PREDICT_STREAM: &str = "Coordinator/PredictStream";
-
-/// One request of a prediction.
-#[derive(Debug, Clone)]
-pub(crate) struct Question {
-    pub(crate) version: ModelVersion,
-    pub(crate) ids: RecordIds,
-    pub(crate) share: LogitShare,
-    /// Empty for the live service.
-    pub(crate) audit_session: String,
-    pub(crate) request_id: String,
-}
-
-impl From<Question> for pb::PredictRequest {
-    fn from(question: Question) -> Self {
-        Self {
-            model_version: question.version.as_str().to_owned(),
-            ids: Some(question.ids.into()),
-            logit_shares: Some(question.share.into()),
-            audit_session: question.audit_session,
-            request_id: question.request_id,
-        }
-    }
-}
 
 impl Coordinator {
     /// Creates a client of the coordinator at its address. It connects on first use.
@@ -162,9 +139,9 @@ impl Coordinator {
     /// answer.
     pub(crate) async fn predict(
         &self,
-        questions: Vec<Question>,
+        questions: Vec<PredictionRequest>,
         k: usize,
-        take: impl FnMut(ScoredBatch) -> Result<(), Refusal>,
+        take: impl FnMut(PredictionResponse) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         if questions.is_empty() {
             return Ok(());
@@ -176,9 +153,9 @@ impl Coordinator {
 
     async fn answers(
         &self,
-        mut questions: Vec<Question>,
+        mut questions: Vec<PredictionRequest>,
         k: usize,
-        mut take: impl FnMut(ScoredBatch) -> Result<(), Refusal>,
+        mut take: impl FnMut(PredictionResponse) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let records: Vec<usize> = questions.iter().map(|question| question.ids.len()).collect();
         traces::note_rows(records.iter().sum());
@@ -202,7 +179,7 @@ impl Coordinator {
                 }
             };
             let answer = self.within(asked).await?.into_inner();
-            return take(self.scored(&answer, records[0], k)?);
+            return take(self.response(answer, records[0], k)?);
         }
         let mut done = 0;
         for _ in 1..MOST_CALLS {
@@ -237,13 +214,13 @@ impl Coordinator {
     /// stream's.
     async fn stream(
         &self,
-        questions: &[Question],
+        questions: &[PredictionRequest],
         records: &[usize],
         done: &mut usize,
         k: usize,
-        take: &mut impl FnMut(ScoredBatch) -> Result<(), Refusal>,
+        take: &mut impl FnMut(PredictionResponse) -> Result<(), Refusal>,
     ) -> Result<Result<(), Status>, Refusal> {
-        let questions: Vec<Question> = questions.to_vec();
+        let questions: Vec<PredictionRequest> = questions.to_vec();
         let outgoing = tokio_stream::iter(questions.into_iter().map(pb::PredictRequest::from));
         let mut outgoing = tonic::Request::new(outgoing);
         traces::carry(outgoing.metadata_mut());
@@ -267,23 +244,20 @@ impl Coordinator {
                     Err(status) => return Ok(Err(status)),
                 };
             let ended = || Refusal::unavailable(format!("{} ended the stream early", self.peer));
-            take(self.scored(&answer.ok_or_else(ended)?, n, k)?)?;
+            take(self.response(answer.ok_or_else(ended)?, n, k)?)?;
             *done += 1;
         }
         Ok(Ok(()))
     }
 
-    fn scored(
+    fn response(
         &self,
-        answer: &pb::PredictResponse,
+        answer: pb::PredictResponse,
         records: usize,
         k: usize,
-    ) -> Result<ScoredBatch, Refusal> {
-        let wrong = |e: WireError| Refusal::internal(format!("{} answered with {e}", self.peer));
-        let row_status = decode_statuses(&answer.row_status, records).map_err(wrong)?;
-        let ok = RowStatus::positions_ok(&row_status).len();
-        let released = vfl_protocol::read_release(answer.release.as_ref(), ok, k).map_err(wrong)?;
-        Ok(ScoredBatch { row_status, released })
+    ) -> Result<PredictionResponse, Refusal> {
+        PredictionResponse::from_wire(answer, records, k)
+            .map_err(|e| Refusal::internal(format!("{} answered with {e}", self.peer)))
     }
 
     /// Fetches the top model of a version. It must have `inputs` inputs.

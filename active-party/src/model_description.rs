@@ -1,7 +1,7 @@
-//! The model that the coordinator serves, and its scores.
+//! The model that the coordinator serves.
 
 use vfl_core::model::{Combiner, ModelSpec, TrainingConfig};
-use vfl_core::types::{ModelVersion, ReleasedScores, RowStatus};
+use vfl_core::types::ModelVersion;
 
 /// The model in service, as the coordinator describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,13 +33,4 @@ impl ModelDescription {
     pub fn passive_features(&self) -> usize {
         self.passive_parties.iter().map(|(_, features)| features).sum()
     }
-}
-
-/// The answer for a batch of records.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ScoredBatch {
-    /// The status of each record that was asked about.
-    pub row_status: Vec<RowStatus>,
-    /// The release: a row for every record whose status is OK, in order.
-    pub released: ReleasedScores,
 }

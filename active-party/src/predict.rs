@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vfl_core::types::RecordIds;
-use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
+use vfl_protocol::{MAX_MESSAGE_BYTES, PredictionResponse, Refusal, RefusalKind, WireError};
 use vfl_server::monitoring::traces::{Context, Outcome, Tracer};
 use vfl_server::monitoring::{Predictions, traces};
 use vfl_server::service::PeerIdentity;
 
-use crate::scoring::{ModelDescription, ScoredBatch, Scorer};
+use crate::scoring::{ModelDescription, Scorer};
 
 /// The most records of one request; the command line sends more in several.
 pub const MAX_SCORE_RECORDS: usize = 65_536;
@@ -93,7 +93,7 @@ impl Predictor {
         ids: &RecordIds,
         request_id: &str,
         admit: impl Fn(&ModelDescription) -> Result<(), Refusal>,
-    ) -> Result<(ModelDescription, ScoredBatch), Refusal> {
+    ) -> Result<(ModelDescription, PredictionResponse), Refusal> {
         if request_id.len() > MAX_REQUEST_ID {
             return Err(
                 WireError::Range { field: "request_id", reason: "at most 100 bytes" }.into()
@@ -107,7 +107,7 @@ impl Predictor {
             let score = async |model: &ModelDescription| {
                 traces::note_version(&model.version);
                 admit(model)?;
-                self.scorer.score(model, ids, "", request_id).await
+                self.scorer.score(model, ids, None, request_id).await
             };
             let refused = match score(&model).await {
                 Ok(scored) => return Ok((model, scored)),
@@ -127,7 +127,7 @@ impl Predictor {
         let (model, scored) = asked.await.inspect_err(|refusal: &Refusal| {
             tracing::warn!(records = ids.len(), reason = %refusal, "records were not scored");
         })?;
-        self.measured.answered(&scored.row_status, began.elapsed());
+        self.measured.answered(&scored.status, began.elapsed());
         Ok((model, scored))
     }
 }

@@ -21,14 +21,14 @@ use vfl_core::data::table::FeatureTable;
 use vfl_core::model::Combiner;
 use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
 use vfl_numerics::three_significant_digits;
-use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, rough};
+use vfl_protocol::{MAX_MESSAGE_BYTES, PredictionResponse, Refusal, rough};
 use vfl_server::service::{Credentials, Peer, TlsError};
 use vfl_state::disjoint_sets::DisjointSets;
 
 use crate::own_logits;
 use crate::parameters::ModelKnowledge;
 use crate::passive_party::PassiveParty;
-use crate::scoring::{ModelDescription, ScoredBatch, Scorer};
+use crate::scoring::{ModelDescription, Scorer};
 use adversary_inputs::{AdversaryInputs, AttackEstimates};
 use event::{AttackOutcome, Target};
 use job::{Job, Task};
@@ -259,9 +259,9 @@ impl Reconstructor {
         events: &Events,
     ) -> Result<ReleasedScores, Refusal> {
         let ids = job.ids.slice(0, asked);
-        let scored = self.scorer.score(model, &ids, &job.audit_session, "").await?;
-        let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
-        if scored.row_status.contains(&RowStatus::ShareChanged) {
+        let scored = self.scorer.score(model, &ids, Some(&job.audit_session), "").await?;
+        let failed = scored.status.iter().filter(|&&s| s != RowStatus::Ok).count();
+        if scored.status.contains(&RowStatus::ShareChanged) {
             let message = "records were audited before with other logit shares of this party; the coordinator answers none but \
                            the first until it restarts";
             return Err(Refusal::precondition(message));
@@ -298,8 +298,8 @@ impl Reconstructor {
         }
         let mut releases = vec![first];
         for _ in 1..job.queries {
-            let again = self.scorer.score(model, &job.ids, &job.audit_session, "").await?;
-            if again.row_status.iter().any(|&s| s != RowStatus::Ok) {
+            let again = self.scorer.score(model, &job.ids, Some(&job.audit_session), "").await?;
+            if again.status.iter().any(|&s| s != RowStatus::Ok) {
                 return Err(Refusal::precondition("a record was not answered again"));
             }
             releases.push(again.released);
@@ -311,7 +311,7 @@ impl Reconstructor {
     /// Returns the accuracy of the released scores if labels are known. There must be at least
     /// [`MIN_ACCURACY_RECORDS`] records, and the sets of records must be equal or disjoint: the
     /// accuracies of two sets that differ in one record would tell about that record.
-    async fn accuracy(&self, ids: &RecordIds, scored: &ScoredBatch) -> Option<f64> {
+    async fn accuracy(&self, ids: &RecordIds, scored: &PredictionResponse) -> Option<f64> {
         let labels = self.scorer.labels(ids).await.inspect_err(|error| {
             tracing::warn!(%error, "no accuracy is told: the labels cannot be read");
         });

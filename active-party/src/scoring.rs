@@ -9,14 +9,14 @@ use vfl_core::data::table::StoreError;
 use vfl_core::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 use vfl_features::features::Features;
 use vfl_party::training::max_batch;
-use vfl_protocol::{Refusal, STREAM_CHUNK_RECORDS};
+use vfl_protocol::{PredictionRequest, PredictionResponse, Refusal, STREAM_CHUNK_RECORDS};
 use vfl_server::monitoring::{Monitor, traces};
 use vfl_server::service::{Credentials, Peer, TlsError};
 use vfl_state::blocking::heavy;
 use vfl_state::{ShareStore, StoredShare};
 
-use crate::client::{Coordinator, Question};
-pub use crate::model_description::{ModelDescription, ScoredBatch};
+use crate::client::Coordinator;
+pub use crate::model_description::ModelDescription;
 
 /// The active party as a client of the coordinator.
 #[derive(Debug)]
@@ -114,18 +114,12 @@ impl Scorer {
         &self,
         model: &ModelDescription,
         ids: &RecordIds,
-        audit_session: &str,
+        audit_session: Option<&str>,
         request_id: &str,
-    ) -> Result<ScoredBatch, Refusal> {
+    ) -> Result<PredictionResponse, Refusal> {
         let own = self.questions(model, ids, audit_session, request_id);
         let (held, questions) = traces::within(traces::SpanName::OwnShare, own).await?;
-        self.answers(
-            questions,
-            &held,
-            vec![RowStatus::NotFound; ids.len()],
-            model.class_names.len(),
-        )
-        .await
+        self.answers(model, questions, &held, ids.len()).await
     }
 
     /// Returns true if so many records fit one message: then all of them are answered under a
@@ -140,9 +134,9 @@ impl Scorer {
         &self,
         model: &ModelDescription,
         ids: &RecordIds,
-        audit_session: &str,
+        audit_session: Option<&str>,
         request_id: &str,
-    ) -> Result<(Vec<usize>, Vec<Question>), Refusal> {
+    ) -> Result<(Vec<usize>, Vec<PredictionRequest>), Refusal> {
         let share = self.share(&model.version)?;
         traces::note_version(&model.version);
         let k = model.class_names.len();
@@ -162,11 +156,11 @@ impl Scorer {
             let block = rows.columns(part * chunk, n).into_owned();
             let logits = heavy(own.work() * n as u64, || own.outputs(&block));
             let logits = logits.map_err(|e| Refusal::internal(e.to_string()))?;
-            requests.push(Question {
+            requests.push(PredictionRequest {
                 version: model.version.clone(),
                 ids: ids.select(held),
                 share: logits,
-                audit_session: audit_session.to_owned(),
+                audit_session: audit_session.map(str::to_owned),
                 request_id: name(requests.len()),
             });
         }
@@ -184,45 +178,46 @@ impl Scorer {
         ids: &RecordIds,
         shares: &DMatrix<f64>,
         audit_session: &str,
-    ) -> Result<ScoredBatch, Refusal> {
+    ) -> Result<PredictionResponse, Refusal> {
         let all: Vec<usize> = (0..ids.len()).collect();
         let request = |held: &[usize]| {
             let chosen = LogitShare::new(shares.select_columns(held))
                 .map_err(|e| Refusal::internal(e.to_string()))?;
-            Ok(Question {
+            Ok(PredictionRequest {
                 version: model.version.clone(),
                 ids: ids.select(held),
                 share: chosen,
-                audit_session: audit_session.to_owned(),
+                audit_session: Some(audit_session.to_owned()),
                 request_id: String::new(),
             })
         };
         let requests =
             all.chunks(STREAM_CHUNK_RECORDS).map(request).collect::<Result<_, Refusal>>()?;
-        self.answers(requests, &all, vec![RowStatus::NotFound; ids.len()], model.class_names.len())
-            .await
+        self.answers(model, requests, &all, ids.len()).await
     }
 
-    /// Sends requests about the records `held`, and joins the answers.
+    /// Sends requests about those of `n` records that are `held`, and joins the answers.
     async fn answers(
         &self,
-        requests: Vec<Question>,
+        model: &ModelDescription,
+        requests: Vec<PredictionRequest>,
         held: &[usize],
-        mut row_status: Vec<RowStatus>,
-        k: usize,
-    ) -> Result<ScoredBatch, Refusal> {
+        n: usize,
+    ) -> Result<PredictionResponse, Refusal> {
+        let k = model.class_names.len();
+        let mut status = vec![RowStatus::NotFound; n];
         let mut parts = Vec::with_capacity(requests.len());
         let mut places = held.iter();
-        let take = |scored: ScoredBatch| {
-            for (status, &at) in scored.row_status.into_iter().zip(places.by_ref()) {
-                row_status[at] = status;
+        let take = |part: PredictionResponse| {
+            for (of_part, &at) in part.status.into_iter().zip(places.by_ref()) {
+                status[at] = of_part;
             }
-            parts.push(scored.released);
+            parts.push(part.released);
             Ok(())
         };
         self.coordinator.predict(requests, k, take).await?;
         let released = concatenate(parts, k)?;
-        Ok(ScoredBatch { row_status, released })
+        Ok(PredictionResponse { version: model.version.clone(), status, released })
     }
 
     /// Returns the labels of records. The inner error is the number of records that this party does

@@ -209,9 +209,9 @@ impl ActiveParty for Service {
             let admit = |model: &ModelDescription| check_answer(ids.len(), &model.class_names);
             let (model, scored) = self.predictor.predict(&ids, &request.request_id, admit).await?;
             Ok(Response::new(pb::ScoreResponse {
-                model_version: model.version.as_str().to_owned(),
+                model_version: scored.version.as_str().to_owned(),
                 class_names: model.class_names,
-                row_status: encode_statuses(&scored.row_status),
+                row_status: encode_statuses(&scored.status),
                 release: Some(scored.released.into()),
             }))
         };

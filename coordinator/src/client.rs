@@ -14,13 +14,13 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tonic::transport::Channel;
-use vfl_core::types::{ModelVersion, ShareAnswer, ShareRequest};
+use vfl_core::types::ModelVersion;
 use vfl_protocol::alignment::{Frame, Frames};
 use vfl_protocol::pb::passive_party_client::PassivePartyClient;
 use vfl_protocol::pb::release_parameters_response::Kind;
 use vfl_protocol::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, decode_columns, pb, peer_failure, require,
-    stream_refusal,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, ShareAnswer, ShareRequest, WireError, decode_columns,
+    pb, peer_failure, require, stream_refusal,
 };
 use vfl_server::monitoring::{Monitor, PeerMetrics, traces};
 use vfl_server::service::{Credentials, Peer, TlsError, channel, pause};
@@ -117,7 +117,7 @@ impl PassiveParty {
             Some(said) => {
                 Err(Refusal::new(said.kind, format!("{} refused: {said}", self.peer.words())))
             }
-            None => vfl_protocol::read_share_answer(&answer, records, width).map_err(wrong),
+            None => ShareAnswer::from_wire(&answer, records, width).map_err(wrong),
         }
     }
 

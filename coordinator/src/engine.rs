@@ -8,11 +8,12 @@ use nalgebra::DMatrix;
 use vfl_core::model::SubModel;
 use vfl_core::types::{
     LogitShare, Logits, ModelVersion, PartyName, RecordIds, ReleasedScores, RowStatus, ShapeError,
-    ShareRequest,
 };
 use vfl_defense::PipelineOutput;
 use vfl_party::training::max_batch;
-use vfl_protocol::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, ShownModel};
+use vfl_protocol::{
+    PredictionRequest, PredictionResponse, Refusal, RefusalKind, ShareRequest, ShownModel,
+};
 use vfl_server::monitoring::traces;
 use vfl_server::service::PeerIdentity;
 use vfl_state::blocking::heavy;
@@ -28,8 +29,6 @@ use crate::registry::PublishedModel;
 use crate::sessions::{SessionHandle, Sessions, replaced};
 use crate::share::{ShareKey, share_hashes};
 
-/// The most records of one message.
-pub const MAX_ROWS: usize = MAX_PREDICTION_ROWS;
 /// Most scores for which the link function and the defense run inline: about half a millisecond.
 /// More move to a thread of their own.
 const INLINE_SCORES: usize = 50_000;
@@ -58,32 +57,6 @@ pub struct Engine {
     pub share_key: ShareKey,
     /// The measurements of predictions.
     pub meter: Meter,
-}
-
-/// An active party's request, checked as far as it can be without the model.
-#[derive(Debug, Clone)]
-pub struct Prediction {
-    /// The version that the caller expects.
-    pub version: ModelVersion,
-    /// The records, 1 to [`MAX_ROWS`].
-    pub ids: RecordIds,
-    /// The active party's share of each record.
-    pub share: LogitShare,
-    /// An audit session; `None` for the live service.
-    pub audit_session: Option<String>,
-    /// The caller's name for this request; empty if it gave none.
-    pub request_id: String,
-}
-
-/// The coordinator's answer to a prediction.
-#[derive(Debug, Clone)]
-pub struct Answer {
-    /// The version of the model that answers.
-    pub version: ModelVersion,
-    /// The status of each record asked for.
-    pub status: Vec<RowStatus>,
-    /// A row, or a label, for every record whose status is [`RowStatus::Ok`].
-    pub released: ReleasedScores,
 }
 
 /// Names the inputs of a top model, which have no names of their own.
@@ -202,8 +175,8 @@ impl Engine {
     pub async fn predict(
         &self,
         caller: &PeerIdentity,
-        request: Prediction,
-    ) -> Result<Answer, Refusal> {
+        request: PredictionRequest,
+    ) -> Result<PredictionResponse, Refusal> {
         let began = Instant::now();
         let meter =
             if request.audit_session.is_none() { &self.meter.live } else { &self.meter.audits };
@@ -212,11 +185,15 @@ impl Engine {
         Ok(answer)
     }
 
-    async fn answer(&self, caller: &PeerIdentity, request: Prediction) -> Result<Answer, Refusal> {
+    async fn answer(
+        &self,
+        caller: &PeerIdentity,
+        request: PredictionRequest,
+    ) -> Result<PredictionResponse, Refusal> {
         let model = self.model_named(&request.version).await?;
         self.check_parties(&model)?;
         Self::check_owner(&model, caller)?;
-        let Prediction { ids, share, request_id, .. } = request;
+        let PredictionRequest { ids, share, request_id, .. } = request;
         let n = ids.len();
         tracing::Span::current().record("records", n);
         traces::note_rows(n);
@@ -325,7 +302,7 @@ impl Engine {
         let released =
             traces::within(traces::SpanName::Release, release(policy, logits, ids, session))
                 .await?;
-        Ok(Answer { version: model.manifest.version.clone(), status, released })
+        Ok(PredictionResponse { version: model.manifest.version.clone(), status, released })
     }
 
     /// Marks training records among the rows that would be answered, unless they are served.

@@ -16,7 +16,8 @@ use vfl_defense::{DefenseError, Policy};
 use vfl_protocol::alignment::Frame;
 use vfl_protocol::pb::coordinator_server::{Coordinator, CoordinatorServer};
 use vfl_protocol::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, rough,
+    MAX_MESSAGE_BYTES, PredictionRequest, Refusal, RefusalKind, WireError, pb, peer_failure,
+    require, rough,
 };
 use vfl_server::monitoring::traces::{Context, Tracer, Traces};
 use vfl_server::monitoring::{Endpoint, EndpointError, Monitor, traces};
@@ -29,7 +30,7 @@ use crate::align::Relay;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::client::PassiveParty;
 use crate::config::{Settings, policy_in_bits};
-use crate::engine::{Engine, Prediction};
+use crate::engine::Engine;
 use crate::import::ImportDriver;
 use crate::ledger::{FingerprintLookup, LedgerConfig, LedgerError, LedgerMeter};
 use crate::meter::{Meter, tell_model};
@@ -366,7 +367,7 @@ impl Coordinator for Service {
         let parent = Context::of(request.metadata());
         // Boxed, here and below: the future is large and is handed on several times before it runs.
         let work = Box::pin(async {
-            let request = Prediction::try_from(request.into_inner())?;
+            let request = PredictionRequest::try_from(request.into_inner())?;
             Ok(Response::new(self.engine.predict(&caller, request).await?.into()))
         });
         self.tracer.serve(traces::SpanName::Predict, parent, work).await
@@ -393,7 +394,7 @@ impl Coordinator for Service {
             let (engine, caller, tracer) = (engine.clone(), caller.clone(), tracer.clone());
             let answer = async move {
                 let work = Box::pin(async {
-                    let request = Prediction::try_from(message)?;
+                    let request = PredictionRequest::try_from(message)?;
                     Ok::<pb::PredictResponse, Status>(
                         engine.predict(&caller, request).await?.into(),
                     )

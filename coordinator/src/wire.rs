@@ -1,13 +1,9 @@
 //! Conversions between the coordinator's messages and domain types.
 
-use vfl_protocol::{WireError, encode_statuses, pb, prediction_ids};
+use vfl_protocol::pb;
 
 use crate::audit::{Cost, SessionSummary};
-use crate::engine::{Answer, Prediction};
 use crate::ledger::Summary;
-
-/// The longest id of a request, in bytes.
-const MAX_REQUEST_ID: usize = 128;
 
 /// Returns about how many bytes a message takes in memory, or its answer if that is more: a row of
 /// scores, or of outputs of that many classes, for each record.
@@ -19,35 +15,6 @@ pub(crate) fn bytes_of(request: &pb::PredictRequest, classes: usize) -> usize {
     let shares = logit_shares.as_ref().map_or(0, |shares| shares.values.len());
     let request = ids + shares + model_version.len() + audit_session.len() + request_id.len();
     request.max(records * (8 * classes + 1))
-}
-
-impl TryFrom<pb::PredictRequest> for Prediction {
-    type Error = WireError;
-
-    fn try_from(request: pb::PredictRequest) -> Result<Self, WireError> {
-        let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } =
-            request;
-        if request_id.len() > MAX_REQUEST_ID || request_id.contains(char::is_control) {
-            let reason = "at most 128 bytes without control characters";
-            return Err(WireError::Range { field: "request_id", reason });
-        }
-        let version = WireError::model_version(model_version)?;
-        let ids = prediction_ids(ids)?;
-        let share =
-            vfl_protocol::read_share("logit_shares", logit_shares.as_ref(), ids.len(), None)?;
-        let audit_session = Some(audit_session).filter(|name| !name.is_empty());
-        Ok(Self { version, ids, share, audit_session, request_id })
-    }
-}
-
-impl From<Answer> for pb::PredictResponse {
-    fn from(answer: Answer) -> Self {
-        Self {
-            model_version: answer.version.as_str().to_owned(),
-            row_status: encode_statuses(&answer.status),
-            release: Some(answer.released.into()),
-        }
-    }
 }
 
 impl From<SessionSummary> for pb::CloseAuditResponse {

@@ -5,14 +5,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use nalgebra::DMatrix;
 use vfl_core::model::SubModel;
-use vfl_core::types::{
-    FeatureBlock, LogitShare, ModelVersion, RecordIds, RowStatus, ShapeError, ShareAnswer,
-    ShareRequest,
-};
+use vfl_core::types::{FeatureBlock, LogitShare, ModelVersion, RecordIds, RowStatus, ShapeError};
 use vfl_features::features::{Features, LookupResult};
 use vfl_numerics::arg_max;
 use vfl_party::training::{RecordSource, SourceFuture, TrainingRecords};
-use vfl_protocol::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, rough};
+use vfl_protocol::{MAX_PREDICTION_ROWS, Refusal, RefusalKind, ShareAnswer, ShareRequest, rough};
 use vfl_server::monitoring::traces;
 use vfl_state::blocking::heavy;
 use vfl_state::{ShareStore, StoreError, StoredShare};

@@ -12,13 +12,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_core::data::table::StoreError as FeatureError;
-use vfl_core::types::{RecordIds, ShareAnswer, ShareRequest};
+use vfl_core::types::RecordIds;
 use vfl_party::training::{Importer, Participant};
 use vfl_protocol::alignment::Frame;
 use vfl_protocol::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_protocol::training::messages::StagedShare;
 use vfl_protocol::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, pb, peer_failure, require, stream_answer,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, ShareAnswer, ShareRequest, WireError, pb,
+    peer_failure, require, stream_answer,
 };
 use vfl_server::cli::PartySettings as _;
 use vfl_server::monitoring::traces::{Context, Tracer, Traces};

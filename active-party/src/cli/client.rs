@@ -1,18 +1,16 @@
 //! `train` and `predict`: clients of the running service.
 
-use std::collections::BTreeMap;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use vfl_core::model::privacy::PrivacyStatement;
-use vfl_core::types::{RecordIds, ReleasedScores};
-use vfl_protocol::pb::RowStatus;
+use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
 use vfl_protocol::pb::active_party_client::ActivePartyClient;
 use vfl_protocol::pb::train_job_event::Event;
 use vfl_protocol::{
-    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, pb, peer_failure, require,
-    select_ok,
+    MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, broken, pb, peer_failure, read_scores,
+    require,
 };
 use vfl_server::cli::CliError;
 use vfl_server::service::{Peer, channel};
@@ -165,7 +163,7 @@ impl PredictArgs {
         // A new name for each run, so that the same command again is another request.
         let name = format!("predict-{:016x}", rand::random_range(0..=u64::MAX));
         let mut rows = Vec::new();
-        let mut failed: BTreeMap<i32, usize> = BTreeMap::new();
+        let mut failed = Vec::new();
         let mut model = None;
         let (mut from, mut records) = (0, FIRST_RECORDS);
         while from < ids.len() {
@@ -182,22 +180,14 @@ impl PredictArgs {
                 return Err(CliError::failed(message));
             }
             records = CALL_RECORDS.min(most_records(&answer.class_names));
-            let ok = select_ok(&answer.row_status, chunk.len()).map_err(wrong)?;
-            let refused = answer.row_status.iter().filter(|s| **s != RowStatus::Ok as i32);
-            refused.for_each(|status| *failed.entry(*status).or_default() += 1);
-            let released = vfl_protocol::read_release(
-                answer.release.as_ref(),
-                ok.len(),
-                answer.class_names.len(),
-            );
-            write_rows(
-                &mut rows,
-                from == 0,
-                &answer.class_names,
-                &chunk.select(&ok),
-                &released.map_err(wrong)?,
-            )
-            .map_err(CliError::failed)?;
+            let classes = &answer.class_names;
+            let scores = answer.release.as_ref();
+            let read = read_scores(&answer.row_status, scores, chunk.len(), classes.len());
+            let (status, released) = read.map_err(wrong)?;
+            let scored = chunk.select(&RowStatus::positions_ok(&status));
+            write_rows(&mut rows, from == 0, classes, &scored, &released)
+                .map_err(CliError::failed)?;
+            failed.extend(status.into_iter().filter(|status| *status != RowStatus::Ok));
             from += chunk.len();
         }
         if self.out.as_os_str() == "-" {
@@ -208,18 +198,18 @@ impl PredictArgs {
                 CliError::Failed(format!("cannot write {}: {e}", self.out.display()))
             })?;
         }
-        let mut scored = ids.len();
-        for (status, records) in failed {
-            let why = RowStatus::try_from(status)
-                .map_or("for a reason that this version does not know", why_not);
-            let _ = writeln!(
-                std::io::stderr(),
-                "{records} of {} records could not be scored: {why}",
-                ids.len()
-            );
-            scored -= records;
+        for status in RowStatus::ALL {
+            let records = failed.iter().filter(|failed| **failed == status).count();
+            if records > 0 {
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "{records} of {} records could not be scored: {}",
+                    ids.len(),
+                    why_not(status)
+                );
+            }
         }
-        match scored {
+        match ids.len() - failed.len() {
             0 => Err(CliError::Unmet(
                 "no record was scored; if no party holds them, compare how ids are written here and there (`check` of a party with its data in memory tells the forms)".into(),
             )),
@@ -243,7 +233,7 @@ fn why_not(status: RowStatus) -> &'static str {
         RowStatus::ModelBudgetSpent => {
             "they were answered under as many models as the coordinator allows; its operator may approve this version"
         }
-        RowStatus::Ok | RowStatus::Unspecified => "no reason was given",
+        RowStatus::Ok => "no reason was given",
     }
 }
 

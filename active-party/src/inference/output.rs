@@ -2,10 +2,10 @@
 
 use nalgebra::DMatrix;
 use vfl_core::types::{ReleasedScores, RowStatus};
-use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal};
+use vfl_protocol::{MAX_MESSAGE_BYTES, PredictionResponse, Refusal};
 
 use super::elements::join;
-use crate::scoring::{ModelDescription, ScoredBatch};
+use crate::scoring::ModelDescription;
 
 /// The most bytes around the tensors of an answer: names, shapes, the request id.
 const AROUND: u64 = 4096;
@@ -81,7 +81,7 @@ impl Output {
     pub(super) fn tensor(
         self,
         model: &ModelDescription,
-        scored: &ScoredBatch,
+        scored: &PredictionResponse,
     ) -> Result<Vec<u8>, Refusal> {
         let classes = &model.class_names;
         let text = |class: u32| classes.get(class as usize).map_or("", String::as_str);
@@ -93,9 +93,9 @@ impl Output {
                     RowStatus::Ok => labels.next().map_or("", text),
                     _ => "",
                 };
-                join(scored.row_status.iter().map(label))
+                join(scored.status.iter().map(label))
             }
-            Self::RowStatus => join(scored.row_status.iter().map(|status| status.as_str())),
+            Self::RowStatus => join(scored.status.iter().map(|status| status.as_str())),
             Self::ClassNames => join(classes.iter().map(String::as_str)),
         })
     }
@@ -132,7 +132,7 @@ pub(super) fn kind(released: &ReleasedScores) -> &'static str {
     }
 }
 
-fn scores(scored: &ScoredBatch, classes: usize) -> Result<Vec<u8>, Refusal> {
+fn scores(scored: &PredictionResponse, classes: usize) -> Result<Vec<u8>, Refusal> {
     let exact = |c: u64| {
         let fault =
             "the coordinator released a ciphertext of more than 53 bits, which no double holds";
@@ -152,14 +152,14 @@ fn scores(scored: &ScoredBatch, classes: usize) -> Result<Vec<u8>, Refusal> {
 
 /// Returns a row for each record. It is NaN if `released` (k × n) has no score of the record.
 fn rows<T: nalgebra::Scalar + Copy>(
-    scored: &ScoredBatch,
+    scored: &PredictionResponse,
     classes: usize,
     released: &DMatrix<T>,
     number: impl Fn(T) -> Result<f64, Refusal>,
 ) -> Result<Vec<u8>, Refusal> {
-    let mut bytes = Vec::with_capacity(8 * scored.row_status.len() * classes);
+    let mut bytes = Vec::with_capacity(8 * scored.status.len() * classes);
     let mut columns = released.column_iter();
-    for status in &scored.row_status {
+    for status in &scored.status {
         let column = if *status == RowStatus::Ok { columns.next() } else { None };
         match column {
             Some(column) => {
@@ -193,10 +193,14 @@ mod tests {
         bytes.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
     }
 
-    fn of(released: ReleasedScores) -> ScoredBatch {
-        let row_status =
+    fn answer(status: Vec<RowStatus>, released: ReleasedScores) -> PredictionResponse {
+        PredictionResponse { version: ModelVersion::new("m-1").unwrap(), status, released }
+    }
+
+    fn of(released: ReleasedScores) -> PredictionResponse {
+        let status =
             vec![RowStatus::Ok, RowStatus::TrainingRecord, RowStatus::Ok, RowStatus::NotFound];
-        ScoredBatch { row_status, released }
+        answer(status, released)
     }
 
     #[test]
@@ -238,16 +242,14 @@ mod tests {
     fn room_is_what_the_tensors_take() {
         let model = model(&["a", "longer"]);
         let n = 3;
-        let scored = ScoredBatch {
-            row_status: vec![RowStatus::ModelBudgetSpent; n],
-            released: ReleasedScores::Labels { classes: 2, labels: Vec::new() },
-        };
+        let none = ReleasedScores::Labels { classes: 2, labels: Vec::new() };
+        let scored = answer(vec![RowStatus::ModelBudgetSpent; n], none);
         for output in [Output::Scores, Output::RowStatus, Output::ClassNames] {
             let tensor = output.tensor(&model, &scored).unwrap();
             assert_eq!(tensor.len() as u64, output.bytes(n, &model.class_names), "{output:?}");
         }
         let released = ReleasedScores::Labels { classes: 2, labels: vec![1; n] };
-        let scored = ScoredBatch { row_status: vec![RowStatus::Ok; n], released };
+        let scored = answer(vec![RowStatus::Ok; n], released);
         let labels = Output::Label.tensor(&model, &scored).unwrap();
         assert_eq!(labels.len() as u64, Output::Label.bytes(n, &model.class_names));
         let classes = vec!["c".to_owned(); 33];

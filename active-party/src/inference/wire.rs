@@ -1,7 +1,6 @@
 //! Converts messages of the Open Inference Protocol to requests, and answers to messages.
 
 use vfl_core::types::RecordIds;
-use vfl_protocol::Refusal;
 use vfl_protocol::pb::inference::infer_parameter::ParameterChoice;
 use vfl_protocol::pb::inference::model_infer_request::{
     InferInputTensor, InferRequestedOutputTensor,
@@ -12,12 +11,13 @@ use vfl_protocol::pb::inference::{
     InferParameter, ModelInferRequest, ModelInferResponse, ModelMetadataResponse,
     ServerMetadataResponse,
 };
+use vfl_protocol::{PredictionResponse, Refusal};
 
 use super::MODEL;
 use super::elements::split;
 use super::output::{Output, kind};
 use crate::predict::check_count;
-use crate::scoring::{ModelDescription, ScoredBatch};
+use crate::scoring::ModelDescription;
 
 /// The one input: record ids, BYTES [n].
 const INPUT: &str = "ids";
@@ -157,9 +157,9 @@ fn quoted(text: &str) -> String {
 pub(super) fn answer(
     asked: InferRequest,
     model: &ModelDescription,
-    scored: &ScoredBatch,
+    scored: &PredictionResponse,
 ) -> Result<ModelInferResponse, Refusal> {
-    let (n, k) = (scored.row_status.len(), model.class_names.len());
+    let (n, k) = (scored.status.len(), model.class_names.len());
     let tensor = |output: &Output| InferOutputTensor {
         name: output.name().to_owned(),
         datatype: output.datatype().to_owned(),

@@ -38,7 +38,7 @@ impl ShareOracle for Session {
         let scored =
             self.runtime.block_on(asked).map_err(|refusal| OracleError(refusal.message))?;
         let mut released = 0;
-        let answers = scored.row_status.iter().map(|status| {
+        let answers = scored.status.iter().map(|status| {
             if *status != RowStatus::Ok {
                 return Answer::Refused;
             }

@@ -61,8 +61,8 @@ impl Reconstructor {
         let x = known.fetch(ids).map_err(|e| Refusal::internal(e.to_string()))?;
         let y = own.block;
         let y = own_logits::features(&*self.scorer.share(&model.version)?, y)?;
-        let scored = self.scorer.score(model, ids, session, "").await?;
-        let failed = scored.row_status.iter().filter(|&&s| s != RowStatus::Ok).count();
+        let scored = self.scorer.score(model, ids, Some(session), "").await?;
+        let failed = scored.status.iter().filter(|&&s| s != RowStatus::Ok).count();
         if failed > 0 {
             let failed = rough(failed);
             let message = format!(

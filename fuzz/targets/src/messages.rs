@@ -9,8 +9,9 @@ use vfl_core::types::{ConfidenceScores, Estimates, Logits, ModelVersion, PartyNa
 use vfl_defense::Policy;
 use vfl_protocol::training::messages::{PublishedVersion, ShareStored};
 use vfl_protocol::{
-    MAX_REASON_BYTES, ReleasedParameters, ReleasedSubModel, ShownModel, ShownParameters,
-    decode_columns, encode_columns, pb, select_ok, stream_answer, stream_refusal,
+    MAX_REASON_BYTES, PredictionRequest, ReleasedParameters, ReleasedSubModel, ShownModel,
+    ShownParameters, decode_columns, decode_statuses, encode_columns, encode_statuses, pb,
+    stream_answer, stream_refusal,
 };
 use vfl_transform::TransformConfig;
 
@@ -244,6 +245,16 @@ impl Walk {
         {
             assert_eq!((model.spec(), model.features()), (&shown_spec(), 2));
         }
+        if let Ok(wire) = pb::PredictRequest::decode(bytes)
+            && let Ok(request) = PredictionRequest::try_from(wire.clone())
+        {
+            // The shares may come back as 32-bit numbers: `columns` compares the numbers.
+            let again = pb::PredictRequest::from(request);
+            assert_eq!(
+                pb::PredictRequest { logit_shares: again.logit_shares.clone(), ..wire },
+                again
+            );
+        }
         if let Ok(wire) = pb::ComputeLogitsResponse::decode(bytes)
             && let Ok(Some(refusal)) = stream_refusal(&wire)
         {
@@ -307,8 +318,8 @@ impl Walk {
             }
         }
         let statuses: Vec<i32> = bytes.iter().map(|byte| i32::from(*byte)).collect();
-        if let Ok(ok) = select_ok(&statuses, bytes.len()) {
-            assert!(ok.iter().all(|at| bytes[*at] == pb::RowStatus::Ok as u8));
+        if let Ok(read) = decode_statuses(&statuses, bytes.len()) {
+            assert_eq!(encode_statuses(&read), statuses);
         }
     }
 }

@@ -3,11 +3,11 @@
 use tonic::Status;
 use tonic::transport::Channel;
 use vfl_core::model::TrainingConfig;
-use vfl_core::types::{RecordIds, ReleasedScores};
+use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
 use vfl_protocol::pb::active_party_client::ActivePartyClient;
 use vfl_protocol::pb::train_job_event::Event;
 use vfl_protocol::training::messages::{Progress, PublishedVersion};
-use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure, select_ok};
+use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure, read_scores};
 use vfl_server::service::{Credentials, Peer, TlsError, channel};
 
 /// A client of the active party.
@@ -78,12 +78,10 @@ impl ActiveParty {
                 Refusal::new(RefusalKind::from_code(status.code()), status.message())
             })?
             .into_inner();
-        let ok = select_ok(&answer.row_status, ids.len())?;
-        anyhow::ensure!(
-            ok.len() == ids.len(),
-            "{} test records were not scored",
-            ids.len() - ok.len()
-        );
-        Ok(vfl_protocol::read_release(answer.release.as_ref(), ok.len(), classes)?)
+        let (status, released) =
+            read_scores(&answer.row_status, answer.release.as_ref(), ids.len(), classes)?;
+        let failed = status.iter().filter(|status| **status != RowStatus::Ok).count();
+        anyhow::ensure!(failed == 0, "{failed} test records were not scored");
+        Ok(released)
     }
 }

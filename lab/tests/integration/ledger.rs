@@ -6,7 +6,7 @@ use vfl_coordinator::config::{Budgets, LedgerValues};
 use vfl_core::types::{LogitShare, RecordIds};
 use vfl_defense::Policy;
 use vfl_protocol::pb::RowStatus;
-use vfl_protocol::{pb, select_ok};
+use vfl_protocol::{decode_statuses, pb};
 use vfl_server::service::Role;
 use vfl_testbed::deployment::Deployment;
 
@@ -54,7 +54,7 @@ async fn answer(
         .predict(request)
         .await?
         .into_inner();
-    select_ok(&answer.row_status, asked.ids.len()).unwrap();
+    decode_statuses(&answer.row_status, asked.ids.len()).unwrap();
     let statuses = answer.row_status.iter().map(|s| RowStatus::try_from(*s).unwrap()).collect();
     Ok((statuses, answer.release.unwrap()))
 }

@@ -10,11 +10,11 @@ use tokio::sync::Semaphore;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 use vfl_coordinator::client::PassiveParty as Client;
-use vfl_core::types::{
-    LogitShare, ModelVersion, PartyName, RecordIds, RowStatus, ShareAnswer, ShareRequest,
-};
+use vfl_core::types::{LogitShare, ModelVersion, PartyName, RecordIds, RowStatus};
 use vfl_protocol::pb::passive_party_server::{PassiveParty, PassivePartyServer};
-use vfl_protocol::{MAX_REASON_BYTES, Refusal, RefusalKind, pb, stream_answer};
+use vfl_protocol::{
+    MAX_REASON_BYTES, Refusal, RefusalKind, ShareAnswer, ShareRequest, pb, stream_answer,
+};
 use vfl_server::monitoring::Monitor;
 use vfl_server::service::{Credentials, Limits, Peer, Role, serve};
 use vfl_testbed::certs::Authority;

@@ -31,8 +31,8 @@ pub use convert::{
 };
 pub use flat::{FlatCodec, FlatReader};
 pub use prediction::{
-    decode_statuses, encode_statuses, prediction_ids, read_share_answer, select_ok, stream_answer,
-    stream_refusal,
+    PredictionRequest, PredictionResponse, ShareAnswer, ShareRequest, decode_statuses,
+    encode_statuses, read_scores, stream_answer, stream_refusal,
 };
 pub use refusal::{
     MAX_REASON_BYTES, Refusal, RefusalKind, broken, is_worth_again, peer_failure, rough,

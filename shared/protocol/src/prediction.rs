@@ -1,16 +1,62 @@
-//! Conversions of the prediction messages between coordinator and passive parties.
+//! The messages of a prediction: between active party and coordinator (`Predict`), and between
+//! coordinator and passive parties (`ComputeLogits`).
 
-use vfl_core::types::{RecordIds, RowStatus, ShareAnswer, ShareRequest};
+use vfl_core::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
-use super::convert::{MAX_PREDICTION_ROWS, WireError, read_share, require};
+use super::convert::{MAX_PREDICTION_ROWS, WireError, read_release, read_share, require};
 use super::pb;
 use super::refusal::{Refusal, RefusalKind};
 
+/// The longest id of a request, in bytes.
+const MAX_REQUEST_ID: usize = 128;
+
+/// The active party's request to the coordinator: the scores of records under a model version.
+#[derive(Debug, Clone)]
+pub struct PredictionRequest {
+    /// The version that the active party expects.
+    pub version: ModelVersion,
+    /// The ids of the records, 1 to [`MAX_PREDICTION_ROWS`].
+    pub ids: RecordIds,
+    /// The active party's share of each record, `w × n`.
+    pub share: LogitShare,
+    /// The audit session; `None` for the live service.
+    pub audit_session: Option<String>,
+    /// The active party's name for this request, up to 128 bytes; empty if it has none.
+    pub request_id: String,
+}
+
+/// The coordinator's answer to a [`PredictionRequest`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictionResponse {
+    /// The version of the model that answers.
+    pub version: ModelVersion,
+    /// The status of each requested record.
+    pub status: Vec<RowStatus>,
+    /// A row, or a label, for every record whose status is [`RowStatus::Ok`], in order.
+    pub released: ReleasedScores,
+}
+
+/// The coordinator's question to a passive party: the logit shares of records under a model
+/// version.
+#[derive(Debug, Clone)]
+pub struct ShareRequest {
+    /// The version of the model.
+    pub version: ModelVersion,
+    /// The ids of the records, 1 to [`MAX_PREDICTION_ROWS`].
+    pub ids: RecordIds,
+}
+
+/// A passive party's answer to a [`ShareRequest`].
+#[derive(Debug, Clone)]
+pub struct ShareAnswer {
+    /// The status of each requested record: [`RowStatus::Ok`] if the party holds it.
+    pub status: Vec<RowStatus>,
+    /// The shares of the `m` records it holds, `w × m`, in the order of the request.
+    pub share: LogitShare,
+}
+
 /// Reads the ids of a message, after checking their number.
-///
-/// # Errors
-/// [`WireError::Rows`] unless there are 1 to [`MAX_PREDICTION_ROWS`].
-pub fn prediction_ids(ids: Option<pb::RecordIds>) -> Result<RecordIds, WireError> {
+fn prediction_ids(ids: Option<pb::RecordIds>) -> Result<RecordIds, WireError> {
     let ids = require("ids", ids)?;
     match ids.len() {
         1..=MAX_PREDICTION_ROWS => RecordIds::try_from(ids),
@@ -67,12 +113,81 @@ pub fn decode_statuses(statuses: &[i32], records: usize) -> Result<Vec<RowStatus
     statuses.iter().map(known).collect()
 }
 
-/// Returns the positions of the rows whose status is OK.
+/// Reads the statuses of `records` records, and the release of those that are OK: a row of
+/// `classes` scores, or a label, for each.
 ///
 /// # Errors
-/// As [`decode_statuses`].
-pub fn select_ok(row_status: &[i32], records: usize) -> Result<Vec<usize>, WireError> {
-    Ok(RowStatus::positions_ok(&decode_statuses(row_status, records)?))
+/// As [`decode_statuses`] and [`read_release`].
+pub fn read_scores(
+    row_status: &[i32],
+    release: Option<&pb::Release>,
+    records: usize,
+    classes: usize,
+) -> Result<(Vec<RowStatus>, ReleasedScores), WireError> {
+    let status = decode_statuses(row_status, records)?;
+    let released = read_release(release, count_ok(&status), classes)?;
+    Ok((status, released))
+}
+
+fn count_ok(statuses: &[RowStatus]) -> usize {
+    statuses.iter().filter(|status| **status == RowStatus::Ok).count()
+}
+
+impl TryFrom<pb::PredictRequest> for PredictionRequest {
+    type Error = WireError;
+
+    fn try_from(request: pb::PredictRequest) -> Result<Self, WireError> {
+        let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } =
+            request;
+        if request_id.len() > MAX_REQUEST_ID || request_id.contains(char::is_control) {
+            let reason = "at most 128 bytes without control characters";
+            return Err(WireError::Range { field: "request_id", reason });
+        }
+        let version = WireError::model_version(model_version)?;
+        let ids = prediction_ids(ids)?;
+        let share = read_share("logit_shares", logit_shares.as_ref(), ids.len(), None)?;
+        let audit_session = Some(audit_session).filter(|name| !name.is_empty());
+        Ok(Self { version, ids, share, audit_session, request_id })
+    }
+}
+
+impl From<PredictionRequest> for pb::PredictRequest {
+    fn from(request: PredictionRequest) -> Self {
+        Self {
+            model_version: request.version.as_str().to_owned(),
+            ids: Some(request.ids.into()),
+            logit_shares: Some(request.share.into()),
+            audit_session: request.audit_session.unwrap_or_default(),
+            request_id: request.request_id,
+        }
+    }
+}
+
+impl From<PredictionResponse> for pb::PredictResponse {
+    fn from(response: PredictionResponse) -> Self {
+        Self {
+            model_version: response.version.as_str().to_owned(),
+            row_status: encode_statuses(&response.status),
+            release: Some(response.released.into()),
+        }
+    }
+}
+
+impl PredictionResponse {
+    /// Reads the answer to a request for `records` records, of a model of `classes` classes.
+    ///
+    /// # Errors
+    /// [`WireError`] for a malformed version, unknown statuses, or a release for another number of
+    /// records or of classes.
+    pub fn from_wire(
+        response: pb::PredictResponse,
+        records: usize,
+        classes: usize,
+    ) -> Result<Self, WireError> {
+        let pb::PredictResponse { model_version, row_status, release } = response;
+        let (status, released) = read_scores(&row_status, release.as_ref(), records, classes)?;
+        Ok(Self { version: WireError::model_version(model_version)?, status, released })
+    }
 }
 
 impl TryFrom<pb::ComputeLogitsRequest> for ShareRequest {
@@ -103,6 +218,25 @@ impl From<ShareAnswer> for pb::ComputeLogitsResponse {
             question: 0,
             refused: None,
         }
+    }
+}
+
+impl ShareAnswer {
+    /// Reads the answer to a question about `records` records, with shares of the party's output
+    /// width. Call [`stream_refusal`] first, to handle a refusal.
+    ///
+    /// # Errors
+    /// [`WireError`] for unknown statuses, or a share for another number of records or of another
+    /// width.
+    pub fn from_wire(
+        answer: &pb::ComputeLogitsResponse,
+        records: usize,
+        width: usize,
+    ) -> Result<Self, WireError> {
+        let status = decode_statuses(&answer.row_status, records)?;
+        let held = count_ok(&status);
+        let share = read_share("logit_shares", answer.logit_shares.as_ref(), held, Some(width))?;
+        Ok(Self { status, share })
     }
 }
 
@@ -139,33 +273,63 @@ pub fn stream_refusal(answer: &pb::ComputeLogitsResponse) -> Result<Option<Refus
     }
 }
 
-/// Reads the answer to a question about `records` records, with shares of the party's output
-/// width. Call [`stream_refusal`] first, to handle a refusal.
-///
-/// # Errors
-/// [`WireError`] for unknown statuses, or a share for another number of records or of another
-/// width.
-pub fn read_share_answer(
-    answer: &pb::ComputeLogitsResponse,
-    records: usize,
-    width: usize,
-) -> Result<ShareAnswer, WireError> {
-    let status = decode_statuses(&answer.row_status, records)?;
-    let held = status.iter().filter(|status| **status == RowStatus::Ok).count();
-    let share = read_share("logit_shares", answer.logit_shares.as_ref(), held, Some(width))?;
-    Ok(ShareAnswer { status, share })
-}
-
 #[cfg(test)]
 mod tests {
+    use nalgebra::DMatrix;
+
     use super::*;
 
     #[test]
     fn row_status_must_be_known_and_complete() {
-        assert_eq!(select_ok(&[1, 2, 1], 3).unwrap(), vec![0, 2]);
-        assert!(select_ok(&[1, 2], 3).is_err());
-        assert!(select_ok(&[0], 1).is_err());
-        assert!(select_ok(&[99], 1).is_err());
+        use RowStatus::{NotFound, Ok};
+        assert_eq!(decode_statuses(&[1, 2, 1], 3).unwrap(), [Ok, NotFound, Ok]);
+        assert!(decode_statuses(&[1, 2], 3).is_err());
+        assert!(decode_statuses(&[0], 1).is_err());
+        assert!(decode_statuses(&[99], 1).is_err());
+    }
+
+    #[test]
+    fn a_request_is_read_as_it_was_written_and_checked() {
+        let request = |audit_session: Option<&str>| PredictionRequest {
+            version: ModelVersion::new("m-1").unwrap(),
+            ids: RecordIds::new(["a", "b"]).unwrap(),
+            share: LogitShare::new(DMatrix::from_column_slice(2, 2, &[0.1, 1.0, 2.0, -3.0]))
+                .unwrap(),
+            audit_session: audit_session.map(str::to_owned),
+            request_id: "x".repeat(128),
+        };
+        for session in [None, Some("secret")] {
+            let wire = pb::PredictRequest::from(request(session));
+            let read = PredictionRequest::try_from(wire.clone()).unwrap();
+            assert_eq!(read.audit_session.as_deref(), session);
+            assert_eq!(pb::PredictRequest::from(read), wire);
+        }
+        let good = pb::PredictRequest::from(request(None));
+        let bad = [
+            pb::PredictRequest { request_id: "x".repeat(129), ..good.clone() },
+            pb::PredictRequest { request_id: "x\n".into(), ..good.clone() },
+            pb::PredictRequest { model_version: String::new(), ..good.clone() },
+            pb::PredictRequest { ids: None, ..good.clone() },
+            pb::PredictRequest { ids: Some(pb::RecordIds::default()), ..good.clone() },
+            pb::PredictRequest { ids: Some(RecordIds::new(["a"]).unwrap().into()), ..good.clone() },
+            pb::PredictRequest { logit_shares: None, ..good },
+        ];
+        bad.into_iter().for_each(|wire| assert!(PredictionRequest::try_from(wire).is_err()));
+    }
+
+    #[test]
+    fn a_response_has_scores_of_the_records_that_are_ok() {
+        let response = PredictionResponse {
+            version: ModelVersion::new("m-1").unwrap(),
+            status: vec![RowStatus::Ok, RowStatus::BudgetSpent, RowStatus::Ok],
+            released: ReleasedScores::Labels { classes: 3, labels: vec![2, 0] },
+        };
+        let wire = pb::PredictResponse::from(response.clone());
+        let read = |records, classes| PredictionResponse::from_wire(wire.clone(), records, classes);
+        assert_eq!(read(3, 3), Ok(response));
+        assert!(read(2, 3).is_err() && read(3, 4).is_err());
+        let nameless = pb::PredictResponse { model_version: String::new(), ..wire.clone() };
+        assert!(PredictionResponse::from_wire(nameless, 3, 3).is_err());
     }
 
     #[test]
@@ -177,7 +341,7 @@ mod tests {
             let read = stream_refusal(&answer).unwrap().unwrap();
             assert_eq!((read.kind, read.message.as_str()), (kind, refusal.reason()));
             // It is no answer with shares.
-            assert!(crate::read_share_answer(&answer, 1, 2).is_err());
+            assert!(ShareAnswer::from_wire(&answer, 1, 2).is_err());
         }
         let said = |code: u32, message: &str| pb::ComputeLogitsResponse {
             refused: Some(pb::ShareRefusal { code, message: message.into() }),

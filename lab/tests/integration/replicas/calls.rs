@@ -47,13 +47,13 @@ async fn a_request_with_an_id_is_asked_again_where_the_coordinator_is_unavailabl
             }
             held.close().await.unwrap();
         };
-        let (answer, ()) = tokio::join!(scorer.score(&model, &ids, "", name), lost);
+        let (answer, ()) = tokio::join!(scorer.score(&model, &ids, None, name), lost);
         if name.is_empty() {
             let refusal = answer.unwrap_err();
             assert_eq!(refusal.kind, RefusalKind::Unavailable, "{refusal}");
             assert!(refusal.to_string().contains("ledger is not available"), "{refusal}");
         } else {
-            assert_eq!(answer.unwrap().row_status, [RowStatus::Ok; 5]);
+            assert_eq!(answer.unwrap().status, [RowStatus::Ok; 5]);
         }
         assert_eq!(
             here.recorded().await,
@@ -93,13 +93,13 @@ async fn a_stream_with_an_id_goes_on_at_the_next_coordinator_when_one_stops() {
         other.set(Line::Open);
         held.close().await.unwrap();
     };
-    let (answer, ()) = tokio::join!(scorer.score(&model, &ids, "", "evening"), stop);
+    let (answer, ()) = tokio::join!(scorer.score(&model, &ids, None, "evening"), stop);
     let answer = answer.unwrap();
-    assert!(answer.row_status.iter().all(|status| *status == RowStatus::Ok));
-    assert_eq!(answer.row_status.len(), 8500);
+    assert!(answer.status.iter().all(|status| *status == RowStatus::Ok));
+    assert_eq!(answer.status.len(), 8500);
     assert_eq!(here.recorded().await, (8500, 0));
     // The same again, through the one that is left: nothing is recorded twice, and the bytes are the same.
-    let again = scorer.score(&model, &ids, "", "evening").await.unwrap();
+    let again = scorer.score(&model, &ids, None, "evening").await.unwrap();
     assert_eq!(again.released, answer.released);
     assert_eq!(here.recorded().await, (8500, 0));
     stops.end().await;

@@ -12,7 +12,7 @@
 
 mod ids;
 mod outgoing;
-mod prediction;
+mod row_status;
 mod scores;
 mod version;
 
@@ -20,7 +20,7 @@ pub use ids::PackedIds;
 pub use ids::unseen;
 pub use ids::{IdError, MAX_ID_BYTES, RecordId, RecordIds, RecordIdsBuilder};
 pub use outgoing::{Estimates, OutputGradient, ReleasedWeights};
-pub use prediction::{RowStatus, ShareAnswer, ShareRequest};
+pub use row_status::RowStatus;
 pub use scores::all_finite;
 pub use scores::{
     ConfidenceScores, FeatureBlock, LogitShare, Logits, ReleasedScores, ShapeError, SimplexError,

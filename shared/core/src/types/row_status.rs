@@ -1,6 +1,4 @@
-//! The questions and answers of a prediction between the parties.
-
-use super::{LogitShare, ModelVersion, RecordIds};
+//! The status of one record of a request.
 
 /// The status of one record of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,25 +64,6 @@ impl RowStatus {
         positions.extend((0..statuses.len()).filter(|&at| statuses[at] == Self::Ok));
         positions
     }
-}
-
-/// The coordinator's question to a passive party: the logit shares of records under a model
-/// version.
-#[derive(Debug, Clone)]
-pub struct ShareRequest {
-    /// The version of the model.
-    pub version: ModelVersion,
-    /// The ids of the records.
-    pub ids: RecordIds,
-}
-
-/// A passive party's answer to a question.
-#[derive(Debug, Clone)]
-pub struct ShareAnswer {
-    /// The status of each requested record: [`RowStatus::Ok`] if the party holds it.
-    pub status: Vec<RowStatus>,
-    /// The shares of the `m` records it holds, `w × m`, in the order of the request.
-    pub share: LogitShare,
 }
 
 #[cfg(test)]
