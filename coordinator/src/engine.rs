@@ -1,5 +1,7 @@
 //! One prediction: logit shares in, released scores out.
 
+mod batch;
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,11 +20,11 @@ use vfl_server::monitoring::traces;
 use vfl_server::service::PeerIdentity;
 use vfl_state::blocking::heavy;
 
+use self::batch::Batch;
 use crate::account::{Account, Entry};
 use crate::catalogue::Catalogue;
 use crate::client::PassiveParty;
 use crate::config::{ServingPolicy, TopGrant, TopRelease};
-use crate::ledger::RowVerdict;
 use crate::meter::Meter;
 use crate::policy::{Policies, ReadyPolicy};
 use crate::registry::PublishedModel;
@@ -178,28 +180,39 @@ impl Engine {
         request: PredictionRequest,
     ) -> Result<PredictionResponse, Refusal> {
         let began = Instant::now();
-        let meter =
-            if request.audit_session.is_none() { &self.meter.live } else { &self.meter.audits };
-        let answer = self.answer(caller, request).await?;
-        meter.answered(&answer.status, began.elapsed());
-        Ok(answer)
+        let model = self.admit(caller, &request).await?;
+        let PredictionRequest { ids, share, audit_session, request_id, .. } = request;
+        let batch = Batch::new(ids);
+        let (meter, response) = match &audit_session {
+            None => {
+                let response = self.answer_live(caller, &model, batch, share, &request_id).await?;
+                (&self.meter.live, response)
+            }
+            Some(name) => {
+                let response = self.answer_session(caller, &model, batch, share, name).await?;
+                (&self.meter.audits, response)
+            }
+        };
+        meter.answered(&response.status, began.elapsed());
+        Ok(response)
     }
 
-    async fn answer(
+    /// Returns the model that a request is for, after the checks that need neither the ledger nor
+    /// a session.
+    async fn admit(
         &self,
         caller: &PeerIdentity,
-        request: PredictionRequest,
-    ) -> Result<PredictionResponse, Refusal> {
+        request: &PredictionRequest,
+    ) -> Result<Arc<PublishedModel>, Refusal> {
         let model = self.model_named(&request.version).await?;
         self.check_parties(&model)?;
         Self::check_owner(&model, caller)?;
-        let PredictionRequest { ids, share, request_id, .. } = request;
-        let n = ids.len();
+        let n = request.ids.len();
         tracing::Span::current().record("records", n);
         traces::note_rows(n);
         traces::note_version(&model.manifest.version);
         let width = model.head.widths().first().copied().unwrap_or_default();
-        vfl_protocol::check_share_size(&share, "logit_shares", n, width)?;
+        vfl_protocol::check_share_size(&request.share, "logit_shares", n, width)?;
         // Under a top model a small request may have a large answer, and make other parties send
         // large ones.
         let widest = model.head.widths().iter().copied().fold(model.classes(), usize::max);
@@ -210,134 +223,133 @@ impl Engine {
             );
             return Err(Refusal::invalid(message));
         }
-        let session = match &request.audit_session {
-            None => None,
-            Some(name) => {
-                Some(Box::pin(self.audits.find(name, caller.name(), &model, &self.policies)).await?)
-            }
-        };
-        let mut status = vec![RowStatus::Ok; n];
-        if let Some(session) = &session {
-            if session.session().model_version != model.manifest.version {
-                return Err(replaced());
-            }
-            let changes = Box::pin(session.spend(n as u64)).await?;
-            if self.catalogue.catch_up(changes).await? {
-                self.model_if(&model.manifest.version)?;
-            }
-        }
-        for (id, status) in ids.iter().zip(&mut status) {
-            if session.as_ref().is_some_and(|s| !s.session().contains(id)) {
-                *status = RowStatus::NotInSession;
-            }
-        }
-        self.keep_training_records(&model, &ids, &mut status);
+        Ok(model)
+    }
+
+    /// Answers a request to the live service: the ledger decides on each row.
+    async fn answer_live(
+        &self,
+        caller: &PeerIdentity,
+        model: &PublishedModel,
+        mut batch: Batch,
+        share: LogitShare,
+        request_id: &str,
+    ) -> Result<PredictionResponse, Refusal> {
+        self.keep_training_records(model, &mut batch);
         // Hashing would take a third of the coordinator's time, so it is left out where nothing
         // compares the hashes.
-        let hashes = match session.is_some() || self.account.kept() {
+        let shares = match self.account.kept() {
             true => share_hashes(&self.share_key, share.matrix()),
             false => Vec::new(),
         };
-        if let Some(session) = &session {
-            let bound = Box::pin(session.bind(&model.passive_fingerprint, &ids, &hashes)).await?;
-            for (status, bound) in status.iter_mut().zip(bound) {
-                if !bound && *status == RowStatus::Ok {
-                    *status = RowStatus::ShareChanged;
-                }
-            }
-        }
-        let policy = match &session {
-            Some(session) => session.session().policy.clone(),
-            None => self.policies.live_for(&model).await?,
-        };
-        // The passive parties work while the ledger writes to disk; their answers stay here until
-        // the entry is durable.
-        let recorded = async {
-            match session.is_some() {
-                true => Ok(Vec::new()),
-                false => {
-                    let (passive, shares) = (&model.passive_fingerprint, hashes);
-                    let (policy, bits) = (policy.text(), policy.bits());
-                    let (party, model, request_id) =
-                        (caller.name(), &model.manifest.version, &request_id);
-                    let entry = Entry {
-                        party,
-                        model,
-                        passive,
-                        policy,
-                        bits,
-                        request_id,
-                        ids: &ids,
-                        shares,
-                    };
-                    traces::within(traces::SpanName::LedgerCommit, self.account.spend(entry)).await
-                }
-            }
-        };
-        let ((mut logits, ok), verdicts, asked) = if self.account.limited() {
+        let policy = self.policies.live_for(model).await?;
+        let ids = batch.ids.clone();
+        let recorded = self.account.spend(Entry {
+            party: caller.name(),
+            model: &model.manifest.version,
+            passive: &model.passive_fingerprint,
+            policy: policy.text(),
+            bits: policy.bits(),
+            request_id,
+            ids: &ids,
+            shares,
+        });
+        let recorded = traces::within(traces::SpanName::LedgerCommit, recorded);
+        let logits = if self.account.limited() {
             // A spent budget must not cost the passive parties anything, neither for the request as
             // a whole nor for a row of it.
             let verdicts = recorded.await?;
-            refuse(&mut status, &verdicts);
-            let (asked_ids, share, asked) = keep(&ids, share, &status);
-            (self.combine(&model, &asked_ids, share).await?, verdicts, asked)
+            batch.refuse(&verdicts);
+            self.combine(model, &mut batch, share).await?
         } else {
-            let (asked_ids, share, asked) = keep(&ids, share, &status);
-            let (summed, verdicts) =
-                tokio::try_join!(self.combine(&model, &asked_ids, share), recorded)?;
-            (summed, verdicts, asked)
+            // The passive parties work while the ledger writes to disk; their answers stay here
+            // until the entry is durable.
+            let combined = self.combine(model, &mut batch, share);
+            let (logits, verdicts) = tokio::try_join!(combined, recorded)?;
+            batch.refuse(&verdicts);
+            logits
         };
+        self.answer(model, batch, logits, policy, None).await
+    }
+
+    /// Answers a request within an audit session: the session has a budget, records and a policy of
+    /// its own, and the ledger is not asked.
+    async fn answer_session(
+        &self,
+        caller: &PeerIdentity,
+        model: &PublishedModel,
+        mut batch: Batch,
+        share: LogitShare,
+        name: &str,
+    ) -> Result<PredictionResponse, Refusal> {
+        // Boxed, like everything that only a session does: the future of every prediction would
+        // hold space for it.
+        let handle = Box::pin(self.audits.find(name, caller.name(), model, &self.policies)).await?;
+        let session = handle.session();
+        if session.model_version != model.manifest.version {
+            return Err(replaced());
+        }
+        let changes = Box::pin(handle.spend(batch.ids.len() as u64)).await?;
+        if self.catalogue.catch_up(changes).await? {
+            self.model_if(&model.manifest.version)?;
+        }
+        let outside: Vec<bool> = batch.ids.iter().map(|id| !session.contains(id)).collect();
+        batch.mark(outside, RowStatus::NotInSession);
+        self.keep_training_records(model, &mut batch);
+        let hashes = share_hashes(&self.share_key, share.matrix());
+        let bound = Box::pin(handle.bind(&model.passive_fingerprint, &batch.ids, &hashes)).await?;
+        batch.mark(bound.into_iter().map(|bound| !bound), RowStatus::ShareChanged);
+        let policy = session.policy.clone();
+        let logits = self.combine(model, &mut batch, share).await?;
+        self.answer(model, batch, logits, policy, Some(handle)).await
+    }
+
+    /// Releases the scores of the records that are still OK.
+    async fn answer(
+        &self,
+        model: &PublishedModel,
+        mut batch: Batch,
+        logits: Logits,
+        policy: Arc<ReadyPolicy>,
+        session: Option<SessionHandle>,
+    ) -> Result<PredictionResponse, Refusal> {
         // The answer must agree with what the ledger's transaction knew of models and trainings.
         if self.catalogue.catch_up(self.account.registry_changes().await).await? {
             self.model_if(&model.manifest.version)?;
-            self.keep_training_records(&model, &ids, &mut status);
+            self.keep_training_records(model, &mut batch);
         }
-        let granted = settle(&mut status, &asked, &ok, &verdicts);
-        if granted.contains(&false) {
-            logits = logits.select(&positions_of(&granted));
-        }
-        let released = status.iter().map(|s| *s == RowStatus::Ok).collect::<Vec<_>>();
-        let ids =
-            if released.contains(&false) { ids.select(&positions_of(&released)) } else { ids };
-        let released =
-            traces::within(traces::SpanName::Release, release(policy, logits, ids, session))
-                .await?;
-        Ok(PredictionResponse { version: model.manifest.version.clone(), status, released })
+        let (ids, logits) = batch.keep_ok(logits, Logits::select);
+        let released = release(policy, logits, ids, session);
+        let released = traces::within(traces::SpanName::Release, released).await?;
+        let version = model.manifest.version.clone();
+        Ok(PredictionResponse { version, status: batch.status, released })
     }
 
     /// Marks training records among the rows that would be answered, unless they are served.
-    fn keep_training_records(
-        &self,
-        model: &PublishedModel,
-        ids: &RecordIds,
-        status: &mut [RowStatus],
-    ) {
+    fn keep_training_records(&self, model: &PublishedModel, batch: &mut Batch) {
         if self.serving.training_records {
             return;
         }
-        let trained = self.catalogue.registry().trained_on(model, ids.iter());
-        let found = status
-            .iter_mut()
-            .zip(trained)
-            .filter(|(status, trained)| *trained && **status == RowStatus::Ok);
-        found.for_each(|(status, _)| *status = RowStatus::TrainingRecord);
+        let trained = self.catalogue.registry().trained_on(model, batch.ids.iter());
+        batch.mark(trained, RowStatus::TrainingRecord);
     }
 
-    /// Combines all parties' outputs, in the order of the parties, into logits. Drops the records
-    /// that one of the parties does not hold, and returns which stay.
+    /// Asks the passive parties about the records that are OK, and combines all parties' outputs,
+    /// in the order of the parties, into logits. A record that one of the parties does not hold is
+    /// NOT_FOUND.
     async fn combine(
         &self,
         model: &PublishedModel,
-        ids: &RecordIds,
+        batch: &mut Batch,
         share: LogitShare,
-    ) -> Result<(Logits, Vec<bool>), Refusal> {
+    ) -> Result<Logits, Refusal> {
+        let (ids, share) = batch.keep_ok(share, LogitShare::select);
         let n = ids.len();
         let wrong = |e: ShapeError| Refusal::invalid(e.to_string());
-        let mut ok = vec![true; n];
         if n == 0 {
-            return Ok((Logits::new(DMatrix::zeros(model.classes(), 0)).map_err(wrong)?, ok));
+            return Logits::new(DMatrix::zeros(model.classes(), 0)).map_err(wrong);
         }
-        let request = ShareRequest { version: model.manifest.version.clone(), ids: ids.clone() };
+        let request = ShareRequest { version: model.manifest.version.clone(), ids };
         let widths = model.head.widths().get(1..).unwrap_or_default();
         let asked = self
             .passive
@@ -345,6 +357,7 @@ impl Engine {
             .zip(widths)
             .map(|(party, &width)| party.compute_logits(request.clone(), width));
         let answers = try_join_all(asked).await?;
+        let mut ok = vec![true; n];
         for answer in &answers {
             for (ok, status) in ok.iter_mut().zip(&answer.status) {
                 *ok &= *status == RowStatus::Ok;
@@ -355,7 +368,8 @@ impl Engine {
                 .chain(answers.into_iter().map(|answer| answer.share))
                 .collect(),
             true => {
-                let mut outputs = vec![share.select(&positions_of(&ok))];
+                let all: Vec<usize> = (0..n).filter(|&column| ok[column]).collect();
+                let mut outputs = vec![share.select(&all)];
                 for answer in answers {
                     // Of the columns that this party sent, keep those of records that all parties
                     // hold.
@@ -373,42 +387,9 @@ impl Engine {
         };
         let head = &*model.head;
         let logits = heavy(head.work() * n as u64, || head.combine(outputs)).map_err(wrong)?;
-        Ok((logits, ok))
+        batch.keep_held(&ok);
+        Ok(logits)
     }
-}
-
-/// Writes the answers of the passive parties and of the ledger into the status of each row. `asked`
-/// are the rows that were asked for, `ok` says which of these all parties hold, and `verdicts` has
-/// the ledger's verdict on every row, if it was asked. Returns which of the summed columns are
-/// released.
-///
-/// The ledger has the last word: a row beyond its budget does not show whether its record exists.
-fn settle(
-    status: &mut [RowStatus],
-    asked: &[usize],
-    ok: &[bool],
-    verdicts: &[RowVerdict],
-) -> Vec<bool> {
-    let held = || asked.iter().zip(ok);
-    held().filter(|(_, ok)| !**ok).for_each(|(&row, _)| status[row] = RowStatus::NotFound);
-    refuse(status, verdicts);
-    held().filter(|(_, ok)| **ok).map(|(&row, _)| status[row] == RowStatus::Ok).collect()
-}
-
-/// Writes the ledger's verdicts into the status of each row.
-fn refuse(status: &mut [RowStatus], verdicts: &[RowVerdict]) {
-    for (status, verdict) in status.iter_mut().zip(verdicts) {
-        match verdict {
-            RowVerdict::Granted => {}
-            RowVerdict::ShareChanged => *status = RowStatus::ShareChanged,
-            RowVerdict::RecordBudget | RowVerdict::BitsBudget => *status = RowStatus::BudgetSpent,
-            RowVerdict::ModelBudget => *status = RowStatus::ModelBudgetSpent,
-        }
-    }
-}
-
-fn positions_of(ok: &[bool]) -> Vec<usize> {
-    (0..ok.len()).filter(|&i| ok[i]).collect()
 }
 
 /// Applies the policy, and adds its cost to the session, if there is one.
@@ -441,19 +422,6 @@ async fn release(
         Box::pin(session.measure(&ids, scores, &released)).await?;
     }
     Ok(released)
-}
-
-/// Returns the ids and shares of the records whose status is OK, and their positions.
-fn keep(
-    ids: &RecordIds,
-    share: LogitShare,
-    status: &[RowStatus],
-) -> (RecordIds, LogitShare, Vec<usize>) {
-    let asked: Vec<usize> = RowStatus::positions_ok(status);
-    if asked.len() == status.len() {
-        return (ids.clone(), share, asked);
-    }
-    (ids.select(&asked), share.select(&asked), asked)
 }
 
 #[cfg(test)]

@@ -2,14 +2,25 @@
 
 use super::*;
 
+/// Logits whose columns are numbered from 0.
+fn numbered(columns: usize) -> Logits {
+    Logits::new(DMatrix::from_fn(2, columns, |_, column| column as f64)).unwrap()
+}
+
 #[test]
 fn the_ledger_has_the_last_word_on_a_row() {
+    use crate::ledger::RowVerdict::{self, BitsBudget, Granted, ModelBudget, RecordBudget};
     use RowStatus::{
         BudgetSpent, ModelBudgetSpent, NotFound, NotInSession, Ok, ShareChanged, TrainingRecord,
     };
-    use RowVerdict::{BitsBudget, Granted, ModelBudget, RecordBudget};
-    let mut status = [Ok, TrainingRecord, Ok, Ok, Ok, Ok, Ok];
-    let verdicts = [
+    let ids = |ids: &str| RecordIds::new(ids.split(' ')).unwrap();
+    let mut batch = Batch::new(ids("a b c d e f g"));
+    batch.status[1] = TrainingRecord;
+    // Asked for all but the training record; the second and the third of these are not held.
+    let (asked, shares) = batch.keep_ok(numbered(7), Logits::select);
+    assert_eq!((asked, shares.matrix()[5]), (ids("a c d e f g"), 3.0));
+    batch.keep_held(&[true, false, false, true, true, true]);
+    batch.refuse(&[
         Granted,
         Granted,
         Granted,
@@ -17,22 +28,21 @@ fn the_ledger_has_the_last_word_on_a_row() {
         BitsBudget,
         RowVerdict::ShareChanged,
         ModelBudget,
-    ];
-    // Asked for all but the training record; the second and the third of these are not held.
-    let granted = settle(
-        &mut status,
-        &[0, 2, 3, 4, 5, 6],
-        &[true, false, false, true, true, true],
-        &verdicts,
-    );
+    ]);
     assert_eq!(
-        status,
+        batch.status,
         [Ok, TrainingRecord, NotFound, BudgetSpent, BudgetSpent, ShareChanged, ModelBudgetSpent]
     );
-    // Of the columns summed, those of rows 0, 4, 5 and 6.
-    assert_eq!(granted, [true, false, false, false]);
+    // Of the columns summed, those of rows 0, 4, 5 and 6, the first is released.
+    assert_eq!(batch.rows, [0, 4, 5, 6]);
+    let (released, logits) = batch.keep_ok(numbered(4), Logits::select);
+    assert_eq!((released, logits), (ids("a"), numbered(1)));
     // A session asks no ledger.
-    let mut status = [NotInSession, Ok];
-    assert_eq!(settle(&mut status, &[1], &[true], &[]), [true]);
-    assert_eq!(status, [NotInSession, Ok]);
+    let mut batch = Batch::new(ids("a b"));
+    batch.mark([true, false], NotInSession);
+    let (asked, _) = batch.keep_ok(numbered(2), Logits::select);
+    batch.keep_held(&[true]);
+    let (released, logits) = batch.keep_ok(numbered(1), Logits::select);
+    assert_eq!((asked, released, logits), (ids("b"), ids("b"), numbered(1)));
+    assert_eq!(batch.status, [NotInSession, Ok]);
 }
