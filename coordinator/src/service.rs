@@ -43,7 +43,7 @@ use crate::sessions::{Sessions, SessionsError};
 use crate::share::ShareKey;
 use crate::training::TrainingDriver;
 use crate::window::answers;
-use crate::wire::{bytes_of, described};
+use crate::wire::bytes_of;
 
 /// Errors from starting or running the coordinator.
 #[derive(Debug, thiserror::Error)]
@@ -424,7 +424,7 @@ impl Coordinator for Service {
             (Role::ActiveParty, _) => Some(caller.name().clone()),
             (_, wanted) => wanted,
         };
-        Ok(Response::new(described(self.engine.account.describe(wanted.as_ref()).await?)))
+        Ok(Response::new(self.engine.account.describe(wanted.as_ref()).await?.into()))
     }
 
     async fn open_audit(

@@ -3,7 +3,6 @@
 use vfl_protocol::pb;
 
 use crate::audit::{Cost, SessionSummary};
-use crate::ledger::Summary;
 
 /// Returns about how many bytes a message takes in memory, or its answer if that is more: a row of
 /// scores, or of outputs of that many classes, for each record.
@@ -31,45 +30,6 @@ impl From<SessionSummary> for pb::CloseAuditResponse {
             },
             Err(withheld) => Self { rows, records, withheld, ..Self::default() },
         }
-    }
-}
-
-/// Converts a summary of the ledger to its wire form.
-#[must_use]
-pub(crate) fn described(summary: Option<Summary>) -> pb::DescribeLedgerResponse {
-    use pb::describe_ledger_response::{Budgets, Party, Use};
-    let Some(summary) = summary else { return pb::DescribeLedgerResponse::default() };
-    let party = |p: crate::ledger::PartySummary| Party {
-        name: p.party,
-        records: p.records,
-        records_left: p.records_left,
-        queries: p.queries,
-        refused: p.refused,
-        uses: p
-            .uses
-            .into_iter()
-            .map(|u| Use {
-                model_version: u.model,
-                policy: u.policy,
-                queries: u.queries,
-                refused: u.refused,
-                first_at: u.first_at,
-                last_at: u.last_at,
-                passive_fingerprint: u.passive,
-                bits: u.bits,
-            })
-            .collect(),
-    };
-    pb::DescribeLedgerResponse {
-        kept: true,
-        budgets: Some(Budgets {
-            records: summary.budgets.records,
-            queries_per_record: summary.budgets.queries_per_record,
-            rows_per_minute: summary.budgets.rows_per_minute,
-            models_per_record: summary.budgets.models_per_record,
-            bits_per_record: summary.budgets.bits_per_record,
-        }),
-        parties: summary.parties.into_iter().map(party).collect(),
     }
 }
 

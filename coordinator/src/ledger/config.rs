@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::budgets::Budgets;
+use super::Budgets;
 use super::connection::DatabaseLocation;
 use super::error::LedgerError;
 use super::journal::JournalLimits;

@@ -24,7 +24,6 @@
 
 mod begin;
 mod bits;
-mod budgets;
 mod chain;
 mod changes;
 mod config;
@@ -58,7 +57,6 @@ use vfl_core::types::PartyName;
 use crate::share::ShareHashKind;
 pub(crate) use begin::REGISTRY;
 pub use begin::secret_fingerprint;
-pub use budgets::Budgets;
 pub use config::{FingerprintLookup, LedgerConfig};
 use connection::DatabaseLocation;
 pub use error::LedgerError;
@@ -66,9 +64,10 @@ pub use journal::JournalLimits;
 pub use maintain::{ErasureCounts, RetentionCounts, backup, erase, retain};
 pub use meter::LedgerMeter;
 pub use models::approve;
-pub use read::{Event, PartySummary, RecordUse, Summary, UseSummary, record_uses, summary};
+pub use read::{record_uses, summary};
 pub use request::{MAX_REQUEST_ID_CHARS, RowVerdict, SpendRequest};
 pub use verify::{ChainReport, FixedLink, SignerLinks, UnsignedLink, verify};
+pub use vfl_protocol::ledger::{Budgets, RecordUse, Summary};
 use writer::QueuedRequest;
 
 /// Requests that may wait for the writer before callers have to wait.

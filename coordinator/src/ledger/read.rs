@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use serde::Serialize;
+use vfl_protocol::ledger::{Budgets, Event, PartySummary, RecordUse, Summary, UseSummary};
 
 use super::bits::Bits;
 use super::connection::{Arg, DatabaseLocation, existing};
@@ -12,100 +12,10 @@ use super::erasure::ErasureKey;
 use super::error::contradiction;
 use super::models::Models;
 use super::names::Names;
-use super::{Budgets, LedgerError, journal};
+use super::{LedgerError, journal};
 
 /// The row of `meta` with the budgets that the last coordinator ran with.
 pub(super) const BUDGETS: &str = "budgets";
-
-/// The budgets that are spent, and what is left of them. Times are whole Unix seconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Summary {
-    /// The budgets in force.
-    pub budgets: Budgets,
-    /// The active parties, by name.
-    pub parties: Vec<PartySummary>,
-    /// The log of what operators have done to the ledger as a whole, in order.
-    pub events: Vec<Event>,
-}
-
-/// An action of an operator: the ledger was begun anew, a version was approved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Event {
-    /// The time, in Unix seconds.
-    pub at: i64,
-    /// The description of the action.
-    pub what: String,
-}
-
-/// The part of one active party.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct PartySummary {
-    /// The name of the party.
-    pub party: String,
-    /// Number of distinct records asked for.
-    pub records: u64,
-    /// Further records that it may ask for; `None` is unlimited.
-    pub records_left: Option<u64>,
-    /// Rows asked for, refused ones included.
-    pub queries: u64,
-    /// Rows refused: a changed share, a record asked for too often, or under too many models.
-    pub refused: u64,
-    /// The time of the first request.
-    pub first_at: Option<i64>,
-    /// The time of the last request.
-    pub last_at: Option<i64>,
-    /// The sums by model and policy, the most recent last.
-    pub uses: Vec<UseSummary>,
-}
-
-/// The sums of one party's rows under one model and policy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct UseSummary {
-    /// The version of the model.
-    pub model: String,
-    /// The fingerprint of its passive parties' parameters.
-    pub passive: String,
-    /// The text of the policy.
-    pub policy: String,
-    /// Upper bound on the bits that an answer tells of its record; `None` if no finite bound is
-    /// known.
-    pub bits: Option<f64>,
-    /// Rows asked for, refused ones included.
-    pub queries: u64,
-    /// Rows that were refused.
-    pub refused: u64,
-    /// The time of the first request.
-    pub first_at: i64,
-    /// The time of the last request.
-    pub last_at: i64,
-}
-
-/// The use of one record by a party under one model and policy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RecordUse {
-    /// The name of the party.
-    pub party: String,
-    /// The version of the model.
-    pub model: String,
-    /// The text of the policy.
-    pub policy: String,
-    /// The fingerprint of the model's passive parameters: rows with the same ones and the same
-    /// policy tell the same.
-    pub passive: String,
-    /// Upper bound on the bits that an answer tells of the record; `None` if no finite bound is
-    /// known.
-    pub bits: Option<f64>,
-    /// Rows that were granted.
-    pub queries: u64,
-    /// The time of the first row; `None` where retention or erasure has forgotten it.
-    pub first_at: Option<i64>,
-    /// The time of the last row; `None` likewise.
-    pub last_at: Option<i64>,
-    /// True if the first share of the record and model was bound here.
-    pub bound: bool,
-    /// True if the record was erased: the count is kept under a keyed hash of the id.
-    pub erased: bool,
-}
 
 /// Returns what one active party, or all of them, have spent and have left.
 ///

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_auditor::dashboard::{Dashboard, Settings, listen};
+use vfl_auditor::dashboard::{Dashboard, ReadLedger, Settings, listen};
+use vfl_coordinator::ledger::{self, LedgerError, RecordUse, Summary};
 use vfl_present::progress::say;
 use vfl_server::cli::CliError;
 use vfl_server::service::shutdown_signal;
@@ -44,6 +45,7 @@ impl DashboardArgs {
         let Self { config, listen: address, out, ledger } = self;
         let listener = listen(address).await.map_err(CliError::Input)?;
         let address = listener.local_addr().map_err(CliError::failed)?;
+        let ledger = ledger.map(ledger_reader);
         let dashboard = Dashboard::new(Settings { config, out, ledger }, address)?;
         say("open this address in a browser of this machine; Ctrl-C ends the dashboard");
         // On standard output, as it is for the person who started it and no line of a log.
@@ -54,4 +56,21 @@ impl DashboardArgs {
         dashboard.serve(listener, shutdown_signal()).await;
         Ok(())
     }
+}
+
+/// Returns a reader of the ledger at a URL, which may hold a password: nothing shows it.
+#[must_use]
+pub fn ledger_reader(url: String) -> ReadLedger {
+    Box::new(move |record| {
+        let url = url.clone();
+        Box::pin(async move { read(&url, record).await.map_err(|error| error.to_string()) })
+    })
+}
+
+async fn read(url: &str, record: Option<String>) -> Result<(Summary, Vec<RecordUse>), LedgerError> {
+    let uses = match record {
+        Some(record) => ledger::record_uses(url, &record, None).await?,
+        None => Vec::new(),
+    };
+    Ok((ledger::summary(url, None).await?, uses))
 }

@@ -27,7 +27,7 @@ use vfl_server::cli::{CliError, CompletionsArgs, ManArgs};
 use vfl_server::telemetry;
 
 pub use audit::AuditArgs;
-pub use dashboard::DashboardArgs;
+pub use dashboard::{DashboardArgs, ledger_reader};
 pub use data::DataArgs;
 pub use demo::DemoArgs;
 pub use labels::LabelsArgs;

@@ -8,6 +8,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use vfl_auditor::dashboard::{Dashboard, Settings, listen};
+use vfl_lab::cli::ledger_reader;
 use vfl_server::service::Role;
 
 use super::support::{Trained, test_ids, trained};
@@ -111,8 +112,11 @@ pub async fn here(attacks: &str, ledger: bool) -> Here {
         "sqlite:{}",
         trained.deployment.party_dir("coordinator").join("ledger.sqlite").display()
     );
-    let settings =
-        Settings { config: config.clone(), out: audits.clone(), ledger: ledger.then_some(url) };
+    let settings = Settings {
+        config: config.clone(),
+        out: audits.clone(),
+        ledger: ledger.then(|| ledger_reader(url)),
+    };
     let dashboard = Dashboard::new(settings, address).unwrap();
     let url = dashboard.url();
     let stop = CancellationToken::new();

@@ -9,6 +9,7 @@ mod attribute;
 mod codec;
 mod convert;
 mod flat;
+pub mod ledger;
 mod model;
 pub(crate) mod packed;
 mod policy;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use vfl_coordinator::ledger::Summary;
 use vfl_core::data::schema::FeatureSpec;
 use vfl_core::types::RecordIds;
+use vfl_protocol::ledger::Summary;
 use vfl_protocol::{Refusal, ShownParameters};
 use vfl_server::service::{Peer, check_health};
 

@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use futures_util::future::BoxFuture;
+use vfl_protocol::ledger::{RecordUse, Summary};
 use vfl_server::cli::CliError;
 
 use super::draft::Source;
@@ -14,6 +16,14 @@ use super::runner::Runner;
 use super::store::Store;
 use crate::audit_config::ConfiguredAudit;
 
+/// A reader of the coordinator's ledger: returns the totals and, if a record is named, its uses.
+/// The error says why the ledger cannot be read.
+pub type ReadLedger = Box<
+    dyn Fn(Option<String>) -> BoxFuture<'static, Result<(Summary, Vec<RecordUse>), String>>
+        + Send
+        + Sync,
+>;
+
 /// The state that requests share.
 pub(super) struct App {
     /// The access control.
@@ -22,8 +32,8 @@ pub(super) struct App {
     pub(super) store: Store,
     /// The runner of audits.
     pub(super) runner: Runner,
-    /// The URL of the ledger, which may hold a password: it is never shown.
-    pub(super) ledger: Option<String>,
+    /// The reader of the ledger, if one was named.
+    pub(super) ledger: Option<ReadLedger>,
     config: PathBuf,
     asked: Mutex<Option<PartyAnswers>>,
 }
@@ -37,7 +47,7 @@ impl App {
     pub(super) fn new(
         config: PathBuf,
         out: &std::path::Path,
-        ledger: Option<String>,
+        ledger: Option<ReadLedger>,
         guard: Guard,
     ) -> Result<Self, CliError> {
         Source::read(&config)?.audited()?;

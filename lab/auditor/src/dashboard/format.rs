@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use vfl_coordinator::ledger::{Budgets, Summary};
 use vfl_present::said;
+use vfl_protocol::ledger::{Budgets, Summary};
 use vfl_protocol::{Refusal, RefusalKind};
 
 use crate::report::scroll;

@@ -31,20 +31,20 @@ use tokio::net::TcpListener;
 use tower::ServiceExt;
 use vfl_server::cli::CliError;
 
+pub use app::ReadLedger;
 pub use listen::listen;
 
 use app::App;
 use guard::{Admission, Guard, Refused, harden};
 
 /// The settings of a dashboard.
-#[derive(Debug, Clone)]
 pub struct Settings {
     /// The config file of `cloison audit`.
     pub config: PathBuf,
     /// The folder of audits.
     pub out: PathBuf,
-    /// The URL of the coordinator's ledger, for its operator.
-    pub ledger: Option<String>,
+    /// The reader of the coordinator's ledger, for its operator.
+    pub ledger: Option<ReadLedger>,
 }
 
 /// A dashboard that can be served.

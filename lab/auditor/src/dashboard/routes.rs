@@ -9,9 +9,9 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
-use vfl_coordinator::ledger::{self, LedgerError};
+use vfl_protocol::ledger::{RecordUse, Summary};
 
-use super::app::App;
+use super::app::{App, ReadLedger};
 use super::draft::{Draft, Errors, Source};
 use super::error_page::ErrorPage;
 use super::form::Fields;
@@ -279,24 +279,26 @@ async fn compare(State(app): Shared, RawQuery(query): RawQuery) -> Answer {
     .await?
 }
 
-fn unreadable(error: &LedgerError) -> ErrorPage {
-    let text = format!(
-        "The ledger cannot be read: {error}. Mend it, or start the dashboard with another `--ledger`."
-    );
-    ErrorPage::new(StatusCode::BAD_GATEWAY, "The ledger cannot be read", text)
+async fn read(ledger: &ReadLedger, record: Option<String>) -> Answer<(Summary, Vec<RecordUse>)> {
+    ledger(record).await.map_err(|error| {
+        let text = format!(
+            "The ledger cannot be read: {error}. Mend it, or start the dashboard with another `--ledger`."
+        );
+        ErrorPage::new(StatusCode::BAD_GATEWAY, "The ledger cannot be read", text)
+    })
 }
 
 async fn totals(State(app): Shared) -> Answer {
-    let Some(url) = &app.ledger else {
+    let Some(ledger) = &app.ledger else {
         return Ok(page(NavPage::Ledger, "Ledger", None, &pages::no_ledger()));
     };
-    let summary = ledger::summary(url, None).await.map_err(|e| unreadable(&e))?;
+    let (summary, _) = read(ledger, None).await?;
     Ok(page(NavPage::Ledger, "Ledger", None, &pages::ledger(&summary, None, app.guard.form())))
 }
 
 async fn record(State(app): Shared, request: Request<Body>) -> Answer {
     let fields = Fields::read(request, &app.guard).await?;
-    let Some(url) = &app.ledger else {
+    let Some(ledger) = &app.ledger else {
         return Ok(page(NavPage::Ledger, "Ledger", None, &pages::no_ledger()));
     };
     let record = fields.one("record").unwrap_or_default();
@@ -305,8 +307,7 @@ async fn record(State(app): Shared, request: Request<Body>) -> Answer {
         return Err(ErrorPage::new(StatusCode::UNPROCESSABLE_ENTITY, "This is no record id", text)
             .next("/ledger", "Back to the ledger"));
     }
-    let uses = ledger::record_uses(url, record, None).await.map_err(|e| unreadable(&e))?;
-    let summary = ledger::summary(url, None).await.map_err(|e| unreadable(&e))?;
+    let (summary, uses) = read(ledger, Some(record.to_owned())).await?;
     let searched = RecordSearch { record, uses: &uses };
     Ok(page(
         NavPage::Ledger,

@@ -59,8 +59,8 @@ pub(crate) const FLOORS: &[&[&str]] = &[
     &["shared/protocol", "lab/studies", "lab/papers"],
     &["shared/features", "shared/server"],
     &["shared/party"],
-    &["coordinator", "passive-party", "active-party"],
-    &["lab/auditor"],
+    // None of them knows another: they are the parties of a deployment.
+    &["coordinator", "passive-party", "active-party", "lab/auditor"],
     &["lab/testbed"],
     &["lab/demo", "lab/load", "lab/reproduce"],
     &["lab"],

@@ -1,11 +1,11 @@
 //! The auditor's client of the coordinator.
 
 use tonic::transport::Channel;
-use vfl_coordinator::ledger::{Budgets, PartySummary, Summary, UseSummary};
 use vfl_core::model::privacy::PrivacyStatement;
 use vfl_core::model::{Combiner, ModelSpec};
 use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 use vfl_defense::Policy;
+use vfl_protocol::ledger::Summary;
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;
 use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, WireError, pb};
 use vfl_server::service::{Credentials, Peer};
@@ -122,8 +122,7 @@ impl Coordinator {
     pub(crate) async fn ledger(&self) -> Result<Option<Summary>, Refusal> {
         let described =
             self.client.clone().describe_ledger(pb::DescribeLedgerRequest::default()).await;
-        let described = described.map_err(refused(&self.peer))?.into_inner();
-        Ok(described.kept.then(|| summary(described)))
+        Ok(described.map_err(refused(&self.peer))?.into_inner().into())
     }
 
     /// Opens a session in which an active party may ask for records under a policy.
@@ -178,43 +177,5 @@ impl Coordinator {
         }
         let pb::CloseAuditResponse { kl_divergence, total_variation, arg_max_kept, .. } = closed;
         Ok(Ok(Cost { kl_divergence, total_variation, arg_max_kept }))
-    }
-}
-
-/// Converts a description to the summary of the ledger's own reader, without the operators'
-/// changes, which are not sent.
-fn summary(described: pb::DescribeLedgerResponse) -> Summary {
-    use pb::describe_ledger_response::{Party, Use};
-    let budgets = described.budgets.unwrap_or_default();
-    let use_of = |u: Use| UseSummary {
-        model: u.model_version,
-        passive: u.passive_fingerprint,
-        bits: u.bits,
-        policy: u.policy,
-        queries: u.queries,
-        refused: u.refused,
-        first_at: u.first_at,
-        last_at: u.last_at,
-    };
-    let party = |p: Party| PartySummary {
-        first_at: p.uses.iter().map(|u| u.first_at).min(),
-        last_at: p.uses.iter().map(|u| u.last_at).max(),
-        party: p.name,
-        records: p.records,
-        records_left: p.records_left,
-        queries: p.queries,
-        refused: p.refused,
-        uses: p.uses.into_iter().map(use_of).collect(),
-    };
-    Summary {
-        budgets: Budgets {
-            records: budgets.records,
-            queries_per_record: budgets.queries_per_record,
-            models_per_record: budgets.models_per_record,
-            bits_per_record: budgets.bits_per_record,
-            rows_per_minute: budgets.rows_per_minute,
-        },
-        parties: described.parties.into_iter().map(party).collect(),
-        events: Vec::new(),
     }
 }

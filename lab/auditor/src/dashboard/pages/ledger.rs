@@ -1,9 +1,9 @@
 //! The page of the coordinator's ledger, for its operator.
 
 use maud::{Markup, html};
-use vfl_coordinator::ledger::{RecordUse, Summary};
 use vfl_present::ColumnKind::{Hash, Name, Number, Text};
 use vfl_present::{Table, said};
+use vfl_protocol::ledger::{RecordUse, Summary};
 
 use crate::dashboard::format::{budgets, spent, when_unix};
 use crate::dashboard::guard::Secret;
