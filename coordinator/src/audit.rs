@@ -1,7 +1,7 @@
 //! Audit sessions: each has a policy, a set of records and a budget, apart from the live service.
 
 mod session;
-mod summary;
+pub(crate) mod summary;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,13 +11,14 @@ use std::time::Duration;
 use rand::Rng;
 use vfl_core::hex;
 use vfl_core::types::{ModelVersion, PartyName, RecordIds};
+use vfl_protocol::audit::SessionSummary;
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::disjoint_sets::DisjointSets;
 use vfl_state::state_file::StateFileError;
 
 use session::BoundShares;
 pub use session::Session;
-pub use summary::{Cost, MIN_AUDIT_RECORDS, SessionSummary};
+pub use summary::MIN_AUDIT_RECORDS;
 
 use crate::config::AuditPolicy;
 use crate::policy::ReadyPolicy;
@@ -183,7 +184,7 @@ impl Audits {
     pub fn close(&self, name: &str, without_summary: bool) -> Result<SessionSummary, Refusal> {
         let session = self.lock().remove(name).ok_or_else(unknown)?;
         match without_summary {
-            true => Ok(SessionSummary::silent()),
+            true => Ok(summary::silent()),
             false => session.closed(&self.sets),
         }
     }

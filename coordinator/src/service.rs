@@ -11,13 +11,13 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
-use vfl_core::types::{ModelVersion, RecordIds};
+use vfl_core::types::ModelVersion;
 use vfl_defense::{DefenseError, Policy};
 use vfl_protocol::alignment::Frame;
+use vfl_protocol::audit::{OpenSession, Promise, SessionRequest};
 use vfl_protocol::pb::coordinator_server::{Coordinator, CoordinatorServer};
 use vfl_protocol::{
-    MAX_MESSAGE_BYTES, PredictionRequest, Refusal, RefusalKind, WireError, pb, peer_failure,
-    require, rough,
+    MAX_MESSAGE_BYTES, PredictionRequest, Refusal, RefusalKind, WireError, pb, peer_failure, rough,
 };
 use vfl_server::monitoring::traces::{Context, Tracer, Traces};
 use vfl_server::monitoring::{Endpoint, EndpointError, Monitor, traces};
@@ -435,11 +435,9 @@ impl Coordinator for Service {
         let request = request.into_inner();
         // Checked first: a caller that may not audit learns nothing about anybody.
         self.engine.audits.allowed()?;
-        let model =
-            self.engine.model_named(&WireError::model_version(request.model_version)?).await?;
-        let policy = Policy::try_from(&require("policy", request.policy)?)?;
-        let ids = RecordIds::try_from(require("ids", request.ids)?)?;
-        let active = WireError::party_name("active_party", request.active_party)?;
+        let SessionRequest { version, policy, ids, active_party } =
+            SessionRequest::try_from(request)?;
+        let model = self.engine.model_named(&version).await?;
         self.engine.audits.check(&ids)?;
         let trained = self
             .engine
@@ -460,21 +458,16 @@ impl Coordinator for Service {
         }
         let ready = self.engine.policies.prepare(&model, &policy, Purpose::Audit).await?;
         let contract = ready.pipeline().contract();
-        let promise = pb::Promise {
+        let promise = Promise {
             keeps_arg_max: contract.keeps_arg_max,
             keeps_ranking: contract.keeps_ranking,
             randomised: contract.randomised,
             bits: ready.bits(),
             notes: ready.pipeline().notes(),
         };
-        let (audit_session, row_budget) =
-            self.engine.audits.open(&model, active, ready, &ids).await?;
+        let (name, row_budget) = self.engine.audits.open(&model, active_party, ready, &ids).await?;
         tracing::info!(auditor = %auditor, policy = %policy, records = ids.len(), "audit session opened");
-        Ok(Response::new(pb::OpenAuditResponse {
-            audit_session,
-            row_budget,
-            promise: Some(promise),
-        }))
+        Ok(Response::new(OpenSession { name, row_budget, promise }.into()))
     }
 
     async fn close_audit(

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use vfl_core::metrics::UtilityTotals;
 use vfl_core::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
 use vfl_defense::Policy;
+use vfl_protocol::audit::SessionSummary;
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::state_file::{StateFile, StateFileError};
 
-use crate::audit::{Audits, MAX_BOUND, Session, SessionSummary, full, new_name, too_many, unknown};
+use crate::audit::{Audits, MAX_BOUND, Session, full, new_name, summary, too_many, unknown};
 use crate::config::AuditPolicy;
 use crate::ledger::LedgerError;
 use crate::policy::{Policies, Purpose, ReadyPolicy};
@@ -206,7 +207,7 @@ impl Sessions {
         let ended =
             replicas.end_session(&name).await.map_err(|e| unavailable(&e))?.ok_or_else(unknown)?;
         if without_summary {
-            return Ok(SessionSummary::silent());
+            return Ok(summary::silent());
         }
         let EndedSession { records, released, costs } = ended;
         let ids = RecordIds::new(records.lines()).map_err(|e| Refusal::internal(e.to_string()))?;
@@ -218,14 +219,14 @@ impl Sessions {
             utility += UtilityTotals::from_text(&cost).ok_or_else(lost)?;
         }
         let closed = |cost| SessionSummary { rows, records: released, cost };
-        if let Err(partial) = SessionSummary::over_all(released, ids.len()) {
+        if let Err(partial) = summary::over_all(released, ids.len()) {
             return Ok(closed(Err(partial)));
         }
         let admitted = replicas.admit(&ids).await.map_err(|error| {
             tracing::error!(%error, "the set of an audit was not recorded; its summary is withheld");
             Refusal::unavailable("the coordinator cannot record the set of the session now; open another session")
         })?;
-        Ok(closed(SessionSummary::cost(&utility, released, admitted)))
+        Ok(closed(summary::cost(&utility, released, admitted)))
     }
 }
 

@@ -1,8 +1,6 @@
-//! Conversions between the coordinator's messages and domain types.
+//! The room that a prediction takes, read off its message.
 
 use vfl_protocol::pb;
-
-use crate::audit::{Cost, SessionSummary};
 
 /// Returns about how many bytes a message takes in memory, or its answer if that is more: a row of
 /// scores, or of outputs of that many classes, for each record.
@@ -14,23 +12,6 @@ pub(crate) fn bytes_of(request: &pb::PredictRequest, classes: usize) -> usize {
     let shares = logit_shares.as_ref().map_or(0, |shares| shares.values.len());
     let request = ids + shares + model_version.len() + audit_session.len() + request_id.len();
     request.max(records * (8 * classes + 1))
-}
-
-impl From<SessionSummary> for pb::CloseAuditResponse {
-    fn from(closed: SessionSummary) -> Self {
-        let SessionSummary { rows, records, cost } = closed;
-        match cost {
-            Ok(Cost { kl_divergence, total_variation, arg_max_kept }) => Self {
-                rows,
-                kl_divergence,
-                total_variation,
-                arg_max_kept,
-                records,
-                withheld: String::new(),
-            },
-            Err(withheld) => Self { rows, records, withheld, ..Self::default() },
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use std::time::Instant;
 use foldhash::fast::RandomState;
 use vfl_core::metrics::UtilityTotals;
 use vfl_core::types::{ConfidenceScores, ModelVersion, PartyName, RecordIds, ReleasedScores};
+use vfl_protocol::audit::{Cost, SessionSummary};
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::disjoint_sets::DisjointSets;
 
-use super::summary::{Cost, SessionSummary};
+use super::summary;
 use crate::policy::ReadyPolicy;
 use crate::share::ShareHash;
 
@@ -180,7 +181,7 @@ impl Session {
         sets: &Mutex<DisjointSets>,
     ) -> Result<Result<Cost, String>, Refusal> {
         let records = measured.records.len() as u64;
-        if let Err(partial) = SessionSummary::over_all(records, self.ids.len()) {
+        if let Err(partial) = summary::over_all(records, self.ids.len()) {
             return Ok(Err(partial));
         }
         let ids = RecordIds::new(&self.ids).map_err(|e| Refusal::internal(e.to_string()))?;
@@ -188,6 +189,6 @@ impl Session {
             tracing::error!(%error, "the set of an audit was not recorded; its summary is withheld");
             Refusal::unavailable("the coordinator cannot record the set of the session now; open another session")
         })?;
-        Ok(SessionSummary::cost(&measured.utility, records, admitted))
+        Ok(summary::cost(&measured.utility, records, admitted))
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod alignment;
 mod attribute;
+pub mod audit;
 mod codec;
 mod convert;
 mod flat;

@@ -3,11 +3,11 @@
 
 use vfl_defense::Policy;
 use vfl_protocol::Refusal;
+use vfl_protocol::audit::{Cost, OpenSession};
 
 use super::adversaries::Adversaries;
 use super::assisted_attacks;
 use super::attack_request::AttackAnswer;
-use super::client::{Cost, Session};
 use super::policy::remarks;
 use super::scoring::Scorings;
 use super::subject::Subject;
@@ -57,7 +57,7 @@ impl PolicyAudit<'_> {
     /// Runs and scores all attacks.
     async fn answers(
         &self,
-        session: &Session,
+        session: &OpenSession,
         beside: Option<&str>,
         scorings: &mut Scorings,
         mut on_stage: impl FnMut(usize, &str),
@@ -80,7 +80,7 @@ impl PolicyAudit<'_> {
     fn audits(
         &self,
         answered: Vec<AttackAnswer>,
-        session: Session,
+        session: OpenSession,
         cost: Result<Cost, String>,
     ) -> Vec<Audit> {
         let accuracy = answered.iter().find_map(|answered| answered.accuracy);
@@ -96,9 +96,9 @@ impl PolicyAudit<'_> {
                 .map(|kl| kl.max(0.0)),
             total_variation: told.and_then(|cost| cost.total_variation),
             arg_max_kept: told.and_then(|cost| cost.arg_max_kept),
-            bits: session.bits,
+            bits: session.promise.bits,
         };
-        let mut said = session.notes;
+        let mut said = session.promise.notes;
         said.extend(remarks(self.policy, told.is_some_and(|cost| cost.kl_divergence.is_none())));
         if let Err(why) = cost {
             said.push(format!("what the policy costs is withheld: {why}"));

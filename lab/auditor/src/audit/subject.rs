@@ -3,9 +3,10 @@
 use tokio_util::sync::CancellationToken;
 use vfl_core::types::RecordIds;
 use vfl_defense::Policy;
+use vfl_protocol::audit::{OpenSession, SessionRequest};
 use vfl_protocol::{Refusal, RefusalKind};
 
-use super::client::{ActiveParty, Coordinator, Session};
+use super::client::{ActiveParty, Coordinator};
 use super::model::Model;
 use super::plan::{Plan, Targets};
 use super::request::{Request, Spec};
@@ -55,8 +56,18 @@ impl<'a> Subject<'a> {
     ///
     /// # Errors
     /// [`Refusal`] naming the coordinator.
-    pub(super) async fn open(&self, policy: &Policy, ids: &RecordIds) -> Result<Session, Refusal> {
-        self.coordinator.open(&self.model.version, policy, ids, self.active.name()).await
+    pub(super) async fn open(
+        &self,
+        policy: &Policy,
+        ids: &RecordIds,
+    ) -> Result<OpenSession, Refusal> {
+        let request = SessionRequest {
+            version: self.model.version.clone(),
+            policy: policy.clone(),
+            ids: ids.clone(),
+            active_party: self.active.name().clone(),
+        };
+        self.coordinator.open(request).await
     }
 
     /// Returns a request for attacks on records, without help. `session` answers for the records;

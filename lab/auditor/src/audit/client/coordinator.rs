@@ -3,8 +3,8 @@
 use tonic::transport::Channel;
 use vfl_core::model::privacy::PrivacyStatement;
 use vfl_core::model::{Combiner, ModelSpec};
-use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 use vfl_defense::Policy;
+use vfl_protocol::audit::{Cost, OpenSession, SessionRequest, SessionSummary};
 use vfl_protocol::ledger::Summary;
 use vfl_protocol::pb::coordinator_client::CoordinatorClient;
 use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, WireError, pb};
@@ -17,27 +17,6 @@ use crate::audit::model::{Model, Training};
 pub(crate) struct Coordinator {
     peer: Peer,
     client: CoordinatorClient<Channel>,
-}
-
-/// An open session.
-pub(crate) struct Session {
-    /// The session's name, which is a secret.
-    pub(crate) name: String,
-    /// The most bits that the release of one record reveals, if the policy bounds it.
-    pub(crate) bits: Option<f64>,
-    /// The policy's guarantees and their limits, in sentences.
-    pub(crate) notes: Vec<String>,
-}
-
-/// The cost of a policy: means over the records of a session.
-#[derive(Clone, Copy)]
-pub(crate) struct Cost {
-    /// D(undefended || released) in nats; `None` where a release is not a positive vector.
-    pub(crate) kl_divergence: Option<f64>,
-    /// Half the L1 distance; `None` for labels.
-    pub(crate) total_variation: Option<f64>,
-    /// The share of records whose arg max is that of the undefended scores.
-    pub(crate) arg_max_kept: Option<f64>,
 }
 
 impl Coordinator {
@@ -129,28 +108,9 @@ impl Coordinator {
     ///
     /// # Errors
     /// [`Refusal`] with what the coordinator said, or that it is not reachable.
-    pub(crate) async fn open(
-        &self,
-        version: &ModelVersion,
-        policy: &Policy,
-        ids: &RecordIds,
-        active_party: &PartyName,
-    ) -> Result<Session, Refusal> {
-        let request = pb::OpenAuditRequest {
-            model_version: version.as_str().to_owned(),
-            policy: Some(policy.into()),
-            ids: Some(ids.into()),
-            active_party: active_party.as_str().to_owned(),
-        };
-        let opened = self
-            .client
-            .clone()
-            .open_audit(request)
-            .await
-            .map_err(refused(&self.peer))?
-            .into_inner();
-        let promise = opened.promise.unwrap_or_default();
-        Ok(Session { name: opened.audit_session, bits: promise.bits, notes: promise.notes })
+    pub(crate) async fn open(&self, request: SessionRequest) -> Result<OpenSession, Refusal> {
+        let opened = self.client.clone().open_audit(pb::OpenAuditRequest::from(request)).await;
+        Ok(opened.map_err(refused(&self.peer))?.into_inner().into())
     }
 
     /// Closes the session of this name. Returns the cost of its policy, or the reason that it is
@@ -172,10 +132,6 @@ impl Coordinator {
             .await
             .map_err(refused(&self.peer))?
             .into_inner();
-        if !closed.withheld.is_empty() {
-            return Ok(Err(closed.withheld));
-        }
-        let pb::CloseAuditResponse { kl_divergence, total_variation, arg_max_kept, .. } = closed;
-        Ok(Ok(Cost { kl_divergence, total_variation, arg_max_kept }))
+        Ok(SessionSummary::from(closed).cost)
     }
 }

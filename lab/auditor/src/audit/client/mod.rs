@@ -8,7 +8,7 @@ mod peer;
 mod scoring;
 
 pub(super) use active::{ActiveParty, Event};
-pub(super) use coordinator::{Coordinator, Cost, Session};
+pub(super) use coordinator::Coordinator;
 pub(super) use estimates::Estimates;
 pub(super) use features::features;
 pub(super) use scoring::{CandidateChoice, Control, Question, Scoring, ScoringInfo, ScoringReport};
