@@ -3,13 +3,12 @@
 
 mod adversary_inputs;
 mod availability;
-mod event;
 mod job;
 mod limits;
 mod oracle;
+mod report;
 mod request;
 mod side_information;
-mod wire;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use vfl_core::data::table::FeatureTable;
 use vfl_core::model::Combiner;
 use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
 use vfl_numerics::three_significant_digits;
+use vfl_protocol::reconstruct::ReconstructEvent as Event;
 use vfl_protocol::{MAX_MESSAGE_BYTES, PredictionResponse, Refusal, rough};
 use vfl_server::service::{Credentials, Peer, TlsError};
 use vfl_state::disjoint_sets::DisjointSets;
@@ -30,12 +30,11 @@ use crate::parameters::ModelKnowledge;
 use crate::passive_party::PassiveParty;
 use crate::scoring::{ModelDescription, Scorer};
 use adversary_inputs::{AdversaryInputs, AttackEstimates};
-use event::{AttackOutcome, Target};
 use job::{Job, Task};
 use oracle::Session;
+use report::{AttackOutcome, Target};
 
-pub(crate) use event::Event;
-pub(crate) use request::ReconstructionRequest;
+pub(crate) use request::check;
 
 /// The fewest records for which an accuracy or a loss is reported. For fewer, it would say if
 /// single records were predicted well.
@@ -131,7 +130,7 @@ impl Reconstructor {
                     ended: Err(ended),
                 },
             };
-            send(events, Event::Attacked(Box::new(attacked))).await?;
+            send(events, Event::Attacked(Box::new(attacked.into()))).await?;
         }
         send(events, progress(total, "done")).await
     }

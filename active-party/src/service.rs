@@ -22,6 +22,7 @@ use vfl_party::training::{
 use vfl_protocol::alignment::Progress;
 use vfl_protocol::pb::active_party_server::{ActiveParty, ActivePartyServer};
 use vfl_protocol::pb::{align_job_event, train_job_event};
+use vfl_protocol::reconstruct::ReconstructionRequest;
 use vfl_protocol::training::messages::{LabelledChunk, PublishedVersion, Reply, Start};
 use vfl_protocol::{
     LIST_CHUNK_RECORDS, MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError, encode_statuses, pb,
@@ -44,7 +45,7 @@ use crate::inference::{Inference, follow};
 pub use crate::predict::MAX_SCORE_RECORDS;
 use crate::predict::{Predictor, check_answer};
 use crate::publish::publish;
-use crate::reconstruct::{ReconstructionRequest, Reconstructor, ReconstructorError};
+use crate::reconstruct::{self, Reconstructor, ReconstructorError};
 use crate::scoring::{ModelDescription, Scorer, ended_early};
 
 /// The longest time to wait for the next ids of an alignment.
@@ -343,7 +344,7 @@ impl ActiveParty for Service {
                 "audits are not allowed here; the operator may set `allowed = true` in [audit]";
             return Err(Refusal::new(RefusalKind::PermissionDenied, message).into());
         }
-        let job = ReconstructionRequest::try_from(request.into_inner())?.check()?;
+        let job = reconstruct::check(ReconstructionRequest::try_from(request.into_inner())?)?;
         let (events, outgoing) = mpsc::channel(16);
         let (reconstructor, stop) = (self.reconstructor.clone(), self.stop.clone());
         tokio::spawn(async move {

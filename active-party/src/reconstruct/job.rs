@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use vfl_attack::{Method, Needs, Settings};
 use vfl_core::types::{ModelVersion, RecordIds};
+use vfl_protocol::reconstruct::AuxiliaryIds;
 use vfl_protocol::{Refusal, rough};
 
 /// One attack to run.
@@ -48,36 +49,26 @@ pub(crate) struct Job {
     pub(super) colluders: Vec<String>,
 }
 
-/// Auxiliary records, and the session that answers them.
-#[derive(Default)]
-pub(super) struct AuxiliaryIds {
-    pub(super) ids: RecordIds,
-    pub(super) session: String,
-}
-
-impl AuxiliaryIds {
-    /// Checks the auxiliary records of a request. Ids and session may both be empty.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT if only one of them is given, or if a record is under attack itself.
-    pub(super) fn new(
-        ids: RecordIds,
-        session: String,
-        targets: &RecordIds,
-    ) -> Result<Self, Refusal> {
-        if ids.is_empty() != session.is_empty() {
-            let message = "`auxiliary_ids` and `auxiliary_session` come together: the session that answers the records";
-            return Err(Refusal::invalid(message));
-        }
-        let targets: HashSet<&str> = targets.iter().collect();
-        let both = ids.iter().filter(|id| targets.contains(id)).count();
-        if both > 0 {
-            let message = format!(
-                "{} of the `auxiliary_ids` are among the records under attack; name other records",
-                rough(both)
-            );
-            return Err(Refusal::invalid(message));
-        }
-        Ok(Self { ids, session })
+/// Checks the auxiliary records of a request. Ids and session may both be empty.
+///
+/// # Errors
+/// INVALID_ARGUMENT if only one of them is given, or if a record is under attack itself.
+pub(super) fn check_auxiliary(
+    auxiliary: AuxiliaryIds,
+    targets: &RecordIds,
+) -> Result<AuxiliaryIds, Refusal> {
+    if auxiliary.ids.is_empty() != auxiliary.session.is_empty() {
+        let message = "`auxiliary_ids` and `auxiliary_session` come together: the session that answers the records";
+        return Err(Refusal::invalid(message));
     }
+    let targets: HashSet<&str> = targets.iter().collect();
+    let both = auxiliary.ids.iter().filter(|id| targets.contains(id)).count();
+    if both > 0 {
+        let message = format!(
+            "{} of the `auxiliary_ids` are among the records under attack; name other records",
+            rough(both)
+        );
+        return Err(Refusal::invalid(message));
+    }
+    Ok(auxiliary)
 }

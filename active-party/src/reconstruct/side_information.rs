@@ -5,11 +5,12 @@ use vfl_attack::{AttackError, Colluders};
 use vfl_core::data::table::FeatureStore;
 use vfl_core::model::Combiner;
 use vfl_core::types::RowStatus;
+use vfl_protocol::reconstruct::AuxiliaryIds;
 use vfl_protocol::{Refusal, RefusalKind, rough};
 
 use super::Reconstructor;
 use super::availability::{Available, KnownRecords};
-use super::job::{AuxiliaryIds, Job};
+use super::job::Job;
 use crate::own_logits;
 use crate::scoring::ModelDescription;
 
@@ -127,13 +128,17 @@ impl Reconstructor {
 mod tests {
     use vfl_core::types::RecordIds;
 
+    use super::super::job::check_auxiliary;
     use super::*;
 
     #[test]
     fn auxiliary_records_have_a_session_and_are_not_under_attack() {
         let ids = |ids: &[&str]| RecordIds::new(ids).unwrap();
         let check = |aux: &[&str], session: &str| {
-            AuxiliaryIds::new(ids(aux), session.into(), &ids(&["a", "b"]))
+            check_auxiliary(
+                AuxiliaryIds { ids: ids(aux), session: session.into() },
+                &ids(&["a", "b"]),
+            )
         };
         assert!(check(&["c"], "s").is_ok() && check(&[], "").is_ok());
         for (aux, session, says) in [

@@ -5,6 +5,7 @@ mod adversaries;
 mod assisted_attacks;
 mod attack_report;
 mod attack_request;
+mod attack_spec;
 mod client;
 mod findings;
 mod joint;
@@ -14,7 +15,6 @@ mod plan;
 mod policy;
 mod policy_audit;
 mod reported_errors;
-mod request;
 mod round;
 mod schema;
 mod scoring;
@@ -26,9 +26,9 @@ use tokio_util::sync::CancellationToken;
 use vfl_protocol::Refusal;
 
 use adversaries::Adversaries;
+use attack_spec::spec;
 use findings::knowledge;
 use policy_audit::PolicyAudit;
-use request::Spec;
 use scoring::Scorings;
 use subject::{Subject, unless_stopped};
 use unscored_audit::UnscoredAudit;
@@ -129,7 +129,7 @@ pub async fn run_unless_stopped(
     let mut of_training = Vec::new();
     if let Some(agnostic) = adversaries.agnostic {
         on_stage(total, total, "estimating scores instead of asking");
-        let attack = Spec::of(agnostic, plan);
+        let attack = spec(agnostic, plan);
         let without = UnscoredAudit {
             subject: &subject,
             parameters: knowledge(&shown, &subject.model),

@@ -9,12 +9,14 @@ mod attribute;
 pub mod audit;
 mod codec;
 mod convert;
+mod estimates;
 mod flat;
 pub mod ledger;
 mod model;
 pub(crate) mod packed;
 mod policy;
 mod prediction;
+pub mod reconstruct;
 mod refusal;
 mod releasable;
 mod released_parameters;
@@ -31,6 +33,7 @@ pub use convert::{
     MAX_PREDICTION_ROWS, WireError, check_share_size, decode_columns, encode_columns, read_logits,
     read_release, read_share, require,
 };
+pub use estimates::EncodedEstimates;
 pub use flat::{FlatCodec, FlatReader};
 pub use prediction::{
     PredictionRequest, PredictionResponse, ShareAnswer, ShareRequest, decode_statuses,

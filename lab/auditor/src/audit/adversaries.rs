@@ -5,11 +5,12 @@ use vfl_core::data::schema::FeatureSpec;
 use vfl_defense::Policy;
 use vfl_defense::policy::ReleaseKind;
 use vfl_protocol::ShownParameters;
+use vfl_protocol::reconstruct::ReconstructionRequest;
 
 use super::assisted_attacks::AssistedAttacks;
 use super::attack_request::{AttackRequest, Helper};
+use super::attack_spec::{spec, spec_behind};
 use super::plan::{Plan, REFINED_FROM};
-use super::request::{Request, Spec};
 use super::scoring::ScoringNeeds;
 use super::subject::Subject;
 use crate::report::DefenseKnowledge;
@@ -116,7 +117,7 @@ impl<'a> Adversaries<'a> {
     ) -> Vec<AttackRequest> {
         let black_box = self.black_box(policy);
         let attacks = || self.attacks.iter().copied().chain(&black_box);
-        let specs = attacks().map(|a| Spec::behind(a, self.plan, policy)).collect();
+        let specs = attacks().map(|a| spec_behind(a, self.plan, policy)).collect();
         let request = subject.request(session, &self.plan.ids, specs);
         let mut asks = Vec::new();
         if !self.attacks.is_empty() {
@@ -136,28 +137,28 @@ impl<'a> Adversaries<'a> {
     /// if there are none.
     fn knowing(
         &self,
-        request: &Request,
+        request: &ReconstructionRequest,
         policy: &Policy,
         beside: Option<&str>,
     ) -> Option<AttackRequest> {
         let adaptive = if self.plan.aware { adaptive_for(policy) } else { None };
         let mut attacks = Vec::new();
         if let Some(method) = adaptive {
-            attacks.push(Spec::of(&method.into(), self.plan).with("policy", policy));
+            attacks.push(spec(&method.into(), self.plan).with("policy", policy));
         }
         // The attack needs to know how the policy changed the logits; rounding it can see.
         if self.plan.aware && self.counts() && !policy.is_none() {
-            attacks.push(Spec::of(&Method::Lattice.into(), self.plan).with("policy", policy));
+            attacks.push(spec(&Method::Lattice.into(), self.plan).with("policy", policy));
         }
         if self.undo {
-            let spec = Spec::behind(&Method::UndoTransform.into(), self.plan, policy)
+            let undo = spec_behind(&Method::UndoTransform.into(), self.plan, policy)
                 .with("policy", policy);
             // The attack that runs on the recovered parameters knows the policy too, if it works on
             // one release.
             let base = adaptive.filter(|m| m.is_base() && *m != Method::Averaging);
             attacks.push(match base {
-                Some(base) => spec.with("base", base),
-                None => spec,
+                Some(base) => undo.with("base", base),
+                None => undo,
             });
         }
         if attacks.is_empty() {
@@ -166,7 +167,7 @@ impl<'a> Adversaries<'a> {
         // Only an adversary that averages can use more than one answer a record.
         let queries = if adaptive == Some(Method::Averaging) { self.plan.queries } else { 0 };
         let auxiliary = self.helped.auxiliary(beside);
-        let request = Request { attacks, queries, auxiliary, ..request.clone() };
+        let request = ReconstructionRequest { attacks, queries, auxiliary, ..request.clone() };
         Some(AttackRequest {
             request,
             names: Vec::new(),

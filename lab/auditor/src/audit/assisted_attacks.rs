@@ -2,13 +2,14 @@
 //! parties lend it their logit shares.
 
 use vfl_attack::{AttackConfig, Method};
-use vfl_core::types::RecordIds;
+use vfl_core::types::{PartyName, RecordIds};
 use vfl_defense::Policy;
 use vfl_protocol::Refusal;
+use vfl_protocol::reconstruct::{AuxiliaryIds, ReconstructionRequest};
 
 use super::attack_request::{AttackRequest, Helper};
+use super::attack_spec::{spec, spec_behind};
 use super::plan::{Help, Plan};
-use super::request::{Auxiliary, Request, Spec};
 use super::subject::Subject;
 use crate::report::DefenseKnowledge;
 
@@ -16,7 +17,7 @@ use crate::report::DefenseKnowledge;
 pub(super) struct AssistedAttacks<'a> {
     plan: &'a Plan,
     auxiliary: Option<&'a RecordIds>,
-    colluders: Vec<String>,
+    colluders: Vec<PartyName>,
     shadow: Vec<AttackConfig>,
     /// The attacks that know moments; they run with controls.
     informed: Vec<AttackConfig>,
@@ -52,7 +53,7 @@ impl<'a> AssistedAttacks<'a> {
         Self {
             plan,
             auxiliary: auxiliary_ids.as_ref(),
-            colluders: colluding.iter().map(ToString::to_string).collect(),
+            colluders: colluding.clone(),
             shadow: named(shadow, Method::ShadowModel),
             informed,
             coalition: named(!colluding.is_empty(), Method::Coalition),
@@ -112,11 +113,13 @@ impl<'a> AssistedAttacks<'a> {
         Ok(Some(subject.open(policy, &ids).await?.name))
     }
 
-    /// Returns the auxiliary records, which the session for the help answers; `None` if there are
-    /// none.
-    pub(super) fn auxiliary(&self, session: Option<&str>) -> Option<Auxiliary> {
-        let (ids, session) = (self.auxiliary?, session?);
-        Some(Auxiliary { ids: ids.clone(), session: session.to_owned() })
+    /// Returns the auxiliary records, which the session for the help answers; none without it.
+    pub(super) fn auxiliary(&self, session: Option<&str>) -> AuxiliaryIds {
+        let of = |(ids, session): (&RecordIds, &str)| AuxiliaryIds {
+            ids: ids.clone(),
+            session: session.to_owned(),
+        };
+        self.auxiliary.zip(session).map(of).unwrap_or_default()
     }
 
     /// Returns the request for the attacks that know moments, preceded by their controls.
@@ -130,13 +133,13 @@ impl<'a> AssistedAttacks<'a> {
         let learns =
             |attack: &AttackConfig| !attack.method().build(attack.settings()).needs().white_box();
         let known = |attack: &AttackConfig| match policy.is_none() || learns(attack) {
-            true => Spec::behind(attack, self.plan, policy),
-            false => Spec::of(attack, self.plan).with("policy", policy),
+            true => spec_behind(attack, self.plan, policy),
+            false => spec(attack, self.plan).with("policy", policy),
         };
         let controls = controls();
         ask.helper = Helper::KnownMoments { controls: controls.len() };
         ask.names = controls.iter().chain(&self.informed).map(ToString::to_string).collect();
-        let specs = controls.iter().map(|control| Spec::of(control, self.plan));
+        let specs = controls.iter().map(|control| spec(control, self.plan));
         ask.request.attacks = specs.chain(self.informed.iter().map(known)).collect();
         ask.request.auxiliary = self.auxiliary(session);
         if !policy.is_none() {
@@ -148,15 +151,15 @@ impl<'a> AssistedAttacks<'a> {
     /// Returns the requests for the attacks, otherwise like `request`.
     pub(super) fn asks(
         &self,
-        request: &Request,
+        request: &ReconstructionRequest,
         session: Option<&str>,
         policy: &Policy,
     ) -> Vec<AttackRequest> {
         let Some(name) = session else { return Vec::new() };
         let ask = |attacks: &[AttackConfig], helper| {
-            let request = Request {
+            let request = ReconstructionRequest {
                 session: name.to_owned(),
-                attacks: attacks.iter().map(|a| Spec::behind(a, self.plan, policy)).collect(),
+                attacks: attacks.iter().map(|a| spec_behind(a, self.plan, policy)).collect(),
                 ..request.clone()
             };
             AttackRequest { request, names: Vec::new(), defense: DefenseKnowledge::Unknown, helper }
@@ -171,7 +174,8 @@ impl<'a> AssistedAttacks<'a> {
             asks.push(self.informed(ask(&[], Helper::Nobody), session, policy));
         }
         if !self.coalition.is_empty() {
-            let mut coalition = ask(&self.coalition, Helper::Colluders(self.colluders.clone()));
+            let names = self.colluders.iter().map(ToString::to_string).collect();
+            let mut coalition = ask(&self.coalition, Helper::Colluders(names));
             coalition.request.colluders.clone_from(&self.colluders);
             asks.push(coalition);
         }

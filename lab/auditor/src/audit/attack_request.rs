@@ -2,12 +2,11 @@
 
 use vfl_defense::Policy;
 use vfl_protocol::Refusal;
+use vfl_protocol::reconstruct::{AttackReport, Questions, ReconstructEvent, ReconstructionRequest};
 
-use super::attack_report::{AttackReport, Questions};
-use super::client::Event;
+use super::attack_report::{lacked_parameters, said};
 use super::findings::knowledge;
 use super::policy::facts;
-use super::request::Request;
 use super::round::AttackRound;
 use super::scoring::Scorings;
 use super::subject::Subject;
@@ -19,7 +18,7 @@ use crate::report::{
 /// A request for attacks behind a policy, with the knowledge and the help of the adversary.
 pub(super) struct AttackRequest {
     /// The request to the active party.
-    pub(super) request: Request,
+    pub(super) request: ReconstructionRequest,
     /// The names of the attacks in the report, in the order of the request: the same attack may run
     /// with several settings. Attacks beyond the list go by their own name.
     pub(super) names: Vec<String>,
@@ -138,7 +137,7 @@ pub(super) struct RequestResults {
 /// [`Refusal`] naming the party that refused or is not reachable.
 pub(super) async fn attack(
     subject: &Subject<'_>,
-    request: Request,
+    request: ReconstructionRequest,
     (names, mut controls): (&[String], usize),
     scorings: &mut Scorings,
     mut on_stage: impl FnMut(usize, &str),
@@ -153,15 +152,17 @@ pub(super) async fn attack(
     let (mut round, mut names) = (AttackRound::default(), names.iter());
     while let Some(event) = events.next().await? {
         match event {
-            Event::Progress { done, stage } => on_stage(done.saturating_sub(1), &stage),
-            Event::Scores { accuracy } => attacked.accuracy = accuracy,
-            Event::Found(found) => {
+            ReconstructEvent::Progress { done, stage, .. } => {
+                on_stage((done as usize).saturating_sub(1), &stage);
+            }
+            ReconstructEvent::Scores { accuracy, .. } => attacked.accuracy = accuracy,
+            ReconstructEvent::Attacked(found) => {
                 attacked.used.add(&found);
                 // Results arrive in the order of the request.
                 let name = names.next().unwrap_or(&found.attack).clone();
                 attacked
                     .said
-                    .extend(found.said().into_iter().map(|said| format!("{name}: {said}")));
+                    .extend(said(&found).into_iter().map(|said| format!("{name}: {said}")));
                 if controls > 0 {
                     controls -= 1;
                     round.compare_with(scorings, name, *found).await?;
@@ -192,7 +193,7 @@ pub(super) struct UsedKnowledge {
 
 impl UsedKnowledge {
     fn add(&mut self, found: &AttackReport) {
-        self.hidden |= found.lacked_parameters();
+        self.hidden |= lacked_parameters(found);
         self.releases = self.releases.max(found.releases);
         self.chosen_shares |= matches!(found.questions, Some(Questions::Chosen { .. }));
         self.auxiliary_records = self.auxiliary_records.max(found.auxiliary_records);

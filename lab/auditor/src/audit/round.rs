@@ -1,10 +1,11 @@
 //! Scores the attacks of one request.
 
 use vfl_core::metrics::{AttributeFigures, attributes as of_schema};
-use vfl_protocol::{Refusal, require};
+use vfl_protocol::reconstruct::{AttackReport, NotRun};
+use vfl_protocol::{EncodedEstimates, Refusal, require};
 
-use super::attack_report::{AttackReport, NotRun, PartyEstimates};
-use super::client::{CandidateChoice, Control, Estimates};
+use super::attack_report::status;
+use super::client::{CandidateChoice, Control};
 use super::joint::{added_risk, joint, together};
 use super::reported_errors::ReportedErrors;
 use super::scoring::{Party, Scorings};
@@ -32,7 +33,7 @@ pub(super) struct AttackRound {
 /// A control: its name, and its estimates by party.
 struct ControlEstimates {
     name: String,
-    blocks: Vec<(String, Estimates)>,
+    blocks: Vec<(String, EncodedEstimates)>,
 }
 
 /// The name of a control that is composed of the best control of each attribute.
@@ -52,14 +53,15 @@ impl AttackRound {
         name: String,
         found: AttackReport,
     ) -> Result<(), Refusal> {
-        let PartyEstimates { status, blocks, .. } = match found.outcome {
+        let rebuilt = match found.outcome {
             Ok(rebuilt) => rebuilt,
             Err(NotRun { why, reason }) => {
                 self.results.push(AttackResult::not_run(name, why, reason));
                 return Ok(());
             }
         };
-        let given = ControlEstimates { name, blocks };
+        let status = status(&rebuilt);
+        let given = ControlEstimates { name, blocks: rebuilt.blocks };
         if scorings.frugal() {
             self.control.get_or_insert(given);
             return Ok(());
@@ -88,20 +90,14 @@ impl AttackRound {
         name: String,
         found: AttackReport,
     ) -> Result<(), Refusal> {
-        let PartyEstimates {
-            status,
-            nearest_consistent,
-            step_limit,
-            certain,
-            score_mismatch,
-            mut blocks,
-        } = match found.outcome {
+        let mut rebuilt = match found.outcome {
             Ok(rebuilt) => rebuilt,
             Err(NotRun { why, reason }) => {
                 self.results.push(AttackResult::not_run(name, why, reason));
                 return Ok(());
             }
         };
+        let status = status(&rebuilt);
         let frugal = scorings.frugal();
         if frugal && status == Status::Guess {
             self.results.push(AttackResult::not_scored(name, status, A_GUESS));
@@ -110,6 +106,7 @@ impl AttackRound {
         let (mut told, mut clipped, mut values) = (Vec::new(), 0u64, 0u64);
         let (mut controls, mut gains, mut attributes) = (Vec::new(), Vec::new(), Vec::new());
         for party in scorings.parties() {
+            let blocks = &mut rebuilt.blocks;
             let at = blocks.iter().position(|(of, _)| of == party.name());
             let (_, estimates) = at.map(|at| blocks.swap_remove(at)).ok_or_else(|| {
                 Refusal::internal(format!("no estimates for passive party `{}` came", party.name()))
@@ -148,8 +145,10 @@ impl AttackRound {
                 .with_added_risk(added)
                 .with_attributes(attributes)
         };
-        let result = result.with_limits(nearest_consistent, step_limit).with_certain(certain);
-        self.results.push(result.with_score_mismatch(score_mismatch));
+        let result = result
+            .with_limits(rebuilt.nearest_consistent, rebuilt.step_limit)
+            .with_certain(rebuilt.certain.map(u64::from));
+        self.results.push(result.with_score_mismatch(rebuilt.score_mismatch));
         Ok(())
     }
 
@@ -304,7 +303,7 @@ fn chosen_by_the_other_half(
                 used.push(best);
             }
         }
-        let cells = Estimates::of_cells(&estimates.iter().collect::<Vec<_>>(), &chosen);
+        let cells = EncodedEstimates::of_cells(&estimates.iter().collect::<Vec<_>>(), &chosen);
         let missing = || {
             Refusal::internal(format!("estimates of controls differ in shape for {}", party.peer()))
         };
@@ -382,7 +381,7 @@ fn by_attribute(
 
 impl ControlEstimates {
     /// Returns the estimates of a party's features.
-    fn of(&self, party: &Party) -> Result<Estimates, Refusal> {
+    fn of(&self, party: &Party) -> Result<EncodedEstimates, Refusal> {
         let estimates = self
             .blocks
             .iter()

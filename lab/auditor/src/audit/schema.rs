@@ -35,7 +35,7 @@ fn beside(schema: &[(&'static str, String)], stated: &Settings) -> Result<Settin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::request::Spec;
+    use crate::audit::attack_spec::spec;
     use vfl_attack::{AttackConfig, Method, StatedKnowledge};
     use vfl_core::data::schema::FeatureKind;
     use vfl_core::types::RecordIds;
@@ -94,7 +94,7 @@ mod tests {
         // Attacks with ranges of their own, or with the features of some parties only, go without
         // the schema.
         let plan = known(&features(), &plan).unwrap();
-        let settings = |attack: AttackConfig| Spec::of(&attack, &plan).settings.len();
+        let settings = |attack: AttackConfig| spec(&attack, &plan).settings.len();
         let ranged = AttackConfig::new(Method::Lattice, [("upper", "2")]).unwrap();
         assert_eq!(
             (

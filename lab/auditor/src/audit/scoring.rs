@@ -8,11 +8,11 @@ use vfl_core::data::schema::FeatureSpec;
 use vfl_core::metrics::{AttackAccuracy, Correlation, Metric};
 use vfl_core::model::Combiner;
 use vfl_core::types::{ModelVersion, RecordIds};
-use vfl_protocol::{Refusal, RefusalKind, ShownParameters, require};
+use vfl_protocol::{EncodedEstimates, Refusal, RefusalKind, ShownParameters, require};
 use vfl_server::service::{Credentials, Peer};
 
 use super::client::{
-    CandidateChoice, Control, Estimates, Question, Scoring, ScoringInfo, ScoringReport, features,
+    CandidateChoice, Control, Question, Scoring, ScoringInfo, ScoringReport, features,
 };
 use super::joint::joint;
 use super::model::Model;
@@ -109,12 +109,12 @@ impl Party {
     }
 
     /// Uploads the estimates of one candidate.
-    pub(super) async fn upload(&mut self, estimates: Estimates) {
+    pub(super) async fn upload(&mut self, estimates: EncodedEstimates) {
         self.scoring.upload(estimates, false).await;
     }
 
     /// Uploads the control of the next scoring's candidates.
-    pub(super) async fn upload_control(&mut self, estimates: Estimates) {
+    pub(super) async fn upload_control(&mut self, estimates: EncodedEstimates) {
         self.scoring.upload(estimates, true).await;
     }
 
@@ -185,7 +185,7 @@ impl Party {
     /// or by a scoring.
     async fn guess(&mut self, records: usize) -> Result<(), Refusal> {
         let (half, column_mean) = if self.noised() || !self.metrics.is_empty() {
-            self.upload(Estimates::halves(records, self.features().len())).await;
+            self.upload(EncodedEstimates::halves(records, self.features().len())).await;
             let mut scored =
                 self.score(CandidateChoice::All, Control::ColumnMean, BASELINES).await?;
             (scored.errors.pop(), scored.control)

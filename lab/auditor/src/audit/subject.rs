@@ -4,12 +4,12 @@ use tokio_util::sync::CancellationToken;
 use vfl_core::types::RecordIds;
 use vfl_defense::Policy;
 use vfl_protocol::audit::{OpenSession, SessionRequest};
+use vfl_protocol::reconstruct::{AttackSpec, AuxiliaryIds, ReconstructionRequest};
 use vfl_protocol::{Refusal, RefusalKind};
 
 use super::client::{ActiveParty, Coordinator};
 use super::model::Model;
 use super::plan::{Plan, Targets};
-use super::request::{Request, Spec};
 
 /// The deployment under audit, with the plan of the audit.
 pub(super) struct Subject<'a> {
@@ -72,15 +72,20 @@ impl<'a> Subject<'a> {
 
     /// Returns a request for attacks on records, without help. `session` answers for the records;
     /// it is empty if no score is asked for.
-    pub(super) fn request(&self, session: &str, ids: &RecordIds, attacks: Vec<Spec>) -> Request {
-        Request {
+    pub(super) fn request(
+        &self,
+        session: &str,
+        ids: &RecordIds,
+        attacks: Vec<AttackSpec>,
+    ) -> ReconstructionRequest {
+        ReconstructionRequest {
             session: session.to_owned(),
             version: self.model.version.clone(),
             ids: ids.clone(),
             attacks,
             seed: self.plan.seed,
             queries: 0,
-            auxiliary: None,
+            auxiliary: AuxiliaryIds::default(),
             colluders: Vec::new(),
         }
     }

@@ -3,10 +3,10 @@
 use vfl_core::types::RecordIds;
 use vfl_defense::Policy;
 use vfl_protocol::Refusal;
+use vfl_protocol::reconstruct::AttackSpec;
 
 use super::attack_request::{RequestResults, attack};
 use super::plan::OBSERVED;
-use super::request::Spec;
 use super::scoring::{ScoringNeeds, Scorings};
 use super::subject::Subject;
 use crate::report::{
@@ -20,7 +20,7 @@ pub(super) struct UnscoredAudit<'a> {
     /// The adversary's knowledge of the parameters.
     pub(super) parameters: ParameterKnowledge,
     /// The attack, without the number of records it asks about.
-    pub(super) attack: Spec,
+    pub(super) attack: AttackSpec,
 }
 
 impl UnscoredAudit<'_> {

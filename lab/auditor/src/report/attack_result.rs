@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use vfl_core::metrics::AttributeFigures;
+use vfl_protocol::reconstruct::Refused;
 
 use super::errors::Errors;
 
@@ -116,28 +117,6 @@ pub enum Outcome {
         /// The reason in words.
         reason: String,
     },
-}
-
-/// The reasons that an attack does not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Refused {
-    /// The passive parameters are not released.
-    ParametersHidden,
-    /// The adversary lacks something else that the attack needs.
-    Missing,
-    /// The attack is not made for this release, this policy or this model.
-    Unsuitable,
-    /// The computation would exceed the attack's limits.
-    TooLarge,
-    /// The coordinator did not answer.
-    Unanswered,
-    /// The settings do not fit the model.
-    Settings,
-    /// A number overflowed a double.
-    Numerics,
-    /// The party that ran it gave no reason.
-    Unknown,
 }
 
 /// The way in which an attack found its estimates.

@@ -6,9 +6,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use vfl_core::hex;
 use vfl_core::metrics::Metric;
+use vfl_protocol::reconstruct::Refused;
 
 use super::ReportError;
-use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Refused, Status};
+use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Status};
 use super::document::{
     Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, READ_VERSIONS, Report,
     Role, SCHEMA_VERSION, Tool, Utility,

@@ -55,9 +55,7 @@ pub use deployment_facts::{
 use std::io;
 use std::path::PathBuf;
 
-pub use attack_result::{
-    AddedRisk, AttackResult, AttributeResult, Halves, Outcome, Refused, Status,
-};
+pub use attack_result::{AddedRisk, AttackResult, AttributeResult, Halves, Outcome, Status};
 pub use certificate::factor as certificate_factor;
 pub use defense::points;
 pub(crate) use digest::{Digest, Line, Sheet, digest, sheets};
@@ -81,6 +79,7 @@ pub use table::render_table;
 pub use threat::{DefenseKnowledge, Observations, ParameterKnowledge, Shares, ThreatModel};
 pub use thresholds::{Compliance, MAX_EXACT, Threshold, ThresholdResult, Thresholds};
 pub use verdict::verdict;
+pub use vfl_protocol::reconstruct::Refused;
 pub use worst_attribute::{WorstAttribute, worst};
 pub use write::{ReportPaths, write};
 

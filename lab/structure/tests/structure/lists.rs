@@ -35,10 +35,6 @@ pub(crate) const EDGES: &[Edge] = &[
         "active-party/src/inference/wire.rs",
         "questions and answers of the Open Inference Protocol as messages",
     ),
-    edge(
-        "active-party/src/reconstruct/wire.rs",
-        "what auditors ask for and attacks give, as messages",
-    ),
     edge("active-party/src/client.rs", "client of the coordinator"),
     edge("active-party/src/passive_party.rs", "client of a passive party"),
     edge("active-party/src/cli/align.rs", "client of the running service"),

@@ -9,10 +9,11 @@ use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_protocol::pb::passive_party_client::PassivePartyClient;
 use vfl_protocol::pb::score as wire;
-use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, ShownParameters, WireError, pb, require};
+use vfl_protocol::{
+    EncodedEstimates, MAX_MESSAGE_BYTES, Refusal, ShownParameters, WireError, pb, require,
+};
 use vfl_server::service::{Credentials, Peer};
 
-use super::estimates::Estimates;
 use super::peer::{connected, nonsense, refused};
 use crate::audit::reported_errors::{ReportedErrors, ReportedFigure, ReportedGain};
 use crate::report::Halves;
@@ -141,7 +142,7 @@ impl Scoring {
     }
 
     /// Uploads the estimates of one candidate, or of the control.
-    pub(crate) async fn upload(&mut self, estimates: Estimates, control: bool) {
+    pub(crate) async fn upload(&mut self, estimates: EncodedEstimates, control: bool) {
         for message in estimates.messages(MAX_MESSAGE_BYTES / 2) {
             let message = pb::Estimates { control, ..message };
             self.send(Ask::Estimates(message)).await;

@@ -1,15 +1,29 @@
 //! Estimates that the auditor passes on from the active party to the passive party that scores
 //! them.
 
-use vfl_protocol::pb;
+use std::fmt;
 
-/// The estimates of all features of a passive party, one row per record, passed on unchanged.
-#[derive(Debug, Clone)]
-pub(crate) struct Estimates(pb::Matrix);
+use vfl_core::types::Estimates;
 
-impl Estimates {
+use super::convert::encode_columns;
+use super::pb;
+
+/// The estimates of all features of a passive party, one row per record, as bytes that are passed
+/// on unchanged. Whoever scores them checks them.
+#[derive(Clone)]
+pub struct EncodedEstimates(pb::Matrix);
+
+/// Shows sizes, not values.
+impl fmt::Debug for EncodedEstimates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EncodedEstimates({} × {})", self.0.rows, self.0.columns)
+    }
+}
+
+impl EncodedEstimates {
     /// Returns ½ for every value.
-    pub(crate) fn halves(records: usize, features: usize) -> Self {
+    #[must_use]
+    pub fn halves(records: usize, features: usize) -> Self {
         let values: Vec<u8> =
             std::iter::repeat_n(0.5f64.to_le_bytes(), features * records).flatten().collect();
         Self(pb::Matrix { rows: records as u32, columns: features as u32, values: values.into() })
@@ -18,7 +32,8 @@ impl Estimates {
     /// Combines several estimates of the same features. Column i comes from `all[chosen[0][i]]` in
     /// rows in even places, and from `all[chosen[1][i]]` in odd places. `None` if an estimate is
     /// missing or has another shape.
-    pub(crate) fn of_cells(all: &[&Self], chosen: &[Vec<usize>; 2]) -> Option<Self> {
+    #[must_use]
+    pub fn of_cells(all: &[&Self], chosen: &[Vec<usize>; 2]) -> Option<Self> {
         let (rows, columns) = all.first().map(|of| (of.0.rows, of.0.columns))?;
         let bytes = rows as usize * columns as usize * 8;
         let fits =
@@ -37,12 +52,14 @@ impl Estimates {
     }
 
     /// Returns the number of values.
-    pub(crate) fn values(&self) -> u64 {
+    #[must_use]
+    pub fn values(&self) -> u64 {
         u64::from(self.0.rows) * u64::from(self.0.columns)
     }
 
     /// Splits the estimates into messages of as many rows as fit into `bytes`.
-    pub(super) fn messages(self, bytes: usize) -> Vec<pb::Estimates> {
+    #[must_use]
+    pub fn messages(self, bytes: usize) -> Vec<pb::Estimates> {
         let Self(estimates) = self;
         let row_bytes = (estimates.columns as usize).max(1) * 8;
         let most = (bytes / row_bytes).max(1);
@@ -60,9 +77,21 @@ impl Estimates {
     }
 }
 
-impl From<pb::Matrix> for Estimates {
+impl From<&Estimates> for EncodedEstimates {
+    fn from(estimates: &Estimates) -> Self {
+        Self(encode_columns(estimates))
+    }
+}
+
+impl From<pb::Matrix> for EncodedEstimates {
     fn from(rows: pb::Matrix) -> Self {
         Self(rows)
+    }
+}
+
+impl From<EncodedEstimates> for pb::Matrix {
+    fn from(EncodedEstimates(rows): EncodedEstimates) -> Self {
+        rows
     }
 }
 
@@ -75,31 +104,35 @@ mod tests {
         let of = |first: f64| {
             let values: Vec<u8> =
                 (0..9).flat_map(|i| (first + f64::from(i)).to_le_bytes()).collect();
-            Estimates(pb::Matrix { rows: 3, columns: 3, values: values.into() })
+            EncodedEstimates(pb::Matrix { rows: 3, columns: 3, values: values.into() })
         };
         let (a, b) = (of(0.0), of(10.0));
-        let mixed =
-            Estimates::of_cells(&[&a, &b], &[vec![1, 0, 1], vec![0, 0, 1]]).unwrap().0.values;
+        let mixed = EncodedEstimates::of_cells(&[&a, &b], &[vec![1, 0, 1], vec![0, 0, 1]])
+            .unwrap()
+            .0
+            .values;
         let mixed: Vec<f64> =
             mixed.chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect();
         assert_eq!(mixed, [10.0, 1.0, 12.0, 3.0, 4.0, 15.0, 16.0, 7.0, 18.0]);
         let same = |of: usize| [vec![of, 0, 0], vec![0, 0, 0]];
-        assert!(Estimates::of_cells(&[&a, &b], &same(2)).is_none());
-        assert!(Estimates::of_cells(&[&a, &Estimates::halves(1, 3)], &same(1)).is_none());
+        assert!(EncodedEstimates::of_cells(&[&a, &b], &same(2)).is_none());
         assert!(
-            Estimates::of_cells(&[&a], &[vec![0, 0], vec![0, 0]]).is_none()
-                && Estimates::of_cells(&[], &same(0)).is_none()
+            EncodedEstimates::of_cells(&[&a, &EncodedEstimates::halves(1, 3)], &same(1)).is_none()
+        );
+        assert!(
+            EncodedEstimates::of_cells(&[&a], &[vec![0, 0], vec![0, 0]]).is_none()
+                && EncodedEstimates::of_cells(&[], &same(0)).is_none()
         );
     }
 
     #[test]
     fn estimates_that_do_not_fit_one_message_go_out_in_rows() {
-        let messages = Estimates::halves(5, 3).messages(2 * 3 * 8);
+        let messages = EncodedEstimates::halves(5, 3).messages(2 * 3 * 8);
         let sizes: Vec<_> =
             messages.iter().map(|m| (m.rows.as_ref().unwrap().rows, m.more)).collect();
         assert_eq!(sizes, [(2, true), (2, true), (1, false)]);
         let bytes: usize = messages.iter().map(|m| m.rows.as_ref().unwrap().values.len()).sum();
         assert_eq!(bytes, 5 * 3 * 8);
-        assert_eq!(Estimates::halves(5, 3).messages(5 * 3 * 8).len(), 1);
+        assert_eq!(EncodedEstimates::halves(5, 3).messages(5 * 3 * 8).len(), 1);
     }
 }
