@@ -14,7 +14,6 @@ mod owner_simulation;
 mod plan;
 mod policy;
 mod policy_audit;
-mod reported_errors;
 mod round;
 mod schema;
 mod scoring;

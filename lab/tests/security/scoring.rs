@@ -10,7 +10,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_core::metrics::mse;
 use vfl_numerics::three_significant_digits;
-use vfl_passive_party::evaluation::scoring::{ReducedEstimates, ReportedCandidates, Scoring};
+use vfl_passive_party::evaluation::scoring::{ReducedEstimates, Scoring};
+use vfl_protocol::scoring::ReportedCandidates;
 use vfl_transform::scoring::accountant::{RHO, least_error};
 
 /// Runs over which the error of the record named beforehand is taken.
@@ -54,7 +55,7 @@ fn noised(
 ) -> (Vec<f64>, f64) {
     let candidates = [ReducedEstimates::new(estimates, truth).unwrap()];
     let scoring = Scoring { by_feature, ..Scoring::of(&candidates, None, ReportedCandidates::All) };
-    let told = scoring.noised(rho, rng).unwrap().errors.remove(0).1;
+    let told = scoring.noised(rho, rng).unwrap().errors.remove(0).error;
     if by_feature {
         (told.by_feature, told.sigma_by_feature.unwrap())
     } else {

@@ -15,6 +15,7 @@
 //! is answered. If several processes share the state, each decides on the newest record, and again
 //! if another one was faster.
 
+mod answer;
 mod by_attribute;
 mod counting;
 mod listing;
@@ -29,7 +30,6 @@ pub(crate) mod service;
 mod simulated_adversary;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 pub use counting::Evaluations;
 pub use listing::{ScoringFacts, SetFacts, scoring_table, scorings};

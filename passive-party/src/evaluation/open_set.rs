@@ -7,16 +7,14 @@ use nalgebra::DMatrix;
 use vfl_core::data::schema::FeatureSchema;
 use vfl_core::metrics::{Attribute, MetricError, attributes};
 use vfl_core::types::{FeatureBlock, ModelVersion, RecordIds};
+use vfl_protocol::scoring::{ReportedCandidates, ReportedError};
 use vfl_protocol::{Refusal, RefusalKind};
 
 use super::by_attribute::AttributeScoring;
 use super::counting::{Evaluations, exhausted};
 use super::noise;
 use super::request::{Control, RemainingBudget, ScoringRequest};
-use super::scoring::{
-    Measures, ReducedEstimates, ReportedCandidates, ReportedError, Scoring, ScoringAnswer,
-    ScoringError,
-};
+use super::scoring::{Measures, ReducedEstimates, Scoring, ScoringAnswer, ScoringError};
 use super::simulated_adversary::{self, SimulatedAdversary};
 use crate::config::{AuditMode, AuditPolicy};
 use crate::logits::LogitServer;
@@ -169,7 +167,7 @@ impl Evaluation {
             scored
                 .errors
                 .pop()
-                .map(|(_, error, _)| error)
+                .map(|of| of.error)
                 .ok_or_else(|| Refusal::internal("no baseline was scored"))
         };
         let truth = self.truth.matrix();

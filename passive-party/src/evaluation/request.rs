@@ -2,7 +2,10 @@
 
 use vfl_core::metrics::Metric;
 
-use super::scoring::{ReducedEstimates, ReportedCandidates};
+use vfl_protocol::Refusal;
+use vfl_protocol::scoring::{ControlKind, Question, ReportedCandidates};
+
+use super::scoring::ReducedEstimates;
 
 /// The most candidates of one scoring.
 pub const MAX_CANDIDATES: usize = 64;
@@ -44,6 +47,35 @@ pub struct ScoringRequest {
     pub metrics: Vec<&'static dyn Metric>,
     /// The ρ to spend, by default `rho_per_scoring`; none in trusted mode.
     pub rho: Option<f64>,
+}
+
+impl ScoringRequest {
+    /// Creates the request of a question about the candidates, and the control, that came before
+    /// it.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT if a control came that the question does not ask for, or none that it does.
+    pub(super) fn new(
+        question: Question,
+        candidates: Vec<ReducedEstimates>,
+        given: Option<ReducedEstimates>,
+    ) -> Result<Self, Refusal> {
+        let Question { told, by_feature, by_attribute, control, moments, rho, metrics } = question;
+        let control = match (control, given) {
+            (ControlKind::Given, Some(given)) => Control::Given(given),
+            (ControlKind::Given, None) => {
+                return Err(Refusal::invalid("no control came: mark its estimates"));
+            }
+            (_, Some(_)) => {
+                return Err(Refusal::invalid("a control came that the scoring does not ask for"));
+            }
+            (ControlKind::None, None) => Control::None,
+            (ControlKind::Half, None) => Control::Half,
+            (ControlKind::ColumnMean, None) => Control::ColumnMean,
+            (ControlKind::Moments, None) => Control::Moments,
+        };
+        Ok(Self { candidates, moments, control, told, by_feature, by_attribute, metrics, rho })
+    }
 }
 
 /// The budget that is left after an answer.

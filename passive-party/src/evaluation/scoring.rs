@@ -25,6 +25,7 @@ use super::by_attribute::AttributeScoring;
 use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
 pub use error::{MAX_KEPT, ScoringError};
+use vfl_protocol::scoring::{ReportedCandidates, ReportedError, ReportedFigure, ScoredCandidate};
 use vfl_transform::scoring::Gain;
 use vfl_transform::scoring::accountant::LEAST_RHO;
 
@@ -183,13 +184,17 @@ impl ReducedEstimates {
         measures.wanted.iter().map(|metric| figure(*metric, &of)).collect()
     }
 
-    fn exact_metrics(&self, measures: &Measures<'_>) -> Result<Vec<ReportedMetric>, ScoringError> {
+    fn exact_metrics(&self, measures: &Measures<'_>) -> Result<Vec<ReportedFigure>, ScoringError> {
         let values = self.measured(measures, |metric, of| {
             Ok(metric.measure(of)?.map(three_significant_digits))
         })?;
         let told = measures.wanted.iter().zip(values);
         Ok(told
-            .map(|(metric, value)| ReportedMetric { metric: *metric, value, sigma: None })
+            .map(|(metric, value)| ReportedFigure {
+                metric: metric.name().to_owned(),
+                value,
+                sigma: None,
+            })
             .collect())
     }
 
@@ -199,7 +204,7 @@ impl ReducedEstimates {
         measures: &Measures<'_>,
         rho: f64,
         rng: &mut impl Rng,
-    ) -> Result<Vec<ReportedMetric>, ScoringError> {
+    ) -> Result<Vec<ReportedFigure>, ScoringError> {
         let figures = self.measured(measures, |metric, of| {
             let unbounded = ScoringError::Unbounded { metric: metric.name() };
             let bound = metric.sensitivity(of.estimates).filter(|b| b.is_finite() && *b > 0.0);
@@ -209,8 +214,8 @@ impl ReducedEstimates {
             Ok((Grid::new(bound, 1, rho).ok_or(ScoringError::TooSmall { rho })?, value))
         })?;
         let told =
-            measures.wanted.iter().zip(figures).map(|(metric, (grid, value))| ReportedMetric {
-                metric: *metric,
+            measures.wanted.iter().zip(figures).map(|(metric, (grid, value))| ReportedFigure {
+                metric: metric.name().to_owned(),
                 value: Some(grid.noised(value, rng)),
                 sigma: Some(grid.sigma()),
             });
@@ -258,53 +263,14 @@ fn by_record(truth: &DMatrix<f64>, estimate: impl Fn(usize, usize) -> f64) -> Ar
     truth.column_iter().enumerate().map(of).collect()
 }
 
-/// The choice of candidates whose errors are reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportedCandidates {
-    /// No candidate's error.
-    Nobody,
-    /// The best candidate's error.
-    Best,
-    /// Every candidate's error.
-    All,
+/// Returns an overall error with the deviation of its noise.
+fn with_noise(error: &ReportedError) -> (f64, f64) {
+    (error.mse, error.sigma.unwrap_or(0.0))
 }
 
-/// An error as it is reported.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReportedError {
-    /// The error over all features.
-    pub mse: f64,
-    /// The errors by feature, if they were asked for.
-    pub by_feature: Vec<f64>,
-    /// The standard deviation of the noise in `mse`.
-    pub sigma: Option<f64>,
-    /// The standard deviation of the noise in each entry of `by_feature`.
-    pub sigma_by_feature: Option<f64>,
-    /// The metrics that were asked for, in that order.
-    pub metrics: Vec<ReportedMetric>,
-}
-
-impl ReportedError {
-    /// Returns the overall error with the deviation of its noise.
-    fn noised(&self) -> (f64, f64) {
-        (self.mse, self.sigma.unwrap_or(0.0))
-    }
-
-    /// Returns the errors by feature with the deviation of the noise in each.
-    fn features(&self) -> (&[f64], f64) {
-        (&self.by_feature, self.sigma_by_feature.unwrap_or(0.0))
-    }
-}
-
-/// A metric as it is reported.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReportedMetric {
-    /// The metric that was measured.
-    pub metric: &'static dyn Metric,
-    /// The figure; `None` if it is not defined for these records.
-    pub value: Option<f64>,
-    /// The standard deviation of the noise in it.
-    pub sigma: Option<f64>,
+/// Returns errors by feature with the deviation of the noise in each.
+fn features_with_noise(error: &ReportedError) -> (&[f64], f64) {
+    (&error.by_feature, error.sigma_by_feature.unwrap_or(0.0))
 }
 
 /// The metrics that a scoring reports beside the errors.
@@ -348,12 +314,10 @@ pub struct Scoring<'a> {
 pub struct ScoringAnswer {
     /// The position of the best candidate.
     pub best: Option<usize>,
-    /// The reported errors by candidate, with the gain over the control.
-    pub errors: Vec<(usize, ReportedError, Option<Gain>)>,
+    /// The candidates whose errors are reported.
+    pub errors: Vec<ScoredCandidate>,
     /// The control's error.
     pub control: Option<ReportedError>,
-    /// The figures by attribute for each of `errors`, if they were asked for.
-    pub attributes: Vec<Vec<AttributeFigures>>,
 }
 
 impl<'a> Scoring<'a> {
@@ -366,9 +330,7 @@ impl<'a> Scoring<'a> {
     ) -> Self {
         Self { candidates, control, told, by_feature: false, measures: None, attributes: None }
     }
-}
 
-impl Scoring<'_> {
     /// Returns true if the choice of the best candidate is a part of its own.
     fn chooses(&self) -> bool {
         self.told != ReportedCandidates::All && self.candidates.len() > 1
@@ -444,39 +406,28 @@ impl Scoring<'_> {
                 ..scorable.exact(self.by_feature)
             })
         };
-        let told = self.told_of(best).map(|(at, candidate)| Ok((at, exact(candidate)?)));
-        let told = told.collect::<Result<Vec<_>, ScoringError>>()?;
-        let control = self
-            .control
-            .map(|control| Ok::<_, ScoringError>((control, exact(control)?)))
-            .transpose()?;
-        let gain = |at: usize, error: &ReportedError| {
-            let (control, told) = control.as_ref()?;
-            let records = self.candidates.get(at).map_or(&[][..], |c| &c.by_record);
-            Some(Gain::of_records(error.mse, told.mse, records, &control.by_record))
-        };
-        let attributes = self.exact_attributes(told.iter().map(|(at, _)| *at))?;
-        let errors = told.into_iter().map(|(at, error)| {
-            let gain = gain(at, &error);
-            (at, error, gain)
+        let control = self.control.zip(self.control.map(&exact).transpose()?);
+        let told = self.told_of(best).map(|(at, candidate)| {
+            let error = exact(candidate)?;
+            let gain = control.as_ref().map(|(of, told)| {
+                Gain::of_records(error.mse, told.mse, &candidate.by_record, &of.by_record)
+            });
+            let attributes = self.exact_attributes(candidate)?;
+            Ok(ScoredCandidate { candidate: at, error, gain, attributes })
         });
-        Ok(ScoringAnswer {
-            best,
-            errors: errors.collect(),
-            control: control.map(|(_, told)| told),
-            attributes,
-        })
+        let errors = told.collect::<Result<_, ScoringError>>()?;
+        Ok(ScoringAnswer { best, errors, control: control.map(|(_, told)| told) })
     }
 
-    /// Returns the figures by attribute without noise for these candidates, if they were asked for.
+    /// Returns the figures by attribute of a candidate without noise, if they were asked for.
     fn exact_attributes(
         &self,
-        told: impl Iterator<Item = usize>,
-    ) -> Result<Vec<Vec<AttributeFigures>>, ScoringError> {
+        candidate: &ReducedEstimates,
+    ) -> Result<Vec<AttributeFigures>, ScoringError> {
         let Some((by, control)) = self.attributes.zip(self.control) else { return Ok(Vec::new()) };
         let control = control.estimates.as_deref().ok_or(ScoringError::NotKept)?;
-        let estimates = |at: usize| self.candidates.get(at).and_then(|c| c.estimates.as_deref());
-        told.map(|at| Ok(by.exact(estimates(at).ok_or(ScoringError::NotKept)?, control))).collect()
+        let estimates = candidate.estimates.as_deref().ok_or(ScoringError::NotKept)?;
+        Ok(by.exact(estimates, control))
     }
 
     /// Returns the answer with noise that makes it ρ-zCDP, whatever the candidates.
@@ -491,30 +442,31 @@ impl Scoring<'_> {
             _ if self.chooses() => Some(self.choose(part, rng)?),
             _ => Some(0),
         };
-        let mut told = Vec::new();
+        let mut errors = Vec::new();
         for (at, candidate) in self.told_of(best) {
             let mut error = candidate.noised(self.by_feature, part, rng)?;
             if let Some(measures) = &self.measures {
                 error.metrics = candidate.noised_metrics(measures, part, rng)?;
             }
-            told.push((at, error));
+            let (gain, attributes) = (None, Vec::new());
+            errors.push(ScoredCandidate { candidate: at, error, gain, attributes });
         }
         if self.told == ReportedCandidates::All {
             // This follows from the reported errors and costs nothing.
-            best = told.iter().min_by(|a, b| a.1.mse.total_cmp(&b.1.mse)).map(|(at, _)| *at);
+            let best_told = errors.iter().min_by(|a, b| a.error.mse.total_cmp(&b.error.mse));
+            best = best_told.map(|of| of.candidate);
         }
         let control = self.control.map(|c| c.noised(self.by_feature, part, rng)).transpose()?;
-        let attributes = match (&self.attributes, &control) {
-            (Some(by), Some(control)) => {
-                told.iter().map(|(_, e)| by.noised(e.features(), control.features())).collect()
+        if let Some(control) = &control {
+            for ScoredCandidate { error, gain, attributes, .. } in &mut errors {
+                *gain = Some(Gain::of(with_noise(error), with_noise(control)));
+                if let Some(by) = &self.attributes {
+                    *attributes =
+                        by.noised(features_with_noise(error), features_with_noise(control));
+                }
             }
-            _ => Vec::new(),
-        };
-        let errors = told.into_iter().map(|(at, error)| {
-            let gain = control.as_ref().map(|c| Gain::of(error.noised(), c.noised()));
-            (at, error, gain)
-        });
-        Ok(ScoringAnswer { best, errors: errors.collect(), control, attributes })
+        }
+        Ok(ScoringAnswer { best, errors, control })
     }
 
     /// Chooses the best candidate by the exponential mechanism. One record moves the difference of

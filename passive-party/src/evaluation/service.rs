@@ -9,11 +9,12 @@ use tonic::{Status, Streaming};
 use vfl_core::types::RecordIds;
 use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
-use vfl_protocol::{Refusal, RefusalKind, WireError, decode_columns, pb, require};
+use vfl_protocol::scoring::{EstimateRows, Question};
+use vfl_protocol::{Refusal, RefusalKind, WireError, pb, require};
 use vfl_server::service::off_thread;
 
 use super::scoring::{MAX_KEPT, ReducedEstimates};
-use super::{Evaluation, Evaluations, MAX_CANDIDATES, ScoringRequest, wire};
+use super::{Evaluation, Evaluations, MAX_CANDIDATES, ScoringRequest, answer};
 use crate::disclosure::Disclosure;
 use crate::logits::LogitServer;
 
@@ -31,7 +32,7 @@ pub(crate) async fn evaluate(
     asks: &mut Streaming<pb::EvaluateReconstructionRequest>,
     answers: &mpsc::Sender<Result<pb::EvaluateReconstructionResponse, Status>>,
 ) -> Result<(), Status> {
-    let answer = |message| pb::EvaluateReconstructionResponse { message: Some(message) };
+    let message = |of| Ok(pb::EvaluateReconstructionResponse { message: Some(of) });
     let gone = |_| Status::cancelled("the auditor has gone away");
     let first = asks.message().await?;
     let Some(pb::EvaluateReconstructionRequest { message: Some(Ask::Ids(ids)), model_version }) =
@@ -56,8 +57,8 @@ pub(crate) async fn evaluate(
         evaluation = evaluation.of_model(logits.clone(), version, true_parameters);
     }
     let evaluation = Arc::new(evaluation);
-    let opened = wire::opened(&evaluation, &shown, logits.feature_names())?;
-    answers.send(Ok(answer(Answer::Opened(opened)))).await.map_err(gone)?;
+    let opened = answer::opened(&evaluation, shown, logits.feature_names())?;
+    answers.send(message(Answer::Opened(opened.into()))).await.map_err(gone)?;
 
     let mut gathered = PendingEstimates::default();
     let late = |_| {
@@ -66,8 +67,8 @@ pub(crate) async fn evaluate(
             format!("nothing was asked for {} h", IDLE.as_secs() / 3600),
         )
     };
-    while let Some(message) = tokio::time::timeout(IDLE, asks.message()).await.map_err(late)?? {
-        match require("message", message.message)? {
+    while let Some(ask) = tokio::time::timeout(IDLE, asks.message()).await.map_err(late)?? {
+        match require("message", ask.message)? {
             Ask::Ids(_) => {
                 return Err(Refusal::invalid(
                     "the records of a scoring are fixed by its first message",
@@ -76,14 +77,12 @@ pub(crate) async fn evaluate(
             }
             Ask::Estimates(estimates) => gathered = gathered.with(&evaluation, estimates).await?,
             Ask::Score(score) => {
-                let asked = std::mem::take(&mut gathered).asked(&score)?;
+                let asked = std::mem::take(&mut gathered).asked(score)?;
                 let scored = evaluation.clone();
                 let clipped = asked.candidates.iter().map(ReducedEstimates::clipped).collect();
                 let (scored, left) = off_thread("scoring", move || scored.score(&asked)).await?;
-                answers
-                    .send(Ok(answer(Answer::Scored(wire::scored(scored, left, clipped)))))
-                    .await
-                    .map_err(gone)?;
+                let scored = answer::scored(scored, left, clipped);
+                answers.send(message(Answer::Scored(scored.into()))).await.map_err(gone)?;
             }
         }
     }
@@ -121,21 +120,21 @@ impl PendingEstimates {
                 "a scoring takes at most {MAX_CANDIDATES} candidates"
             )));
         }
-        let rows = require("rows", message.rows)?;
         let left = n - values.len() / d.max(1);
-        let expected = match rows.rows as usize {
+        let EstimateRows { rows, more, .. } = message.try_into()?;
+        let expected = match rows.records() {
             // Each message must bring at least one row, and leave at least one for the next.
-            some if message.more && (1..left).contains(&some) => some,
+            some if more && (1..left).contains(&some) => some,
             _ => left,
         };
-        if message.more && expected == left {
+        if more && expected == left {
             return Err(Refusal::invalid(format!(
                 "`more` is set, with {} rows where {left} are left: send some, and the rest in the last message",
-                rows.rows
+                rows.records()
             )));
         }
-        values.extend_from_slice(decode_columns("estimates", &rows, expected, Some(d))?.as_slice());
-        if message.more {
+        values.extend_from_slice(rows.decode(expected, d)?.as_slice());
+        if more {
             self.begun = Some((values, control));
             return Ok(self);
         }
@@ -157,12 +156,12 @@ impl PendingEstimates {
     }
 
     /// Returns the scoring that ends with this message.
-    fn asked(self, score: &pb::Score) -> Result<ScoringRequest, Refusal> {
+    fn asked(self, score: pb::Score) -> Result<ScoringRequest, Refusal> {
         if self.begun.is_some() {
             return Err(Refusal::invalid(
                 "the last estimates are not whole: `more` was set and no further rows came",
             ));
         }
-        wire::asked(score, self.candidates, self.control)
+        ScoringRequest::new(Question::try_from(score)?, self.candidates, self.control)
     }
 }

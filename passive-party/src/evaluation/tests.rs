@@ -12,13 +12,14 @@ use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
 use vfl_core::data::table::FeatureTable;
 use vfl_core::types::{FeatureBlock, RecordIds};
 use vfl_features::features::Features;
+use vfl_protocol::scoring::{ReportedCandidates, ReportedError, ScoredCandidate};
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::files;
 use vfl_transform::scoring::Gain;
 use vfl_transform::scoring::accountant::RHO;
 
 use super::record::set_name;
-use super::scoring::{ReportedCandidates, ReportedError, ScoringAnswer};
+use super::scoring::ScoringAnswer;
 use super::*;
 use crate::config::{AuditMode, AuditPolicy};
 
@@ -77,7 +78,7 @@ fn rho_is_spent_to_the_last_and_stays_spent_after_a_restart() {
     assert!(set.baselines().unwrap().is_none(), "a baseline is a function of the truth: it costs");
     for round in 1..=3 {
         let (scored, left) = score(&set, RHO / 4.0).unwrap();
-        assert!(scored.errors[0].1.sigma.unwrap() > 0.0);
+        assert!(scored.errors[0].error.sigma.unwrap() > 0.0);
         let RemainingBudget::Noised { spent, left } = left else { panic!("{left:?}") };
         assert!(
             (spent - RHO / 4.0).abs() < 1e-12
@@ -251,7 +252,7 @@ fn trusted_answers_are_bounded_by_set_in_sets_and_in_all() {
     let two = ScoringRequest { candidates: vec![one.candidates[0].clone(); 2], ..one.clone() };
     let (scored, left) = first.score(&two).unwrap();
     assert_eq!((scored.errors.len(), left), (2, RemainingBudget::Trusted { scorings: 1 }));
-    assert_eq!(scored.errors[0].1, half, "½ is ½");
+    assert_eq!(scored.errors[0].error, half, "½ is ½");
     let refused = first.score(&two).unwrap_err();
     assert!(refused.message.contains("2 candidates, and 1 scorings"), "{refused}");
     first.score(&one).unwrap();

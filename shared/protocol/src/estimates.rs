@@ -3,9 +3,10 @@
 
 use std::fmt;
 
+use nalgebra::DMatrix;
 use vfl_core::types::Estimates;
 
-use super::convert::encode_columns;
+use super::convert::{WireError, decode_columns, encode_columns};
 use super::pb;
 
 /// The estimates of all features of a passive party, one row per record, as bytes that are passed
@@ -57,23 +58,36 @@ impl EncodedEstimates {
         u64::from(self.0.rows) * u64::from(self.0.columns)
     }
 
-    /// Splits the estimates into messages of as many rows as fit into `bytes`.
+    /// Returns the number of records.
     #[must_use]
-    pub fn messages(self, bytes: usize) -> Vec<pb::Estimates> {
+    pub fn records(&self) -> usize {
+        self.0.rows as usize
+    }
+
+    /// Splits the estimates into pieces of as many rows as fit into `bytes`.
+    #[must_use]
+    pub fn pieces(self, bytes: usize) -> Vec<Self> {
         let Self(estimates) = self;
         let row_bytes = (estimates.columns as usize).max(1) * 8;
         let most = (bytes / row_bytes).max(1);
         let rows = estimates.rows as usize;
         if rows <= most || estimates.values.len() != rows * row_bytes {
-            return vec![pb::Estimates { rows: Some(estimates), more: false, control: false }];
+            return vec![Self(estimates)];
         }
         let piece = |from: usize| {
             let to = (from + most).min(rows);
             let values = estimates.values.slice(from * row_bytes..to * row_bytes);
-            let piece = pb::Matrix { rows: (to - from) as u32, columns: estimates.columns, values };
-            pb::Estimates { rows: Some(piece), more: to < rows, control: false }
+            Self(pb::Matrix { rows: (to - from) as u32, columns: estimates.columns, values })
         };
         (0..rows).step_by(most).map(piece).collect()
+    }
+
+    /// Reads the values of `records` records (`features` × `records`).
+    ///
+    /// # Errors
+    /// As [`decode_columns`].
+    pub fn decode(&self, records: usize, features: usize) -> Result<DMatrix<f64>, WireError> {
+        decode_columns("estimates", &self.0, records, Some(features))
     }
 }
 
@@ -127,12 +141,11 @@ mod tests {
 
     #[test]
     fn estimates_that_do_not_fit_one_message_go_out_in_rows() {
-        let messages = EncodedEstimates::halves(5, 3).messages(2 * 3 * 8);
-        let sizes: Vec<_> =
-            messages.iter().map(|m| (m.rows.as_ref().unwrap().rows, m.more)).collect();
-        assert_eq!(sizes, [(2, true), (2, true), (1, false)]);
-        let bytes: usize = messages.iter().map(|m| m.rows.as_ref().unwrap().values.len()).sum();
+        let pieces = EncodedEstimates::halves(5, 3).pieces(2 * 3 * 8);
+        let sizes: Vec<_> = pieces.iter().map(EncodedEstimates::records).collect();
+        assert_eq!(sizes, [2, 2, 1]);
+        let bytes: usize = pieces.iter().map(|piece| piece.0.values.len()).sum();
         assert_eq!(bytes, 5 * 3 * 8);
-        assert_eq!(EncodedEstimates::halves(5, 3).messages(5 * 3 * 8).len(), 1);
+        assert_eq!(EncodedEstimates::halves(5, 3).pieces(5 * 3 * 8).len(), 1);
     }
 }

@@ -21,6 +21,7 @@ mod refusal;
 mod releasable;
 mod released_parameters;
 pub(crate) mod rows;
+pub mod scoring;
 mod shown_model;
 pub mod training;
 mod transform;

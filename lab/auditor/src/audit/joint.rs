@@ -2,25 +2,31 @@
 
 use vfl_core::metrics::{Attribute, AttributeFigures};
 use vfl_numerics::{three_significant_digits, two_sided_normal};
+use vfl_protocol::scoring::ReportedError;
+use vfl_transform::scoring::{Gain, Halves};
 
-use super::reported_errors::{ReportedErrors, ReportedGain};
-use crate::report::{AddedRisk, Errors, Halves, MetricFigure, PartyError, PartyFigure};
+use crate::report::{AddedRisk, Errors, MetricFigure, PartyError, PartyFigure};
+
+/// Returns the number of a party's features, which weights its errors among those of other parties.
+fn feature_count(error: &ReportedError) -> f64 {
+    error.by_feature.len() as f64
+}
 
 /// Combines the errors of several passive parties into the mean over all features and each
 /// feature's own error. Noise of different parties is independent.
-pub(super) fn joint(parties: &[(String, ReportedErrors)]) -> Errors {
+pub(super) fn joint(parties: &[(String, ReportedError)]) -> Errors {
     let per_feature: Vec<f64> =
         parties.iter().flat_map(|(_, e)| e.by_feature.iter().copied()).collect();
     let d = per_feature.len().max(1) as f64;
-    let weighted: f64 = parties.iter().map(|(_, e)| e.mse * e.features()).sum();
+    let weighted: f64 = parties.iter().map(|(_, e)| e.mse * feature_count(e)).sum();
     let noised = parties.iter().any(|(_, e)| e.sigma.is_some());
     let mse = weighted / d;
     let mut errors =
         Errors::new(if noised { mse } else { three_significant_digits(mse) }, per_feature);
     if noised {
-        let share = |e: &ReportedErrors| e.sigma.unwrap_or(0.0) * e.features() / d;
+        let share = |e: &ReportedError| e.sigma.unwrap_or(0.0) * feature_count(e) / d;
         errors.sigma = Some(parties.iter().map(|(_, e)| share(e).powi(2)).sum::<f64>().sqrt());
-        let each = |e: &ReportedErrors| {
+        let each = |e: &ReportedError| {
             std::iter::repeat_n(e.sigma_by_feature.unwrap_or(0.0), e.by_feature.len())
         };
         errors.per_feature_sigma = parties.iter().flat_map(|(_, e)| each(e)).collect();
@@ -29,7 +35,7 @@ pub(super) fn joint(parties: &[(String, ReportedErrors)]) -> Errors {
     if parties.len() < 2 {
         return errors;
     }
-    let part = |(party, e): &(String, ReportedErrors)| PartyError {
+    let part = |(party, e): &(String, ReportedError)| PartyError {
         party: party.clone(),
         mse: e.mse,
         sigma: e.sigma,
@@ -41,8 +47,8 @@ pub(super) fn joint(parties: &[(String, ReportedErrors)]) -> Errors {
 /// attributes in 95 of 100 scorings (Bonferroni). `None` without noise.
 pub(super) fn together(
     attribute: &Attribute,
-    attack: &ReportedErrors,
-    control: &ReportedErrors,
+    attack: &ReportedError,
+    control: &ReportedError,
     all: usize,
 ) -> Option<AttributeFigures> {
     let z = two_sided_normal(0.05 / all.max(1) as f64);
@@ -60,14 +66,14 @@ pub(super) fn together(
 /// controls. It is valid however the errors of the parties depend on each other.
 pub(super) fn added_risk(
     control: &str,
-    attack: &[(String, ReportedErrors)],
-    controls: &[(String, ReportedErrors)],
-    gains: &[Option<ReportedGain>],
+    attack: &[(String, ReportedError)],
+    controls: &[(String, ReportedError)],
+    gains: &[Option<Gain>],
 ) -> AddedRisk {
-    let total = |told: &[(String, ReportedErrors)]| {
-        told.iter().map(|(_, e)| e.mse * e.features()).sum::<f64>()
+    let total = |told: &[(String, ReportedError)]| {
+        told.iter().map(|(_, e)| e.mse * feature_count(e)).sum::<f64>()
     };
-    let features: f64 = controls.iter().map(|(_, e)| e.features()).sum();
+    let features: f64 = controls.iter().map(|(_, e)| feature_count(e)).sum();
     let (error, guess) = (total(attack), total(controls));
     let mut risk = AddedRisk {
         control: control.into(),
@@ -83,13 +89,13 @@ pub(super) fn added_risk(
     // Weighted in the same way as the interval, so that the value lies in it.
     let values: Option<Vec<f64>> = gains.iter().map(|gain| gain.and_then(|g| g.value)).collect();
     if let Some(values) = values.filter(|values| guess > 0.0 && values.len() > 1) {
-        let weights = controls.iter().map(|(_, e)| e.mse * e.features() / guess);
+        let weights = controls.iter().map(|(_, e)| e.mse * feature_count(e) / guess);
         risk.value = Some(weights.zip(values).map(|(w, value)| w * value).sum());
     }
     let ends: Option<Vec<(f64, f64)>> =
         gains.iter().map(|gain| gain.and_then(|g| g.interval)).collect();
     if let Some(ends) = ends.filter(|_| guess > 0.0) {
-        let weights = controls.iter().map(|(_, e)| e.mse * e.features() / guess);
+        let weights = controls.iter().map(|(_, e)| e.mse * feature_count(e) / guess);
         let (low, high) = weights
             .zip(&ends)
             .fold((0.0, 0.0), |(l, h), (w, (low, high))| (l + w * low, h + w * high));
@@ -98,7 +104,7 @@ pub(super) fn added_risk(
     // Halves are weighted by the controls of all records.
     let halves: Option<Vec<_>> = gains.iter().map(|gain| gain.and_then(|g| g.halves)).collect();
     risk.halves = halves.filter(|_| guess > 0.0).map(|halves| {
-        let weights = controls.iter().map(|(_, e)| e.mse * e.features() / guess);
+        let weights = controls.iter().map(|(_, e)| e.mse * feature_count(e) / guess);
         let add = |all: Halves, (w, of): (f64, Halves)| Halves {
             first: all.first + w * of.first,
             second: all.second + w * of.second,
@@ -111,13 +117,13 @@ pub(super) fn added_risk(
 /// Combines the metrics of several passive parties: the mean weighted by features, over the parties
 /// where a metric is defined. A metric that some party was not asked for, such as that of a guess
 /// with noise, is left out.
-fn joint_metrics(parties: &[(String, ReportedErrors)]) -> Vec<MetricFigure> {
+fn joint_metrics(parties: &[(String, ReportedError)]) -> Vec<MetricFigure> {
     let Some((_, first)) = parties.first() else { return Vec::new() };
     let mut joint = Vec::new();
     for name in first.metrics.iter().map(|m| &m.metric) {
         let told = parties.iter().filter_map(|(party, e)| {
             let figure = e.metrics.iter().find(|m| m.metric == *name)?;
-            Some((party, e.features(), figure))
+            Some((party, feature_count(e), figure))
         });
         let told: Vec<_> = told.collect();
         if told.len() < parties.len() {
@@ -161,11 +167,11 @@ mod tests {
     use vfl_core::data::schema::FeatureSpec;
     use vfl_core::metrics::attributes;
 
-    fn told(party: &str, mse: f64, features: usize) -> (String, ReportedErrors) {
+    fn told(party: &str, mse: f64, features: usize) -> (String, ReportedError) {
         let by_feature = vec![mse; features];
         (
             party.into(),
-            ReportedErrors {
+            ReportedError {
                 mse,
                 by_feature,
                 sigma: None,
@@ -188,7 +194,7 @@ mod tests {
         let mut errors = || {
             let by_feature =
                 (0..5).map(|_| 0.04 + sigma * rng.sample::<f64, _>(StandardNormal)).collect();
-            ReportedErrors {
+            ReportedError {
                 mse: 0.04,
                 by_feature,
                 sigma: None,
@@ -200,10 +206,10 @@ mod tests {
         for _ in 0..audits {
             let told: Vec<_> = (0..3).map(|_| (errors(), errors())).collect();
             for (leaks, all) in leaks.iter_mut().zip([15, 5]) {
-                let low = |told: &(ReportedErrors, ReportedErrors), of: &Attribute| {
+                let low = |told: &(ReportedError, ReportedError), of: &Attribute| {
                     together(of, &told.0, &told.1, all)?.removed?.low
                 };
-                let claims = |told: &(ReportedErrors, ReportedErrors)| {
+                let claims = |told: &(ReportedError, ReportedError)| {
                     schema.iter().any(|of| low(told, of).unwrap() > 0.0)
                 };
                 *leaks += usize::from(told.iter().any(claims));
@@ -212,7 +218,7 @@ mod tests {
         // Half of the misses of two-sided intervals are claimed leaks.
         let rate = leaks.map(|leaks| leaks as f64 / f64::from(audits));
         assert!(rate[0] < 0.035 && rate[1] > 0.05, "{rate:?}");
-        let exact = ReportedErrors { sigma_by_feature: None, ..errors() };
+        let exact = ReportedError { sigma_by_feature: None, ..errors() };
         assert!(together(&schema[0], &exact, &exact, 15).is_none());
     }
 
@@ -223,7 +229,7 @@ mod tests {
         let control = [told("a", 0.04, 3), told("b", 0.08, 1)];
         let halves = |value| Halves { first: value, second: value + 0.1 };
         let gain = |value, low, high| {
-            Some(ReportedGain {
+            Some(Gain {
                 value: Some(value),
                 interval: Some((low, high)),
                 halves: Some(halves(value)),

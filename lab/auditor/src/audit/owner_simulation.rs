@@ -2,8 +2,8 @@
 //! owner. The owner has the true parameters and exact scores, so that the moments never leave it.
 
 use vfl_protocol::Refusal;
+use vfl_protocol::scoring::{ReportedCandidates, ScoredCandidate};
 
-use super::client::CandidateChoice;
 use super::joint::{added_risk, joint};
 use super::policy::facts;
 use super::scoring::{ScoringNeeds, Scorings};
@@ -40,7 +40,7 @@ pub(super) async fn audit(
     utility: Utility,
     baselines: Baselines,
 ) -> Result<Audit, Refusal> {
-    let told = if scorings.frugal() { CandidateChoice::Best } else { CandidateChoice::All };
+    let told = if scorings.frugal() { ReportedCandidates::Best } else { ReportedCandidates::All };
     let classes = subject.model.class_names.len();
     let records = subject.plan.ids.len();
     let [party] = scorings.parties() else {
@@ -53,12 +53,10 @@ pub(super) async fn audit(
     let missing = || Refusal::internal(format!("{} did not play", party.peer()));
     let control = [(name.clone(), scored.control.take().ok_or_else(missing)?)];
     let attacks: Vec<&str> = match told {
-        CandidateChoice::All => ATTACKS.to_vec(),
-        CandidateChoice::Best => {
-            vec![*ATTACKS.get(scored.best.ok_or_else(missing)?).ok_or_else(missing)?]
-        }
+        ReportedCandidates::All => ATTACKS.to_vec(),
+        _ => vec![*ATTACKS.get(scored.best.ok_or_else(missing)?).ok_or_else(missing)?],
     };
-    if attacks.len() != scored.errors.len() || scored.gains.len() != scored.errors.len() {
+    if attacks.len() != scored.errors.len() {
         return Err(missing());
     }
     let mut threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
@@ -66,8 +64,8 @@ pub(super) async fn audit(
     let policy = facts(&vfl_defense::Policy::default());
     let mut audit = Audit::new(policy, threat_model, records, utility, baselines);
     audit.attacks.push(AttackResult::ran(CONTROL, Status::Guess, joint(&control)));
-    let told = scored.errors.into_iter().zip(scored.gains).zip(scored.attributes);
-    for (attack, ((error, gain), attributes)) in attacks.into_iter().zip(told) {
+    for (attack, scored) in attacks.into_iter().zip(scored.errors) {
+        let ScoredCandidate { error, gain, attributes, .. } = scored;
         let told = [(name.clone(), error)];
         let added = added_risk(CONTROL, &told, &control, &[gain]);
         let attributes =

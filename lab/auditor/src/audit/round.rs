@@ -2,12 +2,11 @@
 
 use vfl_core::metrics::{AttributeFigures, attributes as of_schema};
 use vfl_protocol::reconstruct::{AttackReport, NotRun};
+use vfl_protocol::scoring::{ControlKind, ReportedCandidates, ReportedError};
 use vfl_protocol::{EncodedEstimates, Refusal, require};
 
 use super::attack_report::status;
-use super::client::{CandidateChoice, Control};
 use super::joint::{added_risk, joint, together};
-use super::reported_errors::ReportedErrors;
 use super::scoring::{Party, Scorings};
 use crate::report::{AttackResult, AttributeResult, Status};
 
@@ -69,9 +68,11 @@ impl AttackRound {
         let (mut told, mut figures) = (Vec::new(), Vec::new());
         for party in scorings.parties() {
             party.upload(given.of(party)?).await;
-            let mut scored = party.score(CandidateChoice::All, Control::ColumnMean, 1).await?;
-            figures.extend(by_attribute(party, scored.attributes.pop()));
-            told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
+            let mut scored =
+                party.score(ReportedCandidates::All, ControlKind::ColumnMean, 1).await?;
+            let candidate = require("error", scored.errors.pop())?;
+            figures.extend(by_attribute(party, candidate.attributes));
+            told.push((party.name().to_owned(), candidate.error));
         }
         self.results.push(AttackResult::ran(given.name.clone(), status, joint(&told)));
         self.controls.push((given, figures));
@@ -122,14 +123,18 @@ impl AttackRound {
             if !frugal {
                 // An attack without a control is compared with the mean of each feature, by
                 // attribute only.
-                let control =
-                    if self.control.is_some() { Control::Given } else { Control::ColumnMean };
-                let mut scored = party.score(CandidateChoice::All, control, 1).await?;
-                gains.push(scored.gains.pop().flatten());
-                attributes.extend(by_attribute(party, scored.attributes.pop()));
+                let control = if self.control.is_some() {
+                    ControlKind::Given
+                } else {
+                    ControlKind::ColumnMean
+                };
+                let mut scored = party.score(ReportedCandidates::All, control, 1).await?;
+                let candidate = require("error", scored.errors.pop())?;
+                gains.push(candidate.gain);
+                attributes.extend(by_attribute(party, candidate.attributes));
                 controls.extend(scored.control.map(|told| (party.name().to_owned(), told)));
                 clipped += scored.clipped.iter().sum::<u64>();
-                told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
+                told.push((party.name().to_owned(), candidate.error));
             }
         }
         let result = if frugal {
@@ -153,7 +158,7 @@ impl AttackRound {
     }
 
     /// Lists the control with its errors before the attacks, once they are known.
-    fn tell_control(&mut self, told: &[(String, ReportedErrors)]) {
+    fn tell_control(&mut self, told: &[(String, ReportedError)]) {
         let Some(ControlEstimates { name, .. }) = &self.control else { return };
         if !told.is_empty() && self.results.iter().all(|r| r.name != *name) {
             self.results.insert(0, AttackResult::ran(name.clone(), Status::Guess, joint(told)));
@@ -183,16 +188,14 @@ impl AttackRound {
         let parts = self.waiting.len().min(2);
         let (mut told, mut controls, mut gains, mut attributes) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let control = if self.control.is_some() { Control::Given } else { Control::None };
+        let control = if self.control.is_some() { ControlKind::Given } else { ControlKind::None };
         let parts = parts + usize::from(self.control.is_some());
         let mut best = Vec::new();
         let mut clipped = vec![0u64; self.waiting.len()];
         let mut values = 0;
         let records = scorings.records() as u64;
         for party in scorings.parties() {
-            let mut scored = party.score(CandidateChoice::Best, control, parts).await?;
-            gains.push(scored.gains.pop().flatten());
-            attributes.extend(by_attribute(party, scored.attributes.pop()));
+            let mut scored = party.score(ReportedCandidates::Best, control, parts).await?;
             controls.extend(scored.control.take().map(|told| (party.name().to_owned(), told)));
             values += records * party.features().len() as u64;
             clipped.iter_mut().zip(&scored.clipped).for_each(|(sum, c)| *sum += c);
@@ -200,7 +203,10 @@ impl AttackRound {
             best.push(at.ok_or_else(|| {
                 Refusal::internal(format!("{} named no best candidate", party.peer()))
             })?);
-            told.push((party.name().to_owned(), require("error", scored.errors.pop())?));
+            let candidate = require("error", scored.errors.pop())?;
+            gains.push(candidate.gain);
+            attributes.extend(by_attribute(party, candidate.attributes));
+            told.push((party.name().to_owned(), candidate.error));
         }
         self.tell_control(&controls);
         widen(&mut attributes, scorings, &told, &controls);
@@ -343,8 +349,8 @@ fn best_on(
 fn widen(
     attributes: &mut [AttributeResult],
     scorings: &mut Scorings,
-    told: &[(String, ReportedErrors)],
-    controls: &[(String, ReportedErrors)],
+    told: &[(String, ReportedError)],
+    controls: &[(String, ReportedError)],
 ) {
     let schemas: Vec<_> =
         scorings.parties().iter().map(|p| (p.name().to_owned(), of_schema(p.features()))).collect();
@@ -353,7 +359,7 @@ fn widen(
     }
     let all: usize = schemas.iter().map(|(_, attributes)| attributes.len()).sum();
     for (party, schema) in &schemas {
-        let of = |errors: &[(String, ReportedErrors)]| {
+        let of = |errors: &[(String, ReportedError)]| {
             errors.iter().find(|(name, _)| name == party).map(|(_, e)| e.clone())
         };
         let (Some(attack), Some(control)) = (of(told), of(controls)) else { continue };
@@ -372,11 +378,9 @@ fn widen(
 /// Converts a party's figures by attribute to results of the report.
 fn by_attribute(
     party: &Party,
-    told: Option<Vec<AttributeFigures>>,
+    told: Vec<AttributeFigures>,
 ) -> impl Iterator<Item = AttributeResult> {
-    told.into_iter()
-        .flatten()
-        .map(|figures| AttributeResult { party: party.name().to_owned(), figures })
+    told.into_iter().map(|figures| AttributeResult { party: party.name().to_owned(), figures })
 }
 
 impl ControlEstimates {

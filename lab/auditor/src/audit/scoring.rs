@@ -8,16 +8,16 @@ use vfl_core::data::schema::FeatureSpec;
 use vfl_core::metrics::{AttackAccuracy, Correlation, Metric};
 use vfl_core::model::Combiner;
 use vfl_core::types::{ModelVersion, RecordIds};
+use vfl_protocol::scoring::{
+    ControlKind, Question, ReportedCandidates, ReportedError, ScoringInfo, ScoringReport,
+};
 use vfl_protocol::{EncodedEstimates, Refusal, RefusalKind, ShownParameters, require};
 use vfl_server::service::{Credentials, Peer};
 
-use super::client::{
-    CandidateChoice, Control, Question, Scoring, ScoringInfo, ScoringReport, features,
-};
+use super::client::{Scoring, features};
 use super::joint::joint;
 use super::model::Model;
 use super::plan::Targets;
-use super::reported_errors::ReportedErrors;
 use crate::report::{Baselines, ScoringFacts, ScoringMode};
 
 /// A passive party's scoring, open for one set of records.
@@ -35,7 +35,7 @@ pub(super) struct Party {
     /// The budget left for the records.
     left: f64,
     /// The errors of guessing ½ and the column mean, once known.
-    guesses: Option<[ReportedErrors; 2]>,
+    guesses: Option<[ReportedError; 2]>,
 }
 
 impl Party {
@@ -52,7 +52,7 @@ impl Party {
                 "{peer} describes other features than it scores"
             )));
         }
-        let left = opened.rho_left;
+        let left = opened.rho_left.unwrap_or(0.0);
         Ok(Self {
             scoring,
             opened,
@@ -85,7 +85,7 @@ impl Party {
 
     /// Returns true if the party simulates the adversary that knows its moments.
     pub(super) fn plays(&self) -> bool {
-        self.opened.plays
+        self.opened.moments
     }
 
     /// Has the party simulate the adversary that knows its moments, and its control. Metrics are
@@ -95,17 +95,14 @@ impl Party {
     /// As [`Party::score`].
     pub(super) async fn score_played(
         &mut self,
-        told: CandidateChoice,
+        told: ReportedCandidates,
         parts: usize,
     ) -> Result<ScoringReport, Refusal> {
         let rho =
             self.part.map(|part| (part * parts as f64).min(self.left)).filter(|_| self.noised());
-        let metrics = if self.noised() { &[][..] } else { &self.metrics };
-        let question = Question { told, control: Control::Moments, moments: true, rho, metrics };
-        let scored = self.scoring.score(question).await?;
-        self.spent += scored.rho_spent.unwrap_or(0.0);
-        self.left = scored.rho_left.unwrap_or(self.left);
-        Ok(scored)
+        let metrics = if self.noised() { Vec::new() } else { self.metrics.clone() };
+        let question = Question { moments: true, ..question(told, ControlKind::Moments) };
+        self.ask(Question { rho, metrics, ..question }).await
     }
 
     /// Uploads the estimates of one candidate.
@@ -125,16 +122,18 @@ impl Party {
     /// [`Refusal`] with what the party said, or that it went away or answered with nonsense.
     pub(super) async fn score(
         &mut self,
-        told: CandidateChoice,
-        control: Control,
+        told: ReportedCandidates,
+        control: ControlKind,
         parts: usize,
     ) -> Result<ScoringReport, Refusal> {
         let rho = self.part.map(|part| (part * (parts + self.metrics.len()) as f64).min(self.left));
         let rho = rho.filter(|_| self.noised());
-        let scored = self
-            .scoring
-            .score(Question { told, control, moments: false, rho, metrics: &self.metrics })
-            .await?;
+        let metrics = self.metrics.clone();
+        self.ask(Question { rho, metrics, ..question(told, control) }).await
+    }
+
+    async fn ask(&mut self, question: Question) -> Result<ScoringReport, Refusal> {
+        let scored = self.scoring.score(question).await?;
         self.spent += scored.rho_spent.unwrap_or(0.0);
         self.left = scored.rho_left.unwrap_or(self.left);
         Ok(scored)
@@ -187,13 +186,26 @@ impl Party {
         let (half, column_mean) = if self.noised() || !self.metrics.is_empty() {
             self.upload(EncodedEstimates::halves(records, self.features().len())).await;
             let mut scored =
-                self.score(CandidateChoice::All, Control::ColumnMean, BASELINES).await?;
-            (scored.errors.pop(), scored.control)
+                self.score(ReportedCandidates::All, ControlKind::ColumnMean, BASELINES).await?;
+            (scored.errors.pop().map(|of| of.error), scored.control)
         } else {
             (self.opened.half.clone(), self.opened.column_mean.clone())
         };
         self.guesses = Some([require("baseline", half)?, require("baseline", column_mean)?]);
         Ok(())
+    }
+}
+
+/// Returns a question with all errors by feature, and by attribute if there is a control.
+fn question(told: ReportedCandidates, control: ControlKind) -> Question {
+    Question {
+        told,
+        by_feature: true,
+        by_attribute: control != ControlKind::None,
+        control,
+        moments: false,
+        rho: None,
+        metrics: Vec::new(),
     }
 }
 

@@ -108,8 +108,8 @@ pub(crate) async fn said(
             shown: opened.shown,
             left: match opened.noised {
                 true => PartyBudget::Rho {
-                    left: opened.rho_left,
-                    total: opened.rho_total.unwrap_or(opened.rho_left),
+                    left: opened.rho_left.unwrap_or(0.0),
+                    total: opened.rho_total.or(opened.rho_left).unwrap_or(0.0),
                 },
                 false => PartyBudget::Scorings(opened.scorings_left),
             },

@@ -2,8 +2,9 @@
 //! that has the same knowledge but no scores.
 
 use vfl_present::{figure, significant};
+use vfl_transform::scoring::Halves;
 
-use super::attack_result::{AddedRisk, Halves};
+use super::attack_result::AddedRisk;
 use super::attribute_verdict::{Finding, finding, headline, interval, percent};
 use super::document::{Audit, Report};
 use super::errors::Errors;

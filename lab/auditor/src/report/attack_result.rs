@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vfl_core::metrics::AttributeFigures;
 use vfl_protocol::reconstruct::Refused;
+use vfl_transform::scoring::Halves;
 
 use super::errors::Errors;
 
@@ -70,21 +71,11 @@ pub struct AddedRisk {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// The added risk on two halves of the records, if parties answer without noise and there are
-    /// at least 100 records.
+    /// at least 100 records. Each half chooses the strongest of several attacks, which is then
+    /// evaluated on the other half, free of selection bias
+    /// ([`Audit::added_risk`](super::Audit::added_risk)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halves: Option<Halves>,
-}
-
-/// The added risk on two halves of the records. Each half chooses the strongest of several attacks,
-/// which is then evaluated on the other half, free of selection bias
-/// ([`Audit::added_risk`](super::Audit::added_risk)).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Halves {
-    /// The added risk on the records in even places, from 0.
-    pub first: f64,
-    /// The added risk on the other records.
-    pub second: f64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]

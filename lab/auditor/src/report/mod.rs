@@ -55,7 +55,7 @@ pub use deployment_facts::{
 use std::io;
 use std::path::PathBuf;
 
-pub use attack_result::{AddedRisk, AttackResult, AttributeResult, Halves, Outcome, Status};
+pub use attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Status};
 pub use certificate::factor as certificate_factor;
 pub use defense::points;
 pub(crate) use digest::{Digest, Line, Sheet, digest, sheets};
@@ -80,6 +80,7 @@ pub use threat::{DefenseKnowledge, Observations, ParameterKnowledge, Shares, Thr
 pub use thresholds::{Compliance, MAX_EXACT, Threshold, ThresholdResult, Thresholds};
 pub use verdict::verdict;
 pub use vfl_protocol::reconstruct::Refused;
+pub use vfl_transform::scoring::Halves;
 pub use worst_attribute::{WorstAttribute, worst};
 pub use write::{ReportPaths, write};
 

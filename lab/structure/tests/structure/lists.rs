@@ -28,7 +28,6 @@ pub(crate) const EDGES: &[Edge] = &[
     edge("coordinator/src/training/client.rs", "client of the parties of a training"),
     edge("passive-party/src/service.rs", "the passive party's calls"),
     edge("passive-party/src/evaluation/service.rs", "the stream of scorings"),
-    edge("passive-party/src/evaluation/wire.rs", "scorings as messages"),
     edge("active-party/src/service.rs", "the active party's calls"),
     edge("active-party/src/inference/service.rs", "the calls of the Open Inference Protocol"),
     edge(

@@ -80,7 +80,7 @@ fn noise_has_the_sigma_that_is_told_and_features_cost_nothing_beside() {
     let alone = scoring(&one, None, ReportedCandidates::Best);
     let both = Scoring { by_feature: true, ..alone };
     let told = |asked: &Scoring<'_>, rng: &mut ChaCha20Rng| {
-        asked.noised(rho, rng).unwrap().errors.remove(0).1
+        asked.noised(rho, rng).unwrap().errors.remove(0).error
     };
     let first = told(&both, &mut rng);
     let (sigma, by_feature) = (first.sigma.unwrap(), first.sigma_by_feature.unwrap());
@@ -141,7 +141,7 @@ fn the_interval_of_a_gain_covers_as_often_as_it_says() {
     for rho in [0.02, 0.0005] {
         let (mut holds, mut bounded) = (0, 0);
         for _ in 0..runs {
-            let gain = asked.noised(rho, &mut rng).unwrap().errors[0].2.unwrap();
+            let gain = asked.noised(rho, &mut rng).unwrap().errors[0].gain.unwrap();
             bounded += usize::from(gain.interval.is_some());
             holds += usize::from(
                 gain.interval.is_none_or(|(low, high)| low <= true_gain && true_gain <= high),
@@ -165,7 +165,7 @@ fn without_noise_the_answer_is_exact_to_three_digits() {
         Scoring { by_feature: true, ..scoring(&all, Some(&control), ReportedCandidates::All) };
     let answer = asked.exact().unwrap();
     assert_eq!(answer.best, Some(1));
-    for (at, error, gain) in &answer.errors {
+    for ScoredCandidate { candidate: at, error, gain, .. } in &answer.errors {
         assert_eq!(error.mse, three_significant_digits(all[*at].errors.overall));
         assert_eq!((error.by_feature.len(), error.sigma), (2, None));
         let gain = gain.unwrap();
@@ -175,7 +175,7 @@ fn without_noise_the_answer_is_exact_to_three_digits() {
         assert!(low < value && value < high, "the records vary: {gain:?} {value}");
     }
     let best = Scoring { told: ReportedCandidates::Best, ..asked }.exact().unwrap();
-    assert_eq!(best.errors.iter().map(|e| e.0).collect::<Vec<_>>(), [1]);
+    assert_eq!(best.errors.iter().map(|e| e.candidate).collect::<Vec<_>>(), [1]);
 }
 
 /// Nothing is excluded where the control may be 0, and a ratio below 0 is cut off.
@@ -214,11 +214,11 @@ fn a_metric_with_noise_has_its_own_share_of_rho() {
         Scoring { measures: Some(measures), ..scoring(&one, None, ReportedCandidates::Best) };
     assert_eq!(asked.parts(), Ok(3));
     let exact: Vec<f64> =
-        asked.exact().unwrap().errors[0].1.metrics.iter().map(|m| m.value.unwrap()).collect();
+        asked.exact().unwrap().errors[0].error.metrics.iter().map(|m| m.value.unwrap()).collect();
     assert_eq!(exact[0], 1.0, "all off by 0.08");
     let mut squares = [0.0; 2];
     for _ in 0..runs {
-        let told = asked.noised(rho, &mut rng).unwrap().errors.remove(0).1;
+        let told = asked.noised(rho, &mut rng).unwrap().errors.remove(0).error;
         let sigma = told.metrics[0].sigma.unwrap();
         let derived = 1.0 / n as f64 / (2.0 * rho / 3.0).sqrt();
         assert!((sigma / derived - 1.0).abs() < 0.01, "{sigma} {derived}");

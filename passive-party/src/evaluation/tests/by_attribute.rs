@@ -24,8 +24,8 @@ fn without_noise_each_attribute_has_its_figures() {
     let evaluations = open(dir.path(), policy(AuditMode::Trusted));
     let set = evaluations.start(&table, &ids(0, 200)).unwrap();
     let (scored, left) = set.score(&by_attribute(&set, None)).unwrap();
-    let [told] = scored.attributes.as_slice() else { panic!("one candidate") };
-    let [a, b] = told.as_slice() else { panic!("two attributes") };
+    let [told] = scored.errors.as_slice() else { panic!("one candidate") };
+    let [a, b] = told.attributes.as_slice() else { panic!("two attributes") };
     assert_eq!((a.attribute.as_str(), b.attribute.as_str()), ("a", "b"));
     assert_eq!((a.removed.unwrap().value, b.removed.unwrap().value), (Some(1.0), Some(0.0)));
     assert_eq!((a.exact.unwrap().attack, b.exact.unwrap().attack), (1.0, 0.0));
@@ -42,7 +42,8 @@ fn without_noise_each_attribute_has_its_figures() {
         panic!()
     };
     assert_eq!(before - after, 1);
-    assert!(plainly.attributes.is_empty() && plainly.errors == scored.errors);
+    let bare = ScoredCandidate { attributes: Vec::new(), ..told.clone() };
+    assert_eq!(plainly.errors, [bare]);
     let alone = ScoringRequest { control: Control::None, ..by_attribute(&set, None) };
     let refused = set.score(&alone).unwrap_err();
     assert_eq!(refused.kind, RefusalKind::InvalidArgument);
@@ -60,8 +61,8 @@ fn with_noise_the_share_removed_alone_is_told_and_read_off_the_errors() {
     let (scored, left) = set.score(&by_attribute(&set, Some(RHO / 2.0))).unwrap();
     let RemainingBudget::Noised { spent, .. } = left else { panic!("{left:?}") };
     assert!((spent - RHO / 2.0).abs() < 1e-12);
-    let (error, control) = (&scored.errors[0].1, scored.control.as_ref().unwrap());
-    for (feature, told) in scored.attributes[0].iter().enumerate() {
+    let (error, control) = (&scored.errors[0].error, scored.control.as_ref().unwrap());
+    for (feature, told) in scored.errors[0].attributes.iter().enumerate() {
         let removed = told.removed.unwrap();
         let ratio = error.by_feature[feature] / control.by_feature[feature];
         assert!(
@@ -80,7 +81,7 @@ fn with_noise_the_share_removed_alone_is_told_and_read_off_the_errors() {
     let alone =
         Gain::of((error.by_feature[0], sigma(error)), (control.by_feature[0], sigma(control)))
             .interval;
-    let together = scored.attributes[0][0].removed.unwrap();
+    let together = scored.errors[0].attributes[0].removed.unwrap();
     if let (Some((low, _)), Some(wider)) = (alone, together.low) {
         assert!(wider < low);
     }

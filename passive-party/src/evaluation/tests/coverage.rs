@@ -10,11 +10,11 @@ use rand_distr::{Distribution, StandardNormal};
 use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
 use vfl_core::data::table::FeatureTable;
 use vfl_core::types::{FeatureBlock, RecordIds};
+use vfl_protocol::scoring::ReportedCandidates;
 use vfl_transform::scoring::Gain;
 use vfl_transform::scoring::accountant::RHO;
 
 use crate::config::{AuditMode, AuditPolicy};
-use crate::evaluation::scoring::ReportedCandidates;
 use crate::evaluation::*;
 
 /// Records of three passive features and what an informed adversary makes of them, d × n each.
@@ -76,7 +76,7 @@ impl Drawn {
             })
             .unwrap();
         assert_eq!((scored.best, scored.errors.len()), (Some(1), 1));
-        scored.errors[0].2.unwrap()
+        scored.errors[0].gain.unwrap()
     }
 
     /// 1 − (error of the informed) / (error of the control), estimates clipped as a scoring clips them.

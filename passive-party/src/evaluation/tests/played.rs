@@ -53,7 +53,7 @@ fn play(x: &DMatrix<f64>) -> SimulatedAdversary {
 fn told(scorable: &ReducedEstimates) -> f64 {
     let one = std::slice::from_ref(scorable);
     let scoring = Scoring::of(one, None, ReportedCandidates::All);
-    scoring.exact().unwrap().errors[0].1.mse
+    scoring.exact().unwrap().errors[0].error.mse
 }
 
 /// Where the box does not matter, the estimate is m + S Aᵀ (A S Aᵀ)⁺ A (x − m), with m and S of the records that are not scored.

@@ -1,5 +1,6 @@
 //! The gain of an attack over its control: 1 − error / control, with an interval.
 
+use serde::{Deserialize, Serialize};
 use vfl_core::metrics::{ErrorRatio, ErrorReduction};
 use vfl_numerics::three_significant_digits;
 
@@ -16,7 +17,8 @@ pub struct Gain {
 
 /// The gains on two halves of the records. If the best of several attacks is chosen by one half,
 /// the other half has a gain that the choice has not flattered.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Halves {
     /// The gain on the records in even places, from 0.
     pub first: f64,

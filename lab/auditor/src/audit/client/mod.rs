@@ -9,4 +9,4 @@ mod scoring;
 pub(super) use active::ActiveParty;
 pub(super) use coordinator::Coordinator;
 pub(super) use features::features;
-pub(super) use scoring::{CandidateChoice, Control, Question, Scoring, ScoringInfo, ScoringReport};
+pub(super) use scoring::Scoring;
