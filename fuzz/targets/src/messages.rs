@@ -10,8 +10,8 @@ use vfl_defense::Policy;
 use vfl_protocol::training::messages::{PublishedVersion, ShareStored};
 use vfl_protocol::{
     MAX_REASON_BYTES, PredictionRequest, ReleasedParameters, ReleasedSubModel, ShownModel,
-    ShownParameters, decode_columns, decode_statuses, encode_columns, encode_statuses, pb,
-    stream_answer, stream_refusal,
+    ShownParameters, audit, decode_columns, decode_statuses, encode_columns, encode_statuses,
+    ledger, pb, reconstruct, scoring, stream_answer, stream_refusal,
 };
 use vfl_transform::TransformConfig;
 
@@ -309,6 +309,14 @@ impl Walk {
         if let Ok(spec) = pb::AttackSpec::decode(bytes) {
             attack(&spec);
         }
+        comes_back::<pb::DescribeLedgerResponse, Option<ledger::Summary>>(bytes);
+        comes_back::<pb::OpenAuditRequest, audit::SessionRequest>(bytes);
+        comes_back::<pb::CloseAuditResponse, audit::SessionSummary>(bytes);
+        comes_back::<pb::ReconstructRequest, reconstruct::ReconstructionRequest>(bytes);
+        comes_back::<pb::AttackResult, reconstruct::AttackReport>(bytes);
+        comes_back::<pb::EvaluationOpened, scoring::ScoringInfo>(bytes);
+        comes_back::<pb::Score, scoring::Question>(bytes);
+        comes_back::<pb::Scored, scoring::ScoringReport>(bytes);
         if let Ok(text) = std::str::from_utf8(bytes) {
             if let Ok(version) = ModelVersion::new(text) {
                 assert_eq!(version.as_str(), text);
@@ -322,6 +330,15 @@ impl Walk {
             assert_eq!(encode_statuses(&read), statuses);
         }
     }
+}
+
+/// Asserts that a message whose content is accepted comes back the same when it is written again.
+fn comes_back<M: Message + Default + Clone + From<D>, D: TryFrom<M>>(bytes: &[u8]) {
+    let Ok(read) = M::decode(bytes) else { return };
+    let Ok(domain) = D::try_from(read) else { return };
+    let written = M::from(domain);
+    let again = D::try_from(written.clone()).map(M::from);
+    assert!(again.is_ok_and(|again| again.encode_to_vec() == written.encode_to_vec()));
 }
 
 /// The next field of a message: its content if it is one with a length, and what follows. `None` at the end, or where it is not a

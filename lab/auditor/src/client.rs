@@ -1,11 +1,12 @@
 //! The client of a deployment's active party, in domain types.
 
-use tonic::Status;
 use tonic::transport::Channel;
+use tonic::{Status, Streaming};
 use vfl_core::model::TrainingConfig;
-use vfl_core::types::{RecordIds, ReleasedScores, RowStatus};
+use vfl_core::types::{PartyName, RecordIds, ReleasedScores, RowStatus};
 use vfl_protocol::pb::active_party_client::ActivePartyClient;
 use vfl_protocol::pb::train_job_event::Event;
+use vfl_protocol::reconstruct::{ReconstructEvent, ReconstructionRequest};
 use vfl_protocol::training::messages::{Progress, PublishedVersion};
 use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, pb, peer_failure, read_scores};
 use vfl_server::service::{Credentials, Peer, TlsError, channel};
@@ -83,5 +84,47 @@ impl ActiveParty {
         let failed = status.iter().filter(|status| **status != RowStatus::Ok).count();
         anyhow::ensure!(failed == 0, "{failed} test records were not scored");
         Ok(released)
+    }
+
+    pub(crate) fn name(&self) -> &PartyName {
+        &self.peer.name
+    }
+
+    /// Requests attacks and returns the stream of their events.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the active party said, or that it is not reachable.
+    pub(crate) async fn reconstruct(
+        &self,
+        request: ReconstructionRequest,
+    ) -> Result<ReconstructEvents<'_>, Refusal> {
+        let peer = &self.peer;
+        let events = self.client.clone().reconstruct(pb::ReconstructRequest::from(request)).await;
+        let events = events.map_err(|status| peer_failure(&peer.to_string(), &status))?;
+        Ok(ReconstructEvents { peer, events: events.into_inner() })
+    }
+}
+
+/// The events of one request for attacks, as they arrive.
+pub(crate) struct ReconstructEvents<'a> {
+    peer: &'a Peer,
+    events: Streaming<pb::ReconstructEvent>,
+}
+
+impl ReconstructEvents<'_> {
+    /// Returns the next event; `None` after the last one.
+    ///
+    /// # Errors
+    /// [`Refusal`] with what the active party said, or that it went away or answered with nonsense.
+    pub(crate) async fn next(&mut self) -> Result<Option<ReconstructEvent>, Refusal> {
+        let peer = self.peer.to_string();
+        let gone = |status| peer_failure(&peer, &status);
+        while let Some(message) = self.events.message().await.map_err(gone)? {
+            // Without an event it is one of a later version.
+            if let Some(event) = message.event {
+                return Ok(Some(event.try_into()?));
+            }
+        }
+        Ok(None)
     }
 }

@@ -7,9 +7,10 @@ use vfl_protocol::audit::{OpenSession, SessionRequest};
 use vfl_protocol::reconstruct::{AttackSpec, AuxiliaryIds, ReconstructionRequest};
 use vfl_protocol::{Refusal, RefusalKind};
 
-use super::client::{ActiveParty, Coordinator};
+use super::client::Coordinator;
 use super::model::Model;
 use super::plan::{Plan, Targets};
+use crate::client::ActiveParty;
 
 /// The deployment under audit, with the plan of the audit.
 pub(super) struct Subject<'a> {
@@ -37,7 +38,8 @@ impl<'a> Subject<'a> {
         model: Model,
         stop: &'a CancellationToken,
     ) -> Result<Self, Refusal> {
-        let active = ActiveParty::new(&targets.credentials, &targets.active)?;
+        let active = ActiveParty::new(&targets.credentials, targets.active.clone())
+            .map_err(|e| Refusal::invalid(e.to_string()))?;
         Ok(Self { plan, knows, targets, coordinator, active, model, stop })
     }
 
