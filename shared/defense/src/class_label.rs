@@ -4,9 +4,49 @@ use nalgebra::DMatrix;
 use vfl_core::types::ReleasedScores;
 use vfl_numerics::arg_max;
 
+use super::definition::{Definition, Domain, OwnBound};
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
+use crate::DefenseConfig;
+use crate::policy::{Facts, Parameter, ParameterKind, ReleaseKind};
 
 const NAME: &str = "class_label";
+/// The substitute for a score of 0 behind a label: δ of the vector that attacks use in place of the
+/// hidden scores.
+pub(super) const LABEL_FLOOR: f64 = 0.01;
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    parameters: &[Parameter::optional(
+        "softening",
+        ParameterKind::Number,
+        "0 (default), or up to below 1/classes",
+    )],
+    examples: |_| vec![DefenseConfig::ClassLabel { softening: 0.0 }],
+    within_bits: |classes, bits| {
+        let within = (classes as f64).log2() <= bits;
+        within.then_some(DefenseConfig::ClassLabel { softening: 0.0 })
+    },
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition(softening: f64) -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::Label,
+        bits: Box::new(|classes, _| OwnBound::Bits((classes as f64).log2())),
+        domain: Some(Domain::Simplex),
+        zero_floor: (softening == 0.0).then_some(LABEL_FLOOR),
+        ..Definition::at_scores(
+            &FACTS,
+            output(softening),
+            move || ClassLabel::check(softening, None),
+            move |classes, _| ClassLabel::new(softening, classes),
+        )
+    }
+}
+
+fn output(softening: f64) -> Output {
+    if softening == 0.0 { Output::Label } else { Output::Probabilities }
+}
 
 /// Releases the arg max, at most log2 k bits a record: as a label, or softened, as the vector with
 /// δ everywhere but at the label, where 1 − (k − 1)δ is left. The lowest index wins ties.
@@ -39,7 +79,7 @@ impl ClassLabel {
 
 impl Defense for ClassLabel {
     fn contract(&self) -> Contract {
-        let output = if self.softening == 0.0 { Output::Label } else { Output::Probabilities };
+        let output = output(self.softening);
         let bits = Some((self.classes as f64).log2());
         Contract { output, keeps_arg_max: true, keeps_ranking: false, randomised: false, bits }
     }

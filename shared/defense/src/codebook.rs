@@ -8,9 +8,12 @@ use nalgebra::DMatrix;
 use vfl_core::types::{ConfidenceScores, ReleasedScores};
 use vfl_numerics::arg_max;
 
+use super::definition::{Definition, OwnBound};
 use super::order::{each_column, keep_arg_max};
 use super::ranking::mean_sorted;
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
+use crate::DefenseConfig;
+use crate::policy::{DefaultValue, Facts, Parameter, ParameterKind, ReleaseKind};
 
 const NAME: &str = "codebook";
 /// Fewest records that a word is the mean of.
@@ -19,6 +22,37 @@ const LEAST_RECORDS: usize = 20;
 const MOST_WORDS: u32 = 1 << 20;
 /// Lower bound of a word's entries in the logarithm of the distance.
 const FLOOR: f64 = 1e-12;
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    parameters: &[Parameter {
+        name: "size",
+        kind: ParameterKind::Whole,
+        takes: "at least the number of classes",
+        absent: DefaultValue::RequiredPerClass(4.0),
+    }],
+    examples: |classes| vec![DefenseConfig::Codebook { size: classes.max(32) as u32 }],
+    within_bits: |classes, bits| {
+        let size = bits.exp2().min(f64::from(MOST_WORDS)).floor();
+        (size >= classes as f64).then_some(DefenseConfig::Codebook { size: size as u32 })
+    },
+    costly: true,
+    fitted: true,
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition(size: u32) -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::Word,
+        bits: Box::new(move |_, _| OwnBound::Bits(f64::from(size).log2())),
+        ..Definition::at_scores(
+            &FACTS,
+            Output::Probabilities,
+            move || Codebook::check(size, None),
+            move |classes, grants| Codebook::fit(size, grants.calibration(NAME)?, classes),
+        )
+    }
+}
 
 /// Releases the word nearest to the scores among those of their predicted class: at most
 /// log2(number of words) bits a record, whatever the adversary knows and however often it asks

@@ -9,23 +9,51 @@ use rand_chacha::ChaCha12Rng;
 use rand_distr::{Distribution, Hypergeometric};
 use vfl_core::types::ReleasedScores;
 
+use super::definition::Definition;
 use super::order::{Order, each_column};
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
-use crate::policy::{ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS};
+use crate::DefenseConfig;
+use crate::policy::{Facts, ReleaseKind};
 
 const NAME: &str = "order_preserving_encryption";
 
-/// Scores are encrypted in units of 2⁻³², from 0 to 1.
+/// The bits b of the unit 2⁻ᵇ in which order-preserving encryption takes scores.
+pub const ENCRYPTED_UNIT_BITS: u32 = 32;
+/// The number of bits of an encrypted unit. The sampler's logarithms of factorials are good to 1e-3
+/// for a population of this size.
+pub const ENCRYPTED_BITS: u32 = 37;
+/// The number of bits below them, for the order of scores that share a unit. With the encrypted
+/// unit these are 53 bits, which a double holds exactly.
+pub const ENCRYPTED_ORDER_BITS: u32 = 16;
+
+/// The number of units from 0 to 1.
 const UNITS: u64 = 1 << ENCRYPTED_UNIT_BITS;
-/// Bits of an encrypted unit. The sampler's logarithms of factorials are good to 1e-3 for a
-/// population of this size.
-const CIPHER_BITS: u32 = ENCRYPTED_BITS;
-/// Low bits for the order of scores that share a unit. With the encrypted unit these are 53 bits,
-/// which a double holds exactly.
-const ORDER_BITS: u32 = ENCRYPTED_ORDER_BITS;
 /// Up to this number, marked items are drawn one by one: there the library's sampler takes time in
 /// proportion to the population.
 const ONE_BY_ONE: u64 = 64;
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    examples: |_| vec![DefenseConfig::OrderPreservingEncryption {}],
+    costly: true,
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition() -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::Ciphertexts,
+        bits: Definition::unbounded(
+            "order-preserving encryption leaves every score to some ten bits and its order exactly",
+        ),
+        draws: true,
+        ..Definition::at_scores(
+            &FACTS,
+            Output::Ciphertexts,
+            || Ok(()),
+            |classes, _| OrderPreservingEncryption::new(classes),
+        )
+    }
+}
 
 /// Releases integers below 2⁵³ that sort as the scores do: strictly larger for strictly larger
 /// scores, equal for equal ones.
@@ -49,7 +77,7 @@ impl OrderPreservingEncryption {
     /// # Errors
     /// [`DefenseError::Setting`] for more.
     pub fn new(classes: usize) -> Result<Self, DefenseError> {
-        checked(classes <= 1 << ORDER_BITS, NAME, "classes", classes, "at most 65536")
+        checked(classes <= 1 << ENCRYPTED_ORDER_BITS, NAME, "classes", classes, "at most 65536")
             .map(|()| Self)
     }
 }
@@ -82,7 +110,7 @@ impl Cipher {
     /// the lowest unit and ciphertext of the upper one.
     fn search(&mut self, below: impl Fn(u64, u64, u64) -> bool) -> (u64, u64) {
         let (mut first, mut units) = (0, UNITS + 1);
-        let (mut low, mut bits) = (0, CIPHER_BITS);
+        let (mut low, mut bits) = (0, ENCRYPTED_BITS);
         let mut node = 1;
         while units > 1 {
             bits -= 1;
@@ -148,7 +176,7 @@ impl Defense for OrderPreservingEncryption {
                     _ => 0,
                 };
                 below = Some((score, units, place));
-                out[at] = cipher.encrypt(units) << ORDER_BITS | place;
+                out[at] = cipher.encrypt(units) << ENCRYPTED_ORDER_BITS | place;
             }
         });
         Ok(ReleasedScores::Ciphertexts(out))
@@ -182,7 +210,7 @@ mod tests {
         let ciphers: Vec<u64> = units.iter().map(|&u| key.encrypt(u)).collect();
         assert!(
             ciphers.windows(2).all(|pair| pair[0] < pair[1])
-                && ciphers[ciphers.len() - 1] < 1 << CIPHER_BITS
+                && ciphers[ciphers.len() - 1] < 1 << ENCRYPTED_BITS
         );
         for (&unit, &sent) in units.iter().zip(&ciphers) {
             assert_eq!(key.search(|_, _, middle| sent < middle).0, unit);

@@ -3,12 +3,146 @@
 use nalgebra::DMatrix;
 use rand_distr::{Distribution, StandardNormal};
 use vfl_core::types::ReleasedScores;
+use vfl_numerics::gaussian_simplex_bits;
 
+use super::definition::{Definition, Domain, OwnBound};
 use super::order::each_column;
 use super::{Contract, Defense, DefenseError, MAX_SCALE, Noise, Output, checked};
-use crate::policy::gaussian_scale;
+use crate::DefenseConfig;
+use crate::policy::{
+    Facts, Parameter, ParameterKind, ReleaseKind, default_delta, default_sensitivity,
+};
 
+const NAME: &str = "gaussian_noise";
 const PRIVATE: &str = "dp_gaussian";
+/// The smallest and the largest σ that a bound of bits chooses.
+const SIGMAS: (f64, f64) = (1e-12, 1e12);
+
+pub(super) const DELTA: Parameter =
+    Parameter::optional("delta", ParameterKind::Number, "above 0 and below 1; default 1e-5");
+pub(super) const AS_PUBLISHED: Parameter = Parameter::optional(
+    "as_published",
+    ParameterKind::Truth,
+    "as the authors' code; default false",
+);
+
+pub(super) const GAUSSIAN_NOISE: Facts = Facts {
+    name: NAME,
+    parameters: &[Parameter::required("sigma", ParameterKind::Number, "above 0", 0.1)],
+    examples: |_| vec![DefenseConfig::GaussianNoise { sigma: 0.1 }],
+    within_bits: |classes, bits| {
+        sigma_within(classes, bits).map(|sigma| DefenseConfig::GaussianNoise { sigma })
+    },
+    ..Facts::PLAIN
+};
+
+pub(super) const DP_GAUSSIAN: Facts = Facts {
+    name: PRIVATE,
+    parameters: &[
+        Parameter::required("epsilon", ParameterKind::Number, "above 0, a guarantee up to 1", 0.5),
+        DELTA,
+        Parameter::optional("sensitivity", ParameterKind::Number, "above 0; default sqrt 2"),
+        AS_PUBLISHED,
+    ],
+    examples: |_| {
+        let (delta, sensitivity) = (default_delta(), default_sensitivity());
+        [false, true]
+            .map(|as_published| DefenseConfig::DpGaussian {
+                epsilon: 0.5,
+                delta,
+                sensitivity,
+                as_published,
+            })
+            .into()
+    },
+    ..Facts::PLAIN
+};
+
+/// Defines noise of a given standard deviation.
+pub(super) fn of_sigma(sigma: f64) -> Definition<'static> {
+    definition(&GAUSSIAN_NOISE, sigma, move || GaussianNoise::new(sigma))
+}
+
+/// Defines the Gaussian mechanism, or P's baseline.
+pub(super) fn mechanism(
+    epsilon: f64,
+    delta: f64,
+    sensitivity: f64,
+    as_published: bool,
+) -> Definition<'static> {
+    let sigma = mechanism_sigma(epsilon, delta, sensitivity, as_published);
+    definition(&DP_GAUSSIAN, sigma, move || match as_published {
+        true => GaussianNoise::as_published(epsilon, delta, sensitivity),
+        false => GaussianNoise::private(epsilon, delta, sensitivity),
+    })
+}
+
+fn definition(
+    facts: &'static Facts,
+    sigma: f64,
+    make: impl Fn() -> Result<GaussianNoise, DefenseError> + Copy + 'static,
+) -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::Noised,
+        bits: Box::new(move |classes, domain| match domain {
+            Domain::Simplex => OwnBound::Bits(gaussian_simplex_bits(classes, sigma)),
+            // The sum of the others counts as one score more; the release is a part of that longer
+            // vector's.
+            Domain::Largest(_) => OwnBound::Bits(gaussian_simplex_bits(classes + 1, sigma)),
+            Domain::Any => OwnBound::NOT_FROM_SCORES,
+        }),
+        draws: true,
+        ..Definition::at_scores(
+            facts,
+            Output::Numbers,
+            move || make().map(drop),
+            move |_, _| make(),
+        )
+    }
+}
+
+impl DefenseConfig {
+    /// Returns the standard deviation of Gaussian noise, the same for every score; `None` for other
+    /// defenses.
+    #[must_use]
+    pub fn gaussian_sigma(&self) -> Option<f64> {
+        match *self {
+            Self::GaussianNoise { sigma } => Some(sigma),
+            Self::DpGaussian { epsilon, delta, sensitivity, as_published } => {
+                Some(mechanism_sigma(epsilon, delta, sensitivity, as_published))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn mechanism_sigma(epsilon: f64, delta: f64, sensitivity: f64, as_published: bool) -> f64 {
+    let sensitivity = if as_published { PUBLISHED_SENSITIVITY } else { sensitivity };
+    gaussian_scale(epsilon, delta, sensitivity)
+}
+
+/// Computes the scale of the Gaussian mechanism, √(2 ln(1.25/δ)) Δf / ε (P (9)).
+#[must_use]
+pub fn gaussian_scale(epsilon: f64, delta: f64, sensitivity: f64) -> f64 {
+    (2.0 * (1.25 / delta).ln()).sqrt() * sensitivity / epsilon
+}
+
+/// Finds σ by bisection of its logarithm: the bits fall as it grows.
+fn sigma_within(classes: usize, bits: f64) -> Option<f64> {
+    let told = |sigma: f64| gaussian_simplex_bits(classes, sigma);
+    if told(SIGMAS.1) > bits {
+        return None;
+    }
+    let (mut low, mut high) = (SIGMAS.0.ln(), SIGMAS.1.ln());
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if told(middle.exp()) <= bits { high = middle } else { low = middle }
+    }
+    let digit = 10f64.powf((high.exp().log10()).floor() - 2.0);
+    let rounded = (high.exp() / digit).ceil() * digit;
+    // Twelve digits remove the rounding error of multiplying by a power of ten.
+    format!("{rounded:.11e}").parse().ok().filter(|sigma| told(*sigma) <= bits)
+}
 
 /// Adds independent noise N(0, σ²) to every score.
 ///
@@ -40,22 +174,14 @@ enum Guarantee {
 const PUBLISHED_SENSITIVITY: f64 = 0.1;
 
 impl GaussianNoise {
-    pub(super) fn check_sigma(sigma: f64) -> Result<(), DefenseError> {
-        checked(
-            sigma > 0.0 && sigma <= MAX_SCALE,
-            "gaussian_noise",
-            "sigma",
-            sigma,
-            "above 0, at most 1e12",
-        )
-    }
-
     /// Creates noise of standard deviation `sigma`, above 0 and at most 1e12.
     ///
     /// # Errors
     /// [`DefenseError::Setting`] for any other.
     pub fn new(sigma: f64) -> Result<Self, DefenseError> {
-        Self::check_sigma(sigma).map(|()| Self { sigma, stated: Guarantee::Nothing })
+        let good = sigma > 0.0 && sigma <= MAX_SCALE;
+        checked(good, NAME, "sigma", sigma, "above 0, at most 1e12")?;
+        Ok(Self { sigma, stated: Guarantee::Nothing })
     }
 
     /// Creates the Gaussian mechanism: ε above 0, δ in (0, 1), ℓ₂ sensitivity above 0, σ at most

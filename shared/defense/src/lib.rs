@@ -25,6 +25,7 @@
 mod class_label;
 mod codebook;
 mod contract;
+mod definition;
 mod encryption;
 mod gaussian;
 mod logit_noise;
@@ -36,7 +37,6 @@ mod privee;
 mod purify;
 mod randomized_label;
 mod ranking;
-mod recipe;
 mod rounding;
 mod temperature;
 mod top_k;
@@ -44,6 +44,7 @@ mod top_k;
 pub use class_label::ClassLabel;
 pub use codebook::Codebook;
 pub use contract::{Contract, Defense, DefenseError, LogitDefense, Output};
+pub use definition::Grants;
 pub use encryption::OrderPreservingEncryption;
 pub use gaussian::GaussianNoise;
 pub use logit_noise::LogitNoise;
@@ -55,89 +56,102 @@ pub use privee::Privee;
 pub use purify::Purify;
 pub use randomized_label::RandomizedLabel;
 pub use ranking::Ranking;
-pub use recipe::Grants;
 pub use rounding::Rounding;
 pub use temperature::Temperature;
 pub use top_k::TopK;
 
 use contract::{MAX_SCALE, checked};
-use recipe::Recipe;
+use definition::Definition;
+use policy::{Facts, ReleaseKind};
 
-/// Returns the recipe of a defense: its output, the check of its parameters as far as they do not
-/// depend on the model, and the function that makes it for a number of classes from what is
-/// granted.
-fn recipe_of(config: &DefenseConfig) -> Recipe<'_> {
-    match config {
-        DefenseConfig::None {} => {
-            Recipe::at_scores(Output::Probabilities, Ok(()), |_, _| Ok(NoDefense))
+/// Makes the register: the facts of all defenses, and the definition of a configured one.
+macro_rules! register {
+    ($config:ident: $($variant:ident $parameters:tt = $facts:path, $definition:expr;)*) => {
+        impl DefenseConfig {
+            /// The facts of all defenses, in the order in which the demo audits them.
+            pub const ALL: &'static [&'static Facts] = &[$(&$facts),*];
         }
-        DefenseConfig::Rounding { decimals } => {
-            Recipe::at_scores(Output::Numbers, Rounding::check(*decimals), |_, _| {
-                Rounding::new(*decimals)
-            })
+
+        /// Returns the definition of a defense with its parameters.
+        fn definition_of($config: &DefenseConfig) -> Definition<'_> {
+            match $config {
+                $(DefenseConfig::$variant $parameters => $definition,)*
+            }
         }
-        DefenseConfig::TopK { k } => {
-            Recipe::at_scores(Output::Numbers, TopK::check(*k, None), |classes, _| {
-                TopK::new(*k, classes)
-            })
+    };
+}
+
+// A new defense is a variant of `DefenseConfig`, a module and a line here.
+register! {
+    config:
+    None {} = none::FACTS, none::definition();
+    Rounding { decimals } = rounding::FACTS, rounding::definition(*decimals);
+    TopK { k } = top_k::FACTS, top_k::definition(*k);
+    ClassLabel { softening } = class_label::FACTS, class_label::definition(*softening);
+    RandomizedLabel { epsilon } = randomized_label::FACTS, randomized_label::definition(*epsilon);
+    Temperature { temperature } = temperature::FACTS, temperature::definition(*temperature);
+    LogitNoise { scheme, alpha } = logit_noise::FACTS, logit_noise::definition(*scheme, *alpha);
+    GaussianNoise { sigma } = gaussian::GAUSSIAN_NOISE, gaussian::of_sigma(*sigma);
+    DpGaussian { epsilon, delta, sensitivity, as_published } = gaussian::DP_GAUSSIAN,
+        gaussian::mechanism(*epsilon, *delta, *sensitivity, *as_published);
+    PriveeDp { .. } = privee::DP, privee::definition(&privee::DP, config);
+    PriveeDpPlusPlus { .. } = privee::DP_PLUS_PLUS,
+        privee::definition(&privee::DP_PLUS_PLUS, config);
+    OrderPreservingEncryption {} = encryption::FACTS, encryption::definition();
+    Ranking {} = ranking::FACTS, ranking::definition();
+    Codebook { size } = codebook::FACTS, codebook::definition(*size);
+    Purifier { training, label_weight } = purify::FACTS,
+        purify::definition(*training, *label_weight);
+}
+
+impl DefenseConfig {
+    /// The names of all defenses.
+    pub const NAMES: [&'static str; Self::ALL.len()] = {
+        let mut names = [""; Self::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = Self::ALL[at].name;
+            at += 1;
         }
-        DefenseConfig::ClassLabel { softening } => {
-            let output = if *softening == 0.0 { Output::Label } else { Output::Probabilities };
-            let good = ClassLabel::check(*softening, None);
-            Recipe::at_scores(output, good, |classes, _| ClassLabel::new(*softening, classes))
-        }
-        DefenseConfig::RandomizedLabel { epsilon } => {
-            Recipe::at_scores(Output::Label, RandomizedLabel::check(*epsilon), |classes, _| {
-                RandomizedLabel::new(*epsilon, classes)
-            })
-        }
-        DefenseConfig::Temperature { temperature } => {
-            Recipe::at_logits(Temperature::check(*temperature), |_, _| {
-                Temperature::new(*temperature)
-            })
-        }
-        DefenseConfig::LogitNoise { scheme, alpha } => {
-            Recipe::at_logits(LogitNoise::check(*scheme, *alpha), |classes, grants| {
-                LogitNoise::new(*scheme, *alpha, classes, grants.passive_weights)
-            })
-        }
-        DefenseConfig::GaussianNoise { sigma } => {
-            Recipe::at_scores(Output::Numbers, GaussianNoise::check_sigma(*sigma), |_, _| {
-                GaussianNoise::new(*sigma)
-            })
-        }
-        DefenseConfig::DpGaussian { epsilon, delta, sensitivity, as_published } => {
-            let make = || match as_published {
-                true => GaussianNoise::as_published(*epsilon, *delta, *sensitivity),
-                false => GaussianNoise::private(*epsilon, *delta, *sensitivity),
-            };
-            Recipe::at_scores(Output::Numbers, make().map(drop), move |_, _| make())
-        }
-        DefenseConfig::PriveeDp { .. } | DefenseConfig::PriveeDpPlusPlus { .. } => {
-            let good = privee::check(config, None);
-            Recipe::at_scores(Output::Numbers, good, |classes, _| Privee::new(config, classes))
-        }
-        DefenseConfig::OrderPreservingEncryption {} => {
-            Recipe::at_scores(Output::Ciphertexts, Ok(()), |classes, _| {
-                OrderPreservingEncryption::new(classes)
-            })
-        }
-        DefenseConfig::Ranking {} => {
-            Recipe::at_scores(Output::Probabilities, Ok(()), |classes, grants| {
-                Ranking::fit(grants.calibration(config)?, classes)
-            })
-        }
-        DefenseConfig::Codebook { size } => Recipe::at_scores(
-            Output::Probabilities,
-            Codebook::check(*size, None),
-            |classes, grants| Codebook::fit(*size, grants.calibration(config)?, classes),
-        ),
-        DefenseConfig::Purifier { training, label_weight } => {
-            let good = Purify::check(*label_weight, None);
-            Recipe::at_scores(Output::Probabilities, good, |classes, grants| {
-                Purify::train(config, (*training, *label_weight), classes, grants)
-            })
-        }
+        names
+    };
+
+    /// Returns the name, as in a config file.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.facts().name
+    }
+
+    /// Returns the facts that are the same for every setting of the defense.
+    #[must_use]
+    pub fn facts(&self) -> &'static Facts {
+        definition_of(self).facts
+    }
+
+    /// Returns true if it is fitted on undefended scores of the model's training.
+    #[must_use]
+    pub fn fitted(&self) -> bool {
+        definition_of(self).fitted
+    }
+
+    /// Returns the kind of its release. Attacks that adapt to a policy are chosen by it.
+    #[must_use]
+    pub fn leaves(&self) -> ReleaseKind {
+        definition_of(self).leaves
+    }
+
+    /// Returns the substitute for a score of 0 in the release, for attacks that take the release
+    /// for the true scores: half a step for rounded ones, 0.01 behind a label. `None` if the
+    /// defense makes no zeros of positive scores, or if its zeros say nothing about them.
+    #[must_use]
+    pub fn zero_floor(&self) -> Option<f64> {
+        definition_of(self).zero_floor
+    }
+
+    /// Returns true if the coordinator needs the parameters of the passive parties to apply it.
+    #[must_use]
+    pub fn needs_passive_weights(&self) -> bool {
+        definition_of(self).needs_passive_weights
     }
 }
 

@@ -5,9 +5,47 @@ use std::fmt;
 use nalgebra::{DMatrix, SymmetricEigen};
 use vfl_numerics::{PseudoInverse, row_differences};
 
+use super::definition::Definition;
 use super::{Contract, DefenseError, LogitDefense, MAX_SCALE, Noise, Output, checked};
+use crate::DefenseConfig;
+use crate::policy::{Facts, Parameter, ParameterKind, ReleaseKind};
 
 const NAME: &str = "logit_noise";
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    parameters: &[
+        Parameter::required("scheme", ParameterKind::Whole, "1, 2 or 3", 1.0),
+        Parameter::required(
+            "alpha",
+            ParameterKind::Number,
+            "noise budget, at least 0; in scheme 3 below 1",
+            0.5,
+        ),
+    ],
+    examples: |_| {
+        [(1, 10.0), (2, 10.0), (3, 0.75)]
+            .map(|(scheme, alpha)| DefenseConfig::LogitNoise { scheme, alpha })
+            .into()
+    },
+    at_logits: true,
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition(scheme: u32, alpha: f64) -> Definition<'static> {
+    Definition {
+        leaves: if scheme == 3 { ReleaseKind::Scaled } else { ReleaseKind::Projected },
+        bits: Definition::unbounded(
+            "logit_noise draws nothing at random and is undone by who knows the weights",
+        ),
+        needs_passive_weights: matches!(scheme, 1 | 2),
+        ..Definition::at_logits(
+            &FACTS,
+            move || LogitNoise::check(scheme, alpha),
+            move |classes, grants| LogitNoise::new(scheme, alpha, classes, grants.passive_weights),
+        )
+    }
+}
 
 /// Share of the logit, or of 1, by which scheme 2 lifts z̃_{i*} above the largest of the others. R
 /// sets them equal, a tie in which the class stays only if ties go to i* (errata R8). The share is

@@ -3,7 +3,26 @@
 use nalgebra::DMatrix;
 use vfl_core::types::ReleasedScores;
 
+use super::definition::Definition;
 use super::{Contract, Defense, DefenseError, Noise, Output};
+use crate::DefenseConfig;
+use crate::policy::{Facts, ReleaseKind};
+
+/// The reason for which exact scores have no bound.
+pub(super) const EXACT: &str =
+    "exact scores give back features that lie on a grid (docs/lattice.md)";
+
+pub(super) const FACTS: Facts =
+    Facts { name: "none", examples: |_| vec![DefenseConfig::None {}], ..Facts::PLAIN };
+
+pub(super) fn definition() -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::Everything,
+        bits: Definition::unbounded(EXACT),
+        domain: None,
+        ..Definition::at_scores(&FACTS, Output::Probabilities, || Ok(()), |_, _| Ok(NoDefense))
+    }
+}
 
 /// Releases the scores as they are; in a list it changes nothing.
 #[derive(Debug, Clone, Copy)]

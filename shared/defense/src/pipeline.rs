@@ -6,11 +6,11 @@ use vfl_core::types::{ConfidenceScores, Logits, ReleasedScores};
 use vfl_numerics::{arg_max, softmax_columns};
 
 use super::contract::{Contract, Defense, DefenseError, LogitDefense, Output};
+use super::definition::{BuiltDefense, Grants};
+use super::definition_of;
 use super::noise::Noise;
 use super::none::NoDefense;
 use super::order::{Order, each_column, keep_arg_max, keep_order};
-use super::recipe::{BuiltDefense, Grants};
-use super::recipe_of;
 use crate::{DefenseConfig, Policy};
 
 /// The output of a pipeline.
@@ -37,7 +37,7 @@ fn check_order(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
     let mut changing = defenses.iter().filter(|config| !matches!(config, DefenseConfig::None {}));
     let Some(mut last) = changing.next() else { return Ok(()) };
     for config in changing {
-        let reason = match (recipe_of(last).output, recipe_of(config).output) {
+        let reason = match (definition_of(last).output, definition_of(config).output) {
             (Output::Label, _) => Some("a label is all that is left"),
             (Output::Ciphertexts, _) => Some("ciphertexts are not scores"),
             (Output::Probabilities | Output::Numbers, Output::Logits) => {
@@ -70,7 +70,7 @@ impl Pipeline {
             Policy { defenses: defenses.to_vec(), ..Policy::default() }.leakage(classes).bits();
         let mut pipeline = Self { at_logits: Vec::new(), at_scores: Vec::new(), bits };
         for config in defenses {
-            match recipe_of(config).make(classes, grants)? {
+            match (definition_of(config).make)(classes, grants)? {
                 BuiltDefense::AtLogits(defense) => pipeline.at_logits.push(defense),
                 BuiltDefense::AtScores(defense) => pipeline.at_scores.push(defense),
             }
@@ -89,7 +89,7 @@ impl Pipeline {
     /// # Errors
     /// [`DefenseError`] naming a parameter out of range or a defense in the wrong place.
     pub fn check(defenses: &[DefenseConfig]) -> Result<(), DefenseError> {
-        defenses.iter().try_for_each(|config| recipe_of(config).checked)?;
+        defenses.iter().try_for_each(|config| (definition_of(config).check)())?;
         check_order(defenses)
     }
 

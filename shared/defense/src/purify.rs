@@ -6,11 +6,11 @@ use rand_chacha::ChaCha12Rng;
 use vfl_core::types::ReleasedScores;
 use vfl_numerics::arg_max;
 
+use super::definition::{Definition, Grants};
 use super::order::each_column;
-use super::recipe::Grants;
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 use crate::DefenseConfig;
-use crate::policy::PurifierTraining;
+use crate::policy::{Facts, Parameter, ParameterKind, PurifierTraining, ReleaseKind};
 use crate::purifier::{MAX_CLASSES, Purifier, random_scores, random_vectors};
 
 const NAME: &str = "purifier";
@@ -18,6 +18,42 @@ const NAME: &str = "purifier";
 const MAX_LABEL_WEIGHT: f64 = 1e3;
 /// Fewest scores to train on: with fewer, the autoencoder would learn them by heart.
 const LEAST_RECORDS: usize = 20;
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    parameters: &[
+        Parameter::optional(
+            "training",
+            ParameterKind::Word(&["scores", "random", "normal"]),
+            "what it is trained on; default scores",
+        ),
+        Parameter::optional("label_weight", ParameterKind::Number, "0 (default) to 1000"),
+    ],
+    examples: |_| {
+        [PurifierTraining::Scores, PurifierTraining::Random]
+            .map(|training| DefenseConfig::Purifier { training, label_weight: 0.0 })
+            .into()
+    },
+    costly: true,
+    fitted: true,
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition(training: PurifierTraining, label_weight: f64) -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::Purified,
+        bits: Definition::unbounded(
+            "a purifier gives out a continuum of vectors, for which no bound is known",
+        ),
+        fitted: training == PurifierTraining::Scores,
+        ..Definition::at_scores(
+            &FACTS,
+            Output::Probabilities,
+            move || Purify::check(label_weight, None),
+            move |classes, grants| Purify::train(training, label_weight, classes, grants),
+        )
+    }
+}
 
 /// Releases G(c): the scores passed through a [`Purifier`] that was trained to reproduce scores of
 /// the model, or random ones.
@@ -53,8 +89,8 @@ impl Purify {
     /// [`DefenseError::Setting`] for a `label_weight` out of range; [`DefenseError::Needs`] for too
     /// many classes, without calibration scores where it is trained on them, or with fewer than 20.
     pub fn train(
-        config: &DefenseConfig,
-        (training, label_weight): (PurifierTraining, f64),
+        training: PurifierTraining,
+        label_weight: f64,
         classes: usize,
         grants: &Grants<'_>,
     ) -> Result<Self, DefenseError> {
@@ -62,7 +98,7 @@ impl Purify {
         let mut rng = ChaCha12Rng::from_seed(grants.seed);
         let drawn;
         let set = match training {
-            PurifierTraining::Scores => grants.calibration(config)?.matrix(),
+            PurifierTraining::Scores => grants.calibration(NAME)?.matrix(),
             PurifierTraining::Random => {
                 drawn = random_scores(classes, &mut rng);
                 &drawn
@@ -155,8 +191,7 @@ mod tests {
         let calibration = ConfidenceScores::new(calibration.clone()).unwrap();
         let grants =
             Grants { calibration: Some(&calibration), seed: [seed; 32], ..Grants::default() };
-        let config = DefenseConfig::Purifier { training, label_weight: 0.0 };
-        Purify::train(&config, (training, 0.0), calibration.matrix().nrows(), &grants).unwrap()
+        Purify::train(training, 0.0, calibration.matrix().nrows(), &grants).unwrap()
     }
 
     fn out(purify: &Purify, c: &DMatrix<f64>) -> DMatrix<f64> {
@@ -195,9 +230,7 @@ mod tests {
             let DefenseConfig::Purifier { training, label_weight } = config else {
                 panic!("{config}")
             };
-            Purify::train(&config, (training, label_weight), k, grants)
-                .map(drop)
-                .map_err(|e| e.to_string())
+            Purify::train(training, label_weight, k, grants).map(drop).map_err(|e| e.to_string())
         };
         let none = Grants::default();
         assert!(of("purifier", 4, &none).unwrap_err().contains("calibration"));

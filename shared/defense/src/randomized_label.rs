@@ -5,12 +5,63 @@ use rand::RngExt;
 use vfl_core::types::ReleasedScores;
 use vfl_numerics::{arg_max, randomized_response_bits};
 
+use super::class_label::LABEL_FLOOR;
+use super::definition::{Definition, OwnBound};
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
-use crate::policy::kept_label_probability;
+use crate::DefenseConfig;
+use crate::policy::{Facts, Parameter, ParameterKind, ReleaseKind};
 
 const NAME: &str = "randomized_label";
 /// Largest ε: beyond it a label is another once in 10²¹ answers.
 const MOST: f64 = 50.0;
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    parameters: &[Parameter::required(
+        "epsilon",
+        ParameterKind::Number,
+        "above 0, at most 50",
+        2.0,
+    )],
+    examples: |_| vec![DefenseConfig::RandomizedLabel { epsilon: 2.0 }],
+    within_bits: |classes, bits| {
+        let epsilon = epsilon_within(classes as f64, bits);
+        epsilon.map(|epsilon| DefenseConfig::RandomizedLabel { epsilon })
+    },
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition(epsilon: f64) -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::NoisyLabel,
+        bits: Box::new(move |classes, _| {
+            OwnBound::Bits(randomized_response_bits(classes, epsilon))
+        }),
+        draws: true,
+        zero_floor: Some(LABEL_FLOOR),
+        ..Definition::at_scores(
+            &FACTS,
+            Output::Label,
+            move || RandomizedLabel::check(epsilon),
+            move |classes, _| RandomizedLabel::new(epsilon, classes),
+        )
+    }
+}
+
+/// Computes the probability with which k-ary randomised response keeps one of `classes` labels,
+/// e^ε/(e^ε + k − 1).
+#[must_use]
+pub fn kept_label_probability(classes: usize, epsilon: f64) -> f64 {
+    1.0 / (1.0 + (classes as f64 - 1.0) * (-epsilon).exp())
+}
+
+/// Solves k e^ε/(e^ε + k − 1) = 2^bits for ε.
+fn epsilon_within(k: f64, bits: f64) -> Option<f64> {
+    let told = bits.exp2();
+    let exact = if told < k { (told * (k - 1.0) / (k - told)).ln() } else { MOST };
+    let epsilon = (exact.min(MOST) * 1000.0).floor() / 1000.0;
+    (epsilon > 0.0).then_some(epsilon)
+}
 
 /// Releases the arg max with probability e^ε/(e^ε + k − 1), else one of the other classes, each as
 /// likely as the next (Kairouz, Oh and Viswanath, arXiv:1407.1338). The lowest index wins ties.

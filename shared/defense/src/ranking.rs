@@ -4,15 +4,42 @@ use std::fmt;
 
 use nalgebra::DMatrix;
 use vfl_core::types::{ConfidenceScores, ReleasedScores};
+use vfl_numerics::permutation_bits;
 
+use super::definition::{Definition, OwnBound};
 use super::order::{Order, each_column};
 use super::{Contract, Defense, DefenseError, Noise, Output};
+use crate::DefenseConfig;
+use crate::policy::{Facts, ReleaseKind};
 
 const NAME: &str = "ranking";
 /// Fewest calibration records: with fewer, the vector would say much about single ones.
 const LEAST_RECORDS: usize = 1000;
 /// Weight of the ramp that breaks ties of the mean.
 const RAMP: f64 = 1e-9;
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    examples: |_| vec![DefenseConfig::Ranking {}],
+    within_bits: |classes, bits| {
+        (permutation_bits(classes) <= bits).then_some(DefenseConfig::Ranking {})
+    },
+    fitted: true,
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition() -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::Order,
+        bits: Box::new(|classes, _| OwnBound::Bits(permutation_bits(classes))),
+        ..Definition::at_scores(
+            &FACTS,
+            Output::Probabilities,
+            || Ok(()),
+            |classes, grants| Ranking::fit(grants.calibration(NAME)?, classes),
+        )
+    }
+}
 
 /// Releases the same k values for every record, the largest where the record's largest score is: at
 /// most k! outputs, log2 k! bits a record, whatever is asked and however often. Every rank stays;

@@ -2,8 +2,49 @@
 
 use nalgebra::DMatrix;
 use vfl_core::types::ReleasedScores;
+use vfl_numerics::{RoundedSimplex, rounded_simplex_bits};
 
+use super::definition::{Definition, Domain, OwnBound};
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
+use crate::DefenseConfig;
+use crate::policy::{Facts, Parameter, ParameterKind, ReleaseKind};
+
+const NAME: &str = "rounding";
+/// The most decimals: a double has no more digits to round.
+const MOST: u32 = 15;
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    parameters: &[Parameter::required("decimals", ParameterKind::Whole, "0 to 15", 2.0)],
+    examples: |_| [2, 1].map(|decimals| DefenseConfig::Rounding { decimals }).into(),
+    within_bits: |classes, bits| {
+        let told = |decimals| rounded_simplex_bits(classes, decimals, RoundedSimplex::Whole);
+        let most = (0..=MOST).rev().find(|decimals| told(*decimals) <= bits);
+        most.map(|decimals| DefenseConfig::Rounding { decimals })
+    },
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition(decimals: u32) -> Definition<'static> {
+    let told =
+        move |classes, scores| OwnBound::Bits(rounded_simplex_bits(classes, decimals, scores));
+    Definition {
+        leaves: ReleaseKind::Rounded,
+        bits: Box::new(move |classes, domain| match domain {
+            Domain::Simplex => told(classes, RoundedSimplex::Whole),
+            Domain::Largest(kept) => told(classes, RoundedSimplex::Largest(kept)),
+            Domain::Any => OwnBound::NOT_FROM_SCORES,
+        }),
+        // Half a step.
+        zero_floor: Some(0.5 * 10f64.powi(-(decimals as i32))),
+        ..Definition::at_scores(
+            &FACTS,
+            Output::Numbers,
+            move || Rounding::check(decimals),
+            move |_, _| Rounding::new(decimals),
+        )
+    }
+}
 
 /// Rounds each score to `decimals` digits, ties to even on c · 10^decimals, as P's code does: 0.25
 /// gives 0.2, 0.35 gives 0.4.
@@ -13,7 +54,7 @@ use super::{Contract, Defense, DefenseError, Noise, Output, checked};
 ///
 /// A probability vector is released as one of the vectors that real numbers of sum 1 can be rounded
 /// to: where the round-off of doubles would take a tie to the wrong side, an entry is moved by a
-/// step, so that [`rounded_simplex_bits`](vfl_numerics::rounded_simplex_bits) holds for
+/// step, so that [`rounded_simplex_bits`] holds for
 /// what is really released.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounding {
@@ -30,7 +71,7 @@ impl Rounding {
     }
 
     pub(super) fn check(decimals: u32) -> Result<(), DefenseError> {
-        checked(decimals <= 15, "rounding", "decimals", decimals, "0 to 15")
+        checked(decimals <= MOST, NAME, "decimals", decimals, "0 to 15")
     }
 }
 

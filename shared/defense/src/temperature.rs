@@ -2,7 +2,10 @@
 
 use nalgebra::DMatrix;
 
+use super::definition::Definition;
 use super::{Contract, DefenseError, LogitDefense, Noise, Output, checked};
+use crate::DefenseConfig;
+use crate::policy::{Facts, Parameter, ParameterKind, ReleaseKind};
 
 const NAME: &str = "temperature";
 /// Smallest temperature: below it, differences of logits leave the range of a double for scores
@@ -10,6 +13,28 @@ const NAME: &str = "temperature";
 const LEAST: f64 = 1e-6;
 /// Largest temperature: above it, all scores are 1/k to six digits.
 const MOST: f64 = 1e6;
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    parameters: &[Parameter::required("temperature", ParameterKind::Number, "1e-6 to 1e6", 2.0)],
+    examples: |_| vec![DefenseConfig::Temperature { temperature: 4.0 }],
+    at_logits: true,
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition(temperature: f64) -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::Scaled,
+        bits: Definition::unbounded(
+            "a temperature is undone by a factor, and exact scores are left",
+        ),
+        ..Definition::at_logits(
+            &FACTS,
+            move || Temperature::check(temperature),
+            move |_, _| Temperature::new(temperature),
+        )
+    }
+}
 
 /// Divides the logits by a temperature: above 1 the scores move together, below 1 apart. Whoever
 /// knows the temperature can undo it: it hides nothing by itself, but rounding after it hides more.

@@ -3,10 +3,39 @@
 use nalgebra::DMatrix;
 use vfl_core::types::ReleasedScores;
 
+use super::definition::{Definition, Domain};
 use super::order::{Order, each_column};
 use super::{Contract, Defense, DefenseError, Noise, Output, checked};
+use crate::DefenseConfig;
+use crate::policy::{Facts, Parameter, ParameterKind, ReleaseKind};
 
 const NAME: &str = "top_k";
+
+pub(super) const FACTS: Facts = Facts {
+    name: NAME,
+    parameters: &[Parameter::required(
+        "k",
+        ParameterKind::Whole,
+        "1 to the number of classes less 1",
+        1.0,
+    )],
+    examples: |classes| vec![DefenseConfig::TopK { k: if classes > 2 { 2 } else { 1 } }],
+    ..Facts::PLAIN
+};
+
+pub(super) fn definition(k: u32) -> Definition<'static> {
+    Definition {
+        leaves: ReleaseKind::Largest,
+        bits: Definition::unbounded("top_k leaves the largest scores exact"),
+        domain: Some(Domain::Largest(k as usize)),
+        ..Definition::at_scores(
+            &FACTS,
+            Output::Numbers,
+            move || TopK::check(k, None),
+            move |classes, _| TopK::new(k, classes),
+        )
+    }
+}
 
 /// Releases the `k` largest scores as they are and 0 for the others; among equal scores the lowest
 /// index is kept.

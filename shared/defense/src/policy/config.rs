@@ -192,14 +192,14 @@ fn is_identity(template: &Template) -> bool {
     *template == Template::Identity
 }
 
-pub(super) fn default_delta() -> f64 {
+pub(crate) fn default_delta() -> f64 {
     1e-5
 }
 
-pub(super) fn default_sensitivity() -> f64 {
+pub(crate) fn default_sensitivity() -> f64 {
     std::f64::consts::SQRT_2
 }
 
-pub(super) fn default_privee_sensitivity() -> f64 {
+pub(crate) fn default_privee_sensitivity() -> f64 {
     0.1
 }

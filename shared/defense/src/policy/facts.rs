@@ -1,4 +1,58 @@
-//! The types for facts about a defense: its parameters, and the kind of its release.
+//! The types for facts about a defense: its name, its parameters, and the kind of its release.
+
+use super::config::DefenseConfig;
+
+/// The facts that are the same for every setting of a defense. Each defense states them once.
+#[derive(Debug)]
+pub struct Facts {
+    /// The name, as in a config file.
+    pub name: &'static str,
+    /// The parameters, in the order of the help.
+    pub parameters: &'static [Parameter],
+    /// Sensible settings for a model of this many classes (at least 2), with parameters of the
+    /// papers if they name some. The demo audits them all; tests and fuzz seeds are made of them.
+    pub examples: fn(classes: usize) -> Vec<DefenseConfig>,
+    /// The setting for a number of classes that reveals the most and yet at most this many bits of
+    /// a record; `None` if there is none, or no bound. Never called with NaN.
+    pub within_bits: fn(classes: usize, bits: f64) -> Option<DefenseConfig>,
+    /// True if it changes logits, before the link function. Otherwise it changes scores.
+    pub at_logits: bool,
+    /// True if it takes microseconds a score, so that it must not run on a thread that serves
+    /// connections.
+    pub costly: bool,
+    /// True if it may be fitted on undefended scores of the model's training, which an imported
+    /// model does not have. [`DefenseConfig::fitted`] decides it for given settings.
+    pub fitted: bool,
+}
+
+impl Facts {
+    /// A defense of the scores without parameters that is not costly and not fitted, and has no
+    /// bound of bits.
+    pub(crate) const PLAIN: Self = Self {
+        name: "",
+        parameters: &[],
+        examples: |_| Vec::new(),
+        within_bits: |_, _| None,
+        at_logits: false,
+        costly: false,
+        fitted: false,
+    };
+
+    /// Returns the parameter of this name.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
+        self.parameters.iter().find(|parameter| parameter.name == name)
+    }
+
+    /// Returns the names of the parameters, separated by commas, or `none`.
+    #[must_use]
+    pub fn parameter_names(&self) -> String {
+        match self.parameters {
+            [] => "none".to_owned(),
+            all => all.iter().map(|parameter| parameter.name).collect::<Vec<_>>().join(", "),
+        }
+    }
+}
 
 /// A parameter of a defense.
 #[derive(Debug, Clone, Copy)]
@@ -11,6 +65,27 @@ pub struct Parameter {
     pub takes: &'static str,
     /// The value that is used if it is not given.
     pub absent: DefaultValue,
+}
+
+impl Parameter {
+    /// Creates a parameter that has a default of its own.
+    pub(crate) const fn optional(
+        name: &'static str,
+        kind: ParameterKind,
+        takes: &'static str,
+    ) -> Self {
+        Self { name, kind, takes, absent: DefaultValue::Optional }
+    }
+
+    /// Creates a parameter that must be given, for which the command line puts `default`.
+    pub(crate) const fn required(
+        name: &'static str,
+        kind: ParameterKind,
+        takes: &'static str,
+        default: f64,
+    ) -> Self {
+        Self { name, kind, takes, absent: DefaultValue::Required(default) }
+    }
 }
 
 /// The type of a parameter.

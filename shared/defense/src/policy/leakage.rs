@@ -3,12 +3,10 @@
 
 use std::fmt;
 
-use vfl_numerics::{
-    RoundedSimplex, gaussian_simplex_bits, permutation_bits, randomized_response_bits,
-    rounded_simplex_bits,
-};
-
-use super::{DefenseConfig, NoiseMode, Policy};
+use super::{DefenseConfig, Facts, NoiseMode, Policy};
+use crate::definition::{Domain, OwnBound};
+use crate::definition_of;
+use crate::none::EXACT;
 
 /// The sentence that goes with every multiplier.
 pub const MULTIPLIER_MEANS: &str = "whatever an adversary knows besides, its chance of a right guess \
@@ -64,116 +62,23 @@ impl fmt::Display for Leakage {
     }
 }
 
-/// The vectors that a defense is applied to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Domain {
-    /// Probability vectors.
-    Simplex,
-    /// Probability vectors with all but this many entries set to 0.
-    Largest(usize),
-    /// Vectors of any other numbers.
-    Any,
-}
-
-/// The bound of one defense by itself.
-enum OwnBound {
-    Bits(f64),
-    /// No bound is known, for this reason.
-    None(&'static str),
-}
-
-const EXACT: &str = "exact scores give back features that lie on a grid (docs/lattice.md)";
-const PROPORTIONAL: &str = "PRIVEE's noise is proportional to the score and vanishes with it, so that Σ_r max_x P(r | x) diverges";
-const NOT_FROM_SCORES: &str =
-    "its bound is for probability vectors, which the defense before it does not give out";
-
 impl DefenseConfig {
-    /// Returns the bits of this defense by itself, applied to vectors of a domain.
-    ///
-    /// There is no finite bound for noise of PRIVEE: on [0, ε] a score c is released as c (1 + uσ)
-    /// up to a known shift, u uniform in an interval of length 1/k, so that the density at r is at
-    /// least k/(σ c) for some c in [r/(1 + σ), r], at least k/(σ r): its integral over r from 0
-    /// diverges. Nor is there one for the others that are one-to-one or leave a continuum of
-    /// values.
-    fn own_bits(&self, classes: usize, domain: Domain) -> OwnBound {
-        let rounded =
-            |decimals, scores| OwnBound::Bits(rounded_simplex_bits(classes, decimals, scores));
-        match self {
-            Self::None {} => OwnBound::None(EXACT),
-            Self::Temperature { .. } => {
-                OwnBound::None("a temperature is undone by a factor, and exact scores are left")
-            }
-            Self::LogitNoise { .. } => OwnBound::None(
-                "logit_noise draws nothing at random and is undone by who knows the weights",
-            ),
-            Self::TopK { .. } => OwnBound::None("top_k leaves the largest scores exact"),
-            Self::OrderPreservingEncryption {} => OwnBound::None(
-                "order-preserving encryption leaves every score to some ten bits and its order exactly",
-            ),
-            Self::Purifier { .. } => OwnBound::None(
-                "a purifier gives out a continuum of vectors, for which no bound is known",
-            ),
-            Self::PriveeDp { .. } | Self::PriveeDpPlusPlus { .. } => OwnBound::None(PROPORTIONAL),
-            Self::Rounding { decimals } => match domain {
-                Domain::Simplex => rounded(*decimals, RoundedSimplex::Whole),
-                Domain::Largest(kept) => rounded(*decimals, RoundedSimplex::Largest(kept)),
-                Domain::Any => OwnBound::None(NOT_FROM_SCORES),
-            },
-            Self::GaussianNoise { .. } | Self::DpGaussian { .. } => {
-                match (self.gaussian_sigma(), domain) {
-                    (Some(sigma), Domain::Simplex) => {
-                        OwnBound::Bits(gaussian_simplex_bits(classes, sigma))
-                    }
-                    // The sum of the others counts as one score more; the release is a part of that
-                    // longer vector's.
-                    (Some(sigma), Domain::Largest(_)) => {
-                        OwnBound::Bits(gaussian_simplex_bits(classes + 1, sigma))
-                    }
-                    _ => OwnBound::None(NOT_FROM_SCORES),
-                }
-            }
-            Self::ClassLabel { .. } => OwnBound::Bits((classes as f64).log2()),
-            Self::RandomizedLabel { epsilon } => {
-                OwnBound::Bits(randomized_response_bits(classes, *epsilon))
-            }
-            Self::Ranking {} => OwnBound::Bits(permutation_bits(classes)),
-            Self::Codebook { size } => OwnBound::Bits(f64::from(*size).log2()),
-        }
+    /// Returns the setting of the defense `name` that reveals the most and yet at most `bits` bits
+    /// of a record, for a model of `classes` classes: the most decimals, the largest codebook, the
+    /// least σ (to three digits, rounded up), the greatest ε (to three decimals, rounded down).
+    /// `None` if no setting is within them, if the defense has no finite bound, or if there is no
+    /// such defense.
+    #[must_use]
+    pub fn within_bits(name: &str, classes: usize, bits: f64) -> Option<Self> {
+        let facts = Facts::named(name).ok().filter(|_| !bits.is_nan())?;
+        (facts.within_bits)(classes, bits)
     }
 
-    /// Returns the domain of the vectors that it releases.
-    fn domain_after(&self, before: Domain) -> Domain {
-        match self {
-            Self::None {} => before,
-            Self::TopK { k } if before == Domain::Simplex => Domain::Largest(*k as usize),
-            // These act at the logits, and the link function gives probability vectors.
-            Self::Temperature { .. } | Self::LogitNoise { .. } => Domain::Simplex,
-            Self::ClassLabel { .. }
-            | Self::Ranking {}
-            | Self::Codebook { .. }
-            | Self::Purifier { .. } => Domain::Simplex,
-            Self::TopK { .. }
-            | Self::Rounding { .. }
-            | Self::GaussianNoise { .. }
-            | Self::DpGaussian { .. }
-            | Self::PriveeDp { .. }
-            | Self::PriveeDpPlusPlus { .. }
-            | Self::OrderPreservingEncryption {}
-            | Self::RandomizedLabel { .. } => Domain::Any,
-        }
-    }
-
-    /// Returns true if it draws at random for every record.
-    fn draws(&self) -> bool {
-        matches!(
-            self,
-            Self::GaussianNoise { .. }
-                | Self::DpGaussian { .. }
-                | Self::PriveeDp { .. }
-                | Self::PriveeDpPlusPlus { .. }
-                | Self::OrderPreservingEncryption {}
-                | Self::RandomizedLabel { .. }
-        )
+    /// Returns all settings that [`DefenseConfig::within_bits`] finds, in the order of
+    /// [`DefenseConfig::ALL`].
+    #[must_use]
+    pub fn all_within_bits(classes: usize, bits: f64) -> Vec<Self> {
+        Self::NAMES.iter().filter_map(|name| Self::within_bits(name, classes, bits)).collect()
     }
 }
 
@@ -194,17 +99,18 @@ impl Policy {
         }
         let (mut domain, mut least, mut why, mut fresh) = (Domain::Simplex, None, EXACT, false);
         for defense in &self.defenses {
-            fresh |= self.noise == NoiseMode::Fresh && defense.draws();
-            match defense.own_bits(classes, domain) {
+            let definition = definition_of(defense);
+            fresh |= self.noise == NoiseMode::Fresh && definition.draws;
+            match (definition.bits)(classes, domain) {
                 OwnBound::Bits(_) if fresh => why = "fresh noise tells more with each answer",
                 OwnBound::Bits(bits) if least.is_none_or(|(found, _)| bits < found) => {
-                    least = Some((bits, defense.name()))
+                    least = Some((bits, definition.facts.name))
                 }
                 OwnBound::Bits(_) => {}
                 OwnBound::None(_) if matches!(defense, DefenseConfig::None {}) => {}
                 OwnBound::None(reason) => why = reason,
             }
-            domain = defense.domain_after(domain);
+            domain = definition.domain_after(domain);
         }
         match least {
             Some((bits, by)) => Leakage::Bits { bits, by },

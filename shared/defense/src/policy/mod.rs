@@ -5,29 +5,28 @@
 //! A policy has a text form, which reads back:
 //! `temperature (temperature = 2.0) then rounding (decimals = 1)`.
 //!
-//! The name of a defense, its parameters and the kind of its release are stated once, in
-//! `config.rs` and `defense.rs`. The parameters have one typed form (`parameters.rs`), from which
-//! policy texts, the command line and messages are read.
+//! `config.rs` has the parameters of each defense; its name, the help of its parameters and the
+//! kind of its release are stated once, in the module that implements it. The parameters have one
+//! typed form (`parameters.rs`), from which policy texts, the command line and messages are read.
 
 mod config;
-mod defense;
 mod facts;
 mod leakage;
 mod parameters;
-mod settings_for_bits;
 mod text;
 
 use serde::{Deserialize, Serialize};
 
 pub use config::{DefenseConfig, PurifierTraining, Template};
-pub use defense::{
-    ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS, Facts, gaussian_scale,
-    kept_label_probability,
-};
-pub use facts::{DefaultValue, Parameter, ParameterKind, ReleaseKind};
+pub(crate) use config::{default_delta, default_privee_sensitivity, default_sensitivity};
+pub use facts::{DefaultValue, Facts, Parameter, ParameterKind, ReleaseKind};
 pub use leakage::{BOUND_ASSUMES, Leakage, MULTIPLIER_MEANS};
 pub use parameters::ParameterError;
 pub use text::PolicyTextError;
+
+pub use crate::encryption::{ENCRYPTED_BITS, ENCRYPTED_ORDER_BITS, ENCRYPTED_UNIT_BITS};
+pub use crate::gaussian::gaussian_scale;
+pub use crate::randomized_label::kept_label_probability;
 
 /// The way in which noise is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

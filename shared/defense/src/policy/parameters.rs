@@ -4,8 +4,7 @@
 use toml::{Table, Value};
 
 use super::config::DefenseConfig;
-use super::defense::Facts;
-use super::facts::{DefaultValue, Parameter, ParameterKind};
+use super::facts::{DefaultValue, Facts, Parameter, ParameterKind};
 
 /// The largest number of values in one list: one for each class.
 const MAX_NUMBERS: usize = 65_536;

@@ -178,14 +178,15 @@ fn stated_facts_are_those_of_what_is_made() {
         for config in configs(k) {
             let facts = config.facts();
             assert_eq!(Pipeline::check(std::slice::from_ref(&config)), Ok(()), "{config}");
-            let stated = recipe_of(&config);
+            let stated = definition_of(&config);
             let pipeline = ground.build(&config);
             assert_eq!(pipeline.changes_logits(), facts.at_logits, "{config}");
-            let made = match stated.make(k, &ground.grants()).unwrap() {
-                recipe::BuiltDefense::AtLogits(defense) => defense.contract(),
-                recipe::BuiltDefense::AtScores(defense) => defense.contract(),
+            let made = match (stated.make)(k, &ground.grants()).unwrap() {
+                definition::BuiltDefense::AtLogits(defense) => defense.contract(),
+                definition::BuiltDefense::AtScores(defense) => defense.contract(),
             };
             assert_eq!(stated.output, made.output, "{config}");
+            assert!(stated.draws || !made.randomised, "{config}");
             let without = |grants: Grants<'_>| {
                 Pipeline::build(std::slice::from_ref(&config), k, &grants).is_err()
             };
