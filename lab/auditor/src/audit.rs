@@ -36,7 +36,6 @@ pub use assisted_attacks::informed_attacks;
 pub use findings::Findings;
 pub use model::{Model, Training};
 pub use plan::{Help, OBSERVED, Plan, REFINED_FROM, Targets};
-pub use policy::facts;
 pub use scoring::DEFAULT_METRICS;
 pub(crate) use survey::{DeploymentState, PartyBudget, ScoringOffer, said, standing};
 
@@ -98,7 +97,7 @@ pub async fn run_unless_stopped(
             on_stage(round * attacks + done, total, &format!("{policy}: {stage}"))
         };
         let undefended =
-            audits.iter().find(|a| a.policy.name == "none").and_then(|a| a.utility.accuracy);
+            audits.iter().find(|a| a.policy.is_none()).and_then(|a| a.utility.accuracy);
         let behind =
             PolicyAudit { subject: &subject, adversaries: &adversaries, policy, undefended };
         audits.extend(behind.run(&mut scorings, on_stage).await?);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 use vfl_attack::Method;
-use vfl_auditor::audit::{Plan, facts, tell_costs};
+use vfl_auditor::audit::{Plan, tell_costs};
 use vfl_auditor::report::{
     Audit, PrivateTraining, Report, SCHEMA_VERSION, Sweep, Thresholds, draws_from_the_os,
 };
@@ -199,7 +199,7 @@ pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
         }
     }
     let undefended: Vec<String> =
-        plan.policies.iter().filter(|p| facts(p).is_none()).map(ToString::to_string).collect();
+        plan.policies.iter().filter(|p| p.is_none()).map(ToString::to_string).collect();
     if let [first, second, ..] = undefended.as_slice() {
         return Err(format!(
             "policies `{first}` and `{second}` have no defense, both: name one of them"

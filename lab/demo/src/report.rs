@@ -2,11 +2,10 @@
 
 use serde_json::json;
 use vfl_attack::Method;
-use vfl_auditor::audit;
 use vfl_auditor::audit::Findings;
 use vfl_auditor::report::{
-    DataFacts, Generated, MetricFacts, Report, deployment_facts, draws_from_the_os, privacy_notes,
-    surfaces_of,
+    DataFacts, Generated, MetricFacts, Report, SurfaceKind, deployment_facts, draws_from_the_os,
+    privacy_notes, surfaces_of,
 };
 use vfl_transform::TransformConfig;
 
@@ -66,9 +65,8 @@ pub(super) fn report(
     let deployment = deployment_facts(findings, test_accuracy);
     let mut report =
         Report::new(title, command, plan.seed, Generated::new(config), facts, deployment);
-    report.surfaces =
-        surfaces_of(findings, plan.policies.iter().map(|policy| audit::facts(policy).name));
-    report.in_service = plan.policies.first().map(audit::facts);
+    report.surfaces = surfaces_of(findings, plan.policies.iter().map(SurfaceKind::of_policy));
+    report.in_service = plan.policies.first().map(Into::into);
     report.audits = findings.audits.clone();
     report.demand(plan.thresholds);
     report.scoring = findings.scoring.clone();

@@ -3,9 +3,7 @@
 use vfl_attack::{AttackConfig, Method};
 use vfl_auditor::audit;
 use vfl_auditor::audit::Plan;
-use vfl_auditor::report::{
-    DefenseKnowledge, Policy as PolicyFacts, Sweep, SweepError, SweepPoint, ThreatModel,
-};
+use vfl_auditor::report::{DefenseKnowledge, Sweep, SweepError, SweepPoint, ThreatModel};
 use vfl_coordinator::registry::TrainingSummary;
 use vfl_core::types::RecordIds;
 use vfl_datasets::{Dataset, vertical_split};
@@ -127,7 +125,7 @@ async fn sweep(
     }
     bar.done(&format!("{} splits deployed and audited", found.len()));
     Ok(Sweep {
-        policy: PolicyFacts::new("none"),
+        policy: (&Policy::default()).into(),
         threat_model: ThreatModel::white_box(DefenseKnowledge::Unknown),
         records: ids.len(),
         points: found,

@@ -2,7 +2,7 @@
 
 use vfl_auditor::audit::Plan;
 use vfl_auditor::recommend::{CONFIRMED, Demands, Recommendation};
-use vfl_auditor::report::{Audit, Thresholds, worst};
+use vfl_auditor::report::{Audit, Policy, Thresholds, worst};
 use vfl_auditor::{audit, recommend};
 use vfl_defense::DefenseConfig;
 use vfl_passive_party::config::Grant;
@@ -66,7 +66,7 @@ async fn a_threshold_decides_which_defense_is_recommended() {
             let audits: Vec<&Audit> = findings
                 .audits
                 .iter()
-                .filter(|a| a.policy == audit::facts(&trial.policy))
+                .filter(|a| a.policy == Policy::from(&trial.policy))
                 .collect();
             let added = trial.added.as_ref().unwrap();
             let told = worst(&audits, None).unwrap();

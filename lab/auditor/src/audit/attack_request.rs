@@ -6,7 +6,6 @@ use vfl_protocol::reconstruct::{AttackReport, Questions, ReconstructEvent, Recon
 
 use super::attack_report::{lacked_parameters, said};
 use super::findings::knowledge;
-use super::policy::facts;
 use super::round::AttackRound;
 use super::scoring::Scorings;
 use super::subject::Subject;
@@ -113,7 +112,7 @@ impl AttackRequest {
         let baselines = scorings.told_baselines()?;
         let records = subject.plan.ids.len();
         let mut audit =
-            Audit::new(facts(policy), threat_model, records, Utility::default(), baselines);
+            Audit::new(policy.into(), threat_model, records, Utility::default(), baselines);
         (audit.attacks, audit.remarks) = (results, said);
         Ok(AttackAnswer { audit, accuracy })
     }

@@ -5,7 +5,6 @@ use vfl_protocol::Refusal;
 use vfl_protocol::scoring::{ReportedCandidates, ScoredCandidate};
 
 use super::joint::{added_risk, joint};
-use super::policy::facts;
 use super::scoring::{ScoringNeeds, Scorings};
 use super::subject::Subject;
 use crate::report::{
@@ -61,8 +60,8 @@ pub(super) async fn audit(
     }
     let mut threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
     threat_model.moments = true;
-    let policy = facts(&vfl_defense::Policy::default());
-    let mut audit = Audit::new(policy, threat_model, records, utility, baselines);
+    let policy = &vfl_defense::Policy::default();
+    let mut audit = Audit::new(policy.into(), threat_model, records, utility, baselines);
     audit.attacks.push(AttackResult::ran(CONTROL, Status::Guess, joint(&control)));
     for (attack, scored) in attacks.into_iter().zip(scored.errors) {
         let ScoredCandidate { error, gain, attributes, .. } = scored;

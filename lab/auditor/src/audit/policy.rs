@@ -1,24 +1,7 @@
-//! The facts and remarks on a policy for the report.
+//! The remarks on a policy for the report.
 
 use vfl_defense::policy::ReleaseKind;
 use vfl_defense::{DefenseConfig, Policy};
-
-use crate::report::Policy as PolicyFacts;
-
-/// Converts a policy to the report's form.
-#[must_use]
-pub fn facts(policy: &Policy) -> PolicyFacts {
-    let [defense] = policy.defenses.as_slice() else { return PolicyFacts::new(policy.to_string()) };
-    let parameters = match serde_json::to_value(defense) {
-        Ok(serde_json::Value::Object(fields)) => {
-            fields.into_iter().filter(|(key, _)| key != "name").collect()
-        }
-        _ => serde_json::Map::new(),
-    };
-    parameters
-        .into_iter()
-        .fold(PolicyFacts::new(defense.name()), |facts, (key, value)| facts.with(key, value))
-}
 
 /// Returns the value that replaces a score of 0 in attacks that take the release for the true
 /// scores, with the last defense of the policy that sets one.

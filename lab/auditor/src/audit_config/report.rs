@@ -8,7 +8,7 @@ use vfl_core::types::RecordIds;
 use vfl_defense::Policy;
 
 use super::ConfiguredAudit;
-use crate::audit::{Findings, facts};
+use crate::audit::Findings;
 use crate::report::{
     DataFacts, Generated, MetricFacts, Policy as PolicyFacts, Report, deployment_facts, surfaces,
 };
@@ -17,7 +17,7 @@ impl ConfiguredAudit {
     /// Returns the report of the findings.
     pub fn report(&self, findings: Findings) -> Report {
         let Self { plan, thresholds, text, .. } = self;
-        let none = findings.audits.iter().find(|a| a.policy.name == "none");
+        let none = findings.audits.iter().find(|a| a.policy.is_none());
         let accuracy =
             none.or(findings.audits.first()).and_then(|a| a.utility.accuracy).unwrap_or(0.0);
         let deployment = deployment_facts(&findings, accuracy);
@@ -84,12 +84,12 @@ impl ConfiguredAudit {
 fn in_service(live: &Policy, audited: &[Policy]) -> PolicyFacts {
     let same = |policy: &&Policy| **policy == *live || (policy.is_none() && live.is_none());
     match audited.iter().find(same) {
-        Some(policy) => facts(policy),
+        Some(policy) => policy.into(),
         // In words, a form that no audited policy of one defense has.
-        None => PolicyFacts::new(live.to_string()),
+        None => PolicyFacts::in_words(live),
     }
 }
 
 fn none_missing(report: &Report) -> bool {
-    report.audits.iter().all(|a| a.policy.name != "none")
+    report.audits.iter().all(|a| !a.policy.is_none())
 }

@@ -21,7 +21,9 @@ use vfl_core::metrics::{Metric, RecordsWithin};
 use vfl_datasets::set_facts::SetFacts;
 
 use crate::audit::{self, Findings, Plan, Targets};
-use crate::report::{Audit, Compliance, ThresholdResult, Thresholds, Utility, together, worst};
+use crate::report::{
+    Audit, Compliance, Policy as PolicyFacts, ThresholdResult, Thresholds, Utility, together, worst,
+};
 
 /// The most candidates that are scored again on fresh records.
 pub const CONFIRMED: usize = 3;
@@ -106,7 +108,7 @@ impl Trial {
         undefended: Option<f64>,
     ) -> Vec<Self> {
         let one = |policy: &Policy| {
-            let facts = audit::facts(policy);
+            let facts = PolicyFacts::from(policy);
             let audits: Vec<&Audit> =
                 findings.audits.iter().filter(|audit| audit.policy == facts).collect();
             let mut utility = audits.first().map(|audit| audit.utility).unwrap_or_default();

@@ -57,7 +57,7 @@ pub(super) fn brief(report: &Report) -> Brief {
         SurfaceKind::ClassLabel,
     ] {
         let of_kind: Vec<&DefenseLine<'_>> =
-            lines.iter().filter(|line| SurfaceKind::of_policy(&line.policy.name) == kind).collect();
+            lines.iter().filter(|line| line.policy.surface() == kind).collect();
         surfaces.extend(scores(kind, &of_kind));
         if kind == SurfaceKind::ScoreVector {
             surfaces.extend(moments(report));

@@ -12,11 +12,11 @@ use super::ReportError;
 use super::attack_result::{AddedRisk, AttackResult, AttributeResult, Outcome, Status};
 use super::document::{
     Audit, DataFacts, Deployment, Generated, MetricFacts, Party, Policy, READ_VERSIONS, Report,
-    Role, SCHEMA_VERSION, Tool, Utility,
+    Role, SCHEMA_VERSION, StoredPolicy, Tool, Utility,
 };
 use super::errors::{Baselines, Errors, PartyError};
 use super::level::EXACT_MSE;
-use super::surface::Surface;
+use super::surface::{Surface, SurfaceKind};
 use super::threat::ThreatModel;
 
 impl Report {
@@ -179,10 +179,17 @@ impl Party {
 }
 
 impl Policy {
-    /// Creates a policy without parameters.
+    /// Creates the entry of an audit that asks for no score of the records attacked, in the place
+    /// of a policy.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), parameters: BTreeMap::new() }
+        Self { name: name.into(), parameters: BTreeMap::new(), policy: None }
+    }
+
+    /// Creates a policy whose name is its text, with all parameters in it.
+    #[must_use]
+    pub fn in_words(policy: &vfl_defense::Policy) -> Self {
+        Self { policy: Some(policy.clone()), ..Self::new(policy.to_string()) }
     }
 
     /// Adds a parameter.
@@ -195,7 +202,13 @@ impl Policy {
     /// Returns true if scores are released unchanged.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        self.name == "none"
+        self.policy.as_ref().is_some_and(vfl_defense::Policy::is_none)
+    }
+
+    /// Returns the surface of the scores behind the policy.
+    #[must_use]
+    pub fn surface(&self) -> SurfaceKind {
+        self.policy.as_ref().map_or(SurfaceKind::ScoreVector, SurfaceKind::of_policy)
     }
 
     /// Formats the policy for people: `rounding (decimals = 2)`.
@@ -207,6 +220,34 @@ impl Policy {
         let settings: Vec<String> =
             self.parameters.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         format!("{} ({})", self.name, settings.join(", "))
+    }
+}
+
+/// Compares names and parameters, from which the rest follows.
+impl PartialEq for Policy {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.parameters) == (&other.name, &other.parameters)
+    }
+}
+
+impl From<&vfl_defense::Policy> for Policy {
+    fn from(policy: &vfl_defense::Policy) -> Self {
+        let [defense] = policy.defenses.as_slice() else { return Self::in_words(policy) };
+        let parameters = match serde_json::to_value(defense) {
+            Ok(Value::Object(fields)) => {
+                fields.into_iter().filter(|(key, _)| key != "name").collect()
+            }
+            _ => BTreeMap::new(),
+        };
+        Self { name: defense.name().to_owned(), parameters, policy: Some(policy.clone()) }
+    }
+}
+
+impl From<StoredPolicy> for Policy {
+    fn from(StoredPolicy { name, parameters }: StoredPolicy) -> Self {
+        let mut stored = Self { name, parameters, policy: None };
+        stored.policy = stored.label().parse().ok();
+        stored
     }
 }
 

@@ -17,12 +17,14 @@ pub fn surfaces(findings: &Findings) -> Vec<Surface> {
     surfaces_of(findings, [])
 }
 
-/// Lists the audited surfaces, with policies of these names that were audited separately.
-pub fn surfaces_of(findings: &Findings, apart: impl IntoIterator<Item = String>) -> Vec<Surface> {
+/// Lists the audited surfaces, with those of policies that were audited separately.
+pub fn surfaces_of(
+    findings: &Findings,
+    apart: impl IntoIterator<Item = SurfaceKind>,
+) -> Vec<Surface> {
     let seen = findings.audits.iter().filter(|audit| audit.threat_model.sees_scores());
-    let mut audited: Vec<SurfaceKind> =
-        seen.map(|audit| SurfaceKind::of_policy(&audit.policy.name)).collect();
-    audited.extend(apart.into_iter().map(|name| SurfaceKind::of_policy(&name)));
+    let mut audited: Vec<SurfaceKind> = seen.map(|audit| audit.policy.surface()).collect();
+    audited.extend(apart);
     if findings.audits.iter().any(|a| a.threat_model.observations == Observations::NoScore) {
         audited.push(SurfaceKind::Nothing);
     }

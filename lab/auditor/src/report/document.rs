@@ -267,14 +267,27 @@ pub struct TrainingFacts {
 }
 
 /// A defense policy: its name and parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "StoredPolicy")]
 pub struct Policy {
     /// The name, as in the configuration.
     pub name: String,
     /// The settings, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Value>,
+    /// The policy itself, which the document has by name and parameters alone. `None` if no score
+    /// was asked for, or if this version does not know the policy of a document.
+    #[serde(skip)]
+    pub(super) policy: Option<vfl_defense::Policy>,
+}
+
+/// A policy as the document has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StoredPolicy {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) parameters: BTreeMap<String, Value>,
 }
 
 /// The audit of one defense.

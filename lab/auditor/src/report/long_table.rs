@@ -144,7 +144,7 @@ fn text(text: &str) -> String {
 /// Returns the rows of one audit: the cost of the defense, the baselines, and the attacks.
 fn rows<'a>(report: &'a Report, audit: &'a Audit) -> Vec<Row<'a>> {
     let surface = match audit.threat_model.sees_scores() {
-        true => SurfaceKind::of_policy(&audit.policy.name),
+        true => audit.policy.surface(),
         false => SurfaceKind::Nothing,
     };
     let of_audit = Row {

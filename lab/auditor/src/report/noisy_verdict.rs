@@ -77,7 +77,7 @@ pub(super) fn noised(audit: &Audit, name: &str, errors: &Errors, not_run: usize)
 mod tests {
     use super::*;
     use crate::report::{
-        AttackResult, Baselines, DefenseKnowledge, Policy, Status, ThreatModel, Utility, verdict,
+        AttackResult, Baselines, DefenseKnowledge, Status, ThreatModel, Utility, verdict,
     };
 
     fn errors(mse: f64, sigma: f64) -> Errors {
@@ -87,8 +87,9 @@ mod tests {
     fn audit(attack: f64, sigma: f64) -> Audit {
         let baselines = Baselines { half: errors(0.1, 0.001), column_mean: errors(0.06, 0.002) };
         let threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
+        let policy = &vfl_defense::Policy::default();
         let mut audit =
-            Audit::new(Policy::new("none"), threat_model, 1000, Utility::default(), baselines);
+            Audit::new(policy.into(), threat_model, 1000, Utility::default(), baselines);
         audit.attacks = vec![AttackResult::ran("rcc2", Status::Unique, errors(attack, sigma))];
         audit
     }

@@ -2,6 +2,7 @@
 //! not.
 
 use serde::{Deserialize, Serialize};
+use vfl_defense::{DefenseConfig, Policy};
 
 /// The disclosure by training. Every rendered report states it, whatever its document contains.
 pub const TRAINING_DISCLOSURE: &str = "A row of the training gradient is c − e_y: training tells every passive party \
@@ -51,24 +52,17 @@ impl SurfaceKind {
         Self::Training,
     ];
 
-    /// Returns the surface of the scores behind a policy, by its defenses. `name` is the policy's
-    /// name in a report, which lists all defenses if there are several.
+    /// Returns the surface of the scores behind a policy, by its defenses.
     #[must_use]
-    pub fn of_policy(name: &str) -> Self {
-        let has = |defense: &str| {
-            name.split(" then ")
-                .any(|part| part.split([' ', '(', ',']).next().is_some_and(|word| word == defense))
+    pub fn of_policy(policy: &Policy) -> Self {
+        let surface = |defense: &DefenseConfig| match defense {
+            DefenseConfig::ClassLabel { .. } => Self::ClassLabel,
+            DefenseConfig::Ranking {} => Self::Ranking,
+            DefenseConfig::Rounding { .. } => Self::RoundedScore,
+            _ => Self::ScoreVector,
         };
         // The last step of a policy may only take away: the least revealing one decides.
-        if has("class_label") {
-            Self::ClassLabel
-        } else if has("ranking") {
-            Self::Ranking
-        } else if has("rounding") {
-            Self::RoundedScore
-        } else {
-            Self::ScoreVector
-        }
+        policy.defenses.iter().map(surface).min().unwrap_or(Self::ScoreVector)
     }
 
     /// Returns the name for people.
@@ -132,5 +126,34 @@ impl Surface {
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SurfaceKind::{ClassLabel, Ranking, RoundedScore, ScoreVector};
+    use crate::report::Policy;
+
+    #[test]
+    fn a_policy_that_is_read_back_has_the_surface_of_the_one_written() {
+        for (text, surface, none) in [
+            ("none", ScoreVector, true),
+            ("none, unbound shares", ScoreVector, true),
+            ("privee_dp (epsilon = 0.5, template = \"householder\")", ScoreVector, false),
+            ("rounding (decimals = 2), fresh noise", RoundedScore, false),
+            ("temperature (temperature = 2.0) then rounding (decimals = 1)", RoundedScore, false),
+            ("rounding (decimals = 2) then ranking, fresh noise", Ranking, false),
+            ("ranking then class_label", ClassLabel, false),
+        ] {
+            let written = Policy::from(&text.parse::<vfl_defense::Policy>().unwrap());
+            let json = serde_json::to_string(&written).unwrap();
+            let read: Policy = serde_json::from_str(&json).unwrap();
+            for policy in [&written, &read] {
+                assert_eq!((policy.surface(), policy.is_none()), (surface, none), "{text}");
+            }
+            assert_eq!(read, written, "{text}");
+        }
+        let unknown: Policy = serde_json::from_str(r#"{"name":"of a later version"}"#).unwrap();
+        assert_eq!((unknown.surface(), unknown.is_none()), (ScoreVector, false));
     }
 }

@@ -107,7 +107,7 @@ fn an_imported_model_was_not_trained_here() {
 #[test]
 fn models_trained_with_noise_stand_beside_the_policies() {
     let mut report = fixture::informed();
-    let exact = report.audits.iter().filter(|audit| audit.policy.name == "none").cloned().collect();
+    let exact = report.audits.iter().filter(|audit| audit.policy.is_none()).cloned().collect();
     let privacy =
         PrivacyStatement { clip: 1.0, noise: 4.0, epsilon: 8.0751, delta: 1e-5, steps: 10 };
     report.private_trainings =
@@ -683,7 +683,7 @@ fn small_audit(attack: [f64; 2], half: [f64; 2], mean: [f64; 2]) -> Audit {
     let baselines = Baselines { half: errors(half), column_mean: errors(mean) };
     let threat_model = ThreatModel::white_box(DefenseKnowledge::Unknown);
     let mut audit =
-        Audit::new(Policy::new("none"), threat_model, 100, Utility::default(), baselines);
+        Audit::new(fixture::policy("none"), threat_model, 100, Utility::default(), baselines);
     audit.attacks = vec![
         AttackResult::ran("zero", Status::Guess, Errors::new(0.0, vec![0.0, 0.0])),
         AttackResult::ran("half_star", Status::Unique, errors(attack)),

@@ -44,6 +44,11 @@ pub(super) fn baselines(d: usize) -> Baselines {
     Baselines { half: errors(0.0436, d), column_mean: errors(0.0264, d) }
 }
 
+/// The policy of a text.
+pub(super) fn policy(text: &str) -> Policy {
+    Policy::from(&text.parse::<vfl_defense::Policy>().unwrap())
+}
+
 /// The demo: one passive party, fewer features than classes, four defenses.
 pub(super) fn report() -> Report {
     let d = 5;
@@ -101,29 +106,24 @@ pub(super) fn report() -> Report {
     };
     report.audits = vec![
         audit(
-            Policy::new("none"),
+            policy("none"),
             d,
             utility(0.8305, Some(0.0), 1.0),
             [3.84e-27, 3.83e-27, 3.84e-27, 3.83e-27],
         ),
         audit(
-            Policy::new("rounding").with("decimals", 3),
+            policy("rounding (decimals = 3)"),
             d,
             utility(0.8305, Some(1.37e-4), 0.9995),
             [0.021, 0.0127, 0.00912, 0.00904],
         ),
         audit(
-            Policy::new("rounding").with("decimals", 1),
+            policy("rounding (decimals = 1)"),
             d,
             utility(0.828, Some(0.0223), 0.9855),
             [3.41, 0.166, 0.0352, 0.0317],
         ),
-        audit(
-            Policy::new("class_label"),
-            d,
-            utility(0.8305, None, 1.0),
-            [1240.0, 0.311, 0.208, 0.146],
-        ),
+        audit(policy("class_label"), d, utility(0.8305, None, 1.0), [1240.0, 0.311, 0.208, 0.146]),
     ];
     if let Some(last) = report.audits.last_mut() {
         last.attacks.push(AttackResult::not_run(
@@ -133,7 +133,7 @@ pub(super) fn report() -> Report {
         ));
         last.remarks.push("Scores of 0 are replaced by 1e-3 before the logarithm.".into());
     }
-    report.sweep = Some(sweep(&Policy::new("none")));
+    report.sweep = Some(sweep(&policy("none")));
     report
         .notes
         .push("Features are normalised by the minimum and maximum over all records.".into());
@@ -246,7 +246,7 @@ pub(super) fn informed() -> Report {
         ];
         report.audits.push(audit);
     }
-    report.in_service = Some(Policy::new("none"));
+    report.in_service = Some(policy("none"));
     report
 }
 

@@ -32,7 +32,7 @@ fn records_that_an_attack_is_certain_of_are_counted() {
             Thresholds { max_added_risk: Some(1.0), max_exact, ..Thresholds::default() };
         report.demand(thresholds.checked().unwrap());
         report.check().unwrap();
-        let results = report.compliance(&Policy::new("none"));
+        let results = report.compliance(&fixture::policy("none"));
         let found = results.into_iter().find(|r| r.threshold == Threshold::MaxExact).unwrap();
         (found.compliance, found.figure, found.attack, not_met(&report))
     };
@@ -65,12 +65,12 @@ fn bits_are_those_of_the_policy() {
         report
             .audits
             .iter_mut()
-            .filter(|a| a.policy.name == "none")
+            .filter(|a| a.policy.is_none())
             .for_each(|audit| audit.utility.bits = bits);
         let thresholds = Thresholds { max_bits: Some(max_bits), ..Thresholds::default() };
         report.demand(thresholds.checked().unwrap());
         report.check().unwrap();
-        let results = report.compliance(&Policy::new("none"));
+        let results = report.compliance(&fixture::policy("none"));
         let [result] = &results[..] else { panic!("{results:?}") };
         (result.compliance, result.figure, not_met(&report).unwrap_or_default())
     };
@@ -174,7 +174,7 @@ fn noise_without_a_bound_meets_nothing_and_what_is_not_measured_is_not_met() {
 #[test]
 fn the_policy_in_service_is_judged_or_else_the_first_audited() {
     let mut report = demanded(Some(0.1), None);
-    assert_eq!(report.judged(), Some(&Policy::new("none")));
+    assert_eq!(report.judged(), Some(&fixture::policy("none")));
     let said = not_met(&report).unwrap();
     assert!(
         said.starts_with(
@@ -190,14 +190,14 @@ fn the_policy_in_service_is_judged_or_else_the_first_audited() {
     );
     assert!(said.contains("Serve class_label instead") && said.lines().count() == 1, "{said}");
 
-    report.in_service = Some(Policy::new("class_label"));
+    report.in_service = Some(fixture::policy("class_label"));
     assert!(report.unmet().is_empty() && not_met(&report).is_none());
     assert!(
         render_summary(&report, 100, false)
             .contains("Next: Serve class_label: it meets every threshold")
     );
     report.in_service = Some(Policy::new("nothing of these"));
-    assert_eq!(report.judged(), Some(&Policy::new("none")));
+    assert_eq!(report.judged(), Some(&fixture::policy("none")));
 
     // Nothing is demanded: nothing fails, and nothing is written.
     let plain = fixture::informed();
