@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nalgebra::DMatrix;
 use vfl_core::model::contract::{InitialSeed, start_of};
+use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{
     HeadLearner, LearnerError, PartyLearner, Schedule, SubModel, TrainingConfig, cross_entropy,
     heads, kinds,
@@ -140,6 +141,29 @@ impl LocalTraining {
     }
 }
 
+/// Creates the learners of all parties on their blocks (d_p × n), the active party's first. With
+/// `privacy`, each trains with differential privacy, with the noise of the seed that the function
+/// gives for its place.
+///
+/// # Errors
+/// [`LearnerError`] for blocks that do not fit the configuration's model, or a privacy that does
+/// not fit the training.
+pub fn learners(
+    config: &TrainingConfig,
+    classes: usize,
+    blocks: impl IntoIterator<Item = FeatureBlock>,
+    privacy: Option<(PrivacyConfig, &dyn Fn(usize) -> InitialSeed)>,
+) -> Result<Vec<PartyLearner>, LearnerError> {
+    let learner = |(place, block): (usize, FeatureBlock)| {
+        let learner = PartyLearner::new(config, classes, block, place == 0)?;
+        match privacy {
+            Some((privacy, seed)) => learner.with_privacy(privacy, config, seed(place)),
+            None => Ok(learner),
+        }
+    };
+    blocks.into_iter().enumerate().map(learner).collect()
+}
+
 /// The trained sub-models of a split of the features, as they would be served.
 pub struct TrainedParties {
     /// The columns of each party, the active party's first.
@@ -165,13 +189,9 @@ impl TrainedParties {
         let passive = split.passive().iter().map(|party| party.columns.clone());
         let columns: Vec<Vec<usize>> =
             std::iter::once(split.active().to_vec()).chain(passive).collect();
-        let learner = |(party, columns): (usize, &Vec<usize>)| {
-            let block = FeatureBlock::new(x.select_rows(columns))?;
-            Ok(PartyLearner::new(config, classes, block, party == 0)?)
-        };
-        let parties: Result<Vec<_>, LearnerError> =
-            columns.iter().enumerate().map(learner).collect();
-        let trained = LocalTraining::train(config, classes, parties?, labels, start(config))?;
+        let blocks = columns.iter().map(|columns| FeatureBlock::new(x.select_rows(columns)));
+        let parties = learners(config, classes, blocks.collect::<Result<Vec<_>, _>>()?, None)?;
+        let trained = LocalTraining::train(config, classes, parties, labels, start(config))?;
         let models = trained.sub_models()?.into_iter().map(Arc::from).collect();
         Ok(Self { columns, models, top: trained.top()?.map(Arc::from) })
     }

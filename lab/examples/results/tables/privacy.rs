@@ -10,7 +10,7 @@ use vfl_core::model::{
 };
 use vfl_core::types::FeatureBlock;
 use vfl_datasets as data;
-use vfl_datasets::local_training::{self, LocalTraining};
+use vfl_datasets::local_training::{self, LocalTraining, learners};
 use vfl_datasets::{Dataset, DatasetName, DatasetSpec};
 use vfl_present::{ColumnKind, Table};
 
@@ -132,17 +132,11 @@ fn train(
     // Test records come last, as only they are evaluated.
     let order: Vec<usize> = split.train.iter().chain(&split.test).copied().collect();
     let x = dataset.x().select_columns(&order);
-    let mut parties = Vec::new();
-    for (active, from, to) in [(true, 0, d / 2), (false, d / 2, d)] {
-        let block = FeatureBlock::new(x.rows(from, to - from).into_owned())?;
-        let learner = PartyLearner::new(&config, k, block, active)?;
-        parties.push(match privacy {
-            Some(privacy) => {
-                learner.with_privacy(privacy, &config, start_of(2 * seed + u64::from(active)))?
-            }
-            None => learner,
-        });
-    }
+    let block = |(from, to)| FeatureBlock::new(x.rows(from, to - from).into_owned());
+    let blocks = [(0, d / 2), (d / 2, d)].map(block).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let noise = |place: usize| start_of(2 * seed + u64::from(place == 0));
+    let privacy = privacy.map(|privacy| (privacy, &noise as &dyn Fn(usize) -> [u8; 32]));
+    let parties = learners(&config, k, blocks, privacy)?;
     let of = |positions: &[usize]| -> Vec<u32> {
         positions.iter().map(|p| dataset.labels()[*p]).collect()
     };

@@ -6,10 +6,10 @@ use nalgebra::{DMatrix, DVector};
 use vfl_attack::{KnownModel, KnownNetwork};
 use vfl_core::model::contract::start_of;
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{LearnerError, PartyLearner, SubModel, TrainingConfig, TrainingValues};
+use vfl_core::model::{LearnerError, SubModel, TrainingConfig, TrainingValues};
 use vfl_core::types::{FeatureBlock, ShapeError};
 use vfl_datasets::VerticalSplit;
-use vfl_datasets::local_training::{LocalTraining, start, summed_scores};
+use vfl_datasets::local_training::{LocalTraining, learners, start, summed_scores};
 use vfl_numerics::GaussianSampling;
 
 use super::super::ReproduceError;
@@ -48,13 +48,10 @@ fn trained(
     labels: &[u32],
     privacy: PrivacyConfig,
 ) -> Result<Vec<Box<dyn SubModel>>, LearnerError> {
-    let learner = |(place, block): (usize, DMatrix<f64>)| {
-        let seed = start_of(config.values().seed ^ (0x5eed << 32) ^ (place as u64 + 1) << 48);
-        let learner = PartyLearner::new(config, classes, FeatureBlock::new(block)?, place == 0)?;
-        learner.with_privacy(privacy, config, seed)
-    };
-    let parties =
-        blocks.into_iter().enumerate().map(learner).collect::<Result<Vec<_>, LearnerError>>()?;
+    let seed =
+        |place: usize| start_of(config.values().seed ^ (0x5eed << 32) ^ (place as u64 + 1) << 48);
+    let blocks = blocks.into_iter().map(FeatureBlock::new).collect::<Result<Vec<_>, _>>()?;
+    let parties = learners(config, classes, blocks, Some((privacy, &seed)))?;
     LocalTraining::train(config, classes, parties, labels, start(config))?.sub_models()
 }
 
