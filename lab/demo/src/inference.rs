@@ -6,8 +6,8 @@ use clap::ValueEnum;
 use vfl_auditor::report::{Generated, Inference, InferredProperty, Report};
 use vfl_studies::labels::LabelsPlan;
 use vfl_studies::membership::MembershipPlan;
-use vfl_studies::properties::{Group, PropertiesData, PropertiesPlan};
-use vfl_studies::{labels, membership, properties};
+use vfl_studies::properties::{Group, PropertiesPlan};
+use vfl_studies::{Estimate, Listener, Study, SubjectSpec, labels, membership, properties};
 
 use crate::DemoPlan;
 
@@ -48,13 +48,26 @@ impl Kind {
 /// The experiments that were checked.
 pub struct Inferences {
     kinds: Vec<Kind>,
-    prepared: Vec<PreparedExperiment>,
+    prepared: Vec<PreparedStudy>,
 }
 
-enum PreparedExperiment {
-    Membership(Box<membership::Experiment>, usize),
-    Labels(Box<labels::Experiment>),
-    Properties(Box<properties::Experiment>),
+/// A study that was checked.
+struct PreparedStudy {
+    trainings: usize,
+    measure: Box<Measure>,
+}
+
+/// A function that runs a study, and returns the rows of its report.
+type Measure = dyn Fn(&Listener<'_>) -> anyhow::Result<Vec<Inference>> + Send;
+
+impl PreparedStudy {
+    fn new<S: Study + Send + 'static>(study: S, rows: fn(&S::Report) -> Vec<Inference>) -> Self {
+        let trainings = study.parts();
+        Self {
+            trainings,
+            measure: Box::new(move |tell: &Listener<'_>| Ok(rows(&study.run(tell)?))),
+        }
+    }
 }
 
 impl Inferences {
@@ -80,29 +93,20 @@ impl Inferences {
     /// Returns the number of trainings.
     #[must_use]
     pub fn trainings(&self) -> usize {
-        let of = |prepared: &PreparedExperiment| match prepared {
-            PreparedExperiment::Membership(_, models) => *models,
-            PreparedExperiment::Labels(experiment) => experiment.trainings(),
-            PreparedExperiment::Properties(experiment) => experiment.models(),
-        };
-        self.prepared.iter().map(of).sum()
+        self.prepared.iter().map(|study| study.trainings).sum()
     }
 
     /// Measures all kinds, and writes the rows into the report, its command and its configuration.
-    /// Calls `done` after each training.
+    /// Calls `tell` after each training.
     ///
     /// # Errors
     /// If a training diverges.
-    pub fn measure(&self, report: &mut Report, done: &(dyn Fn() + Sync)) -> anyhow::Result<()> {
+    pub fn measure(&self, report: &mut Report, tell: &Listener<'_>) -> anyhow::Result<()> {
         if self.kinds.is_empty() {
             return Ok(());
         }
         for prepared in &self.prepared {
-            report.inferences.extend(match prepared {
-                PreparedExperiment::Membership(experiment, _) => of_members(&experiment.run(done)?),
-                PreparedExperiment::Labels(experiment) => of_labels(&experiment.run(done)?),
-                PreparedExperiment::Properties(experiment) => of_properties(&experiment.run(done)?),
-            });
+            report.inferences.extend((prepared.measure)(tell)?);
         }
         let names: Vec<&str> = self.kinds.iter().map(|kind| kind.as_str()).collect();
         report.command.push_str(&format!(" --inference {}", names.join(",")));
@@ -115,7 +119,7 @@ impl Inferences {
     }
 }
 
-fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<PreparedExperiment> {
+fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<PreparedStudy> {
     let DemoPlan {
         data,
         first_column,
@@ -124,28 +128,17 @@ fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<PreparedExperiment> {
         training,
         privacy,
         seed,
+        policies,
+        transform,
         ..
     } = plan.clone();
+    let subject = SubjectSpec { data, first_column, passive_features, passive_parties };
     Ok(match kind {
         Kind::Membership => {
             let (records, models) = MEMBERSHIP;
-            let policies = plan.policies.clone();
-            let plan = MembershipPlan {
-                data,
-                first_column,
-                passive_features,
-                passive_parties,
-                training,
-                privacy,
-                records,
-                models,
-                policies,
-                seed,
-            };
-            PreparedExperiment::Membership(
-                Box::new(membership::Experiment::prepare(&plan)?),
-                models,
-            )
+            let plan =
+                MembershipPlan { subject, training, privacy, records, models, policies, seed };
+            PreparedStudy::new(membership::Experiment::prepare(&plan)?, of_members)
         }
         Kind::Labels => {
             let (records, known, epochs, trainings) = LABELS;
@@ -153,10 +146,7 @@ fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<PreparedExperiment> {
             let models = vec![training.model.clone()];
             let epochs = epochs.to_vec();
             let plan = LabelsPlan {
-                data,
-                first_column,
-                passive_features,
-                passive_parties,
+                subject,
                 models,
                 training,
                 privacy,
@@ -166,12 +156,11 @@ fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<PreparedExperiment> {
                 trainings,
                 seed,
             };
-            PreparedExperiment::Labels(Box::new(labels::Experiment::prepare(&plan)?))
+            PreparedStudy::new(labels::Experiment::prepare(&plan)?, of_labels)
         }
         Kind::Properties => {
             let (records, shadows, targets) = PROPERTIES;
             let (epochs, tilt) = PROPERTIES_TRAINING;
-            let data = PropertiesData { data, first_column, passive_features, passive_parties };
             let training = vfl_core::model::TrainingValues {
                 epochs,
                 validation_share: 0.0,
@@ -185,10 +174,10 @@ fn prepare(plan: &DemoPlan, kind: Kind) -> anyhow::Result<PreparedExperiment> {
                 shadows,
                 targets,
                 tilt,
-                transforms: vec![plan.transform.clone()],
+                transforms: vec![transform],
                 seed,
             };
-            PreparedExperiment::Properties(Box::new(properties::Experiment::prepare(&data, &plan)?))
+            PreparedStudy::new(properties::Experiment::prepare(&subject, &plan)?, of_properties)
         }
     })
 }
@@ -202,7 +191,7 @@ fn of_members(report: &membership::MembershipReport) -> Vec<Inference> {
             true => ("threshold", threshold),
             false => ("likelihood_ratio", ratio),
         };
-        let one = |of: InferredProperty, estimate: membership::Estimate, without: f64| Inference {
+        let one = |of: InferredProperty, estimate: Estimate, without: f64| Inference {
             of,
             against: row.policy.clone(),
             attack: attack.to_owned(),

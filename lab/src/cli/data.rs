@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use vfl_datasets::{Dataset, DatasetName, DatasetSpec, Encoding, VerticalSplit, vertical_split};
 use vfl_server::cli::CliError;
+use vfl_studies::SubjectSpec;
 
 /// The data set, and the split of its columns between the parties.
 #[derive(Debug, Clone, Args)]
@@ -64,6 +65,19 @@ impl DataArgs {
             spec.variant = name.variant(text).map_err(CliError::input)?;
         }
         Ok(spec)
+    }
+
+    /// Returns the data set and its split for a study.
+    ///
+    /// # Errors
+    /// As [`DataArgs::spec`].
+    pub(super) fn subject(&self) -> Result<SubjectSpec, CliError> {
+        Ok(SubjectSpec {
+            data: self.spec()?,
+            first_column: self.first_column,
+            passive_features: self.passive_features,
+            passive_parties: self.passive_parties.into(),
+        })
     }
 
     /// Returns the split of the columns.

@@ -26,8 +26,8 @@ use vfl_transform::TransformConfig;
 use super::data::DataArgs;
 use super::deliver::OutputArgs;
 use super::model::ModelArgs;
+use super::study::with_bar;
 use super::thresholds::ThresholdArgs;
-use super::trainings::with_bar;
 
 /// The arguments of `cloison demo`
 #[derive(Debug, Clone, Args)]
@@ -192,10 +192,11 @@ impl DemoArgs {
         if !self.inference.is_empty() {
             // Minutes of computation must not block the runtime's threads.
             let infer = move || {
-                let measured =
-                    with_bar(inferences.trainings(), "models trained for inferences", |done| {
-                        inferences.measure(&mut report, done)
-                    });
+                let trainings = inferences.trainings();
+                let ending = format!("{trainings} models trained for inferences");
+                let measured = with_bar("training models", trainings, &ending, |tell| {
+                    inferences.measure(&mut report, tell)
+                });
                 measured.map(|()| report)
             };
             report = tokio::task::spawn_blocking(infer).await.map_err(CliError::failed)??;

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{Combiner, ModelConfig, Settings, TrainingValues};
 use vfl_server::cli::CliError;
 use vfl_studies::labels::{Experiment, LabelsPlan};
 
 use super::data::DataArgs;
-use super::trainings::{deliver, with_bar};
+use super::study::{StepArgs, conduct, privacy};
 
 /// A kind of model to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -84,15 +83,8 @@ pub struct LabelsArgs {
     /// Trainings of each model, from 4, each with its own seed and its own known records.
     #[arg(long, value_name = "N", default_value_t = 10)]
     trainings: usize,
-    /// Records per step.
-    #[arg(long, value_name = "N", default_value_t = TrainingValues::default().batch_size)]
-    batch_size: u32,
-    /// Step size of Adam.
-    #[arg(long, value_name = "X", default_value_t = TrainingValues::default().learning_rate)]
-    learning_rate: f64,
-    /// Weight of the squared norm of all weights.
-    #[arg(long, value_name = "X", default_value_t = TrainingValues::default().l2)]
-    l2: f64,
+    #[command(flatten)]
+    steps: StepArgs,
     /// Train with differential privacy of every party's parameters: standard deviation of the noise
     /// over --privacy-clip, at least 0.01. Default: no privacy.
     #[arg(long, value_name = "SIGMA")]
@@ -110,27 +102,13 @@ pub struct LabelsArgs {
 
 impl LabelsArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Minutes of computation must not block the runtime's threads.
-        tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
-    }
-
-    fn compute(self) -> Result<(), CliError> {
         let plan = self.plan()?;
-        let experiment =
-            Experiment::prepare(&plan).map_err(|e| CliError::Input(format!("{e:#}")))?;
-        let report =
-            with_bar(experiment.trainings(), "trainings attacked", |done| experiment.run(done))?;
-        deliver(&report, &report.text(), &self.out.join("labels.json"), self.json)
+        let file = self.out.join("labels.json");
+        conduct(move || Experiment::prepare(&plan), Some(file), self.json).await
     }
 
     /// Builds the plan from the options.
     fn plan(&self) -> Result<LabelsPlan, CliError> {
-        let privacy = self
-            .privacy_noise
-            .map(|noise| PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise));
-        let privacy =
-            privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
-        let data = self.data.spec()?;
         let mut named: Vec<ModelChoice> = Vec::new();
         for model in &self.models {
             if !named.contains(model) {
@@ -138,23 +116,14 @@ impl LabelsArgs {
             }
         }
         Ok(LabelsPlan {
-            data,
-            first_column: self.data.first_column,
-            passive_features: self.data.passive_features,
-            passive_parties: self.data.passive_parties.into(),
+            subject: self.data.subject()?,
             models: named
                 .into_iter()
                 .map(|model| self.model(model))
                 .collect::<Result<Vec<_>, _>>()?,
-            training: TrainingValues {
-                batch_size: self.batch_size,
-                learning_rate: self.learning_rate,
-                l2: self.l2,
-                // No validation: all epochs are run.
-                validation_share: 0.0,
-                ..TrainingValues::default()
-            },
-            privacy,
+            // No validation: all epochs are run.
+            training: TrainingValues { validation_share: 0.0, ..self.steps.values() },
+            privacy: privacy(self.privacy_noise, self.privacy_clip)?,
             records: self.records,
             known: self.known,
             epochs: self.epochs.clone(),

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use vfl_core::model::privacy::PrivacyConfig;
 use vfl_core::model::{TrainingConfig, TrainingValues};
 use vfl_defense::Policy;
 use vfl_server::cli::CliError;
@@ -11,7 +10,7 @@ use vfl_studies::membership::{Experiment, MembershipPlan, default_policies};
 
 use super::data::DataArgs;
 use super::model::ModelArgs;
-use super::trainings::{deliver, with_bar};
+use super::study::{StepArgs, conduct, privacy};
 
 /// The arguments of `cloison membership`
 #[derive(Debug, Clone, Args)]
@@ -51,15 +50,8 @@ pub struct MembershipArgs {
     /// Epochs of training, with --early-stopping at most.
     #[arg(long, value_name = "N", default_value_t = TrainingValues::default().epochs)]
     epochs: u32,
-    /// Records per step.
-    #[arg(long, value_name = "N", default_value_t = TrainingValues::default().batch_size)]
-    batch_size: u32,
-    /// Step size of Adam.
-    #[arg(long, value_name = "X", default_value_t = TrainingValues::default().learning_rate)]
-    learning_rate: f64,
-    /// Weight of the squared norm of all weights.
-    #[arg(long, value_name = "X", default_value_t = TrainingValues::default().l2)]
-    l2: f64,
+    #[command(flatten)]
+    steps: StepArgs,
     /// Set a tenth of each model's records aside and take the epoch that is best on them. Default:
     /// train on all, take the last epoch.
     #[arg(long)]
@@ -82,47 +74,28 @@ pub struct MembershipArgs {
 
 impl MembershipArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Minutes of computation must not block the runtime's threads.
-        tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
-    }
-
-    fn compute(self) -> Result<(), CliError> {
         let plan = self.plan()?;
-        let experiment =
-            Experiment::prepare(&plan).map_err(|e| CliError::Input(format!("{e:#}")))?;
-        let report =
-            with_bar(plan.models, "models trained and attacked", |done| experiment.run(done))?;
-        deliver(&report, &report.text(), &self.out.join("membership.json"), self.json)
+        let file = self.out.join("membership.json");
+        conduct(move || Experiment::prepare(&plan), Some(file), self.json).await
     }
 
     /// Builds the plan from the options.
     fn plan(&self) -> Result<MembershipPlan, CliError> {
-        let privacy = self
-            .privacy_noise
-            .map(|noise| PrivacyConfig::new(self.privacy_clip.unwrap_or(1.0), noise));
-        let privacy =
-            privacy.transpose().map_err(|e| CliError::Input(format!("--privacy-noise: {e}")))?;
-        let data = self.data.spec()?;
+        let privacy = privacy(self.privacy_noise, self.privacy_clip)?;
+        let subject = self.data.subject()?;
         let defaults = TrainingValues::default();
         let training = TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,
-            batch_size: self.batch_size,
-            learning_rate: self.learning_rate,
-            l2: self.l2,
             validation_share: if self.early_stopping { defaults.validation_share } else { 0.0 },
             seed: self.data.seed,
-            model: self.model.model(data.name.image())?,
-            ..defaults
+            model: self.model.model(subject.data.name.image())?,
+            ..self.steps.values()
         })
         .map_err(CliError::input)?;
-        let named: Result<Vec<Policy>, _> =
-            self.policies.iter().map(|text| text.parse::<Policy>()).collect();
+        let named: Result<Vec<Policy>, _> = self.policies.iter().map(|text| text.parse()).collect();
         let named = named.map_err(|e| CliError::Input(format!("--policy: {e}")))?;
         Ok(MembershipPlan {
-            data,
-            first_column: self.data.first_column,
-            passive_features: self.data.passive_features,
-            passive_parties: self.data.passive_parties.into(),
+            subject,
             training,
             privacy,
             records: self.records,

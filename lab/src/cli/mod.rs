@@ -15,8 +15,8 @@ mod recommend;
 mod scale;
 mod screen;
 mod sibling;
+mod study;
 mod thresholds;
-mod trainings;
 mod transcript;
 
 use std::path::PathBuf;

@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use vfl_core::model::{TrainingConfig, TrainingValues};
 use vfl_server::cli::CliError;
-use vfl_studies::properties::{
-    Experiment, Group, PropertiesData, PropertiesPlan, default_transforms,
-};
+use vfl_studies::properties::{Experiment, Group, PropertiesPlan, default_transforms};
 use vfl_transform::TransformConfig;
 
 use super::data::DataArgs;
-use super::trainings::{deliver, with_bar};
+use super::study::{StepArgs, conduct};
 
 /// The arguments of `cloison properties`
 #[derive(Debug, Clone, Args)]
@@ -61,15 +59,8 @@ pub struct PropertiesArgs {
     /// Epochs of training.
     #[arg(long, value_name = "N", default_value_t = 50)]
     epochs: u32,
-    /// Records per step.
-    #[arg(long, value_name = "N", default_value_t = TrainingValues::default().batch_size)]
-    batch_size: u32,
-    /// Step size of Adam.
-    #[arg(long, value_name = "X", default_value_t = TrainingValues::default().learning_rate)]
-    learning_rate: f64,
-    /// Weight of the squared norm of all weights.
-    #[arg(long, value_name = "X", default_value_t = TrainingValues::default().l2)]
-    l2: f64,
+    #[command(flatten)]
+    steps: StepArgs,
     /// Directory for properties.json.
     #[arg(long, value_name = "DIR", default_value = "out")]
     out: PathBuf,
@@ -80,33 +71,18 @@ pub struct PropertiesArgs {
 
 impl PropertiesArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Minutes of computation must not block the runtime's threads.
-        tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
-    }
-
-    fn compute(self) -> Result<(), CliError> {
-        let data = PropertiesData {
-            data: self.data.spec()?,
-            first_column: self.data.first_column,
-            passive_features: self.data.passive_features,
-            passive_parties: self.data.passive_parties.into(),
-        };
-        let experiment = Experiment::prepare(&data, &self.plan()?)
-            .map_err(|e| CliError::Input(format!("{e:#}")))?;
-        let report = with_bar(experiment.models(), "models trained", |done| experiment.run(done))?;
-        deliver(&report, &report.text(), &self.out.join("properties.json"), self.json)
+        let (subject, plan) = (self.data.subject()?, self.plan()?);
+        let file = self.out.join("properties.json");
+        conduct(move || Experiment::prepare(&subject, &plan), Some(file), self.json).await
     }
 
     /// Builds the plan from the options.
     fn plan(&self) -> Result<PropertiesPlan, CliError> {
         let training = TrainingConfig::try_from(TrainingValues {
             epochs: self.epochs,
-            batch_size: self.batch_size,
-            learning_rate: self.learning_rate,
-            l2: self.l2,
             validation_share: 0.0,
             seed: self.data.seed,
-            ..TrainingValues::default()
+            ..self.steps.values()
         })
         .map_err(CliError::input)?;
         let named: Result<Vec<TransformConfig>, _> =

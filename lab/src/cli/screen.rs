@@ -1,14 +1,14 @@
 //! The command `cloison screen`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 use vfl_core::model::{TrainingConfig, TrainingValues};
-use vfl_datasets as data;
 use vfl_datasets::{DatasetName, DatasetSpec};
 use vfl_server::cli::CliError;
-use vfl_studies::screen::screen;
+use vfl_studies::screen::Experiment;
+
+use super::study::conduct;
 
 /// The arguments of `cloison screen`
 #[derive(Debug, Clone, Args)]
@@ -52,11 +52,6 @@ pub struct ScreenArgs {
 
 impl ScreenArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
-        // Seconds of computation must not block the runtime's threads.
-        tokio::task::spawn_blocking(move || self.compute()).await.map_err(CliError::failed)?
-    }
-
-    fn compute(self) -> Result<(), CliError> {
         let name: DatasetName = self.dataset.parse().map_err(CliError::input)?;
         if name.image().is_some() {
             return Err(CliError::Input(format!(
@@ -75,15 +70,6 @@ impl ScreenArgs {
             ..Default::default()
         })
         .map_err(CliError::input)?;
-        let dataset = data::load(&spec).map_err(CliError::input)?;
-        let report = screen(&dataset, &training).map_err(|e| CliError::Failed(format!("{e:#}")))?;
-        let shown = if self.json {
-            serde_json::to_string_pretty(&report).map_err(CliError::failed)?
-        } else {
-            report.text()
-        };
-        // A reader that stops early (`| head`) is not a failure.
-        let _ = writeln!(std::io::stdout(), "{}", shown.trim_end());
-        Ok(())
+        conduct(move || Experiment::prepare(&spec, training), None, self.json).await
     }
 }

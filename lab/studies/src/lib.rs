@@ -1,8 +1,20 @@
 //! Studies of information beside features in scores, gradients and weights: membership, labels,
-//! properties, the transcript of a training, and screening for inverted labels.
+//! properties, the transcript of a training, and the screening of data sets for such studies.
+//!
+//! Each is a [`Study`]: `Experiment::prepare` loads the records and checks the plan, and
+//! [`Study::run`] measures and returns a [`Report`].
 
+mod estimate;
 pub mod labels;
 pub mod membership;
 pub mod properties;
+mod runs;
 pub mod screen;
+mod study;
+mod subject;
+mod table;
 pub mod transcript;
+
+pub use estimate::Estimate;
+pub use study::{Event, Listener, Report, Study};
+pub use subject::{LEAST_RECORDS, Subject, SubjectFacts, SubjectSpec};

@@ -15,6 +15,7 @@ use vfl_studies::labels::{
     Attack, AttackRow, Experiment, LabelsPlan, LabelsReport, ModelRows, Verdict, gradient_sign,
     observe,
 };
+use vfl_studies::{Event, Report, Study, SubjectSpec};
 
 fn perceptron(combiner: Combiner, hidden: u32, width: Option<u32>) -> ModelConfig {
     let settings = serde_json::json!({ "hidden": [hidden], "activation": "relu" });
@@ -33,10 +34,12 @@ fn models() -> Vec<ModelConfig> {
 
 fn plan(name: DatasetName, passive_features: usize) -> LabelsPlan {
     LabelsPlan {
-        data: DatasetSpec::new(name, None, 7),
-        first_column: 0,
-        passive_features: Some(passive_features),
-        passive_parties: 1,
+        subject: SubjectSpec {
+            data: DatasetSpec::new(name, None, 7),
+            first_column: 0,
+            passive_features: Some(passive_features),
+            passive_parties: 1,
+        },
         models: models(),
         training: TrainingValues { validation_share: 0.0, ..TrainingValues::default() },
         privacy: None,
@@ -49,7 +52,7 @@ fn plan(name: DatasetName, passive_features: usize) -> LabelsPlan {
 }
 
 fn run(plan: &LabelsPlan) -> LabelsReport {
-    Experiment::prepare(plan).unwrap().run(|| ()).unwrap()
+    Experiment::prepare(plan).unwrap().run(&|_| ()).unwrap()
 }
 
 fn refusal(plan: &LabelsPlan) -> String {
@@ -156,7 +159,7 @@ fn a_trained_sub_model_tells_of_labels_without_gradients() {
 #[test]
 fn labels_at_random_are_told_by_gradients_alone() {
     let plan = LabelsPlan { epochs: vec![1], ..plan(DatasetName::Satellite, 18) };
-    let report = Experiment::prepare(&plan).unwrap().with_shuffled_labels(3).run(|| ()).unwrap();
+    let report = Experiment::prepare(&plan).unwrap().with_shuffled_labels(3).run(&|_| ()).unwrap();
     let guessing = report.guessing.balanced_accuracy;
     let near = |found: f64| (found - guessing).abs() < 0.06;
     assert!(near(report.control.balanced_accuracy.mean), "{report:?}");
@@ -222,10 +225,10 @@ fn the_same_seed_gives_the_same_figures() {
     let on = |threads: usize, plan: &LabelsPlan| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let experiment = Experiment::prepare(plan).unwrap();
-        let count = || {
+        let count = |_: Event<'_>| {
             done.fetch_add(1, Ordering::Relaxed);
         };
-        pool.install(|| serde_json::to_value(experiment.run(count).unwrap()).unwrap())
+        pool.install(|| serde_json::to_value(experiment.run(&count).unwrap()).unwrap())
     };
     let first = on(1, &small);
     assert_eq!(done.load(Ordering::Relaxed), 12);

@@ -11,6 +11,7 @@ use vfl_defense::Policy;
 use vfl_studies::membership::{
     Experiment, MembershipPlan, MembershipReport, PolicyRow, Verdict, default_policies,
 };
+use vfl_studies::{Report, Study, SubjectSpec};
 
 fn plan(
     name: DatasetName,
@@ -19,10 +20,12 @@ fn plan(
     training: TrainingValues,
 ) -> MembershipPlan {
     MembershipPlan {
-        data: DatasetSpec::new(name, None, 7),
-        first_column: 0,
-        passive_features: None,
-        passive_parties: 1,
+        subject: SubjectSpec {
+            data: DatasetSpec::new(name, None, 7),
+            first_column: 0,
+            passive_features: None,
+            passive_parties: 1,
+        },
         training: TrainingConfig::try_from(TrainingValues { validation_share: 0.0, ..training })
             .unwrap(),
         privacy: None,
@@ -40,7 +43,7 @@ fn perceptron(hidden: u32) -> ModelConfig {
 }
 
 fn run(plan: &MembershipPlan) -> MembershipReport {
-    Experiment::prepare(plan).unwrap().run(|| ()).unwrap()
+    Experiment::prepare(plan).unwrap().run(&|_| ()).unwrap()
 }
 
 fn row<'a>(report: &'a MembershipReport, policy: &str) -> &'a PolicyRow {
@@ -168,19 +171,19 @@ fn every_kind_of_release_is_attacked() {
     let training = TrainingValues { epochs: 5, ..TrainingValues::default() };
     let mut plan = plan(DatasetName::Synthetic, 300, 8, training);
     plan.policies = texts.map(|text| text.parse::<Policy>().unwrap()).into();
-    (plan.passive_features, plan.passive_parties) = (Some(6), 3);
+    (plan.subject.passive_features, plan.subject.passive_parties) = (Some(6), 3);
     let values = plan.training.values().clone();
     plan.training =
         TrainingConfig::try_from(TrainingValues { validation_share: 0.1, ..values }).unwrap();
     let done = AtomicUsize::new(0);
     let experiment = Experiment::prepare(&plan).unwrap();
-    let report = experiment.run(|| {
+    let report = experiment.run(&|_| {
         done.fetch_add(1, Ordering::Relaxed);
     });
     let report = report.unwrap();
     assert_eq!(done.load(Ordering::Relaxed), 8);
     assert_eq!(
-        (report.active_features, report.passive_features, report.passive_parties),
+        (report.subject.active_features, report.subject.passive_features, report.passive_parties),
         (10, 6, 3)
     );
     assert_eq!((report.policies.len(), report.privacy), (5, None));

@@ -8,11 +8,12 @@ use nalgebra::DMatrix;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use vfl_core::model::{Combiner, ModelConfig, Settings, TrainingConfig, TrainingValues};
+use vfl_core::types::FeatureBlock;
 use vfl_datasets::{DatasetName, DatasetSpec};
 use vfl_studies::properties::{
-    AdversaryRow, Experiment, Group, Population, PropertiesData, PropertiesPlan, PropertiesReport,
-    Verdict, default_transforms,
+    AdversaryRow, Experiment, Group, PropertiesPlan, PropertiesReport, Verdict, default_transforms,
 };
+use vfl_studies::{Event, Report, Study, Subject, SubjectSpec};
 use vfl_transform::TransformConfig;
 
 fn training(values: TrainingValues) -> TrainingConfig {
@@ -37,9 +38,13 @@ fn plan() -> PropertiesPlan {
     }
 }
 
+fn block(features: DMatrix<f64>) -> FeatureBlock {
+    FeatureBlock::new(features).unwrap()
+}
+
 /// 3000 records of two active and three passive features, all independent and uniform. Class 1 has the chance that `odds` gives the
 /// second passive feature and the first active one.
-fn population(odds: fn(f64, f64) -> f64) -> Population {
+fn population(odds: fn(f64, f64) -> f64) -> Subject {
     let mut rng = ChaCha20Rng::seed_from_u64(5);
     let n = 3000;
     let mut uniform = |d| DMatrix::from_fn(d, n, |_, _| rng.random::<f64>());
@@ -48,7 +53,12 @@ fn population(odds: fn(f64, f64) -> f64) -> Population {
     let labels = (0..n)
         .map(|at| u32::from(rng.random::<f64>() < odds(second[(0, at)], active[(0, at)])))
         .collect();
-    Population { classes: 2, blocks: vec![active, first, second], labels }
+    Subject {
+        set: None,
+        class_names: vec!["0".into(), "1".into()],
+        blocks: [active, first, second].map(block).into(),
+        labels,
+    }
 }
 
 /// The chance is large at both ends of the feature: whether there is more mass at one end or the other moves the slope of a linear model,
@@ -57,7 +67,7 @@ fn planted() -> &'static PropertiesReport {
     static REPORT: OnceLock<PropertiesReport> = OnceLock::new();
     REPORT.get_or_init(|| {
         let population = population(|x, _| 0.05 + 3.6 * (x - 0.5) * (x - 0.5));
-        Experiment::on(population, &plan()).unwrap().run(|| ()).unwrap()
+        Experiment::on(population, &plan()).unwrap().run(&|_| ()).unwrap()
     })
 }
 
@@ -65,7 +75,7 @@ fn row<'a>(report: &'a PropertiesReport, sees: &str) -> &'a AdversaryRow {
     report.adversaries.iter().find(|row| row.sees == sees).unwrap()
 }
 
-fn refusal(population: Population, plan: &PropertiesPlan) -> String {
+fn refusal(population: Subject, plan: &PropertiesPlan) -> String {
     format!("{:#}", Experiment::on(population, plan).err().unwrap())
 }
 
@@ -103,7 +113,7 @@ fn transforms_do_not_hide_a_planted_property() {
 #[test]
 fn nothing_is_found_where_nothing_is() {
     let population = population(|_, y| y);
-    let report = Experiment::on(population, &plan()).unwrap().run(|| ()).unwrap();
+    let report = Experiment::on(population, &plan()).unwrap().run(&|_| ()).unwrap();
     for row in report.adversaries.iter().filter(|row| row.verdict.is_some()) {
         let added = row.added.unwrap();
         assert!(added.low <= 0.0 && added.value > -0.5, "{row:?}");
@@ -115,7 +125,7 @@ fn nothing_is_found_where_nothing_is() {
 /// The same seed gives the same bytes on any number of threads; another transform moves nothing.
 #[test]
 fn the_same_seed_gives_the_same_figures() {
-    let data = PropertiesData {
+    let data = SubjectSpec {
         data: DatasetSpec::new(DatasetName::Synthetic, None, 7),
         first_column: 0,
         passive_features: Some(6),
@@ -133,10 +143,10 @@ fn the_same_seed_gives_the_same_figures() {
     let on = |threads: usize, plan: &PropertiesPlan| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let experiment = Experiment::prepare(&data, plan).unwrap();
-        let count = || {
+        let count = |_: Event<'_>| {
             done.fetch_add(1, Ordering::Relaxed);
         };
-        pool.install(|| serde_json::to_value(experiment.run(count).unwrap()).unwrap())
+        pool.install(|| serde_json::to_value(experiment.run(&count).unwrap()).unwrap())
     };
     let first = on(1, &plan);
     assert_eq!(done.load(Ordering::Relaxed), 80);
@@ -177,7 +187,7 @@ fn what_cannot_be_measured_is_refused_by_its_option() {
     assert!(told(&PropertiesPlan { transforms: Vec::new(), ..plan() }).contains("--transform"));
     let long = training(TrainingValues { epochs: 100_000, ..TrainingValues::default() });
     let mut wide = some();
-    wide.blocks.push(DMatrix::from_element(800, 3000, 0.5));
+    wide.blocks.push(block(DMatrix::from_element(800, 3000, 0.5)));
     let long =
         PropertiesPlan { training: long, records: 375, shadows: 1000, targets: 1000, ..plan() };
     assert!(refusal(wide, &long).contains("--epochs"));
@@ -186,6 +196,8 @@ fn what_cannot_be_measured_is_refused_by_its_option() {
     let network = training(TrainingValues { model, ..TrainingValues::default() });
     assert!(told(&PropertiesPlan { training: network, ..plan() }).contains("softmax"));
     let mut constant = some();
-    constant.blocks[2].row_mut(0).fill(0.5);
+    let mut features = constant.blocks[2].matrix().clone();
+    features.row_mut(0).fill(0.5);
+    constant.blocks[2] = block(features);
     assert!(refusal(constant, &plan()).contains("--feature"));
 }

@@ -2,14 +2,14 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use vfl_core::model::{TrainingConfig, TrainingValues};
-use vfl_datasets as data;
 use vfl_datasets::{DatasetName, DatasetSpec};
-use vfl_studies::screen::{ScreenReport, screen};
+use vfl_studies::screen::{Experiment, ScreenReport};
+use vfl_studies::{Report, Study};
 
 fn report(spec: &DatasetSpec) -> ScreenReport {
     let training =
         TrainingConfig::try_from(TrainingValues { l2: 0.0, ..TrainingValues::default() }).unwrap();
-    screen(&data::load(spec).unwrap(), &training).unwrap()
+    Experiment::prepare(spec, training).unwrap().run(&|_| ()).unwrap()
 }
 
 /// Pendigits is one of V's sets: accurate enough, and its coordinates go together. A feature that hardly moves logits is not important,

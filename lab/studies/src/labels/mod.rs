@@ -5,7 +5,7 @@
 //! loss with respect to its outputs, and the positions of the batch's records, whose ids it has.
 //! Under the combiner `sum` the gradient is (c − e_y) / B, the same for all parties; under `concat`
 //! it is the gradient that a top model passes on. The adversary is the first passive party. It may
-//! know the labels of a few records of each class. [`Experiment::run`] trains several times, with
+//! know the labels of a few records of each class. An [`Experiment`] trains several times, with
 //! different seeds and known records, and measures by number of epochs:
 //!
 //! - attacks on gradients (O. Li et al., *Label Leakage and Protection in Two-party Split
@@ -27,15 +27,9 @@ use anyhow::{Context, anyhow, bail, ensure};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
-use rayon::prelude::*;
-use sha2::{Digest, Sha256};
 use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement};
-use vfl_core::model::{
-    Combiner, ModelConfig, PartyLearner, Schedule, TrainingConfig, TrainingValues,
-};
+use vfl_core::model::{Combiner, ModelConfig, Schedule, TrainingConfig, TrainingValues};
 use vfl_core::types::FeatureBlock;
-use vfl_datasets as data;
-use vfl_datasets::DatasetSpec;
 
 pub use self::attacks::{
     KnownLabel, PredictedLabels, completion, gradient_direction, gradient_norm, gradient_sides,
@@ -47,31 +41,22 @@ pub use self::passive_transcript::{
 pub use self::report::{
     Attack, AttackRow, LabelAccuracy, LabelsReport, MeanLabelAccuracy, ModelRows, Verdict,
 };
-use vfl_datasets::set_facts::SetFacts;
-use vfl_datasets::vertical_split;
+use crate::runs::{Seeds, check_range, check_work, repeat, sample_learners, work_of_record};
+use crate::study::{Listener, Study};
+use crate::subject::{LEAST_RECORDS, Subject, SubjectSpec};
 
-/// The fewest records.
-pub const LEAST_RECORDS: usize = 200;
 /// The allowed number of trainings of each model. Fewer give no usable standard error.
 pub const TRAININGS: std::ops::RangeInclusive<usize> = 4..=1000;
 /// The most known labels of a class.
 pub const MOST_KNOWN: usize = 100;
 /// The most gradient values of one training: 256 MiB.
 const MOST_NUMBERS: usize = 1 << 25;
-/// The most multiplications of all trainings: about a day of one core.
-const MOST_WORK: f64 = 1e14;
 
 /// The plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct LabelsPlan {
-    /// The data set.
-    pub data: DatasetSpec,
-    /// First passive column.
-    pub first_column: usize,
-    /// Number of passive features; `None`: one less than the classes.
-    pub passive_features: Option<usize>,
-    /// Number of passive parties that share them.
-    pub passive_parties: usize,
+    /// The data set and its split.
+    pub subject: SubjectSpec,
     /// The models to train.
     pub models: Vec<ModelConfig>,
     /// The settings of each training. Its model, epochs, patience and seed are ignored.
@@ -93,14 +78,10 @@ pub struct LabelsPlan {
 /// A checked plan, and its records.
 pub struct Experiment {
     plan: LabelsPlan,
-    set: SetFacts,
-    data_hash: String,
-    classes: usize,
     /// The training settings of each model, with all epochs.
     configs: Vec<TrainingConfig>,
-    /// Each party's features of the records, the active party's first.
-    blocks: Vec<FeatureBlock>,
-    labels: Vec<u32>,
+    subject: Subject,
+    seeds: Seeds,
 }
 
 /// The result of one training.
@@ -118,12 +99,7 @@ impl Experiment {
     /// change.
     pub fn prepare(plan: &LabelsPlan) -> anyhow::Result<Self> {
         let &LabelsPlan { records, trainings, known, seed, .. } = plan;
-        ensure!(
-            TRAININGS.contains(&trainings),
-            "--trainings is {trainings}: give {} to {}",
-            TRAININGS.start(),
-            TRAININGS.end()
-        );
+        check_range("--trainings", trainings, &TRAININGS)?;
         ensure!(records >= LEAST_RECORDS, "--records is {records}: give at least {LEAST_RECORDS}");
         ensure!(
             (1..=MOST_KNOWN).contains(&known),
@@ -148,37 +124,14 @@ impl Experiment {
             Ok(config)
         };
         let configs = plan.models.iter().map(of_model).collect::<anyhow::Result<Vec<_>>>()?;
-        let dataset = data::load(&plan.data)?;
-        let mut drawn: Vec<usize> = (0..dataset.records()).collect();
-        drawn.shuffle(&mut ChaCha20Rng::seed_from_u64(seed));
-        drawn.truncate(records);
-        ensure!(
-            drawn.len() >= LEAST_RECORDS,
-            "{} has {} records, and --records takes at least {LEAST_RECORDS}: take another data set",
-            dataset.name(),
-            drawn.len()
-        );
-        let split = vertical_split(
-            &dataset,
-            plan.first_column,
-            plan.passive_features,
-            plan.passive_parties,
-        )?;
-        let x = dataset.x().select_columns(&drawn);
-        let passive = split.passive().iter().map(|party| party.columns.as_slice());
-        let parties = std::iter::once(split.active()).chain(passive);
-        let block =
-            |columns: &[usize]| FeatureBlock::new(x.select_rows(columns)).context("the features");
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let experiment = Self {
-            set: SetFacts::of(&dataset),
-            data_hash: dataset.data_hash(),
-            classes: dataset.class_names().len(),
-            configs,
-            blocks: parties.map(block).collect::<anyhow::Result<Vec<_>>>()?,
-            labels: drawn.iter().map(|&record| dataset.labels()[record]).collect(),
+            subject: Subject::draw(&plan.subject, records, &mut rng)?,
+            seeds: Seeds { study: "labels", seed },
             plan: plan.clone(),
+            configs,
         };
-        experiment.check_classes(dataset.class_names())?;
+        experiment.check_classes()?;
         experiment.check_size()?;
         Ok(experiment)
     }
@@ -187,22 +140,22 @@ impl Experiment {
     /// should find them.
     #[must_use]
     pub fn with_shuffled_labels(mut self, seed: u64) -> Self {
-        self.labels.shuffle(&mut ChaCha20Rng::seed_from_u64(seed));
+        self.subject.labels.shuffle(&mut ChaCha20Rng::seed_from_u64(seed));
         self
     }
 
     /// Checks that each class has known records and others, even if a validation share is set
     /// aside.
-    fn check_classes(&self, names: &[String]) -> anyhow::Result<()> {
-        let known = self.plan.known;
+    fn check_classes(&self) -> anyhow::Result<()> {
+        let (known, labels) = (self.plan.known, &self.subject.labels);
         let least = 2 * known + 2;
-        for (class, name) in (0u32..).zip(names) {
-            let there = self.labels.iter().filter(|label| **label == class).count();
+        for (class, name) in (0u32..).zip(&self.subject.class_names) {
+            let there = labels.iter().filter(|label| **label == class).count();
             ensure!(
                 there >= least,
                 "--known is {known}: class `{name}` has {there} of the {} records, at least {least} are needed; lower --known or raise \
                  --records",
-                self.labels.len()
+                labels.len()
             );
         }
         Ok(())
@@ -210,15 +163,12 @@ impl Experiment {
 
     /// Checks that time and memory suffice.
     fn check_size(&self) -> anyhow::Result<()> {
-        let (trainings, records) = (self.plan.trainings, self.labels.len());
+        let (trainings, records) = (self.plan.trainings, self.subject.labels.len());
         let mut work = 0.0;
         for config in &self.configs {
             let epochs = config.values().epochs;
-            let mut of_record = 0;
-            for (place, block) in self.blocks.iter().enumerate() {
-                let one = FeatureBlock::new(block.matrix().columns(0, 1).into_owned())?;
-                let learner = PartyLearner::new(config, self.classes, one, place == 0)?;
-                of_record += learner.work(1);
+            let learners = sample_learners(config, &self.subject)?;
+            for learner in &learners {
                 let numbers =
                     learner.width().saturating_mul(records).saturating_mul(epochs as usize);
                 ensure!(
@@ -227,104 +177,32 @@ impl Experiment {
                      --epochs, --records or --embedding"
                 );
             }
-            work += trainings as f64 * f64::from(epochs) * records as f64 * of_record as f64;
+            work +=
+                trainings as f64 * f64::from(epochs) * records as f64 * work_of_record(&learners);
         }
-        ensure!(
-            work <= MOST_WORK,
-            "{trainings} trainings of each model on {records} records take about {work:.0e} multiplications, at most {MOST_WORK:.0e} \
-             are done: lower --trainings, --epochs or --records, or take smaller models"
-        );
-        Ok(())
-    }
-
-    /// Returns the number of trainings.
-    #[must_use]
-    pub fn trainings(&self) -> usize {
-        self.configs.len() * self.plan.trainings
-    }
-
-    /// Trains on all cores, attacks each training, and returns the report. Calls `done` after each
-    /// training. The figures depend on the plan alone, not on the number of cores.
-    ///
-    /// # Errors
-    /// If a training diverges.
-    pub fn run(&self, done: impl Fn() + Sync) -> anyhow::Result<LabelsReport> {
-        let trainings = self.plan.trainings;
-        let one = |at: usize| -> anyhow::Result<LabelStudyResult> {
-            let (model, training) = (at / trainings, at % trainings);
-            let found = self.train_and_attack(model, training);
-            let found = found.with_context(|| {
-                format!("{}, training {training}", model_name(&self.plan.models[model]))
-            })?;
-            done();
-            Ok(found)
-        };
-        let found = (0..self.trainings())
-            .into_par_iter()
-            .map(one)
-            .collect::<anyhow::Result<Vec<LabelStudyResult>>>()?;
-        let control = (0..trainings)
-            .map(|training| self.control(training))
-            .collect::<anyhow::Result<Vec<LabelAccuracy>>>()?;
-        let guessing = self.guessing();
-        let best = |control: &LabelAccuracy| LabelAccuracy {
-            accuracy: control.accuracy.max(guessing.accuracy),
-            balanced_accuracy: control.balanced_accuracy.max(guessing.balanced_accuracy),
-        };
-        let (informed, uninformed): (Vec<LabelAccuracy>, Vec<LabelAccuracy>) =
-            control.iter().map(|control| (best(control), guessing)).unzip();
-        let rows = |(model, of_model): (&TrainingConfig, &[LabelStudyResult])| {
-            let names = of_model.first().map_or(&[][..], |found| found.attacks.as_slice());
-            let attacks = names.iter().enumerate().map(|(place, &(attack, epochs, _))| {
-                let each: Vec<LabelAccuracy> =
-                    of_model.iter().map(|found| found.attacks[place].2).collect();
-                let without = if attack.needs_labels() { &informed } else { &uninformed };
-                AttackRow::of(attack, epochs, self.plan.known, &each, without)
-            });
-            ModelRows {
-                model: model_name(&model.values().model),
-                training: model.values().clone(),
-                privacy: of_model.first().and_then(|found| found.privacy),
-                attacks: attacks.collect(),
-            }
-        };
-        let features: Vec<usize> = self.blocks.iter().map(FeatureBlock::features).collect();
-        Ok(LabelsReport {
-            set: self.set.clone(),
-            data_hash: self.data_hash.clone(),
-            classes: self.classes,
-            active_features: features.first().copied().unwrap_or_default(),
-            passive_features: features.iter().skip(1).sum(),
-            passive_parties: features.len().saturating_sub(1),
-            adversary_features: features.get(1).copied().unwrap_or_default(),
-            records: self.labels.len(),
-            trainings,
-            known_labels: self.plan.known,
-            seed: self.plan.seed,
-            guessing,
-            control: MeanLabelAccuracy::of(&control),
-            models: self.configs.iter().zip(found.chunks(trainings)).map(rows).collect(),
-        })
+        check_work(
+            work,
+            format_args!("{trainings} trainings of each model on {records} records"),
+            "--trainings, --epochs or --records, or take smaller models",
+        )
     }
 
     /// Runs one training of one model, observed and attacked by the first passive party.
     fn train_and_attack(&self, model: usize, training: usize) -> anyhow::Result<LabelStudyResult> {
         let config = self.config(model, training)?;
         let (known, targets) = self.known_and_targets(training);
-        let seeds: Vec<[u8; 32]> = (0..self.blocks.len())
-            .map(|party| self.seed_of(&format!("privacy of party {party}"), training))
-            .collect();
-        let privacy = self.plan.privacy.map(|privacy| (privacy, seeds.as_slice()));
-        let observed =
-            observe(&config, self.classes, &self.blocks, &self.labels, privacy, &self.plan.epochs)?;
-        let (received, classes, records) = (&observed.received, self.classes, self.labels.len());
+        let Subject { blocks, labels, .. } = &self.subject;
+        let (classes, records) = (self.subject.classes(), labels.len());
+        let seed = |party: usize| {
+            self.seeds.of(format_args!("training {training}, privacy of party {party}"))
+        };
+        let privacy =
+            self.plan.privacy.map(|privacy| (privacy, &seed as &dyn Fn(usize) -> [u8; 32]));
+        let observed = observe(&config, classes, blocks, labels, privacy, &self.plan.epochs)?;
+        let received = &observed.received;
         let mut attacks = Vec::new();
         let mut note = |attack: Attack, epochs: u32, named: &PredictedLabels| {
-            attacks.push((
-                attack,
-                epochs,
-                LabelAccuracy::of(named, &self.labels, &targets, classes),
-            ));
+            attacks.push((attack, epochs, LabelAccuracy::of(named, labels, &targets, classes)));
         };
         for after in &observed.after {
             let epochs = received.epochs(after.epochs as usize);
@@ -332,7 +210,7 @@ impl Experiment {
                 Combiner::Sum => {
                     note(Attack::GradientSign, after.epochs, &gradient_sign(received));
                     note(Attack::OwnOutputs, after.epochs, &own_outputs(&after.outputs));
-                    if let (Some(weights), Some(own)) = (&after.weights, self.blocks.get(1)) {
+                    if let (Some(weights), Some(own)) = (&after.weights, blocks.get(1)) {
                         note(
                             Attack::ParameterSigns,
                             after.epochs,
@@ -367,40 +245,42 @@ impl Experiment {
 
     /// Returns the configuration of one training, with its own seed.
     fn config(&self, model: usize, training: usize) -> anyhow::Result<TrainingConfig> {
-        let [a, b, c, d, e, f, g, h, ..] = self.seed_of("training", training);
-        let seed = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        let values = self.configs[model].values().clone();
-        Ok(TrainingConfig::try_from(TrainingValues { seed, ..values })?)
+        let values = self.configs[model].values();
+        self.seeds.config(values, format_args!("training {training}, training"))
     }
 
     /// Measures the control: inference without a training, from the adversary's own features and
     /// the known records.
     fn control(&self, training: usize) -> anyhow::Result<LabelAccuracy> {
         let (known, targets) = self.known_and_targets(training);
-        let own = self.blocks.get(1).context("there is no passive party")?;
-        let named = completion(own.matrix(), &known, self.classes)?;
-        Ok(LabelAccuracy::of(&named, &self.labels, &targets, self.classes))
+        let Subject { blocks, labels, .. } = &self.subject;
+        let classes = self.subject.classes();
+        let own = blocks.get(1).context("there is no passive party")?;
+        let named = completion(own.matrix(), &known, classes)?;
+        Ok(LabelAccuracy::of(&named, labels, &targets, classes))
     }
 
     /// Returns the records of a training whose labels are known, the same number of each class, and
     /// those on which attacks are measured: all other records that the training makes steps on.
     /// Neither depends on the model.
     fn known_and_targets(&self, training: usize) -> (Vec<KnownLabel>, Vec<usize>) {
+        let labels = &self.subject.labels;
         let trained: Vec<usize> = match self.config(0, training) {
-            Ok(config) => Schedule::new(&config, self.labels.len())
+            Ok(config) => Schedule::new(&config, labels.len())
                 .training()
                 .iter()
                 .map(|&p| p as usize)
                 .collect(),
-            Err(_) => (0..self.labels.len()).collect(),
+            Err(_) => (0..labels.len()).collect(),
         };
         let mut order = trained;
         order.sort_unstable();
-        order.shuffle(&mut ChaCha20Rng::from_seed(self.seed_of("known records", training)));
-        let mut left = vec![self.plan.known; self.classes];
+        let seed = self.seeds.of(format_args!("training {training}, known records"));
+        order.shuffle(&mut ChaCha20Rng::from_seed(seed));
+        let mut left = vec![self.plan.known; self.subject.classes()];
         let (mut known, mut targets) = (Vec::new(), Vec::new());
         for position in order {
-            let label = self.labels[position];
+            let label = labels[position];
             match &mut left[label as usize] {
                 0 => targets.push(position),
                 more => {
@@ -415,26 +295,82 @@ impl Experiment {
 
     /// Returns the more frequent of two classes, and its share.
     fn larger_of_two(&self) -> (u32, f64) {
-        let ones = self.labels.iter().filter(|label| **label == 1).count();
-        let share = ones as f64 / self.labels.len().max(1) as f64;
+        let labels = &self.subject.labels;
+        let ones = labels.iter().filter(|label| **label == 1).count();
+        let share = ones as f64 / labels.len().max(1) as f64;
         if share >= 0.5 { (1, share) } else { (0, 1.0 - share) }
     }
 
     /// Measures guessing: the most frequent class for every record.
     fn guessing(&self) -> LabelAccuracy {
-        let mut counts = vec![0usize; self.classes];
-        self.labels.iter().for_each(|label| counts[*label as usize] += 1);
+        let (labels, classes) = (&self.subject.labels, self.subject.classes());
+        let mut counts = vec![0usize; classes];
+        labels.iter().for_each(|label| counts[*label as usize] += 1);
         let most = counts.iter().max().copied().unwrap_or_default();
         LabelAccuracy {
-            accuracy: most as f64 / self.labels.len().max(1) as f64,
-            balanced_accuracy: 1.0 / self.classes.max(1) as f64,
+            accuracy: most as f64 / labels.len().max(1) as f64,
+            balanced_accuracy: 1.0 / classes.max(1) as f64,
         }
     }
+}
 
-    /// Derives a seed of 32 bytes that no other use and no other training has.
-    fn seed_of(&self, what: &str, training: usize) -> [u8; 32] {
-        Sha256::digest(format!("labels, seed {}, training {training}, {what}", self.plan.seed))
-            .into()
+impl Study for Experiment {
+    type Report = LabelsReport;
+
+    fn parts(&self) -> usize {
+        self.configs.len() * self.plan.trainings
+    }
+
+    fn ending(&self) -> String {
+        format!("{} trainings attacked", self.parts())
+    }
+
+    fn run(&self, tell: &Listener<'_>) -> anyhow::Result<LabelsReport> {
+        let trainings = self.plan.trainings;
+        let name = |at: usize| {
+            let model = model_name(&self.plan.models[at / trainings]);
+            format!("{model}, training {}", at % trainings)
+        };
+        let found = repeat(self.parts(), tell, name, |at| {
+            self.train_and_attack(at / trainings, at % trainings)
+        })?;
+        let control = (0..trainings)
+            .map(|training| self.control(training))
+            .collect::<anyhow::Result<Vec<LabelAccuracy>>>()?;
+        let guessing = self.guessing();
+        let best = |control: &LabelAccuracy| LabelAccuracy {
+            accuracy: control.accuracy.max(guessing.accuracy),
+            balanced_accuracy: control.balanced_accuracy.max(guessing.balanced_accuracy),
+        };
+        let (informed, uninformed): (Vec<LabelAccuracy>, Vec<LabelAccuracy>) =
+            control.iter().map(|control| (best(control), guessing)).unzip();
+        let rows = |(model, of_model): (&TrainingConfig, &[LabelStudyResult])| {
+            let names = of_model.first().map_or(&[][..], |found| found.attacks.as_slice());
+            let attacks = names.iter().enumerate().map(|(place, &(attack, epochs, _))| {
+                let each: Vec<LabelAccuracy> =
+                    of_model.iter().map(|found| found.attacks[place].2).collect();
+                let without = if attack.needs_labels() { &informed } else { &uninformed };
+                AttackRow::of(attack, epochs, self.plan.known, &each, without)
+            });
+            ModelRows {
+                model: model_name(&model.values().model),
+                training: model.values().clone(),
+                privacy: of_model.first().and_then(|found| found.privacy),
+                attacks: attacks.collect(),
+            }
+        };
+        Ok(LabelsReport {
+            subject: self.subject.facts(),
+            passive_parties: self.subject.passive_parties(),
+            adversary_features: self.subject.blocks.get(1).map_or(0, FeatureBlock::features),
+            records: self.subject.labels.len(),
+            trainings,
+            known_labels: self.plan.known,
+            seed: self.plan.seed,
+            guessing,
+            control: MeanLabelAccuracy::of(&control),
+            models: self.configs.iter().zip(found.chunks(trainings)).map(rows).collect(),
+        })
     }
 }
 

@@ -2,10 +2,11 @@
 //! protocol.
 
 use nalgebra::DMatrix;
+use vfl_core::model::contract::InitialSeed;
 use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement};
 use vfl_core::model::{Combiner, LearnerError, PartyLearner, Schedule, TrainingConfig};
 use vfl_core::types::FeatureBlock;
-use vfl_datasets::local_training::{LocalTraining, start};
+use vfl_datasets::local_training::{LocalTraining, learners, start};
 
 /// One training step as a passive party sees it.
 #[derive(Clone, PartialEq)]
@@ -77,7 +78,7 @@ pub struct ObservedTraining {
 /// Trains all epochs of `config` in this process, with the parties' own learners, the service's
 /// order of records and its gradients, and records what the first passive party receives. `blocks`
 /// are the parties' features (d_p × n), the active party's first. With `privacy`, each party trains
-/// with differential privacy, with the noise of its own seed.
+/// with differential privacy, with the noise of the seed that the function gives for its place.
 ///
 /// Validation is left out: it changes no parameter, and only tells a passive party which records it
 /// uses.
@@ -89,18 +90,10 @@ pub fn observe(
     classes: usize,
     blocks: &[FeatureBlock],
     labels: &[u32],
-    privacy: Option<(PrivacyConfig, &[[u8; 32]])>,
+    privacy: Option<(PrivacyConfig, &dyn Fn(usize) -> InitialSeed)>,
     epochs: &[u32],
 ) -> Result<ObservedTraining, LearnerError> {
-    let mut parties = Vec::with_capacity(blocks.len());
-    for (place, block) in blocks.iter().enumerate() {
-        let learner = PartyLearner::new(config, classes, block.clone(), place == 0)?;
-        let seed = privacy.and_then(|(privacy, seeds)| Some((privacy, *seeds.get(place)?)));
-        parties.push(match seed {
-            Some((privacy, seed)) => learner.with_privacy(privacy, config, seed)?,
-            None => learner,
-        });
-    }
+    let parties = learners(config, classes, blocks.iter().cloned(), privacy)?;
     let mut schedule = Schedule::new(config, labels.len());
     let mut together = LocalTraining::begin(config, classes, parties, start(config))?;
     let (mut received, mut after) = (PassiveTranscript::new(config, labels.len()), Vec::new());

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use vfl_core::model::TrainingValues;
 use vfl_core::model::privacy::PrivacyStatement;
-use vfl_datasets::set_facts::SetFacts;
 
-use crate::membership::Estimate;
+use crate::estimate::Estimate;
+use crate::subject::SubjectFacts;
 
 /// An attack on labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -188,17 +188,9 @@ pub struct ModelRows {
 /// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LabelsReport {
-    /// The data set.
+    /// The data set and its split.
     #[serde(flatten)]
-    pub set: SetFacts,
-    /// SHA-256 of the loaded data.
-    pub data_hash: String,
-    /// Number of classes.
-    pub classes: usize,
-    /// Number of the active party's features.
-    pub active_features: usize,
-    /// Number of passive features.
-    pub passive_features: usize,
+    pub subject: SubjectFacts,
     /// Number of passive parties.
     pub passive_parties: usize,
     /// Number of features of the first passive party, which is the adversary.

@@ -1,9 +1,9 @@
 //! The text output of a run: a table.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-
 use super::report::{AttackRow, LabelsReport, ModelRows};
-use crate::membership::Estimate;
+use crate::estimate::Estimate;
+use crate::study::Report;
+use crate::table::plain_table;
 
 fn percent(estimate: &Estimate) -> String {
     format!("{:.1} ± {:.1} %", 100.0 * estimate.mean, 100.0 * estimate.standard_error)
@@ -28,28 +28,24 @@ fn cells(row: &AttackRow) -> [String; 8] {
     ]
 }
 
-impl LabelsReport {
-    /// Returns the settings of the training, a table of the attacks on each model, and a legend of
-    /// the columns. Ends with a newline.
-    #[must_use]
-    pub fn text(&self) -> String {
+impl Report for LabelsReport {
+    fn text(&self) -> String {
         let tables: Vec<String> = self.models.iter().map(table).collect();
         format!("{}\n\n{}\n\n{}", self.heading(), tables.join("\n\n"), self.legend())
     }
+}
 
+impl LabelsReport {
     fn heading(&self) -> String {
         let seen = match self.passive_parties {
             1 => "The passive party".to_owned(),
             parties => format!("The first of {parties} passive parties"),
         };
         format!(
-            "{}, {} classes, {} active and {} passive features\n\
+            "{}\n\
              {seen} has {} of them and infers the labels of the active party. {} trainings on {} records each.\n\
              Without a training: guessing {:.1} % of the labels (mean over classes {:.1} %); control {} (mean over classes {:.1} %).",
-            self.set,
-            self.classes,
-            self.active_features,
-            self.passive_features,
+            self.subject,
             self.adversary_features,
             self.trainings,
             self.records,
@@ -78,26 +74,10 @@ fn table(rows: &ModelRows) -> String {
     let privacy = rows.privacy.as_ref().map_or_else(String::new, |privacy| {
         format!("\nEvery party trained with differential privacy of its parameters: {privacy}.")
     });
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header([
-        "attack", "labels", "epochs", "right", "added", "by class", "added", "verdict",
-    ]);
-    for row in &rows.attacks {
-        table.add_row(cells(row));
-    }
-    for (place, column) in table.column_iter_mut().enumerate() {
-        if ![0, 1, 7].contains(&place) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    let header = ["attack", "labels", "epochs", "right", "added", "by class", "added", "verdict"];
+    let attacks = plain_table(header, &[0, 1, 7], rows.attacks.iter().map(cells));
     format!(
-        "{}: batches of {}, step size {}, penalty {}{privacy}\n{}",
-        rows.model,
-        v.batch_size,
-        v.learning_rate,
-        v.l2,
-        lines.join("\n")
+        "{}: batches of {}, step size {}, penalty {}{privacy}\n{attacks}",
+        rows.model, v.batch_size, v.learning_rate, v.l2,
     )
 }

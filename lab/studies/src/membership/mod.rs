@@ -2,7 +2,7 @@
 //!
 //! Was a record in the training set? The adversary sees the released scores of one record and knows
 //! its true class, the settings of the training and the policy. It can train its own models on
-//! records of the same population, some with the record and some without. [`Experiment::run`]
+//! records of the same population, some with the record and some without. An [`Experiment`]
 //! trains many models, each on a random half of the records. It takes each model in turn as the
 //! target and the others as the adversary's, and measures two attacks:
 //!
@@ -26,52 +26,40 @@ mod ratio;
 mod report;
 mod text;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use nalgebra::DMatrix;
 use rand::SeedableRng;
-use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use rayon::prelude::*;
 use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement};
-use vfl_core::model::{PartyLearner, SOFTMAX_REGRESSION, TrainingConfig};
-use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits};
-use vfl_datasets as data;
-use vfl_datasets::DatasetSpec;
+use vfl_core::model::{SOFTMAX_REGRESSION, TrainingConfig};
+use vfl_core::types::{ConfidenceScores, Logits};
 use vfl_defense::policy::NoiseMode;
 use vfl_defense::{DefenseConfig, Grants, Pipeline, Policy};
 
 use self::curve::{Figures, LEVELS, guessed_balanced_accuracy, guessed_tpr};
 use self::models::{Membership, ModelReleases, Recipe, Release, needs_weights};
 use self::ratio::{Likelihood, Shadows};
-pub use self::report::{AttackFigures, Estimate, Guessing, MembershipReport, PolicyRow, Verdict};
-use vfl_datasets::set_facts::SetFacts;
-use vfl_datasets::vertical_split;
+pub use self::report::{AttackFigures, Guessing, MembershipReport, PolicyRow, Verdict};
+use crate::estimate::Estimate;
+use crate::runs::{Seeds, check_work, repeat, sample_learners, work_of_record};
+use crate::study::{Listener, Study};
+use crate::subject::{LEAST_RECORDS, Subject, SubjectSpec};
 
 /// The fewest models: each record then has three with it and three without it besides the target.
 pub const LEAST_MODELS: usize = 8;
 /// The most models.
 pub const MOST_MODELS: usize = 1024;
-/// The fewest records: one in a hundred of the records that a target was not trained on is then a
-/// whole record.
-pub const LEAST_RECORDS: usize = 200;
 /// The most numbers to keep, one for each model, record and policy: 256 MiB.
 const MOST_NUMBERS: usize = 1 << 25;
-/// The most multiplications of all trainings: about a day of one core.
-const MOST_WORK: f64 = 1e14;
 /// The factor over guessing from which an attack counts as successful.
 const CAUGHT_FROM: f64 = 5.0;
 
 /// The plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct MembershipPlan {
-    /// The data set.
-    pub data: DatasetSpec,
-    /// First passive column.
-    pub first_column: usize,
-    /// Number of passive features; `None`: one less than the classes.
-    pub passive_features: Option<usize>,
-    /// Number of passive parties that share them.
-    pub passive_parties: usize,
+    /// The data set and its split.
+    pub subject: SubjectSpec,
     /// The settings of each model's training. The seed is ignored: each model has its own.
     pub training: TrainingConfig,
     /// The differential privacy of every party's training; `None`: no privacy.
@@ -103,12 +91,7 @@ pub fn default_policies() -> Vec<Policy> {
 /// A checked plan, and its records.
 pub struct Experiment {
     plan: MembershipPlan,
-    set: SetFacts,
-    data_hash: String,
-    classes: usize,
-    /// Each party's features of the records, the active party's first.
-    blocks: Vec<DMatrix<f64>>,
-    labels: Vec<u32>,
+    subject: Subject,
     policies: Vec<Policy>,
     membership: Membership,
 }
@@ -134,36 +117,12 @@ impl Experiment {
         if let Some(privacy) = &plan.privacy {
             privacy.check(&plan.training).map_err(|e| anyhow!("--privacy-noise: {e}"))?;
         }
-        let dataset = data::load(&plan.data)?;
-        let mut drawn: Vec<usize> = (0..dataset.records()).collect();
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
-        drawn.shuffle(&mut rng);
-        drawn.truncate(records);
-        let n = drawn.len();
-        ensure!(
-            n >= LEAST_RECORDS,
-            "{} has {n} records, and --records takes at least {LEAST_RECORDS}: take another data set",
-            dataset.name()
-        );
-        let membership = Membership::draw(n, models, &mut rng);
-        let split = vertical_split(
-            &dataset,
-            plan.first_column,
-            plan.passive_features,
-            plan.passive_parties,
-        )?;
-        let x = dataset.x().select_columns(&drawn);
-        let passive = split.passive().iter().map(|party| party.columns.as_slice());
-        let parties = std::iter::once(split.active()).chain(passive);
-        let blocks: Vec<DMatrix<f64>> = parties.map(|columns| x.select_rows(columns)).collect();
+        let subject = Subject::draw(&plan.subject, records, &mut rng)?;
         let experiment = Self {
-            set: SetFacts::of(&dataset),
-            data_hash: dataset.data_hash(),
-            classes: dataset.class_names().len(),
-            labels: drawn.iter().map(|&record| dataset.labels()[record]).collect(),
+            membership: Membership::draw(subject.labels.len(), models, &mut rng),
             policies: with_none_first(&plan.policies),
-            blocks,
-            membership,
+            subject,
             plan: plan.clone(),
         };
         experiment.check_size()?;
@@ -175,27 +134,20 @@ impl Experiment {
     /// Checks that time and memory suffice.
     fn check_size(&self) -> anyhow::Result<()> {
         let (models, records, policies) =
-            (self.plan.models, self.labels.len(), self.policies.len());
+            (self.plan.models, self.subject.labels.len(), self.policies.len());
         let numbers = models.saturating_mul(records).saturating_mul(policies);
         ensure!(
             numbers <= MOST_NUMBERS,
             "{models} models, {records} records and {policies} policies make {numbers} numbers to keep, at most {MOST_NUMBERS} are: \
              lower --models or --records, or name fewer policies with --policy"
         );
-        let mut of_record = 0;
-        for (place, block) in self.blocks.iter().enumerate() {
-            let one = FeatureBlock::new(block.columns(0, 1).into_owned())?;
-            of_record +=
-                PartyLearner::new(&self.plan.training, self.classes, one, place == 0)?.work(1);
-        }
         let epochs = self.plan.training.values().epochs;
-        let work = models as f64 * f64::from(epochs) * 0.5 * records as f64 * of_record as f64;
-        ensure!(
-            work <= MOST_WORK,
-            "{models} models of {epochs} epochs on half of {records} records take about {work:.0e} multiplications, at most \
-             {MOST_WORK:.0e} are done: lower --models, --epochs or --records, or take a smaller model"
-        );
-        Ok(())
+        let of_record = work_of_record(&sample_learners(&self.plan.training, &self.subject)?);
+        check_work(
+            models as f64 * f64::from(epochs) * 0.5 * records as f64 * of_record,
+            format_args!("{models} models of {epochs} epochs on half of {records} records"),
+            "--models, --epochs or --records, or take a smaller model",
+        )
     }
 
     /// Checks that a policy can be applied to models of this kind, trained on so many records.
@@ -206,11 +158,9 @@ impl Experiment {
                 "--policy `{policy}`: logit_noise schemes 1 and 2 take the weights of a linear model, and this is a network"
             );
         }
-        // Placeholders of the right shapes: weights that differ between classes, and scores of the
-        // smallest training.
-        let k = self.classes;
-        let passive: usize = self.blocks.iter().skip(1).map(DMatrix::nrows).sum();
-        let weights = DMatrix::from_fn(k, passive, |i, j| f64::from(u8::from(i == j % k)));
+        // Placeholders of the right shapes: any weights, and scores of the smallest training.
+        let k = self.subject.classes();
+        let weights = self.subject.sample_weights();
         let least = self.membership.sizes().into_iter().min().unwrap_or_default();
         let calibration = ConfidenceScores::softmax(Logits::new(DMatrix::zeros(k, least))?);
         let grants = Grants {
@@ -222,64 +172,6 @@ impl Experiment {
             let fitted = policy.defenses.iter().any(DefenseConfig::fitted);
             let hint = if fitted { "; a model is trained on half of --records" } else { "" };
             anyhow!("--policy `{policy}`: {e}{hint}")
-        })
-    }
-
-    /// Trains all models on all cores, attacks each, and returns the report. Calls `done` after
-    /// each model. The figures depend on the plan alone, not on the number of cores.
-    ///
-    /// # Errors
-    /// If a training diverges, or a policy does not apply to its scores.
-    pub fn run(&self, done: impl Fn() + Sync) -> anyhow::Result<MembershipReport> {
-        let recipe = Recipe {
-            training: self.plan.training.values(),
-            privacy: self.plan.privacy,
-            classes: self.classes,
-            blocks: &self.blocks,
-            labels: &self.labels,
-            policies: &self.policies,
-            seed: self.plan.seed,
-        };
-        let one = |model: usize| -> anyhow::Result<ModelReleases> {
-            let members = self.membership.of_model(model);
-            let scored = recipe
-                .train_and_score(model, &members)
-                .with_context(|| format!("model {model}"))?;
-            done();
-            Ok(scored)
-        };
-        let scored = (0..self.plan.models)
-            .into_par_iter()
-            .map(one)
-            .collect::<anyhow::Result<Vec<ModelReleases>>>()?;
-        let guessing = self.guessing();
-        let rows = self
-            .policies
-            .iter()
-            .enumerate()
-            .map(|(at, policy)| self.row(at, policy, &scored, &guessing));
-        let of_epsilon =
-            |a: &PrivacyStatement, b: &PrivacyStatement| a.epsilon.total_cmp(&b.epsilon);
-        let gap = scored
-            .iter()
-            .filter_map(|scored| scored.releases.first())
-            .map(|r| r.accuracy.0 - r.accuracy.1);
-        let mut features = self.blocks.iter().map(DMatrix::nrows);
-        Ok(MembershipReport {
-            set: self.set.clone(),
-            data_hash: self.data_hash.clone(),
-            classes: self.classes,
-            active_features: features.next().unwrap_or_default(),
-            passive_features: features.sum(),
-            passive_parties: self.plan.passive_parties,
-            records: self.labels.len(),
-            models: self.plan.models,
-            training: self.plan.training.values().clone(),
-            privacy: scored.iter().filter_map(|scored| scored.privacy).max_by(of_epsilon),
-            seed: self.plan.seed,
-            accuracy_gap: Estimate::of(gap),
-            guessing,
-            policies: rows.collect(),
         })
     }
 
@@ -317,7 +209,7 @@ impl Experiment {
 
     /// Returns the expected results of guessing, as a mean over targets.
     fn guessing(&self) -> Guessing {
-        let records = self.labels.len();
+        let records = self.subject.labels.len();
         let sizes = self.membership.sizes();
         let mean = |of: &dyn Fn(usize) -> f64| {
             sizes.iter().map(|&size| of(size)).sum::<f64>() / sizes.len().max(1) as f64
@@ -330,6 +222,58 @@ impl Experiment {
             tpr_at_0_1_percent: told.then(|| mean(&|size| guessed_tpr(seldom, records - size))),
             balanced_accuracy: mean(&|size| guessed_balanced_accuracy(size, records - size)),
         }
+    }
+}
+
+impl Study for Experiment {
+    type Report = MembershipReport;
+
+    fn parts(&self) -> usize {
+        self.plan.models
+    }
+
+    fn ending(&self) -> String {
+        format!("{} models trained and attacked", self.parts())
+    }
+
+    fn run(&self, tell: &Listener<'_>) -> anyhow::Result<MembershipReport> {
+        let recipe = Recipe {
+            training: self.plan.training.values(),
+            privacy: self.plan.privacy,
+            subject: &self.subject,
+            policies: &self.policies,
+            seeds: Seeds { study: "membership", seed: self.plan.seed },
+        };
+        let scored = repeat(
+            self.plan.models,
+            tell,
+            |model| format!("model {model}"),
+            |model| recipe.train_and_score(model, &self.membership.of_model(model)),
+        )?;
+        let guessing = self.guessing();
+        let rows = self
+            .policies
+            .iter()
+            .enumerate()
+            .map(|(at, policy)| self.row(at, policy, &scored, &guessing));
+        let of_epsilon =
+            |a: &PrivacyStatement, b: &PrivacyStatement| a.epsilon.total_cmp(&b.epsilon);
+        let gap = scored
+            .iter()
+            .filter_map(|scored| scored.releases.first())
+            .map(|r| r.accuracy.0 - r.accuracy.1);
+        Ok(MembershipReport {
+            subject: self.subject.facts(),
+            passive_parties: self.subject.passive_parties(),
+            records: self.subject.labels.len(),
+            models: self.plan.models,
+            training: self.plan.training.values().clone(),
+            privacy: scored.iter().filter_map(|scored| scored.privacy).max_by(of_epsilon),
+            seed: self.plan.seed,
+            accuracy_gap: Estimate::of(gap),
+            guessing,
+            policies: rows.collect(),
+        })
     }
 }
 

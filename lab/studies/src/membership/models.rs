@@ -1,18 +1,19 @@
 //! The models of the experiment: the records each is trained on, and its releases for all records.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use nalgebra::DMatrix;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
-use sha2::{Digest, Sha256};
 use vfl_core::metrics::accuracy;
 use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement};
-use vfl_core::model::{LinearParameters, PartyLearner, TrainingConfig, TrainingValues};
-use vfl_core::types::{ConfidenceScores, FeatureBlock, Logits};
-use vfl_datasets::local_training::{LocalTraining, start};
+use vfl_core::model::{PartyLearner, TrainingValues};
+use vfl_core::types::{ConfidenceScores, Logits};
+use vfl_datasets::local_training::{LocalTraining, learners, start};
 use vfl_defense::{DefenseConfig, Grants, Noise, Pipeline, Policy};
 
 use super::ratio::{Likelihood, statistics};
+use crate::runs::{Seeds, passive_weights};
+use crate::subject::Subject;
 
 /// The number of records scored at once.
 const CHUNK: usize = 1024;
@@ -60,15 +61,12 @@ pub(super) struct Recipe<'a> {
     pub(super) training: &'a TrainingValues,
     /// The differential privacy of every party's training; `None`: no privacy.
     pub(super) privacy: Option<PrivacyConfig>,
-    pub(super) classes: usize,
-    /// The features of all records for each party, the active party's first.
-    pub(super) blocks: &'a [DMatrix<f64>],
-    /// The class of each record.
-    pub(super) labels: &'a [u32],
+    /// All records.
+    pub(super) subject: &'a Subject,
     /// The policies to measure.
     pub(super) policies: &'a [Policy],
-    /// Seed of everything random.
-    pub(super) seed: u64,
+    /// The seeds of everything random.
+    pub(super) seeds: Seeds,
 }
 
 /// The release of one model under one policy.
@@ -103,20 +101,25 @@ impl Recipe<'_> {
         model: usize,
         members: &[bool],
     ) -> anyhow::Result<ModelReleases> {
-        let seed = number(self.seed_of("training", model));
-        let config = TrainingConfig::try_from(TrainingValues { seed, ..self.training.clone() })?;
+        let seed_of = |what: &str| self.seeds.of(format_args!("model {model}, {what}"));
+        let config = self.seeds.config(self.training, format_args!("model {model}, training"))?;
+        let classes = self.subject.classes();
         // Members come first: `LocalTraining` expects this order.
         let (inside, outside): (Vec<usize>, Vec<usize>) =
             (0..members.len()).partition(|&record| members[record]);
         let order: Vec<usize> = inside.iter().chain(&outside).copied().collect();
-        let labels: Vec<u32> = order.iter().map(|&record| self.labels[record]).collect();
+        let labels: Vec<u32> = order.iter().map(|&record| self.subject.labels[record]).collect();
         let (own_labels, other_labels) = labels.split_at(inside.len());
-        let parties = self.parties(&config, model, &order)?;
+        let blocks = self.subject.blocks.iter().map(|block| block.select(&order));
+        let noise_seed = |party: usize| seed_of(&format!("privacy of party {party}"));
+        let privacy =
+            self.privacy.map(|privacy| (privacy, &noise_seed as &dyn Fn(usize) -> [u8; 32]));
+        let parties = learners(&config, classes, blocks, privacy)?;
         let mut trained =
-            LocalTraining::train(&config, self.classes, parties, own_labels, start(&config))?;
+            LocalTraining::train(&config, classes, parties, own_labels, start(&config))?;
 
         let positions: Vec<u32> = (0..order.len() as u32).collect();
-        let mut logits = DMatrix::<f64>::zeros(self.classes, order.len());
+        let mut logits = DMatrix::<f64>::zeros(classes, order.len());
         for (at, chunk) in positions.chunks(CHUNK).enumerate() {
             let found = trained.logits(chunk, true)?;
             logits.columns_mut(at * CHUNK, chunk.len()).copy_from(found.matrix());
@@ -125,18 +128,24 @@ impl Recipe<'_> {
         let own = Logits::new(logits.columns(0, inside.len()).into_owned())?;
         let calibration = ConfidenceScores::softmax(own);
         let logits = Logits::new(logits)?;
-        let weights = self.passive_weights(&trained)?;
+        let weights = if self.policies.iter().any(needs_weights) {
+            let weights = passive_weights(&trained.sub_models()?);
+            let failed = "a policy takes the weights of a linear model, and this is a network";
+            Some(weights.context(failed)?)
+        } else {
+            None
+        };
 
         let mut releases = Vec::with_capacity(self.policies.len());
         for policy in self.policies {
             let name = policy.to_string();
-            let seed = self.seed_of(&format!("fit of {name}"), model);
+            let seed = seed_of(&format!("fit of {name}"));
             let grants =
                 Grants { passive_weights: weights.as_ref(), calibration: Some(&calibration), seed };
             let failed = || format!("policy `{name}`");
             let pipeline =
-                Pipeline::build(&policy.defenses, self.classes, &grants).with_context(failed)?;
-            let noise = Noise::fresh(self.seed_of(&format!("noise of {name}"), model));
+                Pipeline::build(&policy.defenses, classes, &grants).with_context(failed)?;
+            let noise = Noise::fresh(seed_of(&format!("noise of {name}")));
             let released = pipeline.release(logits.clone(), noise).with_context(failed)?.released;
             let (in_order, likelihood) = statistics(&released, &labels);
             let mut by_record = vec![0.0; order.len()];
@@ -149,64 +158,11 @@ impl Recipe<'_> {
         let privacy = trained.parties().last().and_then(PartyLearner::privacy);
         Ok(ModelReleases { releases, privacy })
     }
-
-    /// Returns the learners of all parties, with the records in this order.
-    fn parties(
-        &self,
-        config: &TrainingConfig,
-        model: usize,
-        order: &[usize],
-    ) -> anyhow::Result<Vec<PartyLearner>> {
-        let mut parties = Vec::with_capacity(self.blocks.len());
-        for (place, block) in self.blocks.iter().enumerate() {
-            let block = FeatureBlock::new(block.select_columns(order))?;
-            let learner = PartyLearner::new(config, self.classes, block, place == 0)?;
-            parties.push(match self.privacy {
-                Some(privacy) => {
-                    let seed = self.seed_of(&format!("privacy of party {place}"), model);
-                    learner.with_privacy(privacy, config, seed)?
-                }
-                None => learner,
-            });
-        }
-        Ok(parties)
-    }
-
-    /// Returns the weights of all passive parties side by side, if a policy needs them.
-    fn passive_weights(&self, trained: &LocalTraining) -> anyhow::Result<Option<DMatrix<f64>>> {
-        if !self.policies.iter().any(needs_weights) {
-            return Ok(None);
-        }
-        let sub_models = trained.sub_models()?;
-        let passive: Option<Vec<&LinearParameters>> =
-            sub_models.iter().skip(1).map(|party| party.linear()).collect();
-        let Some(passive) = passive else {
-            bail!("a policy takes the weights of a linear model, and this is a network")
-        };
-        let features: usize = passive.iter().map(|party| party.features()).sum();
-        let mut side_by_side = DMatrix::<f64>::zeros(self.classes, features);
-        let mut at = 0;
-        for party in passive {
-            side_by_side.columns_mut(at, party.features()).copy_from(party.weights());
-            at += party.features();
-        }
-        Ok(Some(side_by_side))
-    }
-
-    /// Derives a seed of 32 bytes that no other use and no other model has.
-    fn seed_of(&self, what: &str, model: usize) -> [u8; 32] {
-        Sha256::digest(format!("membership, seed {}, model {model}, {what}", self.seed)).into()
-    }
 }
 
 /// Returns true if a policy needs the weights of the passive parties.
 pub(super) fn needs_weights(policy: &Policy) -> bool {
     policy.defenses.iter().any(DefenseConfig::needs_passive_weights)
-}
-
-/// Returns the first eight bytes as a number.
-fn number([a, b, c, d, e, f, g, h, ..]: [u8; 32]) -> u64 {
-    u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
 #[cfg(test)]
@@ -236,26 +192,5 @@ mod tests {
         }
         assert_eq!(draw(1).flags(), membership.flags());
         assert_ne!(draw(2).flags(), membership.flags());
-    }
-
-    /// No two draws of a run are alike, and none depends on what else is done.
-    #[test]
-    fn seeds_are_of_their_use() {
-        let training = TrainingValues::default();
-        let of = |seed| Recipe {
-            training: &training,
-            privacy: None,
-            classes: 2,
-            blocks: &[],
-            labels: &[],
-            policies: &[],
-            seed,
-        };
-        let first = of(7).seed_of("training", 3);
-        assert_eq!(first, of(7).seed_of("training", 3));
-        assert_ne!(first, of(7).seed_of("training", 4));
-        assert_ne!(first, of(7).seed_of("noise of none", 3));
-        assert_ne!(first, of(8).seed_of("training", 3));
-        assert_eq!(number([1; 32]), 0x0101_0101_0101_0101);
     }
 }

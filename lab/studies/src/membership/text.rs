@@ -1,8 +1,9 @@
 //! The text output of a run: a table.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-
-use super::report::{AttackFigures, Estimate, MembershipReport};
+use super::report::{AttackFigures, MembershipReport};
+use crate::estimate::Estimate;
+use crate::study::Report;
+use crate::table::plain_table;
 
 fn percent(estimate: &Estimate) -> String {
     format!("{:.2} ± {:.2} %", 100.0 * estimate.mean, 100.0 * estimate.standard_error)
@@ -12,10 +13,12 @@ fn share(estimate: &Estimate) -> String {
     format!("{:.3} ± {:.3}", estimate.mean, estimate.standard_error)
 }
 
-/// Returns the table cells of one attack.
-fn cells(name: &str, attack: &AttackFigures) -> [String; 7] {
+/// Returns the table row of one attack, which begins with these cells.
+fn cells([policy, accuracy, name]: [String; 3], attack: &AttackFigures) -> [String; 9] {
     [
-        name.to_owned(),
+        policy,
+        accuracy,
+        name,
         percent(&attack.tpr_at_1_percent),
         format!("{:.1}", attack.times_guessing),
         attack.tpr_at_0_1_percent.as_ref().map_or_else(|| "–".into(), percent),
@@ -25,14 +28,9 @@ fn cells(name: &str, attack: &AttackFigures) -> [String; 7] {
     ]
 }
 
-impl MembershipReport {
-    /// Returns the settings of the training, a table of the attacks against each policy, and a
-    /// legend of the columns. Ends with a newline.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header([
+impl Report for MembershipReport {
+    fn text(&self) -> String {
+        let header = [
             "policy",
             "accuracy",
             "attack",
@@ -42,25 +40,20 @@ impl MembershipReport {
             "AUC",
             "balanced",
             "verdict",
-        ]);
-        for row in &self.policies {
-            let first = [row.policy.clone(), format!("{:.3}", row.accuracy_on_others.mean)];
-            table.add_row(first.into_iter().chain(cells("ratio", &row.likelihood_ratio)));
-            table.add_row(
-                [String::new(), String::new()]
-                    .into_iter()
-                    .chain(cells("threshold", &row.threshold)),
-            );
-        }
-        for (place, column) in table.column_iter_mut().enumerate() {
-            if ![0, 2, 8].contains(&place) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-        format!("{}\n\n{}\n\n{}", self.heading(), lines.join("\n"), self.legend())
+        ];
+        let rows = self.policies.iter().flat_map(|row| {
+            let accuracy = format!("{:.3}", row.accuracy_on_others.mean);
+            [
+                cells([row.policy.clone(), accuracy, "ratio".into()], &row.likelihood_ratio),
+                cells([String::new(), String::new(), "threshold".into()], &row.threshold),
+            ]
+        });
+        let table = plain_table(header, &[0, 2, 8], rows);
+        format!("{}\n\n{table}\n\n{}", self.heading(), self.legend())
     }
+}
 
+impl MembershipReport {
     /// Describes the data, the training and the overfitting of the model.
     fn heading(&self) -> String {
         let v = &self.training;
@@ -76,14 +69,11 @@ impl MembershipReport {
             None => (f64::NAN, f64::NAN),
         };
         format!(
-            "{}, {} classes, {} active and {} passive features\n\
+            "{}\n\
              {} records; {} models of {}, each trained on half of them: {} epochs, batches of {}, step size {}, penalty {}, {stopping}\n\
              {privacy}Accuracy without a defense: {on_members:.3} on records that were trained on, {on_others:.3} on others, a gap of \
              {:.3} ± {:.3}.",
-            self.set,
-            self.classes,
-            self.active_features,
-            self.passive_features,
+            self.subject,
             self.records,
             self.models,
             v.model.kind(),
@@ -130,10 +120,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use vfl_core::model::TrainingValues;
+    use vfl_datasets::set_facts::SetFacts;
 
     use super::super::report::{Guessing, PolicyRow, Verdict};
     use super::*;
-    use vfl_datasets::set_facts::SetFacts;
+    use crate::subject::SubjectFacts;
 
     fn report(resolved: bool) -> MembershipReport {
         let of = |mean| Estimate { mean, standard_error: 0.0123 };
@@ -159,11 +150,13 @@ mod tests {
             features: 36,
         };
         MembershipReport {
-            set,
-            data_hash: "00".into(),
-            classes: 6,
-            active_features: 31,
-            passive_features: 5,
+            subject: SubjectFacts {
+                set: Some(set),
+                data_hash: Some("00".into()),
+                classes: 6,
+                active_features: 31,
+                passive_features: 5,
+            },
             passive_parties: 1,
             records: 1000,
             models: 64,

@@ -22,26 +22,21 @@ mod text;
 mod views;
 
 use anyhow::{Context, anyhow, ensure};
-use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
-use rayon::prelude::*;
-use sha2::{Digest, Sha256};
-use vfl_core::model::{PartyLearner, SOFTMAX_REGRESSION, TrainingConfig};
-use vfl_core::types::FeatureBlock;
-use vfl_datasets as data;
-use vfl_datasets::DatasetSpec;
+use vfl_core::model::{SOFTMAX_REGRESSION, TrainingConfig};
+use vfl_datasets::Dataset;
 use vfl_transform::{TransformConfig, rewrite};
 
 use self::meta::{CONTROL, OWN, RELEASED, RegressionEstimates, SCORES, infer};
-use self::population::Draw;
-pub use self::population::{Group, Population};
+pub use self::population::Group;
+use self::population::{Draw, place_of};
 pub use self::report::{AdversaryRow, Interval, PropertiesReport, Verdict};
-use vfl_datasets::set_facts::SetFacts;
-use vfl_datasets::vertical_split;
-
 use self::views::{Recipe, View};
+use crate::runs::{Seeds, check_range, check_work, repeat, sample_learners, work_of_record};
+use crate::study::{Listener, Study};
+use crate::subject::{Subject, SubjectSpec};
 
 /// The fewest records of a training set.
 pub const LEAST_RECORDS: usize = 100;
@@ -53,8 +48,6 @@ pub const TARGETS: std::ops::RangeInclusive<usize> = 30..=1000;
 pub const MOST_TILT: f64 = 3.0;
 /// The fewest records of the group in each half of the population.
 const LEAST_GROUP: usize = 50;
-/// The most multiplications of all trainings: about a day of one core.
-const MOST_WORK: f64 = 1e14;
 
 /// The plan of a measurement on a population.
 #[derive(Debug, Clone)]
@@ -81,19 +74,6 @@ pub struct PropertiesPlan {
     pub seed: u64,
 }
 
-/// The records of a data set, split between parties.
-#[derive(Debug, Clone)]
-pub struct PropertiesData {
-    /// The data set.
-    pub data: DatasetSpec,
-    /// First passive column.
-    pub first_column: usize,
-    /// Number of passive features; `None`: one less than the classes.
-    pub passive_features: Option<usize>,
-    /// Number of passive parties that share them.
-    pub passive_parties: usize,
-}
-
 /// Returns the transforms that are measured if none is named: those that need no records.
 #[must_use]
 pub fn default_transforms() -> Vec<TransformConfig> {
@@ -108,8 +88,7 @@ pub fn default_transforms() -> Vec<TransformConfig> {
 /// A checked plan, and its records.
 pub struct Experiment {
     plan: PropertiesPlan,
-    set: Option<(SetFacts, String)>,
-    population: Population,
+    subject: Subject,
     members: Vec<bool>,
     /// The standardised feature of each record; 0 outside of the group.
     standard: Vec<f64>,
@@ -123,45 +102,24 @@ impl Experiment {
     /// # Errors
     /// An error that names what is wrong with the plan and the option of `cloison properties` to
     /// change.
-    pub fn prepare(data: &PropertiesData, plan: &PropertiesPlan) -> anyhow::Result<Self> {
-        let dataset = data::load(&data.data)?;
-        let split = vertical_split(
-            &dataset,
-            data.first_column,
-            data.passive_features,
-            data.passive_parties,
-        )?;
-        let passive = split.passive().iter().map(|party| party.columns.as_slice());
-        let parties = std::iter::once(split.active()).chain(passive);
-        let population = Population {
-            classes: dataset.class_names().len(),
-            blocks: parties.map(|columns| dataset.x().select_rows(columns)).collect(),
-            labels: dataset.labels().to_vec(),
-        };
-        let set = Some((SetFacts::of(&dataset), dataset.data_hash()));
-        Ok(Self { set, ..Self::on(population, plan)? })
+    pub fn prepare(spec: &SubjectSpec, plan: &PropertiesPlan) -> anyhow::Result<Self> {
+        let all = |dataset: &Dataset| Ok((0..dataset.records()).collect());
+        Self::on(Subject::load(spec, all)?, plan)
     }
 
     /// Checks the plan on the caller's own records, with as many columns in each block as labels.
     ///
     /// # Errors
     /// As [`Experiment::prepare`].
-    pub fn on(population: Population, plan: &PropertiesPlan) -> anyhow::Result<Self> {
-        let n = population.labels.len();
+    pub fn on(subject: Subject, plan: &PropertiesPlan) -> anyhow::Result<Self> {
+        let n = subject.labels.len();
         ensure!(
-            population.blocks.iter().all(|block| block.ncols() == n),
+            subject.blocks.iter().all(|block| block.records() == n),
             "blocks and labels are not of the same records"
         );
         let &PropertiesPlan { feature, group, records, shadows, targets, tilt, seed, .. } = plan;
-        let ranges = [("--shadows", shadows, SHADOWS), ("--targets", targets, TARGETS)];
-        for (option, got, range) in ranges {
-            ensure!(
-                range.contains(&got),
-                "{option} is {got}: give {} to {}",
-                range.start(),
-                range.end()
-            );
-        }
+        check_range("--shadows", shadows, &SHADOWS)?;
+        check_range("--targets", targets, &TARGETS)?;
         ensure!(records >= LEAST_RECORDS, "--records is {records}: give at least {LEAST_RECORDS}");
         ensure!(
             (0.0..=MOST_TILT).contains(&tilt),
@@ -172,26 +130,17 @@ impl Experiment {
             kind == SOFTMAX_REGRESSION,
             "`{kind}`: properties are inferred from softmax regressions alone"
         );
-        let passive = population.passive_features();
+        let (active, passive) = (subject.active_features(), subject.passive_features());
         ensure!(
             feature < passive,
             "--feature is {feature}: there are {passive} passive features, counted from 0"
         );
-        match group {
-            Group::Class(class) if class as usize >= population.classes => {
-                return Err(anyhow!(
-                    "--group {group}: there are {} classes, counted from 0",
-                    population.classes
-                ));
-            }
-            Group::Above(at) if at >= population.blocks.first().map_or(0, DMatrix::nrows) => {
-                let active = population.blocks.first().map_or(0, DMatrix::nrows);
-                return Err(anyhow!(
-                    "--group {group}: there are {active} active features, counted from 0"
-                ));
-            }
-            _ => {}
-        }
+        let (given, there, things) = match group {
+            Group::All => (0, 1, ""),
+            Group::Class(class) => (class as usize, subject.classes(), "classes"),
+            Group::Above(at) => (at, active, "active features"),
+        };
+        ensure!(given < there, "--group {group}: there are {there} {things}, counted from 0");
         let mut order: Vec<usize> = (0..n).collect();
         order.shuffle(&mut ChaCha20Rng::seed_from_u64(seed));
         let theirs = order.split_off(n / 2);
@@ -200,7 +149,7 @@ impl Experiment {
             "--records is {records}: each quarter of the {n} records is to have twice as many, so at most {}",
             order.len() / 4
         );
-        let members = group.members(&population);
+        let members = group.members(&subject);
         let least =
             [&order, &theirs].map(|pool| pool.iter().filter(|record| members[**record]).count());
         ensure!(
@@ -209,15 +158,9 @@ impl Experiment {
             least[0],
             least[1]
         );
-        let standard = standardised(&population, feature, &members, &order)?;
-        let experiment = Self {
-            plan: plan.clone(),
-            set: None,
-            population,
-            members,
-            standard,
-            pools: [order, theirs],
-        };
+        let standard = standardised(&subject, feature, &members, &order)?;
+        let pools = [order, theirs];
+        let experiment = Self { plan: plan.clone(), subject, members, standard, pools };
         experiment.check_transforms()?;
         experiment.check_work()?;
         Ok(experiment)
@@ -225,9 +168,7 @@ impl Experiment {
 
     fn check_transforms(&self) -> anyhow::Result<()> {
         ensure!(!self.plan.transforms.is_empty(), "--transform: name at least one; `none` is one");
-        let passive = self.population.passive_features();
-        let k = self.population.classes;
-        let weights = DMatrix::from_fn(k, passive, |i, j| f64::from(u8::from(i == j % k)));
+        let weights = self.subject.sample_weights();
         for transform in &self.plan.transforms {
             let mut rng = ChaCha20Rng::seed_from_u64(0);
             rewrite(transform, &weights, None, &mut rng).map_err(|e| {
@@ -240,100 +181,14 @@ impl Experiment {
     }
 
     fn check_work(&self) -> anyhow::Result<()> {
-        let PropertiesPlan { training, records, shadows, targets, .. } = &self.plan;
-        let mut of_record = 0;
-        for (place, block) in self.population.blocks.iter().enumerate() {
-            let one = FeatureBlock::new(block.columns(0, 1).into_owned())?;
-            of_record +=
-                PartyLearner::new(training, self.population.classes, one, place == 0)?.work(1);
-        }
-        let models = shadows + targets;
-        let epochs = training.values().epochs;
-        let work = models as f64 * f64::from(epochs) * *records as f64 * of_record as f64;
-        ensure!(
-            work <= MOST_WORK,
-            "{models} models of {epochs} epochs on {records} records take about {work:.0e} multiplications, at most {MOST_WORK:.0e} are \
-             done: lower --shadows, --targets, --epochs or --records"
-        );
-        Ok(())
-    }
-
-    /// Returns the number of models to train.
-    #[must_use]
-    pub fn models(&self) -> usize {
-        self.plan.shadows + self.plan.targets
-    }
-
-    /// Trains all models on all cores, fits the regressions, and returns the report. Calls `done`
-    /// after each model. The figures depend on the plan alone, not on the number of cores.
-    ///
-    /// # Errors
-    /// If a training diverges, or all targets have the same property.
-    pub fn run(&self, done: impl Fn() + Sync) -> anyhow::Result<PropertiesReport> {
-        let recipe = Recipe {
-            training: self.plan.training.values(),
-            population: &self.population,
-            members: &self.members,
-            feature: self.plan.feature,
-            transforms: &self.plan.transforms,
-            seed: self.plan.seed,
-        };
-        // The first half of the models draws from the first pool, the others from the second.
-        let views = |what: &str, pools: [&[usize]; 2], count: usize| -> anyhow::Result<Vec<View>> {
-            let one = |at: usize| -> anyhow::Result<View> {
-                let name = format!("{what} {at}");
-                let pool = pools[usize::from(at >= count / 2)];
-                let draw = Draw {
-                    pool,
-                    standard: &self.standard,
-                    size: self.plan.records,
-                    tilt: self.plan.tilt,
-                };
-                let seed: [u8; 32] = Sha256::digest(format!(
-                    "properties, seed {}, records of {name}",
-                    self.plan.seed
-                ))
-                .into();
-                let records = draw.records(&mut ChaCha20Rng::from_seed(seed));
-                let view = recipe.view(&name, &records).with_context(|| name.clone())?;
-                done();
-                Ok(view)
-            };
-            (0..count).into_par_iter().map(one).collect()
-        };
-        let [own, theirs] = &self.pools;
-        let (first, second) = own.split_at(own.len() / 2);
-        let shadows = views("shadow", [first, second], self.plan.shadows)?;
-        let targets = views("target", [theirs, theirs], self.plan.targets)?;
-        let n = targets.len() as f64;
-        let mean = targets.iter().map(|view| view.property).sum::<f64>() / n;
-        let about: Vec<f64> = targets.iter().map(|view| (view.property - mean).powi(2)).collect();
-        let deviation = (about.iter().sum::<f64>() / n).sqrt();
-        ensure!(
-            deviation > 1e-9,
-            "the property is {mean:.3} in every training set: raise --tilt, or take another --feature or --group"
-        );
-        let adversaries = self.adversaries(&shadows, &targets, &about)?;
-        let features: Vec<usize> = self.population.blocks.iter().map(DMatrix::nrows).collect();
-        let (set, data_hash) = self.set.clone().unzip();
-        Ok(PropertiesReport {
-            set,
-            data_hash,
-            classes: self.population.classes,
-            active_features: features.first().copied().unwrap_or_default(),
-            passive_features: self.population.passive_features(),
-            feature: self.plan.feature,
-            group: self.plan.group.to_string(),
-            records: self.plan.records,
-            shadows: shadows.len(),
-            targets: targets.len(),
-            tilt: self.plan.tilt,
-            training: self.plan.training.values().clone(),
-            seed: self.plan.seed,
-            mean,
-            deviation,
-            adversaries,
-        })
+        let PropertiesPlan { training, records, .. } = &self.plan;
+        let (models, epochs) = (self.parts(), training.values().epochs);
+        let of_record = work_of_record(&sample_learners(training, &self.subject)?);
+        check_work(
+            models as f64 * f64::from(epochs) * *records as f64 * of_record,
+            format_args!("{models} models of {epochs} epochs on {records} records"),
+            "--shadows, --targets, --epochs or --records",
+        )
     }
 
     /// Returns the results of each adversary. `about` has the squared deviations of the targets'
@@ -392,16 +247,82 @@ impl Experiment {
     }
 }
 
+impl Study for Experiment {
+    type Report = PropertiesReport;
+
+    fn parts(&self) -> usize {
+        self.plan.shadows + self.plan.targets
+    }
+
+    fn ending(&self) -> String {
+        format!("{} models trained", self.parts())
+    }
+
+    fn run(&self, tell: &Listener<'_>) -> anyhow::Result<PropertiesReport> {
+        let plan = &self.plan;
+        let seeds = Seeds { study: "properties", seed: plan.seed };
+        let recipe = Recipe {
+            training: plan.training.values(),
+            feature: plan.feature,
+            transforms: &plan.transforms,
+            subject: &self.subject,
+            members: &self.members,
+            seeds,
+        };
+        // The first half of the models draws from the first pool, the others from the second.
+        let views = |what: &str, pools: [&[usize]; 2], count: usize| {
+            let name = |at: usize| format!("{what} {at}");
+            repeat(count, tell, &name, |at| {
+                let draw = Draw {
+                    pool: pools[usize::from(at >= count / 2)],
+                    standard: &self.standard,
+                    size: plan.records,
+                    tilt: plan.tilt,
+                };
+                let seed = seeds.of(format_args!("records of {}", name(at)));
+                recipe.view(&name(at), &draw.records(&mut ChaCha20Rng::from_seed(seed)))
+            })
+        };
+        let [own, theirs] = &self.pools;
+        let (first, second) = own.split_at(own.len() / 2);
+        let shadows = views("shadow", [first, second], plan.shadows)?;
+        let targets = views("target", [theirs, theirs], plan.targets)?;
+        let n = targets.len() as f64;
+        let mean = targets.iter().map(|view| view.property).sum::<f64>() / n;
+        let about: Vec<f64> = targets.iter().map(|view| (view.property - mean).powi(2)).collect();
+        let deviation = (about.iter().sum::<f64>() / n).sqrt();
+        ensure!(
+            deviation > 1e-9,
+            "the property is {mean:.3} in every training set: raise --tilt, or take another --feature or --group"
+        );
+        Ok(PropertiesReport {
+            adversaries: self.adversaries(&shadows, &targets, &about)?,
+            subject: self.subject.facts(),
+            feature: plan.feature,
+            group: plan.group.to_string(),
+            records: plan.records,
+            shadows: shadows.len(),
+            targets: targets.len(),
+            tilt: plan.tilt,
+            training: plan.training.values().clone(),
+            seed: plan.seed,
+            mean,
+            deviation,
+        })
+    }
+}
+
 /// Standardises the feature of each record by the group's mean and deviation in the adversary's
 /// pool; 0 outside of the group.
 fn standardised(
-    population: &Population,
+    subject: &Subject,
     feature: usize,
     members: &[bool],
     pool: &[usize],
 ) -> anyhow::Result<Vec<f64>> {
-    let (place, row) = population.place_of(feature).context("there is no such passive feature")?;
-    let block = &population.blocks[place];
+    let (place, row) =
+        place_of(&subject.blocks, feature).context("there is no such passive feature")?;
+    let block = subject.blocks[place].matrix();
     let values: Vec<f64> = pool
         .iter()
         .filter(|record| members[**record])
@@ -417,5 +338,5 @@ fn standardised(
     let of = |record: usize| {
         if members[record] { (block[(row, record)] - mean) / deviation } else { 0.0 }
     };
-    Ok((0..population.labels.len()).map(of).collect())
+    Ok((0..subject.labels.len()).map(of).collect())
 }

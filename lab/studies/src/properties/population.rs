@@ -3,37 +3,22 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nalgebra::DMatrix;
 use rand::RngExt;
 use rand_chacha::ChaCha20Rng;
+use vfl_core::types::FeatureBlock;
 
-/// Records with the features of all parties.
-#[derive(Clone)]
-pub struct Population {
-    /// Number of classes.
-    pub classes: usize,
-    /// The features of each party (d_p × N), the active party's first.
-    pub blocks: Vec<DMatrix<f64>>,
-    /// The class of each record.
-    pub labels: Vec<u32>,
-}
+use crate::subject::Subject;
 
-impl Population {
-    /// Returns the block and the row of a passive feature, counted from 0 over all passive parties.
-    pub(super) fn place_of(&self, mut feature: usize) -> Option<(usize, usize)> {
-        for (place, block) in self.blocks.iter().enumerate().skip(1) {
-            if feature < block.nrows() {
-                return Some((place, feature));
-            }
-            feature -= block.nrows();
+/// Returns the block and the row of a passive feature, counted from 0 over all passive parties. The
+/// active party's block is the first.
+pub(super) fn place_of(blocks: &[FeatureBlock], mut feature: usize) -> Option<(usize, usize)> {
+    for (place, block) in blocks.iter().enumerate().skip(1) {
+        if feature < block.features() {
+            return Some((place, feature));
         }
-        None
+        feature -= block.features();
     }
-
-    /// Returns the number of passive features.
-    pub(super) fn passive_features(&self) -> usize {
-        self.blocks.iter().skip(1).map(DMatrix::nrows).sum()
-    }
+    None
 }
 
 /// The group of training records that a property is measured over. The active party knows its
@@ -75,17 +60,17 @@ impl FromStr for Group {
 
 impl Group {
     /// Returns true for each record that belongs to the group.
-    pub(super) fn members(self, population: &Population) -> Vec<bool> {
+    pub(super) fn members(self, subject: &Subject) -> Vec<bool> {
         match self {
-            Self::All => vec![true; population.labels.len()],
-            Self::Class(class) => population.labels.iter().map(|label| *label == class).collect(),
+            Self::All => vec![true; subject.labels.len()],
+            Self::Class(class) => subject.labels.iter().map(|label| *label == class).collect(),
             Self::Above(feature) => {
                 let Some(active) =
-                    population.blocks.first().filter(|active| feature < active.nrows())
+                    subject.blocks.first().filter(|active| feature < active.features())
                 else {
-                    return vec![false; population.labels.len()];
+                    return vec![false; subject.labels.len()];
                 };
-                let row = active.row(feature);
+                let row = active.matrix().row(feature);
                 let mut sorted: Vec<f64> = row.iter().copied().collect();
                 sorted.sort_by(f64::total_cmp);
                 let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
@@ -134,6 +119,7 @@ impl Draw<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use nalgebra::DMatrix;
     use rand::SeedableRng;
 
     use super::*;
@@ -150,27 +136,28 @@ mod tests {
 
     #[test]
     fn groups_are_of_what_the_active_party_knows() {
-        let population = Population {
-            classes: 2,
+        let block = |matrix| FeatureBlock::new(matrix).unwrap();
+        let subject = Subject {
+            set: None,
+            class_names: vec!["0".into(), "1".into()],
             blocks: vec![
-                DMatrix::from_row_slice(1, 5, &[0.1, 0.5, 0.3, 0.9, 0.2]),
-                DMatrix::zeros(1, 5),
+                block(DMatrix::from_row_slice(1, 5, &[0.1, 0.5, 0.3, 0.9, 0.2])),
+                block(DMatrix::zeros(1, 5)),
             ],
             labels: vec![0, 1, 1, 0, 1],
         };
-        assert_eq!(Group::All.members(&population), [true; 5]);
-        assert_eq!(Group::Class(1).members(&population), [false, true, true, false, true]);
-        assert_eq!(Group::Above(0).members(&population), [false, true, false, true, false]);
-        assert_eq!(Group::Above(1).members(&population), [false; 5]);
+        assert_eq!(Group::All.members(&subject), [true; 5]);
+        assert_eq!(Group::Class(1).members(&subject), [false, true, true, false, true]);
+        assert_eq!(Group::Above(0).members(&subject), [false, true, false, true, false]);
+        assert_eq!(Group::Above(1).members(&subject), [false; 5]);
     }
 
     #[test]
     fn passive_features_are_counted_over_the_parties() {
-        let blocks = [2, 1, 3].map(|features| DMatrix::zeros(features, 1)).into();
-        let population = Population { classes: 2, blocks, labels: vec![0] };
-        let places = [0, 1, 3, 4].map(|feature| population.place_of(feature));
+        let block = |features| FeatureBlock::new(DMatrix::zeros(features, 1)).unwrap();
+        let blocks = [2, 1, 3].map(block);
+        let places = [0, 1, 3, 4].map(|feature| place_of(&blocks, feature));
         assert_eq!(places, [Some((1, 0)), Some((2, 0)), Some((2, 2)), None]);
-        assert_eq!(population.passive_features(), 4);
     }
 
     /// Two values of a feature, one drawn with e² times the weight: in a large pool the share of

@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 use vfl_core::model::TrainingValues;
-use vfl_datasets::set_facts::SetFacts;
 
-/// The half-width of a 95 % interval, in standard errors.
-const NORMAL_95: f64 = 1.96;
+use crate::estimate::NORMAL_95;
+use crate::subject::SubjectFacts;
 
 /// A figure with its 95 % interval over targets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -82,17 +81,9 @@ pub struct AdversaryRow {
 /// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PropertiesReport {
-    /// The data set; `None`: the caller's own records.
+    /// The data set and its split.
     #[serde(flatten)]
-    pub set: Option<SetFacts>,
-    /// SHA-256 of the loaded data.
-    pub data_hash: Option<String>,
-    /// Number of classes.
-    pub classes: usize,
-    /// Number of the active party's features.
-    pub active_features: usize,
-    /// Number of passive features.
-    pub passive_features: usize,
+    pub subject: SubjectFacts,
     /// The passive feature whose mean is inferred, from 0.
     pub feature: usize,
     /// The group that the mean is over.

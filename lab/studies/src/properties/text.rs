@@ -1,32 +1,19 @@
 //! The text output of a run: a table.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-
 use super::report::{Interval, PropertiesReport};
+use crate::study::Report;
+use crate::table::plain_table;
 
 fn interval(of: &Interval) -> String {
     format!("{:.3} ({:.3} to {:.3})", of.value, of.low, of.high)
 }
 
-impl PropertiesReport {
-    /// Returns the settings of the training, a table of the adversaries, and a legend of the
-    /// columns. Ends with a newline.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header([
-            "sees",
-            "takes",
-            "error",
-            "explained",
-            "added",
-            "added to own",
-            "verdict",
-        ]);
-        for row in &self.adversaries {
+impl Report for PropertiesReport {
+    fn text(&self) -> String {
+        let header = ["sees", "takes", "error", "explained", "added", "added to own", "verdict"];
+        let rows = self.adversaries.iter().map(|row| {
             let dash = || "–".to_owned();
-            table.add_row([
+            [
                 row.sees.clone(),
                 row.takes.clone(),
                 format!("{:.4}", row.error),
@@ -34,31 +21,22 @@ impl PropertiesReport {
                 row.added.as_ref().map_or_else(dash, interval),
                 row.added_to_own.as_ref().map_or_else(dash, interval),
                 row.verdict.map_or_else(dash, |verdict| verdict.as_str().to_owned()),
-            ]);
-        }
-        for (place, column) in table.column_iter_mut().enumerate() {
-            if ![0, 1, 6].contains(&place) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-        format!("{}\n\n{}\n\n{}", self.heading(), lines.join("\n"), LEGEND)
+            ]
+        });
+        let table = plain_table(header, &[0, 1, 6], rows);
+        format!("{}\n\n{table}\n\n{LEGEND}", self.heading())
     }
+}
 
+impl PropertiesReport {
     fn heading(&self) -> String {
-        let set = self
-            .set
-            .as_ref()
-            .map_or_else(|| "records of the caller's own".to_owned(), ToString::to_string);
         let v = &self.training;
         format!(
-            "{set}, {} classes, {} active and {} passive features\n\
+            "{}\n\
              Property: mean of passive feature {} over the training records, group `{}`: {:.3} ± {:.3} (deviation over targets)\n\
              {} shadow models of the active party, {} targets, each of {} records; tilts up to {}; {} epochs, batches of {}, step size {}, \
              penalty {}",
-            self.classes,
-            self.active_features,
-            self.passive_features,
+            self.subject,
             self.feature,
             self.group,
             self.mean,

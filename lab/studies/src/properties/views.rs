@@ -4,30 +4,31 @@ use anyhow::Context;
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
-use sha2::{Digest, Sha256};
-use vfl_core::model::{LinearParameters, PartyLearner, TrainingConfig, TrainingValues};
+use vfl_core::model::TrainingValues;
 use vfl_core::types::FeatureBlock;
-use vfl_datasets::local_training::{LocalTraining, start};
+use vfl_datasets::local_training::{LocalTraining, learners, start};
 use vfl_numerics::softmax_columns;
 use vfl_transform::{TransformConfig, rewrite};
 
-use super::population::Population;
+use super::population::place_of;
+use crate::runs::{Seeds, passive_weights};
+use crate::subject::Subject;
 
 /// The settings of trainings on sets of records of a population.
 pub(super) struct Recipe<'a> {
     /// The training settings except the seed, of which each model has its own.
     pub(super) training: &'a TrainingValues,
-    /// The population that records are from.
-    pub(super) population: &'a Population,
-    /// True for each record of the group.
-    pub(super) members: &'a [bool],
     /// The index of the feature whose mean is the property, among all passive features side by
     /// side.
     pub(super) feature: usize,
     /// The transforms of the passive weights before they are shown.
     pub(super) transforms: &'a [TransformConfig],
-    /// Seed of everything random.
-    pub(super) seed: u64,
+    /// The population that records are from.
+    pub(super) subject: &'a Subject,
+    /// True for each record of the group.
+    pub(super) members: &'a [bool],
+    /// The seeds of everything random.
+    pub(super) seeds: Seeds,
 }
 
 /// The active party's view of one training set and its model.
@@ -62,16 +63,11 @@ impl Recipe<'_> {
     /// # Errors
     /// If the training diverges, or no record is of the group.
     pub(super) fn view(&self, name: &str, records: &[usize]) -> anyhow::Result<View> {
-        let Population { classes, blocks, labels } = self.population;
-        let seed_of = |what: &str| -> [u8; 32] {
-            Sha256::digest(format!("properties, seed {}, model {name}, {what}", self.seed)).into()
-        };
-        let [a, b, c, d, e, f, g, h, ..] = seed_of("training");
-        let seed = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        let config = TrainingConfig::try_from(TrainingValues { seed, ..self.training.clone() })?;
-        let labels: Vec<u32> = records.iter().map(|&record| labels[record]).collect();
-        let blocks: Vec<DMatrix<f64>> =
-            blocks.iter().map(|block| block.select_columns(records)).collect();
+        let classes = self.subject.classes();
+        let config = self.seeds.config(self.training, format_args!("model {name}, training"))?;
+        let labels: Vec<u32> = records.iter().map(|&record| self.subject.labels[record]).collect();
+        let blocks: Vec<FeatureBlock> =
+            self.subject.blocks.iter().map(|block| block.select(records)).collect();
         let group: Vec<usize> =
             (0..records.len()).filter(|&at| self.members[records[at]]).collect();
         anyhow::ensure!(
@@ -79,27 +75,17 @@ impl Recipe<'_> {
             "no record of the group is in a training set; raise --records"
         );
 
-        let mut parties = Vec::with_capacity(blocks.len());
-        for (place, block) in blocks.iter().enumerate() {
-            parties.push(PartyLearner::new(
-                &config,
-                *classes,
-                FeatureBlock::new(block.clone())?,
-                place == 0,
-            )?);
-        }
-        let mut trained =
-            LocalTraining::train(&config, *classes, parties, &labels, start(&config))?;
+        let parties = learners(&config, classes, blocks.iter().cloned(), None)?;
+        let mut trained = LocalTraining::train(&config, classes, parties, &labels, start(&config))?;
         let positions: Vec<u32> = (0..records.len() as u32).collect();
         let mut scores = trained.logits(&positions, true)?.matrix().clone();
         softmax_columns(&mut scores);
 
         let sub_models = trained.sub_models()?;
-        let linear: Option<Vec<&LinearParameters>> =
-            sub_models.iter().map(|party| party.linear()).collect();
-        let linear = linear.context("the model is not a softmax regression")?;
-        let (active, passive) = linear.split_first().context("there is no party")?;
-        let weights = weights_of(passive, *classes);
+        let linear = sub_models.first().and_then(|active| active.linear());
+        let (active, weights) = linear
+            .zip(passive_weights(&sub_models))
+            .context("the model is not a softmax regression")?;
         let mut own: Vec<f64> = centred(active.weights()).iter().copied().collect();
         if let Some(bias) = active.bias() {
             own.extend(bias.add_scalar(-bias.mean()).iter());
@@ -107,20 +93,21 @@ impl Recipe<'_> {
         let mut shown = Vec::with_capacity(self.transforms.len());
         for transform in self.transforms {
             // The secret of a transform is drawn afresh for every training.
-            let mut rng = ChaCha20Rng::from_seed(seed_of(&format!("secret of {transform}")));
+            let seed = self.seeds.of(format_args!("model {name}, secret of {transform}"));
+            let mut rng = ChaCha20Rng::from_seed(seed);
             shown.push(ReleasedWeights::of(&centred(
                 &rewrite(transform, &weights, None, &mut rng)?.weights,
             )));
         }
         let (place, row) =
-            self.population.place_of(self.feature).context("there is no such passive feature")?;
-        let property =
-            group.iter().map(|&at| blocks[place][(row, at)]).sum::<f64>() / group.len() as f64;
+            place_of(&blocks, self.feature).context("there is no such passive feature")?;
+        let feature = blocks[place].matrix().row(row);
+        let property = group.iter().map(|&at| feature[at]).sum::<f64>() / group.len() as f64;
         Ok(View {
             property,
-            data: data_view(*classes, &labels, &blocks[0], &group),
+            data: data_view(classes, &labels, blocks[0].matrix(), &group),
             own,
-            scores: score_view(*classes, &labels, &scores, &group),
+            scores: score_view(classes, &labels, &scores, &group),
             shown,
         })
     }
@@ -142,18 +129,6 @@ impl ReleasedWeights {
                 .collect(),
         }
     }
-}
-
-/// Returns the weights of the passive parties, k × d, in the order of the parties.
-fn weights_of(passive: &[&LinearParameters], classes: usize) -> DMatrix<f64> {
-    let features = passive.iter().map(|party| party.features()).sum();
-    let mut all = DMatrix::zeros(classes, features);
-    let mut from = 0;
-    for party in passive {
-        all.columns_mut(from, party.features()).copy_from(party.weights());
-        from += party.features();
-    }
-    all
 }
 
 /// Subtracts the mean of each column: a number that all classes share changes no score.

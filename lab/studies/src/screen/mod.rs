@@ -18,9 +18,12 @@ use rand_chacha::ChaCha20Rng;
 use serde::Serialize;
 use vfl_core::metrics::accuracy;
 use vfl_core::model::{CentralFit, TrainingConfig, TrainingValues, train_central};
-use vfl_datasets::Dataset;
 use vfl_datasets::set_facts::SetFacts;
+use vfl_datasets::{Dataset, DatasetSpec};
 use vfl_numerics::arg_max;
+
+use crate::estimate::Estimate;
+use crate::study::{Listener, Study};
 
 /// V's least accuracy on test records (section III).
 pub const LEAST_ACCURACY: f64 = 0.85;
@@ -32,8 +35,6 @@ pub const LEAST_EXPLAINED: f64 = 0.05;
 const MOST_RECORDS: usize = 500;
 /// The fewest test records: with fewer an importance cannot be distinguished from chance.
 const LEAST_RECORDS: usize = 30;
-/// The half-width of a 95 % interval, in standard errors.
-const NORMAL_95: f64 = 1.96;
 /// A ridge that keeps the correlations of features that determine each other invertible.
 const RIDGE: f64 = 1e-9;
 
@@ -107,78 +108,104 @@ impl ScreenReport {
     }
 }
 
-/// Trains a softmax regression on the training records of `dataset`, and measures its features.
-///
-/// # Errors
-/// If there are fewer than 30 test records, or the training diverges.
-pub fn screen(dataset: &Dataset, config: &TrainingConfig) -> anyhow::Result<ScreenReport> {
-    let split = dataset.split();
-    // The validation part is not needed for a choice here: the training sets its own records aside.
-    let training: Vec<usize> = split.train.iter().chain(&split.validation).copied().collect();
-    let test = &split.test;
-    ensure!(
-        test.len() >= LEAST_RECORDS,
-        "{} has {} test records, at least {LEAST_RECORDS} are needed to tell an importance from chance: take another data set",
-        dataset.name(),
-        test.len()
-    );
-    let of = |records: &[usize]| -> (DMatrix<f64>, Vec<u32>) {
-        (
-            dataset.x().select_columns(records),
-            records.iter().map(|&at| dataset.labels()[at]).collect(),
-        )
-    };
-    let (x, labels) = of(&training);
-    let fit = train_central(config, dataset.class_names().len(), &x, &labels);
-    ensure!(
-        fit.weights.iter().chain(fit.bias.iter()).all(|w| w.is_finite()),
-        "the training diverged: lower --learning-rate"
-    );
-    let (all, all_labels) = of(test);
-    let predicted: Vec<u32> =
-        logits(&fit, &all).column_iter().map(|z| arg_max(z.as_slice()) as u32).collect();
-    let mut chosen = sample(
-        &mut ChaCha20Rng::seed_from_u64(config.values().seed),
-        test.len(),
-        MOST_RECORDS.min(test.len()),
-    );
-    if let rand::seq::index::IndexVec::U32(places) = &mut chosen {
-        places.sort_unstable();
+/// A data set to screen, and the training of a softmax regression on it.
+pub struct Experiment {
+    dataset: Dataset,
+    config: TrainingConfig,
+}
+
+impl Experiment {
+    /// Loads the data.
+    ///
+    /// # Errors
+    /// If it cannot be loaded.
+    pub fn prepare(data: &DatasetSpec, config: TrainingConfig) -> anyhow::Result<Self> {
+        Ok(Self { dataset: vfl_datasets::load(data)?, config })
     }
-    let chosen: Vec<usize> = chosen.into_iter().map(|place| test[place]).collect();
-    let (tried, tried_labels) = of(&chosen);
-    let explained =
-        explained(&x).ok_or_else(|| anyhow!("features of the training records are not finite"))?;
-    let mut features: Vec<FeatureRow> = (0..x.nrows())
-        .map(|column| {
-            let (importance, standard_error) = importance(&fit, &tried, &tried_labels, column);
-            FeatureRow {
-                column,
-                name: dataset.features()[column].name.clone(),
-                importance,
-                standard_error,
-                reach: reach(&fit, &x, column),
-                explained: explained[column],
-                contributes: importance - NORMAL_95 * standard_error > 0.0,
-            }
+}
+
+impl Study for Experiment {
+    type Report = ScreenReport;
+
+    fn parts(&self) -> usize {
+        0
+    }
+
+    /// Trains on the training records of the data set, and measures its features.
+    ///
+    /// # Errors
+    /// If there are fewer than 30 test records, or the training diverges.
+    fn run(&self, _: &Listener<'_>) -> anyhow::Result<ScreenReport> {
+        let Self { dataset, config } = self;
+        let split = dataset.split();
+        // The validation part is not needed for a choice here: the training sets its own records
+        // aside.
+        let training: Vec<usize> = split.train.iter().chain(&split.validation).copied().collect();
+        let test = &split.test;
+        ensure!(
+            test.len() >= LEAST_RECORDS,
+            "{} has {} test records, at least {LEAST_RECORDS} are needed to tell an importance from chance: take another data set",
+            dataset.name(),
+            test.len()
+        );
+        let of = |records: &[usize]| -> (DMatrix<f64>, Vec<u32>) {
+            (
+                dataset.x().select_columns(records),
+                records.iter().map(|&at| dataset.labels()[at]).collect(),
+            )
+        };
+        let (x, labels) = of(&training);
+        let fit = train_central(config, dataset.class_names().len(), &x, &labels);
+        ensure!(
+            fit.weights.iter().chain(fit.bias.iter()).all(|w| w.is_finite()),
+            "the training diverged: lower --learning-rate"
+        );
+        let (all, all_labels) = of(test);
+        let predicted: Vec<u32> =
+            logits(&fit, &all).column_iter().map(|z| arg_max(z.as_slice()) as u32).collect();
+        let mut chosen = sample(
+            &mut ChaCha20Rng::seed_from_u64(config.values().seed),
+            test.len(),
+            MOST_RECORDS.min(test.len()),
+        );
+        if let rand::seq::index::IndexVec::U32(places) = &mut chosen {
+            places.sort_unstable();
+        }
+        let chosen: Vec<usize> = chosen.into_iter().map(|place| test[place]).collect();
+        let (tried, tried_labels) = of(&chosen);
+        let explained = explained(&x)
+            .ok_or_else(|| anyhow!("features of the training records are not finite"))?;
+        let mut features: Vec<FeatureRow> = (0..x.nrows())
+            .map(|column| {
+                let importance = importance(&fit, &tried, &tried_labels, column);
+                FeatureRow {
+                    column,
+                    name: dataset.features()[column].name.clone(),
+                    importance: importance.mean,
+                    standard_error: importance.standard_error,
+                    reach: reach(&fit, &x, column),
+                    explained: explained[column],
+                    contributes: importance.low() > 0.0,
+                }
+            })
+            .collect();
+        features.sort_by(|a, b| b.importance.total_cmp(&a.importance));
+        let mean_explained = explained.iter().sum::<f64>() / explained.len().max(1) as f64;
+        Ok(ScreenReport {
+            set: SetFacts::of(dataset),
+            data_hash: dataset.data_hash(),
+            classes: dataset.class_names().len(),
+            training_records: training.len(),
+            test_records: test.len(),
+            records: chosen.len(),
+            training: config.values().clone(),
+            accuracy: accuracy(&predicted, &all_labels)?,
+            least_accuracy: LEAST_ACCURACY,
+            features,
+            mean_explained,
+            least_explained: LEAST_EXPLAINED,
         })
-        .collect();
-    features.sort_by(|a, b| b.importance.total_cmp(&a.importance));
-    let mean_explained = explained.iter().sum::<f64>() / explained.len().max(1) as f64;
-    Ok(ScreenReport {
-        set: SetFacts::of(dataset),
-        data_hash: dataset.data_hash(),
-        classes: dataset.class_names().len(),
-        training_records: training.len(),
-        test_records: test.len(),
-        records: chosen.len(),
-        training: config.values().clone(),
-        accuracy: accuracy(&predicted, &all_labels)?,
-        least_accuracy: LEAST_ACCURACY,
-        features,
-        mean_explained,
-        least_explained: LEAST_EXPLAINED,
-    })
+    }
 }
 
 fn logits(fit: &CentralFit, x: &DMatrix<f64>) -> DMatrix<f64> {
@@ -197,8 +224,8 @@ fn loss(z: impl Iterator<Item = f64> + Clone, y: usize) -> f64 {
 }
 
 /// Returns the mean increase of the loss of a record of `x` (d × n) over the other records' values
-/// of a feature, and the standard error of the mean over records, both in nats.
-fn importance(fit: &CentralFit, x: &DMatrix<f64>, labels: &[u32], feature: usize) -> (f64, f64) {
+/// of a feature, in nats, over records.
+fn importance(fit: &CentralFit, x: &DMatrix<f64>, labels: &[u32], feature: usize) -> Estimate {
     let n = x.ncols();
     let (z, w) = (logits(fit, x), fit.weights.column(feature));
     let rise = |record: usize| {
@@ -212,10 +239,7 @@ fn importance(fit: &CentralFit, x: &DMatrix<f64>, labels: &[u32], feature: usize
         others.sum::<f64>() / (n - 1).max(1) as f64
     };
     let rises: Vec<f64> = (0..n).map(rise).collect();
-    let mean = rises.iter().sum::<f64>() / n as f64;
-    let variance =
-        rises.iter().map(|rise| (rise - mean).powi(2)).sum::<f64>() / (n - 1).max(1) as f64;
-    (mean, (variance / n as f64).sqrt())
+    Estimate::of(rises.iter().copied())
 }
 
 /// Returns ‖w − mean w‖ s, with w the weights of the feature and s its standard deviation.
@@ -291,12 +315,13 @@ mod tests {
             let mean = rises.iter().sum::<f64>() / n as f64;
             let spread = rises.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
             let found = importance(&fit, &x, &labels, feature);
-            assert!((found.0 - mean).abs() < 1e-12, "{feature}: {found:?} {mean}");
-            assert!((found.1 - (spread / n as f64).sqrt()).abs() < 1e-12);
+            assert!((found.mean - mean).abs() < 1e-12, "{feature}: {found:?} {mean}");
+            assert!((found.standard_error - (spread / n as f64).sqrt()).abs() < 1e-12);
         }
         // A feature that changes all logits equally has no effect.
-        let (mean, error) = importance(&fit, &x, &labels, 2);
-        assert!(mean.abs() < 1e-14 && error < 1e-14 && reach(&fit, &x, 2) < 1e-14);
+        let idle = importance(&fit, &x, &labels, 2);
+        assert!(idle.mean.abs() < 1e-14 && idle.standard_error < 1e-14);
+        assert!(reach(&fit, &x, 2) < 1e-14);
     }
 
     /// x₂ = 0.6 x₀ + 0.8 noise has R² 0.36 by x₀, and so has x₀ by x₂. x₃ is the sum of the first

@@ -1,35 +1,25 @@
 //! The text output of a screening: a table.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-
 use super::ScreenReport;
+use crate::study::Report;
+use crate::table::plain_table;
 
-impl ScreenReport {
-    /// Returns the settings of the training, V's three conditions, a table of the features, and a
-    /// legend of its columns. Ends with a newline.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(["column", "feature", "importance", "reach", "explained", "contributes"]);
-        for row in &self.features {
-            table.add_row([
+impl Report for ScreenReport {
+    fn text(&self) -> String {
+        let header = ["column", "feature", "importance", "reach", "explained", "contributes"];
+        let rows = self.features.iter().map(|row| {
+            [
                 row.column.to_string(),
                 row.name.clone(),
                 format!("{:.4} ± {:.4}", row.importance, row.standard_error),
                 format!("{:.3}", row.reach),
                 format!("{:.3}", row.explained),
                 if row.contributes { "yes" } else { "not measurably" }.to_owned(),
-            ]);
-        }
-        for place in [0, 2, 3, 4] {
-            if let Some(column) = table.column_mut(place) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+            ]
+        });
+        let table = plain_table(header, &[1, 5], rows);
         format!(
-            "{}, {} classes, {} training and {} test records\n\n{}\n{}\n\n\
+            "{}, {} classes, {} training and {} test records\n\n{}\n{table}\n\n\
              importance: rise of the loss if the feature takes the value of another record, in nats, over {} test records; ±: standard error.\n\
              reach: length of its weights without their mean over classes, times its standard deviation.\n\
              explained: share of its variance that the other features explain linearly.\n",
@@ -38,11 +28,12 @@ impl ScreenReport {
             self.training_records,
             self.test_records,
             self.conditions(),
-            lines.join("\n"),
             self.records
         )
     }
+}
 
+impl ScreenReport {
     /// Returns the three conditions, a line each.
     fn conditions(&self) -> String {
         let met = |met: bool| if met { "met    " } else { "not met" };

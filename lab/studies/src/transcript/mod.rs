@@ -4,12 +4,13 @@
 //! The active party follows the protocol: its shares are its own, its labels are true. For every
 //! batch it receives the gradient (c − e_y) / B, and hence the contribution of the passive features
 //! to the logits of every record, up to a number per record. It sees no parameter and no passive
-//! feature, except those of a few known records. [`reconstruct`] is the attack; [`run`] measures it
-//! by number of epochs.
+//! feature, except those of a few known records. [`reconstruct`] is the attack; an
+//! [`Experiment`] measures it by number of epochs.
 
 mod factor;
 mod gauge;
 mod record;
+mod text;
 
 use anyhow::{Context, bail};
 use nalgebra::DMatrix;
@@ -18,14 +19,11 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use serde::Serialize;
 use vfl_core::model::{Schedule, TrainingConfig, TrainingValues};
-use vfl_core::types::FeatureBlock;
-use vfl_datasets as data;
-use vfl_datasets::DatasetSpec;
 
 use self::factor::{Factors, known_of};
 pub use self::record::{Step, Transcript, record};
-use vfl_datasets::set_facts::SetFacts;
-use vfl_datasets::vertical_split;
+use crate::study::{Event, Listener, Study};
+use crate::subject::{Subject, SubjectFacts, SubjectSpec};
 
 /// The largest error of a feature that counts as a hit, for features in [0, 1].
 pub const NEAR: f64 = 0.01;
@@ -35,14 +33,8 @@ const PATIENCE: usize = 20;
 /// The plan of a measurement.
 #[derive(Debug, Clone)]
 pub struct TranscriptPlan {
-    /// The data set.
-    pub data: DatasetSpec,
-    /// First passive column.
-    pub first_column: usize,
-    /// Number of passive features; `None`: one less than the classes.
-    pub passive_features: Option<usize>,
-    /// Number of passive parties that share them.
-    pub passive_parties: usize,
+    /// The data set and its split.
+    pub subject: SubjectSpec,
     /// The settings of the training. Its epochs are the largest of [`epochs`](Self::epochs).
     pub training: TrainingValues,
     /// The number of training records whose passive features the adversary knows.
@@ -89,17 +81,9 @@ pub struct AfterEpochs {
 /// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TranscriptReport {
-    /// The data set.
+    /// The data set and its split.
     #[serde(flatten)]
-    pub set: SetFacts,
-    /// SHA-256 of the loaded data.
-    pub data_hash: String,
-    /// Number of classes.
-    pub classes: usize,
-    /// Number of the active party's features.
-    pub active_features: usize,
-    /// Number of passive features.
-    pub passive_features: usize,
+    pub subject: SubjectFacts,
     /// Number of passive parties.
     pub passive_parties: usize,
     /// Records in steps of the training, without those set aside for validation.
@@ -207,95 +191,111 @@ pub fn accuracy(estimates: &DMatrix<f64>, truth: &DMatrix<f64>, records: &[usize
     }
 }
 
-/// Trains once in this process, and attacks the transcript after each of the numbers of epochs.
-/// Calls `on_result` with each result.
-///
-/// # Errors
-/// If data cannot be loaded or split, the configuration is out of its range, there are not enough
-/// records for the known ones, or the training diverges.
-pub fn run(
-    plan: &TranscriptPlan,
-    mut on_start: impl FnMut(&str),
-    mut on_result: impl FnMut(&AfterEpochs),
-) -> anyhow::Result<TranscriptReport> {
-    let dataset = data::load(&plan.data)?;
-    let split =
-        vertical_split(&dataset, plan.first_column, plan.passive_features, plan.passive_parties)?;
-    let Some(&most) = plan.epochs.iter().max() else { bail!("no number of epochs is given") };
-    // The active party sets the patience, so the training ends when it decides.
-    let values = TrainingValues { epochs: most, patience: most, ..plan.training.clone() };
-    let config = TrainingConfig::try_from(values)?;
-    let records = &dataset.split().train;
-    let rows = |columns: &[usize]| dataset.x().select_rows(columns).select_columns(records);
-    let passive_columns: Vec<usize> =
-        split.passive().iter().flat_map(|p| p.columns.iter().copied()).collect();
-    let truth = rows(&passive_columns);
-    let labels: Vec<u32> = records.iter().map(|&r| dataset.labels()[r]).collect();
-    let classes = dataset.class_names().len();
-    let block = |columns: &[usize]| FeatureBlock::new(rows(columns)).context("the features");
-    let passive =
-        split.passive().iter().map(|p| block(&p.columns)).collect::<anyhow::Result<Vec<_>>>()?;
+/// A checked plan, and its records.
+pub struct Experiment {
+    plan: TranscriptPlan,
+    /// The settings of the training, with all epochs.
+    config: TrainingConfig,
+    subject: Subject,
+    /// The number of records that the training makes steps on.
+    trained: usize,
+    /// The records whose passive features the adversary knows.
+    known: Vec<usize>,
+    /// The other records of steps.
+    others: Vec<usize>,
+}
 
-    let trained = Schedule::new(&config, records.len()).training().to_vec();
-    let mut order: Vec<usize> = trained.iter().map(|&p| p as usize).collect();
-    order.sort_unstable();
-    order.shuffle(&mut ChaCha20Rng::seed_from_u64(plan.seed));
-    if plan.known == 0 || plan.known >= order.len() {
-        bail!("known records: {} is not in 1 to {}", plan.known, order.len().saturating_sub(1));
+impl Experiment {
+    /// Loads the data, draws the known records, and checks the plan before the training.
+    ///
+    /// # Errors
+    /// If data cannot be loaded or split, the configuration is out of its range, or there are not
+    /// enough records for the known ones.
+    pub fn prepare(plan: &TranscriptPlan) -> anyhow::Result<Self> {
+        let subject = Subject::load(&plan.subject, |set| Ok(set.split().train.clone()))?;
+        let Some(&most) = plan.epochs.iter().max() else { bail!("no number of epochs is given") };
+        // The active party sets the patience, so the training ends when it decides.
+        let values = TrainingValues { epochs: most, patience: most, ..plan.training.clone() };
+        let config = TrainingConfig::try_from(values)?;
+        let trained = Schedule::new(&config, subject.labels.len()).training().to_vec();
+        let mut known: Vec<usize> = trained.iter().map(|&p| p as usize).collect();
+        known.sort_unstable();
+        known.shuffle(&mut ChaCha20Rng::seed_from_u64(plan.seed));
+        if plan.known == 0 || plan.known >= known.len() {
+            bail!("known records: {} is not in 1 to {}", plan.known, known.len().saturating_sub(1));
+        }
+        let others = known.split_off(plan.known);
+        Ok(Self { plan: plan.clone(), config, subject, trained: trained.len(), known, others })
     }
-    let others = order.split_off(plan.known);
-    let known = order;
+}
 
-    on_start(&format!(
-        "{}; training {most} epochs on {} records",
-        SetFacts::of(&dataset),
-        trained.len()
-    ));
-    let transcript = record(&config, classes, block(split.active())?, passive, labels)?;
-    let known_truth = truth.select_columns(&known);
-    let (d, n) = truth.shape();
-    let constant = |v: &nalgebra::DVector<f64>| DMatrix::from_fn(d, n, |i, _| v[i]);
-    let everyone: Vec<usize> = (0..n).collect();
-    let measure = |x: &DMatrix<f64>| accuracy(x, &truth, &others);
-    let mut attack = Vec::new();
-    let mut epochs = plan.epochs.clone();
-    epochs.sort_unstable();
-    epochs.dedup();
-    for epochs in epochs {
-        on_start(&format!("attacking the first {epochs} epochs"));
-        let steps = transcript.first(epochs as usize);
-        let estimates = reconstruct(&transcript, steps, &known, &known_truth, plan.iterations);
-        let row = AfterEpochs {
-            epochs,
-            steps: steps.len(),
-            accuracy: measure(&estimates.x),
-            misfit: estimates.misfit,
-            iterations: estimates.iterations,
-        };
-        on_result(&row);
-        attack.push(row);
+impl Study for Experiment {
+    type Report = TranscriptReport;
+    const TITLE: &'static str = "measuring what a training tells";
+
+    fn parts(&self) -> usize {
+        self.plan.epochs.len()
     }
-    Ok(TranscriptReport {
-        set: SetFacts::of(&dataset),
-        data_hash: dataset.data_hash(),
-        classes,
-        active_features: split.active().len(),
-        passive_features: d,
-        passive_parties: split.passive().len(),
-        training_records: trained.len(),
-        known_records: known.len(),
-        training: config.into(),
-        seed: plan.seed,
-        half: measure(&DMatrix::from_element(d, n, 0.5)),
-        column_means: measure(&constant(&truth.select_columns(&others).column_mean())),
-        known_means: measure(&constant(&known_truth.column_mean())),
-        without_training: measure(&gauge::regression(
-            &known_of(&transcript, &everyone),
-            &known,
-            &known_truth,
-        )),
-        attack,
-    })
+
+    /// Trains once in this process, and attacks the transcript after each of the numbers of epochs.
+    fn run(&self, tell: &Listener<'_>) -> anyhow::Result<TranscriptReport> {
+        let Self { plan, config, subject, trained, known, others } = self;
+        let (active, passive) = subject.blocks.split_first().context("there is no party")?;
+        let rows: Vec<_> = passive.iter().flat_map(|block| block.matrix().row_iter()).collect();
+        let truth = DMatrix::from_rows(&rows);
+        if let Some((set, _)) = &subject.set {
+            let epochs = config.values().epochs;
+            tell(Event::Start(&format!("{set}; training {epochs} epochs on {trained} records")));
+        }
+        let transcript = record(
+            config,
+            subject.classes(),
+            active.clone(),
+            passive.to_vec(),
+            subject.labels.clone(),
+        )?;
+        let known_truth = truth.select_columns(known);
+        let (d, n) = truth.shape();
+        let constant = |v: &nalgebra::DVector<f64>| DMatrix::from_fn(d, n, |i, _| v[i]);
+        let everyone: Vec<usize> = (0..n).collect();
+        let measure = |x: &DMatrix<f64>| accuracy(x, &truth, others);
+        let mut attack = Vec::new();
+        let mut epochs = plan.epochs.clone();
+        epochs.sort_unstable();
+        epochs.dedup();
+        for epochs in epochs {
+            tell(Event::Start(&format!("attacking the first {epochs} epochs")));
+            let steps = transcript.first(epochs as usize);
+            let estimates = reconstruct(&transcript, steps, known, &known_truth, plan.iterations);
+            let accuracy = measure(&estimates.x);
+            let error = accuracy.error_over_variance;
+            tell(Event::End(&format!("{epochs} epochs: error over variance {error:.2e}")));
+            attack.push(AfterEpochs {
+                epochs,
+                steps: steps.len(),
+                accuracy,
+                misfit: estimates.misfit,
+                iterations: estimates.iterations,
+            });
+        }
+        Ok(TranscriptReport {
+            subject: subject.facts(),
+            passive_parties: subject.passive_parties(),
+            training_records: *trained,
+            known_records: known.len(),
+            training: config.values().clone(),
+            seed: plan.seed,
+            half: measure(&DMatrix::from_element(d, n, 0.5)),
+            column_means: measure(&constant(&truth.select_columns(others).column_mean())),
+            known_means: measure(&constant(&known_truth.column_mean())),
+            without_training: measure(&gauge::regression(
+                &known_of(&transcript, &everyone),
+                known,
+                &known_truth,
+            )),
+            attack,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 use vfl_core::model::{PartyLearner, cross_entropy};
-use vfl_core::types::Logits;
+use vfl_core::types::{FeatureBlock, Logits};
 
 use super::*;
 
