@@ -62,7 +62,8 @@ impl LedgerConfig {
     /// Checks the URL, without a connection.
     ///
     /// # Errors
-    /// [`LedgerError::Url`], which does not quote it; [`LedgerError::SharedFile`].
+    /// [`LedgerError::Url`], which does not quote it; [`LedgerError::SharedFile`];
+    /// [`LedgerError::Unsupported`] for PostgreSQL in a program that was built without it.
     pub fn check(&self) -> Result<(), LedgerError> {
         match DatabaseLocation::parse(&self.url)? {
             DatabaseLocation::Sqlite(_) if self.shared => Err(LedgerError::SharedFile),

@@ -4,59 +4,31 @@
 //! CONFLICT`); the few that differ are pairs, see [`Connection::pick`]. Statements are never
 //! logged: their parameters hold record ids.
 
-use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::postgres::{PgConnectOptions, PgRow};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
-use sqlx::{
-    AssertSqlSafe, ConnectOptions, Connection as _, FromRow, PgConnection, SqlSafeStr,
-    SqliteConnection,
-};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Connection as _, FromRow, SqliteConnection};
 
 use super::LedgerError;
 
-/// The migrations that both engines have. Listed here and not by sqlx's macro, which would build
-/// its engines a second time.
-static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let step = |version, name: &'static str, sql: &'static str| {
-        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
-    };
-    Migrator::with_migrations(vec![
-        step(1, "ledger", include_str!("../../migrations/0001_ledger.sql")),
-        step(2, "models", include_str!("../../migrations/0002_models.sql")),
-        step(6, "chain", include_str!("../../migrations/0006_chain.sql")),
-        step(8, "bits", include_str!("../../migrations/0008_bits.sql")),
-    ])
-});
+mod migrations;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod sqlite;
+mod statement;
+#[cfg(any(test, not(feature = "postgres")))]
+#[cfg_attr(feature = "postgres", allow(dead_code, reason = "the tests look at its refusal"))]
+mod without_postgres;
 
-/// SQLite's migrations: the common ones and its own. One set, as applied ones must all be known.
-static SQLITE_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let journal = include_str!("../../migrations/sqlite/0007_journal.sql").into_sql_str();
-    let mut all: Vec<Migration> = MIGRATIONS.iter().cloned().collect();
-    all.push(Migration::new(7, "journal".into(), MigrationType::Simple, journal, false));
-    Migrator::with_migrations(all)
-});
+#[cfg(feature = "postgres")]
+use postgres::{PgRow, PostgresConnection, PostgresServer};
+pub(crate) use sqlite::{private, sync_directory};
+pub(crate) use statement::Arg;
+use statement::bound;
+#[cfg(not(feature = "postgres"))]
+use without_postgres::{PgRow, PostgresConnection, PostgresServer};
 
-/// PostgreSQL's migrations: the common ones, and its own for several coordinators on one ledger.
-/// One set, as applied ones must all be known.
-static POSTGRES_MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let step = |version, name: &'static str, sql: &'static str| {
-        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
-    };
-    let mut all: Vec<Migration> = MIGRATIONS.iter().cloned().collect();
-    all.push(step(3, "rates", include_str!("../../migrations/postgres/0003_rates.sql")));
-    all.push(step(4, "models", include_str!("../../migrations/postgres/0004_models.sql")));
-    all.push(step(5, "audits", include_str!("../../migrations/postgres/0005_audits.sql")));
-    all.sort_by_key(|step| step.version);
-    Migrator::with_migrations(all)
-});
-
-/// Longest wait of SQLite for another process (a backup, an erasure).
-const BUSY: Duration = Duration::from_secs(10);
 /// Number of attempts to take PostgreSQL's lock, and the pause between them.
 pub(super) const LOCK_TRIES: u32 = 20;
 pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(100);
@@ -69,22 +41,12 @@ const SHARED_SESSION: &str = "SET idle_in_transaction_session_timeout = '15s'; S
 /// lock. Without it, a server that fell silent with nothing unacknowledged would be waited for
 /// without end.
 const ANSWER: Duration = Duration::from_secs(25);
-/// Longest time for closing a connection.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// Longest time for PostgreSQL to answer a new connection.
-const CONNECT: Duration = Duration::from_secs(10);
-/// SQLite's page cache (at most 256 MiB, in KiB), and the pages that the log may hold before they
-/// are copied into the database (256 MiB). Record ids come in no order, so a commit writes about
-/// one page per row: with a quarter of these, known records went half as fast.
-const CACHE_KIB: &str = "-262144";
-const CHECKPOINT_PAGES: &str = "65536";
 
 /// The location of a ledger.
 #[derive(Clone)]
 pub(crate) enum DatabaseLocation {
     Sqlite(PathBuf),
-    /// The options of a server. The URL may hold a password: no `Debug`.
-    Postgres(Box<PgConnectOptions>),
+    Postgres(PostgresServer),
 }
 
 impl DatabaseLocation {
@@ -100,9 +62,7 @@ impl DatabaseLocation {
             return Ok(Self::Sqlite(PathBuf::from(path)));
         }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-            let options = vfl_state::postgres_url::options(url, "cloison ledger")
-                .map_err(|e| LedgerError::Url(e.0))?;
-            return Ok(Self::Postgres(Box::new(options)));
+            return Ok(Self::Postgres(PostgresServer::parse(url)?));
         }
         Err(LedgerError::Url("a ledger is `sqlite:PATH` or `postgres://…`"))
     }
@@ -111,7 +71,7 @@ impl DatabaseLocation {
     pub(crate) fn may_hold_a_ledger(&self) -> bool {
         match self {
             Self::Sqlite(path) => std::fs::metadata(path).is_ok_and(|m| m.len() > 0),
-            Self::Postgres(..) => true,
+            Self::Postgres(_) => true,
         }
     }
 
@@ -119,37 +79,8 @@ impl DatabaseLocation {
     /// if `create`.
     pub(crate) async fn connect(&self, create: bool) -> Result<Connection, LedgerError> {
         let mut connection = match self {
-            Self::Sqlite(path) => {
-                if create {
-                    create_private(path)?;
-                } else if !path.exists() {
-                    return Err(LedgerError::Missing);
-                }
-                let options = SqliteConnectOptions::new()
-                    .filename(path)
-                    .create_if_missing(false)
-                    .busy_timeout(BUSY)
-                    .journal_mode(SqliteJournalMode::Wal)
-                    .synchronous(SqliteSynchronous::Full)
-                    // Where fsync does not reach the disk (macOS), SQLite then asks for a full one.
-                    .pragma("fullfsync", "1")
-                    .pragma("checkpoint_fullfsync", "1")
-                    // Deleted data is overwritten, not just unlinked: an erased id may stand in a
-                    // page that the journal once had.
-                    .pragma("secure_delete", "ON")
-                    .pragma("cache_size", CACHE_KIB)
-                    .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
-                    .foreign_keys(false)
-                    .disable_statement_logging();
-                Connection::Sqlite(options.connect().await?)
-            }
-            Self::Postgres(options) => {
-                let connecting = options.as_ref().clone().disable_statement_logging();
-                Connection::Postgres(
-                    answered(Some(CONNECT), connecting.connect()).await?,
-                    Some(CONNECT),
-                )
-            }
+            Self::Sqlite(path) => Connection::Sqlite(sqlite::open(path, create).await?),
+            Self::Postgres(server) => Connection::Postgres(server.connect().await?),
         };
         connection.check_durable().await?;
         connection.wait_up_to(None);
@@ -160,44 +91,7 @@ impl DatabaseLocation {
 /// An open connection.
 pub(crate) enum Connection {
     Sqlite(SqliteConnection),
-    /// A connection to a PostgreSQL server, and how long that may take to answer. After an answer
-    /// that did not come in time the connection is of no use any more.
-    Postgres(PgConnection, Option<Duration>),
-}
-
-/// Waits for the database's answer, at most for `patience`.
-async fn answered<T>(
-    patience: Option<Duration>,
-    work: impl Future<Output = Result<T, sqlx::Error>>,
-) -> Result<T, LedgerError> {
-    let Some(patience) = patience else { return Ok(work.await?) };
-    let answer = tokio::time::timeout(patience, work).await;
-    Ok(answer.map_err(|_| LedgerError::Storage("the database does not answer".into()))??)
-}
-
-/// A parameter of a statement.
-#[derive(Clone, Copy)]
-pub(crate) enum Arg<'a> {
-    /// A value of SQL type BIGINT.
-    Int(i64),
-    /// A value of SQL type TEXT.
-    Text(&'a str),
-    /// A value of SQL type BYTEA.
-    Bytes(&'a [u8]),
-}
-
-macro_rules! bound {
-    ($sql:expr, $args:expr) => {{
-        let mut query = sqlx::query($sql);
-        for arg in $args {
-            query = match *arg {
-                Arg::Int(value) => query.bind(value),
-                Arg::Text(value) => query.bind(value.to_owned()),
-                Arg::Bytes(value) => query.bind(value.to_vec()),
-            };
-        }
-        query
-    }};
+    Postgres(PostgresConnection),
 }
 
 impl Connection {
@@ -210,7 +104,7 @@ impl Connection {
     pub(crate) fn pick(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
         match self {
             Self::Sqlite(_) => sqlite,
-            Self::Postgres(..) => postgres,
+            Self::Postgres(_) => postgres,
         }
     }
 
@@ -222,23 +116,16 @@ impl Connection {
     ) -> Result<u64, LedgerError> {
         Ok(match self {
             Self::Sqlite(c) => bound!(sql, args).execute(c).await?.rows_affected(),
-            Self::Postgres(c, patience) => {
-                answered(*patience, bound!(sql, args).execute(c)).await?.rows_affected()
-            }
+            Self::Postgres(c) => c.execute(sql, args).await?,
         })
     }
 
     /// Runs a statement that was built at run time from checked parts, such as a quoted path.
     pub(crate) async fn execute_text(&mut self, sql: String) -> Result<(), LedgerError> {
         match self {
-            Self::Sqlite(c) => {
-                sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await?;
-            }
-            Self::Postgres(c, patience) => {
-                answered(*patience, sqlx::raw_sql(AssertSqlSafe(sql)).execute(c)).await?;
-            }
+            Self::Sqlite(c) => Ok(sqlx::raw_sql(AssertSqlSafe(sql)).execute(c).await.map(drop)?),
+            Self::Postgres(c) => c.execute_text(sql).await,
         }
-        Ok(())
     }
 
     /// Returns every row of a query.
@@ -257,10 +144,7 @@ impl Connection {
                 .iter()
                 .map(|row| Ok(T::from_row(row)?))
                 .collect(),
-            Self::Postgres(c, patience) => {
-                let rows = answered(*patience, bound!(sql, args).fetch_all(c)).await?;
-                rows.iter().map(|row| Ok(T::from_row(row)?)).collect()
-            }
+            Self::Postgres(c) => c.rows(sql, args).await,
         }
     }
 
@@ -282,7 +166,7 @@ impl Connection {
     pub(crate) async fn begin(&mut self) -> Result<(), LedgerError> {
         match self {
             Self::Sqlite(_) => self.execute("BEGIN IMMEDIATE", &[]).await.map(drop),
-            Self::Postgres(..) => {
+            Self::Postgres(_) => {
                 // Each statement sees what was committed before it, so those after the lock see all
                 // that was before it.
                 self.execute("BEGIN ISOLATION LEVEL READ COMMITTED", &[]).await?;
@@ -300,10 +184,9 @@ impl Connection {
     /// Applies the migrations that are missing.
     pub(crate) async fn migrate(&mut self) -> Result<(), LedgerError> {
         match self {
-            Self::Sqlite(c) => clustered(&SQLITE_MIGRATIONS).run_direct(None, c, false).await?,
-            Self::Postgres(c, _) => POSTGRES_MIGRATIONS.run_direct(None, c, false).await?,
+            Self::Sqlite(c) => sqlite::migrate(c).await,
+            Self::Postgres(c) => c.migrate().await,
         }
-        Ok(())
     }
 
     /// Returns `true` if the tables of a ledger are there.
@@ -376,8 +259,8 @@ impl Connection {
     }
 
     fn wait_up_to(&mut self, patience: Option<Duration>) {
-        if let Self::Postgres(_, waits) = self {
-            *waits = patience;
+        if let Self::Postgres(c) = self {
+            c.wait_up_to(patience);
         }
     }
 
@@ -386,7 +269,7 @@ impl Connection {
         self.impatient();
         match self {
             Self::Sqlite(_) => Ok(()),
-            Self::Postgres(..) => self.execute_text(SHARED_SESSION.into()).await,
+            Self::Postgres(_) => self.execute_text(SHARED_SESSION.into()).await,
         }
     }
 
@@ -429,7 +312,7 @@ impl Connection {
                     )));
                 }
             }
-            Self::Postgres(..) => {
+            Self::Postgres(_) => {
                 self.execute("SET synchronous_commit = on", &[]).await?;
                 for setting in ["synchronous_commit", "fsync", "full_page_writes"] {
                     let sql = "SELECT current_setting($1)";
@@ -450,13 +333,12 @@ impl Connection {
 
     /// Closes the connection; a failure to do so is ignored.
     pub(crate) async fn close(self) {
-        let _ = match self {
-            Self::Sqlite(c) => c.close().await,
-            Self::Postgres(c, _) => match tokio::time::timeout(FAREWELL, c.close()).await {
-                Ok(closed) => closed,
-                Err(_) => Ok(()),
-            },
-        };
+        match self {
+            Self::Sqlite(c) => {
+                let _ = c.close().await;
+            }
+            Self::Postgres(c) => c.close().await,
+        }
     }
 }
 
@@ -472,47 +354,6 @@ pub(super) async fn existing(place: &DatabaseLocation) -> Result<Connection, Led
         ));
     }
     Ok(connection)
-}
-
-/// Returns the migrations with SQLite's keyword for tables that are their own index.
-fn clustered(migrations: &Migrator) -> Migrator {
-    let rewritten = migrations.iter().map(|m| {
-        let sql = AssertSqlSafe(m.sql.as_str().replace("/* clustered */", "WITHOUT ROWID"))
-            .into_sql_str();
-        Migration::new(m.version, m.description.clone(), m.migration_type, sql, m.no_tx)
-    });
-    Migrator::with_migrations(rewritten.collect())
-}
-
-/// Creates the file if there is none, for this user alone: the ledger says who was asked about. An
-/// existing file is not even opened: closing it again would drop the locks that SQLite holds on it
-/// in this process.
-fn create_private(path: &Path) -> Result<(), LedgerError> {
-    let failed =
-        |e: std::io::Error| LedgerError::Storage(format!("cannot make {}: {e}", path.display()));
-    let mut options = OpenOptions::new();
-    options.create_new(true).write(true);
-    match private(&mut options).open(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) => Err(failed(e)),
-        Ok(_) => sync_directory(path).map_err(failed),
-    }
-}
-
-/// Restricts a new file to this user.
-pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    options
-}
-
-/// Makes the name of a new file durable.
-pub(crate) fn sync_directory(path: &Path) -> std::io::Result<()> {
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if cfg!(unix) { File::open(parent)?.sync_all() } else { Ok(()) }
 }
 
 /// Returns a JSON array of texts: one parameter for any number of rows.

@@ -164,7 +164,7 @@ pub enum LedgerError {
     /// The database would lose commits.
     #[error("the ledger would not survive a crash: {0}")]
     NotDurable(String),
-    /// The command is not for this engine.
+    /// The command is not for this engine, or the program was built without the engine.
     #[error("{0}")]
     Unsupported(&'static str),
     /// The database failed. Nothing was granted.

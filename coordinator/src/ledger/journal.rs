@@ -258,7 +258,7 @@ impl JournalAdditions {
 /// Reads the additions of the journal to `uses`: none in PostgreSQL, which has no journal.
 pub(super) async fn read(connection: &mut Connection) -> Result<JournalAdditions, LedgerError> {
     let mut added = JournalAdditions::default();
-    if let Connection::Postgres(..) = connection {
+    if let Connection::Postgres(_) = connection {
         return Ok(added);
     }
     let mut after = 0;

@@ -226,6 +226,6 @@ async fn scrub(connection: &mut Connection) -> Result<(), LedgerError> {
                 )),
             }
         }
-        Connection::Postgres(..) => connection.execute_text("VACUUM uses".into()).await,
+        Connection::Postgres(_) => connection.execute_text("VACUUM uses".into()).await,
     }
 }

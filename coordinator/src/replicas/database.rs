@@ -46,7 +46,8 @@ impl Replicas {
     /// Creates the access to the database of an open ledger. Connects on first use.
     ///
     /// # Errors
-    /// [`LedgerError::Url`].
+    /// [`LedgerError::Url`]; [`LedgerError::Unsupported`] in a program that was built without
+    /// PostgreSQL.
     pub fn new(url: &str) -> Result<Self, LedgerError> {
         Ok(Self { place: DatabaseLocation::parse(url)?, slot: Mutex::new(None) })
     }

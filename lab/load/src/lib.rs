@@ -12,6 +12,7 @@ mod features;
 pub mod flood;
 mod flood_measurement;
 mod measure;
+mod postgres_table;
 mod print;
 mod process;
 mod relay;

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use toml::{Table, Value};
 use vfl_core::data::read_schema;
-use vfl_core::data::schema::FeatureSchema;
 use vfl_features::stores::{SqliteConfig, load_sqlite};
 
 use super::features;
+use super::postgres_table;
 use super::process::Worker;
 
 /// A feature store.
@@ -91,7 +90,7 @@ impl FilledStore {
             }
             Source::Postgres(url) => {
                 let name = format!("cloison_load_{}", std::process::id());
-                copy(url, &name, &read_schema(&schema)?, &csv).await?;
+                postgres_table::copy(url, &name, &read_schema(&schema)?, &csv).await?;
                 table = Some((url.clone(), name.clone()));
                 let postgres = [
                     ("url".to_owned(), Value::from(url.as_str())),
@@ -110,39 +109,9 @@ impl FilledStore {
     /// # Errors
     /// If the server does not drop it.
     pub(super) async fn remove(self) -> anyhow::Result<()> {
-        if let Some((url, table)) = self.table {
-            let mut connection = connect(&url).await?;
-            sqlx::query(AssertSqlSafe(format!("DROP TABLE {table}")))
-                .execute(&mut connection)
-                .await?;
-            connection.close().await?;
+        match self.table {
+            Some((url, table)) => postgres_table::remove(&url, &table).await,
+            None => Ok(()),
         }
-        Ok(())
     }
-}
-
-async fn connect(url: &str) -> anyhow::Result<PgConnection> {
-    Ok(PgConnection::connect_with(&vfl_state::postgres_url::options(url, "cloison load")?).await?)
-}
-
-/// Copies the CSV file into a new table. All synthetic features are numbers.
-async fn copy(url: &str, table: &str, schema: &FeatureSchema, csv: &Path) -> anyhow::Result<()> {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let columns = schema.source_columns().into_iter().map(|column| match column.number {
-        true => format!("{} DOUBLE PRECISION NOT NULL", quoted(&column.name)),
-        false => format!("{} TEXT PRIMARY KEY", quoted(&column.name)),
-    });
-    let columns: Vec<String> = columns.collect();
-    let mut connection = connect(url).await?;
-    let create = format!("CREATE TABLE {table} ({})", columns.join(", "));
-    sqlx::query(AssertSqlSafe(create)).execute(&mut connection).await?;
-    let header =
-        csv::Reader::from_path(csv)?.headers()?.iter().map(quoted).collect::<Vec<_>>().join(", ");
-    let statement = format!("COPY {table} ({header}) FROM STDIN (FORMAT csv, HEADER)");
-    let mut rows = connection.copy_in_raw(&statement).await?;
-    rows.send(std::fs::read(csv)?).await?;
-    rows.finish().await?;
-    sqlx::query(AssertSqlSafe(format!("ANALYZE {table}"))).execute(&mut connection).await?;
-    connection.close().await?;
-    Ok(())
 }

@@ -7,6 +7,9 @@ pub mod disjoint_sets;
 pub mod files;
 pub mod journal;
 mod model_store;
+#[cfg(feature = "postgres")]
+mod postgres_state;
+#[cfg(feature = "postgres")]
 pub mod postgres_url;
 mod staging;
 pub mod state_dir;
@@ -14,7 +17,7 @@ pub mod state_file;
 pub mod state_folder;
 pub mod state_table;
 
-pub use config::{StateConfig, place_of_state};
+pub use config::{StateConfig, WITHOUT_POSTGRES, place_of_state};
 pub use model_store::{ShareStore, StoreError, StoredShare};
 pub use staging::{
     ImportError, ImportReport, ImportRequest, StagedParameters, Staging, import_parameters,

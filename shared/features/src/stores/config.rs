@@ -12,8 +12,8 @@ use crate::features::{Features, RemoteStore};
 use crate::stores::cache::CachedStore;
 use crate::stores::parquet_source::{parquet_rows, parquet_store};
 use crate::stores::{
-    CacheConfig, DataError, HttpConfig, HttpStore, ParquetConfig, PostgresConfig, PostgresStore,
-    SqliteConfig, SqliteStore,
+    CacheConfig, DataError, HttpConfig, HttpStore, ParquetConfig, PostgresConfig, SqliteConfig,
+    SqliteStore,
 };
 
 /// The table `[data]`: a schema, and one source of the values.
@@ -86,7 +86,7 @@ impl DataConfig {
             return Ok(Arc::new(SqliteStore::new(sqlite.clone(), schema)?));
         }
         if let Some(postgres) = &self.postgres {
-            return Ok(Arc::new(PostgresStore::new(postgres.clone(), schema)?));
+            return postgres_store(postgres, schema);
         }
         if let Some(http) = &self.http {
             return Ok(Arc::new(HttpStore::new(http.clone(), schema)?));
@@ -132,6 +132,21 @@ pub(crate) fn table_of_parquet(
         schema.source_columns().into_iter().map(|column| column.name).collect();
     let mut rows = parquet_rows(file, Some(&wanted), &limits)?;
     FeatureTable::from_rows(schema, &mut *rows, &limits)
+}
+
+/// Creates the store of a table.
+#[cfg(feature = "postgres")]
+fn postgres_store(
+    config: &PostgresConfig,
+    schema: FeatureSchema,
+) -> Result<Arc<dyn RemoteStore>, DataError> {
+    Ok(Arc::new(crate::stores::PostgresStore::new(config.clone(), schema)?))
+}
+
+/// Refuses a table, and names the fix.
+#[cfg(not(feature = "postgres"))]
+fn postgres_store(_: &PostgresConfig, _: FeatureSchema) -> Result<Arc<dyn RemoteStore>, DataError> {
+    Err(DataError::Config(format!("[data.postgres]: {}", vfl_state::WITHOUT_POSTGRES)))
 }
 
 #[cfg(test)]

@@ -24,7 +24,9 @@ mod parquet_pages;
 mod parquet_source;
 #[cfg(feature = "parquet")]
 mod parquet_store;
+#[cfg(feature = "postgres")]
 mod postgres;
+mod postgres_config;
 mod sql;
 mod sqlite;
 
@@ -41,5 +43,7 @@ pub use parquet_config::ParquetConfig;
 pub use parquet_file::ParquetRows;
 #[cfg(feature = "parquet")]
 pub use parquet_store::ParquetStore;
-pub use postgres::{PostgresConfig, PostgresStore};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
+pub use postgres_config::PostgresConfig;
 pub use sqlite::{SqliteConfig, SqliteStore};

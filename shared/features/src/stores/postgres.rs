@@ -1,9 +1,5 @@
 //! Features in a table or view of a PostgreSQL server.
 
-use std::fmt;
-use std::path::PathBuf;
-
-use serde::Deserialize;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use tokio::sync::OnceCell;
@@ -15,68 +11,9 @@ use vfl_core::types::{RecordIds, RecordIdsBuilder};
 use crate::features::{
     LookupResult, MAX_LOOKUP_RECORDS, RemoteStore, ReportedIds, RowCollector, StoreFuture,
 };
-use crate::stores::DataError;
-use crate::stores::bounds::{Bounds, connect_timeout_ms, connections, timeout_ms};
+use crate::stores::bounds::Bounds;
 use crate::stores::sql::{Pages, check_table, failed, quoted, within};
-
-/// The table `[data.postgres]`.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PostgresConfig {
-    /// The URL `postgres://USER@HOST/DATABASE`. A password may be in it, in `url_file`, in
-    /// `PGPASSWORD` or in `PGPASSFILE`.
-    pub url: Option<String>,
-    /// A file whose only line is the URL.
-    pub url_file: Option<PathBuf>,
-    /// The table or view, with its schema if it is not in the search path: `bank.customers`.
-    pub table: String,
-    /// The maximum number of connections. Default 8.
-    #[serde(default = "connections")]
-    pub connections: u32,
-    /// The time limit of a look-up, in milliseconds. Default 5000.
-    #[serde(default = "timeout_ms")]
-    pub timeout_ms: u64,
-    /// The time limit of a connection attempt, in milliseconds. Default 2000.
-    #[serde(default = "connect_timeout_ms")]
-    pub connect_timeout_ms: u64,
-}
-
-/// Omits the URL, which may hold a password.
-impl fmt::Debug for PostgresConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "PostgresConfig(table {:?}, at most {} connections)",
-            self.table, self.connections
-        )
-    }
-}
-
-impl PostgresConfig {
-    /// Creates the settings of a table on the server at this URL.
-    #[must_use]
-    pub fn new(url: impl Into<String>, table: impl Into<String>) -> Self {
-        Self {
-            url: Some(url.into()),
-            url_file: None,
-            table: table.into(),
-            connections: connections(),
-            timeout_ms: timeout_ms(),
-            connect_timeout_ms: connect_timeout_ms(),
-        }
-    }
-
-    fn options(&self) -> Result<PgConnectOptions, DataError> {
-        let options = vfl_state::postgres_url::named(
-            self.url.as_deref(),
-            self.url_file.as_deref(),
-            "cloison features",
-        );
-        let options =
-            options.map_err(|why| DataError::Config(format!("[data.postgres]: {why}")))?;
-        Ok(options.disable_statement_logging())
-    }
-}
+use crate::stores::{DataError, PostgresConfig};
 
 /// Features in a table or view of a PostgreSQL server.
 pub struct PostgresStore {
@@ -114,7 +51,7 @@ impl PostgresStore {
             config.timeout_ms,
             config.connect_timeout_ms,
         )?;
-        let options = config.options()?;
+        let options = options(&config)?;
         let words = format!("the PostgreSQL table {:?}", config.table);
         let columns = schema.source_columns();
         Ok(Self { config, options, bounds, schema, columns, words, ready: OnceCell::new() })
@@ -260,6 +197,16 @@ impl PostgresStore {
         };
         rows.map_err(|e| self.failed(&e))
     }
+}
+
+fn options(config: &PostgresConfig) -> Result<PgConnectOptions, DataError> {
+    let options = vfl_state::postgres_url::named(
+        config.url.as_deref(),
+        config.url_file.as_deref(),
+        "cloison features",
+    );
+    let options = options.map_err(|why| DataError::Config(format!("[data.postgres]: {why}")))?;
+    Ok(options.disable_statement_logging())
 }
 
 impl RemoteStore for PostgresStore {

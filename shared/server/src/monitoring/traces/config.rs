@@ -21,6 +21,10 @@ const SPANS_PER_SECOND: u32 = 100;
 const MOST_SPANS_PER_SECOND: u32 = 100_000;
 /// The default port of OTLP over gRPC.
 const PORT: u16 = 4317;
+/// The error of a configuration that names a collector, in a program that cannot send to one.
+pub(super) const WITHOUT_OTLP: &str = "\
+    this program was built without traces (feature `otlp`): build it with \
+    `cargo build --release --workspace --bins --features full`, or leave [traces] out";
 
 /// The table `[traces]`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -58,6 +62,10 @@ impl TracesTable {
     /// # Errors
     /// A message that says what is wrong and how to fix it.
     pub fn check(&self) -> Result<Option<Collector>, String> {
+        self.collector().and_then(|collector| exportable(collector, cfg!(feature = "otlp")))
+    }
+
+    fn collector(&self) -> Result<Option<Collector>, String> {
         let Self { endpoint, ca_file, expose, sample, spans_per_second } = self;
         let Some(endpoint) = endpoint else {
             return match *self == Self::default() {
@@ -117,6 +125,17 @@ impl TracesTable {
             sample,
             spans_per_second,
         }))
+    }
+}
+
+/// Refuses a collector, and names the fix, where there is no exporter.
+fn exportable(
+    collector: Option<Collector>,
+    has_exporter: bool,
+) -> Result<Option<Collector>, String> {
+    match collector {
+        Some(_) if !has_exporter => Err(WITHOUT_OTLP.into()),
+        _ => Ok(collector),
     }
 }
 
@@ -209,6 +228,14 @@ mod tests {
             let refused = read(bad).map(|_| ()).unwrap_err();
             assert!(refused.contains(says) && !refused.contains("hunter2"), "{bad}: {refused}");
         }
+    }
+
+    #[test]
+    fn a_collector_is_refused_with_the_feature_to_build_with_where_there_is_no_exporter() {
+        let collector = read("endpoint = \"http://127.0.0.1:4317\"").unwrap();
+        let refused = exportable(collector, false).map(|_| ()).unwrap_err();
+        assert!(refused.contains("feature `otlp`") && refused.contains("--features full"));
+        assert!(exportable(None, false).unwrap().is_none());
     }
 
     #[test]

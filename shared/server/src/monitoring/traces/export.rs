@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -20,11 +18,14 @@ use vfl_protocol::peer_failure;
 
 use super::super::monitor::Monitor;
 use super::config::Collector;
+#[cfg(feature = "otlp")]
+use super::otlp::Exporter;
 use super::queue::{Counts, DropReason, Queue};
 use super::record::SpanRecord;
 use super::sampler::Sampler;
 use super::tracer::Tracer;
-use super::wire::{request, resource};
+#[cfg(not(feature = "otlp"))]
+use super::without_otlp::Exporter;
 
 /// The maximum number of spans in one message.
 const BATCH: usize = 512;
@@ -53,15 +54,8 @@ impl Traces {
         let (queue, records) = Queue::new(counts.clone());
         let sampler = Sampler::new(collector.sample, collector.spans_per_second, counts.clone());
         let stop = CancellationToken::new();
-        let client = TraceServiceClient::new(channel(collector));
-        let sender = Sender {
-            records,
-            client,
-            resource: resource(role, party),
-            counts,
-            stop: stop.clone(),
-            well: true,
-        };
+        let exporter = Exporter::new(channel(collector), role, party);
+        let sender = Sender { records, exporter, counts, stop: stop.clone(), well: true };
         tracing::info!(endpoint = %collector.endpoint, sample = collector.sample, "predictions are traced");
         let task = AbortOnDropHandle::new(tokio::spawn(sender.run()));
         Self { tracer: Tracer::new(sampler, queue), sending: Some((stop, task)) }
@@ -86,8 +80,7 @@ impl Traces {
 
 struct Sender {
     records: mpsc::Receiver<SpanRecord>,
-    client: TraceServiceClient<Channel>,
-    resource: Resource,
+    exporter: Exporter,
     counts: Counts,
     stop: CancellationToken,
     /// True if the last message was accepted: only changes are logged.
@@ -144,12 +137,11 @@ impl Sender {
 
     async fn send(&mut self, batch: Vec<SpanRecord>) {
         let spans = batch.len() as u64;
-        let sent = self.client.export(request(&self.resource, batch));
+        let sent = self.exporter.export(batch);
         let late = |_| Err(Status::deadline_exceeded(""));
         match tokio::time::timeout(PATIENCE, sent).await.unwrap_or_else(late) {
-            Ok(answer) => {
-                let partial = answer.into_inner().partial_success.unwrap_or_default();
-                let rejected = u64::try_from(partial.rejected_spans).unwrap_or_default().min(spans);
+            Ok(rejected) => {
+                let rejected = rejected.min(spans);
                 self.counts.dropped_by(DropReason::Rejected, rejected);
                 self.counts.exported(spans - rejected);
                 if !self.well {

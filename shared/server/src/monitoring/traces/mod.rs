@@ -14,11 +14,18 @@
 mod config;
 mod context;
 mod export;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod queue;
+// The exporter alone reads what a record holds.
+#[cfg_attr(not(feature = "otlp"), allow(dead_code))]
 mod record;
 mod sampler;
 mod tracer;
+#[cfg(feature = "otlp")]
 mod wire;
+#[cfg(not(feature = "otlp"))]
+mod without_otlp;
 
 pub use config::{Collector, TracesTable};
 pub use context::{Context, WIRE_BYTES};
