@@ -47,7 +47,7 @@ pub(crate) const EDGES: &[Edge] = &[
 
 /// The crates of the workspace from the ground up: each depends on crates of lower floors alone.
 pub(crate) const FLOORS: &[&[&str]] = &[
-    &["shared/numerics"],
+    &["shared/numerics", "shared/mpc"],
     &["shared/core"],
     &["shared/defense", "shared/state", "lab/datasets"],
     &["shared/transform", "shared/attack", "lab/present"],

@@ -1,0 +1,69 @@
+//! The errors of a computation.
+
+use crate::link::LinkError;
+use crate::session::PartyIndex;
+
+/// The errors of a computation among three parties. After one, the session is of no use any more.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum MpcError {
+    /// The link to a party failed.
+    #[error("party {party} of the computation: {error}")]
+    Link {
+        /// The other party.
+        party: PartyIndex,
+        /// The failure.
+        error: LinkError,
+    },
+    /// A message has another length than this step of the protocol has.
+    #[error("party {party} sent {got} bytes, this step has {expected}: it computes something else")]
+    MessageLength {
+        /// The sender.
+        party: PartyIndex,
+        /// The length of the step's message, in bytes.
+        expected: usize,
+        /// The length of the message.
+        got: usize,
+    },
+    /// Two operands do not fit together.
+    #[error("{what} has {got} elements, expected {expected}")]
+    Shape {
+        /// The operand.
+        what: &'static str,
+        /// The number of elements that fits.
+        expected: usize,
+        /// Its number of elements.
+        got: usize,
+    },
+    /// A number is not finite, or too large for the fixed-point representation.
+    #[error("number {at} is {value}: it must lie between -{limit} and {limit}")]
+    NotRepresentable {
+        /// The position of the number, from 0.
+        at: usize,
+        /// The number.
+        value: f64,
+        /// The largest magnitude.
+        limit: f64,
+    },
+    /// A setting is out of its range.
+    #[error("{name} is {got}, it must be {range}")]
+    Setting {
+        /// The name of the setting.
+        name: &'static str,
+        /// Its value.
+        got: u32,
+        /// The values that are possible.
+        range: &'static str,
+    },
+}
+
+/// Checks the number of elements of an operand.
+///
+/// # Errors
+/// [`MpcError::Shape`] if it differs from `expected`.
+pub(crate) fn check_length(
+    what: &'static str,
+    got: usize,
+    expected: usize,
+) -> Result<(), MpcError> {
+    if got == expected { Ok(()) } else { Err(MpcError::Shape { what, expected, got }) }
+}

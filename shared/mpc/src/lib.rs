@@ -1,0 +1,50 @@
+//! Computation on values that three parties hold as shares, of which no party learns anything.
+//!
+//! A number x of the ring Z_2^64 is x = x₀ + x₁ + x₂ with random components. Party i holds xᵢ and
+//! xᵢ₊₁ (indices modulo 3): any two parties can reconstruct x, and one alone knows nothing of it
+//! (replicated secret sharing; Araki, Furukawa, Lindell, Nof and Ohara, CCS 2016). A word of bits
+//! is shared in the same way under exclusive or. Sums are local. A product costs every party one
+//! message.
+//!
+//! | operation | source | rounds | bytes sent by all parties, per element |
+//! |---|---|---|---|
+//! | [`Session::share`] | Araki et al. 2016, with a component of zeros | 1 | 8 |
+//! | [`Session::open`] | | 1 | 24 |
+//! | [`Session::open_to`] | | 1 | 8 |
+//! | [`Session::multiply`], [`Session::multiply_matrices`] | Araki et al. 2016 | 1 | 24 |
+//! | [`Session::truncate`] by f bits, products of fixed-point numbers | Dalskov, Escudero and Keller 2020 | 2 | 24 + 3 ⌈(f + 1)/8⌉ |
+//! | [`Session::and`] | Araki et al. 2016 | 1 | 24 |
+//! | [`Session::is_negative`] | ABY3 (Mohassel and Rindal, CCS 2018), in two operands | 8 | 83 |
+//! | [`Session::bit_to_number`] | ABY3 | 2 | 32 |
+//! | [`Session::arg_max`] of k | tournament | ≤ 11 ⌈log₂ k⌉ | 163 (k − 1) |
+//! | [`Session::softmax`] of k, r steps | Zheng, Zhang and Yu, ACSAC 2023 | 4 r | r (k + 1) truncations |
+//!
+//! A round is one delay of the network. Bytes of a matrix product are per element of the result, whatever its inner dimension is.
+//!
+//! **What it promises.** Every party follows the protocol, and no two join hands: then a party
+//! learns its own input and output alone. Every message that it receives is uniform, whatever the
+//! inputs are. A party that deviates can spoil results. Nothing is guaranteed then.
+//!
+//! A [`Session`] blocks its thread: it belongs on a thread of its own, and its [`Link`]s are fed
+//! from the transport.
+
+mod arithmetic;
+mod bits;
+mod comparison;
+mod error;
+mod fixed_point;
+mod link;
+mod matrix;
+mod random;
+mod session;
+mod shares;
+mod softmax;
+mod truncation;
+
+pub use error::MpcError;
+pub use fixed_point::FixedPoint;
+pub use link::{Link, LinkError, MemoryLink, Traffic, connect_in_memory};
+pub use matrix::{RingMatrix, SharedMatrix};
+pub use session::{PartyIndex, Session};
+pub use shares::{BitShares, Shares};
+pub use softmax::euler_softmax;

@@ -1,0 +1,148 @@
+//! Products of matrices: one element is sent per element of the result, whatever the inner
+//! dimension is.
+
+use std::fmt;
+
+use crate::error::{MpcError, check_length};
+use crate::session::Session;
+use crate::shares::Shares;
+
+/// A matrix over Z_2^64, stored by columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RingMatrix {
+    rows: usize,
+    columns: usize,
+    values: Vec<u64>,
+}
+
+impl RingMatrix {
+    /// Creates a matrix from its columns, one after the other.
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] unless there are `rows` times `columns` values.
+    pub fn new(rows: usize, columns: usize, values: Vec<u64>) -> Result<Self, MpcError> {
+        check_length("a matrix", values.len(), rows * columns)?;
+        Ok(Self { rows, columns, values })
+    }
+
+    /// Returns the values, column by column.
+    #[must_use]
+    pub fn values(&self) -> &[u64] {
+        &self.values
+    }
+
+    /// Returns the transpose.
+    #[must_use]
+    pub fn transpose(&self) -> Self {
+        let Self { rows, columns, values } = self;
+        let at = |row: usize| (0..*columns).map(move |column| values[column * rows + row]);
+        Self { rows: *columns, columns: *rows, values: (0..*rows).flat_map(at).collect() }
+    }
+
+    /// Adds a product to a matrix of its size (column by column).
+    fn add_product_to(&self, other: &Self, sums: &mut [u64]) {
+        if self.rows == 0 {
+            return;
+        }
+        let columns = other.values.chunks_exact(other.rows.max(1));
+        for (sums, factors) in sums.chunks_exact_mut(self.rows).zip(columns) {
+            for (column, factor) in self.values.chunks_exact(self.rows).zip(factors) {
+                for (sum, value) in sums.iter_mut().zip(column) {
+                    *sum = sum.wrapping_add(value.wrapping_mul(*factor));
+                }
+            }
+        }
+    }
+}
+
+/// One party's shares of a matrix.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SharedMatrix {
+    own: RingMatrix,
+    next: RingMatrix,
+}
+
+impl fmt::Debug for SharedMatrix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedMatrix({} x {} withheld)", self.rows(), self.columns())
+    }
+}
+
+impl SharedMatrix {
+    /// Creates a matrix of shares from those of its columns, one after the other.
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] unless there are `rows` times `columns` of them.
+    pub fn new(rows: usize, columns: usize, shares: Shares) -> Result<Self, MpcError> {
+        let Shares { own, next } = shares;
+        let matrix = |values| RingMatrix::new(rows, columns, values);
+        Ok(Self { own: matrix(own)?, next: matrix(next)? })
+    }
+
+    /// Returns the number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.own.rows
+    }
+
+    /// Returns the number of columns.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.own.columns
+    }
+
+    /// Returns the shares of the columns, one after the other.
+    #[must_use]
+    pub fn into_shares(self) -> Shares {
+        Shares { own: self.own.values, next: self.next.values }
+    }
+
+    /// Returns the shares of the transpose.
+    #[must_use]
+    pub fn transpose(&self) -> Self {
+        Self { own: self.own.transpose(), next: self.next.transpose() }
+    }
+
+    /// Computes this party's part of the product, as for single elements.
+    fn product_parts(&self, other: &Self) -> Result<Vec<u64>, MpcError> {
+        check_length("the second factor's column", other.rows(), self.columns())?;
+        let both = other.own.values.iter().zip(&other.next.values);
+        let both = both.map(|(own, next)| own.wrapping_add(*next)).collect();
+        let both = RingMatrix { values: both, ..RingMatrix::clone(&other.own) };
+        let mut parts = vec![0; self.rows() * other.columns()];
+        self.own.add_product_to(&both, &mut parts);
+        self.next.add_product_to(&other.own, &mut parts);
+        Ok(parts)
+    }
+}
+
+impl Session {
+    /// Multiplies matrices, without truncation. One round, 8 bytes per element of the result and
+    /// party.
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] unless the first has as many columns as the second has rows; errors of
+    /// links.
+    pub fn multiply_matrices(
+        &mut self,
+        one: &SharedMatrix,
+        other: &SharedMatrix,
+    ) -> Result<SharedMatrix, MpcError> {
+        let shares = self.reshare(one.product_parts(other)?)?;
+        SharedMatrix::new(one.rows(), other.columns(), shares)
+    }
+
+    /// Multiplies matrices and divides by 2^`bits`, as [`Session::truncate`] does. Two rounds.
+    ///
+    /// # Errors
+    /// As [`Session::multiply_matrices`] and [`Session::truncate`].
+    pub fn multiply_matrices_truncated(
+        &mut self,
+        one: &SharedMatrix,
+        other: &SharedMatrix,
+        bits: u32,
+    ) -> Result<SharedMatrix, MpcError> {
+        let shares = self.truncate_parts(one.product_parts(other)?, bits)?;
+        SharedMatrix::new(one.rows(), other.columns(), shares)
+    }
+}

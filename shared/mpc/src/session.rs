@@ -1,0 +1,177 @@
+//! A session: one party's place in a computation, its links and its keys.
+
+use std::fmt;
+
+use rand::Rng;
+use zeroize::Zeroizing;
+
+use crate::error::MpcError;
+use crate::link::{Link, LinkError, Traffic};
+use crate::random::{CommonRandomness, KEY_BYTES};
+
+/// The place of a party in a computation: 0, 1 or 2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PartyIndex(u8);
+
+impl PartyIndex {
+    /// All three, in order.
+    pub const ALL: [Self; 3] = [Self(0), Self(1), Self(2)];
+    /// Party 0.
+    pub const FIRST: Self = Self(0);
+    /// Party 1.
+    pub const SECOND: Self = Self(1);
+    /// Party 2.
+    pub const THIRD: Self = Self(2);
+
+    /// Returns the party after this one; the first comes after the third.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self((self.0 + 1) % 3)
+    }
+
+    /// Returns the party before this one.
+    #[must_use]
+    pub const fn previous(self) -> Self {
+        Self((self.0 + 2) % 3)
+    }
+}
+
+impl fmt::Display for PartyIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One party's session of a computation. All parties call the same operations in the same order
+/// with operands of the same length.
+pub struct Session {
+    party: PartyIndex,
+    next: Box<dyn Link>,
+    previous: Box<dyn Link>,
+    /// Shared with the previous party: its numbers are components of this party's own index.
+    pub(crate) with_previous: CommonRandomness,
+    /// Shared with the next party.
+    pub(crate) with_next: CommonRandomness,
+    traffic: Traffic,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("party", &self.party)
+            .field("traffic", &self.traffic)
+            .finish()
+    }
+}
+
+impl Session {
+    /// Begins a session: agrees on a key with each of the other parties.
+    ///
+    /// # Errors
+    /// [`MpcError::Link`] and [`MpcError::MessageLength`].
+    pub fn begin(
+        party: PartyIndex,
+        next: Box<dyn Link>,
+        previous: Box<dyn Link>,
+    ) -> Result<Self, MpcError> {
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        rand::rng().fill_bytes(&mut *key);
+        let none = || CommonRandomness::new([0; KEY_BYTES]);
+        let (with_previous, with_next) = (CommonRandomness::new(*key), none());
+        let traffic = Traffic::default();
+        let mut session = Self { party, next, previous, with_previous, with_next, traffic };
+        session.send(party.previous(), key.to_vec())?;
+        let theirs = Zeroizing::new(session.receive(party.next(), KEY_BYTES)?);
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        key.copy_from_slice(&theirs);
+        session.with_next = CommonRandomness::new(*key);
+        Ok(session)
+    }
+
+    /// Returns this party's place.
+    #[must_use]
+    pub const fn party(&self) -> PartyIndex {
+        self.party
+    }
+
+    /// Returns the messages that this party has sent so far.
+    #[must_use]
+    pub const fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    fn link(&mut self, party: PartyIndex) -> &mut dyn Link {
+        if party == self.party.next() { &mut *self.next } else { &mut *self.previous }
+    }
+
+    /// Sends a message to one of the others.
+    ///
+    /// # Errors
+    /// [`MpcError::Link`].
+    pub(crate) fn send(&mut self, to: PartyIndex, message: Vec<u8>) -> Result<(), MpcError> {
+        self.traffic.bytes += message.len() as u64;
+        self.traffic.messages += 1;
+        let failed = |error: LinkError| MpcError::Link { party: to, error };
+        self.link(to).send(message).map_err(failed)
+    }
+
+    /// Waits for a message of `bytes` bytes from one of the others.
+    ///
+    /// # Errors
+    /// [`MpcError::Link`], and [`MpcError::MessageLength`] for a message of another length.
+    pub(crate) fn receive(&mut self, from: PartyIndex, bytes: usize) -> Result<Vec<u8>, MpcError> {
+        let failed = |error: LinkError| MpcError::Link { party: from, error };
+        let message = self.link(from).receive().map_err(failed)?;
+        if message.len() == bytes {
+            return Ok(message);
+        }
+        Err(MpcError::MessageLength { party: from, expected: bytes, got: message.len() })
+    }
+
+    /// Sends words, each cut to its lowest `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`MpcError::Link`].
+    pub(crate) fn send_words(
+        &mut self,
+        to: PartyIndex,
+        words: &[u64],
+        bytes: usize,
+    ) -> Result<(), MpcError> {
+        let mut message = Vec::with_capacity(bytes * words.len());
+        words.iter().for_each(|word| message.extend_from_slice(&word.to_le_bytes()[..bytes]));
+        self.send(to, message)
+    }
+
+    /// Waits for `count` words of `bytes` bytes.
+    ///
+    /// # Errors
+    /// As [`Session::receive`].
+    pub(crate) fn receive_words(
+        &mut self,
+        from: PartyIndex,
+        count: usize,
+        bytes: usize,
+    ) -> Result<Vec<u64>, MpcError> {
+        let message = self.receive(from, bytes * count)?;
+        let word = |chunk: &[u8]| {
+            let mut word = [0; 8];
+            word[..bytes].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        };
+        Ok(message.chunks_exact(bytes).map(word).collect())
+    }
+
+    /// Returns `count` numbers of this party's part of a sharing of zero: the three parts add up
+    /// to 0, and any two of them are uniform (Araki et al. 2016, section 2.2).
+    pub(crate) fn zero_sums(&mut self, count: usize) -> Vec<u64> {
+        let (plus, minus) = (self.with_previous.words(count), self.with_next.words(count));
+        plus.into_iter().zip(minus).map(|(plus, minus)| plus.wrapping_sub(minus)).collect()
+    }
+
+    /// Returns `count` words of this party's part of a sharing of zero under exclusive or.
+    pub(crate) fn zero_parities(&mut self, count: usize) -> Vec<u64> {
+        let (one, other) = (self.with_previous.words(count), self.with_next.words(count));
+        one.into_iter().zip(other).map(|(one, other)| one ^ other).collect()
+    }
+}
