@@ -55,6 +55,11 @@ impl RingMatrix {
     }
 }
 
+/// Computes the scalar product of two columns.
+fn dot(one: &[u64], other: &[u64]) -> u64 {
+    one.iter().zip(other).fold(0, |sum, (x, y)| sum.wrapping_add(x.wrapping_mul(*y)))
+}
+
 /// One party's shares of a matrix.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedMatrix {
@@ -92,6 +97,11 @@ impl SharedMatrix {
     }
 
     /// Returns the shares of the columns, one after the other.
+    pub(crate) fn shares(&self) -> Shares {
+        Shares { own: self.own.values.clone(), next: self.next.values.clone() }
+    }
+
+    /// Returns the shares of the columns, one after the other.
     #[must_use]
     pub fn into_shares(self) -> Shares {
         Shares { own: self.own.values, next: self.next.values }
@@ -103,9 +113,34 @@ impl SharedMatrix {
         Self { own: self.own.transpose(), next: self.next.transpose() }
     }
 
+    /// Computes this party's part of selfᵀ `other`, column by column, as for single elements.
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] unless both have as many rows.
+    pub(crate) fn transposed_product_parts(&self, other: &Self) -> Result<Vec<u64>, MpcError> {
+        check_length("a column of the second factor", other.rows(), self.rows())?;
+        let (mut parts, rows) = (vec![0; self.columns() * other.columns()], self.rows().max(1));
+        let mut sums = vec![0; self.rows()];
+        let others = other.own.values.chunks_exact(rows).zip(other.next.values.chunks_exact(rows));
+        for (parts, (y, y_next)) in parts.chunks_exact_mut(self.columns().max(1)).zip(others) {
+            sums.iter_mut().zip(y.iter().zip(y_next)).for_each(|(sum, (y, y_next))| {
+                *sum = y.wrapping_add(*y_next);
+            });
+            let columns = self.own.values.chunks_exact(rows);
+            let columns = columns.zip(self.next.values.chunks_exact(rows));
+            for (part, (x, x_next)) in parts.iter_mut().zip(columns) {
+                *part = dot(x, &sums).wrapping_add(dot(x_next, y));
+            }
+        }
+        Ok(parts)
+    }
+
     /// Computes this party's part of the product, as for single elements.
-    fn product_parts(&self, other: &Self) -> Result<Vec<u64>, MpcError> {
-        check_length("the second factor's column", other.rows(), self.columns())?;
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] unless this one has as many columns as `other` has rows.
+    pub(crate) fn product_parts(&self, other: &Self) -> Result<Vec<u64>, MpcError> {
+        check_length("a column of the second factor", other.rows(), self.columns())?;
         let both = other.own.values.iter().zip(&other.next.values);
         let both = both.map(|(own, next)| own.wrapping_add(*next)).collect();
         let both = RingMatrix { values: both, ..RingMatrix::clone(&other.own) };

@@ -102,6 +102,12 @@ impl Shares {
         Self { own: at(&self.own), next: at(&self.next) }
     }
 
+    /// Returns the shares of all elements again and again, `times` times.
+    #[must_use]
+    pub fn repeat(&self, times: usize) -> Self {
+        Self { own: self.own.repeat(times), next: self.next.repeat(times) }
+    }
+
     /// Returns the shares of these elements, then of those.
     #[must_use]
     pub fn concat(&self, other: &Self) -> Self {

@@ -55,8 +55,7 @@ impl Session {
                 means[at % n] = means[at % n].wrapping_add(part);
             }
             let mean = self.truncate_parts(means, bits)?;
-            let all: Vec<usize> = (0..n * k).map(|at| at % n).collect();
-            let slope = x.minus(&mean.select(&all));
+            let slope = x.minus(&mean.repeat(k));
             y = y.plus(&self.multiply_truncated(&slope, &y, bits + step_bits)?);
         }
         let mut classes = Vec::with_capacity(k);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod regression;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier};
