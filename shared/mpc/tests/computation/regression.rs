@@ -100,7 +100,11 @@ fn steps_in_the_clear_reach_the_optimum() {
         // A second solver: gradient descent with exact softmax, until nothing moves.
         let mut best = DMatrix::zeros(features.ncols(), CLASSES);
         for _ in 0..20_000 {
-            best -= loss(&features, &labels, &best, of.penalty).1 * 0.9;
+            let gradient = loss(&features, &labels, &best, of.penalty).1;
+            if gradient.norm() < 1e-9 {
+                break;
+            }
+            best -= gradient * 0.99;
         }
         let (lowest, gradient) = loss(&features, &labels, &best, of.penalty);
         assert!(gradient.norm() < 1e-9, "{}", gradient.norm());

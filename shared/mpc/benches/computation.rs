@@ -1,0 +1,78 @@
+//! Three parties in one process: the protocols on many elements, and a regression of the size of
+//! satellite (3942 records, 36 features and the constant, 6 classes) over 60 epochs.
+
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use vfl_mpc::{
+    FixedPoint, PartyIndex, Regression, RegressionData, Session, SharedMatrix, Shares,
+    connect_in_memory,
+};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Runs a computation with three parties.
+fn compute(program: impl Fn(&mut Session) + Sync) {
+    std::thread::scope(|scope| {
+        let program = &program;
+        let places = PartyIndex::ALL.into_iter().zip(connect_in_memory(DEADLINE));
+        for (party, (next, previous)) in places {
+            scope.spawn(move || {
+                let session = Session::begin(party, Box::new(next), Box::new(previous));
+                program(&mut session.expect("links in memory"));
+            });
+        }
+    });
+}
+
+fn protocols(c: &mut Criterion) {
+    let mut group = c.benchmark_group("protocols");
+    group.sample_size(10);
+    let n = 100_000;
+    let numbers = |session: &Session| Shares::of_public(session.party(), &vec![1 << 20; n]);
+    group.bench_function("100k products of fixed-point numbers", |b| {
+        b.iter(|| {
+            compute(|session| {
+                let x = numbers(session);
+                session.multiply_truncated(&x, &x, 20).expect("links in memory");
+            });
+        });
+    });
+    group.bench_function("100k labels of 6 classes", |b| {
+        b.iter(|| {
+            compute(|session| {
+                let classes = vec![numbers(session); 6];
+                session.arg_max(&classes).expect("links in memory");
+            });
+        });
+    });
+    group.finish();
+}
+
+fn regression(c: &mut Criterion) {
+    let mut group = c.benchmark_group("regression");
+    group.sample_size(10);
+    let (records, features, classes) = (3942, 37, 6);
+    let fixed = FixedPoint::new(20).expect("20 bits");
+    let of = Regression { epochs: 60, penalty: 1e-4, blocks: 2, fixed };
+    group.bench_function("satellite's size, 60 epochs", |b| {
+        b.iter(|| {
+            compute(|session| {
+                let matrix = |columns: usize, value: u64| {
+                    let shares =
+                        Shares::of_public(session.party(), &vec![value; records * columns]);
+                    SharedMatrix::new(records, columns, shares).expect("as many as there are")
+                };
+                let data = RegressionData {
+                    features: matrix(features, 1 << 18),
+                    labels: matrix(classes, 0),
+                };
+                session.regress(of, &data).expect("links in memory");
+            });
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, protocols, regression);
+criterion_main!(benches);
