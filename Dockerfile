@@ -39,6 +39,7 @@ COPY shared/attack/Cargo.toml shared/attack/
 COPY shared/core/Cargo.toml shared/core/
 COPY shared/defense/Cargo.toml shared/defense/
 COPY shared/features/Cargo.toml shared/features/
+COPY shared/mpc/Cargo.toml shared/mpc/
 COPY shared/numerics/Cargo.toml shared/numerics/
 COPY shared/party/Cargo.toml shared/party/
 COPY shared/protocol/Cargo.toml shared/protocol/
@@ -50,8 +51,8 @@ COPY examples/extension/Cargo.toml examples/extension/
 RUN set -eu; \
     for crate in active-party coordinator fuzz/targets lab lab/auditor lab/datasets lab/demo lab/load lab/papers \
         lab/present lab/reproduce lab/studies lab/testbed lab/testing passive-party shared/attack shared/core \
-        shared/defense shared/features shared/numerics shared/party shared/protocol shared/server shared/state \
-        shared/transform lab/structure examples/extension; do \
+        shared/defense shared/features shared/mpc shared/numerics shared/party shared/protocol shared/server \
+        shared/state shared/transform lab/structure examples/extension; do \
         mkdir -p $crate/src; \
         : > $crate/src/lib.rs; \
         echo 'fn main() {}' > $crate/src/main.rs; \

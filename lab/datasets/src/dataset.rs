@@ -51,14 +51,14 @@ pub enum DataError {
         directory: PathBuf,
     },
     /// A file that cannot be read.
-    #[error("data set {dataset}: {} cannot be read: {source}", .file.display())]
+    #[error("data set {dataset}: {} cannot be read: {error}", .file.display())]
     Read {
         /// The data set.
         dataset: DatasetName,
         /// The path of the file.
         file: PathBuf,
         /// The I/O error.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// A file whose content is not what the data set's description says.
     #[error("data set {dataset}: {}, line {line}: {reason}", .file.display())]

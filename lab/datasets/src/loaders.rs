@@ -111,7 +111,7 @@ fn read_text(
         Err(e) => Err(DataError::Read {
             dataset,
             file: path,
-            source: std::io::Error::other(e.utf8_error()),
+            error: std::io::Error::other(e.utf8_error()),
         }),
     }
 }
@@ -122,7 +122,7 @@ fn read_included(dataset: DatasetName, file: &str) -> Result<Option<(PathBuf, St
     let (path, mut text) = (PathBuf::from(file), String::new());
     match flate2::read::MultiGzDecoder::new(content).read_to_string(&mut text) {
         Ok(_) => Ok(Some((path, text))),
-        Err(source) => Err(DataError::Read { dataset, file: path, source }),
+        Err(error) => Err(DataError::Read { dataset, file: path, error }),
     }
 }
 

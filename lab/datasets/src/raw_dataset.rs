@@ -28,7 +28,7 @@ pub(super) fn read_content(
 ) -> Result<Option<(PathBuf, Vec<u8>)>, DataError> {
     for compressed in [false, true] {
         let path = directory.join(if compressed { format!("{file}.gz") } else { file.to_owned() });
-        let fail = |source| DataError::Read { dataset, file: path.clone(), source };
+        let fail = |error| DataError::Read { dataset, file: path.clone(), error };
         let opened = match std::fs::File::open(&path) {
             Ok(opened) => opened,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,

@@ -63,11 +63,14 @@ impl DashboardArgs {
 pub fn ledger_reader(url: String) -> ReadLedger {
     Box::new(move |record| {
         let url = url.clone();
-        Box::pin(async move { read(&url, record).await.map_err(|error| error.to_string()) })
+        Box::pin(async move { read_ledger(&url, record).await.map_err(|error| error.to_string()) })
     })
 }
 
-async fn read(url: &str, record: Option<String>) -> Result<(Summary, Vec<RecordUse>), LedgerError> {
+async fn read_ledger(
+    url: &str,
+    record: Option<String>,
+) -> Result<(Summary, Vec<RecordUse>), LedgerError> {
     let uses = match record {
         Some(record) => ledger::record_uses(url, &record, None).await?,
         None => Vec::new(),

@@ -39,8 +39,8 @@ impl SiblingArgs {
         let Some(file) = find(&program, folders) else {
             return Err(CliError::input(format!(
                 "`cloison {name}` is a program of its own, `{program}`, which is neither beside \
-                 this one nor in PATH: build it with `cargo build --release -p {package}`, in the \
-                 same target directory"
+                 this one nor in PATH: build it with `cargo build --release -p {package} --features \
+                 full`, in the same target directory"
             )));
         };
         start(Command::new(&file).args(self.arguments), &file)

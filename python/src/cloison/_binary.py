@@ -30,7 +30,7 @@ def find(program: str) -> Path:
     found = shutil.which(program)
     if found is None:
         raise BinaryNotFoundError(
-            f"the program `{program}` is not on PATH; build it (cargo build --release --workspace --bins) and name its "
+            f"the program `{program}` is not on PATH; build it (cargo build --release --workspace --bins --features full) and name its "
             "directory in CLOISON_BIN"
         )
     return Path(found).absolute()

@@ -24,7 +24,7 @@ LEVELS: Final = {
 
 @dataclass(frozen=True)
 class Risk:
-    """What an attack adds to its control: 1 − error / control, with its interval of 95 %."""
+    """The added risk of an attack: 1 − error / control, with its interval of 95 %."""
 
     control: str
     control_mse: float
@@ -59,7 +59,7 @@ class Line:
 
     @property
     def met(self) -> bool | None:
-        """Whether the policy meets all thresholds; none if nothing is demanded."""
+        """True if the policy meets all thresholds; none if nothing is demanded."""
         return all(result["compliance"] == "met" for result in self.results) if self.results else None
 
 
@@ -76,13 +76,13 @@ def _json(value: object) -> str:
 
 
 def sees_scores(audit: Document) -> bool:
-    """Whether the scores of all attacked records were released to the adversary."""
+    """True if the scores of all attacked records were released to the adversary."""
     seen = audit["threat_model"]["observations"]
     return bool(seen != "no_score" and not (isinstance(seen, dict) and "scores_of_some" in seen))
 
 
 def knowledge(audit: Document) -> str:
-    """What the adversary knows, in a word, as the table of all figures has it."""
+    """The knowledge of the adversary in a word, as the table of all figures has it."""
     model = audit["threat_model"]
     if model.get("known_records", 0) > 0:
         return "informed"
