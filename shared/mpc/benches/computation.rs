@@ -18,7 +18,7 @@ fn compute(program: impl Fn(&mut Session) + Sync) {
         let places = PartyIndex::ALL.into_iter().zip(connect_in_memory(DEADLINE));
         for (party, (next, previous)) in places {
             scope.spawn(move || {
-                let session = Session::begin(party, Box::new(next), Box::new(previous));
+                let session = Session::begin(party, &[0; 32], Box::new(next), Box::new(previous));
                 program(&mut session.expect("links in memory"));
             });
         }
@@ -29,7 +29,7 @@ fn protocols(c: &mut Criterion) {
     let mut group = c.benchmark_group("protocols");
     group.sample_size(10);
     let n = 100_000;
-    let numbers = |session: &Session| Shares::of_public(session.party(), &vec![1 << 20; n]);
+    let numbers = |session: &Session| session.public(&vec![1 << 20; n]);
     group.bench_function("100k products of fixed-point numbers", |b| {
         b.iter(|| {
             compute(|session| {
@@ -54,13 +54,12 @@ fn regression(c: &mut Criterion) {
     group.sample_size(10);
     let (records, features, classes) = (3942, 37, 6);
     let fixed = FixedPoint::new(20).expect("20 bits");
-    let of = Regression { epochs: 60, penalty: 1e-4, blocks: 2, fixed };
+    let of = Regression { epochs: 60, penalty: 1e-4, free: 1, blocks: 2, fixed };
     group.bench_function("satellite's size, 60 epochs", |b| {
         b.iter(|| {
             compute(|session| {
                 let matrix = |columns: usize, value: u64| {
-                    let shares =
-                        Shares::of_public(session.party(), &vec![value; records * columns]);
+                    let shares = session.public(&vec![value; records * columns]);
                     SharedMatrix::new(records, columns, shares).expect("as many as there are")
                 };
                 let data = RegressionData {

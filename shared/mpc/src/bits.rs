@@ -94,6 +94,6 @@ impl Session {
         let third: Vec<u64> = third.iter().map(|word| word & 1).collect();
         let q = Shares::of_component(party, PartyIndex::THIRD, &third);
         let both = self.multiply(&p, &q)?;
-        Ok(p.plus(&q).minus(&both.times(2)))
+        p.plus(&q)?.minus(&both.times(2))
     }
 }

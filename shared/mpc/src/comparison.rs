@@ -15,10 +15,10 @@ impl Session {
     /// Those of links.
     pub fn is_negative(&mut self, shares: &Shares) -> Result<BitShares, MpcError> {
         let (one, other) = self.summands(shares)?;
-        let highest = one.xor(&other).map(|word| word >> 63);
+        let highest = one.xor(&other)?.map(|word| word >> 63);
         // The carry out of the 63 low bits, moved up by one so that it leaves the word.
         let (one, other) = (one.map(|word| word << 1), other.map(|word| word << 1));
-        let mut propagated = one.xor(&other);
+        let mut propagated = one.xor(&other)?;
         let mut generated = self.and(&one, &other)?;
         let mut width = 64;
         while width > 1 {
@@ -28,14 +28,14 @@ impl Session {
                 let odd = even_bits(word >> 1);
                 odd | (odd << half)
             });
-            let below = low.xor(&propagated.map(|word| even_bits(word) << half));
+            let below = low.xor(&propagated.map(|word| even_bits(word) << half))?;
             let both = self.and_low(&passes, &below, (width as usize).div_ceil(8))?;
             let mask = u64::MAX >> (64 - half);
-            generated = high.xor(&both.map(|word| word & mask));
+            generated = high.xor(&both.map(|word| word & mask))?;
             propagated = both.map(|word| (word >> half) & mask);
             width = half;
         }
-        Ok(highest.xor(&generated))
+        highest.xor(&generated)
     }
 
     /// Chooses `one` where `choice` is 1, and `other` where it is 0. One round, 24 bytes per
@@ -49,9 +49,8 @@ impl Session {
         one: &Shares,
         other: &Shares,
     ) -> Result<Shares, MpcError> {
-        check_length("the second alternative", other.len(), one.len())?;
-        let step = self.multiply(choice, &one.minus(other))?;
-        Ok(other.plus(&step))
+        let step = self.multiply(choice, &one.minus(other)?)?;
+        other.plus(&step)
     }
 
     /// Returns the position of the largest of k numbers for each record, from 0; of equal ones the
@@ -67,7 +66,7 @@ impl Session {
         let n = numbers.first().map_or(0, Shares::len);
         let candidate = |(at, numbers): (usize, &Shares)| {
             check_length("a class", numbers.len(), n)?;
-            let position = Shares::of_public(self.party(), &vec![at as u64; n]);
+            let position = self.public(&vec![at as u64; n]);
             Ok((numbers.clone(), position))
         };
         let mut left: Vec<(Shares, Shares)> =
@@ -95,7 +94,7 @@ impl Session {
                 second = (second.0.concat(&other.0), second.1.concat(&other.1));
             }
         }
-        let smaller = self.is_negative(&first.0.minus(&second.0))?;
+        let smaller = self.is_negative(&first.0.minus(&second.0)?)?;
         let smaller = self.bit_to_number(&smaller)?;
         let chosen = self.select(
             &smaller.concat(&smaller),

@@ -3,7 +3,8 @@
 use crate::link::LinkError;
 use crate::session::PartyIndex;
 
-/// The errors of a computation among three parties. After one, the session is of no use any more.
+/// The errors of a computation among three parties. After one of a link or a message, the
+/// session refuses to go on.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum MpcError {
     /// The link to a party failed.
@@ -14,6 +15,17 @@ pub enum MpcError {
         /// The failure.
         error: LinkError,
     },
+    /// Another party takes another place, or computes something else.
+    #[error("party {party} does not agree on {what}: configure all three alike")]
+    Disagreement {
+        /// The other party.
+        party: PartyIndex,
+        /// The thing that differs.
+        what: &'static str,
+    },
+    /// The session failed before. What it would send now could tell more than it should.
+    #[error("this session has failed: begin another one")]
+    Over,
     /// A message has another length than this step of the protocol has.
     #[error("party {party} sent {got} bytes, this step has {expected}: it computes something else")]
     MessageLength {
@@ -50,7 +62,7 @@ pub enum MpcError {
         /// The name of the setting.
         name: &'static str,
         /// Its value.
-        got: u32,
+        got: f64,
         /// The values that are possible.
         range: &'static str,
     },

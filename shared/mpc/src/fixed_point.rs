@@ -11,14 +11,14 @@ pub struct FixedPoint {
 
 impl FixedPoint {
     /// Creates the representation with f fraction bits, 1 to 30: a product has 2 f of them before
-    /// it is truncated, and must stay below 2^62.
+    /// it is truncated, and must not exceed 2^62.
     ///
     /// # Errors
     /// [`MpcError::Setting`].
     pub const fn new(fraction_bits: u32) -> Result<Self, MpcError> {
         if fraction_bits == 0 || fraction_bits > 30 {
             let (name, range) = ("fraction_bits", "1 to 30");
-            return Err(MpcError::Setting { name, got: fraction_bits, range });
+            return Err(MpcError::Setting { name, got: fraction_bits as f64, range });
         }
         Ok(Self { fraction_bits })
     }
@@ -36,7 +36,7 @@ impl FixedPoint {
     }
 
     /// Returns the largest magnitude of a number that may be a factor: two of them have a product
-    /// below 2^62.
+    /// of at most 2^62.
     #[must_use]
     pub fn limit(self) -> f64 {
         (31.0 - f64::from(self.fraction_bits)).exp2()

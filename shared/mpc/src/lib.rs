@@ -23,7 +23,10 @@
 //!
 //! **What it promises.** Every party follows the protocol, and no two join hands: then a party
 //! learns its own input and output alone. Every message that it receives is uniform, whatever the
-//! inputs are. A party that deviates can spoil results. Nothing is guaranteed then.
+//! inputs are, up to the one that opens an output. The output of a truncation is rounded by a number
+//! that each party knows: ⌊(z + ρ) / 2^f⌋ with ρ uniform below 2^f. An opened quotient therefore tells
+//! z to one unit and not to two. Do not open many truncations of one number. A party that deviates
+//! can spoil results. Nothing is guaranteed then.
 //!
 //! A [`Session`] blocks its thread: it belongs on a thread of its own, and its [`Link`]s are fed
 //! from the transport.
@@ -46,7 +49,7 @@ pub use error::MpcError;
 pub use fixed_point::FixedPoint;
 pub use link::{Link, LinkError, MemoryLink, Traffic, connect_in_memory};
 pub use matrix::{RingMatrix, SharedMatrix};
-pub use regression::{Regression, RegressionData};
-pub use session::{PartyIndex, Session};
+pub use regression::{LARGEST_FEATURE, Regression, RegressionData};
+pub use session::{CONTEXT_BYTES, PartyIndex, Session};
 pub use shares::{BitShares, Shares};
 pub use softmax::euler_softmax;

@@ -6,7 +6,8 @@ use std::time::Duration;
 /// A link to one other party. Messages arrive whole, in order, and are seen by nobody else: a
 /// transport encrypts them.
 pub trait Link: Send {
-    /// Sends a message. It need not wait until the other party has it.
+    /// Sends a message. It must not wait until the other party receives: all parties send before
+    /// they receive.
     ///
     /// # Errors
     /// [`LinkError`] if the link is closed.

@@ -21,7 +21,7 @@ impl RingMatrix {
     /// # Errors
     /// [`MpcError::Shape`] unless there are `rows` times `columns` values.
     pub fn new(rows: usize, columns: usize, values: Vec<u64>) -> Result<Self, MpcError> {
-        check_length("a matrix", values.len(), rows * columns)?;
+        check_length("a matrix", values.len(), rows.saturating_mul(columns))?;
         Ok(Self { rows, columns, values })
     }
 

@@ -26,23 +26,31 @@ use crate::shares::Shares;
 const EARLY_EPOCHS: usize = 10;
 const EARLY_SUBSTEPS: usize = 4;
 
+/// The largest magnitude of a whitened feature.
+pub const LARGEST_FEATURE: f64 = 8.0;
+
 /// The settings of a regression, which all parties have agreed on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Regression {
     /// The number of full batches.
     pub epochs: usize,
-    /// λ, at least 0.
+    /// λ, at least 0, of the weights in whitened coordinates: what a feature is measured in does not
+    /// matter.
     pub penalty: f64,
-    /// The number of blocks of features that are whitened by themselves, the intercept among them.
+    /// The number of last features without a penalty, which are the constant ones.
+    pub free: usize,
+    /// The number of blocks of features that are whitened by themselves. The constant is no block: it is
+    /// uncorrelated with centred features.
     pub blocks: usize,
-    /// The representation of numbers. n 2^(2 f) must be below 2^62.
+    /// The representation of numbers. n 2^(2 f) must be at most 2^60.
     pub fixed: FixedPoint,
 }
 
 /// A regression's data.
 #[derive(Debug)]
 pub struct RegressionData {
-    /// The features, records × features, scaled by [`Regression::feature_scale`].
+    /// The features, records × features, as [`Regression::prepare`] returns them. Sums over records
+    /// of columns that are not whitened leave the ring without an error.
     pub features: SharedMatrix,
     /// 1 for the label of a record and 0 for the other classes, records × classes.
     pub labels: SharedMatrix,
@@ -56,6 +64,38 @@ impl Regression {
     pub fn feature_scale(&self, records: usize) -> f64 {
         let power = f64::from(shift(records)).exp2();
         (self.step() * power / records as f64).sqrt()
+    }
+
+    /// Returns whitened features as the computation takes them: cut to [`LARGEST_FEATURE`], and
+    /// scaled. Whitening bounds columns and not records: without the cut, a record far out moves its
+    /// logits so much in one step that its scores leave [0, 1], from where they do not come back.
+    #[must_use]
+    pub fn prepare(&self, whitened: &[f64], records: usize) -> Vec<f64> {
+        let scale = self.feature_scale(records);
+        whitened.iter().map(|x| x.clamp(-LARGEST_FEATURE, LARGEST_FEATURE) * scale).collect()
+    }
+
+    /// Checks the settings for a number of records.
+    ///
+    /// # Errors
+    /// [`MpcError::Setting`].
+    fn check(&self, records: usize) -> Result<(), MpcError> {
+        let wrong = |name, got, range| Err(MpcError::Setting { name, got, range });
+        let bits = self.fixed.fraction_bits();
+        if records == 0 {
+            return wrong("the number of records", 0.0, "at least 1");
+        }
+        if self.blocks == 0 {
+            return wrong("the number of blocks", 0.0, "at least 1");
+        }
+        if !(self.penalty >= 0.0 && self.penalty.is_finite()) {
+            return wrong("the penalty", self.penalty, "at least 0");
+        }
+        if 2 * bits + shift(records) > 60 {
+            let range = "so few that the number of records times 2^(2 bits) is at most 2^60";
+            return wrong("fraction_bits", bits.into(), range);
+        }
+        Ok(())
     }
 
     /// Returns the step of the gradient in the whitened coordinates.
@@ -75,11 +115,14 @@ impl Regression {
 
     /// Trains in the clear, by the same steps: the oracle of [`Session::regress`]. `features` are
     /// records × features and `labels` records × classes, both column by column. Returns the
-    /// weights, features × classes, in the coordinates of the scaled features.
+    /// weights, features × classes, in the coordinates of the prepared features.
     #[must_use]
     pub fn train_in_the_clear(&self, features: &[f64], labels: &[f64], records: usize) -> Vec<f64> {
         let (d, k) = (features.len() / records, labels.len() / records);
-        let shrink = 1.0 - 2.0 * self.penalty * self.step();
+        let shrink = |feature: usize| match feature + self.free < d {
+            true => 1.0 - 2.0 * self.penalty * self.step(),
+            false => 1.0,
+        };
         let (mut weights, mut ahead) = (vec![0.0; d * k], vec![0.0; d * k]);
         let mut scores = vec![1.0 / k as f64; records * k];
         for epoch in 0..self.epochs {
@@ -94,7 +137,8 @@ impl Regression {
                         .map(|(x, (score, label))| x * (score - label))
                         .sum();
                     let at = class * d + feature;
-                    next[at] = shrink * ahead[at] - gradient / f64::from(shift(records)).exp2();
+                    next[at] =
+                        shrink(feature) * ahead[at] - gradient / f64::from(shift(records)).exp2();
                 }
             }
             let momentum = Self::momentum(epoch);
@@ -144,9 +188,8 @@ impl Session {
     /// fixed-point numbers.
     ///
     /// # Errors
-    /// [`MpcError::Shape`] for labels of another number of records, [`MpcError::Setting`] for more records
-    /// than the representation has room for, [`MpcError::NotRepresentable`] for a penalty that is
-    /// not; errors of links.
+    /// [`MpcError::Shape`] for labels of another number of records, [`MpcError::Setting`] for settings out
+    /// of range, among them more records than the representation has room for; errors of links.
     pub fn regress(
         &mut self,
         of: Regression,
@@ -157,30 +200,28 @@ impl Session {
         check_length("a column of the labels", labels.rows(), n)?;
         let fixed = of.fixed;
         let (bits, scaled) = (fixed.fraction_bits(), shift(n));
-        if 2 * bits + scaled > 61 {
-            let (name, range) = ("fraction_bits", "so few that records 2^(2 bits) is below 2^62");
-            return Err(MpcError::Setting { name, got: bits, range });
-        }
+        of.check(n)?;
         let shrink = fixed.encode(&[2.0 * of.penalty * of.step()])?;
         let labels = labels.shares();
         let even = fixed.encode_one(1.0 / k.max(1) as f64);
-        let mut scores = Shares::of_public(self.party(), &vec![even; n * k]);
-        let zeros = Shares::of_public(self.party(), &vec![0; d * k]);
+        let mut scores = self.public(&vec![even; n * k]);
+        let zeros = self.public(&vec![0; d * k]);
         let (mut weights, mut ahead) = (zeros.clone(), zeros);
         for epoch in 0..of.epochs {
-            let residuals = SharedMatrix::new(n, k, scores.minus(&labels))?;
+            let residuals = SharedMatrix::new(n, k, scores.minus(&labels)?)?;
             let gradient = features.transposed_product_parts(&residuals)?;
             // λ's part has f + f bits, the gradient's f + f + s.
             let mut parts = gradient;
-            for (part, ahead) in parts.iter_mut().zip(&ahead.own) {
-                let shrunk = ahead.wrapping_mul(shrink[0]) << scaled;
-                *part = part.wrapping_add(shrunk);
+            for (at, (part, ahead)) in parts.iter_mut().zip(&ahead.own).enumerate() {
+                if at % d + of.free < d {
+                    *part = part.wrapping_add(ahead.wrapping_mul(shrink[0]) << scaled);
+                }
             }
-            let next = ahead.minus(&self.truncate_parts(parts, bits + scaled)?);
+            let next = ahead.minus(&self.truncate_parts(parts, bits + scaled)?)?;
             let momentum = fixed.encode_one(Regression::momentum(epoch));
-            let drift = self.truncate(&next.minus(&weights).times(momentum), bits)?;
-            let change = next.plus(&drift).minus(&ahead);
-            ahead = ahead.plus(&change);
+            let drift = self.truncate(&next.minus(&weights)?.times(momentum), bits)?;
+            let change = next.plus(&drift)?.minus(&ahead)?;
+            ahead = ahead.plus(&change)?;
             weights = next;
             let change = SharedMatrix::new(d, k, change)?;
             let moved = self.multiply_matrices_truncated(features, &change, bits)?.into_shares();
@@ -189,8 +230,8 @@ impl Session {
                 // A substep is a fraction of the change: a power of two that products are cut by.
                 let cut = bits + parts.trailing_zeros();
                 let half = self.slope(&scores, &moved, n, bits, cut + 1)?;
-                let half = scores.plus(&half);
-                scores = scores.plus(&self.slope(&half, &moved, n, bits, cut)?);
+                let half = scores.plus(&half)?;
+                scores = scores.plus(&self.slope(&half, &moved, n, bits, cut)?)?;
             }
         }
         SharedMatrix::new(d, k, weights)
@@ -211,7 +252,7 @@ impl Session {
             means.iter_mut().zip(class).for_each(|(mean, part)| *mean = mean.wrapping_add(*part));
         }
         let means = self.truncate_parts(means, bits)?;
-        let centred = moved.minus(&means.repeat(moved.len() / records.max(1)));
+        let centred = moved.minus(&means.repeat(moved.len() / records.max(1)))?;
         self.multiply_truncated(&centred, scores, cut)
     }
 }

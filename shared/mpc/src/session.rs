@@ -6,8 +6,15 @@ use rand::Rng;
 use zeroize::Zeroizing;
 
 use crate::error::MpcError;
-use crate::link::{Link, LinkError, Traffic};
+use crate::link::{Link, Traffic};
 use crate::random::{CommonRandomness, KEY_BYTES};
+use crate::shares::Shares;
+
+/// The length of what parties agree on before they compute, in bytes.
+pub const CONTEXT_BYTES: usize = 32;
+
+/// A party's place and the context.
+const GREETING_BYTES: usize = 1 + CONTEXT_BYTES;
 
 /// The place of a party in a computation: 0, 1 or 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,6 +60,9 @@ pub struct Session {
     /// Shared with the next party.
     pub(crate) with_next: CommonRandomness,
     traffic: Traffic,
+    /// True after an error: the streams of random numbers may be out of step, and a number drawn
+    /// twice would hide nothing.
+    over: bool,
 }
 
 impl fmt::Debug for Session {
@@ -65,27 +75,58 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Begins a session: agrees on a key with each of the other parties.
+    /// Begins a session: agrees on a key with each of the other parties, and checks that they take
+    /// the places beside this one and run the same computation. `context` is a hash of what all
+    /// must agree on: the session's name, and the program with its settings.
     ///
     /// # Errors
-    /// [`MpcError::Link`] and [`MpcError::MessageLength`].
+    /// [`MpcError::Disagreement`]; errors of links.
     pub fn begin(
         party: PartyIndex,
+        context: &[u8; CONTEXT_BYTES],
         next: Box<dyn Link>,
         previous: Box<dyn Link>,
     ) -> Result<Self, MpcError> {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         rand::rng().fill_bytes(&mut *key);
-        let none = || CommonRandomness::new([0; KEY_BYTES]);
-        let (with_previous, with_next) = (CommonRandomness::new(*key), none());
+        let (with_previous, with_next) =
+            (CommonRandomness::new(*key), CommonRandomness::new([0; KEY_BYTES]));
         let traffic = Traffic::default();
-        let mut session = Self { party, next, previous, with_previous, with_next, traffic };
-        session.send(party.previous(), key.to_vec())?;
-        let theirs = Zeroizing::new(session.receive(party.next(), KEY_BYTES)?);
-        let mut key = Zeroizing::new([0; KEY_BYTES]);
-        key.copy_from_slice(&theirs);
+        let mut session =
+            Self { party, next, previous, with_previous, with_next, traffic, over: false };
+        let greeting = [&[party.0], &context[..]].concat();
+        session.send(party.next(), greeting.clone())?;
+        session.send(party.previous(), [&greeting[..], &*key].concat())?;
+        let theirs = session.receive(party.previous(), GREETING_BYTES)?;
+        session.check_greeting(party.previous(), &theirs, context)?;
+        let theirs = Zeroizing::new(session.receive(party.next(), GREETING_BYTES + KEY_BYTES)?);
+        let (theirs, their_key) = theirs.split_at(GREETING_BYTES);
+        session.check_greeting(party.next(), theirs, context)?;
+        key.copy_from_slice(their_key);
         session.with_next = CommonRandomness::new(*key);
         Ok(session)
+    }
+
+    /// Checks the place of another party and what it computes.
+    fn check_greeting(
+        &self,
+        party: PartyIndex,
+        greeting: &[u8],
+        context: &[u8; CONTEXT_BYTES],
+    ) -> Result<(), MpcError> {
+        match greeting.split_first() {
+            Some((place, _)) if *place != party.0 => {
+                Err(MpcError::Disagreement { party, what: "the order of the parties" })
+            }
+            Some((_, theirs)) if theirs == context => Ok(()),
+            _ => Err(MpcError::Disagreement { party, what: "the session or its settings" }),
+        }
+    }
+
+    /// Returns the shares of public numbers: component 0 is the number, the others are 0.
+    #[must_use]
+    pub fn public(&self, values: &[u64]) -> Shares {
+        Shares::of_component(self.party, PartyIndex::FIRST, values)
     }
 
     /// Returns this party's place.
@@ -111,8 +152,12 @@ impl Session {
     pub(crate) fn send(&mut self, to: PartyIndex, message: Vec<u8>) -> Result<(), MpcError> {
         self.traffic.bytes += message.len() as u64;
         self.traffic.messages += 1;
-        let failed = |error: LinkError| MpcError::Link { party: to, error };
-        self.link(to).send(message).map_err(failed)
+        if self.over {
+            return Err(MpcError::Over);
+        }
+        let sent = self.link(to).send(message);
+        self.over = sent.is_err();
+        sent.map_err(|error| MpcError::Link { party: to, error })
     }
 
     /// Waits for a message of `bytes` bytes from one of the others.
@@ -120,8 +165,12 @@ impl Session {
     /// # Errors
     /// [`MpcError::Link`], and [`MpcError::MessageLength`] for a message of another length.
     pub(crate) fn receive(&mut self, from: PartyIndex, bytes: usize) -> Result<Vec<u8>, MpcError> {
-        let failed = |error: LinkError| MpcError::Link { party: from, error };
-        let message = self.link(from).receive().map_err(failed)?;
+        if self.over {
+            return Err(MpcError::Over);
+        }
+        let message = self.link(from).receive();
+        self.over = message.as_ref().map_or(true, |message| message.len() != bytes);
+        let message = message.map_err(|error| MpcError::Link { party: from, error })?;
         if message.len() == bytes {
             return Ok(message);
         }

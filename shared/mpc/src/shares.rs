@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::error::{MpcError, check_length};
 use crate::session::PartyIndex;
 
 /// One party's shares of a vector over Z_2^64: components i and i + 1 of each element.
@@ -35,12 +36,6 @@ fn zip(one: &[u64], other: &[u64], operation: impl Fn(u64, u64) -> u64) -> Vec<u
 }
 
 impl Shares {
-    /// Returns the shares of public numbers: component 0 is the number, the others are 0.
-    #[must_use]
-    pub fn of_public(party: PartyIndex, values: &[u64]) -> Self {
-        Self::of_component(party, PartyIndex::FIRST, values)
-    }
-
     /// Returns shares whose component of index `component` is given, as far as this party holds
     /// it; the other components are 0.
     pub(crate) fn of_component(party: PartyIndex, component: PartyIndex, values: &[u64]) -> Self {
@@ -63,23 +58,28 @@ impl Shares {
         self.own.is_empty()
     }
 
-    /// Returns the shares of the sums of the elements. The shorter length counts.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
+    /// Returns the shares of the sums of the elements.
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] unless both have as many elements.
+    pub fn plus(&self, other: &Self) -> Result<Self, MpcError> {
         self.with(other, u64::wrapping_add)
     }
 
-    /// Returns the shares of the differences of the elements. The shorter length counts.
-    #[must_use]
-    pub fn minus(&self, other: &Self) -> Self {
+    /// Returns the shares of the differences of the elements.
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] unless both have as many elements.
+    pub fn minus(&self, other: &Self) -> Result<Self, MpcError> {
         self.with(other, u64::wrapping_sub)
     }
 
-    fn with(&self, other: &Self, operation: impl Fn(u64, u64) -> u64) -> Self {
-        Self {
+    fn with(&self, other: &Self, operation: impl Fn(u64, u64) -> u64) -> Result<Self, MpcError> {
+        check_length("the second operand", other.len(), self.len())?;
+        Ok(Self {
             own: zip(&self.own, &other.own, &operation),
             next: zip(&self.next, &other.next, &operation),
-        }
+        })
     }
 
     /// Returns the shares of the elements times a public number.
@@ -91,15 +91,6 @@ impl Shares {
     fn map(&self, operation: impl Fn(u64) -> u64) -> Self {
         let all = |values: &[u64]| values.iter().map(|value| operation(*value)).collect();
         Self { own: all(&self.own), next: all(&self.next) }
-    }
-
-    /// Returns the shares of the elements at these positions. Positions beyond the end are left
-    /// out.
-    #[must_use]
-    pub fn select(&self, positions: &[usize]) -> Self {
-        let at =
-            |values: &[u64]| positions.iter().filter_map(|&at| values.get(at).copied()).collect();
-        Self { own: at(&self.own), next: at(&self.next) }
     }
 
     /// Returns the shares of all elements again and again, `times` times.
@@ -146,11 +137,14 @@ impl BitShares {
         self.own.is_empty()
     }
 
-    /// Returns the shares of the exclusive or of the words. The shorter length counts.
-    #[must_use]
-    pub fn xor(&self, other: &Self) -> Self {
+    /// Returns the shares of the exclusive or of the words.
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] unless both have as many words.
+    pub fn xor(&self, other: &Self) -> Result<Self, MpcError> {
+        check_length("the second operand", other.len(), self.len())?;
         let xor = |one: &[u64], other: &[u64]| zip(one, other, |one, other| one ^ other);
-        Self { own: xor(&self.own, &other.own), next: xor(&self.next, &other.next) }
+        Ok(Self { own: xor(&self.own, &other.own), next: xor(&self.next, &other.next) })
     }
 
     /// Returns the shares of the words after a map that is linear under exclusive or, such as a

@@ -38,16 +38,18 @@ impl Session {
     ) -> Result<Vec<Shares>, MpcError> {
         if step_bits == 0 || step_bits > 10 {
             let (name, range) = ("step_bits", "1 to 10");
-            return Err(MpcError::Setting { name, got: step_bits, range });
+            return Err(MpcError::Setting { name, got: step_bits.into(), range });
         }
         let (n, k) = (logits.first().map_or(0, Shares::len), logits.len());
         logits.iter().try_for_each(|class| check_length("a class", class.len(), n))?;
-        let x = logits.iter().skip(1).fold(
-            logits.first().cloned().unwrap_or_else(|| Shares::of_public(self.party(), &[])),
-            |all, class| all.concat(class),
-        );
+        let x = logits
+            .iter()
+            .skip(1)
+            .fold(logits.first().cloned().unwrap_or_else(|| self.public(&[])), |all, class| {
+                all.concat(class)
+            });
         let even = fixed.encode_one(1.0 / k.max(1) as f64);
-        let mut y = Shares::of_public(self.party(), &vec![even; n * k]);
+        let mut y = self.public(&vec![even; n * k]);
         let bits = fixed.fraction_bits();
         for _ in 0..1_u32 << step_bits {
             let mut means = vec![0_u64; n];
@@ -55,8 +57,8 @@ impl Session {
                 means[at % n] = means[at % n].wrapping_add(part);
             }
             let mean = self.truncate_parts(means, bits)?;
-            let slope = x.minus(&mean.repeat(k));
-            y = y.plus(&self.multiply_truncated(&slope, &y, bits + step_bits)?);
+            let slope = x.minus(&mean.repeat(k))?;
+            y = y.plus(&self.multiply_truncated(&slope, &y, bits + step_bits)?)?;
         }
         let mut classes = Vec::with_capacity(k);
         for _ in 0..k {

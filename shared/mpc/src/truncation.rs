@@ -13,7 +13,8 @@
 //! - Party 2 shares the high part of r mod 2^63 and the bit msb(r), which parties 0 and 1 combine
 //!   with c.
 //!
-//! The result is ⌊z / 2^f⌋ or one more; on average over c it is z / 2^f. Nothing fails with any
+//! The result is ⌊z / 2^f⌋ or one more; on average over c it is z / 2^f. The fraction that decides it,
+//! c mod 2^f or r mod 2^f, is known to the parties. Nothing fails with any
 //! probability, as it does when parties cut their own shares (ABY3, section 5.1).
 
 use crate::arithmetic::{ELEMENT, product_parts};
@@ -60,7 +61,7 @@ impl Session {
     ) -> Result<Shares, MpcError> {
         if bits == 0 || bits > 61 {
             let (name, range) = ("the number of bits cut off", "1 to 61");
-            return Err(MpcError::Setting { name, got: bits, range });
+            return Err(MpcError::Setting { name, got: bits.into(), range });
         }
         let cut = Cut { bits };
         if self.party() == PartyIndex::THIRD {

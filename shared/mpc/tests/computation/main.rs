@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod regression;
+mod view;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -16,6 +17,8 @@ use vfl_mpc::{
 };
 
 const DEADLINE: Duration = Duration::from_secs(20);
+/// The computation that the parties agree on.
+const CONTEXT: &[u8; 32] = &[7; 32];
 
 /// A link that tells each message that arrives, and counts rounds: a message takes one, and a
 /// party is in the latest round of which it has a message.
@@ -62,7 +65,7 @@ fn compute<T: Send>(program: impl Fn(&mut Session) -> T + Sync) -> [Outcome<T>; 
                     Box::new(Recorded { link, messages: messages.clone(), round: round.clone() })
                 };
                 let mut session =
-                    Session::begin(party, recorded(next), recorded(previous)).unwrap();
+                    Session::begin(party, CONTEXT, recorded(next), recorded(previous)).unwrap();
                 while received.try_recv().is_ok() {}
                 round.store(0, Ordering::Relaxed);
                 begun.wait();
@@ -106,7 +109,7 @@ fn opened(program: impl Fn(&mut Session) -> Shares + Sync) -> Vec<u64> {
 fn cost(numbers: usize, operation: impl Fn(&mut Session, &Shares) + Sync) -> (u64, u64) {
     let outcomes = compute(|session| {
         // Shares that nobody had to send.
-        let shares = Shares::of_public(session.party(), &vec![5; numbers]);
+        let shares = session.public(&vec![5; numbers]);
         operation(session, &shares);
     });
     let rounds = outcomes.iter().map(|outcome| outcome.round).max().unwrap();
@@ -130,8 +133,9 @@ proptest! {
         let both = opened(|session| {
             let (x, y) = (input(session, owners.0, &one), input(session, owners.1, &other));
             let product = session.multiply(&x, &y).unwrap();
-            let public = Shares::of_public(session.party(), &one);
-            product.plus(&x.times(factor)).minus(&y).plus(&public)
+            let public = session.public(&one);
+            let sum = product.plus(&x.times(factor)).unwrap().minus(&y).unwrap();
+            sum.plus(&public).unwrap()
         });
         let expected = pairs.iter().map(|(x, y)| {
             x.wrapping_mul(*y).wrapping_add(x.wrapping_mul(factor)).wrapping_sub(*y).wrapping_add(*x)
@@ -249,8 +253,6 @@ fn products_of_fixed_point_numbers_keep_their_unit() {
         let bound = fixed.unit() * (0.5 * (x.abs() + y.abs()) + 1.5);
         assert!((product - x * y).abs() <= bound, "{x} {y} {product}");
     }
-    let columns = SharedMatrix::new(2, 2, Shares::of_public(PartyIndex::FIRST, &x)).unwrap();
-    assert_eq!((columns.rows(), columns.columns()), (2, 2));
     let product = opened(|session| {
         let x = SharedMatrix::new(2, 2, input(session, 0, &x)).unwrap();
         let y = SharedMatrix::new(2, 2, input(session, 1, &y)).unwrap();
@@ -321,7 +323,7 @@ fn rounds_and_bytes_are_those_stated() {
     assert_eq!(cost(n, three), (4 * 8, per(8 * 33 * 4)));
     // 4 x 30 times 30 x 2: as many elements as the result has.
     let product = cost(n, |s, _| {
-        let zeros = |count| Shares::of_public(s.party(), &vec![0; count]);
+        let zeros = |count| s.public(&vec![0; count]);
         let one = SharedMatrix::new(4, 30, zeros(120)).unwrap();
         let other = SharedMatrix::new(30, 2, zeros(60)).unwrap();
         s.multiply_matrices(&one, &other).unwrap();
@@ -391,10 +393,13 @@ fn numbers_that_do_not_fit_are_named() {
 #[test]
 fn operands_that_do_not_fit_and_wrong_settings_are_errors_before_anything_is_sent() {
     let outcomes = compute(|session| {
-        let zeros = |count| Shares::of_public(PartyIndex::FIRST, &vec![0; count]);
+        let (none, zero) = (session.public(&[]), session.public(&[0]));
+        let zeros = |count| (0..count).fold(none.clone(), |all, _| all.concat(&zero));
         let fixed = FixedPoint::new(20).unwrap();
         let before = session.traffic();
         assert!(session.multiply(&zeros(2), &zeros(3)).is_err());
+        assert!(session.select(&zeros(2), &zeros(2), &zeros(3)).is_err());
+        assert!(zeros(2).plus(&zeros(3)).is_err() && zeros(2).minus(&zeros(1)).is_err());
         assert!(session.truncate(&zeros(2), 0).is_err());
         assert!(session.truncate(&zeros(2), 62).is_err());
         assert!(session.arg_max(&[]).is_err());
@@ -412,31 +417,96 @@ fn operands_that_do_not_fit_and_wrong_settings_are_errors_before_anything_is_sen
 #[test]
 fn a_party_that_fails_is_named() {
     let outcomes = compute(|session| {
-        let zeros = |count| Shares::of_public(PartyIndex::FIRST, &vec![0; count]);
         let count = if session.party() == PartyIndex::THIRD { 5 } else { 4 };
-        session.multiply(&zeros(count), &zeros(count)).map_err(|error| error.to_string())
+        let zeros = session.public(&vec![0; count]);
+        let failed = session.multiply(&zeros, &zeros).map_err(|error| error.to_string());
+        // A session that failed says nothing any more.
+        assert!(failed.is_ok() || session.open(&zeros) == Err(MpcError::Over));
+        failed
     });
     let second = outcomes[1].result.as_ref().unwrap_err();
     assert!(second.contains("party 2 sent 40 bytes, this step has 32"), "{second}");
 
     let [(next, previous), second, third] = connect_in_memory(Duration::from_millis(50));
-    let silent = Session::begin(PartyIndex::FIRST, Box::new(next), Box::new(previous));
+    let silent = Session::begin(PartyIndex::FIRST, CONTEXT, Box::new(next), Box::new(previous));
     let silent = silent.unwrap_err();
-    assert!(silent.to_string().contains("party 1"), "{silent}");
+    assert!(silent.to_string().contains("party 2"), "{silent}");
     assert!(matches!(silent, MpcError::Link { error: LinkError::Silent(_), .. }), "{silent}");
     drop((second, third));
 
     let [(next, previous), second, third] = connect_in_memory(DEADLINE);
     drop((second, third));
-    let closed = Session::begin(PartyIndex::FIRST, Box::new(next), Box::new(previous));
+    let closed = Session::begin(PartyIndex::FIRST, CONTEXT, Box::new(next), Box::new(previous));
     assert!(matches!(closed, Err(MpcError::Link { error: LinkError::Closed, .. })));
 }
 
 /// No share is printed.
 #[test]
 fn shares_and_sessions_print_nothing_private() {
-    let shares = Shares::of_public(PartyIndex::FIRST, &[123_456_789]);
-    assert_eq!(format!("{shares:?}"), "Shares(1 withheld)");
-    let matrix = SharedMatrix::new(1, 1, shares).unwrap();
-    assert_eq!(format!("{matrix:?}"), "SharedMatrix(1 x 1 withheld)");
+    compute(|session| {
+        let shares = session.public(&[123_456_789]);
+        assert_eq!(format!("{shares:?}"), "Shares(1 withheld)");
+        let matrix = SharedMatrix::new(1, 1, shares).unwrap();
+        assert_eq!(format!("{matrix:?}"), "SharedMatrix(1 x 1 withheld)");
+        assert!(!format!("{session:?}").contains("123"), "{session:?}");
+    });
+}
+
+/// Parties that do not agree on their order or on what they compute say so before they compute.
+#[test]
+fn parties_that_disagree_do_not_begin() {
+    let begin = |places: [usize; 3], contexts: [u8; 3]| {
+        let links = connect_in_memory(Duration::from_secs(2));
+        std::thread::scope(|scope| {
+            let run =
+                |((place, context), (next, previous)): ((usize, u8), (MemoryLink, MemoryLink))| {
+                    let (next, previous) = (Box::new(next), Box::new(previous));
+                    let begin = move || {
+                        Session::begin(PartyIndex::ALL[place], &[context; 32], next, previous)
+                    };
+                    scope.spawn(move || begin().map(drop).map_err(|error| error.to_string()))
+                };
+            let all: Vec<_> = places.into_iter().zip(contexts).zip(links).map(run).collect();
+            all.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        })
+    };
+    assert!(begin([0, 1, 2], [1; 3]).iter().all(Result::is_ok));
+    for (places, contexts, says) in [
+        ([0, 1, 2], [1, 1, 2], "does not agree on the session or its settings"),
+        ([0, 2, 1], [1; 3], "does not agree on the order of the parties"),
+        ([0, 0, 0], [1; 3], "does not agree on the order of the parties"),
+    ] {
+        let results = begin(places, contexts);
+        let said = |result: &Result<(), String>| result.as_ref().is_err_and(|e| e.contains(says));
+        assert!(results.iter().all(Result::is_err), "{places:?}: {results:?}");
+        assert!(results.iter().any(said), "{places:?}: {results:?}");
+    }
+}
+
+#[test]
+fn truncation_holds_at_the_ends_of_its_range() {
+    for z in [(1_i64 << 62) - 1, 1 - (1 << 62)] {
+        for bits in [1, 7, 8, 60, 61] {
+            let quotients = opened(|session| {
+                let shares = session.public(&[z as u64; 1000]);
+                session.truncate(&shares, bits).unwrap()
+            });
+            let right = |quotient: &u64| matches!(signed(*quotient) - (z >> bits), 0 | 1);
+            assert!(quotients.iter().all(right), "{z} >> {bits}");
+        }
+    }
+}
+
+#[test]
+fn only_the_lowest_bit_of_a_word_becomes_a_number() {
+    let outcomes = compute(|session| {
+        let signs = session.is_negative(&session.public(&[u64::MAX, 1])).unwrap();
+        // An and leaves shares of zero, all random, in the high bits.
+        let signs = session.and(&signs, &signs).unwrap();
+        let numbers = session.bit_to_number(&signs).unwrap();
+        (session.open(&numbers).unwrap(), session.open_bits(&signs).unwrap())
+    });
+    for outcome in outcomes {
+        assert_eq!(outcome.result, (vec![1, 0], vec![1, 0]));
+    }
 }

@@ -4,7 +4,7 @@ use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use rand::SeedableRng;
 use rand::prelude::*;
 use rand_chacha::ChaCha12Rng;
-use vfl_mpc::{FixedPoint, PartyIndex, Regression, RegressionData, SharedMatrix};
+use vfl_mpc::{FixedPoint, LARGEST_FEATURE, PartyIndex, Regression, RegressionData, SharedMatrix};
 
 use super::compute;
 
@@ -60,7 +60,7 @@ fn prepared(blocks: &[DMatrix<f64>; 2]) -> DMatrix<f64> {
 
 fn settings(epochs: usize) -> Regression {
     let fixed = FixedPoint::new(20).unwrap();
-    Regression { epochs, penalty: 1e-3, blocks: 2, fixed }
+    Regression { epochs, penalty: 1e-3, free: 1, blocks: 2, fixed }
 }
 
 fn scores(features: &DMatrix<f64>, weights: &DMatrix<f64>) -> DMatrix<f64> {
@@ -83,8 +83,11 @@ fn loss(
     let n = features.nrows() as f64;
     let scores = scores(features, weights);
     let entropy = -labels.component_mul(&scores.map(f64::ln)).sum() / n;
-    let gradient = features.tr_mul(&(scores - labels)) / n + weights * (2.0 * penalty);
-    (entropy + penalty * weights.norm_squared(), gradient)
+    // The last feature is the constant, which bears no penalty.
+    let mut penalised = weights.clone();
+    penalised.row_mut(weights.nrows() - 1).fill(0.0);
+    let gradient = features.tr_mul(&(scores - labels)) / n + &penalised * (2.0 * penalty);
+    (entropy + penalty * penalised.norm_squared(), gradient)
 }
 
 #[test]
@@ -154,15 +157,55 @@ fn training_on_shares_is_that_in_the_clear() {
 fn what_does_not_fit_is_refused_before_anything_is_sent() {
     compute(|session| {
         let matrix = |rows, columns| {
-            let zeros = vfl_mpc::Shares::of_public(session.party(), &vec![0; rows * columns]);
+            let zeros = session.public(&vec![0; rows * columns]);
             SharedMatrix::new(rows, columns, zeros).unwrap()
         };
         let data = RegressionData { features: matrix(4, 2), labels: matrix(3, 2) };
         let long = RegressionData { features: matrix(40, 2), labels: matrix(40, 2) };
+        let empty = RegressionData { features: matrix(0, 2), labels: matrix(0, 2) };
         let fixed = FixedPoint::new(30).unwrap();
-        assert!(session.regress(settings(1), &data).is_err());
-        assert!(session.regress(Regression { fixed, ..settings(1) }, &long).is_err());
-        assert!(session.regress(Regression { penalty: f64::NAN, ..settings(1) }, &long).is_err());
-        assert_eq!(session.traffic().bytes, 32);
+        let before = session.traffic();
+        let fine = settings(0);
+        assert!(session.regress(fine, &long).is_ok());
+        for (of, data) in [
+            (fine, &data),
+            (fine, &empty),
+            (Regression { fixed, ..fine }, &long),
+            (Regression { penalty: f64::NAN, ..fine }, &long),
+            (Regression { penalty: -1.0, ..fine }, &long),
+            (Regression { blocks: 0, ..fine }, &long),
+        ] {
+            assert!(session.regress(of, data).is_err(), "{of:?}");
+        }
+        assert_eq!(session.traffic(), before);
     });
+}
+
+/// A few records far out, as amounts of money have them, and labels that are almost certain.
+#[test]
+fn heavy_tails_do_not_throw_training_off() {
+    let records = 1500;
+    for seed in 1..4 {
+        let mut rng = ChaCha12Rng::seed_from_u64(seed);
+        let mut normal = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
+        let block = DMatrix::from_fn(records, 6, |_, _| (1.5 * normal()).exp());
+        let direction = DMatrix::from_fn(6, 1, |_, _| 4.0 * normal());
+        let whitened = whiten(&block);
+        let logits = &whitened * direction;
+        let labels =
+            DMatrix::from_fn(records, 2, |at, class| f64::from((logits[at] > 0.0) == (class == 1)));
+        let of = Regression { blocks: 1, ..settings(100) };
+        let cut = whitened.map(|x| x.clamp(-LARGEST_FEATURE, LARGEST_FEATURE));
+        let features = cut.clone().insert_column(6, 1.0);
+        let prepared = of.prepare(whitened.clone().insert_column(6, 1.0).as_slice(), records);
+        let weights = of.train_in_the_clear(&prepared, labels.as_slice(), records);
+        let weights = DMatrix::from_vec(7, 2, weights) * of.feature_scale(records);
+        let mut best = DMatrix::zeros(7, 2);
+        for _ in 0..3000 {
+            best -= loss(&features, &labels, &best, of.penalty).1;
+        }
+        let reached = loss(&features, &labels, &weights, of.penalty).0;
+        let lowest = loss(&features, &labels, &best, of.penalty).0;
+        assert!(reached - lowest < 0.02, "{seed}: {reached} {lowest}");
+    }
 }
