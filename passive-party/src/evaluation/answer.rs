@@ -11,7 +11,7 @@ use crate::config::AuditMode;
 ///
 /// # Errors
 /// As [`Evaluation::baselines`].
-pub(super) fn opened(
+pub(super) fn scoring_info(
     evaluation: &Evaluation,
     shown: ShownParameters,
     feature_names: Vec<String>,
@@ -47,12 +47,12 @@ pub(super) fn opened(
 }
 
 /// Builds the answer to a scoring; `clipped` has the number of clipped values of each candidate.
-pub(super) fn scored(
-    scored: ScoringAnswer,
+pub(super) fn scoring_report(
+    answer: ScoringAnswer,
     left: RemainingBudget,
     clipped: Vec<u64>,
 ) -> ScoringReport {
-    let ScoringAnswer { best, errors, control } = scored;
+    let ScoringAnswer { best, errors, control } = answer;
     let (rho_spent, rho_left, scorings_left) = match left {
         RemainingBudget::Noised { spent, left } => (Some(spent), Some(left), 0),
         RemainingBudget::Trusted { scorings } => (None, None, scorings),

@@ -9,8 +9,8 @@ use tonic::{Status, Streaming};
 use vfl_core::types::RecordIds;
 use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
-use vfl_protocol::scoring::{EstimateRows, Question};
-use vfl_protocol::{Refusal, RefusalKind, WireError, pb, require};
+use vfl_protocol::scoring::Question;
+use vfl_protocol::{EstimateRows, Refusal, RefusalKind, WireError, pb, require};
 use vfl_server::service::off_thread;
 
 use super::scoring::{MAX_KEPT, ReducedEstimates};
@@ -57,7 +57,7 @@ pub(crate) async fn evaluate(
         evaluation = evaluation.of_model(logits.clone(), version, true_parameters);
     }
     let evaluation = Arc::new(evaluation);
-    let opened = answer::opened(&evaluation, shown, logits.feature_names())?;
+    let opened = answer::scoring_info(&evaluation, shown, logits.feature_names())?;
     answers.send(message(Answer::Opened(opened.into()))).await.map_err(gone)?;
 
     let mut gathered = PendingEstimates::default();
@@ -81,7 +81,7 @@ pub(crate) async fn evaluate(
                 let scored = evaluation.clone();
                 let clipped = asked.candidates.iter().map(ReducedEstimates::clipped).collect();
                 let (scored, left) = off_thread("scoring", move || scored.score(&asked)).await?;
-                let scored = answer::scored(scored, left, clipped);
+                let scored = answer::scoring_report(scored, left, clipped);
                 answers.send(message(Answer::Scored(scored.into()))).await.map_err(gone)?;
             }
         }

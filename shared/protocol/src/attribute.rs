@@ -10,24 +10,36 @@ use super::pb::{self, attribute_figures as wire};
 
 impl From<AttributeFigures> for pb::AttributeFigures {
     fn from(figures: AttributeFigures) -> Self {
+        let AttributeFigures {
+            attribute,
+            columns,
+            error,
+            removed: of_error,
+            removed_ranks,
+            event: of_event,
+            auc,
+            top_category,
+            within,
+            exact,
+            percentile_1,
+            percentile_5,
+        } = figures;
+        let (tolerance, within) =
+            within.map(|ToleranceShare { tolerance, share }| (tolerance, share)).unzip();
         Self {
-            attribute: figures.attribute,
-            columns: figures
-                .columns
-                .into_iter()
-                .map(|c| u32::try_from(c).unwrap_or(u32::MAX))
-                .collect(),
-            error: figures.error.map(beside),
-            removed: figures.removed.map(removed),
-            removed_ranks: figures.removed_ranks.map(removed),
-            event: figures.event.map(event),
-            auc: figures.auc.map(beside),
-            top_category: figures.top_category.map(beside),
-            within: figures.within.map(|within| beside(within.share)),
-            tolerance: figures.within.map(|within| within.tolerance).unwrap_or_default(),
-            exact: figures.exact.map(beside),
-            percentile_1: figures.percentile_1.map(beside),
-            percentile_5: figures.percentile_5.map(beside),
+            attribute,
+            columns: columns.into_iter().map(|c| u32::try_from(c).unwrap_or(u32::MAX)).collect(),
+            error: error.map(beside),
+            removed: of_error.map(removed),
+            removed_ranks: removed_ranks.map(removed),
+            event: of_event.map(event),
+            auc: auc.map(beside),
+            top_category: top_category.map(beside),
+            within: within.map(beside),
+            tolerance: tolerance.unwrap_or_default(),
+            exact: exact.map(beside),
+            percentile_1: percentile_1.map(beside),
+            percentile_5: percentile_5.map(beside),
         }
     }
 }
@@ -58,23 +70,37 @@ impl TryFrom<pb::AttributeFigures> for AttributeFigures {
 
     /// Converts the figures. A number that is not finite becomes a missing figure.
     fn try_from(figures: pb::AttributeFigures) -> Result<Self, WireError> {
+        let pb::AttributeFigures {
+            attribute,
+            columns,
+            error,
+            removed,
+            removed_ranks,
+            event,
+            auc,
+            top_category,
+            within,
+            tolerance,
+            exact,
+            percentile_1,
+            percentile_5,
+        } = figures;
         Ok(Self {
-            attribute: figures.attribute,
-            columns: figures.columns.into_iter().map(|c| c as usize).collect(),
-            error: figures.error.and_then(read_beside),
-            removed: figures.removed.map(read_removed),
-            removed_ranks: figures.removed_ranks.map(read_removed),
-            event: figures.event.map(read_event).transpose()?.flatten(),
-            auc: figures.auc.and_then(read_beside),
-            top_category: figures.top_category.and_then(read_beside),
-            within: figures
-                .within
+            attribute,
+            columns: columns.into_iter().map(|c| c as usize).collect(),
+            error: error.and_then(read_beside),
+            removed: removed.map(read_removed),
+            removed_ranks: removed_ranks.map(read_removed),
+            event: event.map(read_event).transpose()?.flatten(),
+            auc: auc.and_then(read_beside),
+            top_category: top_category.and_then(read_beside),
+            within: within
                 .and_then(read_beside)
-                .filter(|_| figures.tolerance.is_finite())
-                .map(|share| ToleranceShare { tolerance: figures.tolerance, share }),
-            exact: figures.exact.and_then(read_beside),
-            percentile_1: figures.percentile_1.and_then(read_beside),
-            percentile_5: figures.percentile_5.and_then(read_beside),
+                .filter(|_| tolerance.is_finite())
+                .map(|share| ToleranceShare { tolerance, share }),
+            exact: exact.and_then(read_beside),
+            percentile_1: percentile_1.and_then(read_beside),
+            percentile_5: percentile_5.and_then(read_beside),
         })
     }
 }

@@ -147,3 +147,55 @@ impl From<pb::CloseAuditResponse> for SessionSummary {
         Self { rows, records, cost }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::array::from_fn;
+
+    use super::*;
+    use crate::convert::tests::comes_back;
+
+    #[test]
+    fn every_field_of_a_request_comes_back() {
+        for options in ["fresh noise", "unbound shares"] {
+            let policy = format!("gaussian_noise (sigma = 0.25) then class_label, {options}");
+            comes_back::<_, SessionRequest>(pb::OpenAuditRequest {
+                model_version: "m-1".into(),
+                policy: Some((&policy.parse::<Policy>().unwrap()).into()),
+                ids: Some(RecordIds::new(["a", "b"]).unwrap().into()),
+                active_party: "clinic".into(),
+            });
+        }
+    }
+
+    #[test]
+    fn every_field_of_an_opened_session_comes_back() {
+        for at in 0..3 {
+            let [keeps_arg_max, keeps_ranking, randomised] = from_fn(|flag| flag == at);
+            let notes = vec!["one".into(), "two".into()];
+            let bits = Some(2.5);
+            let promise = pb::Promise { keeps_arg_max, keeps_ranking, randomised, bits, notes };
+            comes_back::<_, OpenSession>(pb::OpenAuditResponse {
+                audit_session: "session".into(),
+                row_budget: 3,
+                promise: Some(promise),
+            });
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_summary_comes_back() {
+        let summary = pb::CloseAuditResponse {
+            rows: 1,
+            kl_divergence: Some(2.5),
+            total_variation: Some(3.5),
+            arg_max_kept: Some(4.5),
+            records: 5,
+            withheld: String::new(),
+        };
+        comes_back::<_, SessionSummary>(summary);
+        let withheld = "too few records".into();
+        let withheld = pb::CloseAuditResponse { rows: 1, records: 5, withheld, ..<_>::default() };
+        comes_back::<_, SessionSummary>(withheld);
+    }
+}

@@ -440,4 +440,4 @@ pub fn read_release(
 const _: fn(FeatureBlock) -> DMatrix<f64> = FeatureBlock::into_matrix;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

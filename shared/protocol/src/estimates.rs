@@ -1,12 +1,12 @@
 //! Estimates that the auditor passes on from the active party to the passive party that scores
-//! them.
+//! them, whole and in rows of a message.
 
 use std::fmt;
 
 use nalgebra::DMatrix;
 use vfl_core::types::Estimates;
 
-use super::convert::{WireError, decode_columns, encode_columns};
+use super::convert::{WireError, decode_columns, encode_columns, require};
 use super::pb;
 
 /// The estimates of all features of a passive party, one row per record, as bytes that are passed
@@ -64,30 +64,62 @@ impl EncodedEstimates {
         self.0.rows as usize
     }
 
-    /// Splits the estimates into pieces of as many rows as fit into `bytes`.
-    #[must_use]
-    pub fn pieces(self, bytes: usize) -> Vec<Self> {
-        let Self(estimates) = self;
-        let row_bytes = (estimates.columns as usize).max(1) * 8;
-        let most = (bytes / row_bytes).max(1);
-        let rows = estimates.rows as usize;
-        if rows <= most || estimates.values.len() != rows * row_bytes {
-            return vec![Self(estimates)];
-        }
-        let piece = |from: usize| {
-            let to = (from + most).min(rows);
-            let values = estimates.values.slice(from * row_bytes..to * row_bytes);
-            Self(pb::Matrix { rows: (to - from) as u32, columns: estimates.columns, values })
-        };
-        (0..rows).step_by(most).map(piece).collect()
-    }
-
     /// Reads the values of `records` records (`features` × `records`).
     ///
     /// # Errors
     /// As [`decode_columns`].
     pub fn decode(&self, records: usize, features: usize) -> Result<DMatrix<f64>, WireError> {
         decode_columns("estimates", &self.0, records, Some(features))
+    }
+}
+
+/// Rows of the estimates of one candidate, or of the control.
+#[derive(Debug, Clone)]
+pub struct EstimateRows {
+    /// The rows: records in their order.
+    pub rows: EncodedEstimates,
+    /// True if further rows of these estimates come in the next message.
+    pub more: bool,
+    /// True if they are the control of the scoring.
+    pub control: bool,
+}
+
+impl EstimateRows {
+    /// Splits the estimates of one candidate, or of the control, into messages of as many rows as
+    /// fit into `bytes`.
+    #[must_use]
+    pub fn split(
+        EncodedEstimates(estimates): EncodedEstimates,
+        control: bool,
+        bytes: usize,
+    ) -> Vec<Self> {
+        let row_bytes = (estimates.columns as usize).max(1) * 8;
+        let most = (bytes / row_bytes).max(1);
+        let rows = estimates.rows as usize;
+        if rows <= most || estimates.values.len() != rows * row_bytes {
+            return vec![Self { rows: EncodedEstimates(estimates), more: false, control }];
+        }
+        let message = |from: usize| {
+            let to = (from + most).min(rows);
+            let values = estimates.values.slice(from * row_bytes..to * row_bytes);
+            let part = pb::Matrix { rows: (to - from) as u32, columns: estimates.columns, values };
+            Self { rows: EncodedEstimates(part), more: to < rows, control }
+        };
+        (0..rows).step_by(most).map(message).collect()
+    }
+}
+
+impl From<EstimateRows> for pb::Estimates {
+    fn from(EstimateRows { rows, more, control }: EstimateRows) -> Self {
+        Self { rows: Some(rows.into()), more, control }
+    }
+}
+
+impl TryFrom<pb::Estimates> for EstimateRows {
+    type Error = WireError;
+
+    fn try_from(pb::Estimates { rows, more, control }: pb::Estimates) -> Result<Self, WireError> {
+        Ok(Self { rows: require("rows", rows)?.into(), more, control })
     }
 }
 
@@ -112,6 +144,7 @@ impl From<EncodedEstimates> for pb::Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convert::tests::comes_back;
 
     #[test]
     fn cells_are_taken_where_they_were_chosen() {
@@ -141,11 +174,26 @@ mod tests {
 
     #[test]
     fn estimates_that_do_not_fit_one_message_go_out_in_rows() {
-        let pieces = EncodedEstimates::halves(5, 3).pieces(2 * 3 * 8);
-        let sizes: Vec<_> = pieces.iter().map(EncodedEstimates::records).collect();
-        assert_eq!(sizes, [2, 2, 1]);
-        let bytes: usize = pieces.iter().map(|piece| piece.0.values.len()).sum();
-        assert_eq!(bytes, 5 * 3 * 8);
-        assert_eq!(EncodedEstimates::halves(5, 3).pieces(5 * 3 * 8).len(), 1);
+        for control in [false, true] {
+            let split = |bytes| EstimateRows::split(EncodedEstimates::halves(5, 3), control, bytes);
+            let messages = split(2 * 3 * 8);
+            assert!(messages.iter().all(|message| message.control == control));
+            let sizes: Vec<_> =
+                messages.iter().map(|message| (message.rows.records(), message.more)).collect();
+            assert_eq!(sizes, [(2, true), (2, true), (1, false)]);
+            let bytes: usize = messages.iter().map(|message| message.rows.0.values.len()).sum();
+            assert_eq!(bytes, 5 * 3 * 8);
+            let [whole] = &split(5 * 3 * 8)[..] else { panic!("they fit one message") };
+            assert_eq!((whole.rows.records(), whole.more, whole.control), (5, false, control));
+        }
+    }
+
+    #[test]
+    fn every_field_of_estimates_comes_back() {
+        for (more, control) in [(true, false), (false, true)] {
+            let rows =
+                pb::Matrix { rows: 2, columns: 1, values: (1..=16).collect::<Vec<u8>>().into() };
+            comes_back::<_, EstimateRows>(pb::Estimates { rows: Some(rows), more, control });
+        }
     }
 }

@@ -34,7 +34,7 @@ pub use convert::{
     MAX_PREDICTION_ROWS, WireError, check_share_size, decode_columns, encode_columns, read_logits,
     read_release, read_share, require,
 };
-pub use estimates::EncodedEstimates;
+pub use estimates::{EncodedEstimates, EstimateRows};
 pub use flat::{FlatCodec, FlatReader};
 pub use prediction::{
     PredictionRequest, PredictionResponse, ShareAnswer, ShareRequest, decode_statuses,

@@ -1,6 +1,8 @@
 //! The messages of a prediction: between active party and coordinator (`Predict`), and between
 //! coordinator and passive parties (`ComputeLogits`).
 
+use std::fmt;
+
 use vfl_core::types::{LogitShare, ModelVersion, RecordIds, ReleasedScores, RowStatus};
 
 use super::convert::{MAX_PREDICTION_ROWS, WireError, read_release, read_share, require};
@@ -11,7 +13,7 @@ use super::refusal::{Refusal, RefusalKind};
 const MAX_REQUEST_ID: usize = 128;
 
 /// The active party's request to the coordinator: the scores of records under a model version.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PredictionRequest {
     /// The version that the active party expects.
     pub version: ModelVersion,
@@ -19,10 +21,24 @@ pub struct PredictionRequest {
     pub ids: RecordIds,
     /// The active party's share of each record, `w × n`.
     pub share: LogitShare,
-    /// The audit session; `None` for the live service.
+    /// The audit session, which is a secret; `None` for the live service.
     pub audit_session: Option<String>,
     /// The active party's name for this request, up to 128 bytes; empty if it has none.
     pub request_id: String,
+}
+
+/// Withholds the session, and of ids and shares all but their sizes.
+impl fmt::Debug for PredictionRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { version, ids, share, audit_session, request_id } = self;
+        f.debug_struct("PredictionRequest")
+            .field("version", version)
+            .field("ids", ids)
+            .field("share", share)
+            .field("audit_session", &audit_session.as_ref().map(|_| "withheld"))
+            .field("request_id", request_id)
+            .finish()
+    }
 }
 
 /// The coordinator's answer to a [`PredictionRequest`].
@@ -315,6 +331,25 @@ mod tests {
             pb::PredictRequest { logit_shares: None, ..good },
         ];
         bad.into_iter().for_each(|wire| assert!(PredictionRequest::try_from(wire).is_err()));
+    }
+
+    #[test]
+    fn a_request_is_shown_without_session_ids_and_shares() {
+        let request = |audit_session: Option<&str>| PredictionRequest {
+            version: ModelVersion::new("m-1").unwrap(),
+            ids: RecordIds::new(["alice", "bob"]).unwrap(),
+            share: LogitShare::new(DMatrix::from_element(2, 2, 0.1234)).unwrap(),
+            audit_session: audit_session.map(str::to_owned),
+            request_id: "r-7".into(),
+        };
+        let shown = format!("{:?}", request(Some("5ec2e7")));
+        for hidden in ["5ec2e7", "alice", "bob", "0.1234"] {
+            assert!(!shown.contains(hidden), "{shown}");
+        }
+        for told in ["m-1", "RecordIds(2)", "2 × 2", "Some(\"withheld\")", "r-7"] {
+            assert!(shown.contains(told), "{shown}");
+        }
+        assert!(format!("{:?}", request(None)).contains("audit_session: None"));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The messages of attacks that an auditor asks the active party for.
 
+mod wire;
+
 use serde::{Deserialize, Serialize};
 use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 
-use super::convert::{WireError, require};
 use super::estimates::EncodedEstimates;
-use super::pb::{self, attack_result as wire, reconstruct_event};
+use super::pb::attack_result;
 
 /// A request for attacks on a set of records.
 #[derive(Clone)]
@@ -182,16 +183,16 @@ macro_rules! wire_enum {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name { $($(#[$doc])* $variant,)+ }
 
-        impl From<$name> for wire::$wire {
+        impl From<$name> for attack_result::$wire {
             fn from(of: $name) -> Self {
                 match of { $($name::$variant => Self::$other,)+ }
             }
         }
 
-        impl From<wire::$wire> for $name {
-            fn from(of: wire::$wire) -> Self {
+        impl From<attack_result::$wire> for $name {
+            fn from(of: attack_result::$wire) -> Self {
                 let mut all = [$(Self::$variant,)+].into_iter();
-                all.find(|known| wire::$wire::from(*known) == of).unwrap_or(Self::$default)
+                all.find(|known| attack_result::$wire::from(*known) == of).unwrap_or(Self::$default)
             }
         }
     };
@@ -265,219 +266,5 @@ wire_enum! {
     }
 }
 
-impl From<ReconstructionRequest> for pb::ReconstructRequest {
-    fn from(request: ReconstructionRequest) -> Self {
-        let AuxiliaryIds { ids: auxiliary, session: auxiliary_session } = request.auxiliary;
-        Self {
-            audit_session: request.session,
-            model_version: request.version.as_str().to_owned(),
-            ids: Some(request.ids.into()),
-            attacks: request.attacks.into_iter().map(Into::into).collect(),
-            seed: request.seed,
-            queries: request.queries,
-            auxiliary_ids: (!auxiliary.is_empty()).then(|| auxiliary.into()),
-            auxiliary_session,
-            colluders: request.colluders.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
-impl TryFrom<pb::ReconstructRequest> for ReconstructionRequest {
-    type Error = WireError;
-
-    fn try_from(request: pb::ReconstructRequest) -> Result<Self, WireError> {
-        let colluders =
-            request.colluders.into_iter().map(|name| WireError::party_name("colluders", name));
-        Ok(Self {
-            session: request.audit_session,
-            version: WireError::model_version(request.model_version)?,
-            ids: RecordIds::try_from(require("ids", request.ids)?)?,
-            attacks: request.attacks.into_iter().map(Into::into).collect(),
-            seed: request.seed,
-            queries: request.queries,
-            auxiliary: AuxiliaryIds {
-                ids: RecordIds::try_from(request.auxiliary_ids.unwrap_or_default())?,
-                session: request.auxiliary_session,
-            },
-            colluders: colluders.collect::<Result<_, _>>()?,
-        })
-    }
-}
-
-impl From<AttackSpec> for pb::AttackSpec {
-    fn from(spec: AttackSpec) -> Self {
-        let setting = |(key, value)| pb::attack_spec::Setting { key, value };
-        Self { name: spec.name, settings: spec.settings.into_iter().map(setting).collect() }
-    }
-}
-
-impl From<pb::AttackSpec> for AttackSpec {
-    fn from(spec: pb::AttackSpec) -> Self {
-        let setting = |of: pb::attack_spec::Setting| (of.key, of.value);
-        Self { name: spec.name, settings: spec.settings.into_iter().map(setting).collect() }
-    }
-}
-
-impl From<ReconstructEvent> for pb::ReconstructEvent {
-    fn from(event: ReconstructEvent) -> Self {
-        use reconstruct_event::Event;
-        let event = match event {
-            ReconstructEvent::Progress { done, total, stage } => {
-                Event::Progress(pb::ReconstructProgress { done, total, stage })
-            }
-            ReconstructEvent::Scores { rows, accuracy } => {
-                Event::Scores(pb::ReconstructedScores { rows, accuracy })
-            }
-            ReconstructEvent::Attacked(report) => Event::Result((*report).into()),
-        };
-        Self { event: Some(event) }
-    }
-}
-
-impl TryFrom<reconstruct_event::Event> for ReconstructEvent {
-    type Error = WireError;
-
-    fn try_from(event: reconstruct_event::Event) -> Result<Self, WireError> {
-        use reconstruct_event::Event;
-        Ok(match event {
-            Event::Progress(pb::ReconstructProgress { done, total, stage }) => {
-                Self::Progress { done, total, stage }
-            }
-            Event::Scores(pb::ReconstructedScores { rows, accuracy }) => {
-                Self::Scores { rows, accuracy }
-            }
-            Event::Result(result) => Self::Attacked(Box::new(AttackReport::try_from(result)?)),
-        })
-    }
-}
-
-impl From<AttackReport> for pb::AttackResult {
-    fn from(report: AttackReport) -> Self {
-        let mut out = Self {
-            attack: report.attack,
-            releases: report.releases,
-            questions: report.questions.map(Into::into),
-            estimated_scores: report.estimated_scores.map(Into::into),
-            auxiliary_records: report.auxiliary_records as u64,
-            remarks: report.remarks,
-            ..Self::default()
-        };
-        match report.outcome {
-            Ok(found) => {
-                out.set_outcome(found.origin.into());
-                out.set_evidence(found.evidence.into());
-                out.rank = found.rank;
-                out.unknowns = found.unknowns;
-                out.condition_number = found.condition_number;
-                out.nearest_consistent = found.nearest_consistent;
-                out.step_limit = found.step_limit;
-                out.certain = found.certain;
-                out.score_mismatch = found.score_mismatch;
-                let block = |(passive_party, estimates): (String, EncodedEstimates)| wire::Block {
-                    passive_party,
-                    estimates: Some(estimates.into()),
-                };
-                out.blocks = found.blocks.into_iter().map(block).collect();
-            }
-            Err(NotRun { why, reason }) => {
-                out.set_refused(why.into());
-                out.refusal = reason;
-            }
-        }
-        out
-    }
-}
-
-impl TryFrom<pb::AttackResult> for AttackReport {
-    type Error = WireError;
-
-    /// Reads a result. An attack has run unless there is a reason, in kind or in words.
-    fn try_from(mut result: pb::AttackResult) -> Result<Self, WireError> {
-        let why = Refused::from(result.refused());
-        let outcome = if why == Refused::Unknown && result.refusal.is_empty() {
-            let block = |block: wire::Block| {
-                Ok((block.passive_party, require("estimates", block.estimates)?.into()))
-            };
-            let blocks = std::mem::take(&mut result.blocks).into_iter().map(block);
-            Ok(PartyEstimates {
-                origin: result.outcome().into(),
-                rank: result.rank,
-                unknowns: result.unknowns,
-                condition_number: result.condition_number,
-                nearest_consistent: result.nearest_consistent,
-                step_limit: result.step_limit,
-                certain: result.certain,
-                // A hostile number is no figure.
-                score_mismatch: result.score_mismatch.filter(|x| x.is_finite() && *x >= 0.0),
-                evidence: result.evidence().into(),
-                blocks: blocks.collect::<Result<_, WireError>>()?,
-            })
-        } else {
-            Err(NotRun { why, reason: std::mem::take(&mut result.refusal) })
-        };
-        Ok(Self {
-            attack: result.attack,
-            outcome,
-            releases: result.releases,
-            questions: result.questions.map(Into::into),
-            estimated_scores: result.estimated_scores.map(Into::into),
-            auxiliary_records: result.auxiliary_records as usize,
-            remarks: result.remarks,
-        })
-    }
-}
-
-impl From<Questions> for wire::Questions {
-    fn from(questions: Questions) -> Self {
-        match questions {
-            Questions::Repeated { queries, distinct } => {
-                Self::Repeated(wire::RepeatedQuestions { queries, distinct })
-            }
-            Questions::Chosen { questions, asked, refused, gained, records } => {
-                Self::Chosen(wire::ChosenQuestions { questions, asked, refused, gained, records })
-            }
-        }
-    }
-}
-
-impl From<wire::Questions> for Questions {
-    fn from(questions: wire::Questions) -> Self {
-        match questions {
-            wire::Questions::Repeated(wire::RepeatedQuestions { queries, distinct }) => {
-                Self::Repeated { queries, distinct }
-            }
-            wire::Questions::Chosen(of) => {
-                let wire::ChosenQuestions { questions, asked, refused, gained, records } = of;
-                Self::Chosen { questions, asked, refused, gained, records }
-            }
-        }
-    }
-}
-
-impl From<EstimatedScores> for wire::EstimatedScores {
-    fn from(estimated: EstimatedScores) -> Self {
-        let EstimatedScores { labelled, seen, own_scores, records } = estimated;
-        Self { labelled, seen, own_scores, records }
-    }
-}
-
-impl From<wire::EstimatedScores> for EstimatedScores {
-    fn from(estimated: wire::EstimatedScores) -> Self {
-        let wire::EstimatedScores { labelled, seen, own_scores, records } = estimated;
-        Self { labelled, seen, own_scores, records }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_attack_that_gives_no_reason_in_kind_has_not_run_all_the_same() {
-        let read = |result: pb::AttackResult| AttackReport::try_from(result).unwrap().outcome;
-        let not_run =
-            read(pb::AttackResult { refusal: "why".into(), ..Default::default() }).err().unwrap();
-        assert_eq!((not_run.why, not_run.reason.as_str()), (Refused::Unknown, "why"));
-        assert!(read(pb::AttackResult::default()).is_ok());
-    }
-}
+mod tests;

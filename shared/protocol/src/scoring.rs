@@ -4,7 +4,6 @@ use vfl_core::metrics::{AttributeFigures, Metric, metrics_named};
 use vfl_transform::scoring::{Gain, Halves};
 
 use super::convert::{WireError, require};
-use super::estimates::EncodedEstimates;
 use super::pb::{self, score as wire};
 use super::refusal::Refusal;
 use super::released_parameters::ShownParameters;
@@ -32,17 +31,6 @@ pub struct ScoringInfo {
     pub half: Option<ReportedError>,
     /// The error of guessing each feature's mean over the records, if it is reported.
     pub column_mean: Option<ReportedError>,
-}
-
-/// Rows of the estimates of one candidate, or of the control.
-#[derive(Debug, Clone)]
-pub struct EstimateRows {
-    /// The rows: records in their order.
-    pub rows: EncodedEstimates,
-    /// True if further rows of these estimates come in the next message.
-    pub more: bool,
-    /// True if they are the control of the scoring.
-    pub control: bool,
 }
 
 /// A question about the candidates that came since the last scoring.
@@ -152,18 +140,30 @@ pub struct ReportedFigure {
 
 impl From<ScoringInfo> for pb::EvaluationOpened {
     fn from(info: ScoringInfo) -> Self {
-        let mode = if info.noised { pb::ScoringMode::Noised } else { pb::ScoringMode::Trusted };
+        let ScoringInfo {
+            feature_names,
+            shown,
+            noised,
+            moments,
+            scorings_left,
+            rho_total,
+            rho_left,
+            rho_per_scoring,
+            half,
+            column_mean,
+        } = info;
+        let mode = if noised { pb::ScoringMode::Noised } else { pb::ScoringMode::Trusted };
         Self {
-            feature_names: info.feature_names,
-            half: info.half.map(Into::into),
-            column_mean: info.column_mean.map(Into::into),
-            scorings_left: info.scorings_left,
-            shown: Some((&info.shown).into()),
+            feature_names,
+            half: half.map(Into::into),
+            column_mean: column_mean.map(Into::into),
+            scorings_left,
+            shown: Some((&shown).into()),
             mode: mode.into(),
-            rho_total: info.rho_total,
-            rho_left: info.rho_left,
-            rho_per_scoring: info.rho_per_scoring,
-            moments: info.moments,
+            rho_total,
+            rho_left,
+            rho_per_scoring,
+            moments,
         }
     }
 }
@@ -172,43 +172,42 @@ impl TryFrom<pb::EvaluationOpened> for ScoringInfo {
     type Error = WireError;
 
     fn try_from(opened: pb::EvaluationOpened) -> Result<Self, WireError> {
+        let pb::EvaluationOpened {
+            feature_names,
+            half,
+            column_mean,
+            scorings_left,
+            shown,
+            mode,
+            rho_total,
+            rho_left,
+            rho_per_scoring,
+            moments,
+        } = opened;
         Ok(Self {
-            noised: opened.mode() != pb::ScoringMode::Trusted,
-            shown: ShownParameters::try_from(require("shown", opened.shown.as_ref())?)?,
-            feature_names: opened.feature_names,
-            moments: opened.moments,
-            scorings_left: opened.scorings_left,
-            rho_total: opened.rho_total,
-            rho_left: opened.rho_left,
-            rho_per_scoring: opened.rho_per_scoring,
-            half: opened.half.map(Into::into),
-            column_mean: opened.column_mean.map(Into::into),
+            feature_names,
+            shown: ShownParameters::try_from(&require("shown", shown)?)?,
+            noised: pb::ScoringMode::try_from(mode) != Ok(pb::ScoringMode::Trusted),
+            moments,
+            scorings_left,
+            rho_total,
+            rho_left,
+            rho_per_scoring,
+            half: half.map(Into::into),
+            column_mean: column_mean.map(Into::into),
         })
-    }
-}
-
-impl From<EstimateRows> for pb::Estimates {
-    fn from(EstimateRows { rows, more, control }: EstimateRows) -> Self {
-        Self { rows: Some(rows.into()), more, control }
-    }
-}
-
-impl TryFrom<pb::Estimates> for EstimateRows {
-    type Error = WireError;
-
-    fn try_from(pb::Estimates { rows, more, control }: pb::Estimates) -> Result<Self, WireError> {
-        Ok(Self { rows: require("rows", rows)?.into(), more, control })
     }
 }
 
 impl From<Question> for pb::Score {
     fn from(question: Question) -> Self {
-        let told = match question.told {
+        let Question { told, by_feature, by_attribute, control, moments, rho, metrics } = question;
+        let told = match told {
             ReportedCandidates::Nobody => wire::Told::Unspecified,
             ReportedCandidates::Best => wire::Told::Best,
             ReportedCandidates::All => wire::Told::All,
         };
-        let control = match question.control {
+        let control = match control {
             ControlKind::None => wire::Control::Unspecified,
             ControlKind::Half => wire::Control::Half,
             ControlKind::ColumnMean => wire::Control::ColumnMean,
@@ -217,12 +216,12 @@ impl From<Question> for pb::Score {
         };
         Self {
             told: told.into(),
-            by_feature: question.by_feature,
+            by_feature,
             control: control.into(),
-            rho: question.rho,
-            metrics: question.metrics.iter().map(|metric| metric.name().to_owned()).collect(),
-            moments: question.moments,
-            by_attribute: question.by_attribute,
+            rho,
+            metrics: metrics.iter().map(|metric| metric.name().to_owned()).collect(),
+            moments,
+            by_attribute,
         }
     }
 }
@@ -232,40 +231,42 @@ impl TryFrom<pb::Score> for Question {
 
     /// Reads a question. The error is INVALID_ARGUMENT with the field.
     fn try_from(score: pb::Score) -> Result<Self, Refusal> {
+        let pb::Score { told, by_feature, control, rho, metrics, moments, by_attribute } = score;
         let unknown = |field: &str, value: i32| {
             Refusal::invalid(format!("`{field}` is {value}, which says nothing"))
         };
-        let told = match wire::Told::try_from(score.told) {
+        let told = match wire::Told::try_from(told) {
             Ok(wire::Told::Unspecified) => ReportedCandidates::Nobody,
             Ok(wire::Told::Best) => ReportedCandidates::Best,
             Ok(wire::Told::All) => ReportedCandidates::All,
-            Err(_) => return Err(unknown("told", score.told)),
+            Err(_) => return Err(unknown("told", told)),
         };
-        let control = match wire::Control::try_from(score.control) {
+        let control = match wire::Control::try_from(control) {
             Ok(wire::Control::Unspecified) => ControlKind::None,
             Ok(wire::Control::Half) => ControlKind::Half,
             Ok(wire::Control::ColumnMean) => ControlKind::ColumnMean,
             Ok(wire::Control::Given) => ControlKind::Given,
             Ok(wire::Control::Moments) => ControlKind::Moments,
-            Err(_) => return Err(unknown("control", score.control)),
+            Err(_) => return Err(unknown("control", control)),
         };
-        let metrics = metrics_named(score.metrics.iter().map(String::as_str));
+        let metrics = metrics_named(metrics.iter().map(String::as_str));
         let metrics = metrics.map_err(|e| Refusal::invalid(format!("`metrics`: {e}")))?;
-        let pb::Score { by_feature, by_attribute, moments, rho, .. } = score;
         Ok(Self { told, by_feature, by_attribute, control, moments, rho, metrics })
     }
 }
 
 impl From<ScoringReport> for pb::Scored {
     fn from(report: ScoringReport) -> Self {
+        let ScoringReport { best, errors, control, clipped, rho_spent, rho_left, scorings_left } =
+            report;
         Self {
-            best: report.best.map(place),
-            errors: report.errors.into_iter().map(Into::into).collect(),
-            control: report.control.map(Into::into),
-            clipped: report.clipped,
-            rho_spent: report.rho_spent,
-            rho_left: report.rho_left,
-            scorings_left: report.scorings_left,
+            best: best.map(place),
+            errors: errors.into_iter().map(Into::into).collect(),
+            control: control.map(Into::into),
+            clipped,
+            rho_spent,
+            rho_left,
+            scorings_left,
         }
     }
 }
@@ -274,15 +275,17 @@ impl TryFrom<pb::Scored> for ScoringReport {
     type Error = WireError;
 
     fn try_from(scored: pb::Scored) -> Result<Self, WireError> {
-        let errors = scored.errors.into_iter().map(ScoredCandidate::try_from);
+        let pb::Scored { best, errors, control, clipped, rho_spent, rho_left, scorings_left } =
+            scored;
+        let errors = errors.into_iter().map(ScoredCandidate::try_from);
         Ok(Self {
-            best: scored.best.map(|best| best as usize),
+            best: best.map(|best| best as usize),
             errors: errors.collect::<Result<_, _>>()?,
-            control: scored.control.map(Into::into),
-            clipped: scored.clipped,
-            rho_spent: scored.rho_spent,
-            rho_left: scored.rho_left,
-            scorings_left: scored.scorings_left,
+            control: control.map(Into::into),
+            clipped,
+            rho_spent,
+            rho_left,
+            scorings_left,
         })
     }
 }
@@ -293,11 +296,12 @@ fn place(at: usize) -> u32 {
 
 impl From<ScoredCandidate> for pb::scored::Candidate {
     fn from(scored: ScoredCandidate) -> Self {
+        let ScoredCandidate { candidate, error, gain, attributes } = scored;
         Self {
-            candidate: place(scored.candidate),
-            error: Some(scored.error.into()),
-            gain: scored.gain.map(Into::into),
-            attributes: scored.attributes.into_iter().map(Into::into).collect(),
+            candidate: place(candidate),
+            error: Some(error.into()),
+            gain: gain.map(Into::into),
+            attributes: attributes.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -306,11 +310,12 @@ impl TryFrom<pb::scored::Candidate> for ScoredCandidate {
     type Error = WireError;
 
     fn try_from(scored: pb::scored::Candidate) -> Result<Self, WireError> {
-        let attributes = scored.attributes.into_iter().map(AttributeFigures::try_from);
+        let pb::scored::Candidate { candidate, error, gain, attributes } = scored;
+        let attributes = attributes.into_iter().map(AttributeFigures::try_from);
         Ok(Self {
-            candidate: scored.candidate as usize,
-            error: require("error", scored.error)?.into(),
-            gain: scored.gain.map(Into::into),
+            candidate: candidate as usize,
+            error: require("error", error)?.into(),
+            gain: gain.map(Into::into),
             attributes: attributes.collect::<Result<_, _>>()?,
         })
     }
@@ -351,3 +356,6 @@ impl From<pb::Gain> for Gain {
         Self { value, interval: low.zip(high), halves }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,19 @@
 //! Tests of conversions.
 
+use std::fmt::Debug;
+
 use proptest::prelude::*;
 
 use super::*;
+
+/// Asserts that a message is the same after its conversion to a domain type and back.
+pub(crate) fn comes_back<M, D>(message: M)
+where
+    M: Clone + Debug + PartialEq + From<D>,
+    D: TryFrom<M, Error: Debug>,
+{
+    assert_eq!(M::from(D::try_from(message.clone()).unwrap()), message);
+}
 
 fn matrix(rows: u32, columns: u32, values: &[f64]) -> pb::Matrix {
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();

@@ -150,28 +150,34 @@ impl From<wire::Budgets> for Budgets {
 
 impl From<PartySummary> for wire::Party {
     fn from(party: PartySummary) -> Self {
-        Self {
-            name: party.party,
-            records: party.records,
-            records_left: party.records_left,
-            queries: party.queries,
-            refused: party.refused,
-            uses: party.uses.into_iter().map(Into::into).collect(),
-        }
+        // The times of the first and the last request are those of the uses.
+        let PartySummary {
+            party: name,
+            records,
+            records_left,
+            queries,
+            refused,
+            first_at: _,
+            last_at: _,
+            uses,
+        } = party;
+        let uses = uses.into_iter().map(Into::into).collect();
+        Self { name, records, records_left, queries, refused, uses }
     }
 }
 
 impl From<wire::Party> for PartySummary {
     fn from(party: wire::Party) -> Self {
+        let wire::Party { name, records, records_left, queries, refused, uses } = party;
         Self {
-            first_at: party.uses.iter().map(|of| of.first_at).min(),
-            last_at: party.uses.iter().map(|of| of.last_at).max(),
-            party: party.name,
-            records: party.records,
-            records_left: party.records_left,
-            queries: party.queries,
-            refused: party.refused,
-            uses: party.uses.into_iter().map(Into::into).collect(),
+            party: name,
+            records,
+            records_left,
+            queries,
+            refused,
+            first_at: uses.iter().map(|of| of.first_at).min(),
+            last_at: uses.iter().map(|of| of.last_at).max(),
+            uses: uses.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -194,15 +200,58 @@ impl From<UseSummary> for wire::Use {
 
 impl From<wire::Use> for UseSummary {
     fn from(of: wire::Use) -> Self {
-        Self {
-            model: of.model_version,
-            passive: of.passive_fingerprint,
-            policy: of.policy,
-            bits: of.bits,
-            queries: of.queries,
-            refused: of.refused,
-            first_at: of.first_at,
-            last_at: of.last_at,
-        }
+        let wire::Use {
+            model_version: model,
+            policy,
+            queries,
+            refused,
+            first_at,
+            last_at,
+            passive_fingerprint: passive,
+            bits,
+        } = of;
+        Self { model, passive, policy, bits, queries, refused, first_at, last_at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::convert::tests::comes_back;
+
+    #[test]
+    fn every_field_of_a_ledger_comes_back() {
+        let of = |name: &str, from: u64| wire::Use {
+            model_version: format!("m-{name}"),
+            policy: format!("policy {name}"),
+            queries: from + 1,
+            refused: from + 2,
+            first_at: from as i64 + 3,
+            last_at: from as i64 + 4,
+            passive_fingerprint: format!("passive {name}"),
+            bits: Some(from as f64 + 5.5),
+        };
+        let party = wire::Party {
+            name: "clinic".into(),
+            records: 6,
+            records_left: Some(7),
+            queries: 8,
+            refused: 9,
+            uses: vec![of("a", 100), of("b", 200)],
+        };
+        let budgets = wire::Budgets {
+            records: Some(10),
+            queries_per_record: Some(11),
+            rows_per_minute: Some(12),
+            models_per_record: Some(13),
+            bits_per_record: Some(14.5),
+        };
+        let parties = vec![party];
+        let kept = pb::DescribeLedgerResponse { kept: true, budgets: Some(budgets), parties };
+        let times = Option::<Summary>::from(kept.clone())
+            .map(|read| read.parties.iter().map(|of| (of.first_at, of.last_at)).collect());
+        assert_eq!(times, Some(vec![(Some(103), Some(204))]));
+        comes_back::<_, Option<Summary>>(kept);
+        comes_back::<_, Option<Summary>>(pb::DescribeLedgerResponse::default());
     }
 }

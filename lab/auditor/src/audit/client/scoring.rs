@@ -7,8 +7,8 @@ use vfl_core::types::{ModelVersion, RecordIds};
 use vfl_protocol::pb::evaluate_reconstruction_request::Message as Ask;
 use vfl_protocol::pb::evaluate_reconstruction_response::Message as Answer;
 use vfl_protocol::pb::passive_party_client::PassivePartyClient;
-use vfl_protocol::scoring::{EstimateRows, Question, ScoringInfo, ScoringReport};
-use vfl_protocol::{EncodedEstimates, MAX_MESSAGE_BYTES, Refusal, pb};
+use vfl_protocol::scoring::{Question, ScoringInfo, ScoringReport};
+use vfl_protocol::{EncodedEstimates, EstimateRows, MAX_MESSAGE_BYTES, Refusal, pb};
 use vfl_server::service::{Credentials, Peer};
 
 use super::peer::{connected, nonsense, refused};
@@ -59,10 +59,8 @@ impl Scoring {
 
     /// Uploads the estimates of one candidate, or of the control.
     pub(crate) async fn upload(&mut self, estimates: EncodedEstimates, control: bool) {
-        let mut pieces = estimates.pieces(MAX_MESSAGE_BYTES / 2).into_iter().peekable();
-        while let Some(rows) = pieces.next() {
-            let more = pieces.peek().is_some();
-            self.send(Ask::Estimates(EstimateRows { rows, more, control }.into())).await;
+        for rows in EstimateRows::split(estimates, control, MAX_MESSAGE_BYTES / 2) {
+            self.send(Ask::Estimates(rows.into())).await;
         }
     }
 
