@@ -209,6 +209,13 @@ impl Scorer {
         let mut parts = Vec::with_capacity(requests.len());
         let mut places = held.iter();
         let take = |part: PredictionResponse| {
+            if part.version != model.version {
+                let peer = self.coordinator.peer();
+                return Err(Refusal::internal(format!(
+                    "{peer} answered with scores of model {}, asked about {}",
+                    part.version, model.version
+                )));
+            }
             for (of_part, &at) in part.status.into_iter().zip(places.by_ref()) {
                 status[at] = of_part;
             }

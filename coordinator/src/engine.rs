@@ -189,7 +189,9 @@ impl Engine {
                 (&self.meter.live, response)
             }
             Some(name) => {
-                let response = self.answer_session(caller, &model, batch, share, name).await?;
+                // Boxed: the future of every prediction would hold space for it.
+                let answer = Box::pin(self.answer_session(caller, &model, batch, share, name));
+                let response = answer.await?;
                 (&self.meter.audits, response)
             }
         };
@@ -282,14 +284,12 @@ impl Engine {
         share: LogitShare,
         name: &str,
     ) -> Result<PredictionResponse, Refusal> {
-        // Boxed, like everything that only a session does: the future of every prediction would
-        // hold space for it.
-        let handle = Box::pin(self.audits.find(name, caller.name(), model, &self.policies)).await?;
+        let handle = self.audits.find(name, caller.name(), model, &self.policies).await?;
         let session = handle.session();
         if session.model_version != model.manifest.version {
             return Err(replaced());
         }
-        let changes = Box::pin(handle.spend(batch.ids.len() as u64)).await?;
+        let changes = handle.spend(batch.ids.len() as u64).await?;
         if self.catalogue.catch_up(changes).await? {
             self.model_if(&model.manifest.version)?;
         }
@@ -297,7 +297,7 @@ impl Engine {
         batch.mark(outside, RowStatus::NotInSession);
         self.keep_training_records(model, &mut batch);
         let hashes = share_hashes(&self.share_key, share.matrix());
-        let bound = Box::pin(handle.bind(&model.passive_fingerprint, &batch.ids, &hashes)).await?;
+        let bound = handle.bind(&model.passive_fingerprint, &batch.ids, &hashes).await?;
         batch.mark(bound.into_iter().map(|bound| !bound), RowStatus::ShareChanged);
         let policy = session.policy.clone();
         let logits = self.combine(model, &mut batch, share).await?;

@@ -25,4 +25,3 @@ pub mod sessions;
 pub mod share;
 pub mod training;
 mod window;
-mod wire;

@@ -43,7 +43,6 @@ use crate::sessions::{Sessions, SessionsError};
 use crate::share::ShareKey;
 use crate::training::TrainingDriver;
 use crate::window::answers;
-use crate::wire::bytes_of;
 
 /// Errors from starting or running the coordinator.
 #[derive(Debug, thiserror::Error)]
@@ -479,3 +478,18 @@ impl Coordinator for Service {
         Ok(Response::new(closed.into()))
     }
 }
+
+/// Returns about how many bytes a message takes in memory, or its answer if that is more: a row of
+/// scores, or of outputs of that many classes, for each record.
+fn bytes_of(request: &pb::PredictRequest, classes: usize) -> usize {
+    let pb::PredictRequest { model_version, ids, logit_shares, audit_session, request_id } =
+        request;
+    let records = ids.as_ref().map_or(0, |ids| ids.len());
+    let ids = ids.as_ref().map_or(0, |ids| ids.text().len() + 4 * ids.len());
+    let shares = logit_shares.as_ref().map_or(0, |shares| shares.values.len());
+    let request = ids + shares + model_version.len() + audit_session.len() + request_id.len();
+    request.max(records * (8 * classes + 1))
+}
+
+#[cfg(test)]
+mod tests;

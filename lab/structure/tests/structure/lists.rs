@@ -22,7 +22,6 @@ const fn edge(path: &'static str, why: &'static str) -> Edge {
 pub(crate) const EDGES: &[Edge] = &[
     edge("shared/protocol/src/", "generated code, codec and checked conversions"),
     edge("coordinator/src/service.rs", "the coordinator's calls"),
-    edge("coordinator/src/wire.rs", "what the coordinator answers, as messages"),
     edge("coordinator/src/client.rs", "client of a passive party"),
     edge("coordinator/src/import/client.rs", "client of the parties of an import"),
     edge("coordinator/src/training/client.rs", "client of the parties of a training"),
