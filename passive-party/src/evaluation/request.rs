@@ -1,7 +1,6 @@
 //! A request for a scoring, and the budget that is left after its answer.
 
 use vfl_core::metrics::Metric;
-
 use vfl_protocol::Refusal;
 use vfl_protocol::scoring::{ControlKind, Question, ReportedCandidates};
 

@@ -20,14 +20,15 @@ use vfl_core::metrics::{
     column_mean_error, half_error, mse,
 };
 use vfl_numerics::three_significant_digits;
+use vfl_protocol::scoring::{ReportedCandidates, ReportedError, ReportedFigure, ScoredCandidate};
+use vfl_transform::scoring::Gain;
+use vfl_transform::scoring::accountant::LEAST_RHO;
 
 use super::by_attribute::AttributeScoring;
 use super::noise::exponential_choice;
 use super::sensitivity::{Grid, Sensitivity};
+
 pub use error::{MAX_KEPT, ScoringError};
-use vfl_protocol::scoring::{ReportedCandidates, ReportedError, ReportedFigure, ScoredCandidate};
-use vfl_transform::scoring::Gain;
-use vfl_transform::scoring::accountant::LEAST_RHO;
 
 /// Estimates, reduced to the data that a scoring needs. The errors are private and leave only
 /// through [`Scoring`].

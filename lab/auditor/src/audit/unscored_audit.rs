@@ -33,7 +33,7 @@ impl UnscoredAudit<'_> {
         scorings: &mut Scorings,
         baselines: &Baselines,
     ) -> Result<Audit, Refusal> {
-        let policy = PolicyFacts::new("nothing");
+        let policy = PolicyFacts::nothing();
         self.audit(policy, "", 0, &self.subject.plan.ids, scorings, baselines).await
     }
 
@@ -49,7 +49,7 @@ impl UnscoredAudit<'_> {
     ) -> Result<Audit, Refusal> {
         let ids = &self.subject.plan.ids;
         let session = self.subject.open(&Policy::default(), &ids.slice(0, OBSERVED)).await?.name;
-        let policy = PolicyFacts::new("nothing").with("observed", OBSERVED);
+        let policy = PolicyFacts::nothing().with("observed", OBSERVED);
         let audit = self.audit(policy, &session, OBSERVED, ids, scorings, baselines).await;
         // Closed without a summary: its records are part of the audited set, which other sessions
         // summarise.
@@ -76,7 +76,7 @@ impl UnscoredAudit<'_> {
             (plan.metrics.as_deref(), model.combiner),
         )?;
         let baselines = self.subject.unless_stopped(scorings.baselines()).await?;
-        let policy = PolicyFacts::new("nothing").with("records", "training");
+        let policy = PolicyFacts::nothing().with("records", "training");
         let mut audit = self.audit(policy, "", 0, ids, &mut scorings, &baselines).await?;
         let remark = format!(
             "{} records of the training, whose scores training showed the active party",

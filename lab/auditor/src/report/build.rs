@@ -179,11 +179,15 @@ impl Party {
 }
 
 impl Policy {
+    pub(super) fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), parameters: BTreeMap::new(), policy: None }
+    }
+
     /// Creates the entry of an audit that asks for no score of the records attacked, in the place
     /// of a policy.
     #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), parameters: BTreeMap::new(), policy: None }
+    pub fn nothing() -> Self {
+        Self::new("nothing")
     }
 
     /// Creates a policy whose name is its text, with all parameters in it.
@@ -205,10 +209,14 @@ impl Policy {
         self.policy.as_ref().is_some_and(vfl_defense::Policy::is_none)
     }
 
-    /// Returns the surface of the scores behind the policy.
+    /// Returns the surface of the scores behind the policy. If this version does not know its
+    /// parameters, the names of its defenses decide.
     #[must_use]
     pub fn surface(&self) -> SurfaceKind {
-        self.policy.as_ref().map_or(SurfaceKind::ScoreVector, SurfaceKind::of_policy)
+        match &self.policy {
+            Some(policy) => SurfaceKind::of_policy(policy),
+            None => SurfaceKind::of_text(&self.name),
+        }
     }
 
     /// Formats the policy for people: `rounding (decimals = 2)`.
@@ -223,7 +231,8 @@ impl Policy {
     }
 }
 
-/// Compares names and parameters, from which the rest follows.
+/// Compares what the document has; options of noise and shares beside a single defense are not in
+/// it.
 impl PartialEq for Policy {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, &self.parameters) == (&other.name, &other.parameters)

@@ -55,14 +55,26 @@ impl SurfaceKind {
     /// Returns the surface of the scores behind a policy, by its defenses.
     #[must_use]
     pub fn of_policy(policy: &Policy) -> Self {
-        let surface = |defense: &DefenseConfig| match defense {
-            DefenseConfig::ClassLabel { .. } => Self::ClassLabel,
-            DefenseConfig::Ranking {} => Self::Ranking,
-            DefenseConfig::Rounding { .. } => Self::RoundedScore,
+        Self::of_names(policy.defenses.iter().map(DefenseConfig::name))
+    }
+
+    /// Returns the surface of the scores behind the text of a policy, whose parameters may be
+    /// unknown.
+    pub(super) fn of_text(text: &str) -> Self {
+        let names = text.split(" then ").filter_map(|part| part.split([' ', '(', ',']).next());
+        Self::of_names(names)
+    }
+
+    /// Returns the surface of the scores behind defenses, by their names.
+    fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let surface = |name| match name {
+            "class_label" => Self::ClassLabel,
+            "ranking" => Self::Ranking,
+            "rounding" => Self::RoundedScore,
             _ => Self::ScoreVector,
         };
         // The last step of a policy may only take away: the least revealing one decides.
-        policy.defenses.iter().map(surface).min().unwrap_or(Self::ScoreVector)
+        names.map(surface).min().unwrap_or(Self::ScoreVector)
     }
 
     /// Returns the name for people.
@@ -155,5 +167,22 @@ mod tests {
         }
         let unknown: Policy = serde_json::from_str(r#"{"name":"of a later version"}"#).unwrap();
         assert_eq!((unknown.surface(), unknown.is_none()), (ScoreVector, false));
+    }
+
+    #[test]
+    fn a_policy_with_parameters_of_another_version_has_the_surface_of_its_name() {
+        for (name, surface) in [
+            ("class_label", ClassLabel),
+            ("ranking", Ranking),
+            ("rounding", RoundedScore),
+            ("temperature (new = 1) then class_label (new = 1), fresh noise", ClassLabel),
+            ("privee_dp", ScoreVector),
+        ] {
+            let read: Policy = serde_json::from_value(
+                serde_json::json!({ "name": name, "parameters": { "new": 1 } }),
+            )
+            .unwrap();
+            assert_eq!((&read.policy, read.surface()), (&None, surface), "{name}");
+        }
     }
 }

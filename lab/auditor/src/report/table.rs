@@ -199,14 +199,14 @@ fn added(report: &Report) -> Table {
 }
 
 /// Returns a table of attacks, with their names alone.
-fn named<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Table {
+fn attack_names<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Table {
     Table::new()
         .column("attack", Name, rows.clone().map(|row| shortened(&row.name, MAX_NAME)))
         .kinds(rows.map(|row| row.kind))
 }
 
 fn attacks(rows: &Rows) -> Table {
-    named(rows.rows.iter())
+    attack_names(rows.rows.iter())
         .column("equations", Phrase, rows.rows.iter().map(|row| &row.how))
         .column("MSE per feature", Figure, rows.rows.iter().map(|row| &row.mse))
         .column("ratio to ½", Figure, rows.rows.iter().map(|row| &row.vs_half))
@@ -214,7 +214,7 @@ fn attacks(rows: &Rows) -> Table {
 }
 
 fn parties(rows: &Rows) -> Table {
-    rows.parties.iter().enumerate().fold(named(rows.rows.iter()), |table, (at, party)| {
+    rows.parties.iter().enumerate().fold(attack_names(rows.rows.iter()), |table, (at, party)| {
         let errors = rows.rows.iter().map(|row| row.party(at));
         table.column(shortened(party, MAX_NAME), Figure, errors)
     })
@@ -223,7 +223,7 @@ fn parties(rows: &Rows) -> Table {
 /// Returns the table of metrics beside the error, for attacks that have figures.
 fn metrics(rows: &Rows) -> Table {
     let shown = || rows.rows.iter().filter(|row| row.kind != RowKind::NotRun);
-    rows.metrics.iter().enumerate().fold(named(shown()), |table, (at, title)| {
+    rows.metrics.iter().enumerate().fold(attack_names(shown()), |table, (at, title)| {
         table.column(shortened(title, MAX_NAME), Figure, shown().map(|row| row.metric(at)))
     })
 }
