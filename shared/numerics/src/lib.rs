@@ -34,6 +34,7 @@
 //! - [`PseudoInverse`]: A⁺, rank and condition number with a relative cut-off;
 //! - [`GaussianSampling`]: the (ε, δ) that a training with noise (DP-SGD) spends, and the noise for
 //!   a wanted ε;
+//! - [`Whitening`]: uncorrelated features of variance 1;
 //! - [`LinearSvm`]: linear support vector machines, with the duality gap;
 //! - [`Lbfgs`]: minimisation of a smooth function by limited-memory BFGS with a strong Wolfe line
 //!   search;
@@ -90,6 +91,7 @@ mod polytope;
 mod pseudo_inverse;
 mod softmax;
 mod water_filling;
+mod whitening;
 
 pub use accountant::{
     AccountantError, GaussianSampling, PrivacyLoss, classic_epsilon, improved_epsilon,
@@ -114,3 +116,4 @@ pub use polytope::{ActiveSet, LogDensity, NearestOutcome, Polytope, Walk};
 pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
 pub use softmax::{arg_max, softmax_columns};
 pub use water_filling::WaterFilling;
+pub use whitening::Whitening;
