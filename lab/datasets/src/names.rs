@@ -1,6 +1,6 @@
-//! The data sets by name: the register. `lab/datasets/sets/NAME.toml` describes each of them: files,
-//! columns, classes. Sets with files come from a directory, or with the project (satellite, robot,
-//! pendigits, bank).
+//! The data sets by name: the register. `lab/datasets/sets/NAME.toml` describes each of them:
+//! files, columns, classes. Sets with files come from a directory, or with the project (satellite,
+//! robot, pendigits, bank).
 //!
 //! Features of images are pixels over 255, channel by channel, row by row. Every value that stands
 //! for a missing one is kept as a category or number of its own. Record order is file order,

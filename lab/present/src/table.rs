@@ -277,8 +277,8 @@ impl Table {
         self.kinds.get(row).copied().unwrap_or_default()
     }
 
-    /// Renders the table for a terminal of `width` columns, or as wide as its cells. ANSI colours only
-    /// if `colour`. Ends without a newline.
+    /// Renders the table for a terminal of `width` columns, or as wide as its cells. ANSI colours
+    /// only if `colour`. Ends without a newline.
     #[must_use]
     pub fn text(&self, frame: Frame, width: Option<usize>, colour: bool) -> String {
         let mut table = comfy_table::Table::new();

@@ -51,8 +51,8 @@ pub(super) fn privacy(
 /// the JSON or the text.
 ///
 /// # Errors
-/// [`CliError::Input`] if the study cannot be prepared; [`CliError::Failed`] if it cannot be run, or
-/// its report not be written.
+/// [`CliError::Input`] if the study cannot be prepared; [`CliError::Failed`] if it cannot be run,
+/// or its report not be written.
 pub(super) async fn conduct<S: Study>(
     prepare: impl FnOnce() -> anyhow::Result<S> + Send + 'static,
     file: Option<PathBuf>,

@@ -11,8 +11,8 @@ use vfl_core::types::FeatureBlock;
 use vfl_datasets::set_facts::SetFacts;
 use vfl_datasets::{Dataset, DatasetSpec, load, vertical_split};
 
-/// The fewest records to draw: one in a hundred of the half that a model is not trained on is then a
-/// whole record.
+/// The fewest records to draw: one in a hundred of the half that a model is not trained on is then
+/// a whole record.
 pub const LEAST_RECORDS: usize = 200;
 
 /// The data set to load, and the split of its columns between the parties.

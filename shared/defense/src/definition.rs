@@ -104,7 +104,8 @@ pub(super) struct Definition<'a> {
     pub(super) domain: Option<Domain>,
     /// True if it draws at random for every record.
     pub(super) draws: bool,
-    /// The substitute for a score of 0 in the release, for attacks that take it for the true scores.
+    /// The substitute for a score of 0 in the release, for attacks that take it for the true
+    /// scores.
     pub(super) zero_floor: Option<f64>,
     /// True if it is made from the parameters of the passive parties.
     pub(super) needs_passive_weights: bool,

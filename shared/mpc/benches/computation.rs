@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use vfl_mpc::{
-    FixedPoint, PartyIndex, Regression, RegressionData, Session, SharedMatrix, Shares,
-    connect_in_memory,
+    FixedPoint, PartyIndex, Regression, RegressionData, Session, SharedMatrix, connect_in_memory,
 };
 
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -1,7 +1,8 @@
 //! Inputs, outputs and products of ring elements.
 
 use crate::error::{MpcError, check_length};
-use crate::session::{PartyIndex, Session};
+use crate::party_index::PartyIndex;
+use crate::session::Session;
 use crate::shares::Shares;
 
 /// The bytes of a ring element.

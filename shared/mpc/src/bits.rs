@@ -1,7 +1,8 @@
 //! Words of bits.
 
 use crate::error::{MpcError, check_length};
-use crate::session::{PartyIndex, Session};
+use crate::party_index::PartyIndex;
+use crate::session::Session;
 use crate::shares::{BitShares, Shares};
 
 impl Session {

@@ -60,8 +60,8 @@ impl Session {
     /// A tournament of ⌈log₂ k⌉ levels of at most eleven rounds each.
     ///
     /// # Errors
-    /// [`MpcError::Shape`] unless there is a number and all vectors have as many elements; errors of
-    /// links.
+    /// [`MpcError::Shape`] unless there is a number and all vectors have as many elements; errors
+    /// of links.
     pub fn arg_max(&mut self, numbers: &[Shares]) -> Result<Shares, MpcError> {
         let n = numbers.first().map_or(0, Shares::len);
         let candidate = |(at, numbers): (usize, &Shares)| {

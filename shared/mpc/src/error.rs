@@ -1,7 +1,7 @@
 //! The errors of a computation.
 
 use crate::link::LinkError;
-use crate::session::PartyIndex;
+use crate::party_index::PartyIndex;
 
 /// The errors of a computation among three parties. After one of a link or a message, the
 /// session refuses to go on.

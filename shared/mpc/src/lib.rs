@@ -19,14 +19,15 @@
 //! | [`Session::arg_max`] of k | tournament | ≤ 11 ⌈log₂ k⌉ | 163 (k − 1) |
 //! | [`Session::softmax`] of k, r steps | Zheng, Zhang and Yu, ACSAC 2023 | 4 r | r (k + 1) truncations |
 //!
-//! A round is one delay of the network. Bytes of a matrix product are per element of the result, whatever its inner dimension is.
+//! A round is one delay of the network. Bytes of a matrix product are per element of the result,
+//! whatever its inner dimension is.
 //!
 //! **What it promises.** Every party follows the protocol, and no two join hands: then a party
 //! learns its own input and output alone. Every message that it receives is uniform, whatever the
-//! inputs are, up to the one that opens an output. The output of a truncation is rounded by a number
-//! that each party knows: ⌊(z + ρ) / 2^f⌋ with ρ uniform below 2^f. An opened quotient therefore tells
-//! z to one unit and not to two. Do not open many truncations of one number. A party that deviates
-//! can spoil results. Nothing is guaranteed then.
+//! inputs are, up to the one that opens an output. The output of a truncation is rounded by a
+//! number that each party knows: ⌊(z + ρ) / 2^f⌋ with ρ uniform below 2^f. An opened quotient
+//! therefore tells z to one unit and not to two. Do not open many truncations of one number. A
+//! party that deviates can spoil results. Nothing is guaranteed then.
 //!
 //! A [`Session`] blocks its thread: it belongs on a thread of its own, and its [`Link`]s are fed
 //! from the transport.
@@ -38,6 +39,7 @@ mod error;
 mod fixed_point;
 mod link;
 mod matrix;
+mod party_index;
 mod random;
 mod regression;
 mod session;
@@ -49,7 +51,8 @@ pub use error::MpcError;
 pub use fixed_point::FixedPoint;
 pub use link::{Link, LinkError, MemoryLink, Traffic, connect_in_memory};
 pub use matrix::{RingMatrix, SharedMatrix};
+pub use party_index::PartyIndex;
 pub use regression::{LARGEST_FEATURE, Regression, RegressionData};
-pub use session::{CONTEXT_BYTES, PartyIndex, Session};
+pub use session::{CONTEXT_BYTES, Session};
 pub use shares::{BitShares, Shares};
 pub use softmax::euler_softmax;

@@ -34,13 +34,13 @@ pub const LARGEST_FEATURE: f64 = 8.0;
 pub struct Regression {
     /// The number of full batches.
     pub epochs: usize,
-    /// λ, at least 0, of the weights in whitened coordinates: what a feature is measured in does not
-    /// matter.
+    /// λ, at least 0, of the weights in whitened coordinates: what a feature is measured in does
+    /// not matter.
     pub penalty: f64,
     /// The number of last features without a penalty, which are the constant ones.
     pub free: usize,
-    /// The number of blocks of features that are whitened by themselves. The constant is no block: it is
-    /// uncorrelated with centred features.
+    /// The number of blocks of features that are whitened by themselves. The constant is no block:
+    /// it is uncorrelated with centred features.
     pub blocks: usize,
     /// The representation of numbers. n 2^(2 f) must be at most 2^60.
     pub fixed: FixedPoint,
@@ -67,8 +67,9 @@ impl Regression {
     }
 
     /// Returns whitened features as the computation takes them: cut to [`LARGEST_FEATURE`], and
-    /// scaled. Whitening bounds columns and not records: without the cut, a record far out moves its
-    /// logits so much in one step that its scores leave [0, 1], from where they do not come back.
+    /// scaled. Whitening bounds columns and not records: without the cut, a record far out moves
+    /// its logits so much in one step that its scores leave [0, 1], from where they do not come
+    /// back.
     #[must_use]
     pub fn prepare(&self, whitened: &[f64], records: usize) -> Vec<f64> {
         let scale = self.feature_scale(records);
@@ -188,8 +189,9 @@ impl Session {
     /// fixed-point numbers.
     ///
     /// # Errors
-    /// [`MpcError::Shape`] for labels of another number of records, [`MpcError::Setting`] for settings out
-    /// of range, among them more records than the representation has room for; errors of links.
+    /// [`MpcError::Shape`] for labels of another number of records, [`MpcError::Setting`] for
+    /// settings out of range, among them more records than the representation has room for; errors
+    /// of links.
     pub fn regress(
         &mut self,
         of: Regression,

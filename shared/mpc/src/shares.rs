@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::error::{MpcError, check_length};
-use crate::session::PartyIndex;
+use crate::party_index::PartyIndex;
 
 /// One party's shares of a vector over Z_2^64: components i and i + 1 of each element.
 #[derive(Clone, PartialEq, Eq)]

@@ -22,8 +22,8 @@ pub fn euler_softmax(logits: &[f64], step_bits: u32) -> Vec<f64> {
 
 impl Session {
     /// Computes r = 2^`step_bits` Euler steps towards softmax; `step_bits` is 1 to 10. `logits`
-    /// holds k vectors of one fixed-point number per record. The logits of a record should differ by less
-    /// than r: beyond, a step may overshoot. 4 r rounds.
+    /// holds k vectors of one fixed-point number per record. The logits of a record should differ
+    /// by less than r: beyond, a step may overshoot. 4 r rounds.
     ///
     /// The result differs from that of the steps in the clear by at most about 2 r units.
     ///

@@ -13,14 +13,15 @@
 //! - Party 2 shares the high part of r mod 2^63 and the bit msb(r), which parties 0 and 1 combine
 //!   with c.
 //!
-//! The result is ⌊z / 2^f⌋ or one more; on average over c it is z / 2^f. The fraction that decides it,
-//! c mod 2^f or r mod 2^f, is known to the parties. Nothing fails with any
-//! probability, as it does when parties cut their own shares (ABY3, section 5.1).
+//! The result is ⌊z / 2^f⌋ or one more; on average over c it is z / 2^f. The fraction that decides
+//! it, c mod 2^f or r mod 2^f, is known to the parties. Nothing fails with any probability, as it
+//! does when parties cut their own shares (ABY3, section 5.1).
 
 use crate::arithmetic::{ELEMENT, product_parts};
 use crate::error::MpcError;
+use crate::party_index::PartyIndex;
 use crate::random::CommonRandomness;
-use crate::session::{PartyIndex, Session};
+use crate::session::Session;
 use crate::shares::Shares;
 
 const LOW: u64 = u64::MAX >> 1;

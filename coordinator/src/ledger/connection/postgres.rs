@@ -49,7 +49,7 @@ impl PostgresServer {
 /// A connection to a server. After an answer that did not come in time it is of no use any more.
 pub(crate) struct PostgresConnection {
     connection: PgConnection,
-    /// How long the server may take to answer.
+    /// The longest that the server may take to answer.
     patience: Option<Duration>,
 }
 

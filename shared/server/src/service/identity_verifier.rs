@@ -10,7 +10,11 @@ use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::identity::PeerIdentity;
-use super::tls::provider;
+
+/// Returns the cryptography of all connections.
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
 
 /// Checks that a trusted authority has signed a certificate, and that both are valid `now`.
 ///

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use super::deny::{DeniedCertificate, DenyList, DenyListError, Link, Links};
 use super::identity::{IdentityError, PeerIdentity};
-use super::identity_verifier::{IdentityVerifier, verify_chain};
+use super::identity_verifier::{IdentityVerifier, provider, verify_chain};
 
 /// Errors from a party's TLS material.
 #[derive(Debug, thiserror::Error)]
@@ -195,10 +195,6 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Credentials({:?}, key withheld)", self.identity())
     }
-}
-
-pub(super) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
 }
 
 /// Describes the fault of a text that holds no private key.
