@@ -272,7 +272,7 @@ impl Study for Experiment {
         // The first half of the models draws from the first pool, the others from the second.
         let views = |what: &str, pools: [&[usize]; 2], count: usize| {
             let name = |at: usize| format!("{what} {at}");
-            repeat(count, tell, &name, |at| {
+            repeat(count, tell, name, |at| {
                 let draw = Draw {
                     pool: pools[usize::from(at >= count / 2)],
                     standard: &self.standard,

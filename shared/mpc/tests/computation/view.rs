@@ -198,7 +198,7 @@ fn masks_are_fresh() {
 fn two_sessions_share_no_message() {
     let run = || {
         views(|s| {
-            let x = s.public(&vec![3; 4]);
+            let x = s.public(&[3; 4]);
             s.multiply(&x, &x).map(drop)
         })
     };
