@@ -86,7 +86,7 @@ struct StoredPiece {
 enum PieceResult {
     Audits(Vec<Audit>),
     Frame(Box<Report>),
-    Sweep(Sweep),
+    Sweep(Box<Sweep>),
     Private(Box<PrivateTraining>),
 }
 
@@ -326,7 +326,7 @@ async fn compute(
         Piece::Sweep | Piece::Private(_) => {
             let to_sweep = SweepInput::gather(served, plan)?;
             let to_sweep = to_sweep.ok_or_else(|| anyhow::anyhow!("the plan has no sweep"))?;
-            PieceResult::Sweep(to_sweep.sweep(&served.dataset, plan).await?)
+            PieceResult::Sweep(Box::new(to_sweep.sweep(&served.dataset, plan).await?))
         }
     };
     Ok((found, Some(served.published.version.as_str().to_owned())))
@@ -353,7 +353,7 @@ fn together(plan: &DemoPlan, pieces: Vec<(Piece, StoredPiece)>) -> anyhow::Resul
         match kept.found {
             PieceResult::Audits(more) => audits.extend(more),
             PieceResult::Frame(report) => frame = Some(*report),
-            PieceResult::Sweep(of) => sweep = Some(of),
+            PieceResult::Sweep(of) => sweep = Some(*of),
             PieceResult::Private(training) => private.push(*training),
         }
     }
