@@ -3,9 +3,10 @@
 //! The loss is the mean cross-entropy plus λ times the squared weights. Every party prepares its
 //! own features: it centres them and whitens them, so that XₚᵀXₚ = n I within its block. Then the
 //! curvature of the loss is at most half the number of blocks (Böhning 1992: the Hessian of one
-//! record's loss in its logits is at most ½ I), whatever the data are, and Nesterov's accelerated
-//! gradient (1983) with that fixed step converges at the pace that correlations *between* parties
-//! dictate. No second moment is estimated, and no learning rate is chosen.
+//! record's loss in its logits is at most ½ I), and Nesterov's accelerated gradient (1983) with
+//! that fixed step converges at the pace that correlations *between* parties dictate. No second
+//! moment is estimated, and no learning rate is chosen. The cut of far records
+//! ([`Regression::prepare`]) comes after whitening, so that behind it the bound is approximate.
 //!
 //! The scores follow the logits instead of being computed anew. Softmax solves dy = (dz − ⟨dz, y⟩)
 //! y along any path of the logits z, so that an epoch takes y along its change Δz by the midpoint
@@ -15,12 +16,10 @@
 //!
 //! One epoch: 14 rounds, and 8 more for each further substep.
 
-use crate::arithmetic::product_parts;
 use crate::error::{MpcError, check_length};
 use crate::fixed_point::FixedPoint;
 use crate::matrix::SharedMatrix;
 use crate::session::Session;
-use crate::shares::Shares;
 
 /// The epochs whose change of the logits is taken in substeps, and their number.
 const EARLY_EPOCHS: usize = 10;
@@ -58,7 +57,7 @@ pub struct RegressionData {
 
 impl Regression {
     /// Returns the factor that every party multiplies its whitened features with. It absorbs the
-    /// step of the gradient, 2 / blocks / (1 + 2 λ), and the division by the number of records, of
+    /// step of the gradient, 1 / (blocks / 2 + 2 λ), and the division by the number of records, of
     /// which a power of two remains.
     #[must_use]
     pub fn feature_scale(&self, records: usize) -> f64 {
@@ -183,7 +182,7 @@ fn shift(records: usize) -> u32 {
 
 impl Session {
     /// Trains on shares. Returns the shares of the weights, features × classes, in the coordinates
-    /// of the scaled features. Nothing is opened.
+    /// of the prepared features. Nothing is opened.
     ///
     /// The weights differ from those of [`Regression::train_in_the_clear`] by the rounding of the
     /// fixed-point numbers.
@@ -231,30 +230,11 @@ impl Session {
             for _ in 0..parts {
                 // A substep is a fraction of the change: a power of two that products are cut by.
                 let cut = bits + parts.trailing_zeros();
-                let half = self.slope(&scores, &moved, n, bits, cut + 1)?;
+                let half = self.softmax_step(&scores, &moved, n, bits, cut + 1)?;
                 let half = scores.plus(&half)?;
-                scores = scores.plus(&self.slope(&half, &moved, n, bits, cut)?)?;
+                scores = scores.plus(&self.softmax_step(&half, &moved, n, bits, cut)?)?;
             }
         }
         SharedMatrix::new(d, k, weights)
-    }
-
-    /// Returns the shares of (Δz − ⟨Δz, y⟩) y 2^(`bits` − `cut`), the change of the scores y.
-    /// Four rounds.
-    fn slope(
-        &mut self,
-        scores: &Shares,
-        moved: &Shares,
-        records: usize,
-        bits: u32,
-        cut: u32,
-    ) -> Result<Shares, MpcError> {
-        let mut means = vec![0_u64; records];
-        for class in product_parts(moved, scores)?.chunks_exact(records.max(1)) {
-            means.iter_mut().zip(class).for_each(|(mean, part)| *mean = mean.wrapping_add(*part));
-        }
-        let means = self.truncate_parts(means, bits)?;
-        let centred = moved.minus(&means.repeat(moved.len() / records.max(1)))?;
-        self.multiply_truncated(&centred, scores, cut)
     }
 }

@@ -118,11 +118,11 @@ impl Session {
     /// # Errors
     /// [`MpcError::Link`].
     pub(crate) fn send(&mut self, to: PartyIndex, message: Vec<u8>) -> Result<(), MpcError> {
-        self.traffic.bytes += message.len() as u64;
-        self.traffic.messages += 1;
         if self.over {
             return Err(MpcError::Over);
         }
+        self.traffic.bytes += message.len() as u64;
+        self.traffic.messages += 1;
         let sent = self.link(to).send(message);
         self.over = sent.is_err();
         sent.map_err(|error| MpcError::Link { party: to, error })

@@ -52,13 +52,7 @@ impl Session {
         let mut y = self.public(&vec![even; n * k]);
         let bits = fixed.fraction_bits();
         for _ in 0..1_u32 << step_bits {
-            let mut means = vec![0_u64; n];
-            for (at, part) in product_parts(&x, &y)?.into_iter().enumerate() {
-                means[at % n] = means[at % n].wrapping_add(part);
-            }
-            let mean = self.truncate_parts(means, bits)?;
-            let slope = x.minus(&mean.repeat(k))?;
-            y = y.plus(&self.multiply_truncated(&slope, &y, bits + step_bits)?)?;
+            y = y.plus(&self.softmax_step(&y, &x, n, bits, bits + step_bits)?)?;
         }
         let mut classes = Vec::with_capacity(k);
         for _ in 0..k {
@@ -67,5 +61,27 @@ impl Session {
             y = left;
         }
         Ok(classes)
+    }
+
+    /// Returns the shares of (Δz − ⟨Δz, y⟩) y 2^(`bits` − `cut`), the change of the scores y along
+    /// the change Δz of the logits. Both hold class after class of `records` numbers. Four rounds.
+    ///
+    /// # Errors
+    /// [`MpcError::Shape`] unless both have as many elements; errors of links.
+    pub(crate) fn softmax_step(
+        &mut self,
+        scores: &Shares,
+        moved: &Shares,
+        records: usize,
+        bits: u32,
+        cut: u32,
+    ) -> Result<Shares, MpcError> {
+        let mut means = vec![0_u64; records];
+        for class in product_parts(moved, scores)?.chunks_exact(records.max(1)) {
+            means.iter_mut().zip(class).for_each(|(mean, part)| *mean = mean.wrapping_add(*part));
+        }
+        let means = self.truncate_parts(means, bits)?;
+        let centred = moved.minus(&means.repeat(moved.len() / records.max(1)))?;
+        self.multiply_truncated(&centred, scores, cut)
     }
 }

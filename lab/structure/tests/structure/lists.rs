@@ -62,9 +62,15 @@ pub(crate) const FLOORS: &[&[&str]] = &[
     &["lab/testing", "fuzz/targets", "examples/extension"],
 ];
 
-/// The crates that whoever adds an attack, a defense, a transform or a metric needs, and what none of
-/// them may depend on, directly or not.
-pub(crate) const MATHEMATICS: &[&str] =
-    &["shared/numerics", "shared/core", "shared/defense", "shared/transform", "shared/attack"];
+/// The mathematics: the crates that whoever adds an attack, a defense, a transform or a metric needs,
+/// and the computation on shares; and what none of them may depend on, directly or not.
+pub(crate) const MATHEMATICS: &[&str] = &[
+    "shared/numerics",
+    "shared/mpc",
+    "shared/core",
+    "shared/defense",
+    "shared/transform",
+    "shared/attack",
+];
 pub(crate) const FOREIGN: &[&str] =
     &["anyhow", "clap", "hyper", "prost", "rustls", "sqlx", "tokio", "tonic", "tracing"];
