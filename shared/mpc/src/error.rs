@@ -3,8 +3,8 @@
 use crate::link::LinkError;
 use crate::party_index::PartyIndex;
 
-/// The errors of a computation among three parties. After one of a link or a message, the
-/// session refuses to go on.
+/// The errors of a computation among three parties. After one of a link or a message, and
+/// once stopped, the session refuses to go on.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum MpcError {
     /// The link to a party failed.
@@ -26,6 +26,17 @@ pub enum MpcError {
     /// The session failed before. What it would send now could tell more than it should.
     #[error("this session has failed: begin another one")]
     Over,
+    /// This party's caller stopped the computation.
+    #[error("this party has stopped the computation")]
+    Stopped,
+    /// A data owner's message has another length than its numbers take.
+    #[error("the data owner sent {got} bytes, its numbers take {expected}: agree on their count")]
+    DealtLength {
+        /// The length of the numbers' message, in bytes.
+        expected: usize,
+        /// The length of the message.
+        got: usize,
+    },
     /// A message has another length than this step of the protocol has.
     #[error("party {party} sent {got} bytes, this step has {expected}: it computes something else")]
     MessageLength {

@@ -11,6 +11,8 @@
 //! | [`Session::share`] | Araki et al. 2016, with a component of zeros | 1 | 8 |
 //! | [`Session::open`] | | 1 | 24 |
 //! | [`Session::open_to`] | | 1 | 8 |
+//! | [`deal`] by a data owner outside of the three | two components from keys | 0 | 16, and 128 at once |
+//! | [`Session::reveal`] to such a data owner | a fresh sharing of zero | 0 | 24 |
 //! | [`Session::multiply`], [`Session::multiply_matrices`] | Araki et al. 2016 | 1 | 24 |
 //! | [`Session::truncate`] by f bits, products of fixed-point numbers | Dalskov, Escudero and Keller 2020 | 2 | 24 + 3 ⌈(f + 1)/8⌉ |
 //! | [`Session::and`] | Araki et al. 2016 | 1 | 24 |
@@ -39,6 +41,7 @@ mod error;
 mod fixed_point;
 mod link;
 mod matrix;
+mod outsiders;
 mod party_index;
 mod random;
 mod regression;
@@ -51,6 +54,7 @@ pub use error::MpcError;
 pub use fixed_point::FixedPoint;
 pub use link::{Link, LinkError, MemoryLink, Traffic, connect_in_memory};
 pub use matrix::{RingMatrix, SharedMatrix};
+pub use outsiders::{combine, deal};
 pub use party_index::PartyIndex;
 pub use regression::{LARGEST_FEATURE, Regression, RegressionData};
 pub use session::{CONTEXT_BYTES, Session};

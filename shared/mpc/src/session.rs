@@ -113,14 +113,27 @@ impl Session {
         if party == self.party.next() { &mut *self.next } else { &mut *self.previous }
     }
 
+    /// Checks that nothing has failed yet.
+    ///
+    /// # Errors
+    /// [`MpcError::Over`].
+    pub(crate) fn check_alive(&self) -> Result<(), MpcError> {
+        if self.over { Err(MpcError::Over) } else { Ok(()) }
+    }
+
+    /// Ends the session, whose others wait for a step that this party does not take, and returns
+    /// the error that says so.
+    pub(crate) fn stop(&mut self) -> MpcError {
+        self.over = true;
+        MpcError::Stopped
+    }
+
     /// Sends a message to one of the others.
     ///
     /// # Errors
     /// [`MpcError::Link`].
     pub(crate) fn send(&mut self, to: PartyIndex, message: Vec<u8>) -> Result<(), MpcError> {
-        if self.over {
-            return Err(MpcError::Over);
-        }
+        self.check_alive()?;
         self.traffic.bytes += message.len() as u64;
         self.traffic.messages += 1;
         let sent = self.link(to).send(message);
@@ -133,9 +146,7 @@ impl Session {
     /// # Errors
     /// [`MpcError::Link`], and [`MpcError::MessageLength`] for a message of another length.
     pub(crate) fn receive(&mut self, from: PartyIndex, bytes: usize) -> Result<Vec<u8>, MpcError> {
-        if self.over {
-            return Err(MpcError::Over);
-        }
+        self.check_alive()?;
         let message = self.link(from).receive();
         self.over = message.as_ref().map_or(true, |message| message.len() != bytes);
         let message = message.map_err(|error| MpcError::Link { party: from, error })?;
@@ -170,13 +181,7 @@ impl Session {
         count: usize,
         bytes: usize,
     ) -> Result<Vec<u64>, MpcError> {
-        let message = self.receive(from, bytes * count)?;
-        let word = |chunk: &[u8]| {
-            let mut word = [0; 8];
-            word[..bytes].copy_from_slice(chunk);
-            u64::from_le_bytes(word)
-        };
-        Ok(message.chunks_exact(bytes).map(word).collect())
+        Ok(words_of(&self.receive(from, bytes * count)?, bytes))
     }
 
     /// Returns `count` numbers of this party's part of a sharing of zero: the three parts add up
@@ -191,4 +196,14 @@ impl Session {
         let (one, other) = (self.with_previous.words(count), self.with_next.words(count));
         one.into_iter().zip(other).map(|(one, other)| one ^ other).collect()
     }
+}
+
+/// Returns the words of a message, of `bytes` bytes each.
+pub(crate) fn words_of(message: &[u8], bytes: usize) -> Vec<u64> {
+    let word = |chunk: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    };
+    message.chunks_exact(bytes).map(word).collect()
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod outsiders;
 mod regression;
 mod view;
 

@@ -61,7 +61,7 @@ fn views(program: impl Fn(&mut Session) -> Result<(), MpcError> + Sync) -> Vec<V
 }
 
 /// Returns the words of a message for `n` elements, and their width in bits.
-fn words(message: &[u8], n: usize) -> (Vec<u64>, u32) {
+pub(crate) fn words(message: &[u8], n: usize) -> (Vec<u64>, u32) {
     let bytes = message.len() / n;
     let word = |c: &[u8]| {
         let mut w = [0; 8];
@@ -72,7 +72,7 @@ fn words(message: &[u8], n: usize) -> (Vec<u64>, u32) {
 }
 
 /// Returns the first `count` blocks of `n` words that a key gives.
-fn block(key: &[u8], n: usize, count: usize) -> Vec<(Vec<u64>, u32)> {
+pub(crate) fn block(key: &[u8], n: usize, count: usize) -> Vec<(Vec<u64>, u32)> {
     let mut rng = ChaCha12Rng::from_seed(key.try_into().unwrap());
     (0..count)
         .map(|_| {
@@ -92,7 +92,7 @@ fn uniform(values: &[u64], shift: u32) -> bool {
 }
 
 /// All sums with factors −1, 0, 1 of up to `terms` words, and the parity of all pairs.
-fn check(label: &str, atoms: &[(Vec<u64>, u32)], terms: u32) {
+pub(crate) fn check(label: &str, atoms: &[(Vec<u64>, u32)], terms: u32) {
     let total = 3_usize.pow(atoms.len() as u32);
     for code in 1..total {
         let mut factors = vec![0_i64; atoms.len()];
@@ -126,7 +126,7 @@ fn check(label: &str, atoms: &[(Vec<u64>, u32)], terms: u32) {
     }
 }
 
-const N: usize = 2000;
+pub(crate) const N: usize = 2000;
 
 #[test]
 fn a_truncation_shows_a_party_nothing_beside_its_own_numbers() {
