@@ -36,6 +36,8 @@ fn on_shares(
         penalty: 1e-5,
         free: 1,
         blocks: columns.len(),
+        validation: 0,
+        patience: 0,
         fixed: FixedPoint::new(20).unwrap(),
     };
     let scale = of.feature_scale(n);
@@ -51,7 +53,7 @@ fn on_shares(
     }
     let one_hot = DMatrix::from_fn(n, classes, |i, class| f64::from(labels[i] == class as u32));
     let features = of.prepare(features.as_slice(), n);
-    let weights = of.train_in_the_clear(&features, one_hot.as_slice(), n);
+    let weights = of.train_in_the_clear(&features, one_hot.as_slice(), n).weights;
     let weights = DMatrix::from_vec(rows, classes, weights).transpose() * scale;
     let constant = weights.column(rows - 1).clone_owned();
     let mut logits = DMatrix::from_fn(classes, test.ncols(), |class, _| constant[class]);

@@ -25,17 +25,20 @@
 //! whatever its inner dimension is.
 //!
 //! **What it promises.** Every party follows the protocol, and no two join hands: then a party
-//! learns its own input and output alone. Every message that it receives is uniform, whatever the
-//! inputs are, up to the one that opens an output. The output of a truncation is rounded by a
-//! number that each party knows: ⌊(z + ρ) / 2^f⌋ with ρ uniform below 2^f. An opened quotient
-//! therefore tells z to one unit and not to two. Do not open many truncations of one number. A
-//! party that deviates can spoil results. Nothing is guaranteed then.
+//! learns its own input and output alone. Outputs are what is opened or revealed; a regression with
+//! validation opens the bits that say after which epochs its score was better. Every message that a
+//! party receives is uniform, whatever the inputs are, up to the one that opens an output. The
+//! output of a truncation is rounded by a number that each party knows: ⌊(z + ρ) / 2^f⌋ with ρ
+//! uniform below 2^f. An opened quotient therefore tells z to one unit and not to two. Do not open
+//! many truncations of one number. A party that deviates can spoil results. Nothing is guaranteed
+//! then.
 //!
 //! A [`Session`] blocks its thread: it belongs on a thread of its own, and its [`Link`]s are fed
 //! from the transport.
 
 mod arithmetic;
 mod bits;
+mod clear_regression;
 mod comparison;
 mod error;
 mod fixed_point;
@@ -56,7 +59,7 @@ pub use link::{Link, LinkError, MemoryLink, Traffic, connect_in_memory};
 pub use matrix::{RingMatrix, SharedMatrix};
 pub use outsiders::{combine, deal};
 pub use party_index::PartyIndex;
-pub use regression::{LARGEST_FEATURE, Regression, RegressionData};
+pub use regression::{LARGEST_FEATURE, Regression, RegressionData, RegressionResult};
 pub use session::{CONTEXT_BYTES, Session};
 pub use shares::{BitShares, Shares};
 pub use softmax::euler_softmax;

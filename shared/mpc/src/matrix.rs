@@ -113,23 +113,30 @@ impl SharedMatrix {
         Self { own: self.own.transpose(), next: self.next.transpose() }
     }
 
-    /// Computes this party's part of selfᵀ `other`, column by column, as for single elements.
+    /// Computes this party's part of selfᵀ `other` over the first `first` rows of both, column by
+    /// column, as for single elements.
     ///
     /// # Errors
     /// [`MpcError::Shape`] unless both have as many rows.
-    pub(crate) fn transposed_product_parts(&self, other: &Self) -> Result<Vec<u64>, MpcError> {
+    pub(crate) fn transposed_product_parts(
+        &self,
+        other: &Self,
+        first: usize,
+    ) -> Result<Vec<u64>, MpcError> {
         check_length("a column of the second factor", other.rows(), self.rows())?;
         let (mut parts, rows) = (vec![0; self.columns() * other.columns()], self.rows().max(1));
-        let mut sums = vec![0; self.rows()];
+        let first = first.min(self.rows());
+        let mut sums = vec![0; first];
         let others = other.own.values.chunks_exact(rows).zip(other.next.values.chunks_exact(rows));
         for (parts, (y, y_next)) in parts.chunks_exact_mut(self.columns().max(1)).zip(others) {
+            let (y, y_next) = (&y[..first], &y_next[..first]);
             sums.iter_mut().zip(y.iter().zip(y_next)).for_each(|(sum, (y, y_next))| {
                 *sum = y.wrapping_add(*y_next);
             });
             let columns = self.own.values.chunks_exact(rows);
             let columns = columns.zip(self.next.values.chunks_exact(rows));
             for (part, (x, x_next)) in parts.iter_mut().zip(columns) {
-                *part = dot(x, &sums).wrapping_add(dot(x_next, y));
+                *part = dot(&x[..first], &sums).wrapping_add(dot(&x_next[..first], y));
             }
         }
         Ok(parts)

@@ -12,14 +12,26 @@
 //! y along any path of the logits z, so that an epoch takes y along its change Δz by the midpoint
 //! rule: four products where Euler's method from y = 1/k (Zheng, Zhang and Yu, ACSAC 2023) takes
 //! two for each of 16 to 64 steps. The error of an epoch is of third order in Δz, which shrinks as
-//! training converges; the first epochs go in substeps.
+//! training converges; the first epochs go in substeps. Training returns the weights whose logits
+//! the scores follow: those at which the next gradient would be taken.
 //!
-//! One epoch: 14 rounds, and 8 more for each further substep.
+//! Some records may validate. Every party fits its means and its whitening on the other records
+//! alone, which are the n above, and transforms all. The scores of all records follow the logits,
+//! but the residuals of those that validate are left out of the gradient. After each epoch their
+//! Brier score (1950), the mean of Σₖ (yₖ − tₖ)², which is proper, is compared with the best so
+//! far. The bit that says if it is lower is opened, and nothing else: it decides if the weights are
+//! kept, and when training stops.
+//!
+//! One epoch: 14 rounds, 8 more for each further substep, and 10 more with validation. These take
+//! 131 bytes of all parties, however many records and classes there are. The first epoch has
+//! nothing to compare with: 24 bytes, for which nothing waits.
 
 use crate::error::{MpcError, check_length};
 use crate::fixed_point::FixedPoint;
 use crate::matrix::SharedMatrix;
+use crate::party_index::PartyIndex;
 use crate::session::Session;
+use crate::shares::Shares;
 
 /// The epochs whose change of the logits is taken in substeps, and their number.
 const EARLY_EPOCHS: usize = 10;
@@ -31,7 +43,7 @@ pub const LARGEST_FEATURE: f64 = 8.0;
 /// The settings of a regression, which all parties have agreed on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Regression {
-    /// The number of full batches.
+    /// The largest number of full batches.
     pub epochs: usize,
     /// λ, at least 0, of the weights in whitened coordinates: what a feature is measured in does
     /// not matter.
@@ -41,34 +53,55 @@ pub struct Regression {
     /// The number of blocks of features that are whitened by themselves. The constant is no block:
     /// it is uncorrelated with centred features.
     pub blocks: usize,
-    /// The representation of numbers. n 2^(2 f) must be at most 2^60.
+    /// The number of last records that validate and take no part in the gradient, fewer than there
+    /// are. 0 for none: then all epochs are run, and the last one counts as the best.
+    pub validation: usize,
+    /// The number of epochs without a better validation score after which training stops, at least
+    /// 1. Without validation it has no meaning.
+    pub patience: usize,
+    /// The representation of numbers. For n records, n 2^(2 f) must be at most 2^60.
     pub fixed: FixedPoint,
 }
 
 /// A regression's data.
 #[derive(Debug)]
 pub struct RegressionData {
-    /// The features, records × features, as [`Regression::prepare`] returns them. Sums over records
-    /// of columns that are not whitened leave the ring without an error.
+    /// The features, records × features, as [`Regression::prepare`] returns them; the records that
+    /// validate come last. Sums over records of columns that are not whitened leave the ring
+    /// without an error. The weights of a column of zeros are 0.
     pub features: SharedMatrix,
     /// 1 for the label of a record and 0 for the other classes, records × classes.
     pub labels: SharedMatrix,
 }
 
+/// The outcome of a regression. All but the weights is public.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegressionResult<Weights = SharedMatrix> {
+    /// The weights after the best epoch, features × classes, column by column, in the coordinates
+    /// of the prepared features.
+    pub weights: Weights,
+    /// The number of epochs that were run.
+    pub epochs: usize,
+    /// The epoch of the best validation score, from 1; without validation the last one. 0 if no
+    /// epoch was run.
+    pub best_epoch: usize,
+}
+
 impl Regression {
     /// Returns the factor that every party multiplies its whitened features with. It absorbs the
     /// step of the gradient, 1 / (blocks / 2 + 2 λ), and the division by the number of records, of
-    /// which a power of two remains.
+    /// which a power of two remains. `records` are all of the data: those that validate are taken
+    /// off here.
     #[must_use]
     pub fn feature_scale(&self, records: usize) -> f64 {
-        let power = f64::from(shift(records)).exp2();
-        (self.step() * power / records as f64).sqrt()
+        let trained = self.trained(records);
+        (self.step() * f64::from(shift(trained)).exp2() / trained as f64).sqrt()
     }
 
     /// Returns whitened features as the computation takes them: cut to [`LARGEST_FEATURE`], and
     /// scaled. Whitening bounds columns and not records: without the cut, a record far out moves
     /// its logits so much in one step that its scores leave [0, 1], from where they do not come
-    /// back.
+    /// back. `records` are all of the data, whatever rows `whitened` holds.
     #[must_use]
     pub fn prepare(&self, whitened: &[f64], records: usize) -> Vec<f64> {
         let scale = self.feature_scale(records);
@@ -85,6 +118,13 @@ impl Regression {
         if records == 0 {
             return wrong("the number of records", 0.0, "at least 1");
         }
+        if self.validation >= records {
+            let range = "less than the number of records";
+            return wrong("the number of records that validate", self.validation as f64, range);
+        }
+        if self.validation > 0 && self.patience == 0 {
+            return wrong("the patience", 0.0, "at least 1");
+        }
         if self.blocks == 0 {
             return wrong("the number of blocks", 0.0, "at least 1");
         }
@@ -98,135 +138,84 @@ impl Regression {
         Ok(())
     }
 
+    /// Returns the number of records that are trained on.
+    pub(crate) fn trained(&self, records: usize) -> usize {
+        records.saturating_sub(self.validation)
+    }
+
+    /// Returns true if training goes on after so many epochs.
+    pub(crate) fn goes_on(&self, epochs: usize, best_epoch: usize) -> bool {
+        let waits = self.validation == 0 || epochs - best_epoch < self.patience;
+        epochs < self.epochs && waits
+    }
+
     /// Returns the step of the gradient in the whitened coordinates.
-    fn step(&self) -> f64 {
+    pub(crate) fn step(&self) -> f64 {
         1.0 / (0.5 * self.blocks as f64 + 2.0 * self.penalty)
     }
 
     /// Returns the momentum before an epoch, from 0: (t − 1) / (t + 2) of Nesterov's sequence.
-    fn momentum(epoch: usize) -> f64 {
+    pub(crate) fn momentum(epoch: usize) -> f64 {
         epoch as f64 / (epoch as f64 + 3.0)
     }
 
     /// Returns the number of parts that an epoch's change of the logits is taken in.
-    fn substeps(epoch: usize) -> usize {
+    pub(crate) fn substeps(epoch: usize) -> usize {
         if epoch < EARLY_EPOCHS { EARLY_SUBSTEPS } else { 1 }
     }
-
-    /// Trains in the clear, by the same steps: the oracle of [`Session::regress`]. `features` are
-    /// records × features and `labels` records × classes, both column by column. Returns the
-    /// weights, features × classes, in the coordinates of the prepared features.
-    #[must_use]
-    pub fn train_in_the_clear(&self, features: &[f64], labels: &[f64], records: usize) -> Vec<f64> {
-        let (d, k) = (features.len() / records, labels.len() / records);
-        let shrink = |feature: usize| match feature + self.free < d {
-            true => 1.0 - 2.0 * self.penalty * self.step(),
-            false => 1.0,
-        };
-        let (mut weights, mut ahead) = (vec![0.0; d * k], vec![0.0; d * k]);
-        let mut scores = vec![1.0 / k as f64; records * k];
-        for epoch in 0..self.epochs {
-            let mut next = vec![0.0; d * k];
-            for class in 0..k {
-                for feature in 0..d {
-                    let column = &features[feature * records..(feature + 1) * records];
-                    let of_class = class * records..(class + 1) * records;
-                    let gradient: f64 = column
-                        .iter()
-                        .zip(scores[of_class.clone()].iter().zip(&labels[of_class]))
-                        .map(|(x, (score, label))| x * (score - label))
-                        .sum();
-                    let at = class * d + feature;
-                    next[at] =
-                        shrink(feature) * ahead[at] - gradient / f64::from(shift(records)).exp2();
-                }
-            }
-            let momentum = Self::momentum(epoch);
-            let change: Vec<f64> = (0..d * k)
-                .map(|at| next[at] + momentum * (next[at] - weights[at]) - ahead[at])
-                .collect();
-            weights = next;
-            ahead.iter_mut().zip(&change).for_each(|(ahead, change)| *ahead += change);
-            let parts = Self::substeps(epoch);
-            for record in 0..records {
-                let moved = |class: usize| {
-                    let x = |feature: usize| features[feature * records + record];
-                    let sum: f64 = (0..d).map(|at| x(at) * change[class * d + at]).sum();
-                    sum / parts as f64
-                };
-                let moved: Vec<f64> = (0..k).map(moved).collect();
-                for _ in 0..parts {
-                    let old: Vec<f64> = (0..k).map(|at| scores[at * records + record]).collect();
-                    let half = follow(&old, &old, &moved, 0.5);
-                    for (at, score) in follow(&old, &half, &moved, 1.0).into_iter().enumerate() {
-                        scores[at * records + record] = score;
-                    }
-                }
-            }
-        }
-        weights
-    }
-}
-
-/// Returns y + `length` (Δz − ⟨Δz, y′⟩) y′ for scores y and the point y′ where the slope is taken.
-fn follow(scores: &[f64], at: &[f64], moved: &[f64], length: f64) -> Vec<f64> {
-    let mean: f64 = moved.iter().zip(at).map(|(z, y)| z * y).sum();
-    let slopes = moved.iter().zip(at).map(|(z, y)| (z - mean) * y);
-    scores.iter().zip(slopes).map(|(score, slope)| score + length * slope).collect()
 }
 
 /// Returns the smallest s with 2^s ≥ `records`.
-fn shift(records: usize) -> u32 {
+pub(crate) fn shift(records: usize) -> u32 {
     records.max(2).next_power_of_two().trailing_zeros()
 }
 
 impl Session {
-    /// Trains on shares. Returns the shares of the weights, features × classes, in the coordinates
-    /// of the prepared features. Nothing is opened.
+    /// Trains on shares. Nothing is opened but the bits that compare validation scores.
+    ///
+    /// `on_epoch` is called with the number of each epoch, from 1, before it begins. If it returns
+    /// `false`, training ends there with [`MpcError::Stopped`]; the other parties hear of it when
+    /// their links close. Party 2 may be one epoch ahead of the others.
     ///
     /// The weights differ from those of [`Regression::train_in_the_clear`] by the rounding of the
     /// fixed-point numbers.
     ///
     /// # Errors
     /// [`MpcError::Shape`] for labels of another number of records, [`MpcError::Setting`] for
-    /// settings out of range, among them more records than the representation has room for; errors
-    /// of links.
+    /// settings out of range, among them more records than the representation has room for;
+    /// [`MpcError::Stopped`]; errors of links.
     pub fn regress(
         &mut self,
         of: Regression,
         data: &RegressionData,
-    ) -> Result<SharedMatrix, MpcError> {
+        on_epoch: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<RegressionResult, MpcError> {
         let RegressionData { features, labels } = data;
         let (n, d, k) = (features.rows(), features.columns(), labels.columns());
         check_length("a column of the labels", labels.rows(), n)?;
-        let fixed = of.fixed;
-        let (bits, scaled) = (fixed.fraction_bits(), shift(n));
         of.check(n)?;
-        let shrink = fixed.encode(&[2.0 * of.penalty * of.step()])?;
-        let labels = labels.shares();
-        let even = fixed.encode_one(1.0 / k.max(1) as f64);
+        let (trained, labels) = (of.trained(n), labels.shares());
+        let even = of.fixed.encode_one(1.0 / k.max(1) as f64);
         let mut scores = self.public(&vec![even; n * k]);
-        let zeros = self.public(&vec![0; d * k]);
-        let (mut weights, mut ahead) = (zeros.clone(), zeros);
-        for epoch in 0..of.epochs {
-            let residuals = SharedMatrix::new(n, k, scores.minus(&labels)?)?;
-            let gradient = features.transposed_product_parts(&residuals)?;
-            // λ's part has f + f bits, the gradient's f + f + s.
-            let mut parts = gradient;
-            for (at, (part, ahead)) in parts.iter_mut().zip(&ahead.own).enumerate() {
-                if at % d + of.free < d {
-                    *part = part.wrapping_add(ahead.wrapping_mul(shrink[0]) << scaled);
-                }
+        let mut residuals = scores.minus(&labels)?;
+        let weights = self.public(&vec![0; d * k]);
+        let mut point = Point { reached: weights.clone(), weights };
+        let (mut epochs, mut best_epoch) = (0, 0);
+        let (mut best_weights, mut best_score) = (point.weights.clone(), None);
+        while of.goes_on(epochs, best_epoch) {
+            if !on_epoch(epochs + 1) {
+                return Err(self.stop());
             }
-            let next = ahead.minus(&self.truncate_parts(parts, bits + scaled)?)?;
-            let momentum = fixed.encode_one(Regression::momentum(epoch));
-            let drift = self.truncate(&next.minus(&weights)?.times(momentum), bits)?;
-            let change = next.plus(&drift)?.minus(&ahead)?;
-            ahead = ahead.plus(&change)?;
-            weights = next;
+            if of.validation == 0 {
+                self.keep_pace(epochs, of.epochs)?;
+            }
+            let gradient =
+                features.transposed_product_parts(&SharedMatrix::new(n, k, residuals)?, trained)?;
+            let change = self.descend(of, &mut point, gradient, (d, trained, epochs))?;
             let change = SharedMatrix::new(d, k, change)?;
+            let bits = of.fixed.fraction_bits();
             let moved = self.multiply_matrices_truncated(features, &change, bits)?.into_shares();
-            let parts = Regression::substeps(epoch);
+            let parts = Regression::substeps(epochs);
             for _ in 0..parts {
                 // A substep is a fraction of the change: a power of two that products are cut by.
                 let cut = bits + parts.trailing_zeros();
@@ -234,7 +223,105 @@ impl Session {
                 let half = scores.plus(&half)?;
                 scores = scores.plus(&self.softmax_step(&half, &moved, n, bits, cut)?)?;
             }
+            residuals = scores.minus(&labels)?;
+            epochs += 1;
+            let better = of.validation == 0 || {
+                let part = sum_of_squares_part(&residuals, n, trained);
+                self.keep_lowest(part, &mut best_score)?
+            };
+            if better {
+                best_epoch = epochs;
+                best_weights.clone_from(&point.weights);
+            }
         }
-        SharedMatrix::new(d, k, weights)
+        let weights = SharedMatrix::new(d, k, best_weights)?;
+        Ok(RegressionResult { weights, epochs, best_epoch })
     }
+
+    /// Keeps party 2 at most one epoch ahead. It deals the masks of truncations and waits for
+    /// nobody in an epoch without a comparison: it would fill the links with all of a training, and
+    /// not notice that the others have stopped. One byte, for which nobody else waits.
+    ///
+    /// # Errors
+    /// Those of links.
+    fn keep_pace(&mut self, epoch: usize, epochs: usize) -> Result<(), MpcError> {
+        match self.party() {
+            PartyIndex::FIRST if epoch + 1 < epochs => self.send(PartyIndex::THIRD, vec![0]),
+            PartyIndex::THIRD if epoch > 0 => self.receive(PartyIndex::FIRST, 1).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a step of Nesterov's method, and returns the change of the weights. `gradient` holds
+    /// this party's parts of its sum over `trained` records, of `d` features for each class. Four
+    /// rounds.
+    ///
+    /// # Errors
+    /// Those of links.
+    fn descend(
+        &mut self,
+        of: Regression,
+        point: &mut Point,
+        gradient: Vec<u64>,
+        (d, trained, epoch): (usize, usize, usize),
+    ) -> Result<Shares, MpcError> {
+        let (bits, scaled) = (of.fixed.fraction_bits(), shift(trained));
+        let shrink = of.fixed.encode_one(2.0 * of.penalty * of.step());
+        // λ's part has f + f bits, the gradient's f + f + s.
+        let mut parts = gradient;
+        for (at, (part, weight)) in parts.iter_mut().zip(&point.weights.own).enumerate() {
+            if at % d + of.free < d {
+                *part = part.wrapping_add(weight.wrapping_mul(shrink) << scaled);
+            }
+        }
+        let reached = point.weights.minus(&self.truncate_parts(parts, bits + scaled)?)?;
+        let momentum = of.fixed.encode_one(Regression::momentum(epoch));
+        let drift = reached.minus(&point.reached)?.times(momentum);
+        let change = reached.plus(&self.truncate(&drift, bits)?)?.minus(&point.weights)?;
+        point.weights = point.weights.plus(&change)?;
+        point.reached = reached;
+        Ok(change)
+    }
+
+    /// Compares a validation score, of which this party has a part, with the best so far, and puts
+    /// it there if it is lower. Only that is opened. Ten rounds, 131 bytes of all parties; one
+    /// round and 24 bytes if there is none so far.
+    ///
+    /// A score has at most 2 · 2^(2 f) from each of n records with scores in [0, 1], and
+    /// n 2^(2 f) ≤ 2^60: differences keep their sign.
+    ///
+    /// # Errors
+    /// Those of links.
+    fn keep_lowest(&mut self, part: u64, best: &mut Option<Shares>) -> Result<bool, MpcError> {
+        let score = self.reshare(vec![part])?;
+        let lower = match best {
+            Some(best) => {
+                let sign = self.is_negative(&score.minus(best)?)?.map(|word| word & 1);
+                self.open_bits(&sign)? == [1]
+            }
+            None => true,
+        };
+        if lower {
+            *best = Some(score);
+        }
+        Ok(lower)
+    }
+}
+
+/// The state of Nesterov's method.
+struct Point {
+    /// The weights, at which the next gradient is taken.
+    weights: Shares,
+    /// The point that the last gradient led to, before the momentum.
+    reached: Shares,
+}
+
+/// Computes this party's part of the sum of squares of all residuals but those of the first
+/// `trained` of n records; `residuals` holds class after class.
+fn sum_of_squares_part(residuals: &Shares, records: usize, trained: usize) -> u64 {
+    let classes = residuals.own.chunks_exact(records).zip(residuals.next.chunks_exact(records));
+    let pairs = classes.flat_map(|(own, next)| own[trained..].iter().zip(&next[trained..]));
+    pairs.fold(0, |sum, (own, next)| {
+        sum.wrapping_add(own.wrapping_mul(own.wrapping_add(next.wrapping_mul(2))))
+    })
 }

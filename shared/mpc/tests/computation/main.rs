@@ -4,6 +4,7 @@
 
 mod outsiders;
 mod regression;
+mod validation;
 mod view;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,15 +4,18 @@ use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use rand::SeedableRng;
 use rand::prelude::*;
 use rand_chacha::ChaCha12Rng;
-use vfl_mpc::{FixedPoint, LARGEST_FEATURE, PartyIndex, Regression, RegressionData, SharedMatrix};
+use vfl_mpc::{
+    FixedPoint, LARGEST_FEATURE, MpcError, PartyIndex, Regression, RegressionData,
+    RegressionResult, Session, SharedMatrix,
+};
 
 use super::compute;
 
-const CLASSES: usize = 4;
+pub(crate) const CLASSES: usize = 4;
 
 /// Two parties' features, correlated within and between them, and labels drawn from a softmax of
 /// them.
-fn data(records: usize, seed: u64) -> ([DMatrix<f64>; 2], DMatrix<f64>) {
+pub(crate) fn data(records: usize, seed: u64) -> ([DMatrix<f64>; 2], DMatrix<f64>) {
     let mut rng = ChaCha12Rng::seed_from_u64(seed);
     let mut normal = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
     let common = DMatrix::from_fn(records, 2, |_, _| normal());
@@ -38,32 +41,34 @@ fn data(records: usize, seed: u64) -> ([DMatrix<f64>; 2], DMatrix<f64>) {
     (blocks, labels)
 }
 
-/// Centres and whitens a party's features: XᵀX = n I.
-fn whiten(block: &DMatrix<f64>) -> DMatrix<f64> {
-    let n = block.nrows() as f64;
-    let means = block.row_mean();
+/// Centres and whitens a party's features, by the first n records: XᵀX = n I over these.
+pub(crate) fn whiten(block: &DMatrix<f64>, n: usize) -> DMatrix<f64> {
+    let means = block.rows(0, n).row_mean();
     let centred = DMatrix::from_fn(block.nrows(), block.ncols(), |i, j| block[(i, j)] - means[j]);
+    let of_first = centred.rows(0, n);
     let SymmetricEigen { eigenvectors, eigenvalues } =
-        SymmetricEigen::new(centred.tr_mul(&centred) / n);
+        SymmetricEigen::new(of_first.tr_mul(&of_first) / n as f64);
     let scales = DMatrix::from_diagonal(&eigenvalues.map(|v| v.sqrt().recip()));
     centred * &eigenvectors * scales
 }
 
-/// Returns whitened features of both parties and the constant 1, side by side.
-fn prepared(blocks: &[DMatrix<f64>; 2]) -> DMatrix<f64> {
-    let blocks = blocks.each_ref().map(whiten);
-    let n = blocks[0].nrows();
+/// Returns features of both parties, whitened by the first n records, and the constant 1, side by
+/// side.
+pub(crate) fn prepared(blocks: &[DMatrix<f64>; 2], n: usize) -> DMatrix<f64> {
+    let records = blocks[0].nrows();
+    let blocks = blocks.each_ref().map(|block| whiten(block, n));
     let columns = blocks.iter().flat_map(|block| block.column_iter().map(|c| c.into_owned()));
-    let columns: Vec<_> = columns.chain([DVector::repeat(n, 1.0)]).collect();
+    let columns: Vec<_> = columns.chain([DVector::repeat(records, 1.0)]).collect();
     DMatrix::from_columns(&columns)
 }
 
-fn settings(epochs: usize) -> Regression {
+pub(crate) fn settings(epochs: usize) -> Regression {
     let fixed = FixedPoint::new(20).unwrap();
-    Regression { epochs, penalty: 1e-3, free: 1, blocks: 2, fixed }
+    let (validation, patience) = (0, 0);
+    Regression { epochs, penalty: 1e-3, free: 1, blocks: 2, validation, patience, fixed }
 }
 
-fn scores(features: &DMatrix<f64>, weights: &DMatrix<f64>) -> DMatrix<f64> {
+pub(crate) fn scores(features: &DMatrix<f64>, weights: &DMatrix<f64>) -> DMatrix<f64> {
     let mut scores = (features * weights).map(f64::exp);
     for mut row in scores.row_iter_mut() {
         let sum = row.sum();
@@ -90,15 +95,61 @@ fn loss(
     (entropy + penalty * penalised.norm_squared(), gradient)
 }
 
+/// Shares features and labels, and trains. Party 0 holds the labels, the constant and three
+/// features, party 2 the others.
+pub(crate) fn train(
+    session: &mut Session,
+    of: Regression,
+    features: &DMatrix<f64>,
+    labels: &DMatrix<f64>,
+    on_epoch: &mut dyn FnMut(usize) -> bool,
+) -> Result<RegressionResult, MpcError> {
+    let (n, d) = features.shape();
+    let columns = |from: usize, count: usize| {
+        of.fixed.encode(features.columns(from, count).clone_owned().as_slice()).unwrap()
+    };
+    let (first, third) = (PartyIndex::FIRST, PartyIndex::THIRD);
+    let mut share = |owner, words: Vec<u64>| {
+        let mine = (session.party() == owner).then_some(&words[..]);
+        session.share(owner, mine, words.len()).unwrap()
+    };
+    let x = share(first, columns(0, 3));
+    let x = x.concat(&share(third, columns(3, d - 4)));
+    let x = x.concat(&share(first, columns(d - 1, 1)));
+    let y = share(first, of.fixed.encode(labels.as_slice()).unwrap());
+    let data = RegressionData {
+        features: SharedMatrix::new(n, d, x).unwrap(),
+        labels: SharedMatrix::new(n, labels.ncols(), y).unwrap(),
+    };
+    session.regress(of, &data, on_epoch)
+}
+
+/// Opens the weights of a result. One round.
+pub(crate) fn opened(
+    session: &mut Session,
+    of: Regression,
+    result: RegressionResult,
+) -> RegressionResult<Vec<f64>> {
+    let RegressionResult { weights, epochs, best_epoch } = result;
+    let weights = of.fixed.decode(&session.open(&weights.into_shares()).unwrap());
+    RegressionResult { weights, epochs, best_epoch }
+}
+
+/// The largest distance of two numbers.
+pub(crate) fn distance(one: &[f64], other: &[f64]) -> f64 {
+    assert_eq!(one.len(), other.len());
+    one.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+}
+
 #[test]
 fn steps_in_the_clear_reach_the_optimum() {
     for seed in 1..4 {
         let (blocks, labels) = data(600, seed);
-        let features = prepared(&blocks);
+        let features = prepared(&blocks, 600);
         let of = settings(200);
         let scale = of.feature_scale(600);
         let scaled = &features * scale;
-        let weights = of.train_in_the_clear(scaled.as_slice(), labels.as_slice(), 600);
+        let weights = of.train_in_the_clear(scaled.as_slice(), labels.as_slice(), 600).weights;
         let weights = DMatrix::from_vec(features.ncols(), CLASSES, weights) * scale;
         // A second solver: gradient descent with exact softmax, until nothing moves.
         let mut best = DMatrix::zeros(features.ncols(), CLASSES);
@@ -122,33 +173,17 @@ fn training_on_shares_is_that_in_the_clear() {
     let records = 500;
     let (blocks, labels) = data(records, 7);
     let of = settings(60);
-    let features = prepared(&blocks) * of.feature_scale(records);
-    let (d, fixed) = (features.ncols(), of.fixed);
+    let features = prepared(&blocks, records) * of.feature_scale(records);
     let outcomes = compute(|session| {
-        // Party 0 holds the labels, the constant and three features, party 2 the others.
-        let columns = |from: usize, count: usize| {
-            fixed.encode(features.columns(from, count).clone_owned().as_slice()).unwrap()
-        };
-        let (first, third) = (PartyIndex::FIRST, PartyIndex::THIRD);
-        let mut share = |owner, words: Vec<u64>| {
-            let mine = (session.party() == owner).then_some(&words[..]);
-            session.share(owner, mine, words.len()).unwrap()
-        };
-        let x = share(first, columns(0, 3));
-        let x = x.concat(&share(third, columns(3, 5)));
-        let x = x.concat(&share(first, columns(8, 1)));
-        let y = share(first, fixed.encode(labels.as_slice()).unwrap());
-        let data = RegressionData {
-            features: SharedMatrix::new(records, d, x).unwrap(),
-            labels: SharedMatrix::new(records, CLASSES, y).unwrap(),
-        };
-        let weights = session.regress(of, &data).unwrap().into_shares();
-        fixed.decode(&session.open(&weights).unwrap())
+        let result = train(session, of, &features, &labels, &mut |_| true).unwrap();
+        opened(session, of, result)
     });
     let expected = of.train_in_the_clear(features.as_slice(), labels.as_slice(), records);
-    let weights = &outcomes[0].result;
-    let away = weights.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    assert!(away < 200.0 * fixed.unit(), "{}", away / fixed.unit());
+    assert_eq!((expected.epochs, expected.best_epoch), (60, 60));
+    let result = &outcomes[0].result;
+    assert_eq!((result.epochs, result.best_epoch), (60, 60));
+    let away = distance(&result.weights, &expected.weights);
+    assert!(away < 200.0 * of.fixed.unit(), "{}", away / of.fixed.unit());
     // 14 rounds an epoch, and 24 more in each of the first ten; two of inputs, one of the opening.
     assert_eq!(outcomes.iter().map(|o| o.round).max().unwrap(), 60 * 14 + 10 * 24 + 3);
 }
@@ -166,7 +201,10 @@ fn what_does_not_fit_is_refused_before_anything_is_sent() {
         let fixed = FixedPoint::new(30).unwrap();
         let before = session.traffic();
         let fine = settings(0);
-        assert!(session.regress(fine, &long).is_ok());
+        let result = session.regress(fine, &long, &mut |_| false).unwrap();
+        assert_eq!((result.epochs, result.best_epoch), (0, 0));
+        let validated = Regression { validation: 39, patience: 1, ..fine };
+        assert!(session.regress(validated, &long, &mut |_| false).is_ok());
         for (of, data) in [
             (fine, &data),
             (fine, &empty),
@@ -174,8 +212,11 @@ fn what_does_not_fit_is_refused_before_anything_is_sent() {
             (Regression { penalty: f64::NAN, ..fine }, &long),
             (Regression { penalty: -1.0, ..fine }, &long),
             (Regression { blocks: 0, ..fine }, &long),
+            (Regression { validation: 40, ..validated }, &long),
+            (Regression { validation: usize::MAX, ..validated }, &long),
+            (Regression { patience: 0, ..validated }, &long),
         ] {
-            assert!(session.regress(of, data).is_err(), "{of:?}");
+            assert!(session.regress(of, data, &mut |_| true).is_err(), "{of:?}");
         }
         assert_eq!(session.traffic(), before);
     });
@@ -190,7 +231,7 @@ fn heavy_tails_do_not_throw_training_off() {
         let mut normal = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
         let block = DMatrix::from_fn(records, 6, |_, _| (1.5 * normal()).exp());
         let direction = DMatrix::from_fn(6, 1, |_, _| 4.0 * normal());
-        let whitened = whiten(&block);
+        let whitened = whiten(&block, records);
         let logits = &whitened * direction;
         let labels =
             DMatrix::from_fn(records, 2, |at, class| f64::from((logits[at] > 0.0) == (class == 1)));
@@ -198,8 +239,8 @@ fn heavy_tails_do_not_throw_training_off() {
         let cut = whitened.map(|x| x.clamp(-LARGEST_FEATURE, LARGEST_FEATURE));
         let features = cut.clone().insert_column(6, 1.0);
         let prepared = of.prepare(whitened.clone().insert_column(6, 1.0).as_slice(), records);
-        let weights = of.train_in_the_clear(&prepared, labels.as_slice(), records);
-        let weights = DMatrix::from_vec(7, 2, weights) * of.feature_scale(records);
+        let trained = of.train_in_the_clear(&prepared, labels.as_slice(), records);
+        let weights = DMatrix::from_vec(7, 2, trained.weights) * of.feature_scale(records);
         let mut best = DMatrix::zeros(7, 2);
         for _ in 0..3000 {
             best -= loss(&features, &labels, &best, of.penalty).1;

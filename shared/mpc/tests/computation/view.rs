@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
-use vfl_mpc::{Link, LinkError, MemoryLink, MpcError, PartyIndex, Session, connect_in_memory};
+use vfl_mpc::{
+    FixedPoint, Link, LinkError, MemoryLink, MpcError, PartyIndex, Regression, RegressionData,
+    Session, SharedMatrix, connect_in_memory,
+};
 
 use super::{CONTEXT, DEADLINE};
 
@@ -189,6 +192,49 @@ fn masks_are_fresh() {
                     &[one.clone(), other.clone()],
                     2,
                 );
+            }
+        }
+    }
+}
+
+/// Trainings of one record for each of training and validation, again and again: the first number
+/// of each message over all of them. Labels are as wrong as can be, or right.
+#[test]
+fn a_training_shows_nothing_but_the_comparisons_of_its_validation() {
+    let fixed = FixedPoint::new(20).unwrap();
+    let (epochs, validation, patience) = (2, 1, 2);
+    let of = Regression { epochs, penalty: 0.0, free: 0, blocks: 1, validation, patience, fixed };
+    for wrong in [false, true] {
+        let views = views(|s| {
+            let ones = s.public(&fixed.encode(&[1.0, 1.0]).unwrap());
+            let hot = if wrong { [0.0, 1.0, 1.0, 0.0] } else { [0.0, 0.0, 1.0, 1.0] };
+            let labels = s.public(&fixed.encode(&hot).unwrap());
+            let data = RegressionData {
+                features: SharedMatrix::new(2, 1, ones)?,
+                labels: SharedMatrix::new(2, 2, labels)?,
+            };
+            for _ in 0..N {
+                let result = s.regress(of, &data, &mut |_| true)?;
+                assert_eq!((result.epochs, result.best_epoch), (2, if wrong { 1 } else { 2 }));
+            }
+            Ok(())
+        });
+        for (party, View { messages, .. }) in views.iter().enumerate() {
+            let steps = messages.len() / N;
+            // The third party deals the masks of all truncations, and receives comparisons alone.
+            assert!(steps >= 10 && steps * N == messages.len(), "{party} {steps}");
+            for step in 0..steps {
+                let at_step = messages.iter().skip(step).step_by(steps);
+                if step + 1 == steps {
+                    // The bit that is opened: one component of it, and nothing above.
+                    let set = at_step.clone().filter(|m| m[..] == [1, 0, 0, 0, 0, 0, 0, 0]).count();
+                    let unset = at_step.filter(|m| m[..] == [0; 8]).count();
+                    assert_eq!(set + unset, N);
+                    assert!(set.abs_diff(N / 2) < 150, "{wrong} {party}: {set}");
+                    continue;
+                }
+                let first: Vec<u64> = at_step.map(|m| u64::from(m[0])).collect();
+                assert!(uniform(&first, 0), "{wrong} {party} {step}");
             }
         }
     }
