@@ -155,7 +155,7 @@ patient='peer_timeout_ms = 600000\n'
   tls active
   printf '[data]\ncsv = "active.csv"\nschema = "active.schema.toml"\n'
   printf '[coordinator]\nname = "coordinator"\naddress = "127.0.0.1:%d"\n' "$port"
-  printf '[training]\nepochs = 1\nbatch_size = 1024\nlearning_rate = 0.05\nshuffle_block = 65536\n'
+  printf '[training]\nmode = "plain"\nepochs = 1\nbatch_size = 1024\nlearning_rate = 0.05\nshuffle_block = 65536\n'
   printf '[client]\naddress = "127.0.0.1:%d"\n' $((port + 2))
 } >active.toml
 
@@ -174,7 +174,8 @@ run() { # store
     tls passive
     printf '[data]\nschema = "passive.schema.toml"\n'
     source_of "$store"
-    printf '[training]\nallowed = true\nactive_party = "active"\n'
+    printf '[training]\nallowed = true\nactive_party = "active"\nmode = "plain"\n'
+    printf 'plain_consent = "%s"\n' 'a plain training gives the active party our features of every training record'
   } >passive.toml
   rm -rf state
   local from to own of

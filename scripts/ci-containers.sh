@@ -225,13 +225,17 @@ for service in coordinator passive-1 active; do
   docker stop --time 10 "$id" >/dev/null
   ((SECONDS - began < 9)) || die "$service does not stop on SIGTERM"
 done
-say 'once more, with perceptrons: one setting of the active party'
+say 'once more, with perceptrons: the mode, and one setting of the active party'
 compose down --volumes >/dev/null 2>&1
 CLOISON_ACTIVE_CONFIG=$CLOISON_OUT/active.toml
-export CLOISON_ACTIVE_CONFIG
-sed 's/^kind = "softmax_regression"$/kind = "mlp"/' examples/compose/active.toml >"$CLOISON_ACTIVE_CONFIG"
-expect 'lines that are not those of the example' "$(diff "$CLOISON_ACTIVE_CONFIG" examples/compose/active.toml | grep -c '^<')" 1
-chmod 644 "$CLOISON_ACTIVE_CONFIG"
+CLOISON_PASSIVE_CONFIG=$CLOISON_OUT/passive-1.toml
+export CLOISON_ACTIVE_CONFIG CLOISON_PASSIVE_CONFIG
+sed -e 's/^kind = "softmax_regression"$/kind = "mlp"/' -e 's/^# mode = "private"$/mode = "plain"/' examples/compose/active.toml \
+  >"$CLOISON_ACTIVE_CONFIG"
+expect 'lines that are not those of the example' "$(diff "$CLOISON_ACTIVE_CONFIG" examples/compose/active.toml | grep -c '^<')" 2
+sed -e 's/^# \(mode = "plain"\)$/\1/' -e 's/^# \(plain_consent = .*\)$/\1/' examples/compose/passive-1.toml >"$CLOISON_PASSIVE_CONFIG"
+expect 'lines that are not those of the example' "$(diff "$CLOISON_PASSIVE_CONFIG" examples/compose/passive-1.toml | grep -c '^<')" 2
+chmod 644 "$CLOISON_ACTIVE_CONFIG" "$CLOISON_PASSIVE_CONFIG"
 compose up -d --no-build
 status=$(timeout 600 docker wait "$(container demo)") || die 'the demo with perceptrons did not end within 600 s'
 docker logs "$(container operator)"

@@ -123,10 +123,11 @@ local_prepare() {
   declare -gA configs=([audit]="$root/examples/local/audit.toml")
   for party in "${parties[@]}"; do configs[$party]="$root/examples/local/$party.toml"; done
   if [[ -n "$model$combiner" ]]; then
-    # Settings of the active party: the others' files are as they are.
+    # Networks are trained in the plain mode, to which the passive party consents.
     sed -e "${model:+s/^kind = .*/kind = \"$model\"/}" -e "${combiner:+s/^combiner = .*/combiner = \"$combiner\"/}" \
-      "${configs[active]}" >"$work/active-model.toml"
-    configs[active]="$work/active-model.toml"
+      -e 's/^# mode = "private"$/mode = "plain"/' "${configs[active]}" >"$work/active-model.toml"
+    sed -e 's/^# \(mode = "plain"\)$/\1/' -e 's/^# \(plain_consent = .*\)$/\1/' "${configs[passive-1]}" >"$work/passive-plain.toml"
+    configs[active]="$work/active-model.toml" configs[passive-1]="$work/passive-plain.toml"
   fi
 
   say 'making a certificate authority and one certificate per party'

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use vfl_core::data::table::FeatureTable;
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{ModelConfig, TrainingConfig, TrainingValues};
+use vfl_core::model::{ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
 use vfl_features::features::Features;
 use vfl_features::id_forms;
 use vfl_features::stores::DataConfig;
@@ -183,6 +183,9 @@ pub struct TrainingTable {
     /// A file with the ids of the training records, one a line. Default: all records that have a
     /// label.
     pub train_ids: Option<PathBuf>,
+    /// The way of computing: `"private"`, the default, on secret shares; or `"plain"`, to which
+    /// every passive party must consent.
+    pub mode: Option<TrainingMode>,
     /// As in [`TrainingValues`].
     pub epochs: u32,
     /// As in [`TrainingValues`].
@@ -209,6 +212,7 @@ impl Default for TrainingTable {
         let v = TrainingValues::default();
         Self {
             train_ids: None,
+            mode: None,
             epochs: v.epochs,
             batch_size: v.batch_size,
             learning_rate: v.learning_rate,
@@ -223,11 +227,35 @@ impl Default for TrainingTable {
 }
 
 impl TrainingTable {
+    /// Returns a notice if the table has settings of plain trainings and no mode, as tables were
+    /// written before there were modes.
+    fn notice(&self) -> Option<String> {
+        let plain = TrainingValues::default();
+        let of_plain = [
+            ("batch_size", self.batch_size != plain.batch_size),
+            ("learning_rate", (self.learning_rate - plain.learning_rate).abs() > 0.0),
+            ("shuffle_block", self.shuffle_block != plain.shuffle_block),
+        ];
+        let unused: Vec<&str> =
+            of_plain.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect();
+        (self.mode.is_none() && !unused.is_empty()).then(|| {
+            format!(
+                "[training] names no `mode`, which is `private` by default: {} not used, and `l2` is of whitened features. \
+                 `mode = \"private\"` says so; `mode = \"plain\"` trains as before, if every passive party consents",
+                match &unused[..] {
+                    [one] => format!("`{one}` is"),
+                    several => format!("`{}` are", several.join("`, `")),
+                }
+            )
+        })
+    }
+
     fn checked(
         &self,
         model: &ModelConfig,
     ) -> Result<TrainingConfig, vfl_core::model::TrainingConfigError> {
         TrainingConfig::try_from(TrainingValues {
+            mode: self.mode.unwrap_or(TrainingMode::Private),
             epochs: self.epochs,
             batch_size: self.batch_size,
             learning_rate: self.learning_rate,
@@ -299,6 +327,8 @@ pub struct ClientSettings {
     pub service: Peer,
     /// The training configuration.
     pub training: TrainingConfig,
+    /// A notice on the training configuration, for who wrote it before there were modes.
+    pub notice: Option<String>,
     /// The file with the ids of the training records.
     pub train_ids: Option<PathBuf>,
 }
@@ -400,6 +430,7 @@ impl ClientSettings {
             service: Peer { role: Role::ActiveParty, name, address },
             credentials,
             training,
+            notice: v.training.notice(),
             train_ids: v.training.train_ids.clone(),
         })
     }

@@ -12,12 +12,13 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_core::data::table::StoreError as FeatureError;
-use vfl_core::model::TrainingConfig;
 use vfl_core::model::privacy::PrivacyConfig;
+use vfl_core::model::{TrainingConfig, TrainingMode};
 use vfl_core::types::{FeatureBlock, RecordIds};
 use vfl_features::features::Features;
 use vfl_party::training::{
-    Importer, Participant, RecordSource, SourceFuture, TrainingEvent, TrainingRecords,
+    Importer, Participant, PrivateAccess, RecordSource, SourceFuture, TrainingEvent,
+    TrainingRecords,
 };
 use vfl_protocol::alignment::Progress;
 use vfl_protocol::pb::active_party_server::{ActiveParty, ActivePartyServer};
@@ -31,7 +32,9 @@ use vfl_protocol::{
 use vfl_server::cli::PartySettings as _;
 use vfl_server::monitoring::traces::{Context, Traces};
 use vfl_server::monitoring::{Endpoint, EndpointError, Monitor};
-use vfl_server::service::{PeerIdentity, ServeError, TlsError, caller, serve_with_health};
+use vfl_server::service::{
+    Credentials, PeerIdentity, ServeError, TlsError, caller, serve_with_health,
+};
 use vfl_state::common_rules::RulesError;
 use vfl_state::disjoint_sets::DisjointSets;
 use vfl_state::state_file::StateFileError;
@@ -90,7 +93,7 @@ pub enum RunError {
 }
 
 struct Service {
-    identity: PeerIdentity,
+    credentials: Credentials,
     predictor: Arc<Predictor>,
     scorer: Arc<Scorer>,
     reconstructor: Arc<Reconstructor>,
@@ -151,7 +154,7 @@ pub async fn run(
     let (measured, tracer) = (monitor.predictions().clone(), traces.tracer());
     let predictor = Arc::new(Predictor::new(identity.clone(), scorer.clone(), measured, tracer));
     let service = |stop| Service {
-        identity,
+        credentials: credentials.clone(),
         predictor: predictor.clone(),
         scorer,
         reconstructor,
@@ -252,10 +255,10 @@ impl ActiveParty for Service {
         let (events, outgoing) = mpsc::channel(64);
         let (scorer, class_names, stop) =
             (self.scorer.clone(), self.class_names.clone(), self.stop.clone());
-        let privacy = self.privacy;
+        let (credentials, privacy) = (self.credentials.clone(), self.privacy);
         tokio::spawn(async move {
             let ended = tokio::select! {
-                ended = train(&scorer, &config, class_names, (ids, labels), privacy, &events) => ended,
+                ended = train(&scorer, &config, class_names, (ids, labels), (&credentials, privacy), &events) => ended,
                 () = stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
                 () = events.closed() => Err(Refusal::unavailable("nobody waits for the training any more")),
             };
@@ -293,7 +296,7 @@ impl ActiveParty for Service {
             .missing(&ids)
             .await
             .map_err(|e| vfl_features::features::refusal(&e))?;
-        let name = self.identity.name();
+        let name = self.credentials.identity().name();
         let ended = tokio::select! {
             ended = publish(&self.scorer, &self.importer, name, &self.class_names, &ids) => ended,
             () = self.stop.cancelled() => Err(Refusal::unavailable("the active party is stopping")),
@@ -422,10 +425,11 @@ async fn train(
     config: &TrainingConfig,
     class_names: Vec<String>,
     (ids, labels): (RecordIds, Vec<u32>),
-    privacy: Option<PrivacyConfig>,
+    (credentials, privacy): (&Credentials, Option<PrivacyConfig>),
     events: &mpsc::Sender<Result<pb::TrainJobEvent, Status>>,
 ) -> Result<Option<PublishedVersion>, Refusal> {
     let (replies, receiver) = mpsc::channel(16);
+    let private = config.values().mode == TrainingMode::Private;
     let start = Start { config: config.clone(), class_names, record_count: ids.len() as u32 };
     let gone = |_| ended_early(scorer.coordinator().peer());
     replies.send(Ok(Reply::Start(start).into())).await.map_err(gone)?;
@@ -433,8 +437,9 @@ async fn train(
     let feed = async {
         for from in (0..ids.len()).step_by(LIST_CHUNK_RECORDS) {
             let to = (from + LIST_CHUNK_RECORDS).min(ids.len());
-            let chunk =
-                LabelledChunk { ids: ids.slice(from, to), labels: labels[from..to].to_vec() };
+            // The labels of a private training stay here.
+            let labels = if private { Vec::new() } else { labels[from..to].to_vec() };
+            let chunk = LabelledChunk { ids: ids.slice(from, to), labels };
             if replies.send(Ok(Reply::Labelled(chunk).into())).await.is_err() {
                 // The coordinator has ended the stream; the participant reads the reason.
                 return;
@@ -450,6 +455,7 @@ async fn train(
         source: scorer,
         gate: None,
         privacy,
+        private: private.then_some(PrivateAccess { credentials, labels: Some(&labels) }),
     };
     let tell = |event| {
         if let TrainingEvent::Progress(progress) = event {

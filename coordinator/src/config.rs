@@ -103,19 +103,26 @@ fn default_peer_timeout_ms() -> u64 {
 }
 
 /// The `[training]` table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingPolicy {
-    /// True if the active party may train. Default false: training tells passive parties the labels
-    /// of the training records and the active party their scores.
+    /// True if the active party may train. Default false: a training uses the records of all
+    /// parties, and a plain one tells them much.
     pub allowed: bool,
     /// Longest time for one step of a party, in seconds. Default 30.
     pub step_timeout_s: u64,
+    /// The passive party that computes in private trainings, with the active party and this
+    /// coordinator. Default the first.
+    pub computing_party: Option<PartyName>,
+    /// True to ask for logit shares of some records at the end of a private training: `ranking`,
+    /// `codebook` and `purifier` are fitted on them. Every passive party must consent. Default
+    /// false.
+    pub calibration: bool,
 }
 
 impl Default for TrainingPolicy {
     fn default() -> Self {
-        Self { allowed: false, step_timeout_s: 30 }
+        Self { allowed: false, step_timeout_s: 30, computing_party: None, calibration: false }
     }
 }
 
@@ -430,7 +437,7 @@ impl Settings {
             passive_parties,
             peer_timeout: Duration::from_millis(v.peer_timeout_ms),
             active_party: v.active_party.clone(),
-            training: v.training,
+            training: v.training.clone(),
             publishing: v.publishing,
             defenses: v.defense.clone(),
             serving: v.serving,

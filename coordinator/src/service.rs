@@ -179,6 +179,7 @@ pub async fn run(
         policy: settings.training,
         active_party: settings.active_party,
         live: live.clone(),
+        credentials: settings.credentials.clone(),
     });
     let imports =
         Arc::new(ImportDriver { training: driver.clone(), policy: settings.publishing, live });

@@ -4,6 +4,7 @@
 mod checks;
 mod client;
 mod job;
+mod private;
 mod steps;
 
 use std::sync::Arc;
@@ -11,17 +12,19 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use vfl_core::model::contract::start_of;
-use vfl_core::model::{HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, heads, kinds};
-use vfl_core::types::{PartyName, RecordIds, RecordIdsBuilder};
+use vfl_core::model::{
+    HeadLearner, ModelSpec, Parameters, Schedule, SubModelSpec, TrainingMode, heads, kinds,
+};
+use vfl_core::types::{ConfidenceScores, PartyName, RecordIds, RecordIdsBuilder};
 use vfl_defense::Policy;
 use vfl_party::training::max_batch;
+use vfl_protocol::training::computation::ComputationLayout;
 use vfl_protocol::training::messages::{
     Begin, Binding, Command, PublishedVersion, ShareStored, Start,
 };
 use vfl_protocol::{LIST_CHUNK_RECORDS, Refusal, RefusalKind, WireError};
-use vfl_server::service::PeerIdentity;
+use vfl_server::service::{Credentials, PeerIdentity};
 use vfl_state::blocking::heavy;
-use vfl_state::journal::Proposal;
 
 use crate::catalogue::{Catalogue, PublishLock};
 use crate::client::PassiveParty;
@@ -33,7 +36,7 @@ pub use checks::check_residuals;
 use client::Link;
 pub use client::{CommandSender, ReplyStream};
 use job::{Job, JournaledTraining, not_recorded};
-use steps::{Outcome, Parties, VALIDATION_CHUNK, head_refusal, learn};
+use steps::{Outcome, Parties, VALIDATION_CHUNK, calibrate_alone, head_refusal, learn};
 
 /// The most records of one training.
 const MAX_RECORDS: u32 = 10_000_000;
@@ -52,6 +55,8 @@ pub struct TrainingDriver {
     pub active_party: Option<PartyName>,
     /// The policy of the live service, which must be able to serve the model.
     pub live: Policy,
+    /// The identity of this coordinator, which computes in private trainings.
+    pub credentials: Credentials,
 }
 
 impl TrainingDriver {
@@ -96,21 +101,21 @@ impl TrainingDriver {
         let start = active.start().await?;
         check_start(&start)?;
         check_live(&self.live, start.config.values().model.kind())?;
+        let layout = self.layout(&start)?;
         // Every passive party has consented before a record is received: nothing is held for a
         // training that nobody takes part in.
         let asks = &active.name;
         let passive = try_join_all(
-            self.passive.iter().map(|party| open(party, begin(asks, &start), timeout)),
+            self.passive.iter().map(|party| open(party, begin(asks, &start, &layout), timeout)),
         )
         .await?;
         // Each message has a deadline, and so have all of them together: a trickle must not keep
         // others from training.
-        let job = tokio::time::timeout(10 * timeout, receive_job(&mut active, start))
-            .await
-            .map_err(|_| {
-                let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
-                Refusal::new(RefusalKind::DeadlineExceeded, message)
-            })??;
+        let received = receive_job(&mut active, start, layout);
+        let job = tokio::time::timeout(10 * timeout, received).await.map_err(|_| {
+            let message = format!("the records did not arrive in {} s", 10 * timeout.as_secs());
+            Refusal::new(RefusalKind::DeadlineExceeded, message)
+        })??;
         tracing::info!(caller = %caller, records = job.ids.len(), "training starts");
         let mut links = vec![active];
         links.extend(
@@ -131,21 +136,31 @@ impl TrainingDriver {
         };
         let k = job.class_names.len() as u32;
         let model = job.config.values().model.model(k, active, passive)?;
-        let start = start_of(job.config.values().seed);
-        check_head(&model, &job)?;
-        let started = heavy(u64::MAX, || heads::start(&model, k, start))?;
-        let mut head = HeadLearner::new(&job.config, started);
+        if job.layout.is_none() {
+            check_head(&model, &job)?;
+        }
         // Durable before anything that depends on parameters is asked for, and for good, even if
         // the training is aborted.
         let mut recorded = self.record(&mut turn, &job).await?;
-        let bound = ShareBound::new(
-            &job.config,
-            model.active(),
-            features.first().copied().unwrap_or_default(),
-        )?;
-        let mut parties = Parties { links: &mut links, head: &mut head, classes: k as usize };
-        let outcome = turn.during(learn(&mut parties, &job, &mut recorded, bound)).await?;
-        let top = head.parameters(outcome.from_checkpoint).map_err(|e| head_refusal(&e))?;
+        let trained = match &job.layout {
+            Some(layout) => {
+                let (proposal, credentials) = (job.proposal(), &self.credentials);
+                let parties = (&proposal, layout);
+                let computed =
+                    private::compute(&mut links, credentials, parties, &features, &mut recorded);
+                let epochs = turn.during(computed).await?;
+                let calibration = match layout.calibration {
+                    true => Some(turn.during(calibrate_fresh(&mut links, &job, &model)).await?),
+                    false => None,
+                };
+                Trained { outcome: Outcome::of_epochs(epochs, calibration), top: None }
+            }
+            None => {
+                let learnt = learn_plainly(&mut links, &job, &model, &features, &mut recorded);
+                turn.during(learnt).await?
+            }
+        };
+        let Trained { outcome, top } = trained;
         let published =
             self.publish(&mut turn, &mut links, &job, (model, top, &features), &outcome).await?;
         recorded.published = Some(published.version.clone());
@@ -159,19 +174,28 @@ impl TrainingDriver {
         Ok(())
     }
 
+    /// Returns the parties of a private training: which of them computes is this coordinator's
+    /// setting, and each of them consents to it.
+    fn layout(&self, start: &Start) -> Result<Option<ComputationLayout>, Refusal> {
+        if start.config.values().mode == TrainingMode::Plain {
+            return Ok(None);
+        }
+        let passive: Vec<PartyName> =
+            self.passive.iter().map(|party| party.peer().name.clone()).collect();
+        let first = passive.first();
+        let Some(computing) = self.policy.computing_party.as_ref().or(first).cloned() else {
+            return Err(Refusal::precondition("a private training needs a passive party"));
+        };
+        Ok(Some(ComputationLayout { passive, computing, calibration: self.policy.calibration }))
+    }
+
     /// Records the training. Its records count as training records from now on.
     async fn record(
         &self,
         turn: &mut PublishLock<'_>,
         job: &Job,
     ) -> Result<JournaledTraining, Refusal> {
-        let proposal = Proposal {
-            active_party: job.active_party.clone(),
-            config: job.config.clone(),
-            class_names: job.class_names.clone(),
-            ids: job.ids.clone(),
-        };
-        let number = turn.begin_training(proposal).await.map_err(|e| not_recorded(&e))?;
+        let number = turn.begin_training(job.proposal()).await.map_err(|e| not_recorded(&e))?;
         Ok(JournaledTraining {
             registry: self.catalogue.registry().clone(),
             number,
@@ -241,7 +265,7 @@ impl TrainingDriver {
             }
             Ok(())
         };
-        let calibration = Some(outcome.calibration.clone());
+        let calibration = outcome.calibration.clone();
         put_in_service(turn, manifest, calibration, confirmed).await?;
         Ok(PublishedVersion { privacy, ..published(&version, Some(&summary), job.ids.len()) })
     }
@@ -328,13 +352,52 @@ fn sub_model(job: &Job, said: Option<SubModelSpec>) -> Result<SubModelSpec, Refu
 }
 
 /// Returns the terms that a passive party is asked to consent to.
-fn begin(active_party: &PartyName, start: &Start) -> Begin {
+fn begin(active_party: &PartyName, start: &Start, layout: &Option<ComputationLayout>) -> Begin {
     Begin {
         config: start.config.clone(),
         class_names: start.class_names.clone(),
         record_count: start.record_count,
         active_party: Some(active_party.clone()),
+        layout: layout.clone(),
     }
+}
+
+/// The result of a training, with the top model if there is one.
+struct Trained {
+    outcome: Outcome,
+    top: Option<Parameters>,
+}
+
+/// Trains by batches of logit shares.
+async fn learn_plainly(
+    links: &mut [Link],
+    job: &Job,
+    model: &ModelSpec,
+    features: &[u32],
+    recorded: &mut JournaledTraining,
+) -> Result<Trained, Refusal> {
+    let k = job.class_names.len();
+    let start = start_of(job.config.values().seed);
+    let started = heavy(u64::MAX, || heads::start(model, k as u32, start))?;
+    let mut head = HeadLearner::new(&job.config, started);
+    let own = features.first().copied().unwrap_or_default();
+    let bound = ShareBound::new(&job.config, model.active(), own)?;
+    let mut parties = Parties { links, head: &mut head, classes: k };
+    let outcome = learn(&mut parties, job, recorded, bound).await?;
+    let top = head.parameters(outcome.from_checkpoint).map_err(|e| head_refusal(&e))?;
+    Ok(Trained { outcome, top })
+}
+
+/// Scores records of a private training under the parameters that will be published.
+async fn calibrate_fresh(
+    links: &mut [Link],
+    job: &Job,
+    model: &ModelSpec,
+) -> Result<ConfidenceScores, Refusal> {
+    let k = job.class_names.len();
+    let started = heads::start(model, k as u32, start_of(job.config.values().seed))?;
+    let mut head = HeadLearner::new(&job.config, started);
+    calibrate_alone(&mut Parties { links, head: &mut head, classes: k }, job).await
 }
 
 /// Checks what the active party asks for, before anybody is asked for anything.
@@ -344,7 +407,8 @@ fn check_start(start: &Start) -> Result<(), Refusal> {
     check_class_names(&start.class_names)?;
     let width = (config.values().model.sub_model(k as u32)?.width() as usize).max(k);
     let most = max_batch(width);
-    if Schedule::largest_batch(config) > most {
+    let plain = config.values().mode == TrainingMode::Plain;
+    if plain && Schedule::largest_batch(config) > most {
         let fits = most.div_ceil(2);
         let message = format!(
             "`batch_size`: with {width} outputs or classes at most {fits}, so that those of a batch fit a message"
@@ -358,20 +422,28 @@ fn check_start(start: &Start) -> Result<(), Refusal> {
 }
 
 /// Receives the records of a training and their labels.
-async fn receive_job(active: &mut Link, start: Start) -> Result<Job, Refusal> {
+async fn receive_job(
+    active: &mut Link,
+    start: Start,
+    layout: Option<ComputationLayout>,
+) -> Result<Job, Refusal> {
     let k = start.class_names.len();
     let expected = start.record_count as usize;
     let (mut ids, mut labels) =
         (RecordIdsBuilder::default(), Vec::with_capacity(expected.min(1 << 20)));
-    while labels.len() < expected {
+    let mut received = 0;
+    while received < expected {
         let chunk = active.labelled().await?;
         let chunk_ids = chunk.ids;
-        if chunk_ids.is_empty() || labels.len() + chunk_ids.len() > expected {
-            let got = labels.len() + chunk_ids.len();
+        received += chunk_ids.len();
+        if chunk_ids.is_empty() || received > expected {
+            let got = received;
             return Err(WireError::Size { field: "ids", unit: "records", expected, got }.into());
         }
-        if chunk.labels.len() != chunk_ids.len() {
-            let (expected, got) = (chunk_ids.len(), chunk.labels.len());
+        // The labels of a private training are none of this coordinator's business.
+        let labelled = if layout.is_none() { chunk_ids.len() } else { 0 };
+        if chunk.labels.len() != labelled {
+            let (expected, got) = (labelled, chunk.labels.len());
             return Err(WireError::Size { field: "labels", unit: "entries", expected, got }.into());
         }
         if chunk.labels.iter().any(|&l| l as usize >= k) {
@@ -383,7 +455,7 @@ async fn receive_job(active: &mut Link, start: Start) -> Result<Job, Refusal> {
     }
     let ids = ids.finish().map_err(|source| WireError::Ids { field: "ids", source })?;
     let Start { config, class_names, .. } = start;
-    Ok(Job { active_party: active.name.clone(), config, class_names, ids, labels })
+    Ok(Job { active_party: active.name.clone(), config, class_names, ids, labels, layout })
 }
 
 /// Opens a passive party's training stream and waits for its consent.

@@ -25,7 +25,7 @@ use vfl_state::{ShareStore, StateConfig, place_of_state};
 pub use alignment::AlignmentTable;
 pub use audit::{AuditMode, AuditPolicy};
 pub use release::{Grant, ReleasePolicy, check_release};
-pub use training::{StartFrom, TrainingPolicy, check_training};
+pub use training::{PLAIN_CONSENT, StartFrom, TrainingPolicy, check_training};
 
 use crate::collusion::{Collusion, CollusionTable};
 use crate::training_map;

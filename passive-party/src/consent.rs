@@ -12,8 +12,8 @@ use rand::rngs::SysRng;
 use vfl_core::clock::now;
 use vfl_core::model::contract::{InitialSeed, Kind};
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{Combiner, EMBEDDING_WIDTH, Schedule, kinds};
-use vfl_core::types::ModelVersion;
+use vfl_core::model::{Combiner, EMBEDDING_WIDTH, Schedule, TrainingMode, kinds};
+use vfl_core::types::{ModelVersion, PartyName};
 use vfl_party::training::TrainingGate;
 use vfl_protocol::{Refusal, RefusalKind};
 use vfl_state::journal::{Counts, Journal, JournalError, Proposal, Terms};
@@ -146,7 +146,17 @@ impl Consent {
             within("width", f64::from(width), f64::from(p.max_width))?;
         }
         check_linear(self.linear_only, kind)?;
-        within("learning_rate", v.learning_rate, p.max_learning_rate)?;
+        let private = v.mode == TrainingMode::Private;
+        if !private && p.mode == TrainingMode::Private {
+            return Err(refused(
+                "this training is plain, which would give the active party every feature, and `mode` in [training] is \
+                 `private` here: set `mode = \"private\"` in the active party's [training]"
+                    .into(),
+            ));
+        }
+        if !private {
+            within("learning_rate", v.learning_rate, p.max_learning_rate)?;
+        }
         within("l2", v.l2, p.max_l2)?;
         within("epochs", f64::from(v.epochs), f64::from(p.max_epochs))?;
         let records = terms.records;
@@ -158,8 +168,9 @@ impl Consent {
         }
         let schedule = Schedule::new(terms.config, records);
         let least = p.min_batch as usize;
-        if schedule.smallest_batch() < least {
-            let got = schedule.smallest_batch();
+        // A private training has one batch: all.
+        let got = if private { schedule.training().len() } else { schedule.smallest_batch() };
+        if got < least {
             return Err(refused(format!(
                 "batches of {got} records, `min_batch` in [training] is {least}"
             )));
@@ -174,6 +185,8 @@ impl Consent {
             (batch, kind.values(&spec, self.features)),
             (validation, kind.values_looked_at(&spec, self.features)),
         ];
+        // A private training checks its size as a whole.
+        let each = if private { Default::default() } else { each };
         let all = each.map(|(records, each)| ((records as u64).saturating_mul(each), records));
         let (values, largest) = all.into_iter().max().unwrap_or_default();
         if values > MAX_BATCH_VALUES {
@@ -235,6 +248,24 @@ fn spent(message: String) -> Refusal {
 }
 
 impl TrainingGate for Consent {
+    fn agree(&self, other: Option<&PartyName>, calibration: bool) -> Result<(), Refusal> {
+        if calibration && !self.policy.calibration {
+            return Err(refused(
+                "the coordinator asks for logit shares of training records (`calibration` in its [training]), to which \
+                 `calibration = true` in [training] here would consent"
+                    .into(),
+            ));
+        }
+        match other {
+            Some(other) if self.policy.computing_party.as_ref() != Some(other) => {
+                Err(refused(format!(
+                    "`{other}` is to compute on shares of its features, and `computing_party` in [training] does not name it"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn propose(&self, terms: &Terms<'_>) -> Result<(), Refusal> {
         let allowed = || {
             self.check(terms)?;

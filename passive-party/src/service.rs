@@ -13,7 +13,7 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 use vfl_core::data::table::StoreError as FeatureError;
 use vfl_core::types::RecordIds;
-use vfl_party::training::{Importer, Participant};
+use vfl_party::training::{Importer, Participant, PrivateAccess};
 use vfl_protocol::alignment::Frame;
 use vfl_protocol::pb::passive_party_server::{PassiveParty, PassivePartyServer};
 use vfl_protocol::training::messages::StagedShare;
@@ -25,7 +25,7 @@ use vfl_server::cli::PartySettings as _;
 use vfl_server::monitoring::traces::{Context, Tracer, Traces};
 use vfl_server::monitoring::{Endpoint, EndpointError, Monitor, Predictions, traces};
 use vfl_server::service::{
-    PeerIdentity, ServeError, Unread, caller, off_thread, own_task, serve, until_stopped,
+    Credentials, ServeError, Unread, caller, off_thread, own_task, serve, until_stopped,
 };
 use vfl_state::common_rules::RulesError;
 use vfl_state::journal::JournalError;
@@ -102,7 +102,7 @@ pub enum RunError {
 const SIDE_BY_SIDE: usize = 8;
 
 struct Service {
-    identity: PeerIdentity,
+    credentials: Credentials,
     logits: Arc<LogitServer>,
     predictions: Predictions,
     tracer: Tracer,
@@ -162,7 +162,7 @@ pub async fn run(
         map.is_some(),
     );
     let service = |stop| Service {
-        identity: settings.credentials.identity().clone(),
+        credentials: settings.credentials.clone(),
         disclosure: Arc::new(disclosure),
         logits: Arc::new(logits),
         predictions: monitor.predictions().clone(),
@@ -230,7 +230,7 @@ impl PassiveParty for Service {
                 tolerance: f.tolerance,
             };
         Ok(Response::new(pb::DescribeFeaturesResponse {
-            party: self.identity.name().as_str().to_owned(),
+            party: self.credentials.identity().name().as_str().to_owned(),
             features: self.logits.features.schema().features().iter().map(feature).collect(),
         }))
     }
@@ -319,6 +319,7 @@ impl PassiveParty for Service {
         let (replies, outgoing) = mpsc::channel(16);
         let logits = self.logits.clone();
         let (stop, consent) = (self.stop.clone(), self.consent.clone());
+        let credentials = self.credentials.clone();
         tokio::spawn(async move {
             let names = logits.feature_names();
             let participant = Participant {
@@ -328,6 +329,7 @@ impl PassiveParty for Service {
                 known_records: None,
                 source: &*logits,
                 privacy: consent.privacy(),
+                private: Some(PrivateAccess { credentials: &credentials, labels: None }),
                 gate: Some(consent),
             };
             let ended = tokio::select! {

@@ -45,6 +45,9 @@ class Deployment:
         self.run("cloison", "partition", *split, "--out", "data")
         for name in (*SERVICES, "audit"):
             text = (ROOT / "examples" / "local" / f"{name}.toml").read_text()
+            if name == "passive-1":
+                # It takes part in plain trainings too, for networks.
+                text = re.sub(r'(?m)^# (mode = "plain"|plain_consent = .*)$', r"\1", text)
             (work / f"{name}.toml").write_text(re.sub(r"127\.0\.0\.1:(\d+)", self._moved, text))
 
     def _moved(self, found: re.Match[str]) -> str:

@@ -48,6 +48,8 @@ _CONFIGS = {
         to_active_party = "true_parameters"
         [training]
         allowed = true
+        mode = "plain"
+        plain_consent = "a plain training gives the active party our features of every training record"
         active_party = "active"
         max_classes = 3
         max_epochs = 1000000
@@ -82,6 +84,7 @@ _CONFIGS = {
         [client]
         address = "127.0.0.1:7102"
         [training]
+        mode = "plain"
         train_ids = "data/train.ids"
         epochs = {epochs}
         patience = {epochs}

@@ -73,6 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".vfl.v1.Matrix")
         .bytes(".vfl.v1.Ciphertexts")
         .bytes(".vfl.v1.AlignmentFrame")
+        .bytes(".vfl.v1.ComputationPiece")
         .compile_fds(own)?;
     tonic_prost_build::configure()
         .codec_path("crate::FlatCodec")

@@ -84,6 +84,9 @@ pub(super) fn failure(service: &Peer, status: &tonic::Status) -> CliError {
 impl TrainArgs {
     pub(super) async fn run(self) -> Result<(), CliError> {
         let settings = ClientSettings::read(&self.config).map_err(CliError::input)?;
+        if let Some(notice) = &settings.notice {
+            let _ = writeln!(std::io::stderr(), "note: {notice}");
+        }
         let ids = match self.ids.as_ref().or(settings.train_ids.as_ref()) {
             Some(path) => Some(read_ids(path)?),
             None => None,
@@ -106,10 +109,9 @@ impl TrainArgs {
                         }
                         _ => String::new(),
                     };
-                    let line = format!(
-                        "epoch {:>4} of {}: loss {:.4}{validation}",
-                        p.epoch, p.epochs, p.training_loss
-                    );
+                    let loss = p.training_loss.map(|loss| format!(": loss {loss:.4}"));
+                    let loss = loss.unwrap_or_default();
+                    let line = format!("epoch {:>4} of {}{loss}{validation}", p.epoch, p.epochs);
                     let _ = if live {
                         write!(err, "\r{line:<78}").and_then(|()| err.flush())
                     } else if p.epoch % 10 == 1 {

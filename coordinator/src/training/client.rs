@@ -9,8 +9,9 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use vfl_core::types::{LogitShare, PartyName};
 use vfl_protocol::pb::training_reply::Reply;
+use vfl_protocol::training::computation::{ComputationPiece, EpochCounts};
 use vfl_protocol::training::messages::{Command, LabelledChunk, Ready, ShareStored, Start};
-use vfl_protocol::{Refusal, RefusalKind, pb, peer_failure, require};
+use vfl_protocol::{Refusal, RefusalKind, WireError, pb, peer_failure, require};
 
 use crate::client::PassiveParty;
 
@@ -22,6 +23,14 @@ impl<S: Stream<Item = Result<pb::TrainingReply, Status>> + Send + 'static> Reply
 /// The channel for commands to a party.
 pub type CommandSender = mpsc::Sender<Result<pb::TrainingCommand, Status>>;
 
+/// A reply of a party while it computes.
+pub(super) enum ComputationReply {
+    /// A piece for another party.
+    Piece(ComputationPiece),
+    /// The end of the computation there.
+    Computed(EpochCounts),
+}
+
 /// The link to one party in one training.
 pub(super) struct Link {
     pub(super) name: PartyName,
@@ -29,7 +38,7 @@ pub(super) struct Link {
     pub(super) who: String,
     commands: CommandSender,
     replies: Pin<Box<dyn Stream<Item = Result<pb::TrainingReply, Status>> + Send>>,
-    timeout: Duration,
+    pub(super) timeout: Duration,
     /// The last request to the parties, for messages.
     pub(super) stage: String,
 }
@@ -136,6 +145,25 @@ impl Link {
             .map_err(|e| self.wrong(&e))
     }
 
+    /// Returns the channel for commands to the party.
+    pub(super) fn commands(&self) -> &CommandSender {
+        &self.commands
+    }
+
+    /// Receives a piece of a private computation, or its end, however long that takes: the
+    /// computation has deadlines of its own.
+    pub(super) async fn computation_reply(&mut self) -> Result<ComputationReply, Refusal> {
+        let reply = self.replies.next().await;
+        match self.read(reply)? {
+            Reply::Piece(piece) => {
+                let piece = piece.try_into().map_err(|e: WireError| self.wrong(&e))?;
+                Ok(ComputationReply::Piece(piece))
+            }
+            Reply::Computed(computed) => Ok(ComputationReply::Computed(computed.into())),
+            _ => Err(self.unexpected("a piece of the computation")),
+        }
+    }
+
     /// Receives the report of the share on disk.
     pub(super) async fn stored(&mut self) -> Result<ShareStored, Refusal> {
         match self.receive().await? {
@@ -156,15 +184,21 @@ impl Link {
     /// due.
     async fn receive(&mut self) -> Result<Reply, Refusal> {
         match tokio::time::timeout(self.timeout, self.replies.next()).await {
-            Ok(Some(Ok(message))) => Ok(require("reply", message.reply)?),
-            Ok(Some(Err(status))) => {
+            Ok(reply) => self.read(reply),
+            Err(_) => Err(self.silent()),
+        }
+    }
+
+    fn read(&self, reply: Option<Result<pb::TrainingReply, Status>>) -> Result<Reply, Refusal> {
+        match reply {
+            Some(Ok(message)) => Ok(require("reply", message.reply)?),
+            Some(Err(status)) => {
                 let mut refusal = peer_failure(&self.who, &status);
                 refusal.message =
                     format!("training stopped at {}: {}", self.stage, refusal.message);
                 Err(refusal)
             }
-            Ok(None) => Err(self.gone()),
-            Err(_) => Err(self.silent()),
+            None => Err(self.gone()),
         }
     }
 

@@ -6,7 +6,9 @@ use vfl_core::clock::now;
 use vfl_core::model::TrainingConfig;
 use vfl_core::types::{ModelVersion, PartyName, RecordIds};
 use vfl_protocol::Refusal;
+use vfl_protocol::training::computation::ComputationLayout;
 use vfl_protocol::training::messages::Begin;
+use vfl_state::journal::Proposal;
 
 use crate::registry::Registry;
 
@@ -16,7 +18,10 @@ pub(super) struct Job {
     pub(super) config: TrainingConfig,
     pub(super) class_names: Vec<String>,
     pub(super) ids: RecordIds,
+    /// The label of each record; none in a private training.
     pub(super) labels: Vec<u32>,
+    /// The parties of a private training.
+    pub(super) layout: Option<ComputationLayout>,
 }
 
 impl Job {
@@ -27,6 +32,17 @@ impl Job {
             class_names: self.class_names.clone(),
             record_count: 0,
             active_party: Some(self.active_party.clone()),
+            layout: self.layout.clone(),
+        }
+    }
+
+    /// Returns the training as journals have it.
+    pub(super) fn proposal(&self) -> Proposal {
+        Proposal {
+            active_party: self.active_party.clone(),
+            config: self.config.clone(),
+            class_names: self.class_names.clone(),
+            ids: self.ids.clone(),
         }
     }
 }

@@ -5,6 +5,7 @@ use vfl_core::model::{HeadLearner, LearnerError, Schedule, cross_entropy};
 use vfl_core::types::{ConfidenceScores, LogitShare, Logits, OutputGradient};
 use vfl_party::training::max_batch;
 use vfl_protocol::Refusal;
+use vfl_protocol::training::computation::EpochCounts;
 use vfl_protocol::training::messages::{Command, Progress, Step};
 use vfl_state::blocking::heavy;
 
@@ -26,8 +27,19 @@ pub(super) struct Outcome {
     pub(super) steps: u64,
     pub(super) from_checkpoint: bool,
     /// Undefended scores under the parameters to be published, k × n; `ranking`, `codebook` and
-    /// `purifier` are fitted on them.
-    pub(super) calibration: ConfidenceScores,
+    /// `purifier` are fitted on them. A private training has them by consent.
+    pub(super) calibration: Option<ConfidenceScores>,
+}
+
+impl Outcome {
+    /// Returns the result of a private training, in which an epoch is a step.
+    pub(super) fn of_epochs(
+        EpochCounts { epochs, best_epoch }: EpochCounts,
+        calibration: Option<ConfidenceScores>,
+    ) -> Self {
+        let steps = u64::from(epochs);
+        Self { epochs, best_epoch, steps, from_checkpoint: false, calibration }
+    }
 }
 
 /// The participants in the steps: the parties, the active one first, and the coordinator's head.
@@ -99,7 +111,7 @@ pub(super) async fn learn(
         let mut progress = Progress {
             epoch,
             epochs: v.epochs,
-            training_loss,
+            training_loss: Some(training_loss),
             validation_loss: None,
             validation_accuracy: None,
         };
@@ -131,7 +143,16 @@ pub(super) async fn learn(
     let from_checkpoint = !validation.is_empty();
     let check = |share: &LogitShare| bound.check(share, steps);
     let calibration = calibrate(parties, &mut next, job, from_checkpoint, check).await?;
+    let calibration = Some(calibration);
     Ok(Outcome { epochs, best_epoch, steps, from_checkpoint, calibration })
+}
+
+/// Scores records as [`learn`] does in the end, after a private training.
+pub(super) async fn calibrate_alone(
+    parties: &mut Parties<'_>,
+    job: &Job,
+) -> Result<ConfidenceScores, Refusal> {
+    calibrate(parties, &mut NextStep::default(), job, false, |_| Ok(())).await
 }
 
 /// Scores records spread over the training's list, under the parameters that will be published.

@@ -134,6 +134,10 @@ messages![
     InferTensorContents;
     later:
     TrainingConsent,
+    ComputationLayout,
+    PrivateComputation,
+    ComputationPiece,
+    PrivateComputed,
 ];
 
 /// The perceptron that messages show: two inputs, two hidden units, two outputs.

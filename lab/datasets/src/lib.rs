@@ -15,6 +15,7 @@ mod loaders;
 pub mod local_training;
 mod names;
 pub mod partition;
+pub mod private_training;
 mod random_streams;
 mod raw_dataset;
 pub mod set_facts;

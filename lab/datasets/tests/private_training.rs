@@ -3,11 +3,11 @@
 
 use nalgebra::DMatrix;
 use vfl_core::metrics::accuracy;
-use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
 use vfl_datasets::local_training::{TrainedParties, summed_scores};
+use vfl_datasets::private_training::train_in_the_clear;
 use vfl_datasets::{DatasetName, PassiveColumns, VerticalSplit, load, passive_names};
-use vfl_mpc::{FixedPoint, Regression};
-use vfl_numerics::{Whitening, arg_max};
+use vfl_numerics::arg_max;
 use vfl_testing::data_set;
 
 /// The second half of the features belongs to the given number of passive parties.
@@ -20,51 +20,23 @@ fn split(total: usize, parties: usize) -> VerticalSplit {
 }
 
 /// Trains by the steps of the computation on shares, and returns the share of the test records that
-/// it predicts.
+/// the model predicts.
 fn on_shares(
     (x, labels): (&DMatrix<f64>, &[u32]),
     (test, test_labels): (&DMatrix<f64>, &[u32]),
     classes: usize,
     split: &VerticalSplit,
 ) -> f64 {
-    let n = x.ncols();
-    let columns: Vec<&[usize]> = std::iter::once(split.active())
-        .chain(split.passive().iter().map(|party| &party.columns[..]))
-        .collect();
-    let of = Regression {
+    let values = TrainingValues {
+        mode: TrainingMode::Private,
         epochs: 200,
-        penalty: 1e-5,
-        free: 1,
-        blocks: columns.len(),
-        validation: 0,
-        patience: 0,
-        fixed: FixedPoint::new(20).unwrap(),
+        validation_share: 0.0,
+        ..TrainingValues::default()
     };
-    let scale = of.feature_scale(n);
-    let blocks: Vec<Whitening> =
-        columns.iter().map(|c| Whitening::fit(&x.select_rows(*c)).unwrap()).collect();
-    let rows = blocks.iter().map(Whitening::rank).sum::<usize>() + 1;
-    let mut features = DMatrix::from_element(n, rows, 1.0);
-    let mut at = 0;
-    for (block, columns) in blocks.iter().zip(&columns) {
-        let coordinates = block.apply(&x.select_rows(*columns)).transpose();
-        features.columns_mut(at, block.rank()).copy_from(&coordinates);
-        at += block.rank();
-    }
-    let one_hot = DMatrix::from_fn(n, classes, |i, class| f64::from(labels[i] == class as u32));
-    let features = of.prepare(features.as_slice(), n);
-    let weights = of.train_in_the_clear(&features, one_hot.as_slice(), n).weights;
-    let weights = DMatrix::from_vec(rows, classes, weights).transpose() * scale;
-    let constant = weights.column(rows - 1).clone_owned();
-    let mut logits = DMatrix::from_fn(classes, test.ncols(), |class, _| constant[class]);
-    let mut at = 0;
-    for (block, columns) in blocks.iter().zip(&columns) {
-        let (own, offset) =
-            block.weights_of_features(&weights.columns(at, block.rank()).clone_owned());
-        logits += own * test.select_rows(*columns);
-        logits.column_iter_mut().for_each(|mut record| record += &offset);
-        at += block.rank();
-    }
+    let config = TrainingConfig::try_from(values).unwrap();
+    let model = train_in_the_clear(&config, classes, (x, labels), split).unwrap();
+    let mut logits = model.weights * test;
+    logits.column_iter_mut().for_each(|mut record| record += &model.bias);
     let predicted: Vec<u32> = logits.column_iter().map(|z| arg_max(z.as_slice()) as u32).collect();
     accuracy(&predicted, test_labels).unwrap()
 }

@@ -153,10 +153,7 @@ pub async fn serve(plan: &DemoPlan) -> anyhow::Result<DemoDeployment> {
     let mut bar = Progress::start("training over the sockets", epochs.into());
     let published = deployment
         .train(&plan.training, &training_ids, |p| {
-            bar.at(
-                p.epoch.into(),
-                &format!("loss {:.4}", p.validation_loss.unwrap_or(p.training_loss)),
-            );
+            bar.at(p.epoch.into(), &p.words());
         })
         .await?;
     bar.done(&format!(

@@ -83,10 +83,7 @@ async fn session(
     let mut bar = Progress::start("training over the sockets", config.values().epochs.into());
     let published = deployment
         .train(config, &ids, |p| {
-            bar.at(
-                p.epoch.into(),
-                &format!("loss {:.4}", p.validation_loss.unwrap_or(p.training_loss)),
-            );
+            bar.at(p.epoch.into(), &p.words());
         })
         .await?;
     bar.done(&format!(

@@ -7,7 +7,7 @@ use vfl_auditor::report::Report;
 use vfl_auditor::{measured, metrics_of};
 use vfl_core::metrics::{Correlation, Metric};
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingValues};
+use vfl_core::model::{Combiner, ModelConfig, TrainingConfig, TrainingMode, TrainingValues};
 use vfl_datasets::VerticalSplit;
 use vfl_defense::{DefenseConfig, Pipeline, Policy};
 use vfl_demo::inference::{Inferences, Kind};
@@ -65,6 +65,10 @@ pub struct DemoArgs {
     features: String,
     #[command(flatten)]
     model: ModelArgs,
+    /// The way of training: `private`, on secret shares, or `plain`, which gives the active party
+    /// every feature. Default private; plain for networks and with --privacy-noise.
+    #[arg(long, value_name = "MODE", value_parser = [PRIVATE_MODE, "plain"])]
+    mode: Option<String>,
     /// Epochs of training at most. Default 150, with --privacy-noise 10: each epoch costs privacy.
     #[arg(long, value_name = "N")]
     epochs: Option<u32>,
@@ -139,6 +143,8 @@ const PRIVATE: (u32, u32) = (10, 512);
 /// The value of `--features` for adversaries that know the public schema.
 const SCHEMA: &str = "schema";
 
+/// The name of the mode of secret shares.
+const PRIVATE_MODE: &str = "private";
 /// The most private trainings, as each is a deployment, a training and an audit of its own.
 const MOST_PRIVATE: usize = 8;
 
@@ -151,6 +157,7 @@ impl Default for DemoArgs {
             features: SCHEMA.into(),
             model: ModelArgs::default(),
             epochs: None,
+            mode: None,
             privacy_noise: None,
             privacy_clip: None,
             private_trainings: Vec::new(),
@@ -248,14 +255,14 @@ impl DemoArgs {
                 .map_err(|e| failed(&e))?;
             // `--epochs` sets the epochs of the report's own model.
             let epochs = self.epochs.filter(|_| self.privacy_noise.is_some()).unwrap_or(PRIVATE.0);
-            let training = self.training((epochs, PRIVATE.1))?;
+            let training = self.training((epochs, PRIVATE.1), true)?;
             privacy.check(&training).map_err(|e| failed(&e))?;
             Ok((privacy, training))
         };
         let (privacy, training) = match self.privacy_noise {
             Some(noise) => private(noise, "--privacy-noise")
                 .map(|(privacy, training)| (Some(privacy), training))?,
-            None => (None, self.training((self.epochs.unwrap_or(DEFAULT_EPOCHS), 64))?),
+            None => (None, self.training((self.epochs.unwrap_or(DEFAULT_EPOCHS), 64), false)?),
         };
         if self.private_trainings.len() > MOST_PRIVATE {
             return Err(CliError::Input(format!(
@@ -325,8 +332,23 @@ impl DemoArgs {
     }
 
     /// Returns the training settings for so many epochs with batches of so many records.
-    fn training(&self, (epochs, batch_size): (u32, u32)) -> Result<TrainingConfig, CliError> {
+    fn training(
+        &self,
+        (epochs, batch_size): (u32, u32),
+        noise: bool,
+    ) -> Result<TrainingConfig, CliError> {
+        let model = self.model()?;
+        let mode = match self.mode.as_deref() {
+            Some(PRIVATE_MODE) if noise => {
+                return Err(CliError::Input("training with noise takes --mode plain".into()));
+            }
+            Some(PRIVATE_MODE) => TrainingMode::Private,
+            // Noise on gradients, and networks, take the plain mode.
+            None if model.is_default() && !noise => TrainingMode::Private,
+            _ => TrainingMode::Plain,
+        };
         TrainingConfig::try_from(TrainingValues {
+            mode,
             epochs,
             batch_size,
             learning_rate: 0.05,
@@ -335,7 +357,7 @@ impl DemoArgs {
             patience: 15,
             seed: self.data.seed,
             shuffle_block: 0,
-            model: self.model()?,
+            model,
         })
         .map_err(CliError::input)
     }

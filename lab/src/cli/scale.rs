@@ -93,13 +93,7 @@ impl ScaleArgs {
             done += 1;
             let accuracy =
                 p.validation_accuracy.map_or(String::new(), |a| format!(", accuracy {a:.4}"));
-            bar.at(
-                done,
-                &format!(
-                    "{parties} parties, epoch {}: loss {:.4}{accuracy}",
-                    p.epoch, p.training_loss
-                ),
-            );
+            bar.at(done, &format!("{parties} parties, epoch {}: {}{accuracy}", p.epoch, p.words()));
         });
         let rows = rows.await.map_err(|e| CliError::Failed(format!("{e:#}")))?;
         bar.done("done");

@@ -135,7 +135,11 @@ impl Deployment {
             passive_parties: peers.clone(),
             peer_timeout: Duration::from_secs(10),
             active_party: Some(active_name.clone()),
-            training: coordinator::TrainingPolicy { allowed: true, ..Default::default() },
+            training: coordinator::TrainingPolicy {
+                allowed: true,
+                calibration: true,
+                ..Default::default()
+            },
             publishing: coordinator::PublishingPolicy::default(),
             defenses: spec.defenses,
             serving: coordinator::ServingPolicy::default(),

@@ -251,6 +251,7 @@ impl PassiveParty for Fragile {
                 source: &*logits,
                 gate: None,
                 privacy: None,
+                private: None,
             };
             // Like a process that is gone: no last word, the stream just ends.
             let _ = participant.run(commands, &replies, |_| ()).await;

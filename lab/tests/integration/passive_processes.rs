@@ -369,7 +369,7 @@ async fn trainings_are_counted_over_all_processes() {
         min_batch: 1,
         max_per_day: 1000,
         max_total: 5,
-        ..Default::default()
+        ..vfl_testbed::deployment::consent(&PartyName::new("active").unwrap(), 2)
     };
     let gates =
         [0, 1].map(|_| Consent::open(&Site::state_at(&schema.url), policy.clone(), WIDTH).unwrap());

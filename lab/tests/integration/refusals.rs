@@ -408,6 +408,7 @@ impl Good {
             record_count,
             active_party: "active".into(),
             class_names: (0..self.k).map(|i| format!("class {i}")).collect(),
+            layout: None,
         }
     }
 

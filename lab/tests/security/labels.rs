@@ -116,6 +116,7 @@ impl PassiveParty for Curious {
                 source: &*logits,
                 gate: None,
                 privacy: None,
+                private: None,
             };
             participant.run(commands, &replies, |_| ()).await.unwrap();
         });

@@ -123,6 +123,7 @@ impl Attack {
             source: &source,
             gate: None,
             privacy: None,
+            private: None,
         };
         participant.run(commands, &replies, |_| ()).await.unwrap().version
     }

@@ -2,14 +2,18 @@
 
 use serde::Deserialize;
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{Combiner, EMBEDDING_WIDTH, SOFTMAX_REGRESSION, kinds};
+use vfl_core::model::{Combiner, EMBEDDING_WIDTH, SOFTMAX_REGRESSION, TrainingMode, kinds};
 use vfl_core::types::PartyName;
 use vfl_transform::TransformConfig;
 
+/// The sentence by which an operator consents to plain trainings.
+pub const PLAIN_CONSENT: &str =
+    "a plain training gives the active party our features of every training record";
+
 /// The `[training]` table: the rules for trainings, and the transform of this party's features.
 ///
-/// A training shows the active party the scores of its records at every step, whatever the defense
-/// (SECURITY.md), so nothing is allowed by default.
+/// A training uses this party's records for a model that others ask for, so nothing is allowed by
+/// default.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingPolicy {
@@ -19,6 +23,19 @@ pub struct TrainingPolicy {
     pub transform: TransformConfig,
     /// True if this party takes part in trainings. Default false.
     pub allowed: bool,
+    /// The least private way of computing that it takes part in. Default `"private"`. `"plain"`
+    /// takes `plain_consent`.
+    pub mode: TrainingMode,
+    /// The consent to plain trainings: [`PLAIN_CONSENT`], word for word. Default none.
+    pub plain_consent: Option<String>,
+    /// Another passive party that may compute on shares of this party's features, with the active
+    /// party and the coordinator: no two of these three join hands. Default none: this party
+    /// computes itself.
+    pub computing_party: Option<PartyName>,
+    /// True if the coordinator may have logit shares of up to 10 000 records of a private training,
+    /// with the parameters that are published: as much as serving these records would tell it.
+    /// Default false.
+    pub calibration: bool,
     /// The active party it trains for, by the name in its certificate. No default: needed if
     /// training is allowed.
     pub active_party: Option<PartyName>,
@@ -78,6 +95,10 @@ impl Default for TrainingPolicy {
         Self {
             transform: TransformConfig::None {},
             allowed: false,
+            mode: TrainingMode::Private,
+            plain_consent: None,
+            computing_party: None,
+            calibration: false,
             active_party: None,
             kinds: vec![SOFTMAX_REGRESSION.to_owned()],
             combiners: vec![Combiner::Sum],
@@ -107,6 +128,13 @@ pub fn check_training(policy: &TrainingPolicy) -> Result<(), String> {
             "`allowed = true` needs `active_party`, the name of the one active party it is for"
                 .into(),
         );
+    }
+    if policy.mode == TrainingMode::Plain && policy.plain_consent.as_deref() != Some(PLAIN_CONSENT)
+    {
+        return Err(format!(
+            "`mode = \"plain\"` gives away what the private mode keeps; whoever accepts that writes beside it:\n\
+             plain_consent = \"{PLAIN_CONSENT}\""
+        ));
     }
     for kind in &policy.kinds {
         kinds::find(kind).map_err(|e| format!("`kinds` in [training]: {e}"))?;

@@ -19,18 +19,19 @@ class TrainingConfig:
 
     Attributes:
         epochs: Passes over the records.
-        batch_size: Records per step.
-        learning_rate: Step size of Adam.
-        l2: Weight of the squared weights.
+        batch_size: Records per step, of a plain training.
+        learning_rate: Step size of Adam, of a plain training.
+        l2: Weight of the squared weights; in a private training, of whitened features.
         validation_share: Share of the records set aside to choose the epoch, in [0, 1).
         patience: Epochs without a better validation loss before training stops.
         seed: Seed of the order of the records.
-        shuffle_block: Records of a block that is trained on before the next; 0: all records are shuffled together.
+        shuffle_block: Of a plain training: records of a block that is trained on before the next; 0: all are shuffled together.
         kind: The sub-model of each party, such as `softmax_regression`, `mlp` or `residual`.
         combiner: How the coordinator combines the parties' outputs: `sum` or `concat`.
         width: Outputs of each party per record; by default one per class, and 64 with `concat`.
         settings: Settings of the kind, such as `{"hidden": [8, 8]}`.
         top: Settings of the top model, for `concat` alone.
+        mode: `private`, on secret shares; or `plain`, to which every passive party must consent, and which networks take.
     """
 
     epochs: int = 100
@@ -46,16 +47,19 @@ class TrainingConfig:
     width: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     top: Mapping[str, Any] | None = None
+    mode: str = "private"
 
     def __post_init__(self) -> None:
         """Checks what the message has no room for; the server checks the rest."""
         if self.combiner not in _COMBINERS:
             raise ValueError(f"combiner is {self.combiner!r}, expected one of: {', '.join(_COMBINERS)}")
+        if self.mode not in ("private", "plain"):
+            raise ValueError(f"mode is {self.mode!r}, expected one of: private, plain")
 
     @classmethod
     def of_tables(cls, training: Mapping[str, Any], model: Mapping[str, Any]) -> TrainingConfig:
         """From the tables `[training]` and `[model]` of a configuration file."""
-        own = ("epochs", "batch_size", "learning_rate", "l2", "validation_share", "patience", "seed", "shuffle_block")
+        own = ("mode", "epochs", "batch_size", "learning_rate", "l2", "validation_share", "patience", "seed", "shuffle_block")
         given: dict[str, Any] = {key: training[key] for key in own if key in training}
         given |= {key: model[key] for key in ("kind", "combiner", "width", "top") if key in model}
         settings = {key: value for key, value in model.items() if key not in {"kind", "combiner", "width", "top"}}
@@ -72,6 +76,7 @@ class TrainingConfig:
             patience=self.patience,
             seed=self.seed,
             shuffle_block=self.shuffle_block,
+            private=self.mode == "private",
         )
         model = common_pb2.ModelConfig(
             combiner=_COMBINERS[self.combiner],
@@ -95,11 +100,11 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class Progress:
-    """One epoch of a training. Losses are means in nats."""
+    """One epoch of a training. Losses are means in nats; a private training opens none."""
 
     epoch: int
     epochs: int
-    training_loss: float
+    training_loss: float | None
     validation_loss: float | None
     validation_accuracy: float | None
 
@@ -109,7 +114,7 @@ class Progress:
         return cls(
             message.epoch,
             message.epochs,
-            message.training_loss,
+            message.training_loss if message.HasField("training_loss") else None,
             message.validation_loss if message.HasField("validation_loss") else None,
             message.validation_accuracy if message.HasField("validation_accuracy") else None,
         )

@@ -2,4 +2,5 @@
 
 pub mod alignment;
 pub mod cli;
+pub mod computation;
 pub mod training;

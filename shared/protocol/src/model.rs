@@ -3,7 +3,7 @@
 use vfl_core::model::privacy::{PrivacyError, PrivacyStatement};
 use vfl_core::model::{
     Combiner, ModelConfig, ModelSpec, NotLinear, SpecError, SubModelSpec, TrainingConfig,
-    TrainingValues,
+    TrainingMode, TrainingValues,
 };
 
 use crate::{Refusal, WireError, pb, require};
@@ -20,6 +20,7 @@ impl From<&TrainingConfig> for pb::TrainingConfig {
             patience: v.patience,
             seed: v.seed,
             shuffle_block: v.shuffle_block,
+            private: v.mode == TrainingMode::Private,
             model: (!v.model.is_default()).then(|| (&v.model).into()),
         }
     }
@@ -29,7 +30,9 @@ impl TryFrom<&pb::TrainingConfig> for TrainingConfig {
     type Error = WireError;
 
     fn try_from(c: &pb::TrainingConfig) -> Result<Self, WireError> {
+        let mode = if c.private { TrainingMode::Private } else { TrainingMode::Plain };
         let values = TrainingValues {
+            mode,
             epochs: c.epochs,
             batch_size: c.batch_size,
             learning_rate: c.learning_rate,

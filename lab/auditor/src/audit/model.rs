@@ -43,4 +43,6 @@ pub struct Training {
     pub validation_records: u32,
     /// True if the parameters came from files.
     pub imported: bool,
+    /// True if the parties trained on secret shares.
+    pub private: bool,
 }

@@ -335,7 +335,9 @@ fn parameters(report: &Report) -> Option<Sentence> {
 /// Returns the finding on training, which follows from the protocol.
 fn training(report: &Report) -> Sentence {
     let text = if report.deployment.training.imported {
-        "this model was imported; a training here would tell labels and scores of its records, whatever the defense"
+        "this model was imported; a plain training here would tell labels and scores of its records, whatever the defense"
+    } else if report.deployment.training.private {
+        "on secret shares: each party learned its own parameters and the number of epochs"
     } else {
         "labels went to the passive parties and scores to the active party at every step, whatever the defense"
     };

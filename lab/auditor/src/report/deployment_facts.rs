@@ -5,6 +5,7 @@ use vfl_core::types::PartyName;
 use vfl_transform::TransformConfig;
 
 use crate::audit::Findings;
+use crate::report::surface::disclosure;
 use crate::report::{
     Deployment as DeploymentFacts, Observations, ParameterKnowledge, Party, Role, Surface,
     SurfaceKind, TRAINING_DISCLOSURE, TrainingFacts,
@@ -51,6 +52,7 @@ pub fn surfaces_of(
         SurfaceKind::Training if imported => surface.with_note(format!(
             "the model audited was imported, not trained here; of every model that is trained here: {TRAINING_DISCLOSURE}"
         )),
+        SurfaceKind::Training => surface.with_note(disclosure(findings.model.training.private)),
         _ => surface,
     }
     };
@@ -82,6 +84,7 @@ pub fn deployment_facts(findings: &Findings, test_accuracy: f64) -> DeploymentFa
             epochs: training.epochs.into(),
             steps: training.steps,
             imported: training.imported,
+            private: training.private,
         },
         test_accuracy,
     }

@@ -11,7 +11,7 @@ use super::attack_result::AttackResult;
 use super::errors::Baselines;
 use super::inference_rows::Inference;
 use super::policy_verdict::PolicyVerdict;
-use super::surface::Surface;
+use super::surface::{Surface, disclosure};
 use super::threat::ThreatModel;
 use super::thresholds::{ThresholdResult, Thresholds};
 
@@ -264,6 +264,17 @@ pub struct TrainingFacts {
     /// True if the parameters were imported, not trained here: there are no epochs and no steps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
+    /// True if the parties trained on secret shares.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
+}
+
+impl TrainingFacts {
+    /// Returns the disclosure by the training.
+    #[must_use]
+    pub fn disclosure(&self) -> &'static str {
+        disclosure(self.private)
+    }
 }
 
 /// A defense policy: its name and parameters.

@@ -6,7 +6,6 @@ use vfl_present::{Frame, RowKind, Table, figure, four, shortened, significant};
 use super::document::{Audit, Report};
 use super::facts::{self, BestAttack, NONE, Row, Rows, SummaryLine};
 use super::level::Level;
-use super::surface::TRAINING_DISCLOSURE;
 use super::terminal::{Page, Paint};
 use super::verdict::verdict;
 use super::{added_risk, attributes, inference, private_training};
@@ -83,7 +82,8 @@ pub fn render_table(report: &Report, width: usize, colour: bool) -> String {
         line(page.prose(&said, 0));
     }
     line(page.prose(facts::SCOPE, 0));
-    line(page.prose(&format!("Training: {TRAINING_DISCLOSURE}"), 0));
+    let disclosure = report.deployment.training.disclosure();
+    line(page.prose(&format!("Training: {disclosure}"), 0));
     for note in &report.notes {
         line(page.prose(&format!("Note: {note}"), 2));
     }

@@ -76,7 +76,8 @@ fn unknown_fields_are_refused_at_every_level() {
 fn an_imported_model_was_not_trained_here() {
     let trained = fixture::report();
     let mut imported = trained.clone();
-    imported.deployment.training = TrainingFacts { epochs: 0, steps: 0, imported: true };
+    imported.deployment.training =
+        TrainingFacts { epochs: 0, steps: 0, imported: true, private: false };
     assert_eq!(Report::from_json(&imported.to_json().unwrap()).unwrap(), imported);
     assert!(!trained.to_json().unwrap().contains("imported"));
     let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use vfl_coordinator::config as coordinator;
 use vfl_core::data::table::FeatureTable;
 use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{Combiner, MAX_WIDTH, kinds};
+use vfl_core::model::{Combiner, MAX_WIDTH, TrainingMode, kinds};
 use vfl_core::types::PartyName;
-use vfl_datasets::PartyTables;
+use vfl_datasets::{PartyTables, passive_names};
 use vfl_defense::DefenseConfig;
 use vfl_passive_party::config as passive;
 use vfl_server::monitoring::Monitoring;
@@ -64,13 +64,18 @@ pub struct Help {
     pub moments: bool,
 }
 
-/// Returns the consent that a passive party must give for an ordinary training: the active party by
-/// its name, the number of classes, every kind of model, and initial parameters from the seed.
+/// Returns the consent that a passive party must give for a training of either mode: the active
+/// party by its name, the number of classes, every kind of model, initial parameters from the seed,
+/// and the first passive party as the one that computes.
 /// Everything else is the default.
 #[must_use]
 pub fn consent(active_party: &PartyName, classes: usize) -> passive::TrainingPolicy {
     passive::TrainingPolicy {
         allowed: true,
+        mode: TrainingMode::Plain,
+        plain_consent: Some(passive::PLAIN_CONSENT.to_owned()),
+        computing_party: passive_names(1).ok().and_then(|names| names.into_iter().next()),
+        calibration: true,
         active_party: Some(active_party.clone()),
         max_classes: u32::try_from(classes).unwrap_or(u32::MAX),
         kinds: kinds::names().map(str::to_owned).collect(),

@@ -204,7 +204,7 @@ class Transform(_message.Message):
     def __init__(self, none: _Optional[_Union[getattr(Transform, 'None'), _Mapping]] = ..., negate: _Optional[_Union[Transform.Negate, _Mapping]] = ..., complement: _Optional[_Union[Transform.Complement, _Mapping]] = ..., permute: _Optional[_Union[Transform.Permute, _Mapping]] = ..., selective: _Optional[_Union[Transform.Selective, _Mapping]] = ..., random_orthonormal: _Optional[_Union[Transform.RandomOrthonormal, _Mapping]] = ..., least_squares_optimal: _Optional[_Union[Transform.LeastSquaresOptimal, _Mapping]] = ..., stiefel: _Optional[_Union[Transform.Stiefel, _Mapping]] = ..., single_feature: _Optional[_Union[Transform.SingleFeature, _Mapping]] = ..., binary: _Optional[_Union[Transform.Binary, _Mapping]] = ...) -> None: ...
 
 class TrainingConfig(_message.Message):
-    __slots__ = ("epochs", "batch_size", "learning_rate", "l2", "validation_share", "patience", "seed", "model", "shuffle_block")
+    __slots__ = ("epochs", "batch_size", "learning_rate", "l2", "validation_share", "patience", "seed", "model", "shuffle_block", "private")
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
@@ -214,6 +214,7 @@ class TrainingConfig(_message.Message):
     SEED_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     SHUFFLE_BLOCK_FIELD_NUMBER: _ClassVar[int]
+    PRIVATE_FIELD_NUMBER: _ClassVar[int]
     epochs: int
     batch_size: int
     learning_rate: float
@@ -223,7 +224,8 @@ class TrainingConfig(_message.Message):
     seed: int
     model: ModelConfig
     shuffle_block: int
-    def __init__(self, epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., l2: _Optional[float] = ..., validation_share: _Optional[float] = ..., patience: _Optional[int] = ..., seed: _Optional[int] = ..., model: _Optional[_Union[ModelConfig, _Mapping]] = ..., shuffle_block: _Optional[int] = ...) -> None: ...
+    private: bool
+    def __init__(self, epochs: _Optional[int] = ..., batch_size: _Optional[int] = ..., learning_rate: _Optional[float] = ..., l2: _Optional[float] = ..., validation_share: _Optional[float] = ..., patience: _Optional[int] = ..., seed: _Optional[int] = ..., model: _Optional[_Union[ModelConfig, _Mapping]] = ..., shuffle_block: _Optional[int] = ..., private: bool = ...) -> None: ...
 
 class SubModel(_message.Message):
     __slots__ = ("kind", "width", "settings")
@@ -262,7 +264,7 @@ class ModelConfig(_message.Message):
     def __init__(self, combiner: _Optional[_Union[Combiner, str]] = ..., kind: _Optional[str] = ..., width: _Optional[int] = ..., settings: _Optional[str] = ..., top: _Optional[str] = ...) -> None: ...
 
 class TrainingCommand(_message.Message):
-    __slots__ = ("begin", "records", "step", "store", "publish", "progress", "published")
+    __slots__ = ("begin", "records", "step", "store", "publish", "progress", "published", "compute", "piece")
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -270,6 +272,8 @@ class TrainingCommand(_message.Message):
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
     begin: TrainingBegin
     records: RecordIds
     step: TrainingStep
@@ -277,10 +281,12 @@ class TrainingCommand(_message.Message):
     publish: PublishShare
     progress: TrainingProgress
     published: TrainingPublished
-    def __init__(self, begin: _Optional[_Union[TrainingBegin, _Mapping]] = ..., records: _Optional[_Union[RecordIds, _Mapping]] = ..., step: _Optional[_Union[TrainingStep, _Mapping]] = ..., store: _Optional[_Union[StoreShare, _Mapping]] = ..., publish: _Optional[_Union[PublishShare, _Mapping]] = ..., progress: _Optional[_Union[TrainingProgress, _Mapping]] = ..., published: _Optional[_Union[TrainingPublished, _Mapping]] = ...) -> None: ...
+    compute: PrivateComputation
+    piece: ComputationPiece
+    def __init__(self, begin: _Optional[_Union[TrainingBegin, _Mapping]] = ..., records: _Optional[_Union[RecordIds, _Mapping]] = ..., step: _Optional[_Union[TrainingStep, _Mapping]] = ..., store: _Optional[_Union[StoreShare, _Mapping]] = ..., publish: _Optional[_Union[PublishShare, _Mapping]] = ..., progress: _Optional[_Union[TrainingProgress, _Mapping]] = ..., published: _Optional[_Union[TrainingPublished, _Mapping]] = ..., compute: _Optional[_Union[PrivateComputation, _Mapping]] = ..., piece: _Optional[_Union[ComputationPiece, _Mapping]] = ...) -> None: ...
 
 class TrainingReply(_message.Message):
-    __slots__ = ("start", "labelled", "ready", "shares", "stored", "published", "consent")
+    __slots__ = ("start", "labelled", "ready", "shares", "stored", "published", "consent", "piece", "computed")
     START_FIELD_NUMBER: _ClassVar[int]
     LABELLED_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
@@ -288,6 +294,8 @@ class TrainingReply(_message.Message):
     STORED_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     CONSENT_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_FIELD_NUMBER: _ClassVar[int]
     start: TrainingStart
     labelled: LabelledRecords
     ready: TrainingReady
@@ -295,7 +303,41 @@ class TrainingReply(_message.Message):
     stored: ShareStored
     published: SharePublished
     consent: TrainingConsent
-    def __init__(self, start: _Optional[_Union[TrainingStart, _Mapping]] = ..., labelled: _Optional[_Union[LabelledRecords, _Mapping]] = ..., ready: _Optional[_Union[TrainingReady, _Mapping]] = ..., shares: _Optional[_Union[BatchShares, _Mapping]] = ..., stored: _Optional[_Union[ShareStored, _Mapping]] = ..., published: _Optional[_Union[SharePublished, _Mapping]] = ..., consent: _Optional[_Union[TrainingConsent, _Mapping]] = ...) -> None: ...
+    piece: ComputationPiece
+    computed: PrivateComputed
+    def __init__(self, start: _Optional[_Union[TrainingStart, _Mapping]] = ..., labelled: _Optional[_Union[LabelledRecords, _Mapping]] = ..., ready: _Optional[_Union[TrainingReady, _Mapping]] = ..., shares: _Optional[_Union[BatchShares, _Mapping]] = ..., stored: _Optional[_Union[ShareStored, _Mapping]] = ..., published: _Optional[_Union[SharePublished, _Mapping]] = ..., consent: _Optional[_Union[TrainingConsent, _Mapping]] = ..., piece: _Optional[_Union[ComputationPiece, _Mapping]] = ..., computed: _Optional[_Union[PrivateComputed, _Mapping]] = ...) -> None: ...
+
+class ComputationLayout(_message.Message):
+    __slots__ = ("passive_parties", "computing_party", "calibration")
+    PASSIVE_PARTIES_FIELD_NUMBER: _ClassVar[int]
+    COMPUTING_PARTY_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATION_FIELD_NUMBER: _ClassVar[int]
+    passive_parties: _containers.RepeatedScalarFieldContainer[str]
+    computing_party: str
+    calibration: bool
+    def __init__(self, passive_parties: _Optional[_Iterable[str]] = ..., computing_party: _Optional[str] = ..., calibration: bool = ...) -> None: ...
+
+class PrivateComputation(_message.Message):
+    __slots__ = ("features",)
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    features: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, features: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ComputationPiece(_message.Message):
+    __slots__ = ("party", "data")
+    PARTY_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    party: str
+    data: bytes
+    def __init__(self, party: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class PrivateComputed(_message.Message):
+    __slots__ = ("epochs", "best_epoch")
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    BEST_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    epochs: int
+    best_epoch: int
+    def __init__(self, epochs: _Optional[int] = ..., best_epoch: _Optional[int] = ...) -> None: ...
 
 class TrainingConsent(_message.Message):
     __slots__ = ()
@@ -320,18 +362,20 @@ class LabelledRecords(_message.Message):
     def __init__(self, ids: _Optional[_Union[RecordIds, _Mapping]] = ..., labels: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TrainingBegin(_message.Message):
-    __slots__ = ("config", "classes", "record_count", "active_party", "class_names")
+    __slots__ = ("config", "classes", "record_count", "active_party", "class_names", "layout")
     CONFIG_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     RECORD_COUNT_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_PARTY_FIELD_NUMBER: _ClassVar[int]
     CLASS_NAMES_FIELD_NUMBER: _ClassVar[int]
+    LAYOUT_FIELD_NUMBER: _ClassVar[int]
     config: TrainingConfig
     classes: int
     record_count: int
     active_party: str
     class_names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, config: _Optional[_Union[TrainingConfig, _Mapping]] = ..., classes: _Optional[int] = ..., record_count: _Optional[int] = ..., active_party: _Optional[str] = ..., class_names: _Optional[_Iterable[str]] = ...) -> None: ...
+    layout: ComputationLayout
+    def __init__(self, config: _Optional[_Union[TrainingConfig, _Mapping]] = ..., classes: _Optional[int] = ..., record_count: _Optional[int] = ..., active_party: _Optional[str] = ..., class_names: _Optional[_Iterable[str]] = ..., layout: _Optional[_Union[ComputationLayout, _Mapping]] = ...) -> None: ...
 
 class TrainingReady(_message.Message):
     __slots__ = ("features", "sub_model")

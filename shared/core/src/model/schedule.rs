@@ -16,10 +16,41 @@ pub struct TrainingConfigError {
     expected: &'static str,
 }
 
+/// The way in which the parties compute a training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrainingMode {
+    /// Batches by Adam on logit shares and residuals in the clear, which give the active party the
+    /// passive features. The mode of every configuration that was written without one.
+    #[default]
+    Plain,
+    /// Full batches on secret shares: a party learns its own parameters and the epochs alone.
+    Private,
+}
+
+impl TrainingMode {
+    fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
+}
+
+impl std::fmt::Display for TrainingMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain",
+            Self::Private => "private",
+        })
+    }
+}
+
 /// The plain values of a training configuration, as in a file or a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingValues {
+    /// The way of computing. `batch_size`, `learning_rate` and `shuffle_block` are of the plain one
+    /// alone. Default plain.
+    #[serde(skip_serializing_if = "TrainingMode::is_plain")]
+    pub mode: TrainingMode,
     /// Passes over the training records, 1 to 100 000. Default 100.
     pub epochs: u32,
     /// Records per step, 1 to 65 536. Default 64.
@@ -27,7 +58,8 @@ pub struct TrainingValues {
     /// Step size of Adam, above 0 and at most 10. Default 0.01.
     pub learning_rate: f64,
     /// Weight of the squared norm of all weights (the bias is free, so that moving a feature's
-    /// origin does not change the fit), at least 0. Default 1e-5.
+    /// origin does not change the fit), at least 0. In the private mode the weights are those of
+    /// whitened features. Default 1e-5.
     pub l2: f64,
     /// Share of the records set aside to choose the epoch, in [0, 0.9]. 0: no early stopping.
     /// Default 0.1.
@@ -60,6 +92,7 @@ fn is_zero(block: &u32) -> bool {
 impl Default for TrainingValues {
     fn default() -> Self {
         Self {
+            mode: TrainingMode::Plain,
             epochs: 100,
             batch_size: 64,
             learning_rate: 0.01,
@@ -91,6 +124,12 @@ impl TryFrom<TrainingValues> for TrainingConfig {
         let check = |ok: bool, field, got: String, expected| {
             if ok { Ok(()) } else { Err(TrainingConfigError { field, got, expected }) }
         };
+        check(
+            v.mode == TrainingMode::Plain || v.model.is_default(),
+            "mode",
+            v.mode.to_string(),
+            "`plain` for a model other than softmax regression, summed",
+        )?;
         check((1..=100_000).contains(&v.epochs), "epochs", v.epochs.to_string(), "1 to 100000")?;
         check(
             (1..=65_536).contains(&v.batch_size),

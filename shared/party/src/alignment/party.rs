@@ -9,7 +9,7 @@ use vfl_protocol::alignment::{
     CommonIds, CompletedRun, FrameSender, Frames, IdCounts, Progress, Rules, Side, Summary, Tunnel,
 };
 use vfl_protocol::{Refusal, RefusalKind};
-use vfl_server::service::{Credentials, PeerIdentity, Role, SessionEnd, seal};
+use vfl_server::service::{Credentials, PeerIdentity, Role, SessionEnd, SessionUse, seal};
 use vfl_state::state_dir::StateDir;
 use vfl_state::state_file::StateFileError;
 
@@ -119,7 +119,7 @@ impl RunPermit<'_> {
         let ended = async {
             let sealed = tokio::time::timeout(
                 HANDSHAKE,
-                seal(&aligner.credentials, &identity, end, carried),
+                seal(&aligner.credentials, &identity, end, SessionUse::Alignment, carried),
             )
             .await;
             let (stream, session) = sealed.map_err(|_| {

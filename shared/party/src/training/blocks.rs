@@ -81,6 +81,15 @@ impl<'a> RemoteRecords<'a> {
         Ok(batch)
     }
 
+    /// Returns the rows of all records (d × n).
+    ///
+    /// # Errors
+    /// The refusal of the source.
+    pub(super) async fn all(&self) -> Result<DMatrix<f64>, Refusal> {
+        let positions: Vec<usize> = (0..self.ids.len()).collect();
+        self.fetch(&positions).await
+    }
+
     /// Returns the blocks of increasing positions; none without blocks.
     fn blocks_of(&self, positions: &[usize]) -> Vec<usize> {
         if self.size == 0 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vfl_core::model::contract::InitialSeed;
-use vfl_core::types::ModelVersion;
+use vfl_core::types::{ModelVersion, PartyName};
 use vfl_protocol::Refusal;
 use vfl_protocol::training::messages::Step;
 use vfl_server::service::off_thread;
@@ -20,6 +20,14 @@ pub trait TrainingGate: Send + Sync {
     /// # Errors
     /// [`Refusal`] that names the violated rule.
     fn propose(&self, terms: &Terms<'_>) -> Result<(), Refusal>;
+
+    /// Checks that the party agrees to the layout of a private training: that it trusts the passive
+    /// party that computes, `other` if it is another one, not to join hands with the active party
+    /// or the coordinator; and that it gives shares for calibration if they are asked for.
+    ///
+    /// # Errors
+    /// [`Refusal`] that names the setting.
+    fn agree(&self, other: Option<&PartyName>, calibration: bool) -> Result<(), Refusal>;
 
     /// Draws the seed of the initial parameters. `None` stands for the seed of the training, which
     /// every party knows.
@@ -105,6 +113,26 @@ impl AdmittedTraining {
         };
         self.number = Some(off_thread("writing down the training", work).await?);
         Ok(())
+    }
+
+    /// Records that the training begins, before anything leaves.
+    pub(super) async fn begin(&mut self) -> Result<(), Refusal> {
+        let (gate, proposal) = (self.gate.clone(), self.proposal.clone());
+        let begin = move || gate.begin(&proposal);
+        self.number = Some(off_thread("writing down the training", begin).await?);
+        Ok(())
+    }
+
+    /// Returns the function that records a step, from 1, of a training that has begun. It returns
+    /// false if the step cannot be recorded, and may wait for the disk.
+    pub(super) fn journal(&self) -> impl FnMut(u64) -> bool + Send + 'static {
+        let (gate, number) = (self.gate.clone(), self.number);
+        move |step| number.is_some_and(|number| gate.reach(number, step).is_ok())
+    }
+
+    /// Notes that a step was reached.
+    pub(super) fn reached(&mut self, step: u64) {
+        self.steps = self.steps.max(step);
     }
 
     /// Records the end of the training. A training from which nothing had left is not in the

@@ -6,42 +6,26 @@ use nalgebra::DMatrix;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use vfl_core::model::contract::{InitialSeed, start_of};
-use vfl_core::model::privacy::PrivacyConfig;
-use vfl_core::model::{LearnerError, PartyLearner};
-use vfl_core::types::{ModelVersion, RecordIds, ShapeError};
+use vfl_core::model::privacy::{PrivacyConfig, PrivacyStatement};
+use vfl_core::model::{LearnerError, Parameters, PartyLearner, TrainingMode};
+use vfl_core::types::{RecordIds, ShapeError};
 use vfl_protocol::training::messages::{
-    BatchShares, Begin, Command, Progress, PublishedVersion, Ready, Reply, ShareStored, Step,
+    BatchShares, Begin, Command, Ready, Reply, ShareStored, Step,
 };
 use vfl_protocol::training::{CommandStream, Conversation, ReplySender};
-use vfl_protocol::{MAX_MESSAGE_BYTES, Refusal, RefusalKind, WireError};
+use vfl_protocol::{Refusal, RefusalKind, WireError};
 use vfl_state::blocking::heavy;
 use vfl_state::journal::{Proposal, Terms};
 use vfl_state::{ShareStore, StoreError};
 
 use super::blocks::RemoteRecords;
+use super::events::{TrainingEvent, TrainingOutcome, max_batch, unexpected};
 use super::gate::{AdmittedTraining, TrainingGate};
+use super::private::{OwnModel, PrivateAccess, PrivateTask, check_private, compute};
 use super::source::{RecordSource, TrainingRecords};
 
 /// The maximum number of records in one training.
 const MAX_RECORDS: u32 = 10_000_000;
-
-/// An event of a running training, for the participant's user.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TrainingEvent {
-    /// The coordinator's report on an epoch (active party alone).
-    Progress(Progress),
-    /// The coordinator's last report: the version is in service (active party alone).
-    Published(PublishedVersion),
-}
-
-/// The result of a training at this party.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrainingOutcome {
-    /// The version that this party can now serve.
-    pub version: ModelVersion,
-    /// The coordinator's summary (active party alone).
-    pub published: Option<PublishedVersion>,
-}
 
 /// The part of one party in one training.
 pub struct Participant<'a> {
@@ -59,6 +43,9 @@ pub struct Participant<'a> {
     pub gate: Option<Arc<dyn TrainingGate>>,
     /// The privacy settings of this party's parameters; `None`: they are trained without privacy.
     pub privacy: Option<PrivacyConfig>,
+    /// The access that private trainings need; `None`: it takes part in plain ones alone. An active
+    /// party has it for a private training, and then for no other.
+    pub private: Option<PrivateAccess<'a>>,
 }
 
 impl Participant<'_> {
@@ -94,17 +81,34 @@ impl Participant<'_> {
             let reason = "0 to the active party, 1 to 10 million to a passive party";
             return Err(WireError::Range { field: "record_count", reason }.into());
         }
-        let Begin { config, class_names, record_count, active_party } = begin;
+        let Begin { config, class_names, record_count, active_party, layout } = begin;
         let (classes, active) = (class_names.len(), record_count == 0);
-        let gate = match (self.gate.take(), active_party) {
+        let gate = match (self.gate.take(), &active_party) {
             (Some(gate), Some(active_party)) => {
                 let records = record_count as usize;
-                let (asks, config, class_names) = (&active_party, &config, &*class_names);
+                let (asks, config, class_names) = (active_party, &config, &*class_names);
                 gate.propose(&Terms { active_party: asks, config, class_names, records })?;
-                Some((gate, active_party))
+                Some(gate)
             }
             (Some(_), None) => return Err(Refusal::invalid("`active_party`: missing")),
             (None, _) => None,
+        };
+        let private = match config.values().mode {
+            TrainingMode::Private => {
+                let access = check_private(self.private, layout.as_ref(), self.privacy.is_some())?;
+                if let (Some(gate), Some(layout)) = (&gate, &layout) {
+                    let own = access.credentials.identity().name();
+                    let other = Some(&layout.computing).filter(|computing| *computing != own);
+                    gate.agree(other, layout.calibration)?;
+                }
+                Some(access)
+            }
+            TrainingMode::Plain if active && self.private.is_some() => {
+                let message =
+                    "the coordinator begins a plain training, and a private one was asked for";
+                return Err(Refusal::precondition(message));
+            }
+            TrainingMode::Plain => None,
         };
         // A model that cannot be trained here is refused before any record is named or looked up.
         config.values().model.sub_model(u32::try_from(classes).unwrap_or(u32::MAX))?;
@@ -118,11 +122,13 @@ impl Participant<'_> {
                 receive_records(&mut talk, record_count).await?
             }
         };
-        let mut admitted = gate.map(|(gate, active_party)| {
-            let proposal =
-                Proposal { active_party, config: config.clone(), class_names, ids: ids.clone() };
-            AdmittedTraining::new(gate, proposal)
+        let proposal = active_party.map(|active_party| {
+            let (config, ids) = (config.clone(), ids.clone());
+            Proposal { active_party, config, class_names, ids }
         });
+        let mut admitted = gate
+            .zip(proposal.clone())
+            .map(|(gate, proposal)| AdmittedTraining::new(gate, proposal));
         let records = match self.source.open(&ids).await {
             Ok(records) => records,
             Err(refusal) => {
@@ -135,6 +141,21 @@ impl Participant<'_> {
                 return Err(refusal);
             }
         };
+        if let (Some(access), Some(layout)) = (private, layout) {
+            let proposal = proposal.ok_or_else(|| Refusal::invalid("`active_party`: missing"))?;
+            let task = PrivateTask { proposal, layout, records };
+            let ended = async {
+                let own =
+                    compute(&mut talk, self.source, access, task, &mut admitted, &mut on_event)
+                        .await?;
+                self.store_and_publish(&mut talk, own, active, &mut on_event).await
+            };
+            let ended = ended.await;
+            if let Some(admitted) = &admitted {
+                admitted.ended(ended.as_ref().ok().map(|outcome| &outcome.version)).await;
+            }
+            return ended;
+        }
         let own_start = admitted.as_ref().map(AdmittedTraining::start).transpose()?.flatten();
         let start = own_start.unwrap_or_else(|| start_of(config.values().seed));
         let (mut learner, mut elsewhere) = match records {
@@ -185,7 +206,6 @@ impl Participant<'_> {
         admitted: &mut Option<AdmittedTraining>,
         on_event: &mut (impl FnMut(TrainingEvent) + Send),
     ) -> Result<TrainingOutcome, Refusal> {
-        let (mut version, mut stored) = (None, None);
         loop {
             match talk.next().await? {
                 Command::Step(step) => {
@@ -211,19 +231,73 @@ impl Participant<'_> {
                 Command::Store { from_checkpoint } => {
                     let parameters =
                         learner.parameters(from_checkpoint).map_err(|e| learner_refusal(&e))?;
-                    let digest = self
-                        .store
-                        .put(&parameters, self.feature_names)
-                        .map_err(|e| store_refusal(&e, active))?;
-                    stored = Some(digest.clone());
                     let privacy = learner.privacy();
                     if let Some(privacy) = &privacy {
                         tracing::info!(%privacy, "this party's parameters are private");
                     }
-                    talk.reply(Reply::Stored(ShareStored { digest, privacy })).await?;
+                    let stored = self.store(talk, (&parameters, privacy), active).await?;
+                    return self.publish(talk, &stored, active, on_event).await;
                 }
+                Command::Progress(progress) => on_event(TrainingEvent::Progress(progress)),
+                other => return Err(unexpected("a step", &other)),
+            }
+        }
+    }
+
+    /// Stores the parameters as the coordinator has commanded; returns their digest.
+    async fn store<S: CommandStream>(
+        &self,
+        talk: &mut Conversation<'_, S>,
+        (parameters, privacy): (&Parameters, Option<PrivacyStatement>),
+        active: bool,
+    ) -> Result<String, Refusal> {
+        let digest = self
+            .store
+            .put(parameters, self.feature_names)
+            .map_err(|e| store_refusal(&e, active))?;
+        talk.reply(Reply::Stored(ShareStored { digest: digest.clone(), privacy })).await?;
+        Ok(digest)
+    }
+
+    /// Waits for the command to store the parameters of a private training, and publishes them.
+    pub(super) async fn store_and_publish<S: CommandStream>(
+        &self,
+        talk: &mut Conversation<'_, S>,
+        mut own: OwnModel,
+        active: bool,
+        on_event: &mut (impl FnMut(TrainingEvent) + Send),
+    ) -> Result<TrainingOutcome, Refusal> {
+        loop {
+            match talk.next().await? {
+                Command::Step(step) => {
+                    let share = heavy(own.work(&step), || own.calibrate(&step))?;
+                    talk.reply(Reply::Shares(BatchShares { step: step.number, share })).await?;
+                }
+                Command::Store { .. } => {
+                    let parameters = own.parameters();
+                    let stored = self.store(talk, (&parameters, None), active).await?;
+                    return self.publish(talk, &stored, active, on_event).await;
+                }
+                // The others may close their sessions later.
+                Command::Piece(_) => {}
+                other => return Err(unexpected("store", &other)),
+            }
+        }
+    }
+
+    /// Publishes the share stored under `stored`, as the coordinator commands.
+    async fn publish<S: CommandStream>(
+        &self,
+        talk: &mut Conversation<'_, S>,
+        stored: &str,
+        active: bool,
+        on_event: &mut (impl FnMut(TrainingEvent) + Send),
+    ) -> Result<TrainingOutcome, Refusal> {
+        let mut version = None;
+        loop {
+            match talk.next().await? {
                 Command::Publish(binding) => {
-                    if stored.as_ref() != Some(&binding.digest) {
+                    if stored != binding.digest {
                         let message =
                             "publish: `digest` is not that of the share stored in this training";
                         return Err(Refusal::precondition(message));
@@ -237,7 +311,6 @@ impl Participant<'_> {
                     }
                     version = Some(binding.version);
                 }
-                Command::Progress(progress) => on_event(TrainingEvent::Progress(progress)),
                 Command::Published(published) => {
                     on_event(TrainingEvent::Published(published.clone()));
                     let version = version.ok_or_else(|| {
@@ -245,7 +318,7 @@ impl Participant<'_> {
                     })?;
                     return Ok(TrainingOutcome { version, published: Some(published) });
                 }
-                other => return Err(unexpected("a step", &other)),
+                other => return Err(unexpected("publish", &other)),
             }
         }
     }
@@ -286,14 +359,6 @@ async fn receive_records<S: CommandStream>(
         }
     }
     all.finish().map_err(|source| WireError::Ids { field: "records", source }.into())
-}
-
-/// Returns the maximum number of records whose logit shares, of `width` numbers each, fit into one
-/// message.
-#[must_use]
-pub fn max_batch(width: usize) -> usize {
-    // The rest is for the fields around the matrix.
-    (MAX_MESSAGE_BYTES - 4096) / (8 * width.max(1))
 }
 
 fn take_step(
@@ -345,10 +410,6 @@ fn check_batch(learner: &PartyLearner, step: &Step) -> Result<(), Refusal> {
         return Err(Refusal::invalid(message));
     }
     Ok(())
-}
-
-fn unexpected(wanted: &str, got: &Command) -> Refusal {
-    Refusal::invalid(format!("training protocol: expected {wanted}, got {}", got.words()))
 }
 
 fn learner_refusal(error: &LearnerError) -> Refusal {

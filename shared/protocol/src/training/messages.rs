@@ -1,5 +1,6 @@
 //! The messages between coordinator and parties while a model is trained and published.
 
+use super::computation::{ComputationLayout, ComputationPiece, EpochCounts};
 use vfl_core::model::privacy::PrivacyStatement;
 use vfl_core::model::{SubModelSpec, TrainingConfig};
 use vfl_core::types::{LogitShare, ModelVersion, OutputGradient, PartyName, RecordIds};
@@ -24,6 +25,14 @@ pub enum Command {
     Progress(Progress),
     /// The last command, for the active party alone.
     Published(PublishedVersion),
+    /// The start of a private computation.
+    Compute {
+        /// The number of features of each party: the active one, then the passive ones in their
+        /// order.
+        features: Vec<u32>,
+    },
+    /// A piece of a private computation, with its sender.
+    Piece(ComputationPiece),
 }
 
 impl Command {
@@ -38,6 +47,8 @@ impl Command {
             Self::Publish(_) => "publish",
             Self::Progress(_) => "progress",
             Self::Published(_) => "published",
+            Self::Compute { .. } => "compute",
+            Self::Piece(_) => "a piece of a computation",
         }
     }
 }
@@ -60,6 +71,10 @@ pub enum Reply {
     Stored(ShareStored),
     /// The share is bound to the version.
     Published,
+    /// A piece of a private computation, with its receiver.
+    Piece(ComputationPiece),
+    /// The private computation is over at this party.
+    Computed(EpochCounts),
 }
 
 /// The active party's opening of a training.
@@ -78,7 +93,7 @@ pub struct Start {
 pub struct LabelledChunk {
     /// The ids of the records.
     pub ids: RecordIds,
-    /// The label of each record.
+    /// The label of each record; none in a private training.
     pub labels: Vec<u32>,
 }
 
@@ -93,6 +108,8 @@ pub struct Begin {
     pub record_count: u32,
     /// The active party that requests the training, by the name in its certificate.
     pub active_party: Option<PartyName>,
+    /// The parties of a private training; `None` for a plain one.
+    pub layout: Option<ComputationLayout>,
 }
 
 /// A party's description of itself before the first step.
@@ -157,12 +174,31 @@ pub struct Progress {
     pub epoch: u32,
     /// The maximum number of epochs of this training.
     pub epochs: u32,
-    /// The mean loss over the training records, in nats.
-    pub training_loss: f64,
+    /// The mean loss over the training records, in nats; `None` in a private training.
+    pub training_loss: Option<f64>,
     /// The mean loss over the validation records, in nats; `None` without a validation share.
     pub validation_loss: Option<f64>,
     /// The share of the validation records whose arg max is the label.
     pub validation_accuracy: Option<f64>,
+}
+
+impl Progress {
+    /// Returns the loss in words, that of the validation if there is one; in a private training,
+    /// the number of the epoch.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self.validation_loss.or(self.training_loss) {
+            Some(loss) => format!("loss {loss:.4}"),
+            None => format!("epoch {} on secret shares", self.epoch),
+        }
+    }
+
+    /// Returns the progress of a private training, which tells no loss.
+    #[must_use]
+    pub fn of_epoch(epoch: u32, epochs: u32) -> Self {
+        let (training_loss, validation_loss, validation_accuracy) = (None, None, None);
+        Self { epoch, epochs, training_loss, validation_loss, validation_accuracy }
+    }
 }
 
 /// The version in service, and its origin.

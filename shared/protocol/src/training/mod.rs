@@ -1,5 +1,6 @@
 //! Messages of a training.
 
+pub mod computation;
 pub mod messages;
 mod wire;
 

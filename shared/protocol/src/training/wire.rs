@@ -9,6 +9,7 @@ use vfl_core::model::privacy::PrivacyStatement;
 use vfl_core::model::{SubModelSpec, TrainingConfig};
 use vfl_core::types::{OutputGradient, PartyName, RecordIds};
 
+use super::computation::ComputationLayout;
 use super::messages::{
     BatchShares, Begin, Binding, Command, LabelledChunk, Progress, PublishCommand, PublishReply,
     PublishStart, PublishedVersion, Ready, Reply, ShareStored, StagedShare, Start, Step,
@@ -41,6 +42,12 @@ impl<'a, S: CommandStream> Conversation<'a, S> {
     /// Creates the conversation from its two streams; `coordinator` is the name for messages.
     pub fn new(coordinator: &'a str, commands: Pin<&'a mut S>, replies: &'a ReplySender) -> Self {
         Self { coordinator, commands, replies }
+    }
+
+    /// Returns the channel for this party's replies.
+    #[must_use]
+    pub fn replies(&self) -> &ReplySender {
+        self.replies
     }
 
     /// Receives the next command.
@@ -98,6 +105,8 @@ impl TryFrom<pb::TrainingCommand> for Command {
             Wire::Publish(publish) => Self::Publish(publish.try_into()?),
             Wire::Progress(progress) => Self::Progress(progress.into()),
             Wire::Published(published) => Self::Published(published.try_into()?),
+            Wire::Compute(pb::PrivateComputation { features }) => Self::Compute { features },
+            Wire::Piece(piece) => Self::Piece(piece.try_into()?),
         })
     }
 }
@@ -113,6 +122,8 @@ impl From<Command> for pb::TrainingCommand {
             Command::Publish(binding) => Wire::Publish(binding.into()),
             Command::Progress(progress) => Wire::Progress(progress.into()),
             Command::Published(published) => Wire::Published(published.into()),
+            Command::Compute { features } => Wire::Compute(pb::PrivateComputation { features }),
+            Command::Piece(piece) => Wire::Piece(piece.into()),
         };
         Self { command: Some(command) }
     }
@@ -178,6 +189,8 @@ impl From<Reply> for pb::TrainingReply {
             }
             Reply::Stored(stored) => Wire::Stored(stored.into()),
             Reply::Published => Wire::Published(pb::SharePublished {}),
+            Reply::Piece(piece) => Wire::Piece(piece.into()),
+            Reply::Computed(counts) => Wire::Computed(counts.into()),
         };
         Self { reply: Some(reply) }
     }
@@ -200,7 +213,8 @@ impl TryFrom<pb::TrainingBegin> for Begin {
     type Error = WireError;
 
     fn try_from(begin: pb::TrainingBegin) -> Result<Self, WireError> {
-        let pb::TrainingBegin { config, classes, record_count, active_party, class_names } = begin;
+        let pb::TrainingBegin { config, classes, record_count, active_party, class_names, layout } =
+            begin;
         let config = TrainingConfig::try_from(&require("config", config)?)?;
         if !(2..=MAX_CLASSES).contains(&classes) {
             return Err(WireError::Range { field: "classes", reason: "2 to 65536" });
@@ -213,19 +227,21 @@ impl TryFrom<pb::TrainingBegin> for Begin {
             "" => None,
             _ => Some(WireError::party_name("active_party", active_party)?),
         };
-        Ok(Self { config, class_names, record_count, active_party })
+        let layout = layout.map(ComputationLayout::try_from).transpose()?;
+        Ok(Self { config, class_names, record_count, active_party, layout })
     }
 }
 
 impl From<Begin> for pb::TrainingBegin {
     fn from(begin: Begin) -> Self {
-        let Begin { config, class_names, record_count, active_party } = begin;
+        let Begin { config, class_names, record_count, active_party, layout } = begin;
         Self {
             config: Some((&config).into()),
             classes: class_names.len() as u32,
             record_count,
             active_party: active_party.map(String::from).unwrap_or_default(),
             class_names,
+            layout: layout.map(Into::into),
         }
     }
 }

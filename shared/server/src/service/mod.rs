@@ -39,7 +39,7 @@ pub use limits::{Limits, raise_descriptor_limit};
 pub use listen::connections;
 pub use own_task::{off_thread, own_task};
 pub use retry::{MOST_CALLS, pause, twice, unanswered, until_answered};
-pub use sealed::{Duplex, Sealed, SessionEnd, seal};
+pub use sealed::{Duplex, Sealed, SessionEnd, SessionUse, seal};
 pub use serve::{
     ServeError, check_health, serve, serve_with_health, shutdown_signal, until_stopped,
 };

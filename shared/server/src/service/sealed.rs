@@ -13,14 +13,32 @@ use super::connection::GuardedStream;
 use super::identity::PeerIdentity;
 use super::tls::Credentials;
 
-/// The application protocol inside the session. Listeners of gRPC accept `h2` alone and this
-/// session does not accept `h2`, so that the carrier cannot redirect either handshake to the other.
-const PROTOCOL: &[u8] = b"cloison-alignment/1";
 /// The label under which the secret of a session is derived (RFC 8446, section 7.5).
 const LABEL: &[u8] = b"EXPORTER-Cloison-alignment-1";
 /// The server name that TLS requires in its greeting. The certificate, not this name, identifies
 /// the server.
 const NAME: &str = "alignment.invalid";
+
+/// The use of a session. Sessions of different uses do not open with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionUse {
+    /// An alignment of records.
+    Alignment,
+    /// A private computation.
+    Computation,
+}
+
+impl SessionUse {
+    /// Returns the application protocol inside the session. Listeners of gRPC accept `h2` alone and
+    /// this session does not accept `h2`, so that the carrier cannot redirect either handshake to
+    /// the other.
+    const fn protocol(self) -> &'static [u8] {
+        match self {
+            Self::Alignment => b"cloison-alignment/1",
+            Self::Computation => b"cloison-computation/1",
+        }
+    }
+}
 
 /// A session, as a stream of bytes to read and write.
 pub type Sealed = Box<dyn Duplex>;
@@ -39,9 +57,9 @@ pub enum SessionEnd {
     Server,
 }
 
-/// Opens a session with exactly this peer over `carried`, and returns 32 bytes that only the two
-/// ends know. They depend on the session and on both identities. The session ends when the peer's
-/// certificate is denied.
+/// Opens a session for one use with exactly this peer over `carried`, and returns 32 bytes that
+/// only the two ends know. They depend on the session and on both identities. The session ends when
+/// the peer's certificate is denied.
 ///
 /// # Errors
 /// UNAUTHENTICATED if the peer does not prove to be `peer`, or the carried bytes were changed.
@@ -49,6 +67,7 @@ pub async fn seal<S>(
     credentials: &Credentials,
     peer: &PeerIdentity,
     end: SessionEnd,
+    of: SessionUse,
     carried: S,
 ) -> Result<(Sealed, [u8; 32]), Refusal>
 where
@@ -71,14 +90,14 @@ where
                 .client_config(peer.clone())
                 .map_err(|e| Refusal::internal(e.to_string()))?;
             let mut config = Arc::unwrap_or_clone(config);
-            config.alpn_protocols = vec![PROTOCOL.to_vec()];
+            config.alpn_protocols = vec![of.protocol().to_vec()];
             let name = ServerName::try_from(NAME).map_err(|e| Refusal::internal(e.to_string()))?;
             let stream = TlsConnector::from(Arc::new(config))
                 .connect(name, carried)
                 .await
                 .map_err(failed)?;
             let tls = stream.get_ref().1;
-            check(peer, tls.alpn_protocol(), tls.peer_certificates())?;
+            check(peer, of, tls.alpn_protocol(), tls.peer_certificates())?;
             let link = admit(credentials, peer, tls.peer_certificates())?;
             tls.export_keying_material(&mut session, LABEL, Some(context.as_bytes()))
                 .map_err(exported)?;
@@ -86,11 +105,11 @@ where
         }
         SessionEnd::Server => {
             let mut config = Arc::unwrap_or_clone(credentials.server_config());
-            config.alpn_protocols = vec![PROTOCOL.to_vec()];
+            config.alpn_protocols = vec![of.protocol().to_vec()];
             let stream =
                 TlsAcceptor::from(Arc::new(config)).accept(carried).await.map_err(failed)?;
             let tls = stream.get_ref().1;
-            check(peer, tls.alpn_protocol(), tls.peer_certificates())?;
+            check(peer, of, tls.alpn_protocol(), tls.peer_certificates())?;
             let link = admit(credentials, peer, tls.peer_certificates())?;
             tls.export_keying_material(&mut session, LABEL, Some(context.as_bytes()))
                 .map_err(exported)?;
@@ -108,10 +127,11 @@ fn unauthenticated(peer: &PeerIdentity, why: &dyn std::fmt::Display) -> Refusal 
 /// server's TLS configuration accepts callers without any, and accepts every role.
 fn check(
     peer: &PeerIdentity,
+    of: SessionUse,
     protocol: Option<&[u8]>,
     chain: Option<&[CertificateDer<'_>]>,
 ) -> Result<(), Refusal> {
-    if protocol != Some(PROTOCOL) {
+    if protocol != Some(of.protocol()) {
         return Err(unauthenticated(peer, &"it speaks another protocol"));
     }
     let certificate = chain

@@ -89,6 +89,7 @@ impl Coordinator {
                 training_records: training.training_records,
                 validation_records: training.validation_records,
                 imported: training.imported,
+                private: training.config.is_some_and(|config| config.private),
             },
         })
     }

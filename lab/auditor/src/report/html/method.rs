@@ -7,7 +7,7 @@ use vfl_present::{Table, said};
 
 use super::widgets::scroll;
 use crate::report::document::Report;
-use crate::report::surface::{Surface, SurfaceKind, TRAINING_DISCLOSURE};
+use crate::report::surface::{Surface, SurfaceKind};
 use crate::report::threat::{DefenseKnowledge, Observations, ThreatModel};
 use crate::report::{added_risk, facts};
 
@@ -35,11 +35,15 @@ pub(super) fn surfaces(report: &Report) -> Markup {
             (scroll("Release surfaces", &table.html()))
             div class="card callout" {
                 h3 { "Training" }
-                p { (TRAINING_DISCLOSURE) }
+                p { (report.deployment.training.disclosure()) }
                 @if report.deployment.training.imported {
                     p {
                         "The model audited was imported, not trained here: no training of it took place between these parties. "
                         "The figures above are about serving only."
+                    }
+                } @else if report.deployment.training.private {
+                    p {
+                        "This deployment was trained on " (facts::counted(report.data.training, "record")) "."
                     }
                 } @else {
                     p {

@@ -64,7 +64,7 @@ pub(super) fn report() -> Report {
         n_active: 31,
         d_passive: d,
         classes: k,
-        training: TrainingFacts { epochs: 60, steps: 2640, imported: false },
+        training: TrainingFacts { epochs: 60, steps: 2640, imported: false, private: false },
         test_accuracy: 0.8305,
     };
     let data = DataFacts {

@@ -1,0 +1,143 @@
+//! Trainings on secret shares, over sockets.
+
+use std::time::Duration;
+
+use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
+use vfl_core::types::PartyName;
+use vfl_datasets::private_training::train_in_the_clear;
+use vfl_protocol::RefusalKind;
+use vfl_state::journal::Journal;
+use vfl_testbed::deployment::Deployment;
+
+use super::support::{dataset, deploy, score, spec, split, test_ids, training_ids};
+
+/// The largest difference of a parameter between shares and the clear: the steps round to 2⁻²⁰.
+const ROUNDING: f64 = 2e-3;
+
+fn private(epochs: u32, validation_share: f64) -> TrainingConfig {
+    let mode = TrainingMode::Private;
+    let values = TrainingValues {
+        mode,
+        epochs,
+        validation_share,
+        patience: 5,
+        seed: 5,
+        l2: 1e-4,
+        ..Default::default()
+    };
+    TrainingConfig::try_from(values).unwrap()
+}
+
+/// With one, two and four passive parties, of which one computes, every party has the parameters
+/// that the same steps in the clear give, after the same epochs.
+#[tokio::test(flavor = "multi_thread")]
+async fn shares_give_the_parameters_of_the_steps_in_the_clear() {
+    let dataset = dataset();
+    let positions = &dataset.split().train;
+    let x = dataset.x().select_columns(positions);
+    let labels: Vec<u32> = positions.iter().map(|&p| dataset.labels()[p]).collect();
+    let classes = dataset.class_names().len();
+    for (parties, validation_share) in [(1, 0.0), (1, 0.2), (2, 0.2), (4, 0.0)] {
+        let config = private(30, validation_share);
+        let split = split(&dataset, parties, 2);
+        let clear = train_in_the_clear(&config, classes, (&x, &labels), &split).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let deployment = deploy(dir.path(), &dataset, &split).await;
+        let mut reports = Vec::new();
+        let published = deployment
+            .train(&config, &training_ids(&dataset), |progress| reports.push(*progress))
+            .await
+            .unwrap();
+        let epochs = (published.epochs as usize, published.best_epoch as usize);
+        assert_eq!(epochs, (clear.epochs, clear.best_epoch), "{parties} parties");
+        assert!(reports.iter().all(|p| p.training_loss.is_none() && p.validation_loss.is_none()));
+        assert_eq!(reports.last().unwrap().epoch, published.epochs);
+        assert_eq!(published.config.as_ref().unwrap().values().mode, TrainingMode::Private);
+        let (weights, bias) = deployment.whole_model(&dataset, &split, &published.version).unwrap();
+        let worst = (&weights - &clear.weights).amax().max((&bias - &clear.bias).amax());
+        assert!(worst < ROUNDING, "{parties} parties: {worst:e}");
+        assert!(weights.amax() > 0.3, "the model has learned: {}", weights.amax());
+        let answer = score(&deployment, &test_ids(&dataset, 0, 20)).await.unwrap();
+        assert_eq!(answer.row_status.len(), 20);
+        for party in ["coordinator", "passive-1"] {
+            let list = Journal::list(&deployment.party_dir(party).join("trainings")).unwrap();
+            assert_eq!(list.len(), 1, "{party}");
+            assert_eq!(list[0].published.as_ref(), Some(&published.version), "{party}");
+        }
+        deployment.stop().await.unwrap();
+    }
+}
+
+async fn refusal(deployment: &Deployment, config: &TrainingConfig) -> vfl_protocol::Refusal {
+    let dataset = dataset();
+    let trained = deployment.train(config, &training_ids(&dataset), |_| ()).await;
+    trained.unwrap_err()
+}
+
+/// A passive party says in its settings whom it trusts with shares, and whether a plain training
+/// may give its features away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_passive_party_consents_to_the_mode_and_to_the_party_that_computes() {
+    let dataset = dataset();
+    let split = split(&dataset, 2, 2);
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut spec_ = spec(dir.path(), &dataset, &split);
+    spec_.consent.mode = TrainingMode::Private;
+    spec_.consent.plain_consent = None;
+    let deployment = Deployment::start(spec_).await.unwrap();
+    let plain = super::support::config(2);
+    let refused = refusal(&deployment, &plain).await;
+    assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+    assert!(refused.message.contains("`mode` in [training] is `private`"), "{refused}");
+    deployment.train(&private(2, 0.0), &training_ids(&dataset), |_| ()).await.unwrap();
+    deployment.stop().await.unwrap();
+    let mut spec_ = spec(other.path(), &dataset, &split);
+    spec_.consent.computing_party = Some(PartyName::new("somebody").unwrap());
+    let deployment = Deployment::start(spec_).await.unwrap();
+    let refused = refusal(&deployment, &private(2, 0.0)).await;
+    assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+    assert!(
+        refused.message.contains("`computing_party` in [training] does not name it"),
+        "{refused}"
+    );
+    deployment.stop().await.unwrap();
+}
+
+/// Whichever passive party goes away while shares are computed on, the others are told its name,
+/// and what was in service stays in service.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_party_that_goes_away_ends_the_computation_by_name() {
+    let dataset = dataset();
+    let split = split(&dataset, 2, 2);
+    for gone in [0, 1] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut deployment = deploy(dir.path(), &dataset, &split).await;
+        let before =
+            deployment.train(&private(2, 0.0), &training_ids(&dataset), |_| ()).await.unwrap();
+        let started = std::sync::Arc::new(tokio::sync::Notify::new());
+        let (ids, config, begun) = (training_ids(&dataset), private(100_000, 0.0), started.clone());
+        let mut client = deployment.active_client().unwrap();
+        let training = tokio::spawn(async move {
+            client
+                .train(&config, &ids, move |p| {
+                    if p.epoch == 3 {
+                        begun.notify_one()
+                    }
+                })
+                .await
+        });
+        tokio::time::timeout(Duration::from_secs(30), started.notified()).await.unwrap();
+        deployment.stop_passive(gone).await;
+        let ended = tokio::time::timeout(Duration::from_secs(60), training).await.unwrap();
+        let refused = ended.unwrap().unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::Unavailable, "{refused}");
+        let name = format!("`passive-{}`", gone + 1);
+        assert!(refused.message.contains(&name), "{refused}");
+        let entries =
+            Journal::list(&deployment.party_dir("coordinator").join("trainings")).unwrap();
+        assert_eq!(entries.len(), 2);
+        assert!(entries[1].published.is_none() && entries[1].steps >= 2, "{entries:?}");
+        let in_service = deployment.whole_model(&dataset, &split, &before.version);
+        assert!(in_service.is_ok());
+    }
+}

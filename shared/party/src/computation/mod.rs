@@ -1,0 +1,339 @@
+//! Private trainings: three parties compute on secret shares of the data of all, and each learns
+//! its own parameters and the epochs alone.
+//!
+//! All messages go in the streams of the training. Between two data holders they are in a TLS
+//! session of their own, which the coordinator carries and cannot read.
+
+mod links;
+mod program;
+mod steps;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+use tonic::Status;
+use vfl_core::types::PartyName;
+use vfl_mpc::{Link, LinkError, MpcError, PartyIndex};
+use vfl_protocol::alignment::Frame;
+use vfl_protocol::training::computation::{ComputationLayout, ComputationPiece};
+use vfl_protocol::{Refusal, RefusalKind};
+use vfl_server::service::{Credentials, Duplex, PeerIdentity, Role, SessionEnd, SessionUse, seal};
+
+use links::{Carrier, LinkTasks, PieceSender, StreamLink, carry};
+use program::{ComputationError, Links};
+pub use program::{ComputationResult, OwnBlock, Program};
+
+/// The time that two parties have to open their session.
+const HANDSHAKE: Duration = Duration::from_secs(20);
+
+/// One party among those of a private training.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Member {
+    /// The active party, by its name.
+    Active(PartyName),
+    /// The coordinator.
+    Coordinator,
+    /// A passive party, by its name.
+    Passive(PartyName),
+}
+
+impl Member {
+    /// Returns the name of a data holder.
+    #[must_use]
+    pub fn name(&self) -> Option<&PartyName> {
+        match self {
+            Self::Active(name) | Self::Passive(name) => Some(name),
+            Self::Coordinator => None,
+        }
+    }
+
+    /// Returns the name of the other party as pieces to and from it have it.
+    fn of_piece(&self, own: &Self) -> Option<PartyName> {
+        // The coordinator names the party at the other end of a stream by the stream alone.
+        match own {
+            Self::Coordinator => None,
+            _ => self.name().cloned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Active(name) => write!(f, "active party `{name}`"),
+            Self::Coordinator => f.write_str("the coordinator"),
+            Self::Passive(name) => write!(f, "passive party `{name}`"),
+        }
+    }
+}
+
+/// The places of the parties of a private training.
+#[derive(Debug, Clone)]
+pub struct Places {
+    active: PartyName,
+    layout: ComputationLayout,
+}
+
+impl Places {
+    /// Creates the places of a training for an active party.
+    #[must_use]
+    pub fn new(active: PartyName, layout: ComputationLayout) -> Self {
+        Self { active, layout }
+    }
+
+    /// Returns the three that compute, by their places.
+    fn computing(&self) -> [Member; 3] {
+        [
+            Member::Active(self.active.clone()),
+            Member::Coordinator,
+            Member::Passive(self.layout.computing.clone()),
+        ]
+    }
+
+    /// Returns the passive parties that do not compute, in their order.
+    fn outsiders(&self) -> impl Iterator<Item = Member> {
+        let outside = self.layout.passive.iter().filter(|name| **name != self.layout.computing);
+        outside.cloned().map(Member::Passive)
+    }
+
+    /// Returns the members that one of them has a link with: of a computing party the next, the
+    /// previous one, and those who do not compute; of another one the three who do.
+    fn peers(&self, own: &Member) -> (Option<PartyIndex>, Vec<Member>) {
+        let computing = self.computing();
+        match computing.iter().position(|member| member == own) {
+            Some(at) => {
+                let (next, previous) = (&computing[(at + 1) % 3], &computing[(at + 2) % 3]);
+                let peers = [next.clone(), previous.clone()].into_iter().chain(self.outsiders());
+                (Some(PartyIndex::ALL[at]), peers.collect())
+            }
+            None => (None, computing.to_vec()),
+        }
+    }
+
+    /// Returns the passive party whose data has this place.
+    fn passive(&self, place: usize) -> Member {
+        let name = self.layout.passive.get(place.wrapping_sub(1));
+        Member::Passive(name.unwrap_or(&self.layout.computing).clone())
+    }
+
+    /// Returns the place of a data holder's data: 0 of the active party's, from 1 of the passive
+    /// parties'.
+    #[must_use]
+    pub fn place(&self, own: &Member) -> Option<usize> {
+        match own {
+            Member::Active(_) => Some(0),
+            Member::Coordinator => None,
+            Member::Passive(own) => {
+                self.layout.passive.iter().position(|name| name == own).map(|at| at + 1)
+            }
+        }
+    }
+}
+
+/// The entries for the pieces that arrive, by their senders.
+pub struct Arrivals(HashMap<Option<PartyName>, PieceSender>);
+
+impl Arrivals {
+    /// Hands on a piece that has arrived.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a party with which there is no link.
+    pub async fn deliver(&self, piece: ComputationPiece) -> Result<(), Refusal> {
+        let Some(sender) = self.0.get(&piece.party) else {
+            return Err(Refusal::invalid(
+                "a piece of a computation came from a party without a link",
+            ));
+        };
+        // The last bytes of a link that is no longer read do not matter.
+        let _ = sender.send(Ok(Frame::Sealed(piece.data))).await;
+        Ok(())
+    }
+}
+
+/// The ways of one party to the others, before their sessions are open.
+pub struct Ways {
+    own: Member,
+    places: Places,
+    ways: Vec<(Member, DuplexStream, Carrier)>,
+}
+
+impl Places {
+    /// Opens the ways of a data holder, whose pieces all leave by `out`. `wrap` makes a message of
+    /// a piece.
+    ///
+    /// # Errors
+    /// As [`Places::ways_by`].
+    pub fn ways<M: Send + 'static>(
+        &self,
+        own: Member,
+        out: &mpsc::Sender<Result<M, Status>>,
+        wrap: impl Fn(ComputationPiece) -> M + Clone + Send + 'static,
+    ) -> Result<(Ways, Arrivals), Refusal> {
+        self.ways_by(own, |_| Some(out.clone()), wrap)
+    }
+
+    /// Opens the ways of a party, whose pieces for each other one leave by a sender of their own.
+    ///
+    /// # Errors
+    /// INTERNAL if there is no sender for one of them.
+    pub fn ways_by<M: Send + 'static>(
+        &self,
+        own: Member,
+        out: impl Fn(&Member) -> Option<mpsc::Sender<Result<M, Status>>>,
+        wrap: impl Fn(ComputationPiece) -> M + Clone + Send + 'static,
+    ) -> Result<(Ways, Arrivals), Refusal> {
+        let (_, peers) = self.peers(&own);
+        let (mut ways, mut arrivals) = (Vec::with_capacity(peers.len()), HashMap::new());
+        for peer in peers {
+            let party = peer.of_piece(&own);
+            let wrap = wrap.clone();
+            let out = out(&peer);
+            let out = out.ok_or_else(|| Refusal::internal(format!("no way to {peer}")))?;
+            let (stream, sender, carrier) =
+                carry(out, move |data| wrap(ComputationPiece { party: party.clone(), data }));
+            arrivals.insert(peer.name().cloned(), sender);
+            ways.push((peer, stream, carrier));
+        }
+        Ok((Ways { own, places: self.clone(), ways }, Arrivals(arrivals)))
+    }
+}
+
+impl Ways {
+    /// Opens the sessions, and computes on a thread of its own. `watch` is asked before each epoch.
+    ///
+    /// # Errors
+    /// [`Refusal`] naming the party that did not prove its identity, went away or fell silent for
+    /// `patience`, or what is wrong with the data.
+    pub async fn compute(
+        self,
+        credentials: &Credentials,
+        program: Program,
+        own: Option<OwnBlock>,
+        patience: Duration,
+        mut watch: impl FnMut(usize) -> bool + Send + 'static,
+    ) -> Result<ComputationResult, Refusal> {
+        let Self { own: member, places, ways } = self;
+        let most = program.most_bytes();
+        let opened = ways.into_iter().map(|(peer, stream, carrier)| {
+            let member = &member;
+            async move {
+                let stream = session(credentials, member, &peer, stream).await?;
+                let (link, tasks) = links::open(stream, most, patience);
+                Ok::<_, Refusal>((link, tasks, carrier))
+            }
+        });
+        let opened: Vec<(StreamLink, LinkTasks, Carrier)> = try_join_all(opened).await?;
+        let (mut links, mut tasks) = (Vec::with_capacity(opened.len()), Vec::new());
+        for (link, task, carrier) in opened {
+            links.push(Box::new(link) as Box<dyn Link>);
+            tasks.push((task, carrier));
+        }
+        let (party, _) = places.peers(&member);
+        let ends = match party {
+            Some(party) => {
+                let outsiders = links.split_off(2);
+                let [next, previous] = pair(links)?;
+                Links::Computing { party, next, previous, outsiders }
+            }
+            None => {
+                let links = <[_; 3]>::try_from(links);
+                Links::Outside(links.map_err(|_| Refusal::internal("a party has no links"))?)
+            }
+        };
+        let own = own.and_then(|block| Some((places.place(&member)?, block)));
+        let work = move || program.run(ends, own, &mut watch);
+        let computed = tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|_| Refusal::internal("the private computation failed"))?;
+        let computed = computed.map_err(|error| refusal(&error, &places))?;
+        join_all(tasks.into_iter().map(|(tasks, carrier)| async move {
+            tasks.finish().await;
+            carrier.finish().await;
+        }))
+        .await;
+        Ok(computed)
+    }
+}
+
+fn pair(links: Vec<Box<dyn Link>>) -> Result<[Box<dyn Link>; 2], Refusal> {
+    <[_; 2]>::try_from(links).map_err(|_| Refusal::internal("a computing party has two links"))
+}
+
+/// Opens the session of two data holders. The stream between one of them and the coordinator is
+/// sealed already.
+async fn session(
+    credentials: &Credentials,
+    own: &Member,
+    peer: &Member,
+    stream: DuplexStream,
+) -> Result<Box<dyn Duplex>, Refusal> {
+    let (role, name) = match (own, peer) {
+        (Member::Coordinator, _) | (_, Member::Coordinator) => return Ok(Box::new(stream)),
+        (_, Member::Active(name)) => (Role::ActiveParty, name),
+        (_, Member::Passive(name)) => (Role::PassiveParty, name),
+    };
+    let end = match (own, peer) {
+        (Member::Active(_), _) => SessionEnd::Client,
+        (_, Member::Active(_)) => SessionEnd::Server,
+        // Two passive parties: the order of their names decides.
+        _ if own.name() < peer.name() => SessionEnd::Client,
+        _ => SessionEnd::Server,
+    };
+    let domain = credentials.identity().trust_domain();
+    let identity = PeerIdentity::new(domain, role, name.clone())
+        .map_err(|e| Refusal::internal(e.to_string()))?;
+    let sealed = seal(credentials, &identity, end, SessionUse::Computation, stream);
+    let sealed = tokio::time::timeout(HANDSHAKE, sealed).await.map_err(|_| {
+        let (who, seconds) = (identity.words(), HANDSHAKE.as_secs());
+        let message = format!("{who} did not open a session in {seconds} s");
+        Refusal::new(RefusalKind::DeadlineExceeded, message)
+    })?;
+    Ok(sealed?.0)
+}
+
+/// Returns the refusal for an error of the computation, with the name of the party that it is
+/// about.
+fn refusal(error: &ComputationError, places: &Places) -> Refusal {
+    let of_link = |who: Member, error: &LinkError| {
+        let kind = match error {
+            LinkError::Silent(_) => RefusalKind::DeadlineExceeded,
+            _ => RefusalKind::Unavailable,
+        };
+        Refusal::new(kind, format!("the private computation stopped: {who}: {error}"))
+    };
+    let computing = |party: PartyIndex| {
+        let [active, coordinator, passive] = places.computing();
+        match party {
+            PartyIndex::FIRST => active,
+            PartyIndex::SECOND => coordinator,
+            _ => passive,
+        }
+    };
+    let differs = |who: Member, what: &str| {
+        Refusal::precondition(format!(
+            "{who} does not agree on {what} of the private computation: run one version of Cloison everywhere, with the same \
+             records and settings"
+        ))
+    };
+    match error {
+        ComputationError::Mpc(MpcError::Link { party, error }) => of_link(computing(*party), error),
+        ComputationError::Mpc(MpcError::Disagreement { party, what }) => {
+            differs(computing(*party), what)
+        }
+        ComputationError::Outsider { place, error } => of_link(places.passive(*place), error),
+        ComputationError::OtherTraining(place) => differs(places.passive(*place), "the settings"),
+        ComputationError::Mpc(MpcError::NotRepresentable { .. }) | ComputationError::Diverged => {
+            Refusal::precondition("training diverged: use a larger `l2`, or fewer features")
+        }
+        ComputationError::Mpc(MpcError::Stopped) => Refusal::internal(
+            "the training cannot be written down, so it does not go on; this party's log says why",
+        ),
+        ComputationError::Mpc(error) => {
+            Refusal::invalid(format!("the private computation stopped: {error}"))
+        }
+        ComputationError::NoLink => Refusal::internal("a party of the computation has no links"),
+    }
+}

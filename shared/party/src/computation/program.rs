@@ -1,0 +1,275 @@
+//! The program of a private training: what the parties agree on, and the steps that each takes on
+//! a thread of its own.
+//!
+//! The active party, the coordinator and one passive party compute (`vfl_mpc`); further passive
+//! parties give shares of their data to these three. Every owner whitens its own block, so that
+//! what a column means is known to it alone. A block has as many columns as features: a rank below
+//! that is padded with zeros and stays unknown.
+
+use nalgebra::{DMatrix, DVector};
+use sha2::{Digest, Sha256};
+use vfl_core::model::{LinearParameters, Schedule};
+use vfl_mpc::{CONTEXT_BYTES, FixedPoint, Link, LinkError, MpcError, PartyIndex, Regression};
+use vfl_numerics::Whitening;
+use vfl_protocol::Refusal;
+use vfl_protocol::training::computation::{ComputationLayout, EpochCounts};
+use vfl_state::journal::Proposal;
+
+/// The name of the program, for the parties' agreement. Another one has another name.
+const PROGRAM: &[u8] = b"cloison private softmax regression 1";
+/// The most fraction bits of numbers.
+const FRACTION_BITS: u32 = 20;
+/// The most bits of a sum of products over records.
+const SUM_BITS: u32 = 60;
+/// The most ring elements of a training's data, over all parties: 2 GiB of shares at each.
+const MAX_ELEMENTS: u64 = 1 << 27;
+
+/// The program of a private training, which all parties agree on.
+#[derive(Debug, Clone)]
+pub struct Program {
+    regression: Regression,
+    classes: usize,
+    /// The features of each party, the active one first.
+    features: Vec<usize>,
+    /// The party that computes among them, from 1.
+    computing: usize,
+    /// The positions of the records in the order of the computation: those for validation last.
+    order: Vec<usize>,
+    context: [u8; CONTEXT_BYTES],
+}
+
+/// One owner's block, prepared for the computation.
+pub struct OwnBlock {
+    pub(super) whitening: Whitening,
+    /// Records × features, by columns.
+    pub(super) values: Vec<u64>,
+    /// Records × classes, by columns; at the active party alone.
+    pub(super) labels: Option<Vec<u64>>,
+}
+
+/// The result of a private training at one party.
+pub struct ComputationResult {
+    /// The epochs, which all parties know.
+    pub epochs: EpochCounts,
+    /// This party's own parameters; none at the coordinator.
+    pub parameters: Option<LinearParameters>,
+}
+
+/// A party's end of its links in a computation.
+pub enum Links {
+    /// The links of a party that computes.
+    Computing {
+        /// Its place.
+        party: PartyIndex,
+        /// The link to the next party.
+        next: Box<dyn Link>,
+        /// The link to the previous party.
+        previous: Box<dyn Link>,
+        /// The links to the passive parties that do not compute, in their order.
+        outsiders: Vec<Box<dyn Link>>,
+    },
+    /// The links of a passive party that does not compute to the three that do, by place.
+    Outside([Box<dyn Link>; 3]),
+}
+
+/// The watcher of a training: it is asked before each epoch, from 1, and ends the training by
+/// `false`.
+pub(super) type Watcher<'a> = &'a mut dyn FnMut(usize) -> bool;
+
+/// The errors of a private computation.
+#[derive(Debug, thiserror::Error)]
+pub enum ComputationError {
+    /// The computation among the three parties failed.
+    #[error(transparent)]
+    Mpc(#[from] MpcError),
+    /// The link to a passive party that does not compute failed.
+    #[error("the data owner at place {place}: {error}")]
+    Outsider {
+        /// The place of its data, from 1.
+        place: usize,
+        /// The failure.
+        error: LinkError,
+    },
+    /// A passive party that does not compute takes part in another training.
+    #[error("the data owner at place {0} does not agree on the training")]
+    OtherTraining(usize),
+    /// This party's parameters cannot be what a training ends with.
+    #[error("the parameters are not finite, or beyond all measure")]
+    Diverged,
+    /// A party has no link that it needs.
+    #[error("a link is missing")]
+    NoLink,
+}
+
+impl Program {
+    /// Creates the program of a training with so many features at each party, the active one
+    /// first.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for numbers of features that do not fit the parties, or data that is too
+    /// large for memory.
+    pub fn new(
+        proposal: &Proposal,
+        layout: &ComputationLayout,
+        features: &[u32],
+    ) -> Result<Self, Refusal> {
+        let Proposal { active_party, config, class_names, ids } = proposal;
+        if features.len() != layout.passive.len() + 1 {
+            return Err(Refusal::invalid("`features` has not one number for each party"));
+        }
+        let computing = layout.passive.iter().position(|name| *name == layout.computing);
+        let computing = computing
+            .ok_or_else(|| Refusal::invalid("`computing_party` is not a party of this training"))?;
+        let (n, k) = (ids.len(), class_names.len());
+        let columns: u64 = features.iter().map(|&d| u64::from(d)).sum();
+        let elements = (n as u64).saturating_mul(columns + 4 * k as u64);
+        if elements > MAX_ELEMENTS {
+            return Err(Refusal::invalid(format!(
+                "a private training of {n} records with {columns} features and {k} classes takes {elements} shares, \
+                 {MAX_ELEMENTS} at most; train on fewer records"
+            )));
+        }
+        let schedule = Schedule::new(config, n);
+        let order = schedule.training().iter().chain(schedule.validation());
+        let order = order.map(|&position| position as usize).collect();
+        let scale = n.max(2).next_power_of_two().trailing_zeros();
+        let bits = FRACTION_BITS.min(SUM_BITS.saturating_sub(scale) / 2);
+        let values = config.values();
+        let regression = Regression {
+            epochs: values.epochs as usize,
+            penalty: values.l2,
+            free: 1,
+            blocks: features.len(),
+            fixed: FixedPoint::new(bits).map_err(|e| Refusal::invalid(e.to_string()))?,
+            validation: schedule.validation().len(),
+            patience: values.patience as usize,
+        };
+        let mut hash = Sha256::new_with_prefix(PROGRAM);
+        let mut field = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        let config = serde_json::to_vec(config).map_err(|e| Refusal::internal(e.to_string()))?;
+        field(&config);
+        class_names.iter().for_each(|name| field(name.as_bytes()));
+        field(active_party.as_str().as_bytes());
+        layout.passive.iter().for_each(|name| field(name.as_str().as_bytes()));
+        field(layout.computing.as_str().as_bytes());
+        features.iter().for_each(|d| field(&d.to_le_bytes()));
+        ids.iter().for_each(|id| field(id.as_bytes()));
+        Ok(Self {
+            regression,
+            classes: k,
+            features: features.iter().map(|&d| d as usize).collect(),
+            computing: computing + 1,
+            order,
+            context: hash.finalize().into(),
+        })
+    }
+
+    /// Returns the number of features of a party, by its place: the active one has 0.
+    #[must_use]
+    pub fn features(&self, place: usize) -> usize {
+        self.features.get(place).copied().unwrap_or_default()
+    }
+
+    /// Returns the most bytes that a party may be ahead of another one: the shares of all data, and
+    /// the messages of two epochs.
+    pub(super) fn most_bytes(&self) -> u64 {
+        let columns: usize = self.features.iter().sum();
+        8 * (self.order.len() * (columns + 32 * self.classes)) as u64
+    }
+
+    /// Returns the place in the computation of a party's data: `None` for a passive party that does
+    /// not compute.
+    pub(super) fn owner(&self, place: usize) -> Option<PartyIndex> {
+        match place {
+            0 => Some(PartyIndex::FIRST),
+            place if place == self.computing => Some(PartyIndex::THIRD),
+            _ => None,
+        }
+    }
+
+    /// Prepares a party's features (d × n, in the order of the list) and, at the active party, the
+    /// labels.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION for features that cannot be whitened: values that are not finite.
+    pub fn prepare(
+        &self,
+        block: &DMatrix<f64>,
+        labels: Option<&[u32]>,
+    ) -> Result<OwnBlock, Refusal> {
+        let (n, d) = (self.records(), block.nrows());
+        let trained = n - self.regression.validation;
+        let wrong = |e: &dyn std::fmt::Display| {
+            Refusal::precondition(format!("the features of this training cannot be whitened: {e}"))
+        };
+        let whitening =
+            Whitening::fit(&block.select_columns(&self.order[..trained])).map_err(|e| wrong(&e))?;
+        let coordinates = whitening.apply(&block.select_columns(&self.order));
+        let mut padded = DMatrix::zeros(n, d);
+        padded.columns_mut(0, coordinates.nrows()).tr_copy_from(&coordinates);
+        let fixed = self.regression.fixed;
+        let values =
+            fixed.encode(&self.regression.prepare(padded.as_slice(), n)).map_err(|e| wrong(&e))?;
+        let one = self.one()?;
+        let labels = labels.map(|labels| {
+            let of_class = |class: usize| {
+                let is = move |position: &usize| labels.get(*position) == Some(&(class as u32));
+                self.order.iter().map(move |position| if is(position) { one } else { 0 })
+            };
+            (0..self.classes).flat_map(of_class).collect()
+        });
+        Ok(OwnBlock { whitening, values, labels })
+    }
+
+    fn one(&self) -> Result<u64, Refusal> {
+        let one = self.regression.fixed.encode(&[1.0]);
+        one.map(|one| one[0]).map_err(|e| Refusal::internal(e.to_string()))
+    }
+
+    /// Returns the weights of an owner's features (k × d) and the bias that comes with them (k),
+    /// of its weights in the computation: feature after feature, k numbers each.
+    pub(super) fn own_weights(
+        &self,
+        own: &OwnBlock,
+        opened: &[u64],
+    ) -> (DMatrix<f64>, DVector<f64>) {
+        let columns = opened.len() / self.classes.max(1);
+        let weights = DMatrix::from_vec(self.classes, columns, self.fixed().decode(opened));
+        let of_whitened = weights.columns(0, own.whitening.rank()) * self.scale();
+        own.whitening.weights_of_features(&of_whitened)
+    }
+
+    /// Returns the number of records, those for validation among them.
+    pub(super) fn records(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(super) fn regression(&self) -> Regression {
+        self.regression
+    }
+
+    pub(super) fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// Returns the number of features of each party, the active one first.
+    pub(super) fn blocks(&self) -> &[usize] {
+        &self.features
+    }
+
+    pub(super) fn context(&self) -> &[u8; CONTEXT_BYTES] {
+        &self.context
+    }
+
+    pub(super) fn fixed(&self) -> FixedPoint {
+        self.regression.fixed
+    }
+
+    /// Returns the factor between the weights of prepared and of whitened features.
+    pub(super) fn scale(&self) -> f64 {
+        self.regression.feature_scale(self.records())
+    }
+}
