@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use vfl_attack::StatedKnowledge;
 use vfl_auditor::AuditConfig;
-use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
 use vfl_defense::Policy;
 use vfl_passive_party::config::{Grant, ReleasePolicy, check_release, check_training};
 use vfl_server::config::ConfigFile;
@@ -94,6 +94,7 @@ fn active_party(text: &str) {
     use vfl_active_party::config::ConfigValues;
     let Some(ConfigValues { training: t, model, .. }) = read(text) else { return };
     let values = TrainingValues {
+        mode: t.mode.unwrap_or(TrainingMode::Private),
         epochs: t.epochs,
         batch_size: t.batch_size,
         learning_rate: t.learning_rate,
