@@ -3,7 +3,7 @@
 use vfl_auditor::report::{MAX_EXACT, Threshold};
 use vfl_core::metrics::Metric;
 use vfl_core::model::privacy::PrivacyValues;
-use vfl_core::model::{Combiner, EMBEDDING_WIDTH, ModelConfig, Settings};
+use vfl_core::model::{Combiner, EMBEDDING_WIDTH, ModelConfig, Settings, TrainingMode};
 use vfl_datasets::Dataset;
 use vfl_transform::TransformConfig;
 
@@ -34,8 +34,16 @@ pub(super) fn command(plan: &DemoPlan, dataset: &Dataset, d: usize) -> String {
     if plan.data.variant != plan.data.name.default_variant() {
         command.push_str(&format!(" --variant {}", plan.data.variant));
     }
-    let model = &plan.training.values().model;
-    model_options(&mut command, model);
+    let training = plan.training.values();
+    let noise = plan.privacy.is_some() || !plan.private_trainings.is_empty();
+    let default = match training.model.is_default() && !noise {
+        true => TrainingMode::Private,
+        false => TrainingMode::Plain,
+    };
+    if training.mode != default {
+        command.push_str(&format!(" --mode {}", training.mode));
+    }
+    model_options(&mut command, &training.model);
     if plan.policies != default_policies() {
         if every_policy(k) == plan.policies {
             command.push_str(" --policy all");

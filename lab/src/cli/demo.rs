@@ -66,7 +66,7 @@ pub struct DemoArgs {
     #[command(flatten)]
     model: ModelArgs,
     /// The way of training: `private`, on secret shares, or `plain`, which gives the active party
-    /// every feature. Default private; plain for networks and with --privacy-noise.
+    /// every feature. Default private; plain for networks, with noise, and with --inference labels.
     #[arg(long, value_name = "MODE", value_parser = [PRIVATE_MODE, "plain"])]
     mode: Option<String>,
     /// Epochs of training at most. Default 150, with --privacy-noise 10: each epoch costs privacy.
@@ -262,7 +262,13 @@ impl DemoArgs {
         let (privacy, training) = match self.privacy_noise {
             Some(noise) => private(noise, "--privacy-noise")
                 .map(|(privacy, training)| (Some(privacy), training))?,
-            None => (None, self.training((self.epochs.unwrap_or(DEFAULT_EPOCHS), 64), false)?),
+            None => (
+                None,
+                self.training(
+                    (self.epochs.unwrap_or(DEFAULT_EPOCHS), 64),
+                    self.plain_by_default(),
+                )?,
+            ),
         };
         if self.private_trainings.len() > MOST_PRIVATE {
             return Err(CliError::Input(format!(
@@ -331,20 +337,27 @@ impl DemoArgs {
         })
     }
 
+    /// Returns true if rows of the report are of plain trainings, beside which the report's own
+    /// model must be of one.
+    fn plain_by_default(&self) -> bool {
+        !self.private_trainings.is_empty() || self.inference.contains(&Kind::Labels)
+    }
+
     /// Returns the training settings for so many epochs with batches of so many records.
     fn training(
         &self,
         (epochs, batch_size): (u32, u32),
-        noise: bool,
+        plain: bool,
     ) -> Result<TrainingConfig, CliError> {
         let model = self.model()?;
         let mode = match self.mode.as_deref() {
-            Some(PRIVATE_MODE) if noise => {
-                return Err(CliError::Input("training with noise takes --mode plain".into()));
+            Some(PRIVATE_MODE) if plain => {
+                return Err(CliError::Input(
+                    "--mode private: noise and labels are of plain trainings; leave one out".into(),
+                ));
             }
             Some(PRIVATE_MODE) => TrainingMode::Private,
-            // Noise on gradients, and networks, take the plain mode.
-            None if model.is_default() && !noise => TrainingMode::Private,
+            None if model.is_default() && !plain => TrainingMode::Private,
             _ => TrainingMode::Plain,
         };
         TrainingConfig::try_from(TrainingValues {

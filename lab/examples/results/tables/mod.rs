@@ -41,11 +41,29 @@ enum TableSource {
 const RESULTS: &str = "docs/results.md";
 const README: &str = "README.md";
 
-const TWELVE: &[&str] = &["--dataset", "satellite", "--passive-features", "12"];
-const ALL_SATELLITE: &[&str] =
-    &["--dataset", "satellite", "--passive-features", "18", "--policy", "all", "--no-sweep"];
-const ALL_BANK: &[&str] =
-    &["--dataset", "bank", "--passive-features", "9", "--policy", "all", "--no-sweep"];
+const TWELVE: &[&str] = &["--dataset", "satellite", "--passive-features", "12", "--mode", "plain"];
+const ALL_SATELLITE: &[&str] = &[
+    "--dataset",
+    "satellite",
+    "--passive-features",
+    "18",
+    "--mode",
+    "plain",
+    "--policy",
+    "all",
+    "--no-sweep",
+];
+const ALL_BANK: &[&str] = &[
+    "--dataset",
+    "bank",
+    "--passive-features",
+    "9",
+    "--mode",
+    "plain",
+    "--policy",
+    "all",
+    "--no-sweep",
+];
 
 /// Satellite with 12 passive features and exact scores, under a transform of the parameters.
 macro_rules! shown {
@@ -55,6 +73,8 @@ macro_rules! shown {
             "satellite",
             "--passive-features",
             "12",
+            "--mode",
+            "plain",
             "--policy",
             "none",
             "--no-sweep",

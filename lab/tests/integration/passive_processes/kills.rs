@@ -12,7 +12,7 @@ use tonic::Code;
 use tonic::transport::Channel;
 use vfl_core::types::RecordIds;
 use vfl_datasets::{Dataset, partition};
-use vfl_passive_party::config::Settings;
+use vfl_passive_party::config::{PLAIN_CONSENT, Settings};
 use vfl_protocol::pb::active_party_client::ActivePartyClient;
 use vfl_protocol::pb::passive_party_client::PassivePartyClient;
 use vfl_protocol::{broken, pb};
@@ -105,7 +105,8 @@ pub(super) fn tables(dir: &Path, listen: SocketAddr, classes: usize) -> String {
     format!(
         "listen = \"{listen}\"\n[tls]\nca = {:?}\ncertificate = {:?}\nkey = {:?}\n[data]\nschema = {:?}\ncsv = {:?}\n\
          [release]\nto_active_party = \"true_parameters\"\n[audit]\nallowed = true\n[training]\nallowed = true\n\
-         active_party = \"active\"\nmax_classes = {classes}\nmax_per_day = 1000\nmax_total = 1000\nstart = \"seed\"\n",
+         active_party = \"active\"\nmax_classes = {classes}\nmax_per_day = 1000\nmax_total = 1000\nstart = \"seed\"\n\
+         mode = \"plain\"\nplain_consent = \"{PLAIN_CONSENT}\"\n",
         tls("ca.pem"),
         tls("cert.pem"),
         tls("key.pem"),

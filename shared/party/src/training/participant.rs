@@ -239,6 +239,7 @@ impl Participant<'_> {
                     return self.publish(talk, &stored, active, on_event).await;
                 }
                 Command::Progress(progress) => on_event(TrainingEvent::Progress(progress)),
+                Command::Publish(_) => return Err(not_stored()),
                 other => return Err(unexpected("a step", &other)),
             }
         }
@@ -280,6 +281,7 @@ impl Participant<'_> {
                 }
                 // The others may close their sessions later.
                 Command::Piece(_) => {}
+                Command::Publish(_) => return Err(not_stored()),
                 other => return Err(unexpected("store", &other)),
             }
         }
@@ -298,9 +300,7 @@ impl Participant<'_> {
             match talk.next().await? {
                 Command::Publish(binding) => {
                     if stored != binding.digest {
-                        let message =
-                            "publish: `digest` is not that of the share stored in this training";
-                        return Err(Refusal::precondition(message));
+                        return Err(not_stored());
                     }
                     self.store
                         .bind(&binding.version, &binding.digest)
@@ -410,6 +410,10 @@ fn check_batch(learner: &PartyLearner, step: &Step) -> Result<(), Refusal> {
         return Err(Refusal::invalid(message));
     }
     Ok(())
+}
+
+fn not_stored() -> Refusal {
+    Refusal::precondition("publish: `digest` is not that of the share stored in this training")
 }
 
 fn learner_refusal(error: &LearnerError) -> Refusal {
