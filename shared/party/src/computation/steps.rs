@@ -31,7 +31,8 @@ impl Computation<'_> {
         let program = self.program;
         let (n, k, regression) = (program.records(), program.classes(), program.regression());
         for place in 0..program.blocks().len() {
-            if program.owner(place).is_none() && self.from_outsider(place)? != program.context() {
+            if program.owner(place).is_none() && self.outsider_message(place)? != program.context()
+            {
                 return Err(ComputationError::OtherTraining(place));
             }
         }
@@ -66,7 +67,7 @@ impl Computation<'_> {
         count: usize,
     ) -> Result<Shares, ComputationError> {
         let Some(owner) = self.program.owner(place) else {
-            let message = self.from_outsider(place)?;
+            let message = self.outsider_message(place)?;
             return Ok(self.session.shares_dealt(&message, count)?);
         };
         let own = own.filter(|(own, _)| *own == place).map(|(_, values)| values);
@@ -79,7 +80,7 @@ impl Computation<'_> {
         self.outsiders.get_mut(before.count()).ok_or(ComputationError::NoLink)
     }
 
-    fn from_outsider(&mut self, place: usize) -> Result<Vec<u8>, ComputationError> {
+    fn outsider_message(&mut self, place: usize) -> Result<Vec<u8>, ComputationError> {
         let received = self.outsider(place)?.receive();
         received.map_err(|error| ComputationError::Outsider { place, error })
     }
