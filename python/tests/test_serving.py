@@ -290,9 +290,7 @@ def test_a_training_tells_its_progress_and_puts_its_model_in_service(untrained: 
         assert party.describe().version == published.model_version
         # Another kind of model.
         settings = {"hidden": [4], "activation": "tanh"}
-        wide = cloison.TrainingConfig(
-            epochs=3, kind="mlp", settings=settings, combiner="concat", width=8, mode="plain"
-        )
+        wide = cloison.TrainingConfig(epochs=3, kind="mlp", settings=settings, combiner="concat", width=8, mode="plain")
         assert trained(party, untrained, wide).model_version != published.model_version
         assert party.describe().active_kind == "mlp"
 

@@ -59,7 +59,17 @@ class TrainingConfig:
     @classmethod
     def of_tables(cls, training: Mapping[str, Any], model: Mapping[str, Any]) -> TrainingConfig:
         """From the tables `[training]` and `[model]` of a configuration file."""
-        own = ("mode", "epochs", "batch_size", "learning_rate", "l2", "validation_share", "patience", "seed", "shuffle_block")
+        own = (
+            "mode",
+            "epochs",
+            "batch_size",
+            "learning_rate",
+            "l2",
+            "validation_share",
+            "patience",
+            "seed",
+            "shuffle_block",
+        )
         given: dict[str, Any] = {key: training[key] for key in own if key in training}
         given |= {key: model[key] for key in ("kind", "combiner", "width", "top") if key in model}
         settings = {key: value for key, value in model.items() if key not in {"kind", "combiner", "width", "top"}}
