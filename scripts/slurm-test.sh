@@ -269,7 +269,7 @@ say "$(find "$out/shared" -type f ! -name 'times*.json' | wc -l) files are those
 
 # ---- an audit -------------------------------------------------------------------------------------------------------------------
 
-audit=(--dataset synthetic --records 250 --epochs 40 --policy none --policy 'rounding (decimals = 1)' --policy class_label
+audit=(--dataset synthetic --records 250 --mode plain --epochs 40 --policy none --policy 'rounding (decimals = 1)' --policy class_label
   --policy 'dp_gaussian (epsilon = 1.0)' --policy ranking --no-sweep)
 pieces=6
 say 'one process audits five policies'

@@ -14,6 +14,7 @@ use vfl_auditor::report::{
     Audit, PrivateTraining, Report, SCHEMA_VERSION, Sweep, Thresholds, draws_from_the_os,
 };
 use vfl_core::hex;
+use vfl_core::model::TrainingMode;
 use vfl_datasets as data;
 use vfl_datasets::{Dataset, vertical_split};
 use vfl_defense::Policy;
@@ -180,6 +181,13 @@ pub fn check_shared(plan: &DemoPlan) -> Result<(), String> {
     if plan.privacy.is_some() {
         return Err(
             "--privacy-noise: its noise is from the operating system, so that each process would have another model"
+                .into(),
+        );
+    }
+    if plan.training.values().mode == TrainingMode::Private {
+        return Err(
+            "--mode private: its shares are from the operating system, so that each process would have a model with other last \
+             digits; take --mode plain"
                 .into(),
         );
     }

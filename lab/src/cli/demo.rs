@@ -66,7 +66,8 @@ pub struct DemoArgs {
     #[command(flatten)]
     model: ModelArgs,
     /// The way of training: `private`, on secret shares, or `plain`, which gives the active party
-    /// every feature. Default private; plain for networks, with noise, and with --inference labels.
+    /// every feature. Default private; plain for networks, with noise, with --inference labels, and
+    /// with --shard or --merge.
     #[arg(long, value_name = "MODE", value_parser = [PRIVATE_MODE, "plain"])]
     mode: Option<String>,
     /// Epochs of training at most. Default 150, with --privacy-noise 10: each epoch costs privacy.
@@ -357,7 +358,9 @@ impl DemoArgs {
                 ));
             }
             Some(PRIVATE_MODE) => TrainingMode::Private,
-            None if model.is_default() && !plain => TrainingMode::Private,
+            None if model.is_default() && !plain && self.shard.is_none() && !self.merge => {
+                TrainingMode::Private
+            }
             _ => TrainingMode::Plain,
         };
         TrainingConfig::try_from(TrainingValues {
