@@ -56,7 +56,7 @@ pub struct ComputationResult {
 }
 
 /// A party's end of its links in a computation.
-pub enum Links {
+pub(super) enum Links {
     /// The links of a party that computes.
     Computing {
         /// Its place.
@@ -78,7 +78,7 @@ pub(super) type Watcher<'a> = &'a mut dyn FnMut(usize) -> bool;
 
 /// The errors of a private computation.
 #[derive(Debug, thiserror::Error)]
-pub enum ComputationError {
+pub(super) enum ComputationError {
     /// The computation among the three parties failed.
     #[error(transparent)]
     Mpc(#[from] MpcError),

@@ -133,7 +133,7 @@ impl Program {
     ///
     /// # Errors
     /// [`ComputationError`].
-    pub fn run(
+    pub(super) fn run(
         &self,
         links: Links,
         own: Option<(usize, OwnBlock)>,
