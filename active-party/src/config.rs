@@ -229,7 +229,8 @@ impl Default for TrainingTable {
 impl TrainingTable {
     /// Returns a notice if the table has settings of plain trainings and no mode, as tables were
     /// written before there were modes.
-    fn notice(&self) -> Option<String> {
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
         let plain = TrainingValues::default();
         let of_plain = [
             ("batch_size", self.batch_size != plain.batch_size),

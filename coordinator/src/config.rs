@@ -396,6 +396,12 @@ impl Settings {
                 twice.name
             )));
         }
+        if let Some(name) = v.training.computing_party.as_ref().filter(|name| !names.contains(name))
+        {
+            return Err(file.error(format!(
+                "[training] computing_party is `{name}`, which [[passive_parties]] does not name"
+            )));
+        }
         Pipeline::check(&v.defense).map_err(|e| file.error(format!("[defense]: {e}")))?;
         if let Some(bits) = v.serving.max_bits.filter(|bits| !(*bits > 0.0 && bits.is_finite())) {
             return Err(file

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use vfl_core::data::schema::{FeatureSchema, FeatureSpec};
 use vfl_core::data::table::FeatureTable;
+use vfl_core::model::TrainingMode;
 use vfl_core::types::{FeatureBlock, RecordIds};
 use vfl_features::features::Features;
 use vfl_features::stores::{DataConfig, HttpConfig};
@@ -257,6 +258,41 @@ fn privacy_is_read_and_checked() {
             assert!(said.contains(says) && said.contains("line") && said.contains(name), "{said}");
         }
     }
+}
+
+/// A plain training takes a sentence of the passive party, and a table from before there were modes a notice of the active one.
+#[test]
+fn the_mode_of_trainings_is_read_and_checked() {
+    use vfl_passive_party::config::{PLAIN_CONSENT, check_training};
+    let passive = example("local", "passive-1");
+    let text = std::fs::read_to_string(&passive).unwrap();
+    let policy = |text: &str| {
+        let file = ConfigFile::<vfl_passive_party::config::ConfigValues>::parse(&passive, text);
+        file.unwrap().values.training
+    };
+    assert_eq!(policy(&text).mode, TrainingMode::Private);
+    check_training(&policy(&text)).unwrap();
+    let plain = text.replace("# mode = \"plain\"", "mode = \"plain\"");
+    let said = check_training(&policy(&plain)).unwrap_err();
+    assert!(said.contains(PLAIN_CONSENT), "{said}");
+    let consent = "plain_consent = \"";
+    let agreed = plain.replace(&format!("# {consent}"), consent);
+    check_training(&policy(&agreed)).unwrap();
+    let other = agreed.replace("our features", "features");
+    assert!(check_training(&policy(&other)).is_err());
+    let active = example("local", "active");
+    let text = std::fs::read_to_string(&active).unwrap();
+    let notice = |text: &str| {
+        let file = ConfigFile::<vfl_active_party::config::ConfigValues>::parse(&active, text);
+        file.unwrap().values.training.notice()
+    };
+    assert_eq!(notice(&text), None);
+    let before =
+        text.replace("[training]\n", "[training]\nbatch_size = 32\nlearning_rate = 0.05\n");
+    let said = notice(&before).unwrap();
+    assert!(said.contains("`batch_size`, `learning_rate` are not used"), "{said}");
+    let chosen = before.replace("[training]\n", "[training]\nmode = \"private\"\n");
+    assert_eq!(notice(&chosen), None);
 }
 
 /// What an audit cannot do is said before anybody is asked.

@@ -45,7 +45,7 @@ pub(super) async fn compute(
         of.map(|(_, commands)| commands.clone())
     };
     let wrap = |piece| Command::Piece(piece).into();
-    let (ways, arrivals) = places.ways_by(Member::Coordinator, out, wrap)?;
+    let (channels, arrivals) = places.channels_by(Member::Coordinator, out, wrap)?;
     let (registry, number) = (recorded.registry.clone(), recorded.number);
     let reached = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let steps = reached.clone();
@@ -54,7 +54,7 @@ pub(super) async fn compute(
         steps.store(step, std::sync::atomic::Ordering::Relaxed);
         !step.is_power_of_two() || registry.training_reaches(number, step).is_ok()
     };
-    let own = ways.compute(credentials, program, None, patience, watch);
+    let own = channels.compute(credentials, program, None, patience, watch);
     let relays = links.iter_mut().map(|link| relay(link, &arrivals, &senders));
     let relays = try_join_all(relays);
     let computed = {

@@ -5,11 +5,15 @@ use std::time::Duration;
 use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
 use vfl_core::types::PartyName;
 use vfl_datasets::private_training::train_in_the_clear;
-use vfl_protocol::RefusalKind;
+use vfl_defense::Policy;
+use vfl_protocol::{RefusalKind, pb};
+use vfl_server::service::Role;
 use vfl_state::journal::Journal;
 use vfl_testbed::deployment::Deployment;
 
-use super::support::{dataset, deploy, score, spec, split, test_ids, training_ids};
+use super::support::{
+    coordinator_client, dataset, deploy, score, spec, split, test_ids, training_ids,
+};
 
 /// The largest difference of a parameter between shares and the clear: the steps round to 2⁻²⁰.
 const ROUNDING: f64 = 2e-3;
@@ -57,6 +61,14 @@ async fn shares_give_the_parameters_of_the_steps_in_the_clear() {
         let worst = (&weights - &clear.weights).amax().max((&bias - &clear.bias).amax());
         assert!(worst < ROUNDING, "{parties} parties: {worst:e}");
         assert!(weights.amax() > 0.3, "the model has learned: {}", weights.amax());
+        // `ranking` is fitted on scores, which all parties of the testbed consent to give.
+        let open = pb::OpenAuditRequest {
+            model_version: published.version.as_str().to_owned(),
+            policy: Some((&"ranking".parse::<Policy>().unwrap()).into()),
+            ids: Some((&test_ids(&dataset, 0, 100)).into()),
+            active_party: "active".into(),
+        };
+        coordinator_client(&deployment, Role::Auditor).open_audit(open).await.unwrap();
         let answer = score(&deployment, &test_ids(&dataset, 0, 20)).await.unwrap();
         assert_eq!(answer.row_status.len(), 20);
         for party in ["coordinator", "passive-1"] {
@@ -90,6 +102,13 @@ async fn a_passive_party_consents_to_the_mode_and_to_the_party_that_computes() {
     assert_eq!(refused.kind, RefusalKind::PermissionDenied);
     assert!(refused.message.contains("`mode` in [training] is `private`"), "{refused}");
     deployment.train(&private(2, 0.0), &training_ids(&dataset), |_| ()).await.unwrap();
+    deployment.stop().await.unwrap();
+    let mut spec_ = spec(dir.path(), &dataset, &split);
+    spec_.consent.calibration = false;
+    let deployment = Deployment::start(spec_).await.unwrap();
+    let refused = refusal(&deployment, &private(2, 0.0)).await;
+    assert_eq!(refused.kind, RefusalKind::PermissionDenied);
+    assert!(refused.message.contains("`calibration = true` in [training] here"), "{refused}");
     deployment.stop().await.unwrap();
     let mut spec_ = spec(other.path(), &dataset, &split);
     spec_.consent.computing_party = Some(PartyName::new("somebody").unwrap());

@@ -58,12 +58,10 @@ pub enum MpcError {
         got: usize,
     },
     /// A number is not finite, or too large for the fixed-point representation.
-    #[error("number {at} is {value}: it must lie between -{limit} and {limit}")]
+    #[error("number {at} does not lie between -{limit} and {limit}")]
     NotRepresentable {
         /// The position of the number, from 0.
         at: usize,
-        /// The number.
-        value: f64,
         /// The largest magnitude.
         limit: f64,
     },

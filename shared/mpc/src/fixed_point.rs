@@ -53,7 +53,7 @@ impl FixedPoint {
             if value.abs() <= limit {
                 return Ok(((value * scale).round() as i64) as u64);
             }
-            Err(MpcError::NotRepresentable { at, value, limit })
+            Err(MpcError::NotRepresentable { at, limit })
         };
         values.iter().enumerate().map(encoded).collect()
     }

@@ -8,11 +8,17 @@ use crate::session::Session;
 use crate::shares::Shares;
 
 /// A matrix over Z_2^64, stored by columns.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RingMatrix {
     rows: usize,
     columns: usize,
     values: Vec<u64>,
+}
+
+impl fmt::Debug for RingMatrix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RingMatrix({} x {} withheld)", self.rows, self.columns)
+    }
 }
 
 impl RingMatrix {

@@ -244,10 +244,12 @@ pub async fn run(
     };
     let model = audit::model(targets).await?;
     let mut ladders = ladders(model.class_names.len());
-    // An imported model has no training scores here that a defense could be fitted on.
+    // An imported model, and by default one trained on shares, has no training scores here that a
+    // defense could be fitted on.
+    let scoreless = model.training.imported || model.training.private;
     let unfitted: Vec<&str> =
-        ladders.iter().filter(|_| model.training.imported).filter_map(Ladder::fitted).collect();
-    if model.training.imported {
+        ladders.iter().filter(|_| scoreless).filter_map(Ladder::fitted).collect();
+    if scoreless {
         ladders.retain(|ladder| ladder.fitted().is_none());
     }
     let (mut asked, total) = (0, ladders.iter().map(Ladder::questions).sum::<usize>() + CONFIRMED);

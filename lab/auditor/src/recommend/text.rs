@@ -137,7 +137,7 @@ impl Recommendation {
             let names = self.unfitted.join(", ");
             let _ = writeln!(
                 out,
-                "Not tried: {names}. The model was imported, and these are fitted on scores of a training of this service.\n"
+                "Not tried: {names}. The model was imported or trained on secret shares, and these are fitted on scores of a training.\n"
             );
         }
         if self.confirmed.is_empty() {
@@ -306,7 +306,7 @@ mod tests {
         let set = Some(SetFacts { dataset, variant, columns: 20, features: 20 });
         let named = Recommendation { set, unfitted: vec!["ranking"], ..found };
         assert!(
-            named.text().contains("Not tried: ranking. The model was imported"),
+            named.text().contains("Not tried: ranking. The model was imported or trained on"),
             "{}",
             named.text()
         );

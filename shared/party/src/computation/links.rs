@@ -158,3 +158,55 @@ async fn read_messages<S: AsyncRead>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_millis(200);
+
+    async fn receive(mut link: StreamLink) -> (Result<Vec<u8>, LinkError>, StreamLink) {
+        tokio::task::spawn_blocking(move || (link.receive(), link)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn messages_arrive_whole_and_in_order() {
+        let (here, there) = tokio::io::duplex(7);
+        let ((mut from, tasks), (mut to, _others)) =
+            (open(here, 0, DEADLINE), open(there, 0, DEADLINE));
+        for message in [vec![], vec![1; 3], vec![2; 100_000]] {
+            from.send(message.clone()).unwrap();
+            let (received, link) = receive(to).await;
+            assert_eq!(received, Ok(message));
+            to = link;
+        }
+        let (silent, link) = receive(to).await;
+        assert_eq!(silent, Err(LinkError::Silent(DEADLINE)));
+        // What was sent before the end arrives, and then the end.
+        from.send(vec![3]).unwrap();
+        drop(from);
+        tasks.finish().await;
+        let (last, link) = receive(link).await;
+        assert_eq!(last, Ok(vec![3]));
+        assert_eq!(receive(link).await.0, Err(LinkError::Closed));
+    }
+
+    /// A peer that is too far ahead, or announces more than it sends, closes its own link, and no
+    /// memory is taken for what has not come.
+    #[tokio::test]
+    async fn a_peer_that_floods_or_lies_about_lengths_is_cut_off() {
+        for length in [ROOM + 1, u64::MAX] {
+            let (here, mut there) = tokio::io::duplex(64);
+            let (link, _tasks) = open(here, 0, DEADLINE);
+            there.write_all(&length.to_le_bytes()).await.unwrap();
+            assert_eq!(receive(link).await.0, Err(LinkError::Closed), "{length}");
+        }
+        let (here, mut there) = tokio::io::duplex(64);
+        let (link, _tasks) = open(here, 0, DEADLINE);
+        there.write_all(&10u64.to_le_bytes()).await.unwrap();
+        there.write_all(&[1; 9]).await.unwrap();
+        drop(there);
+        assert_eq!(receive(link).await.0, Err(LinkError::Closed));
+    }
+}

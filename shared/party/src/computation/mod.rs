@@ -153,55 +153,56 @@ impl Arrivals {
     }
 }
 
-/// The ways of one party to the others, before their sessions are open.
-pub struct Ways {
+/// The channels of one party to the others, before their sessions are open.
+pub struct Channels {
     own: Member,
     places: Places,
-    ways: Vec<(Member, DuplexStream, Carrier)>,
+    channels: Vec<(Member, DuplexStream, Carrier)>,
 }
 
 impl Places {
-    /// Opens the ways of a data holder, whose pieces all leave by `out`. `wrap` makes a message of
-    /// a piece.
+    /// Opens the channels of a data holder, whose pieces all leave by `out`. `wrap` makes a message
+    /// of a piece.
     ///
     /// # Errors
-    /// As [`Places::ways_by`].
-    pub fn ways<M: Send + 'static>(
+    /// As [`Places::channels_by`].
+    pub fn channels<M: Send + 'static>(
         &self,
         own: Member,
         out: &mpsc::Sender<Result<M, Status>>,
         wrap: impl Fn(ComputationPiece) -> M + Clone + Send + 'static,
-    ) -> Result<(Ways, Arrivals), Refusal> {
-        self.ways_by(own, |_| Some(out.clone()), wrap)
+    ) -> Result<(Channels, Arrivals), Refusal> {
+        self.channels_by(own, |_| Some(out.clone()), wrap)
     }
 
-    /// Opens the ways of a party, whose pieces for each other one leave by a sender of their own.
+    /// Opens the channels of a party, whose pieces for each other one leave by a sender of their
+    /// own.
     ///
     /// # Errors
     /// INTERNAL if there is no sender for one of them.
-    pub fn ways_by<M: Send + 'static>(
+    pub fn channels_by<M: Send + 'static>(
         &self,
         own: Member,
         out: impl Fn(&Member) -> Option<mpsc::Sender<Result<M, Status>>>,
         wrap: impl Fn(ComputationPiece) -> M + Clone + Send + 'static,
-    ) -> Result<(Ways, Arrivals), Refusal> {
+    ) -> Result<(Channels, Arrivals), Refusal> {
         let (_, peers) = self.peers(&own);
-        let (mut ways, mut arrivals) = (Vec::with_capacity(peers.len()), HashMap::new());
+        let (mut channels, mut arrivals) = (Vec::with_capacity(peers.len()), HashMap::new());
         for peer in peers {
             let party = peer.of_piece(&own);
             let wrap = wrap.clone();
             let out = out(&peer);
-            let out = out.ok_or_else(|| Refusal::internal(format!("no way to {peer}")))?;
+            let out = out.ok_or_else(|| Refusal::internal(format!("no channel to {peer}")))?;
             let (stream, sender, carrier) =
                 carry(out, move |data| wrap(ComputationPiece { party: party.clone(), data }));
             arrivals.insert(peer.name().cloned(), sender);
-            ways.push((peer, stream, carrier));
+            channels.push((peer, stream, carrier));
         }
-        Ok((Ways { own, places: self.clone(), ways }, Arrivals(arrivals)))
+        Ok((Channels { own, places: self.clone(), channels }, Arrivals(arrivals)))
     }
 }
 
-impl Ways {
+impl Channels {
     /// Opens the sessions, and computes on a thread of its own. `watch` is asked before each epoch.
     ///
     /// # Errors
@@ -215,9 +216,9 @@ impl Ways {
         patience: Duration,
         mut watch: impl FnMut(usize) -> bool + Send + 'static,
     ) -> Result<ComputationResult, Refusal> {
-        let Self { own: member, places, ways } = self;
+        let Self { own: member, places, channels } = self;
         let most = program.most_bytes();
-        let opened = ways.into_iter().map(|(peer, stream, carrier)| {
+        let opened = channels.into_iter().map(|(peer, stream, carrier)| {
             let member = &member;
             async move {
                 let stream = session(credentials, member, &peer, stream).await?;

@@ -273,3 +273,76 @@ impl Program {
         self.regression.feature_scale(self.records())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::HashSet;
+
+    use super::*;
+    use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
+    use vfl_core::types::{PartyName, RecordIds};
+
+    fn config(l2: f64) -> TrainingConfig {
+        let mode = TrainingMode::Private;
+        TrainingConfig::try_from(TrainingValues { mode, l2, ..TrainingValues::default() }).unwrap()
+    }
+
+    /// A party that computes something else in any respect is refused before data is shared.
+    #[test]
+    fn whatever_differs_changes_the_context() {
+        let name = |name: &str| PartyName::new(name).unwrap();
+        let proposal = Proposal {
+            active_party: name("a"),
+            config: config(0.1),
+            class_names: vec!["no".into(), "yes".into()],
+            ids: RecordIds::new(["1", "2", "3"]).unwrap(),
+        };
+        let passive = vec![name("p"), name("q")];
+        let layout = ComputationLayout { computing: name("p"), passive, calibration: false };
+        let context = |proposal: &Proposal, layout: &ComputationLayout, features: &[u32]| {
+            *Program::new(proposal, layout, features).unwrap().context()
+        };
+        let own = context(&proposal, &layout, &[2, 3, 4]);
+        assert_eq!(own, context(&proposal, &layout, &[2, 3, 4]));
+        let with = |change: &dyn Fn(&mut Proposal)| {
+            let mut other = proposal.clone();
+            change(&mut other);
+            context(&other, &layout, &[2, 3, 4])
+        };
+        let place = |change: &dyn Fn(&mut ComputationLayout)| {
+            let mut other = layout.clone();
+            change(&mut other);
+            context(&proposal, &other, &[2, 3, 4])
+        };
+        let others = [
+            own,
+            with(&|p| p.active_party = name("b")),
+            with(&|p| p.config = config(0.2)),
+            with(&|p| p.class_names = vec!["yes".into(), "no".into()]),
+            with(&|p| p.ids = RecordIds::new(["1", "3", "2"]).unwrap()),
+            with(&|p| p.ids = RecordIds::new(["1", "2", "4"]).unwrap()),
+            place(&|l| l.computing = name("q")),
+            place(&|l| l.passive.reverse()),
+            context(&proposal, &layout, &[2, 4, 3]),
+        ];
+        assert_eq!(others.iter().collect::<HashSet<_>>().len(), others.len());
+    }
+
+    #[test]
+    fn data_beyond_memory_is_refused_by_its_size() {
+        let proposal = Proposal {
+            active_party: PartyName::new("a").unwrap(),
+            config: config(0.1),
+            class_names: vec!["no".into(), "yes".into()],
+            ids: RecordIds::new((0..100).map(|n| n.to_string())).unwrap(),
+        };
+        let passive = vec![PartyName::new("p").unwrap()];
+        let computing = passive[0].clone();
+        let layout = ComputationLayout { passive, computing, calibration: false };
+        let refused = Program::new(&proposal, &layout, &[u32::MAX, 1]).unwrap_err();
+        assert!(refused.message.contains("100 records"), "{refused}");
+        let refused = Program::new(&proposal, &layout, &[1]).unwrap_err();
+        assert!(refused.message.contains("`features`"), "{refused}");
+    }
+}

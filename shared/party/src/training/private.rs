@@ -106,8 +106,9 @@ pub(super) async fn compute<S: CommandStream>(
         let _ = epoch_reports.try_send(epoch as u32);
         journal.as_mut().is_none_or(|reach| reach(epoch as u64))
     };
-    let (ways, arrivals) = places.ways(own, talk.replies(), |piece| Reply::Piece(piece).into())?;
-    let work = ways.compute(access.credentials, program, Some(prepared), PATIENCE, watch);
+    let (channels, arrivals) =
+        places.channels(own, talk.replies(), |piece| Reply::Piece(piece).into())?;
+    let work = channels.compute(access.credentials, program, Some(prepared), PATIENCE, watch);
     let mut work = std::pin::pin!(work);
     let epochs = proposal.config.values().epochs;
     let computed = loop {
