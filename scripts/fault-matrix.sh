@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Faults of network, process, disk and clock, each at a prediction, a stream, a training, an audit and an alignment, between three
-# machines in one: each party has a network and a state directory of its own. Prints a table and writes it to matrix.md. Fails if a call
+# Faults of network, process, disk and clock, each at a prediction, a stream, a plain and a private training, an audit and an alignment, between
+# three machines in one: each party has a network and a state directory of its own. Prints a table and writes it to matrix.md. Fails if a call
 # outlives its deadline, if an error names nothing, if something is lost or spent twice, or if the next call does not work.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -11,7 +11,7 @@ usage: fault-matrix.sh [--quick] [--faults NAMES] [--calls NAMES] [--out DIR]
 
   --quick           four faults alone: none, a cut, a killed party, a full disk
   --faults NAMES    these alone, with commas between them (--faults help lists them)
-  --calls NAMES     of predict, stream, audit, align, train
+  --calls NAMES     of predict, stream, audit, align, train, private
   --out DIR         where matrix.md, its figures and the logs go (default: out/fault-matrix in the project)
 
 environment:

@@ -100,12 +100,12 @@ def play(stage, fault, call):
         wrong.append("a service does not answer 30 s after the fault")
     judge_outcome(stage, fault, call, outcome, lead, wrong)
     judge_books(stage, call, not fault.bearable, before, outcome, name, healed, wrong)
-    if call == "train" and outcome:
+    if call in calls.TRAININGS and outcome:
         same = stage.scores("predict") == stage.expected["predict"]
         if same == outcome.is_answer:
             wrong.append(f"the model in service is {'the old one after an answer' if same else 'another one after an error'}")
     # A training that is refused is not dated.
-    if fault.clock and call == "train" and outcome and outcome.is_answer:
+    if fault.clock and call in calls.TRAININGS and outcome and outcome.is_answer:
         began = stage.parties.last_training_of_coordinator()
         if began > time.time() - fault.clock / 2:
             wrong.append(f"the clock was not set back: a training began at {began}, it is {time.time():.0f}")
@@ -161,7 +161,7 @@ def judge_books(stage, call, long, before, outcome, name, healed, wrong):
     for book, most in (
         ("scorings", stage.costs["audit", long] if call == "audit" else 0),
         ("alignments", int(call == "align")),
-        ("trainings", int(call == "train")),
+        ("trainings", int(call in calls.TRAININGS)),
     ):
         more = after[book] - before[book]
         if more > most:
@@ -196,7 +196,7 @@ def judge_next(stage, call, outcome, healed, wrong):
             return None
         time.sleep(0.2)
     recovered = round(time.monotonic() - healed, 1)
-    if call == "train":
+    if call in calls.TRAININGS:
         stage.remember_scores()
     elif call not in stage.expected:
         if stage.scores("predict") != stage.expected["predict"]:

@@ -1,4 +1,4 @@
-"""The five calls, each with its deadline, as their callers make them."""
+"""The six calls, each with its deadline, as their callers make them."""
 
 import itertools
 import os
@@ -22,6 +22,7 @@ DEADLINES = {
     "stream": 4 * at.ACTIVE_WAITS,
     # A step of a party that is silent; to learn that the coordinator is gone takes a lost connection.
     "train": max(at.STEP, _LOST) + _CONNECT,
+    "private": max(at.STEP, _LOST) + _CONNECT,
     # An audit asks one party after the other; one is given up at a time.
     "audit": _LOST + _CONNECT + at.ACTIVE_WAITS,
     "align": _OPENING + _LOST,
@@ -31,8 +32,10 @@ SLACK = 2
 # How long a call may take that is answered in spite of a fault.
 ANSWERED = 90
 NAMES = tuple(DEADLINES)
+# Plain, and on secret shares.
+TRAININGS = ("train", "private")
 # Seconds into the call at which a fault begins that would come too early before it.
-LEADS = {"predict": 0.5, "stream": 0.5, "train": 1.0, "audit": 0.3, "align": 0.4}
+LEADS = {"predict": 0.5, "stream": 0.5, "train": 1.0, "private": 1.0, "audit": 0.3, "align": 0.4}
 
 _requests = itertools.count(1)
 
@@ -147,8 +150,10 @@ def begin(parties, name, long):
     config = "long.toml" if long else "config.toml"
     if name in ("predict", "stream"):
         return score(parties, name, new_name())
-    if name == "train":
-        if not long:
+    if name in TRAININGS:
+        if name == "private":
+            config = "private-long.toml" if long else "private.toml"
+        elif not long:
             parties.next_training()
         command = parties.command("active", "active-party", "train", "--config", config)
         return _begin(parties, "active", command, _last_words)

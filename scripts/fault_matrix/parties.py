@@ -84,12 +84,11 @@ _CONFIGS = {
         [client]
         address = "127.0.0.1:7102"
         [training]
-        mode = "plain"
+        mode = "{mode}"
         train_ids = "data/train.ids"
         epochs = {epochs}
         patience = {epochs}
-        batch_size = {batch}
-        learning_rate = 0.05
+        {batches}
         l2 = 0.01
         seed = {seed}
     """,
@@ -116,14 +115,25 @@ _CONFIGS = {
 }
 # A training that ends by itself within some steps and an audit of cheap attacks; and a training that does not end, and an audit that
 # takes some seconds.
-_SHORT = {"seed": 7, "epochs": 2, "batch": 512, "audited": "audit", "attacks": '["half", "least_squares", "half_star"]'}
+_SHORT = {
+    "seed": 7,
+    "mode": "plain",
+    "epochs": 2,
+    "batches": "batch_size = 512\nlearning_rate = 0.05",
+    "audited": "audit",
+    "attacks": '["half", "least_squares", "half_star"]',
+}
 _LONG = {
     "seed": 7,
+    "mode": "plain",
     "epochs": 100000,
-    "batch": 64,
+    "batches": "batch_size = 64\nlearning_rate = 0.05",
     "audited": "stream",
     "attacks": '["least_squares", "half_star", "rcc1", "rcc2", "gradient_inversion"]',
 }
+
+# Computed on secret shares, by full batches.
+_PRIVATE = {"mode": "private", "batches": ""}
 
 
 def _address(name):
@@ -170,6 +180,9 @@ class Parties:
             _write(os.path.join(self.directory(name), "config.toml"), _config(name))
         for name in ("active", "auditor"):
             _write(os.path.join(self.directory(name), "long.toml"), _config(name, _LONG))
+            if name == "active":
+                _write(os.path.join(self.directory(name), "private.toml"), _config(name, _SHORT | _PRIVATE))
+                _write(os.path.join(self.directory(name), "private-long.toml"), _config(name, _LONG | _PRIVATE))
         for name in NAMES:
             state = os.path.join(self.directory(name), "state")
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_STATE},mode=0700", "tmpfs", state], check=True, timeout=20)
@@ -214,7 +227,7 @@ class Parties:
                 _write(path, "\n".join(self.lists[name]) + "\n")
 
     def next_training(self):
-        """Has the next short training come to another model than the one before."""
+        """Has the next short training come to another model than the one before. A private one does so by itself: it rounds at random."""
         self._seed += 1
         _write(os.path.join(self.directory("active"), "config.toml"), _config("active", {**_SHORT, "seed": self._seed}))
 

@@ -1,7 +1,14 @@
 //! Trainings on secret shares, over sockets.
 
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
 use vfl_core::types::PartyName;
 use vfl_datasets::private_training::train_in_the_clear;
@@ -133,7 +140,7 @@ async fn a_party_that_goes_away_ends_the_computation_by_name() {
         let mut deployment = deploy(dir.path(), &dataset, &split).await;
         let before =
             deployment.train(&private(2, 0.0), &training_ids(&dataset), |_| ()).await.unwrap();
-        let started = std::sync::Arc::new(tokio::sync::Notify::new());
+        let started = Arc::new(tokio::sync::Notify::new());
         let (ids, config, begun) = (training_ids(&dataset), private(100_000, 0.0), started.clone());
         let mut client = deployment.active_client().unwrap();
         let training = tokio::spawn(async move {
@@ -159,4 +166,149 @@ async fn a_party_that_goes_away_ends_the_computation_by_name() {
         let in_service = deployment.whole_model(&dataset, &split, &before.version);
         assert!(in_service.is_ok());
     }
+}
+
+/// The limit of a line that carries all.
+const WHOLE: u64 = u64::MAX;
+
+/// A line to a server that carries so many bytes of both directions and no more.
+struct LimitedLine {
+    address: SocketAddr,
+    carried: Arc<AtomicU64>,
+    limit: watch::Sender<(u64, AtTheLimit)>,
+}
+
+/// The end of a line that has carried its bytes: connections are closed, or they stay open and
+/// nothing is carried any more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum AtTheLimit {
+    Closed,
+    Silent,
+}
+
+impl LimitedLine {
+    /// Opens a line from `listener` to a server, with no limit.
+    fn open(listener: std::net::TcpListener, server: SocketAddr) -> Self {
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let carried = Arc::new(AtomicU64::new(0));
+        let (limit, watched) = watch::channel((WHOLE, AtTheLimit::Closed));
+        let count = carried.clone();
+        tokio::spawn(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = TcpStream::connect(server).await else { continue };
+                let ((from, to), (back, forth)) = (client.into_split(), server.into_split());
+                tokio::spawn(Self::carry(from, forth, count.clone(), watched.clone()));
+                tokio::spawn(Self::carry(back, to, count.clone(), watched.clone()));
+            }
+        });
+        Self { address, carried, limit }
+    }
+
+    /// Carries one direction until the limit; a silent connection ends when the limit changes.
+    async fn carry(
+        mut from: OwnedReadHalf,
+        mut to: OwnedWriteHalf,
+        carried: Arc<AtomicU64>,
+        mut limit: watch::Receiver<(u64, AtTheLimit)>,
+    ) {
+        let mut piece = [0; 4096];
+        while let Ok(bytes @ 1..) = from.read(&mut piece).await {
+            let (most, end) = *limit.borrow_and_update();
+            if carried.fetch_add(bytes as u64, Ordering::SeqCst) + bytes as u64 > most {
+                if end == AtTheLimit::Silent {
+                    let _ = limit.changed().await;
+                }
+                return;
+            }
+            if to.write_all(&piece[..bytes]).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn set(&self, bytes: u64, end: AtTheLimit) {
+        let most = self.carried.load(Ordering::SeqCst).saturating_add(bytes);
+        self.limit.send((most, end)).unwrap();
+    }
+}
+
+/// The line between coordinator and passive party, which the messages of all three pass, breaks or
+/// falls silent at any of its bytes. The training ends in time, with an error that names the party,
+/// or its model is in service; records are scored afterwards, and the next training runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_ends_at_any_byte_leaves_a_whole_model_in_service() {
+    let dataset = dataset();
+    let split = split(&dataset, 1, 2);
+    let dir = tempfile::tempdir().unwrap();
+    let mut spec = spec(dir.path(), &dataset, &split);
+    spec.consent.max_per_day = 100;
+    spec.consent.max_total = 100;
+    let mut lines = Vec::new();
+    let patience = Duration::from_secs(2);
+    let deployment = Deployment::start_with(spec, |_, settings| {
+        settings.peer_timeout = patience;
+        let peer = &mut settings.passive_parties[0];
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let line = LimitedLine::open(listener, peer.address.parse()?);
+        peer.address = line.address.to_string();
+        lines.push(line);
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let line = lines.pop().unwrap();
+    let (ids, asked) = (training_ids(&dataset), test_ids(&dataset, 0, 20));
+    let config = private(3, 0.2);
+    let train = || deployment.train(&config, &ids, |_| ());
+    let before = line.carried.load(Ordering::SeqCst);
+    let mut in_service = train().await.unwrap().version;
+    let all = line.carried.load(Ordering::SeqCst) - before;
+    let mut broken = 0;
+    for (share, end) in [
+        (0.0, AtTheLimit::Closed),
+        (0.005, AtTheLimit::Closed),
+        (0.1, AtTheLimit::Silent),
+        (0.3, AtTheLimit::Closed),
+        (0.5, AtTheLimit::Silent),
+        (0.8, AtTheLimit::Closed),
+        (0.95, AtTheLimit::Closed),
+        (0.99, AtTheLimit::Closed),
+        (0.998, AtTheLimit::Closed),
+    ] {
+        line.set((all as f64 * share) as u64, end);
+        let began = Instant::now();
+        let trained = train().await;
+        let took = began.elapsed();
+        line.set(WHOLE, AtTheLimit::Closed);
+        assert!(took < 6 * patience, "{share} {end:?}: {took:?}");
+        if let Err(refused) = &trained {
+            broken += 1;
+            assert!(refused.message.contains("`passive-1`"), "{share} {end:?}: {refused}");
+        }
+        let until = Instant::now() + 4 * patience;
+        let answer = loop {
+            match score(&deployment, &asked).await {
+                Err(_) if Instant::now() < until => {
+                    tokio::time::sleep(Duration::from_millis(50)).await
+                }
+                answer => break answer.unwrap(),
+            }
+        };
+        let version = answer.model_version.clone();
+        match trained {
+            Ok(published) => in_service = published.version,
+            // The model of before, or the new one if the last word alone was lost.
+            Err(_) if share < 0.95 => assert_eq!(version, in_service.as_str(), "{share} {end:?}"),
+            Err(_) => {}
+        }
+        let whole = deployment.whole_model(&dataset, &split, &version.parse().unwrap());
+        assert!(whole.is_ok(), "{share} {end:?}");
+    }
+    assert!(broken >= 6, "{broken} of the lines broke a training");
+    let published = train().await.unwrap();
+    let answer = score(&deployment, &asked).await.unwrap();
+    assert_eq!(answer.model_version, published.version.as_str());
+    deployment.stop().await.unwrap();
 }

@@ -27,7 +27,7 @@ pub enum LinkError {
     #[error("the link is closed")]
     Closed,
     /// No message arrived in time.
-    #[error("no message arrived within {0:?}")]
+    #[error("no message arrived in {} s", .0.as_secs_f64())]
     Silent(Duration),
     /// The transport reports a failure.
     #[error("{0}")]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod distinguisher;
 mod outsiders;
 mod regression;
 mod validation;

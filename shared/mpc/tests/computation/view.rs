@@ -33,12 +33,12 @@ impl Link for Tap {
 }
 
 /// One party's view: the keys it shares with the previous and the next party, and its messages.
-struct View {
+pub(crate) struct View {
     keys: [Vec<u8>; 2],
-    messages: Vec<Vec<u8>>,
+    pub(crate) messages: Vec<Vec<u8>>,
 }
 
-fn views(program: impl Fn(&mut Session) -> Result<(), MpcError> + Sync) -> Vec<View> {
+pub(crate) fn views(program: impl Fn(&mut Session) -> Result<(), MpcError> + Sync) -> Vec<View> {
     let program = &program;
     std::thread::scope(|scope| {
         let all: Vec<_> = PartyIndex::ALL
