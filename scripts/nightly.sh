@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs what takes longer than a change should wait for: the gate without a limit of time and with the images compiled as
-# `docker compose up --build` does, the whole fault matrix, and fuzzing.
+# `docker compose up --build` does, the whole fault matrix, the figures of trainings (beside SecretFlow's SPU), a classifier on many
+# views of private trainings, and fuzzing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,7 +10,7 @@ usage() {
 usage: nightly.sh [--fuzz SECONDS] [--out DIR]
 
   --fuzz SECONDS    how long each fuzz target runs (default: 600; 0: not at all)
-  --out DIR         where the fault matrix goes (default: out/nightly in the project)
+  --out DIR         where fault matrix and figures go (default: out/nightly in the project)
 
 Some hours on two cores. Needs what .ci/run needs; the images need a Docker engine, fuzzing needs a nightly Rust.
 USAGE
@@ -27,4 +28,6 @@ done
 
 CLOISON_NIGHTLY=1 CLOISON_GATE_SECONDS=0 .ci/run
 scripts/fault-matrix.sh --out "$out/fault-matrix"
+scripts/training-figures.sh --out "$out/training-figures"
+CLOISON_VIEWS=40000 cargo test --release -p vfl-mpc --locked --test computation distinguisher
 ((fuzz == 0)) || scripts/fuzz.sh --seconds "$fuzz"

@@ -79,6 +79,12 @@ measure() { # what, mode, epochs, relayed or direct
   fi
   start_all >/dev/null
   trap end EXIT
+  if [[ -n "$relay" ]]; then
+    for _ in {1..100}; do
+      ! (exec 3<>/dev/tcp/127.0.0.1/7201) 2>/dev/null || break
+      sleep 0.1
+    done
+  fi
   bytes=$(loopback_bytes) began=$(date +%s.%N)
   train 3600 >"$out/train.log" 2>&1 || { tail -n 5 "$out/train.log" >&2; die "$1: the training failed; see $logs"; }
   seconds=$(awk "BEGIN { printf \"%.2f\", $(date +%s.%N) - $began }") bytes=$(($(loopback_bytes) - bytes))
@@ -88,7 +94,7 @@ measure() { # what, mode, epochs, relayed or direct
 }
 
 local_options 'Times trainings.' --out "$target" --dataset satellite --passive-features 12
-local_prepare >"$out/prepare.log"
+local_prepare >"$out/prepare.log" 2>&1
 if [[ -z "$python" ]]; then
   python=$out/venv/bin/python
   [[ -x "$python" ]] || { python3 -m venv "$out/venv" && "$out/venv/bin/pip" install --quiet 'spu==0.9.5'; }
@@ -101,7 +107,7 @@ measure "satellite, private, $delay ms more a round trip" private "$epochs" rela
 measure "satellite, plain, $delay ms more a round trip" plain "$epochs" relayed
 if [[ $python != none ]]; then
   for scores in softmax midpoint; do
-    "$python" "$root/scripts/training/spu.py" "$work/data" --epochs "$epochs" --scores "$scores" 2>"$out/spu.log" |
+    "$python" "$root/scripts/training/spu_regression.py" "$work/data" --epochs "$epochs" --scores "$scores" 2>"$out/spu.log" |
       sed -n 's/^{/SPU, ABY3: {/p' || die "SPU failed; see $out/spu.log"
   done
 fi

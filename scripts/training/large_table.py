@@ -1,13 +1,15 @@
 """Writes a large table for two parties: large_table.py DIR RECORDS FEATURES.
 
 Half of the features go to active.csv, with a label of two classes that depends on all of them, and half to passive-1.csv. Features are
-uniform in [0, 1] with three decimals. train.ids has all records, test.ids the first 1000.
+uniform in [0, 1] with three decimals. train.ids has RECORDS of them, test.ids 1000 more.
 """
 
 import math
 import pathlib
 import random
 import sys
+
+TESTED = 1000
 
 
 def write_schema(file, names, label):
@@ -27,7 +29,7 @@ def main():
     cells = [f"{at / 1000:.3f}" for at in range(1001)]
     half = features // 2
     names = [f"x{at}" for at in range(features)]
-    ids = [f"r{at:08d}" for at in range(records)]
+    ids = [f"r{at:08d}" for at in range(records + TESTED)]
     write_schema(directory / "active.schema.toml", names[:half], True)
     write_schema(directory / "passive-1.schema.toml", names[half:], False)
     with open(directory / "active.csv", "w") as active, open(directory / "passive-1.csv", "w") as passive:
@@ -40,8 +42,8 @@ def main():
             row = [cells[value] for value in values]
             active.write(f"{record},{','.join(row[:half])},{label}\n")
             passive.write(f"{record},{','.join(row[half:])}\n")
-    (directory / "train.ids").write_text("\n".join(ids) + "\n")
-    (directory / "test.ids").write_text("\n".join(ids[:1000]) + "\n")
+    (directory / "train.ids").write_text("\n".join(ids[:records]) + "\n")
+    (directory / "test.ids").write_text("\n".join(ids[records:]) + "\n")
 
 
 if __name__ == "__main__":

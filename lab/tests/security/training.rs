@@ -6,8 +6,9 @@ use nalgebra::{DMatrix, DVector};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
-use vfl_core::model::{TrainingConfig, TrainingValues};
+use vfl_core::model::{TrainingConfig, TrainingMode, TrainingValues};
 use vfl_core::types::{LogitShare, PartyName, RecordIds};
+use vfl_datasets::private_training::train_in_the_clear;
 use vfl_numerics::PseudoInverse;
 use vfl_passive_party::config::TrainingPolicy;
 use vfl_protocol::pb::RowStatus;
@@ -434,4 +435,34 @@ fn the_attack_is_sound() {
     let logs = log_scores(&gradient, &[5]);
     let found = PseudoInverse::new(&differences(&weights)).unwrap().matrix * differences(&logs);
     assert!((found.column(0) - x).amax() < 1e-9, "{found}");
+}
+
+/// Labels that put one record alone into a class make the bias of a private training of one epoch a
+/// linear function of that record's features: the bias contains the passive centres. The active
+/// party chooses the labels, receives the bias, and so learns one number of a record at each
+/// training, which is why trainings are counted.
+#[test]
+fn the_bias_tells_one_number_of_a_record_that_is_alone_in_its_class() {
+    let dataset = dataset();
+    let split = split(&dataset, 1, 4);
+    let positions = &dataset.split().train;
+    let x = dataset.x().select_columns(positions);
+    let (d, n) = (x.nrows(), x.ncols());
+    let values = TrainingValues { mode: TrainingMode::Private, epochs: 1, ..Default::default() };
+    let config = TrainingConfig::try_from(values).unwrap();
+    let bias = |record: usize| {
+        let mut labels = vec![0; n];
+        labels[record] = 1;
+        train_in_the_clear(&config, 2, (&x, &labels), &split).unwrap().bias[1]
+    };
+    let records: Vec<usize> = (0..d + 13).map(|at| 17 * at).collect();
+    let told = DVector::from_iterator(records.len(), records.iter().map(|&record| bias(record)));
+    let row = |at: usize, column: usize| if column < d { x[(column, records[at])] } else { 1.0 };
+    let features = DMatrix::from_fn(records.len(), d + 1, row);
+    let fitted = d + 3;
+    let linear = features.rows(0, fitted).svd(true, true);
+    let factors = linear.solve(&told.rows(0, fitted), 1e-9).unwrap();
+    let error = (features * factors - &told).rows(fitted, 10).amax();
+    let spread = told.max() - told.min();
+    assert!(spread > 1e-5 && error < 1e-3 * spread, "{error:e} of {spread:e}");
 }
