@@ -276,6 +276,19 @@ impl Session {
         Ok(Shares { own, next })
     }
 
+    /// Tells the first party numbers modulo 2^`bits` under a mask that the others know. `part` is
+    /// this party's part of each, which counts by its length alone at the first. Returns this
+    /// party's of two summands of each: the masked number, or less its mask. One round, 2 `bits`
+    /// bits per number.
+    ///
+    /// # Errors
+    /// Those of links.
+    pub(crate) fn tell_first(&mut self, part: &[u64], bits: usize) -> Result<Vec<u64>, MpcError> {
+        let masked = self.spread_numbers(part, bits)?;
+        let low = u64::MAX >> (64 - bits);
+        Ok(self.known_summand(&masked).iter().map(|word| word & low).collect())
+    }
+
     /// Computes the and of rows of `bits` bits. One round, 3 bits per bit.
     ///
     /// # Errors
