@@ -50,7 +50,12 @@ fn split(word: u64) -> (usize, f64) {
 
 impl Session {
     /// Computes the softmax scores of each record, class after class, with [`SCORE_BITS`] fraction
-    /// bits. They differ from the exact ones by at most 2^−22.
+    /// bits. 43 rounds and 2932 bytes per record for k = 6.
+    ///
+    /// They differ from the exact ones by at most 2^−22 for up to ten classes: for each weight, one
+    /// unit of 2^−29 and 2^−27 of the table, relative to a sum of at least 2 / (k + 1); about 12
+    /// units for the reciprocal, and 2^−30 at the end. Errors of truncations are random, as
+    /// [`Session::truncate`] says, so that they hardly ever add up.
     ///
     /// # Errors
     /// Those of links.
@@ -119,7 +124,7 @@ impl Session {
         self.truncate_parts(parts, FIRST_BITS + SECOND_BITS - WORK_BITS)
     }
 
-    /// Returns the reciprocals of numbers S with |1 − S| ≤ `bound`, by Goldschmidt's product
+    /// Returns the reciprocals of numbers S with |1 − S| ≤ `bound` < 1, with 29 fraction bits, by Goldschmidt's product
     /// 1 / S = Π (1 + e^(2^j)) with e = 1 − S.
     fn reciprocals(&mut self, sums: &Shares, bound: f64) -> Result<Shares, MpcError> {
         let one = self.public(&vec![1 << WORK_BITS; sums.len()]);

@@ -75,8 +75,8 @@ impl Session {
         Ok(rows)
     }
 
-    /// Releases the position of each record's largest logit, of equal ones the first. 8 +
-    /// ⌈log₂ (k − 1)⌉ rounds; 41.9 bytes for each of the k (k − 1) / 2 pairs, 3 k (k − 2) bits for
+    /// Releases the position of each record's largest logit, of equal ones the first. At
+    /// most 8 + ⌈log₂ (k − 1)⌉ rounds; 41.9 bytes for each of the k (k − 1) / 2 pairs, 3 k (k − 2) bits for
     /// their products, and the ⌈log₂ k⌉ bits that are opened. Exact.
     ///
     /// # Errors
@@ -138,8 +138,8 @@ impl Session {
         }))
     }
 
-    /// Releases the `m` best classes of each record in their order, of equal ones the first. 12
-    /// rounds; 42.4 bytes for each of the k (k − 1) / 2 pairs, 3 bytes for each class, and 3 bits
+    /// Releases the `m` best classes of each record in their order, of equal ones the first. At
+    /// most 12 rounds; 42.4 bytes for each of the k (k − 1) / 2 pairs, 3 bytes for each class, and 3 bits
     /// for each of the m ⌈log₂ k⌉ that are opened. Exact.
     ///
     /// # Errors

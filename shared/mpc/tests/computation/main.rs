@@ -165,7 +165,7 @@ proptest! {
 
     #[test]
     fn signs_are_those_of_twos_complement(
-        mut values in prop::collection::vec(any::<i64>(), 1..20),
+        mut values in prop::collection::vec(any::<i64>(), 1..140),
         owner in 0_usize..3,
     ) {
         values.extend([0, 1, -1, i64::MAX, i64::MIN, i64::MIN + 1]);
