@@ -80,6 +80,9 @@ impl Session {
     }
 
     /// Returns `scale` e^−D of distances D ≥ 0, with 29 fraction bits.
+    ///
+    /// # Errors
+    /// Those of links.
     fn exponentials(&mut self, distances: &Shares, scale: f64) -> Result<Shares, MpcError> {
         let count = distances.len();
         let known = self.known_summand(distances);
@@ -124,8 +127,11 @@ impl Session {
         self.truncate_parts(parts, FIRST_BITS + SECOND_BITS - WORK_BITS)
     }
 
-    /// Returns the reciprocals of numbers S with |1 − S| ≤ `bound` < 1, with 29 fraction bits, by Goldschmidt's product
-    /// 1 / S = Π (1 + e^(2^j)) with e = 1 − S.
+    /// Returns the reciprocals of numbers S with |1 − S| ≤ `bound` < 1, with 29 fraction bits, by
+    /// Goldschmidt's product 1 / S = Π (1 + e^(2^j)) with e = 1 − S.
+    ///
+    /// # Errors
+    /// Those of links.
     fn reciprocals(&mut self, sums: &Shares, bound: f64) -> Result<Shares, MpcError> {
         let one = self.public(&vec![1 << WORK_BITS; sums.len()]);
         let mut power = one.minus(sums)?;

@@ -75,9 +75,10 @@ impl Session {
         Ok(rows)
     }
 
-    /// Releases the position of each record's largest logit, of equal ones the first. At
-    /// most 8 + ⌈log₂ (k − 1)⌉ rounds; 41.9 bytes for each of the k (k − 1) / 2 pairs, 3 k (k − 2) bits for
-    /// their products, and the ⌈log₂ k⌉ bits that are opened. Exact.
+    /// Releases the position of each record's largest logit, of equal ones the first. Exact.
+    ///
+    /// At most 8 + ⌈log₂ (k − 1)⌉ rounds; 41.9 bytes for each of the k (k − 1) / 2 pairs,
+    /// 3 k (k − 2) bits for their products, and the ⌈log₂ k⌉ bits that are opened.
     ///
     /// # Errors
     /// Those of links.
@@ -138,9 +139,10 @@ impl Session {
         }))
     }
 
-    /// Releases the `m` best classes of each record in their order, of equal ones the first. At
-    /// most 12 rounds; 42.4 bytes for each of the k (k − 1) / 2 pairs, 3 bytes for each class, and 3 bits
-    /// for each of the m ⌈log₂ k⌉ that are opened. Exact.
+    /// Releases the `m` best classes of each record in their order, of equal ones the first. Exact.
+    ///
+    /// At most 12 rounds; 42.4 bytes for each of the k (k − 1) / 2 pairs, 3 bytes for each class,
+    /// and 3 bits for each of the m ⌈log₂ k⌉ that are opened.
     ///
     /// # Errors
     /// [`MpcError::Setting`] unless `m` is 1 to k; errors of links.
