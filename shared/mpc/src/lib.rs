@@ -26,14 +26,14 @@
 //!
 //! | release | source | rounds | bytes sent by all parties, per record |
 //! |---|---|---|---|
-//! | [`Session::release_label`], k = 2, 6, 10 | all pairs are compared | 8, 11, 12 | 42, 638, 1915 |
+//! | [`Session::release_label`], k = 2, 6, 10 | all pairs | 8, 11, 12 | 42, 638, 1915 |
 //! | [`Session::release_top`], 2 of 6 | ranks by a rotated table | 11 | 656 |
 //! | [`Session::release_top_set`], 2 of 6 | the same | 11 | 656 |
 //! | [`Session::release_ranking`], k = 6 | all pairs are opened | 8 | 630 |
 //! | [`Session::release_logits`], k = 6 | | 1 | 48 |
 //! | [`Session::release_scores`], k = 6 | differences are opened | 1 | 40 |
 //! | [`Session::exponential_softmax`], k = 6 | e^−a e^−b; Goldschmidt 1964 | 43 | 2932 |
-//! | [`Session::release_rounded_scores`] to 3 decimals, k = 2, 6, 10 | exact carries | 46, 51, 55 | 1072, 3105, 5819 |
+//! | [`Session::release_rounded_scores`], k = 2, 6, 10 | carry | 46, 51, 55 | 1072, 3105, 5819 |
 //! | [`Session::release_word`], 8 words, k = 6 | tournament | 69 | 3737 |
 //!
 //! Scores on shares differ from exact ones by at most 2^−22.

@@ -5,6 +5,9 @@ use vfl_mpc::{LARGEST_LOGIT, Logits, MpcError, PartyIndex, SCORE_BITS, Session, 
 
 use super::{Outcome, compute};
 
+/// The step of the codebooks' numbers.
+const UNIT: f64 = 1.0 / (1 << 24) as f64;
+
 /// Shares the logits of two owners, whose sum is `z`, class after class.
 fn shared(session: &mut Session, z: &[f64], n: usize, k: usize) -> Logits {
     let [first, third] = [PartyIndex::FIRST, PartyIndex::THIRD].map(|owner| {
@@ -120,7 +123,7 @@ proptest! {
     #[test]
     fn words_are_the_nearest((k, z) in logits(), seed in any::<u64>(), words in 1_usize..7) {
         let (n, to) = (z.len() / k, PartyIndex::SECOND);
-        let number = |at: usize| (seed.wrapping_mul(2 * at as u64 + 1) >> 40) as f64 / 2_f64.powi(24);
+        let number = |at: usize| (seed.wrapping_mul(2 * at as u64 + 1) >> 40) as f64 * UNIT;
         let codebook: Vec<Vec<f64>> =
             (0..words).map(|word| (0..k).map(|at| number(word * k + at)).collect()).collect();
         let nearest = only(to, |session| {
