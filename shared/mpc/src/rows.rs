@@ -53,22 +53,23 @@ pub(crate) fn rows_of(numbers: &[u64], bits: usize) -> Vec<u64> {
 
 /// Writes rows of `bits` bits one after the other, without gaps.
 pub(crate) fn pack(words: &[u64], bits: usize) -> Vec<u8> {
-    let (per_row, mut left, mut filled) = (row_words(bits), 0_u64, 0);
-    let mut bytes = Vec::with_capacity(8 * words.len());
-    for (at, word) in words.iter().enumerate() {
-        let last = (at + 1) % per_row == 0;
-        let width = if last { bits - 64 * (per_row - 1) } else { 64 };
-        let word = word & (u64::MAX >> (64 - width));
-        left |= word << filled;
-        filled += width;
-        if filled >= 64 {
-            bytes.extend_from_slice(&left.to_le_bytes());
-            filled -= 64;
-            left = word.checked_shr((width - filled) as u32).unwrap_or(0);
+    let (mut left, mut filled) = (0_u64, 0);
+    let mut out = Vec::with_capacity(8 * words.len());
+    for row in words.chunks_exact(row_words(bits).max(1)) {
+        for (at, word) in row.iter().enumerate() {
+            let width = (bits - 64 * at).min(64);
+            let word = word & (u64::MAX >> (64 - width));
+            left |= word << filled;
+            filled += width;
+            if filled >= 64 {
+                out.extend_from_slice(&left.to_le_bytes());
+                filled -= 64;
+                left = word.checked_shr((width - filled) as u32).unwrap_or(0);
+            }
         }
     }
-    bytes.extend_from_slice(&left.to_le_bytes()[..filled.div_ceil(8)]);
-    bytes
+    out.extend_from_slice(&left.to_le_bytes()[..filled.div_ceil(8)]);
+    out
 }
 
 /// Reads rows that [`pack`] has written. Bits that are missing are 0.
