@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use vfl_mpc::{
-    FixedPoint, PartyIndex, Regression, RegressionData, Session, SharedMatrix, connect_in_memory,
+    FixedPoint, Logits, PartyIndex, Regression, RegressionData, Session, SharedMatrix,
+    connect_in_memory,
 };
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -48,6 +49,36 @@ fn protocols(c: &mut Criterion) {
     group.finish();
 }
 
+fn release(c: &mut Criterion) {
+    let mut group = c.benchmark_group("release");
+    group.sample_size(10);
+    let n = 20_000;
+    group.throughput(Throughput::Elements(n as u64));
+    let logits = |session: &Session, k: usize| {
+        Logits::new(n, k, session.public(&vec![1 << 40; n * k])).expect("as many as there are")
+    };
+    for k in [2, 6, 10] {
+        group.bench_function(format!("20k labels of {k} classes"), |b| {
+            b.iter(|| {
+                compute(|session| {
+                    let logits = logits(session, k);
+                    session.release_label(PartyIndex::FIRST, &logits).expect("links in memory");
+                });
+            });
+        });
+        group.bench_function(format!("20k scores of {k} classes to 3 decimals"), |b| {
+            b.iter(|| {
+                compute(|session| {
+                    let logits = logits(session, k);
+                    let to = PartyIndex::FIRST;
+                    session.release_rounded_scores(to, &logits, 3).expect("links in memory");
+                });
+            });
+        });
+    }
+    group.finish();
+}
+
 fn regression(c: &mut Criterion) {
     let mut group = c.benchmark_group("regression");
     group.sample_size(10);
@@ -79,5 +110,5 @@ fn regression(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, protocols, regression);
+criterion_group!(benches, protocols, release, regression);
 criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! Words of bits.
 
-use crate::error::{MpcError, check_length};
+use crate::error::MpcError;
 use crate::party_index::PartyIndex;
 use crate::session::Session;
 use crate::shares::{BitShares, Shares};
@@ -11,30 +11,7 @@ impl Session {
     /// # Errors
     /// [`MpcError::Shape`] unless both have as many words; errors of links.
     pub fn and(&mut self, one: &BitShares, other: &BitShares) -> Result<BitShares, MpcError> {
-        self.and_low(one, other, 8)
-    }
-
-    /// Computes the bitwise and of the lowest `bytes` bytes of words; the other bytes are 0.
-    ///
-    /// # Errors
-    /// As [`Session::and`].
-    pub(crate) fn and_low(
-        &mut self,
-        one: &BitShares,
-        other: &BitShares,
-        bytes: usize,
-    ) -> Result<BitShares, MpcError> {
-        check_length("the second operand", other.len(), one.len())?;
-        let low = u64::MAX >> (64 - 8 * bytes);
-        let mut own = self.zero_parities(one.len());
-        for (at, word) in own.iter_mut().enumerate() {
-            let (x, x_next) = (one.own[at], one.next[at]);
-            let (y, y_next) = (other.own[at], other.next[at]);
-            *word = (*word ^ (x & (y ^ y_next)) ^ (x_next & y)) & low;
-        }
-        self.send_words(self.party().previous(), &own, bytes)?;
-        let next = self.receive_words(self.party().next(), own.len(), bytes)?;
-        Ok(BitShares { own, next })
+        self.and_rows(one, other, 64)
     }
 
     /// Opens words to all parties. One round, 8 bytes per word and party.
@@ -48,53 +25,39 @@ impl Session {
         Ok(held.map(|((own, next), missing)| own ^ next ^ missing).collect())
     }
 
-    /// Shares the bits of two numbers whose sum each element is: x₀ + x₁, which party 0 knows, and
-    /// x₂, which parties 1 and 2 know. One round, 8 bytes per element.
-    ///
-    /// # Errors
-    /// Those of links.
-    pub(crate) fn summands(&mut self, shares: &Shares) -> Result<(BitShares, BitShares), MpcError> {
-        let (party, n) = (self.party(), shares.len());
-        let third = match party {
-            PartyIndex::SECOND => &shares.next,
-            _ => &shares.own,
-        };
-        let second = BitShares::of_component(party, PartyIndex::THIRD, third);
-        let first = match party {
-            PartyIndex::FIRST => {
-                let own = self.with_previous.words(n);
-                let sums = shares.own.iter().zip(&shares.next).map(|(x, y)| x.wrapping_add(*y));
-                let next: Vec<u64> = sums.zip(&own).map(|(sum, mask)| sum ^ mask).collect();
-                self.send_words(PartyIndex::SECOND, &next, 8)?;
-                BitShares { own, next }
-            }
-            PartyIndex::SECOND => {
-                BitShares { own: self.receive_words(PartyIndex::FIRST, n, 8)?, next: vec![0; n] }
-            }
-            _ => BitShares { own: vec![0; n], next: self.with_next.words(n) },
-        };
-        Ok((first, second))
-    }
-
-    /// Converts the lowest bit of each word to the number 0 or 1. Two rounds, 32 bytes per word.
-    ///
-    /// The bit is p ⊕ q = p + q − 2 p q, of which party 0 knows p = b₀ ⊕ b₁, and parties 1 and 2
-    /// know q = b₂.
+    /// Converts the lowest bit of each word to the number 0 or 1. Two rounds, 24 bytes per word.
     ///
     /// # Errors
     /// Those of links.
     pub fn bit_to_number(&mut self, bits: &BitShares) -> Result<Shares, MpcError> {
-        let (party, n) = (self.party(), bits.len());
-        let known = bits.own.iter().zip(&bits.next).map(|(own, next)| (own ^ next) & 1);
-        let known: Option<Vec<u64>> = (party == PartyIndex::FIRST).then(|| known.collect());
-        let p = self.share(PartyIndex::FIRST, known.as_deref(), n)?;
-        let third = match party {
-            PartyIndex::SECOND => &bits.next,
-            _ => &bits.own,
+        let part = self.bit_to_parts(bits, 64)?;
+        self.spread_numbers(&part, 64)
+    }
+
+    /// Returns this party's part of the lowest bit of each word as a number modulo 2^`width`; the
+    /// first party's is 0. One round, `width` bits per word.
+    ///
+    /// The bit is p ⊕ q = p (1 − 2 q) + q, of which the first party knows p = b₀ ⊕ b₁, and the
+    /// others, which know q = b₂, hold a part of p each.
+    ///
+    /// # Errors
+    /// Those of links.
+    pub(crate) fn bit_to_parts(
+        &mut self,
+        bits: &BitShares,
+        width: usize,
+    ) -> Result<Vec<u64>, MpcError> {
+        let mut known = self.known_part(bits);
+        known.iter_mut().for_each(|word| *word &= 1);
+        let p = self.share_first_numbers(&known, known.len(), width)?;
+        let Some(p) = self.part_of_first(&p.own, &p.next) else {
+            return Ok(vec![0; known.len()]);
         };
-        let third: Vec<u64> = third.iter().map(|word| word & 1).collect();
-        let q = Shares::of_component(party, PartyIndex::THIRD, &third);
-        let both = self.multiply(&p, &q)?;
-        p.plus(&q)?.minus(&both.times(2))
+        let is_second = u64::from(self.party() == PartyIndex::SECOND);
+        let part = |(p, q): (&u64, &u64)| {
+            let signed = if *q == 1 { p.wrapping_neg() } else { *p };
+            signed.wrapping_add(q * is_second)
+        };
+        Ok(p.iter().zip(&known).map(part).collect())
     }
 }

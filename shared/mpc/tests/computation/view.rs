@@ -86,12 +86,26 @@ pub(crate) fn block(key: &[u8], n: usize, count: usize) -> Vec<(Vec<u64>, u32)> 
         .collect()
 }
 
-/// Returns true if a byte of the values is uniform by chi-squared.
-fn uniform(values: &[u64], shift: u32) -> bool {
-    let mut counts = [0.0_f64; 256];
+/// Returns true if a byte of the values is uniform by chi-squared, or its lowest bits if no more of
+/// them are in use.
+pub(crate) fn uniform(values: &[u64], shift: u32) -> bool {
+    let used = values.iter().fold(0, |all, v| all | (v >> shift) as u8);
+    let cells = 256 >> used.leading_zeros();
+    let mut counts = vec![0.0_f64; cells];
     values.iter().for_each(|v| counts[usize::from((v >> shift) as u8)] += 1.0);
-    let mean = values.len() as f64 / 256.0;
-    counts.iter().map(|c| (c - mean).powi(2) / mean).sum::<f64>() < 480.0
+    let (mean, freedom) = (values.len() as f64 / cells as f64, (cells - 1) as f64);
+    // Beyond this bound less than once in 10^8 for any number of cells.
+    let bound = freedom + 10.0 * (2.0 * freedom).sqrt() + 25.0;
+    counts.iter().map(|c| (c - mean).powi(2) / mean).sum::<f64>() < bound
+}
+
+/// Returns the first and the last words of a message that may be longer than one word for each of
+/// `N` elements.
+pub(crate) fn samples(message: &[u8]) -> Vec<(Vec<u64>, u32)> {
+    if message.len() <= 8 * N {
+        return vec![words(message, N)];
+    }
+    [&message[..8 * N], &message[message.len() - 8 * N..]].map(|part| words(part, N)).to_vec()
 }
 
 /// All sums with factors −1, 0, 1 of up to `terms` words, and the parity of all pairs.
@@ -175,15 +189,17 @@ fn masks_are_fresh() {
         s.multiply(&x, &x)?;
         s.truncate(&x, 23)?;
         s.truncate(&x, 23)?;
-        let b = s.is_negative(&x)?;
-        let c = s.is_negative(&x)?;
+        // A byte for each of N elements in a row of bits.
+        let many = x.repeat(8);
+        let b = s.is_negative(&many)?;
+        let c = s.is_negative(&many)?;
         s.bit_to_number(&b)?;
         s.bit_to_number(&c)?;
         s.select(&x, &x, &x)?;
         Ok(())
     });
     for (party, view) in views.iter().enumerate() {
-        let messages: Vec<_> = view.messages.iter().map(|m| words(m, N)).collect();
+        let messages: Vec<_> = view.messages.iter().flat_map(|m| samples(m)).collect();
         for (at, one) in messages.iter().enumerate() {
             check(&format!("party {party} message {at}"), std::slice::from_ref(one), 1);
             for (other_at, other) in messages.iter().enumerate().skip(at + 1) {
@@ -222,7 +238,7 @@ fn a_training_shows_nothing_but_the_comparisons_of_its_validation() {
         for (party, View { messages, .. }) in views.iter().enumerate() {
             let steps = messages.len() / N;
             // The third party deals the masks of all truncations, and receives comparisons alone.
-            assert!(steps >= 10 && steps * N == messages.len(), "{party} {steps}");
+            assert!(steps >= 8 && steps * N == messages.len(), "{party} {steps}");
             for step in 0..steps {
                 let at_step = messages.iter().skip(step).step_by(steps);
                 if step + 1 == steps {

@@ -1,0 +1,265 @@
+//! Releases against the same functions in the clear, what they cost, and what is seen of them.
+
+use proptest::prelude::*;
+use vfl_mpc::{LARGEST_LOGIT, Logits, MpcError, PartyIndex, SCORE_BITS, Session, encode_logits};
+
+use super::{Outcome, compute};
+
+/// The step of the codebooks' numbers.
+const UNIT: f64 = 1.0 / (1 << 24) as f64;
+
+/// Shares the logits of two owners, whose sum is `z`, class after class.
+fn shared(session: &mut Session, z: &[f64], n: usize, k: usize) -> Logits {
+    let [first, third] = [PartyIndex::FIRST, PartyIndex::THIRD].map(|owner| {
+        let part = |z: &f64| if owner == PartyIndex::FIRST { z - 1.5 } else { 1.5 };
+        let values: Vec<f64> = z.iter().map(part).collect();
+        let mine = (session.party() == owner).then_some(&values[..]);
+        session.share_logits(owner, mine, n, k).unwrap()
+    });
+    first.plus(&third).unwrap()
+}
+
+/// Returns the classes of a record, the largest logit first, and of equal ones the first.
+fn order(z: &[f64], record: usize, n: usize) -> Vec<usize> {
+    let mut classes: Vec<usize> = (0..z.len() / n).collect();
+    classes.sort_by(|a, b| z[b * n + record].total_cmp(&z[a * n + record]));
+    classes
+}
+
+fn softmax(z: &[f64], n: usize) -> Vec<f64> {
+    let k = z.len() / n.max(1);
+    let mut scores = vec![0.0; n * k];
+    for record in 0..n {
+        let class = |at: usize| z[at * n + record];
+        let largest = (0..k).map(class).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = (0..k).map(|at| (class(at) - largest).exp()).sum();
+        (0..k).for_each(|at| scores[at * n + record] = (class(at) - largest).exp() / sum);
+    }
+    scores
+}
+
+/// Returns what `to` alone gets.
+fn only<T: Send>(to: PartyIndex, program: impl Fn(&mut Session) -> Option<T> + Sync) -> T {
+    let mut results = compute(program).map(|outcome| outcome.result);
+    let got = results[PartyIndex::ALL.iter().position(|at| *at == to).unwrap()].take();
+    assert!(results.iter().all(Option::is_none), "the others get nothing");
+    got.unwrap()
+}
+
+/// Logits of halves, with many ties, or of the whole range.
+fn logits() -> impl Strategy<Value = (usize, Vec<f64>)> {
+    let sizes = (2_usize..=10, prop::sample::select(vec![0_usize, 1, 65, 130]));
+    sizes.prop_flat_map(|(k, n)| {
+        let end = 2.0 * LARGEST_LOGIT - 4.0;
+        let one = prop_oneof![
+            6 => (-6_i8..6).prop_map(|z| f64::from(z) / 2.0),
+            6 => -12.0..12.0,
+            1 => prop::sample::select(vec![end / 2.0, -end / 2.0, 28.0, -28.0, 32.0, -32.0]),
+        ];
+        prop::collection::vec(one, n * k).prop_map(move |z| (k, z))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn orders_are_those_in_the_clear((k, z) in logits(), to in 0_usize..3, m in 1_usize..=10) {
+        let (n, m, to) = (z.len() / k, m.min(k), PartyIndex::ALL[to]);
+        let (label, top, set, ranking) = only(to, |session| {
+            let logits = shared(session, &z, n, k);
+            let label = session.release_label(to, &logits).unwrap();
+            let top = session.release_top(to, &logits, m).unwrap();
+            let set = session.release_top_set(to, &logits, m).unwrap();
+            let ranking = session.release_ranking(to, &logits).unwrap();
+            Some((label?, top?, set?, ranking?))
+        });
+        prop_assert_eq!([label.len(), top.len(), set.len(), ranking.len()], [n; 4]);
+        // The sum of two encoded parts of such numbers is exact enough to keep order and ties.
+        for record in 0..n {
+            let order = order(&z, record, n);
+            prop_assert_eq!(label[record], order[0]);
+            prop_assert_eq!(&top[record][..], &order[..m]);
+            let members: Vec<bool> = (0..k).map(|class| order[..m].contains(&class)).collect();
+            prop_assert_eq!(&set[record], &members);
+            prop_assert_eq!(&ranking[record], &order);
+        }
+    }
+
+    #[test]
+    fn scores_are_those_in_the_clear((k, z) in logits(), to in 0_usize..3, decimals in 0_u32..=4) {
+        let (n, to) = (z.len() / k, PartyIndex::ALL[to]);
+        let (raw, exact, rounded) = only(to, |session| {
+            let logits = shared(session, &z, n, k);
+            let raw = session.release_logits(to, &logits).unwrap();
+            let exact = session.release_scores(to, &logits).unwrap();
+            let rounded = session.release_rounded_scores(to, &logits, decimals).unwrap();
+            Some((raw?, exact?, rounded?))
+        });
+        let (scores, tens) = (softmax(&z, n), 10_f64.powi(decimals as i32));
+        prop_assert_eq!([raw.len(), exact.len(), rounded.len()], [n * k; 3]);
+        for at in 0..n * k {
+            prop_assert!((raw[at] - z[at]).abs() <= 2_f64.powi(-40));
+            prop_assert!((exact[at] - scores[at]).abs() < 2_f64.powi(-38));
+            let away = (f64::from(rounded[at]) - scores[at] * tens).abs();
+            prop_assert!(away <= 0.5 + tens * 2_f64.powi(-22), "{} {}", scores[at], rounded[at]);
+        }
+    }
+
+    #[test]
+    fn the_exponential_softmax_is_within_its_bound((k, z) in logits()) {
+        let n = z.len() / k;
+        let scores = super::opened(|session| {
+            let logits = shared(session, &z, n, k);
+            session.exponential_softmax(&logits).unwrap()
+        });
+        let unit = (-f64::from(SCORE_BITS)).exp2();
+        for (got, expected) in scores.iter().zip(softmax(&z, n)) {
+            let away = (*got as i64 as f64 * unit - expected).abs();
+            prop_assert!(away < 2_f64.powi(-22), "{expected}: {}", away.log2());
+        }
+    }
+
+    #[test]
+    fn words_are_the_nearest((k, z) in logits(), seed in any::<u64>(), words in 1_usize..7) {
+        let (n, to) = (z.len() / k, PartyIndex::SECOND);
+        let number = |at: usize| (seed.wrapping_mul(2 * at as u64 + 1) >> 40) as f64 * UNIT;
+        let codebook: Vec<Vec<f64>> =
+            (0..words).map(|word| (0..k).map(|at| number(word * k + at)).collect()).collect();
+        let nearest = only(to, |session| {
+            let logits = shared(session, &z, n, k);
+            session.release_word(to, &logits, &codebook).unwrap()
+        });
+        let scores = softmax(&z, n);
+        for (record, word) in nearest.iter().enumerate() {
+            let distance = |word: &Vec<f64>| -> f64 {
+                (0..k).map(|at| (scores[at * n + record] - word[at]).powi(2)).sum()
+            };
+            let best = codebook.iter().map(distance).fold(f64::INFINITY, f64::min);
+            prop_assert!(distance(&codebook[*word]) - best < 2_f64.powi(-21));
+        }
+    }
+}
+
+/// Returns the most rounds for any receiver, and the bytes of all parties per record.
+fn cost(k: usize, program: impl Fn(&mut Session, PartyIndex, &Logits) + Sync) -> (u64, f64) {
+    let n = 64;
+    let run = |to| {
+        let outcomes = compute(|session| {
+            let shares = session.public(&vec![1 << 40; n * k]);
+            program(session, to, &Logits::new(n, k, shares).unwrap());
+        });
+        let rounds = outcomes.iter().map(|outcome| outcome.round).max().unwrap();
+        let bytes: u64 = outcomes.iter().map(|outcome| outcome.traffic.bytes).sum();
+        (rounds, bytes as f64 / n as f64)
+    };
+    let [one, two, three] = PartyIndex::ALL.map(run);
+    assert!(one.1 == two.1 && two.1 == three.1);
+    (one.0.max(two.0).max(three.0), one.1)
+}
+
+/// The figures of the crate's documentation.
+#[test]
+fn releases_cost_what_is_stated() {
+    let words = vec![vec![0.5; 6]; 8];
+    let figures = [
+        [2, 6, 10].map(|k| cost(k, |s, to, z| drop(s.release_label(to, z).unwrap()))).to_vec(),
+        [2, 6, 10]
+            .map(|k| cost(k, |s, to, z| drop(s.release_rounded_scores(to, z, 3).unwrap())))
+            .to_vec(),
+        vec![
+            cost(6, |s, to, z| drop(s.release_top(to, z, 2).unwrap())),
+            cost(6, |s, to, z| drop(s.release_top_set(to, z, 2).unwrap())),
+            cost(6, |s, to, z| drop(s.release_ranking(to, z).unwrap())),
+            cost(6, |s, to, z| drop(s.release_logits(to, z).unwrap())),
+            cost(6, |s, to, z| drop(s.release_scores(to, z).unwrap())),
+            cost(6, |s, _, z| drop(s.exponential_softmax(z).unwrap())),
+            cost(6, |s, to, z| drop(s.release_word(to, z, &words).unwrap())),
+        ],
+    ];
+    let stated: [&[(u64, f64)]; 3] = [
+        &[(8, 42.0), (11, 637.5), (12, 1914.875)],
+        &[(46, 1072.375), (51, 3104.625), (55, 5818.875)],
+        &[
+            (11, 655.875),
+            (11, 655.875),
+            (8, 630.0),
+            (1, 48.0),
+            (1, 40.0),
+            (43, 2932.125),
+            (69, 3737.25),
+        ],
+    ];
+    assert_eq!(figures.each_ref().map(|row| &row[..]), stated);
+}
+
+/// Runs releases of one record's logits again and again as records of one batch.
+fn released(z: [f64; 3], n: usize, to: PartyIndex, rounded: bool) -> [Outcome<Vec<u64>>; 3] {
+    compute(|session| {
+        let all: Vec<u64> =
+            z.iter().flat_map(|z| vec![encode_logits(&[*z]).unwrap()[0]; n]).collect();
+        let logits = Logits::new(n, 3, session.public(&all)).unwrap();
+        let opened = |words: Option<Vec<u64>>| words.unwrap_or_default();
+        if rounded {
+            let got = session.release_rounded_scores(to, &logits, 2).unwrap();
+            return opened(got.map(|all| all.into_iter().map(u64::from).collect()));
+        }
+        let got = session.release_label(to, &logits).unwrap();
+        opened(got.map(|all| all.into_iter().map(|label| label as u64).collect()))
+    })
+}
+
+/// Every message, the opening among them, is uniform by chi-squared: the opening is the result less
+/// two components that its receiver holds. It is the same for inputs with the same result.
+#[test]
+fn releases_show_nothing_but_their_result() {
+    let n = 8 * super::view::N;
+    let inputs = [[0.0, 3.0, -1.0], [-900.0, 500.0, 499.0], [5.0, 5.25, 5.0]];
+    for (to, z) in PartyIndex::ALL.into_iter().zip(inputs) {
+        for rounded in [false, true] {
+            let outcomes = released(z, n, to, rounded);
+            for (at, (party, outcome)) in PartyIndex::ALL.into_iter().zip(&outcomes).enumerate() {
+                assert_eq!(outcome.result.is_empty(), party != to);
+                if party == to && !rounded {
+                    assert!(outcome.result.iter().all(|label| *label == 1));
+                }
+                for (message, bytes) in outcome.received.iter().enumerate() {
+                    // Carries of 29 and 33 bits leave a part of their fourth or fifth byte unused.
+                    let uniform = [1, 4, 5].iter().any(|stride| {
+                        (0..*stride).all(|at| {
+                            let chosen = bytes.iter().skip(at).step_by(*stride);
+                            let chosen: Vec<u64> = chosen.map(|byte| u64::from(*byte)).collect();
+                            super::view::uniform(&chosen, 0)
+                        })
+                    });
+                    assert!(uniform, "{z:?} {rounded} party {at} message {message}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_requests_are_refused_before_anything_is_sent() {
+    for value in [f64::NAN, f64::INFINITY, 2.0 * LARGEST_LOGIT] {
+        let error = encode_logits(&[0.0, value, 1.0]).unwrap_err();
+        assert_eq!(error, MpcError::NotRepresentable { at: 1, limit: LARGEST_LOGIT });
+    }
+    compute(|session| {
+        let shares = session.public(&[0; 6]);
+        assert!(Logits::new(6, 1, shares.clone()).is_err());
+        assert!(Logits::new(2, 17, shares.clone()).is_err());
+        assert!(Logits::new(3, 3, shares.clone()).is_err());
+        let logits = Logits::new(2, 3, shares.clone()).unwrap();
+        assert!(logits.plus(&Logits::new(3, 2, shares).unwrap()).is_err());
+        assert_eq!(format!("{logits:?}"), "Logits(2 x 3 withheld)");
+        let (before, to) = (session.traffic(), PartyIndex::FIRST);
+        assert!(session.release_top(to, &logits, 0).is_err());
+        assert!(session.release_top_set(to, &logits, 4).is_err());
+        assert!(session.release_rounded_scores(to, &logits, 5).is_err());
+        for codebook in [vec![], vec![vec![0.0; 2]], vec![vec![0.0, f64::NAN, 0.0]]] {
+            assert!(session.release_word(to, &logits, &codebook).is_err());
+        }
+        assert_eq!(session.traffic(), before);
+    });
+}
