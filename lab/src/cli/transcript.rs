@@ -23,8 +23,7 @@ beside its own shares. It knows the passive features of --known training records
 then reconstructs the passive features of the other training records, by number of epochs. Errors are of features in [0, 1].
 
 With --known 0 it knows no record. It finds the features from the optimiser alone, since Adam treats each feature by itself; which \
-feature is which stays open. This attack takes one batch of all records. Beside it stands a control, in which the gradients are handed \
-to other records.")]
+feature is which stays open. Beside it stands a control, in which the gradients are handed to other records.")]
 pub struct TranscriptArgs {
     #[command(flatten)]
     data: DataArgs,
@@ -37,8 +36,8 @@ pub struct TranscriptArgs {
     epochs: Vec<u32>,
     #[command(flatten)]
     steps: StepArgs,
-    /// The most iterations of the attack, for each number of epochs; without known records, from
-    /// each start.
+    /// The most iterations of the attack, for each number of epochs; without known records also the
+    /// most from each start.
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = positive)]
     iterations: usize,
     /// Print JSON instead of a table.

@@ -14,22 +14,28 @@
 //! These are (T − 1)(k − 1) − d equations in d unknowns for T steps of k classes, so spurious
 //! solutions appear below (T − 1)(k − 1) = 2 d.
 //!
+//! One batch of all records has factors by linear algebra, to rounding. In small batches every step
+//! has other records, and the factors come from expectation maximisation, to its noise.
+//!
 //! No gauge is left but the order of the features. The weights of −x are those of x with the other
 //! sign: values are at least 0, which decides. They hardly depend on the scale of x, but the product
 //! of weights and features does, and fixes it. A passive party has no bias, so an offset of x would
 //! leave the row space of the logits. A linear dependence among features hides the features in it.
 
+mod batches;
 mod path;
 mod search;
 mod span;
 mod study;
 mod text;
 
+use std::collections::BTreeSet;
+
 use nalgebra::DMatrix;
 
 use self::path::Paths;
 use self::search::Search;
-use self::span::Span;
+use self::span::{Span, stride};
 pub use self::study::{AfterEpochs, Control, Matching, OptimiserReport, UnaidedExperiment};
 use super::record::{Step, Transcript};
 
@@ -57,8 +63,9 @@ impl std::fmt::Debug for Recovery {
 /// Runs the attack on the steps of a training (a prefix of the transcript's) with `features`
 /// passive features in all.
 ///
-/// `iterations` is the most Newton steps from one start; starts are drawn from `seed`. Returns
-/// `None` if there are fewer than two steps, or a step does not have the records of all.
+/// `iterations` is the most iterations of the factors of small batches, and the most Newton steps
+/// from one start. Starts are drawn from `seed`. Returns `None` if there are fewer than two steps,
+/// or small batches of so few epochs that epochs times classes is below the number of features.
 #[must_use]
 pub fn recover(
     transcript: &Transcript,
@@ -67,11 +74,42 @@ pub fn recover(
     iterations: usize,
     seed: u64,
 ) -> Option<Recovery> {
-    let span = Span::of_full_batches(steps, features, seed)?;
-    let (rate, l2) = (transcript.learning_rate, transcript.l2);
-    let paths = Paths { gradients: span.gradients(steps), rate, l2 };
-    let search = Search { paths: &paths, span: &span, iterations };
-    let found = search.run(seed);
+    let span = factors(transcript, steps, features, iterations, seed)?;
+    Some(features_of(&span, transcript, steps, iterations, seed))
+}
+
+/// Returns weights and features up to one invertible matrix, or `None` as [`recover`].
+fn factors(
+    transcript: &Transcript,
+    steps: &[Step],
+    features: usize,
+    iterations: usize,
+    seed: u64,
+) -> Option<Span> {
+    let whole = steps.iter().map(|step| step.positions.len()).max()?;
+    let records: BTreeSet<u32> = steps.iter().flat_map(|step| step.positions.clone()).collect();
+    match whole == records.len() {
+        true => Span::of_full_batches(steps, features, seed),
+        false => Span::of_batches(transcript, steps, features, iterations, seed),
+    }
+}
+
+/// Singles out the features among the combinations that `span` leaves open, with the gradients of
+/// `steps`.
+fn features_of(
+    span: &Span,
+    transcript: &Transcript,
+    steps: &[Step],
+    iterations: usize,
+    seed: u64,
+) -> Recovery {
+    let paths = Paths {
+        gradients: span.gradients(steps),
+        stride: stride(steps),
+        rate: transcript.learning_rate,
+        l2: transcript.l2,
+    };
+    let found = Search { paths: &paths, span, iterations }.run(seed);
     let mut rows = DMatrix::zeros(found.len(), span.records.len());
     for (i, candidate) in found.iter().enumerate() {
         let mut feature = span.columns.tr_mul(&candidate.a);
@@ -80,12 +118,12 @@ pub fn recover(
         }
         rows.row_mut(i).tr_copy_from(&feature.map(|v| v.clamp(0.0, 1.0)));
     }
-    Some(Recovery {
+    Recovery {
         records: span.records.iter().map(|&p| p as usize).collect(),
         features: rows,
         rank: span.rank(),
         misfit: found.iter().map(|c| c.misfit).fold(0.0, f64::max),
-    })
+    }
 }
 
 #[cfg(test)]

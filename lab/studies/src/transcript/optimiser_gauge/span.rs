@@ -12,9 +12,24 @@ const OVERSAMPLING: usize = 8;
 /// The smallest singular value, in units of the largest, that counts as more than rounding.
 const RANK_TOLERANCE: f64 = 1e-12;
 
+/// The most steps whose weights are compared. Neighbouring steps of a long training have almost the
+/// same weights.
+const COMPARED_STEPS: usize = 128;
+
+/// Returns the distance between the steps whose weights are compared.
+pub(super) fn stride(steps: &[Step]) -> usize {
+    steps.len().saturating_sub(1).div_ceil(COMPARED_STEPS).max(1)
+}
+
+/// Returns the steps whose weights are compared: every `stride`-th after the first.
+pub(super) fn compared(steps: &[Step]) -> impl Iterator<Item = &Step> {
+    let stride = stride(steps);
+    steps.iter().skip(stride).step_by(stride)
+}
+
 /// Weights and features of all steps, up to one invertible matrix.
 ///
-/// The logits of the steps 1 to T − 1, stacked, are U diag(s) C: U (k (T − 1) × r) has orthonormal
+/// The logits of T steps after the first, stacked, are U diag(s) C: U (k T × r) has orthonormal
 /// columns, and C (r × n) has rows with mean square 1, orthogonal to each other.
 pub(super) struct Span {
     /// U.
@@ -41,12 +56,12 @@ impl Span {
         let slot = |position: &u32| records.binary_search(position).ok();
         let (n, k) = (records.len(), steps.first()?.passive.nrows());
         // The weights are 0 before the first step.
-        let seen = steps.get(1..).filter(|seen| !seen.is_empty())?;
+        let seen: Vec<&Step> = compared(steps).collect();
+        if seen.is_empty() || steps.iter().any(|step| step.positions.len() != n) {
+            return None;
+        }
         let mut logits = DMatrix::zeros(n, k * seen.len());
         for (t, step) in seen.iter().enumerate() {
-            if step.positions.len() != n {
-                return None;
-            }
             for (column, position) in step.passive.column_iter().zip(&step.positions) {
                 logits.view_mut((slot(position)?, k * t), (1, k)).tr_copy_from(&column);
             }
@@ -62,10 +77,10 @@ impl Span {
         Self::white(weights, basis, records, features, noise)
     }
 
-    /// Brings the product of `weights` (k (T − 1) × p) and the transpose of `basis` (n × p, with
+    /// Brings the product of `weights` (k T × p) and the transpose of `basis` (n × p, with
     /// orthonormal columns) to white coordinates. Singular values at the rounding error are left
     /// out.
-    fn white(
+    pub(super) fn white(
         weights: DMatrix<f64>,
         basis: DMatrix<f64>,
         records: Vec<u32>,
@@ -98,18 +113,18 @@ impl Span {
         self.noise * dual.norm() / (self.records.len() as f64).sqrt()
     }
 
-    /// Returns the gradients of each step but the last in white coordinates: R_t Cᵀ, k × r.
+    /// Returns the gradients of each step but the last in white coordinates: C R_tᵀ, r × k.
     pub(super) fn gradients(&self, steps: &[Step]) -> Vec<DMatrix<f64>> {
         let seen = &steps[..steps.len().saturating_sub(1)];
         let maps = seen.iter().map(|step| {
             let slots = step.positions.iter().filter_map(|p| self.records.binary_search(p).ok());
             let columns = self.columns.select_columns(&slots.collect::<Vec<_>>());
-            &step.gradient * columns.transpose()
+            columns * step.gradient.transpose()
         });
         maps.collect()
     }
 
-    /// Returns the part of weights or of slopes (k (T − 1) × m) that is in no product of this span.
+    /// Returns the part of weights or of slopes (k T × m) that is in no product of this span.
     pub(super) fn outside(&self, paths: &DMatrix<f64>) -> DMatrix<f64> {
         paths - &self.left * self.left.tr_mul(paths)
     }

@@ -10,7 +10,7 @@ use vfl_core::model::{Schedule, TrainingConfig, TrainingValues};
 
 use super::super::record::record;
 use super::super::{Accuracy, NEAR, TranscriptPlan, accuracy};
-use super::{Recovery, Step, Transcript, recover};
+use super::{Recovery, Step, Transcript, factors, features_of};
 use crate::study::{Event, Listener, Study};
 use crate::subject::{Subject, SubjectFacts};
 
@@ -95,7 +95,7 @@ impl UnaidedExperiment {
     ///
     /// # Errors
     /// If data cannot be loaded or split, the configuration is out of its range, the plan has known
-    /// records, or a batch does not have all training records.
+    /// records.
     pub fn prepare(plan: &TranscriptPlan) -> anyhow::Result<Self> {
         if plan.known != 0 {
             bail!("known records: {} is not 0", plan.known);
@@ -103,15 +103,6 @@ impl UnaidedExperiment {
         let (subject, config) = plan.load()?;
         let schedule = Schedule::new(&config, subject.labels.len());
         let trained: Vec<usize> = schedule.training().iter().map(|&p| p as usize).collect();
-        let size = config.values().batch_size as usize;
-        if 2 * size <= trained.len() {
-            bail!(
-                "without known records the attack takes one batch of all {} training records: \
-                 --batch-size {} is below",
-                trained.len(),
-                size
-            );
-        }
         Ok(Self { plan: plan.clone(), config, subject, trained })
     }
 }
@@ -143,7 +134,11 @@ impl Study for UnaidedExperiment {
         for epochs in plan.ordered_epochs() {
             tell(Event::Start(&format!("attacking the first {epochs} epochs")));
             let steps = transcript.first(epochs as usize);
-            let run = |steps: &[Step]| recover(&transcript, steps, d, plan.iterations, plan.seed);
+            let span = factors(&transcript, steps, d, plan.iterations, plan.seed);
+            let run = |steps: &[Step]| {
+                let span = span.as_ref()?;
+                Some(features_of(span, &transcript, steps, plan.iterations, plan.seed))
+            };
             let found = run(steps);
             let (matching, estimates) = found.as_ref().map_or_else(
                 || (Matching::none(), DMatrix::from_element(d, n, 0.5)),

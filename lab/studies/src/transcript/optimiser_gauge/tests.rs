@@ -10,9 +10,9 @@ use super::study::{matched, reassigned};
 use super::*;
 use crate::transcript::record;
 
-/// A training of ten steps of one batch, with 200 records, 3 active and 4 passive features, 4
-/// classes, and the truth.
-fn training() -> (Transcript, DMatrix<f64>) {
+/// A training in batches of this size, with 200 records, 3 active and 4 passive features, 4 classes,
+/// and the truth.
+fn training_in(batch_size: u32, epochs: u32) -> (Transcript, DMatrix<f64>) {
     let (n, d_act, d, k) = (200, 3, 4, 4);
     let mut rng = ChaCha20Rng::seed_from_u64(11);
     let mut uniform = |r: usize, c: usize| DMatrix::from_fn(r, c, |_, _| rng.random::<f64>());
@@ -21,9 +21,9 @@ fn training() -> (Transcript, DMatrix<f64>) {
     let logits = &from_own * &own + &from_x * &x + uniform(k, n);
     let labels = logits.column_iter().map(|z| z.argmax().0 as u32).collect();
     let values = TrainingValues {
-        epochs: 10,
-        patience: 10,
-        batch_size: 1000,
+        epochs,
+        patience: epochs,
+        batch_size,
         learning_rate: 0.05,
         l2: 1e-4,
         seed: 3,
@@ -35,10 +35,15 @@ fn training() -> (Transcript, DMatrix<f64>) {
     (transcript, x)
 }
 
+/// A training of ten steps of one batch.
+fn training() -> (Transcript, DMatrix<f64>) {
+    training_in(1000, 10)
+}
+
 fn equations(transcript: &Transcript) -> (Span, Paths) {
     let span = Span::of_full_batches(&transcript.steps, 4, 1).unwrap();
     let (rate, l2) = (transcript.learning_rate, transcript.l2);
-    let paths = Paths { gradients: span.gradients(&transcript.steps), rate, l2 };
+    let paths = Paths { gradients: span.gradients(&transcript.steps), stride: 1, rate, l2 };
     (span, paths)
 }
 
@@ -63,6 +68,30 @@ fn all_features_are_recovered_without_a_known_record() {
     let others = reassigned(&transcript, &transcript.steps, 1);
     let found = recover(&transcript, &others, 4, 100, 1).unwrap();
     assert_eq!((found.rank, found.features.nrows()), (4, 0));
+}
+
+/// Small batches give features without a false one among them, and the control none.
+#[test]
+fn small_batches_give_features() {
+    let (transcript, x) = training_in(40, 20);
+    let found = recover(&transcript, &transcript.steps, 4, 100, 1).unwrap();
+    let (matching, _) = matched(&found, &x);
+    assert!(matching.features_recovered >= 2, "{matching:?}");
+    assert_eq!(matching.features_found, matching.features_recovered);
+    assert!(matching.root_mean_square_error.unwrap() < 1e-6, "{matching:?}");
+
+    let others = reassigned(&transcript, &transcript.steps, 1);
+    let found = recover(&transcript, &others, 4, 100, 1).unwrap();
+    assert_eq!(found.features.nrows(), 0);
+}
+
+/// One epoch of few steps does not determine the factors.
+#[test]
+fn too_few_steps_give_nothing() {
+    let (transcript, _) = training();
+    assert!(recover(&transcript, transcript.first(1), 4, 100, 1).is_none());
+    let (transcript, _) = training_in(20, 1);
+    assert!(recover(&transcript, &transcript.steps, 5, 100, 1).is_none());
 }
 
 /// True features have weights in the span, at their scale; a mixture of two does not.
