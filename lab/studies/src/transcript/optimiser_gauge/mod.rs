@@ -18,9 +18,10 @@
 //! has other records, and the factors come from expectation maximisation, to its noise.
 //!
 //! No gauge is left but the order of the features. The weights of −x are those of x with the other
-//! sign: values are at least 0, which decides. They hardly depend on the scale of x, but the product
-//! of weights and features does, and fixes it. A passive party has no bias, so an offset of x would
-//! leave the row space of the logits. A linear dependence among features hides the features in it.
+//! sign: values are at least 0, which decides. They hardly depend on the scale of x, but the
+//! product of weights and features does, and fixes it. A passive party has no bias, so an offset of
+//! x would leave the row space of the logits. A linear dependence among features hides the features
+//! in it.
 
 mod batches;
 mod path;

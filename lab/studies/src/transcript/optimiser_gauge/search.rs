@@ -37,7 +37,7 @@ pub(super) struct Candidate {
     pub(super) dual: DVector<f64>,
     /// The norm of the weights outside the span, over that of the weights.
     pub(super) misfit: f64,
-    /// What noise and rounding explain of the misfit.
+    /// The misfit that noise and rounding explain.
     pub(super) error: f64,
 }
 
@@ -197,8 +197,8 @@ impl Search<'_> {
 }
 
 /// Minimises the squared norm of the residual of `equations` (residual, and slopes as columns), by
-/// the method of Levenberg and Marquardt. `retract` brings each step back to where z may be. Returns
-/// z and the squared norm.
+/// the method of Levenberg and Marquardt. `retract` brings each step back to where z may be.
+/// Returns z and the squared norm.
 fn levenberg_marquardt(
     mut z: DVector<f64>,
     equations: impl Fn(&DVector<f64>) -> (DVector<f64>, DMatrix<f64>),

@@ -10,8 +10,8 @@ use super::study::{matched, reassigned};
 use super::*;
 use crate::transcript::record;
 
-/// A training in batches of this size, with 200 records, 3 active and 4 passive features, 4 classes,
-/// and the truth.
+/// A training in batches of this size, with 200 records, 3 active and 4 passive features, 4
+/// classes, and the truth.
 fn training_in(batch_size: u32, epochs: u32) -> (Transcript, DMatrix<f64>) {
     let (n, d_act, d, k) = (200, 3, 4, 4);
     let mut rng = ChaCha20Rng::seed_from_u64(11);
