@@ -3,6 +3,7 @@
 use clap::Args;
 use vfl_core::model::TrainingValues;
 use vfl_server::cli::{CliError, positive};
+use vfl_studies::transcript::optimiser_gauge::UnaidedExperiment;
 use vfl_studies::transcript::{Experiment, TranscriptPlan};
 
 use super::data::DataArgs;
@@ -15,22 +16,28 @@ Examples:
   cloison transcript --passive-features 12 --epochs 1,2,5,10
   cloison transcript --dataset satellite --passive-features 12 --known 12 --epochs 1,2,5,10,20,50,100
   cloison transcript --dataset pendigits --passive-features 12 --known 24 --json
+  cloison transcript --dataset satellite --passive-features 12 --known 0 --batch-size 65536 --epochs 8,16,40
 
 Trains in this process with the parties' own code and keeps what an honest active party receives: the gradients of its batches, \
 beside its own shares. It knows the passive features of --known training records and no parameter. The table says how well it \
-then reconstructs the passive features of the other training records, by number of epochs. Errors are of features in [0, 1].")]
+then reconstructs the passive features of the other training records, by number of epochs. Errors are of features in [0, 1].
+
+With --known 0 it knows no record. It finds the features from the optimiser alone, since Adam treats each feature by itself; which \
+feature is which stays open. Beside it stands a control, in which the gradients are handed to other records.")]
 pub struct TranscriptArgs {
     #[command(flatten)]
     data: DataArgs,
-    /// Training records whose passive features the active party knows.
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = positive)]
+    /// Training records whose passive features the active party knows. 0: the attack uses the
+    /// optimiser alone.
+    #[arg(long, value_name = "N", default_value_t = 12)]
     known: usize,
     /// Numbers of epochs to measure at. One training is run, for the largest number.
     #[arg(long, value_name = "E,…", value_delimiter = ',', default_value = "1,2,5,10,20")]
     epochs: Vec<u32>,
     #[command(flatten)]
     steps: StepArgs,
-    /// The most iterations of the attack, for each number of epochs.
+    /// The most iterations of the attack, for each number of epochs; without known records also the
+    /// most from each start.
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = positive)]
     iterations: usize,
     /// Print JSON instead of a table.
@@ -48,6 +55,9 @@ impl TranscriptArgs {
             iterations: self.iterations,
             seed: self.data.seed,
         };
-        conduct(move || Experiment::prepare(&plan), None, self.json).await
+        match plan.known {
+            0 => conduct(move || UnaidedExperiment::prepare(&plan), None, self.json).await,
+            _ => conduct(move || Experiment::prepare(&plan), None, self.json).await,
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! An honest active party that keeps what it receives in training.
 
+use nalgebra::DMatrix;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use vfl_core::model::{PartyLearner, Schedule, TrainingConfig, TrainingValues};
@@ -8,6 +9,7 @@ use vfl_protocol::pb::training_command::Command;
 use vfl_protocol::pb::training_reply::Reply;
 use vfl_protocol::{decode_columns, pb};
 use vfl_server::service::Role;
+use vfl_studies::transcript::optimiser_gauge::recover;
 use vfl_studies::transcript::{Transcript, accuracy, reconstruct, record};
 use vfl_testbed::deployment::Deployment;
 
@@ -54,8 +56,7 @@ async fn train_and_keep(
                     let gradient =
                         decode_columns("gradient", gradient, gradient.rows as usize, Some(classes))
                             .unwrap();
-                    let (batch, share): (Vec<u32>, nalgebra::DMatrix<f64>) =
-                        pending.take().unwrap();
+                    let (batch, share): (Vec<u32>, DMatrix<f64>) = pending.take().unwrap();
                     transcript.push(&batch, &share, &gradient);
                     learner.update(&gradient).unwrap();
                 }
@@ -82,29 +83,46 @@ async fn train_and_keep(
     }
 }
 
-/// What `cloison transcript` measures is what an active party receives over the sockets, number for number; and six epochs of
-/// it, with eight known records, give the eight passive features of all other records.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_honest_transcript_gives_the_passive_features() {
+/// A training over the sockets, as its active party saw it, and what it did not see.
+struct LiveTraining {
+    config: TrainingConfig,
+    classes: usize,
+    labels: Vec<u32>,
+    own: FeatureBlock,
+    received: Transcript,
+    /// The passive features of the training's list.
+    truth: DMatrix<f64>,
+}
+
+/// Trains with eight passive features in one deployment.
+async fn live_training(values: TrainingValues) -> LiveTraining {
     let dataset = dataset();
     let split = split(&dataset, 1, 8);
     let ids = training_ids(&dataset);
     let dir = tempfile::tempdir().unwrap();
     let deployment = deploy(dir.path(), &dataset, &split).await;
-    let values = TrainingValues { epochs: 6, patience: 6, seed: 5, ..Default::default() };
     let config = TrainingConfig::try_from(values).unwrap();
     let records = &dataset.split().train;
     let labels: Vec<u32> = records.iter().map(|&r| dataset.labels()[r]).collect();
     let rows = |columns: &[usize]| dataset.x().select_rows(columns).select_columns(records);
     let own = FeatureBlock::new(rows(split.active())).unwrap();
     let truth = rows(&split.passive()[0].columns);
-
-    let received =
-        train_and_keep(&deployment, &config, dataset.class_names(), &ids, &labels, &own).await;
+    let names = dataset.class_names();
+    let received = train_and_keep(&deployment, &config, names, &ids, &labels, &own).await;
     deployment.stop().await.unwrap();
+    LiveTraining { config, classes: names.len(), labels, own, received, truth }
+}
+
+/// What `cloison transcript` measures is what an active party receives over the sockets, number for number; and six epochs of
+/// it, with eight known records, give the eight passive features of all other records.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_honest_transcript_gives_the_passive_features() {
+    let values = TrainingValues { epochs: 6, patience: 6, seed: 5, ..Default::default() };
+    let LiveTraining { config, classes, labels, own, received, truth } =
+        live_training(values).await;
 
     let block = FeatureBlock::new(truth.clone()).unwrap();
-    let computed = record(&config, dataset.class_names().len(), own, vec![block], labels).unwrap();
+    let computed = record(&config, classes, own, vec![block], labels.clone()).unwrap();
     assert_eq!(received.steps.len(), computed.steps.len());
     for (a, b) in received.steps.iter().zip(&computed.steps) {
         assert_eq!(a.positions, b.positions);
@@ -116,11 +134,31 @@ async fn an_honest_transcript_gives_the_passive_features() {
     );
 
     let trained: Vec<usize> =
-        Schedule::new(&config, ids.len()).training().iter().map(|&p| p as usize).collect();
+        Schedule::new(&config, labels.len()).training().iter().map(|&p| p as usize).collect();
     let (known, others) = trained.split_at(8);
     let told = truth.select_columns(known);
     let estimates = reconstruct(&received, received.first(6), known, &told, 150);
     let found = accuracy(&estimates.x, &truth, others);
     assert!(found.error_over_variance < 0.05, "{found:?}");
     assert!(found.records_within_0_01 > 0.1, "{found:?}");
+}
+
+/// Sixteen steps of one batch over the sockets give all eight passive features without any known record.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_honest_transcript_gives_the_features_without_a_known_record() {
+    let values = TrainingValues {
+        epochs: 16,
+        patience: 16,
+        batch_size: 10_000,
+        learning_rate: 0.05,
+        seed: 5,
+        ..Default::default()
+    };
+    let LiveTraining { received, truth, .. } = live_training(values).await;
+    let found = recover(&received, &received.steps, 8, 300, 1).unwrap();
+    let truth = truth.select_columns(&found.records);
+    let matched = truth
+        .row_iter()
+        .filter(|x| found.features.row_iter().any(|estimate| (estimate - x).amax() < 1e-3));
+    assert_eq!((found.features.nrows(), matched.count()), (8, 8), "{found:?}");
 }

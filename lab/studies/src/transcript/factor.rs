@@ -49,7 +49,7 @@ pub(super) struct Factors<'a> {
     /// The prior covariance Σ.
     prior: DMatrix<f64>,
     /// The weights W_t, k × d.
-    weights: Vec<DMatrix<f64>>,
+    pub(super) weights: Vec<DMatrix<f64>>,
     /// The variance of the noise of one logit.
     pub(super) noise: f64,
     /// The precision of an increment of one weight.

@@ -5,10 +5,12 @@
 //! batch it receives the gradient (c − e_y) / B, and hence the contribution of the passive features
 //! to the logits of every record, up to a number per record. It sees no parameter and no passive
 //! feature, except those of a few known records. [`reconstruct`] is the attack; an
-//! [`Experiment`] measures it by number of epochs.
+//! [`Experiment`] measures it by number of epochs. [`optimiser_gauge`] is the attack without any
+//! known record.
 
 mod factor;
 mod gauge;
+pub mod optimiser_gauge;
 mod record;
 mod text;
 
@@ -45,6 +47,25 @@ pub struct TranscriptPlan {
     pub iterations: usize,
     /// The seed of the choice of known records.
     pub seed: u64,
+}
+
+impl TranscriptPlan {
+    /// Loads the training records and checks the settings of the training.
+    fn load(&self) -> anyhow::Result<(Subject, TrainingConfig)> {
+        let subject = Subject::load(&self.subject, |set| Ok(set.split().train.clone()))?;
+        let Some(&most) = self.epochs.iter().max() else { bail!("no number of epochs is given") };
+        // The active party sets the patience, so the training ends when it decides.
+        let values = TrainingValues { epochs: most, patience: most, ..self.training.clone() };
+        Ok((subject, TrainingConfig::try_from(values)?))
+    }
+
+    /// Returns the numbers of epochs, each once, in rising order.
+    fn ordered_epochs(&self) -> Vec<u32> {
+        let mut epochs = self.epochs.clone();
+        epochs.sort_unstable();
+        epochs.dedup();
+        epochs
+    }
 }
 
 /// The accuracy of estimates, over all features of all records that are not known.
@@ -212,11 +233,7 @@ impl Experiment {
     /// If data cannot be loaded or split, the configuration is out of its range, or there are not
     /// enough records for the known ones.
     pub fn prepare(plan: &TranscriptPlan) -> anyhow::Result<Self> {
-        let subject = Subject::load(&plan.subject, |set| Ok(set.split().train.clone()))?;
-        let Some(&most) = plan.epochs.iter().max() else { bail!("no number of epochs is given") };
-        // The active party sets the patience, so the training ends when it decides.
-        let values = TrainingValues { epochs: most, patience: most, ..plan.training.clone() };
-        let config = TrainingConfig::try_from(values)?;
+        let (subject, config) = plan.load()?;
         let trained = Schedule::new(&config, subject.labels.len()).training().to_vec();
         let mut known: Vec<usize> = trained.iter().map(|&p| p as usize).collect();
         known.sort_unstable();
@@ -260,10 +277,7 @@ impl Study for Experiment {
         let everyone: Vec<usize> = (0..n).collect();
         let measure = |x: &DMatrix<f64>| accuracy(x, &truth, others);
         let mut attack = Vec::new();
-        let mut epochs = plan.epochs.clone();
-        epochs.sort_unstable();
-        epochs.dedup();
-        for epochs in epochs {
+        for epochs in plan.ordered_epochs() {
             tell(Event::Start(&format!("attacking the first {epochs} epochs")));
             let steps = transcript.first(epochs as usize);
             let estimates = reconstruct(&transcript, steps, known, &known_truth, plan.iterations);

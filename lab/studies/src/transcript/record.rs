@@ -2,7 +2,9 @@
 
 use nalgebra::DMatrix;
 use rayon::prelude::*;
-use vfl_core::model::{LearnerError, PartyLearner, Schedule, TrainingConfig, cross_entropy};
+use vfl_core::model::{
+    LearnerError, PartyLearner, Schedule, TrainingConfig, TrainingValues, cross_entropy,
+};
 use vfl_core::types::{FeatureBlock, Logits};
 
 /// One training step as the active party sees it.
@@ -13,6 +15,8 @@ pub struct Step {
     /// The contribution of the passive features to each logit, up to a number per record: k × B,
     /// every column with mean 0.
     pub passive: DMatrix<f64>,
+    /// The gradient that every party received: k × B.
+    pub gradient: DMatrix<f64>,
 }
 
 /// An honest training as its active party sees it: no parameters, no features of other parties,
@@ -27,6 +31,8 @@ pub struct Transcript {
     pub own: DMatrix<f64>,
     /// The step size of Adam, which the active party chose.
     pub learning_rate: f64,
+    /// The weight of the squared norm of all weights, which the active party chose.
+    pub l2: f64,
     /// The steps, in order.
     pub steps: Vec<Step>,
     /// The number of steps run at the end of each epoch.
@@ -49,8 +55,9 @@ impl Transcript {
         labels: Vec<u32>,
         own: DMatrix<f64>,
     ) -> Self {
-        let learning_rate = config.values().learning_rate;
-        Self { classes, labels, own, learning_rate, steps: Vec::new(), epoch_ends: Vec::new() }
+        let &TrainingValues { learning_rate, l2, .. } = config.values();
+        let (steps, epoch_ends) = (Vec::new(), Vec::new());
+        Self { classes, labels, own, learning_rate, l2, steps, epoch_ends }
     }
 
     /// Records one step: the batch, the party's own logit shares of it, and the returned gradient,
@@ -73,7 +80,8 @@ impl Transcript {
             let mean = column.mean();
             column.add_scalar_mut(-mean);
         }
-        self.steps.push(Step { positions: positions.to_vec(), passive });
+        let gradient = gradient.clone();
+        self.steps.push(Step { positions: positions.to_vec(), passive, gradient });
     }
 
     /// Records the end of an epoch.

@@ -1,0 +1,90 @@
+//! Factors of a training in small batches: every step shows other records.
+
+use nalgebra::DMatrix;
+use rand::SeedableRng;
+use rand_chacha::ChaCha20Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use super::super::factor::Factors;
+use super::super::record::{Step, Transcript};
+use super::span::{Span, stride};
+
+/// The iterations between two looks at the noise.
+const PATIENCE: usize = 20;
+/// The noise after `PATIENCE` iterations, in units of that before, from which on it has settled.
+const SETTLED: f64 = 0.98;
+/// The root mean square of a feature, about.
+const FEATURE_SIZE: f64 = 0.5;
+
+impl Span {
+    /// Factors the logits of a training in batches, in at most `iterations` of expectation
+    /// maximisation. Returns `None` if the steps have fewer records than features, or there is
+    /// nothing to factor.
+    pub(super) fn of_batches(
+        transcript: &Transcript,
+        steps: &[Step],
+        features: usize,
+        iterations: usize,
+        seed: u64,
+    ) -> Option<Self> {
+        let start = start(transcript, steps, features, seed)?;
+        let mut factors = Factors::new(transcript, steps, &start);
+        let mut noise = f64::INFINITY;
+        for done in 1..=iterations {
+            factors.iterate();
+            if done % PATIENCE == 0 {
+                if factors.noise > SETTLED * noise {
+                    break;
+                }
+                noise = factors.noise;
+            }
+        }
+        let mut order: Vec<usize> = (0..factors.records.len()).collect();
+        order.sort_unstable_by_key(|&slot| factors.records[slot]);
+        let records = order.iter().map(|&slot| factors.records[slot] as u32).collect();
+        let decomposed = factors.x.select_columns(&order).transpose().qr();
+        let (basis, triangle) = (decomposed.q(), decomposed.r());
+        let k = transcript.classes;
+        let stride = stride(steps);
+        let seen: Vec<_> = factors.weights.iter().skip(stride).step_by(stride).collect();
+        let mut weights = DMatrix::zeros(k * seen.len(), triangle.nrows());
+        for (t, w) in seen.into_iter().enumerate() {
+            weights.rows_mut(k * t, k).copy_from(&(w * triangle.transpose()));
+        }
+        Self::white(weights, basis, records, features, factors.noise.sqrt())
+    }
+}
+
+/// Returns rough features of all records of the training's list (features × n), up to one
+/// invertible matrix: the leading directions of the records' logits, one column block per epoch, as
+/// if the weights did not change inside an epoch.
+fn start(
+    transcript: &Transcript,
+    steps: &[Step],
+    features: usize,
+    seed: u64,
+) -> Option<DMatrix<f64>> {
+    let (n, k) = (transcript.labels.len(), transcript.classes);
+    let epochs = transcript.epoch_ends.iter().filter(|end| **end <= steps.len()).count();
+    let mut logits = DMatrix::zeros(n, k * epochs);
+    let mut first = 0;
+    for (epoch, &end) in transcript.epoch_ends.iter().take(epochs).enumerate() {
+        for step in steps.get(first..end)? {
+            for (column, &position) in step.passive.column_iter().zip(&step.positions) {
+                logits.view_mut((position as usize, k * epoch), (1, k)).tr_copy_from(&column);
+            }
+        }
+        first = end;
+    }
+    let width = (2 * features).min(n).min(logits.ncols());
+    if width < features {
+        return None;
+    }
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let probe = DMatrix::from_fn(logits.ncols(), width, |_, _| StandardNormal.sample(&mut rng));
+    let once = (&logits * probe).qr().q();
+    let basis = (&logits * logits.tr_mul(&once)).qr().q();
+    let svd = logits.tr_mul(&basis).try_svd(false, true, f64::EPSILON, 10_000)?;
+    let leading = svd.v_t?.rows(0, features) * basis.transpose();
+    Some(leading * (FEATURE_SIZE * (n as f64).sqrt()))
+}
