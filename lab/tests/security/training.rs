@@ -448,7 +448,8 @@ fn the_bias_tells_one_number_of_a_record_that_is_alone_in_its_class() {
     let positions = &dataset.split().train;
     let x = dataset.x().select_columns(positions);
     let (d, n) = (x.nrows(), x.ncols());
-    let values = TrainingValues { mode: TrainingMode::Private, epochs: 1, ..Default::default() };
+    let (mode, epochs, validation_share) = (TrainingMode::Private, 1, 0.0);
+    let values = TrainingValues { mode, epochs, validation_share, ..Default::default() };
     let config = TrainingConfig::try_from(values).unwrap();
     let bias = |record: usize| {
         let mut labels = vec![0; n];
