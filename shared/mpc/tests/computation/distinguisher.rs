@@ -159,6 +159,51 @@ fn the_views_of_a_step_tell_no_inputs_apart() {
     }
 }
 
+/// Releases of one record's label and of its rounded scores to party 0, which has a share of the
+/// logits as the last party has. The other share is one or the other: the outputs are the same.
+#[test]
+fn the_views_of_releases_tell_no_logits_apart() {
+    let n = repetitions();
+    let own = [0.5, -0.25, 0.0];
+    let released = |session: &mut Session, rounded: bool, second: bool| {
+        let other = match (second, rounded) {
+            (false, _) => [2.5, 0.75, 0.5],
+            (true, false) => [900.0, -40.0, 7.0],
+            (true, true) => [-97.5, -99.25, -99.5],
+        };
+        let first = PartyIndex::ALL[0];
+        let mut input = |owner: PartyIndex, values: [f64; 3]| {
+            let mine = (session.party() == owner).then_some(&values[..]);
+            session.share_logits(owner, mine, 1, 3)
+        };
+        let logits = input(first, own)?.plus(&input(PartyIndex::ALL[2], other)?)?;
+        let output: Option<Vec<u64>> = match rounded {
+            false => session
+                .release_label(first, &logits)?
+                .map(|labels| labels.iter().map(|&label| label as u64).collect()),
+            true => session
+                .release_rounded_scores(first, &logits, 2)?
+                .map(|scores| scores.iter().copied().map(u64::from).collect()),
+        };
+        let expected = if rounded { vec![86, 7, 7] } else { vec![0] };
+        assert_eq!(output, (session.party() == first).then_some(expected));
+        Ok(())
+    };
+    for rounded in [false, true] {
+        let views =
+            views(|session| (0..n).try_for_each(|at| released(session, rounded, at % 2 == 1)));
+        for (party, view) in views.iter().enumerate() {
+            let steps = view.messages.len() / n;
+            assert!(steps > 0 && steps * n == view.messages.len(), "{rounded} {party}");
+            let of = |(at, messages): (usize, &[Vec<u8>])| {
+                (messages.iter().flat_map(|message| words_of(message)).collect(), at % 2 == 1)
+            };
+            let told: Vec<_> = view.messages.chunks(steps).enumerate().map(of).collect();
+            assert_indistinguishable(&format!("rounded: {rounded}, party {party}"), &told);
+        }
+    }
+}
+
 /// The views of whole trainings with validation beside those of a simulator, which has the outputs
 /// alone: uniform words of the same widths, and for the bit that says which epoch was the better
 /// one a component of it.
