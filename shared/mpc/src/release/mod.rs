@@ -1,8 +1,9 @@
 //! Release of predictions: of the parties' logits, one party learns what the function's name says,
 //! and the others learn nothing.
 //!
-//! The one message that is not uniform opens the result: it is the result and what its receiver
-//! holds of it, and so tells no more. All results are counted from the first of equal logits.
+//! The message that opens the result is the result and what its receiver holds of it, and so tells
+//! no more. Where rounded scores and words are undecided within their error, the result also depends
+//! on rounding that the receiver knows a part of. Of equal logits the first counts as the larger.
 
 mod exponential;
 mod logits;

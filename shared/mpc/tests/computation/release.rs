@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vfl_mpc::{LARGEST_LOGIT, Logits, MpcError, PartyIndex, SCORE_BITS, Session, encode_logits};
 
-use super::{Outcome, compute};
+use super::{compute, input};
 
 /// The step of the codebooks' numbers.
 const UNIT: f64 = 1.0 / (1 << 24) as f64;
@@ -48,7 +48,7 @@ fn only<T: Send>(to: PartyIndex, program: impl Fn(&mut Session) -> Option<T> + S
 
 /// Logits of halves, with many ties, or of the whole range.
 fn logits() -> impl Strategy<Value = (usize, Vec<f64>)> {
-    let sizes = (2_usize..=10, prop::sample::select(vec![0_usize, 1, 65, 130]));
+    let sizes = (2_usize..=16, prop::sample::select(vec![0_usize, 1, 65, 130]));
     sizes.prop_flat_map(|(k, n)| {
         let end = 2.0 * LARGEST_LOGIT - 4.0;
         let one = prop_oneof![
@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn orders_are_those_in_the_clear((k, z) in logits(), to in 0_usize..3, m in 1_usize..=10) {
+    fn orders_are_those_in_the_clear((k, z) in logits(), to in 0_usize..3, m in 1_usize..=16) {
         let (n, m, to) = (z.len() / k, m.min(k), PartyIndex::ALL[to]);
         let (label, top, set, ranking) = only(to, |session| {
             let logits = shared(session, &z, n, k);
@@ -193,49 +193,90 @@ fn releases_cost_what_is_stated() {
     assert_eq!(figures.each_ref().map(|row| &row[..]), stated);
 }
 
-/// Runs releases of one record's logits again and again as records of one batch.
-fn released(z: [f64; 3], n: usize, to: PartyIndex, rounded: bool) -> [Outcome<Vec<u64>>; 3] {
-    compute(|session| {
-        let all: Vec<u64> =
-            z.iter().flat_map(|z| vec![encode_logits(&[*z]).unwrap()[0]; n]).collect();
-        let logits = Logits::new(n, 3, session.public(&all)).unwrap();
-        let opened = |words: Option<Vec<u64>>| words.unwrap_or_default();
-        if rounded {
-            let got = session.release_rounded_scores(to, &logits, 2).unwrap();
-            return opened(got.map(|all| all.into_iter().map(u64::from).collect()));
-        }
-        let got = session.release_label(to, &logits).unwrap();
-        opened(got.map(|all| all.into_iter().map(|label| label as u64).collect()))
-    })
+/// A release, of which only the messages count.
+type Release = fn(&mut Session, PartyIndex, &Logits);
+
+/// All releases of three classes.
+const RELEASES: [(&str, Release); 8] = [
+    ("label", |s, to, z| drop(s.release_label(to, z).unwrap())),
+    ("top", |s, to, z| drop(s.release_top(to, z, 2).unwrap())),
+    ("top set", |s, to, z| drop(s.release_top_set(to, z, 2).unwrap())),
+    ("ranking", |s, to, z| drop(s.release_ranking(to, z).unwrap())),
+    ("logits", |s, to, z| drop(s.release_logits(to, z).unwrap())),
+    ("scores", |s, to, z| drop(s.release_scores(to, z).unwrap())),
+    ("rounded scores", |s, to, z| drop(s.release_rounded_scores(to, z, 2).unwrap())),
+    ("word", |s, to, z| drop(s.release_word(to, z, &[vec![0.25; 3], vec![0.5; 3]]).unwrap())),
+];
+
+/// Returns true if every byte of a message is uniform by chi-squared. Carries of 29, 30 and 33 bits
+/// leave a part of their fourth or fifth byte unused.
+fn hides(message: &[u8]) -> bool {
+    let uniform = |stride: usize, at: usize, bits: u32| {
+        let bytes = message.iter().skip(at).step_by(stride);
+        super::view::uniform(&bytes.map(|byte| u64::from(*byte)).collect::<Vec<_>>(), 0, bits)
+    };
+    let widths: [&[u32]; 4] = [&[8], &[8, 8, 8, 5], &[8, 8, 8, 6], &[8, 8, 8, 8, 1]];
+    widths
+        .iter()
+        .any(|widths| widths.iter().enumerate().all(|(at, bits)| uniform(widths.len(), at, *bits)))
 }
 
-/// Every message, the opening among them, is uniform by chi-squared: the opening is the result less
-/// two components that its receiver holds. It is the same for inputs with the same result.
+/// Every message of a batch that repeats one record is uniform, the opening among them: it is the
+/// result less two components that its receiver holds.
 #[test]
 fn releases_show_nothing_but_their_result() {
-    let n = 8 * super::view::N;
+    let n = 4 * super::view::N;
     let inputs = [[0.0, 3.0, -1.0], [-900.0, 500.0, 499.0], [5.0, 5.25, 5.0]];
     for (to, z) in PartyIndex::ALL.into_iter().zip(inputs) {
-        for rounded in [false, true] {
-            let outcomes = released(z, n, to, rounded);
-            for (at, (party, outcome)) in PartyIndex::ALL.into_iter().zip(&outcomes).enumerate() {
-                assert_eq!(outcome.result.is_empty(), party != to);
-                if party == to && !rounded {
-                    assert!(outcome.result.iter().all(|label| *label == 1));
-                }
-                for (message, bytes) in outcome.received.iter().enumerate() {
-                    // Carries of 29 and 33 bits leave a part of their fourth or fifth byte unused.
-                    let uniform = [1, 4, 5].iter().any(|stride| {
-                        (0..*stride).all(|at| {
-                            let chosen = bytes.iter().skip(at).step_by(*stride);
-                            let chosen: Vec<u64> = chosen.map(|byte| u64::from(*byte)).collect();
-                            super::view::uniform(&chosen, 0)
-                        })
-                    });
-                    assert!(uniform, "{z:?} {rounded} party {at} message {message}");
+        for (name, release) in RELEASES {
+            let outcomes = compute(|session| {
+                let all: Vec<u64> =
+                    z.iter().flat_map(|z| vec![encode_logits(&[*z]).unwrap()[0]; n]).collect();
+                let logits = Logits::new(n, 3, session.public(&all)).unwrap();
+                // Components of which one is not public: openings of those would be bare.
+                let mask = input(session, 1, &vec![1 << 50; 3 * n]);
+                let zero = mask.minus(&input(session, 2, &vec![1 << 50; 3 * n])).unwrap();
+                let logits = logits.plus(&Logits::new(n, 3, zero).unwrap()).unwrap();
+                release(session, to, &logits);
+            });
+            for (party, outcome) in outcomes.iter().enumerate() {
+                for (at, message) in outcome.received.iter().enumerate() {
+                    assert!(hides(message), "{name} of {z:?}, party {party}, message {at}");
                 }
             }
         }
+    }
+}
+
+/// Eight owners whose logits are the largest of one class and the smallest of another.
+#[test]
+fn eight_owners_may_be_added() {
+    let z = [LARGEST_LOGIT, -LARGEST_LOGIT, 0.0];
+    let (label, scores) = only(PartyIndex::SECOND, |session| {
+        let mut sum: Option<Logits> = None;
+        for at in 0..8 {
+            let owner = PartyIndex::ALL[at % 3];
+            let mine = (session.party() == owner).then_some(&z[..]);
+            let one = session.share_logits(owner, mine, 1, 3).unwrap();
+            sum = Some(sum.map_or(one.clone(), |sum| sum.plus(&one).unwrap()));
+        }
+        let ranking = session.release_ranking(PartyIndex::SECOND, &sum.clone()?).unwrap();
+        let scores = session.release_scores(PartyIndex::SECOND, &sum?).unwrap();
+        Some((ranking?, scores?))
+    });
+    assert_eq!((&label[0][..], &scores[..]), (&[0, 2, 1][..], &[1.0, 0.0, 0.0][..]));
+}
+
+/// Scores whose last class is far below the others keep the precision of these.
+#[test]
+fn a_class_far_below_costs_no_precision() {
+    let z = [0.249_011_162_973_548_97, 0.287_569_642_576_078_53, -LARGEST_LOGIT / 2.0];
+    let scores = only(PartyIndex::FIRST, |session| {
+        let logits = shared(session, &z, 1, 3);
+        session.release_scores(PartyIndex::FIRST, &logits).unwrap()
+    });
+    for (got, expected) in scores.iter().zip(softmax(&z, 1)) {
+        assert!((got - expected).abs() < 2_f64.powi(-39), "{got} {expected}");
     }
 }
 
@@ -248,7 +289,11 @@ fn wrong_requests_are_refused_before_anything_is_sent() {
     compute(|session| {
         let shares = session.public(&[0; 6]);
         assert!(Logits::new(6, 1, shares.clone()).is_err());
-        assert!(Logits::new(2, 17, shares.clone()).is_err());
+        let many = Logits::new(2, 17, session.public(&[0; 34])).unwrap_err();
+        assert!(matches!(many, MpcError::Setting { .. }), "{many}");
+        let sent = session.traffic();
+        assert!(session.share_logits(PartyIndex::FIRST, None, 2, 17).is_err());
+        assert_eq!(session.traffic(), sent);
         assert!(Logits::new(3, 3, shares.clone()).is_err());
         let logits = Logits::new(2, 3, shares.clone()).unwrap();
         assert!(logits.plus(&Logits::new(3, 2, shares).unwrap()).is_err());
@@ -257,7 +302,8 @@ fn wrong_requests_are_refused_before_anything_is_sent() {
         assert!(session.release_top(to, &logits, 0).is_err());
         assert!(session.release_top_set(to, &logits, 4).is_err());
         assert!(session.release_rounded_scores(to, &logits, 5).is_err());
-        for codebook in [vec![], vec![vec![0.0; 2]], vec![vec![0.0, f64::NAN, 0.0]]] {
+        let wrong = [f64::NAN, 1.5, -0.1].map(|number| vec![vec![0.0, number, 0.0]]);
+        for codebook in wrong.into_iter().chain([vec![], vec![vec![0.0; 2]]]) {
             assert!(session.release_word(to, &logits, &codebook).is_err());
         }
         assert_eq!(session.traffic(), before);

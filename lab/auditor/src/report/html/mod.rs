@@ -1,5 +1,6 @@
 //! Renders the report as one page.
 
+mod chairs;
 mod figures;
 mod method;
 mod opening;
@@ -77,6 +78,7 @@ fn page(report: &Report, plots: &Plots) -> String {
         (figures::plots(report, plots))
         (method::threat_models(report))
         (method::surfaces(report))
+        (chairs::chairs(report))
         (method::measured(report))
         (method::reproduce(report))
         (tables::all(report, plots))
