@@ -60,8 +60,8 @@ pub(super) const COLUMNS: [&str; 5] = [
 
 /// The explanation of the table.
 pub(super) const READING: &str = "Every party follows the protocol. Told: the protocol hands it over, or gives it by arithmetic. \
-     Measured: by this report. Not measured: what the chair sees depends on it, and this report says nothing about how much. Excluded: \
-     nothing that the chair receives depends on it. A passive party's own features are left out of its row.";
+     Measured: by this report. Not measured: something that arrives depends on it, and this report does not say how much it tells. \
+     Excluded: nothing that arrives depends on it. With several passive parties, the second column is of those that are not in the row.";
 
 /// The training of the model.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub(super) fn chairs(report: &Report) -> Vec<Chair> {
         auditor(report, training),
         active_and_coordinator(training),
         active_and_passive(report, training),
-        passive_and_coordinator(training),
+        passive_and_coordinator(report, training),
     ];
     if several {
         let alone = passive(report, training);
@@ -161,8 +161,11 @@ fn passive(report: &Report, training: Training) -> Chair {
         _ => cell(Knowledge::Excluded, ""),
     };
     let labels = labels(report, training);
-    let cells = [features.clone(), features, labels, records(training), parameters];
-    Chair { name: "a passive party", cells }
+    let others = if report.passive_parties().count() > 1 { features.clone() } else { own() };
+    Chair {
+        name: "a passive party",
+        cells: [features, others, labels, records(training), parameters],
+    }
 }
 
 fn coordinator(training: Training) -> Chair {
@@ -195,8 +198,8 @@ fn auditor(report: &Report, training: Training) -> Chair {
     };
     let labels = cell(Knowledge::NotMeasured, "accuracies depend on them");
     let parameters = cell(Knowledge::NotMeasured, "errors depend on them");
-    let cells = [cell(Knowledge::Excluded, ""), features, labels, trained, parameters];
-    Chair { name: "auditor", cells }
+    let active = cell(Knowledge::NotMeasured, "estimates depend on them");
+    Chair { name: "auditor", cells: [active, features, labels, trained, parameters] }
 }
 
 /// Returns the knowledge of two of the three parties that hold the shares of a private training.
@@ -240,7 +243,7 @@ fn active_and_passive(report: &Report, training: Training) -> Chair {
     Chair { name, cells: [own(), features, own(), own(), parameters] }
 }
 
-fn passive_and_coordinator(training: Training) -> Chair {
+fn passive_and_coordinator(report: &Report, training: Training) -> Chair {
     let (features, labels) = match training {
         Training::Plain => {
             (cell(Knowledge::Told, "as the coordinator"), cell(Knowledge::Told, "as either"))
@@ -261,7 +264,7 @@ fn passive_and_coordinator(training: Training) -> Chair {
         Training::Imported => cell(Knowledge::NotMeasured, "logit shares depend on them"),
         _ => features.clone(),
     };
+    let others = if report.passive_parties().count() > 1 { features.clone() } else { own() };
     let name = "a passive party and coordinator";
-    let cells = [features.clone(), features, labels, records(training), parameters];
-    Chair { name, cells }
+    Chair { name, cells: [features, others, labels, records(training), parameters] }
 }

@@ -12,9 +12,8 @@ const PRIVATE_TRAINING: &str = "The parties computed on secret shares: each lear
 /// The disclosure by a plain training. A rendered report states it unless the training was private.
 pub const TRAINING_DISCLOSURE: &str = "A row of the training gradient is c − e_y: a plain training tells every passive party \
      the labels of the training records, and the active party their scores at every step. No serving defense changes that. An \
-     active party that trains honestly and knows as many training records as there are passive features can reconstruct those of all \
-     others: on satellite with 12 passive features with an error below 1e-5 after 20 epochs, where the column means cost 0.036 (cloison \
-     transcript).";
+     active party that trains honestly can reconstruct the passive features of all records that were trained on, without knowing one: on \
+     satellite all 12 passive features with a root mean square error below 1e-7 after 8 steps of one batch (cloison transcript --known 0).";
 
 /// Returns the disclosure by a training on secret shares, or by a plain one.
 pub(crate) fn disclosure(private: bool) -> &'static str {

@@ -23,7 +23,7 @@ fn with_training(private: bool, imported: bool) -> Report {
 fn a_plain_training_tells_every_party() {
     let report = with_training(false, false);
     assert_eq!(row(&report, "active party"), [Own, Told, Own, Own, Told]);
-    assert_eq!(row(&report, "a passive party"), [Told; 5]);
+    assert_eq!(row(&report, "a passive party"), [Told, Own, Told, Told, Told]);
     assert_eq!(row(&report, "coordinator"), [Told, Told, Told, Told, NotMeasured]);
 }
 
@@ -32,9 +32,9 @@ fn a_private_training_tells_only_parties_that_join_hands() {
     let report = with_training(true, false);
     assert_eq!(row(&report, "active party"), [Own, Measured, Own, Own, NotMeasured]);
     let passive = row(&report, "a passive party");
-    assert_eq!(passive, [Excluded, Excluded, Excluded, Told, Excluded]);
+    assert_eq!(passive, [Excluded, Own, Excluded, Told, Excluded]);
     let pair = row(&report, "a passive party and coordinator");
-    assert_eq!(pair, [Told; 5]);
+    assert_eq!(pair, [Told, Own, Told, Told, Told]);
     let pair = row(&report, "active party and coordinator");
     assert_eq!(pair, [Own, Told, Own, Own, Told]);
 }
@@ -45,7 +45,7 @@ fn a_private_training_tells_only_parties_that_join_hands() {
 fn an_imported_model_tells_by_its_serving_alone() {
     let mut report = with_training(false, true);
     assert_eq!(row(&report, "active party"), [Own, Measured, Own, Own, NotMeasured]);
-    assert_eq!(row(&report, "a passive party"), [Excluded; 5]);
+    assert_eq!(row(&report, "a passive party"), [Excluded, Own, Excluded, Excluded, Excluded]);
     let coordinator = row(&report, "coordinator");
     assert_eq!(coordinator, [NotMeasured, NotMeasured, Excluded, Excluded, NotMeasured]);
     report.audits.clear();
