@@ -67,7 +67,7 @@ fn a_transcript_is_the_passive_logits() {
             });
             let step = steps.next().unwrap();
             assert_eq!(step.positions, batch);
-            assert!((&step.passive - &expected).amax() < 1e-12);
+            assert!((&step.logits - &expected).amax() < 1e-12);
             seen += usize::from(expected.amax() > 0.1);
             let y: Vec<u32> = batch.iter().map(|&p| labels[p as usize]).collect();
             let (_, gradient, _) = cross_entropy(Logits::sum(a, [p]).unwrap(), &y);

@@ -70,7 +70,7 @@ fn start(
     let mut first = 0;
     for (epoch, &end) in transcript.epoch_ends.iter().take(epochs).enumerate() {
         for step in steps.get(first..end)? {
-            for (column, &position) in step.passive.column_iter().zip(&step.positions) {
+            for (column, &position) in step.logits.column_iter().zip(&step.positions) {
                 logits.view_mut((position as usize, k * epoch), (1, k)).tr_copy_from(&column);
             }
         }
