@@ -7,7 +7,11 @@ use crate::study::Report;
 
 /// Returns a line that says who attacks whose features.
 pub(super) fn attack_line(adversary: Adversary, owners: &[Owner], features: usize) -> String {
-    let owners: Vec<String> = owners.iter().map(|owner| format!("the {owner}")).collect();
+    let name = |owner: &Owner| match owner {
+        Owner::Active => format!("the {owner}"),
+        Owner::Passive(_) => owner.to_string(),
+    };
+    let owners: Vec<String> = owners.iter().map(name).collect();
     let plural = if features == 1 { "feature" } else { "features" };
     format!("Attack by {adversary} on {features} {plural} of {}", owners.join(" and "))
 }
