@@ -91,8 +91,8 @@ enum Command {
     /// Compute a figure of the papers on real data; write its numbers and a page with the plot.
     #[command(disable_help_flag = true)]
     Reproduce(SiblingArgs),
-    /// Measure how much an honest training tells a party about the features of the others, by number
-    /// of epochs.
+    /// Measure how much an honest training tells a party about the features of the others, by
+    /// number of epochs.
     Transcript(Box<TranscriptArgs>),
     /// Measure whether released scores show who was in the training set, with and without each
     /// defense.

@@ -1,10 +1,10 @@
-//! The contributions to the logits of all steps as a product of unknown weights and unknown features.
+//! The contributions to the logits of all steps as a product of unknown weights and features.
 //!
 //! A record r of step t contributes o = W_t x_r, with W_t (k × d, centred over the classes) the
-//! weights before that step. Every step has its own weights, but 64 records; every record
-//! has d features, but occurs again in every epoch. So the products determine both factors, up to
-//! one invertible d × d matrix, once (k − 1) · E is somewhat larger than d for E epochs. Known
-//! records determine that matrix (see `gauge`).
+//! weights before that step. Every step has its own weights, but 64 records; every record has d
+//! features, but occurs again in every epoch. So the products determine both factors, up to one
+//! invertible d × d matrix, once (k − 1) · E is somewhat larger than d for E epochs. Known records
+//! determine that matrix (see `gauge`).
 //!
 //! Expectation maximisation finds the factors in the model
 //!
@@ -22,7 +22,7 @@ use super::record::{Step, Transcript};
 
 /// The least noise: the squared rounding error of double precision after (c − e_y) / B and a
 /// logarithm, with a margin.
-const NOISE_FLOOR: f64 = 1e-14;
+pub(super) const NOISE_FLOOR: f64 = 1e-14;
 /// A ridge on the diagonal of Σ, so that it stays invertible if features depend on each other.
 const SPREAD_FLOOR: f64 = 1e-8;
 /// The weight of the penalty on B.

@@ -29,9 +29,9 @@ use serde::Serialize;
 use vfl_core::model::{Schedule, TrainingConfig, TrainingValues};
 use vfl_core::types::FeatureBlock;
 
-pub use self::adversary::{Adversary, Owner, Target};
+pub use self::adversary::{Adversary, Owner, Target, record};
 use self::factor::{Factors, known_of};
-pub use self::record::{Step, Transcript, record};
+pub use self::record::{Step, Transcript};
 use crate::study::{Event, Listener, Study};
 use crate::subject::{Subject, SubjectFacts, SubjectSpec};
 

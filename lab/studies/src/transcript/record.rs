@@ -4,10 +4,8 @@ use std::borrow::Cow;
 
 use nalgebra::DMatrix;
 use vfl_core::model::contract::{ParameterRole, Tensor};
-use vfl_core::model::{Adam, LearnerError, TrainingConfig, TrainingValues};
-use vfl_core::types::{FeatureBlock, ShapeError};
-
-use super::adversary::Adversary;
+use vfl_core::model::{Adam, TrainingConfig, TrainingValues};
+use vfl_core::types::ShapeError;
 
 /// One training step as the adversary sees it.
 #[derive(Clone, PartialEq)]
@@ -168,22 +166,4 @@ fn centre(logits: &mut DMatrix<f64>) {
         let mean = column.mean();
         column.add_scalar_mut(-mean);
     }
-}
-
-/// Runs a training in this process as [`Adversary::observe`], and records the active party's view.
-///
-/// # Errors
-/// [`LearnerError`] if training diverges, or the blocks do not fit each other.
-pub fn record(
-    config: &TrainingConfig,
-    classes: usize,
-    active: FeatureBlock,
-    passive: Vec<FeatureBlock>,
-    labels: Vec<u32>,
-) -> Result<Transcript, LearnerError> {
-    let blocks: Vec<FeatureBlock> = std::iter::once(active).chain(passive).collect();
-    let targets = Adversary::Active.observe(config, classes, &blocks, &labels)?;
-    let own = || blocks.first().map_or_else(|| DMatrix::zeros(0, 0), |b| b.matrix().clone());
-    let seen = targets.into_iter().next().map(|target| target.transcript);
-    Ok(seen.unwrap_or_else(|| Transcript::new(config, classes, labels, own())))
 }

@@ -1,12 +1,13 @@
 //! The black-box attack of an honest party that knows the features of no record.
 //!
-//! The contributions of the features under attack to the logits of all steps are W_t X for weights
-//! W_t (k × d) and features X (d × n), up to a number per record, and determine both factors up to
-//! an invertible d × d matrix. Adam divides each entry of the gradient by the root of its own second
-//! moment. The weights of a feature x therefore follow from x and the gradients that every party
-//! received, feature by feature: they start at 0 and have the gradient R_t x + 2 l2 w_t. A
-//! combination of features has weights of its own as well, but these are no combination of the
-//! features' weights. So x is a feature if its weights are in the column space of the logits:
+//! The contributions of the features under attack to the logits of all steps are W_t X for
+//! weights W_t (k × d) and features X (d × n), up to a number per record, and determine both
+//! factors up to an invertible d × d matrix. Adam divides each entry of the gradient by the
+//! root of its own second moment. The weights of a feature x therefore follow from x and the
+//! gradients that every party received, feature by feature: they start at 0 and have the
+//! gradient R_t x + 2 l2 w_t. A combination of features has weights of its own as well, but
+//! these are no combination of the features' weights. So x is a feature if its weights are in
+//! the column space of the logits:
 //!
 //! (1 − U Uᵀ) P w(x) = 0,
 //!
