@@ -67,9 +67,10 @@ impl std::fmt::Debug for Recovery {
 /// Runs the attack on the steps of a training (a prefix of the transcript's) with `features`
 /// features under attack in all.
 ///
-/// `iterations` is the most iterations of the factors of small batches, and the most Newton steps
-/// from one start. Starts are drawn from `seed`. Returns `None` if there are fewer than two steps,
-/// or small batches of so few epochs that epochs times classes is below the number of features.
+/// `iterations` is the most iterations from each start of the factors of small batches, and the
+/// most Newton steps from each start of a feature. Starts are drawn from `seed`. Returns `None` if
+/// there are fewer than two steps, or small batches of so few epochs that epochs times classes is
+/// below the number of features.
 #[must_use]
 pub fn recover(
     transcript: &Transcript,
