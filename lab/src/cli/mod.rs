@@ -62,7 +62,7 @@ Examples:
   cloison dashboard --config audit.toml                       the same in a browser, with what is in service
   cloison recommend --dataset satellite --max-added-risk 0.2  the defense that adds no more, at the least cost
   cloison reproduce r-fig4                                    a figure of the papers, computed again
-  cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells the active party
+  cloison transcript --passive-features 12 --epochs 1,5,10    what an honest training tells a party
   cloison membership --dataset satellite --records 2000       whether scores tell who was in the training set
   cloison screen --dataset pendigits                          how much each feature contributes to the model
   cloison labels --dataset satellite --passive-features 18    what a training tells a passive party of the labels
@@ -91,7 +91,7 @@ enum Command {
     /// Compute a figure of the papers on real data; write its numbers and a page with the plot.
     #[command(disable_help_flag = true)]
     Reproduce(SiblingArgs),
-    /// Measure how much an honest training tells the active party about the passive features, by
+    /// Measure how much an honest training tells a party about the features of the others, by
     /// number of epochs.
     Transcript(Box<TranscriptArgs>),
     /// Measure whether released scores show who was in the training set, with and without each

@@ -126,10 +126,10 @@ async fn an_honest_transcript_gives_the_passive_features() {
     assert_eq!(received.steps.len(), computed.steps.len());
     for (a, b) in received.steps.iter().zip(&computed.steps) {
         assert_eq!(a.positions, b.positions);
-        assert!((&a.passive - &b.passive).amax() < 1e-12);
+        assert!((&a.logits - &b.logits).amax() < 1e-12);
     }
     assert!(
-        received.steps.last().unwrap().passive.amax() > 0.5,
+        received.steps.last().unwrap().logits.amax() > 0.5,
         "the comparison is of a model that has learned"
     );
 

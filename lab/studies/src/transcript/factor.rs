@@ -1,16 +1,16 @@
-//! The passive logits of all steps as a product of unknown weights and unknown features.
+//! The contributions to the logits of all steps as a product of unknown weights and features.
 //!
 //! A record r of step t contributes o = W_t x_r, with W_t (k × d, centred over the classes) the
-//! passive weights before that step. Every step has its own weights, but 64 records; every record
-//! has d features, but occurs again in every epoch. So the products determine both factors, up to
-//! one invertible d × d matrix, once (k − 1) · E is somewhat larger than d for E epochs. Known
-//! records determine that matrix (see `gauge`).
+//! weights before that step. Every step has its own weights, but 64 records; every record has d
+//! features, but occurs again in every epoch. So the products determine both factors, up to one
+//! invertible d × d matrix, once (k − 1) · E is somewhat larger than d for E epochs. Known records
+//! determine that matrix (see `gauge`).
 //!
 //! Expectation maximisation finds the factors in the model
 //!
 //! o = W_t x_r + noise, x_r ~ N(B z_r, Σ), W_{t+1} = W_t + N(0, (learning rate)²), W_0 = 0,
 //!
-//! where z_r is what the active party knows of the record: its label and its own features. B, Σ and
+//! where z_r is what the adversary knows of the record: its label and its own features. B, Σ and
 //! the noise are estimated, and the noise falls towards 0, as there is none. The prior of x helps
 //! as long as the equations do not suffice; once they do, it does not matter. Adam's increments are
 //! at most about the learning rate; no other property of the optimiser is used.
@@ -22,7 +22,7 @@ use super::record::{Step, Transcript};
 
 /// The least noise: the squared rounding error of double precision after (c − e_y) / B and a
 /// logarithm, with a margin.
-const NOISE_FLOOR: f64 = 1e-14;
+pub(super) const NOISE_FLOOR: f64 = 1e-14;
 /// A ridge on the diagonal of Σ, so that it stays invertible if features depend on each other.
 const SPREAD_FLOOR: f64 = 1e-8;
 /// The weight of the penalty on B.
@@ -134,7 +134,7 @@ impl<'a> Factors<'a> {
                 let x = self.x.select_columns(&slots);
                 let mut information = &x * x.transpose();
                 slots.iter().for_each(|&s| information += &self.spread[s]);
-                (information * precision, &step.passive * x.transpose() * precision)
+                (information * precision, &step.logits * x.transpose() * precision)
             })
             .collect();
         // Forward elimination from the first unknown, W_1; W_0 is 0.
@@ -177,7 +177,7 @@ impl<'a> Factors<'a> {
                 let mut misfit = Vec::with_capacity(sightings.len());
                 for &(t, column) in sightings {
                     information += &squares[t];
-                    let residual = steps[t].passive.column(column) - &weights[t] * mu;
+                    let residual = steps[t].logits.column(column) - &weights[t] * mu;
                     right += weights[t].tr_mul(&residual);
                     misfit.push(residual);
                 }
@@ -231,7 +231,7 @@ pub(super) fn known_of(transcript: &Transcript, records: &[usize]) -> DMatrix<f6
     DMatrix::from_fn(k + own.nrows(), records.len(), |i, column| {
         let record = records[column];
         if i < k {
-            f64::from(u8::from(transcript.labels[record] as usize == i))
+            f64::from(u8::from(transcript.labels[record] == Some(i as u32)))
         } else {
             own[(i - k, record)]
         }

@@ -1,13 +1,19 @@
-//! The black-box attack of an honest active party: how much the messages of a training tell it
-//! about the passive features.
+//! The black-box attack of an honest party: how much the messages of a training tell it about the
+//! features of the others.
 //!
-//! The active party follows the protocol: its shares are its own, its labels are true. For every
-//! batch it receives the gradient (c − e_y) / B, and hence the contribution of the passive features
-//! to the logits of every record, up to a number per record. It sees no parameter and no passive
-//! feature, except those of a few known records. [`reconstruct`] is the attack; an
-//! [`Experiment`] measures it by number of epochs. [`optimiser_gauge`] is the attack without any
-//! known record.
+//! The [`Adversary`] follows the protocol: its shares are its own, labels are true. For every batch
+//! it receives the gradient (c − e_y) / B, and hence the contribution of the others' features to
+//! the logits of every record, up to a number per record. The coordinator receives the contribution
+//! of each party by itself. It sees no parameter and no feature of others, except those of a few
+//! known records. [`reconstruct`] is the attack; an [`Experiment`] measures it by number of epochs.
+//! [`optimiser_gauge`] is the attack without any known record.
+//!
+//! The negative entry of a record's gradient is that of its label, which a passive party and the
+//! coordinator read; the coordinator of a plain training is sent the labels besides. The active
+//! party's bias has the sum of the gradients as its own, so that every party can compute it and
+//! take it off.
 
+mod adversary;
 mod factor;
 mod gauge;
 pub mod optimiser_gauge;
@@ -21,9 +27,11 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 use serde::Serialize;
 use vfl_core::model::{Schedule, TrainingConfig, TrainingValues};
+use vfl_core::types::FeatureBlock;
 
+pub use self::adversary::{Adversary, Owner, Target, record};
 use self::factor::{Factors, known_of};
-pub use self::record::{Step, Transcript, record};
+pub use self::record::{Step, Transcript};
 use crate::study::{Event, Listener, Study};
 use crate::subject::{Subject, SubjectFacts, SubjectSpec};
 
@@ -39,7 +47,9 @@ pub struct TranscriptPlan {
     pub subject: SubjectSpec,
     /// The settings of the training. Its epochs are the largest of [`epochs`](Self::epochs).
     pub training: TrainingValues,
-    /// The number of training records whose passive features the adversary knows.
+    /// The party that attacks.
+    pub adversary: Adversary,
+    /// The number of training records whose attacked features the adversary knows.
     pub known: usize,
     /// The numbers of epochs to measure at.
     pub epochs: Vec<u32>,
@@ -109,6 +119,14 @@ pub struct TranscriptReport {
     pub passive_parties: usize,
     /// Records in steps of the training, without those set aside for validation.
     pub training_records: usize,
+    /// The party that attacks.
+    pub chair: Adversary,
+    /// The owners of the features that it attacks.
+    pub features_of: Vec<Owner>,
+    /// The number of these features.
+    pub attacked_features: usize,
+    /// The labels that the adversary reads. `None`: the active party has them.
+    pub labels: Option<LabelReading>,
     /// The number of known records.
     pub known_records: usize,
     /// The settings of the training.
@@ -121,14 +139,47 @@ pub struct TranscriptReport {
     pub column_means: Accuracy,
     /// The accuracy of the means of the known records.
     pub known_means: Accuracy,
-    /// The accuracy of a regression on label and own features from the known records: the
-    /// adversary's inference without a training.
+    /// The accuracy of a regression on label and own features from the known records: the active
+    /// party's inference without a training. A passive party would not have the labels.
     pub without_training: Accuracy,
     /// The results of the attack by number of epochs.
     pub attack: Vec<AfterEpochs>,
 }
 
-/// Estimates of the passive features of all records of the training's list.
+/// The labels of the training records that residuals tell.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LabelReading {
+    /// The share of the training records whose label was read correctly.
+    pub labels_read: f64,
+    /// The share of the most frequent class: the control, which always names that class.
+    pub most_frequent_class: f64,
+}
+
+impl LabelReading {
+    /// Compares the labels that a transcript holds with the true ones, over these records.
+    fn of(transcript: &Transcript, labels: &[u32], records: &[usize]) -> Self {
+        let right = records.iter().filter(|&&r| transcript.labels[r] == Some(labels[r])).count();
+        let of_class = |class| {
+            let class = u32::try_from(class).unwrap_or(u32::MAX);
+            records.iter().filter(|&&r| labels[r] == class).count()
+        };
+        let most = (0..transcript.classes).map(of_class).max().unwrap_or(0);
+        let share = |count: usize| count as f64 / records.len().max(1) as f64;
+        Self { labels_read: share(right), most_frequent_class: share(most) }
+    }
+}
+
+/// Returns the features of these owners, one per row.
+fn features_of(owners: &[Owner], blocks: &[FeatureBlock]) -> DMatrix<f64> {
+    let blocks = owners.iter().filter_map(|owner| blocks.get(owner.block()));
+    let rows: Vec<_> = blocks.flat_map(|block| block.matrix().row_iter()).collect();
+    match rows.is_empty() {
+        true => DMatrix::zeros(0, 0),
+        false => DMatrix::from_rows(&rows),
+    }
+}
+
+/// Estimates of the attacked features of all records of the training's list.
 #[derive(Clone)]
 pub struct Estimates {
     /// The estimates, d × n, in [0, 1]. Records that occur in no step have the regression's values.
@@ -140,9 +191,9 @@ pub struct Estimates {
 }
 
 /// Runs the attack: estimates the features of all records from the steps (a prefix of the
-/// transcript's) and the true passive features (d × m) of the `known` records.
+/// transcript's) and the true features under attack (d × m) of the `known` records.
 ///
-/// The contributions of the passive features to the logits are W_t x_r, a product of low rank:
+/// The contributions of these features to the logits are W_t x_r, a product of low rank:
 /// `Factors` finds both factors, `gauge` chooses among the equivalent pairs. It runs at most
 /// `iterations`, and ends when the noise has stopped falling.
 #[must_use]
@@ -218,9 +269,9 @@ pub struct Experiment {
     /// The settings of the training, with all epochs.
     config: TrainingConfig,
     subject: Subject,
-    /// The number of records that the training makes steps on.
-    trained: usize,
-    /// The records whose passive features the adversary knows.
+    /// The records that the training makes steps on.
+    trained: Vec<usize>,
+    /// The records whose attacked features the adversary knows.
     known: Vec<usize>,
     /// The other records of steps.
     others: Vec<usize>,
@@ -230,19 +281,23 @@ impl Experiment {
     /// Loads the data, draws the known records, and checks the plan before the training.
     ///
     /// # Errors
-    /// If data cannot be loaded or split, the configuration is out of its range, or there are not
-    /// enough records for the known ones.
+    /// If the adversary is the coordinator, data cannot be loaded or split, the configuration is
+    /// out of its range, or there are not enough records for the known ones.
     pub fn prepare(plan: &TranscriptPlan) -> anyhow::Result<Self> {
+        if plan.adversary == Adversary::Coordinator && plan.known > 0 {
+            bail!("the coordinator's attack has no known records: take --known 0");
+        }
         let (subject, config) = plan.load()?;
-        let trained = Schedule::new(&config, subject.labels.len()).training().to_vec();
-        let mut known: Vec<usize> = trained.iter().map(|&p| p as usize).collect();
+        let schedule = Schedule::new(&config, subject.labels.len());
+        let trained: Vec<usize> = schedule.training().iter().map(|&p| p as usize).collect();
+        let mut known = trained.clone();
         known.sort_unstable();
         known.shuffle(&mut ChaCha20Rng::seed_from_u64(plan.seed));
         if plan.known == 0 || plan.known >= known.len() {
             bail!("known records: {} is not in 1 to {}", plan.known, known.len().saturating_sub(1));
         }
         let others = known.split_off(plan.known);
-        Ok(Self { plan: plan.clone(), config, subject, trained: trained.len(), known, others })
+        Ok(Self { plan: plan.clone(), config, subject, trained, known, others })
     }
 }
 
@@ -257,20 +312,15 @@ impl Study for Experiment {
     /// Trains once in this process, and attacks the transcript after each of the numbers of epochs.
     fn run(&self, tell: &Listener<'_>) -> anyhow::Result<TranscriptReport> {
         let Self { plan, config, subject, trained, known, others } = self;
-        let (active, passive) = subject.blocks.split_first().context("there is no party")?;
-        let rows: Vec<_> = passive.iter().flat_map(|block| block.matrix().row_iter()).collect();
-        let truth = DMatrix::from_rows(&rows);
         if let Some((set, _)) = &subject.set {
-            let epochs = config.values().epochs;
-            tell(Event::Start(&format!("{set}; training {epochs} epochs on {trained} records")));
+            let (epochs, records) = (config.values().epochs, trained.len());
+            tell(Event::Start(&format!("{set}; training {epochs} epochs on {records} records")));
         }
-        let transcript = record(
-            config,
-            subject.classes(),
-            active.clone(),
-            passive.to_vec(),
-            subject.labels.clone(),
-        )?;
+        let (classes, blocks, labels) = (subject.classes(), &subject.blocks, &subject.labels);
+        let targets = plan.adversary.observe(config, classes, blocks, labels)?;
+        let target = targets.into_iter().next().context("there is no party to attack")?;
+        let Target { owners, transcript } = target;
+        let truth = features_of(&owners, blocks);
         let known_truth = truth.select_columns(known);
         let (d, n) = truth.shape();
         let constant = |v: &nalgebra::DVector<f64>| DMatrix::from_fn(d, n, |i, _| v[i]);
@@ -295,7 +345,12 @@ impl Study for Experiment {
         Ok(TranscriptReport {
             subject: subject.facts(),
             passive_parties: subject.passive_parties(),
-            training_records: *trained,
+            training_records: trained.len(),
+            chair: plan.adversary,
+            attacked_features: d,
+            labels: (plan.adversary != Adversary::Active)
+                .then(|| LabelReading::of(&transcript, labels, trained)),
+            features_of: owners,
             known_records: known.len(),
             training: config.values().clone(),
             seed: plan.seed,

@@ -1,37 +1,38 @@
-//! The record of an active party after a training in which it followed the protocol.
+//! The record of an adversary after a training in which it followed the protocol.
+
+use std::borrow::Cow;
 
 use nalgebra::DMatrix;
-use rayon::prelude::*;
-use vfl_core::model::{
-    LearnerError, PartyLearner, Schedule, TrainingConfig, TrainingValues, cross_entropy,
-};
-use vfl_core::types::{FeatureBlock, Logits};
+use vfl_core::model::contract::{ParameterRole, Tensor};
+use vfl_core::model::{Adam, TrainingConfig, TrainingValues};
+use vfl_core::types::ShapeError;
 
-/// One training step as the active party sees it.
+/// One training step as the adversary sees it.
 #[derive(Clone, PartialEq)]
 pub struct Step {
     /// The positions of the batch's records in the training's list.
     pub positions: Vec<u32>,
-    /// The contribution of the passive features to each logit, up to a number per record: k × B,
-    /// every column with mean 0.
-    pub passive: DMatrix<f64>,
+    /// The contribution of the features under attack to each logit, up to a number per record: k ×
+    /// B, every column with mean 0. The bias is no part of it.
+    pub logits: DMatrix<f64>,
     /// The gradient that every party received: k × B.
     pub gradient: DMatrix<f64>,
 }
 
-/// An honest training as its active party sees it: no parameters, no features of other parties,
-/// only its own data and the messages of the protocol.
+/// An honest training as an adversary sees it: no parameters, no features of other parties, only
+/// its own data and the messages of the protocol.
 #[derive(Clone)]
 pub struct Transcript {
     /// The number of classes k.
     pub classes: usize,
-    /// The label of each record of the training's list.
-    pub labels: Vec<u32>,
-    /// The active party's own features, d_act × n.
+    /// The label of each record of the training's list, as far as the adversary knows it: the
+    /// active party's own, or read from the residuals.
+    pub labels: Vec<Option<u32>>,
+    /// The adversary's own features, d_own × n. The coordinator has none.
     pub own: DMatrix<f64>,
-    /// The step size of Adam, which the active party chose.
+    /// The step size of Adam, which every party is told.
     pub learning_rate: f64,
-    /// The weight of the squared norm of all weights, which the active party chose.
+    /// The weight of the squared norm of all weights, which every party is told.
     pub l2: f64,
     /// The steps, in order.
     pub steps: Vec<Step>,
@@ -47,7 +48,7 @@ impl std::fmt::Debug for Transcript {
 }
 
 impl Transcript {
-    /// Creates an empty transcript.
+    /// Creates an empty transcript of the active party.
     #[must_use]
     pub fn new(
         config: &TrainingConfig,
@@ -55,38 +56,99 @@ impl Transcript {
         labels: Vec<u32>,
         own: DMatrix<f64>,
     ) -> Self {
+        let empty = Self::without_labels(config, classes, labels.len(), own);
+        Self { labels: labels.into_iter().map(Some).collect(), ..empty }
+    }
+
+    /// Creates an empty transcript of an adversary that holds no labels, of a training with so many
+    /// records.
+    #[must_use]
+    pub fn without_labels(
+        config: &TrainingConfig,
+        classes: usize,
+        records: usize,
+        own: DMatrix<f64>,
+    ) -> Self {
         let &TrainingValues { learning_rate, l2, .. } = config.values();
         let (steps, epoch_ends) = (Vec::new(), Vec::new());
+        let labels = vec![None; records];
         Self { classes, labels, own, learning_rate, l2, steps, epoch_ends }
     }
 
-    /// Records one step: the batch, the party's own logit shares of it, and the returned gradient,
-    /// all k × B.
+    /// Records one step of a party: the batch, the party's own logit shares of it, and the returned
+    /// gradient, all k × B.
     ///
-    /// The gradient is (c − e_y) / B, so it determines c; ln c is the logits up to a number per
-    /// record, and the own share is known. A score below the smallest normal double counts as that
-    /// double.
+    /// The gradient is (c − e_y) / B, and its one negative entry of a record is that of the label.
+    /// So it determines c; ln c is the logits up to a number per record, and the own share is
+    /// known. A score below the smallest normal double counts as that double.
     pub fn push(&mut self, positions: &[u32], own_share: &DMatrix<f64>, gradient: &DMatrix<f64>) {
+        self.read_labels(positions, gradient);
         let size = positions.len() as f64;
-        let mut passive = gradient * size;
+        let mut logits = gradient * size;
         for ((mut column, share), &position) in
-            passive.column_iter_mut().zip(own_share.column_iter()).zip(positions)
+            logits.column_iter_mut().zip(own_share.column_iter()).zip(positions)
         {
-            column[self.labels[position as usize] as usize] += 1.0;
+            if let Some(label) = self.labels[position as usize] {
+                column[label as usize] += 1.0;
+            }
             column
                 .iter_mut()
                 .zip(share.iter())
                 .for_each(|(c, s)| *c = c.max(f64::MIN_POSITIVE).ln() - s);
-            let mean = column.mean();
-            column.add_scalar_mut(-mean);
         }
+        self.keep(positions, logits, gradient);
+    }
+
+    /// Records one step of the coordinator: the batch, the logit shares (k × B) of the parties
+    /// under attack, and the gradient (k × B).
+    pub fn push_share(&mut self, positions: &[u32], share: DMatrix<f64>, gradient: &DMatrix<f64>) {
+        self.read_labels(positions, gradient);
+        self.keep(positions, share, gradient);
+    }
+
+    /// Reads labels that are not known yet: the class of the smallest entry of a record's gradient.
+    fn read_labels(&mut self, positions: &[u32], gradient: &DMatrix<f64>) {
+        for (column, &position) in gradient.column_iter().zip(positions) {
+            self.labels[position as usize].get_or_insert_with(|| column.argmin().0 as u32);
+        }
+    }
+
+    fn keep(&mut self, positions: &[u32], mut logits: DMatrix<f64>, gradient: &DMatrix<f64>) {
+        centre(&mut logits);
         let gradient = gradient.clone();
-        self.steps.push(Step { positions: positions.to_vec(), passive, gradient });
+        self.steps.push(Step { positions: positions.to_vec(), logits, gradient });
     }
 
     /// Records the end of an epoch.
     pub fn end_epoch(&mut self) {
         self.epoch_ends.push(self.steps.len());
+    }
+
+    /// Takes the active party's bias off the contributions, once all steps are recorded, for an
+    /// attack on that party's features.
+    ///
+    /// Everybody who receives the residuals can compute the bias: it starts at 0, its gradient is
+    /// the sum of the residuals, and it has no penalty.
+    ///
+    /// # Errors
+    /// [`ShapeError`] for gradients of different heights, or values that are not finite.
+    pub fn without_bias(mut self) -> Result<Self, ShapeError> {
+        let mut adam = Adam::at(self.learning_rate);
+        let mut bias = DMatrix::zeros(self.classes, 1);
+        for step in &mut self.steps {
+            let mut centred = bias.clone();
+            centre(&mut centred);
+            step.logits.column_iter_mut().for_each(|mut column| column -= centred.column(0));
+            let tensor = Tensor {
+                name: Cow::Borrowed("bias"),
+                shape: vec![self.classes],
+                used: ParameterRole::Free,
+                values: bias.as_mut_slice(),
+            };
+            let sums = step.gradient.column_sum().as_slice().to_vec();
+            adam.step(vec![tensor], vec![sums])?;
+        }
+        Ok(self)
     }
 
     /// Returns the steps of the first `epochs` epochs: the transcript of the same training, had it
@@ -98,42 +160,10 @@ impl Transcript {
     }
 }
 
-/// Runs a training in this process, with the parties' own learners, the service's order of records
-/// and its gradient, and records what the active party sees. All epochs of `config` are run, as the
-/// active party sets the patience.
-///
-/// Records are the columns of the blocks, in the order of the training's list. Validation is left
-/// out: it changes no parameter and tells the active party only a mean loss.
-///
-/// # Errors
-/// [`LearnerError`] if training diverges, or the blocks do not fit each other.
-pub fn record(
-    config: &TrainingConfig,
-    classes: usize,
-    active: FeatureBlock,
-    passive: Vec<FeatureBlock>,
-    labels: Vec<u32>,
-) -> Result<Transcript, LearnerError> {
-    let mut transcript = Transcript::new(config, classes, labels, active.matrix().clone());
-    let mut schedule = Schedule::new(config, transcript.labels.len());
-    let mut active = PartyLearner::new(config, classes, active, true)?;
-    let learner = |block| PartyLearner::new(config, classes, block, false);
-    let mut passive = passive.into_iter().map(learner).collect::<Result<Vec<_>, _>>()?;
-    for _ in 0..config.values().epochs {
-        for batch in schedule.next_epoch() {
-            let own = active.shares(&batch, false)?;
-            let shares = passive
-                .iter_mut()
-                .map(|p| p.shares(&batch, false))
-                .collect::<Result<Vec<_>, _>>()?;
-            let own_share = own.matrix().clone();
-            let y: Vec<u32> = batch.iter().map(|&p| transcript.labels[p as usize]).collect();
-            let (_, gradient, _) = cross_entropy(Logits::sum(own, shares)?, &y);
-            transcript.push(&batch, &own_share, &gradient);
-            active.update(&gradient)?;
-            passive.par_iter_mut().try_for_each(|p| p.update(&gradient))?;
-        }
-        transcript.end_epoch();
+/// Takes the mean over the classes off every column.
+fn centre(logits: &mut DMatrix<f64>) {
+    for mut column in logits.column_iter_mut() {
+        let mean = column.mean();
+        column.add_scalar_mut(-mean);
     }
-    Ok(transcript)
 }

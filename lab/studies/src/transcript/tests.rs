@@ -44,7 +44,8 @@ fn config(epochs: u32) -> TrainingConfig {
     .unwrap()
 }
 
-/// The steps hold W_t x of every record, up to a number per record, exactly: checked against the passive learner's own shares.
+/// The steps hold W_t x of every record, up to a number per record, exactly: checked against the
+/// passive learner's own shares.
 #[test]
 fn a_transcript_is_the_passive_logits() {
     let (own, x, labels) = subject(300, 3, 4, 3, 1);
@@ -67,7 +68,7 @@ fn a_transcript_is_the_passive_logits() {
             });
             let step = steps.next().unwrap();
             assert_eq!(step.positions, batch);
-            assert!((&step.passive - &expected).amax() < 1e-12);
+            assert!((&step.logits - &expected).amax() < 1e-12);
             seen += usize::from(expected.amax() > 0.1);
             let y: Vec<u32> = batch.iter().map(|&p| labels[p as usize]).collect();
             let (_, gradient, _) = cross_entropy(Logits::sum(a, [p]).unwrap(), &y);
@@ -99,6 +100,43 @@ fn a_few_epochs_give_every_record() {
     assert!(many.error_over_variance < 1e-3, "{many:?}");
     assert!(many.records_within_0_01 > 0.9, "{many:?}");
     assert!(one.error_over_variance > 100.0 * many.error_over_variance, "{one:?} {many:?}");
+}
+
+/// A passive party, which reads the labels, reconstructs the active party's features from known
+/// records as the active party does those of the passive party; the bias is no obstacle.
+#[test]
+fn a_passive_party_with_known_records_gives_every_record() {
+    let (own, x, labels) = subject(700, 4, 5, 4, 2);
+    let config = config(20);
+    let blocks = [&own, &x].map(|m| FeatureBlock::new(m.clone()).unwrap());
+    let targets = Adversary::Passive.observe(&config, 4, &blocks, &labels).unwrap();
+    let transcript = &targets[0].transcript;
+    let trained: Vec<usize> =
+        Schedule::new(&config, 700).training().iter().map(|&p| p as usize).collect();
+    let (known, others) = trained.split_at(5);
+    let truth = own.select_columns(known);
+    let estimates = reconstruct(transcript, transcript.first(20), known, &truth, 300);
+    let found = accuracy(&estimates.x, &own, others);
+    assert!(found.error_over_variance < 1e-3, "{found:?}");
+    let half = accuracy(&DMatrix::from_element(4, 700, 0.5), &own, others);
+    assert!(half.error_over_variance > 0.9, "{half:?}");
+}
+
+/// The coordinator's attack takes no known records, and says so.
+#[test]
+fn the_coordinator_with_known_records_is_refused() {
+    let data = vfl_datasets::DatasetSpec::new("synthetic".parse().unwrap(), None, 1);
+    let plan = TranscriptPlan {
+        subject: SubjectSpec { data, first_column: 0, passive_features: None, passive_parties: 1 },
+        training: TrainingValues::default(),
+        adversary: Adversary::Coordinator,
+        known: 3,
+        epochs: vec![1],
+        iterations: 1,
+        seed: 1,
+    };
+    let Err(error) = Experiment::prepare(&plan) else { panic!("it was not refused") };
+    assert!(error.to_string().contains("take --known 0"), "{error}");
 }
 
 /// The measures against figures worked out by hand.

@@ -2,8 +2,30 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::{Accuracy, TranscriptReport};
+use super::{Accuracy, Adversary, LabelReading, Owner, TranscriptReport};
 use crate::study::Report;
+
+/// Returns a line that says who attacks whose features.
+pub(super) fn attack_line(adversary: Adversary, owners: &[Owner], features: usize) -> String {
+    let name = |owner: &Owner| match owner {
+        Owner::Active => format!("the {owner}"),
+        Owner::Passive(_) => owner.to_string(),
+    };
+    let owners: Vec<String> = owners.iter().map(name).collect();
+    let plural = if features == 1 { "feature" } else { "features" };
+    format!("Attack by {adversary} on {features} {plural} of {}", owners.join(" and "))
+}
+
+impl LabelReading {
+    /// Returns the figures as a line of text, with its end.
+    pub(super) fn line(self) -> String {
+        format!(
+            "Labels read from the gradients: {:.1} % (the most frequent class: {:.1} %).\n",
+            100.0 * self.labels_read,
+            100.0 * self.most_frequent_class,
+        )
+    }
+}
 
 impl Report for TranscriptReport {
     fn text(&self) -> String {
@@ -42,13 +64,15 @@ impl Report for TranscriptReport {
             column.set_cell_alignment(CellAlignment::Right);
         }
         format!(
-            "{}, {} training records, {} of them known; batches of {}, step size {}\n{table}\n\
+            "{}, {} training records, {} of them known; batches of {}, step size {}\n{}\n{table}\n{}\
              Every feature is in [0, 1]; all training records that are not known are counted.\n",
             self.subject,
             self.training_records,
             self.known_records,
             self.training.batch_size,
             self.training.learning_rate,
+            attack_line(self.chair, &self.features_of, self.attacked_features),
+            self.labels.map(LabelReading::line).unwrap_or_default(),
         )
     }
 }

@@ -5,7 +5,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::super::factor::Factors;
+use super::super::factor::{Factors, NOISE_FLOOR};
 use super::super::record::{Step, Transcript};
 use super::span::{Span, stride};
 
@@ -13,13 +13,19 @@ use super::span::{Span, stride};
 const PATIENCE: usize = 20;
 /// The noise after `PATIENCE` iterations, in units of that before, from which on it has settled.
 const SETTLED: f64 = 0.98;
+/// The starts of the factors, at most.
+const STARTS: u64 = 4;
+/// The root mean square that factors leave of a logit, in units of that of the logits, at which
+/// they are exact but for rounding. Those above it have not converged.
+const EXACT: f64 = 1e-6;
 /// The root mean square of a feature, about.
 const FEATURE_SIZE: f64 = 0.5;
 
 impl Span {
     /// Factors the logits of a training in batches, in at most `iterations` of expectation
-    /// maximisation. Returns `None` if the steps have fewer records than features, or there is
-    /// nothing to factor.
+    /// maximisation from each start. The factors that leave the least of the logits are kept, and
+    /// starts end with the first exact ones. Returns `None` if the steps have fewer records than
+    /// features, or there is nothing to factor.
     pub(super) fn of_batches(
         transcript: &Transcript,
         steps: &[Step],
@@ -27,18 +33,32 @@ impl Span {
         iterations: usize,
         seed: u64,
     ) -> Option<Self> {
-        let start = start(transcript, steps, features, seed)?;
-        let mut factors = Factors::new(transcript, steps, &start);
-        let mut noise = f64::INFINITY;
-        for done in 1..=iterations {
-            factors.iterate();
-            if done % PATIENCE == 0 {
-                if factors.noise > SETTLED * noise {
-                    break;
+        let squares: f64 = steps.iter().map(|step| step.logits.norm_squared()).sum();
+        let entries: usize = steps.iter().map(|step| step.logits.len()).sum();
+        let exact = EXACT.powi(2) * squares / entries.max(1) as f64;
+        let exact = exact.max(4.0 * NOISE_FLOOR);
+        let leading = leading(transcript, steps, features, seed)?;
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut best: Option<Factors<'_>> = None;
+        for attempt in 0..STARTS {
+            // The same space in other coordinates: the priors of features and weights differ.
+            let start = match attempt {
+                0 => leading.clone(),
+                _ => {
+                    let entry = |_, _| -> f64 { StandardNormal.sample(&mut rng) };
+                    DMatrix::from_fn(features, features, entry) * &leading
+                        / (features as f64).sqrt()
                 }
-                noise = factors.noise;
+            };
+            let factors = settle(transcript, steps, &start, iterations, exact);
+            if best.as_ref().is_none_or(|best| factors.noise < best.noise) {
+                best = Some(factors);
+            }
+            if best.as_ref().is_some_and(|best| best.noise <= exact) {
+                break;
             }
         }
+        let factors = best?;
         let mut order: Vec<usize> = (0..factors.records.len()).collect();
         order.sort_unstable_by_key(|&slot| factors.records[slot]);
         let records = order.iter().map(|&slot| factors.records[slot] as u32).collect();
@@ -55,10 +75,33 @@ impl Span {
     }
 }
 
+/// Runs expectation maximisation from a start (features × n) until the noise has settled at no more
+/// than `exact`, or for all iterations.
+fn settle<'a>(
+    transcript: &'a Transcript,
+    steps: &'a [Step],
+    start: &DMatrix<f64>,
+    iterations: usize,
+    exact: f64,
+) -> Factors<'a> {
+    let mut factors = Factors::new(transcript, steps, start);
+    let mut noise = f64::INFINITY;
+    for done in 1..=iterations {
+        factors.iterate();
+        if done % PATIENCE == 0 {
+            if factors.noise > SETTLED * noise && factors.noise <= exact {
+                break;
+            }
+            noise = factors.noise;
+        }
+    }
+    factors
+}
+
 /// Returns rough features of all records of the training's list (features × n), up to one
 /// invertible matrix: the leading directions of the records' logits, one column block per epoch, as
 /// if the weights did not change inside an epoch.
-fn start(
+fn leading(
     transcript: &Transcript,
     steps: &[Step],
     features: usize,
@@ -70,7 +113,7 @@ fn start(
     let mut first = 0;
     for (epoch, &end) in transcript.epoch_ends.iter().take(epochs).enumerate() {
         for step in steps.get(first..end)? {
-            for (column, &position) in step.passive.column_iter().zip(&step.positions) {
+            for (column, &position) in step.logits.column_iter().zip(&step.positions) {
                 logits.view_mut((position as usize, k * epoch), (1, k)).tr_copy_from(&column);
             }
         }

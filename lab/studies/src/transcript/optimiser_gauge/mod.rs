@@ -1,12 +1,13 @@
-//! The black-box attack of an honest active party that knows the passive features of no record.
+//! The black-box attack of an honest party that knows the features of no record.
 //!
-//! The logits of all steps are W_t X for the passive weights W_t (k × d) and features X (d × n), up
-//! to a number per record, and determine both factors up to an invertible d × d matrix. Adam
-//! divides each entry of the gradient by the root of its own second moment. The weights of a
-//! feature x therefore follow from x and the gradients that every party received, feature by
-//! feature: they start at 0 and have the gradient R_t x + 2 l2 w_t. A combination of features has
-//! weights of its own as well, but these are no combination of the features' weights. So x is a
-//! feature if its weights are in the column space of the logits:
+//! The contributions of the features under attack to the logits of all steps are W_t X for
+//! weights W_t (k × d) and features X (d × n), up to a number per record, and determine both
+//! factors up to an invertible d × d matrix. Adam divides each entry of the gradient by the
+//! root of its own second moment. The weights of a feature x therefore follow from x and the
+//! gradients that every party received, feature by feature: they start at 0 and have the
+//! gradient R_t x + 2 l2 w_t. A combination of features has weights of its own as well, but
+//! these are no combination of the features' weights. So x is a feature if its weights are in
+//! the column space of the logits:
 //!
 //! (1 − U Uᵀ) P w(x) = 0,
 //!
@@ -19,9 +20,9 @@
 //!
 //! No gauge is left but the order of the features. The weights of −x are those of x with the other
 //! sign: values are at least 0, which decides. They hardly depend on the scale of x, but the
-//! product of weights and features does, and fixes it. A passive party has no bias, so an offset of
-//! x would leave the row space of the logits. A linear dependence among features hides the features
-//! in it.
+//! product of weights and features does, and fixes it. The bias is known and taken off before, so
+//! an offset of x would leave the row space of the logits. A linear dependence among features hides
+//! the features in it.
 
 mod batches;
 mod path;
@@ -37,7 +38,9 @@ use nalgebra::DMatrix;
 use self::path::Paths;
 use self::search::Search;
 use self::span::{Span, stride};
-pub use self::study::{AfterEpochs, Control, Matching, OptimiserReport, UnaidedExperiment};
+pub use self::study::{
+    AfterEpochs, Control, Matching, OptimiserReport, TargetResults, UnaidedExperiment,
+};
 use super::record::{Step, Transcript};
 
 /// The features that the attack singles out.
@@ -47,7 +50,7 @@ pub struct Recovery {
     pub records: Vec<usize>,
     /// The features in [0, 1], one per row, in no order: m × the number of records.
     pub features: DMatrix<f64>,
-    /// The rank of the logits, at most the number of passive features: the most features to find.
+    /// The rank of the logits, at most the number of features under attack: the most to find.
     pub rank: usize,
     /// The largest misfit: the norm of a feature's weights outside the logits' column space, over
     /// the norm of its weights. 0 if no feature was found.
@@ -62,11 +65,12 @@ impl std::fmt::Debug for Recovery {
 }
 
 /// Runs the attack on the steps of a training (a prefix of the transcript's) with `features`
-/// passive features in all.
+/// features under attack in all.
 ///
-/// `iterations` is the most iterations of the factors of small batches, and the most Newton steps
-/// from one start. Starts are drawn from `seed`. Returns `None` if there are fewer than two steps,
-/// or small batches of so few epochs that epochs times classes is below the number of features.
+/// `iterations` is the most iterations from each start of the factors of small batches, and the
+/// most Newton steps from each start of a feature. Starts are drawn from `seed`. Returns `None` if
+/// there are fewer than two steps, or small batches of so few epochs that epochs times classes is
+/// below the number of features.
 #[must_use]
 pub fn recover(
     transcript: &Transcript,
@@ -110,7 +114,12 @@ fn features_of(
         rate: transcript.learning_rate,
         l2: transcript.l2,
     };
-    let found = Search { paths: &paths, span, iterations }.run(seed);
+    // With fewer equations than this, candidates fit that are no features.
+    let equations = paths.gradients.len() / paths.stride * transcript.classes.saturating_sub(1);
+    let found = match equations >= 2 * span.rank() {
+        true => Search { paths: &paths, span, iterations }.run(seed),
+        false => Vec::new(),
+    };
     let mut rows = DMatrix::zeros(found.len(), span.records.len());
     for (i, candidate) in found.iter().enumerate() {
         let mut feature = span.columns.tr_mul(&candidate.a);
@@ -127,5 +136,7 @@ fn features_of(
     }
 }
 
+#[cfg(test)]
+mod adversary_tests;
 #[cfg(test)]
 mod tests;

@@ -54,7 +54,7 @@ impl Span {
         let mut records = steps.first()?.positions.clone();
         records.sort_unstable();
         let slot = |position: &u32| records.binary_search(position).ok();
-        let (n, k) = (records.len(), steps.first()?.passive.nrows());
+        let (n, k) = (records.len(), steps.first()?.logits.nrows());
         // The weights are 0 before the first step.
         let seen: Vec<&Step> = compared(steps).collect();
         if seen.is_empty() || steps.iter().any(|step| step.positions.len() != n) {
@@ -62,7 +62,7 @@ impl Span {
         }
         let mut logits = DMatrix::zeros(n, k * seen.len());
         for (t, step) in seen.iter().enumerate() {
-            for (column, position) in step.passive.column_iter().zip(&step.positions) {
+            for (column, position) in step.logits.column_iter().zip(&step.positions) {
                 logits.view_mut((slot(position)?, k * t), (1, k)).tr_copy_from(&column);
             }
         }

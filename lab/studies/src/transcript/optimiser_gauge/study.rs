@@ -1,4 +1,4 @@
-//! The measurement: how many passive features come out, by number of epochs, beside a control.
+//! The measurement: how many features come out, by number of epochs, beside a control.
 
 use anyhow::{Context, bail};
 use nalgebra::DMatrix;
@@ -8,8 +8,9 @@ use rand_chacha::ChaCha20Rng;
 use serde::Serialize;
 use vfl_core::model::{Schedule, TrainingConfig, TrainingValues};
 
-use super::super::record::record;
-use super::super::{Accuracy, NEAR, TranscriptPlan, accuracy};
+use super::super::{
+    Accuracy, Adversary, LabelReading, NEAR, Owner, Target, TranscriptPlan, accuracy,
+};
 use super::{Recovery, Step, Transcript, factors, features_of};
 use crate::study::{Event, Listener, Study};
 use crate::subject::{Subject, SubjectFacts};
@@ -67,12 +68,28 @@ pub struct OptimiserReport {
     pub passive_parties: usize,
     /// Records in steps of the training, without those set aside for validation.
     pub training_records: usize,
+    /// The party that attacks.
+    pub chair: Adversary,
+    /// The labels that the adversary reads. `None`: the active party has them.
+    pub labels: Option<LabelReading>,
     /// The number of known records: 0.
     pub known_records: usize,
     /// The settings of the training.
     pub training: TrainingValues,
     /// Seed of the attack's starts and of the control.
     pub seed: u64,
+    /// The results by target: the coordinator attacks each party by itself.
+    pub targets: Vec<TargetResults>,
+}
+
+/// The results of the attack on the features of one party, or of several that the adversary sees as
+/// a sum.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TargetResults {
+    /// The owners of the features.
+    pub features_of: Vec<Owner>,
+    /// The number of features.
+    pub attacked_features: usize,
     /// The accuracy of ½ everywhere.
     pub half: Accuracy,
     /// The accuracy of the true column means, which the adversary does not know.
@@ -112,42 +129,66 @@ impl Study for UnaidedExperiment {
     const TITLE: &'static str = "measuring what a training tells";
 
     fn parts(&self) -> usize {
-        self.plan.epochs.len()
+        let targets = match self.plan.adversary {
+            Adversary::Coordinator => self.subject.blocks.len(),
+            _ => 1,
+        };
+        targets * self.plan.epochs.len()
     }
 
     /// Trains once in this process, and attacks the transcript after each of the numbers of epochs.
     fn run(&self, tell: &Listener<'_>) -> anyhow::Result<OptimiserReport> {
         let Self { plan, config, subject, trained } = self;
-        let (active, passive) = subject.blocks.split_first().context("there is no party")?;
-        let rows: Vec<_> = passive.iter().flat_map(|block| block.matrix().row_iter()).collect();
-        let truth = DMatrix::from_rows(&rows);
-        let (d, n) = truth.shape();
         if let Some((set, _)) = &subject.set {
             let (epochs, records) = (config.values().epochs, trained.len());
             tell(Event::Start(&format!("{set}; training {epochs} epochs on {records} records")));
         }
-        let (active, passive) = (active.clone(), passive.to_vec());
-        let labels = subject.labels.clone();
-        let transcript = record(config, subject.classes(), active, passive, labels)?;
+        let (classes, blocks, labels) = (subject.classes(), &subject.blocks, &subject.labels);
+        let targets = plan.adversary.observe(config, classes, blocks, labels)?;
+        let first = targets.first().context("there is no party to attack")?;
+        let read = LabelReading::of(&first.transcript, labels, trained);
+        Ok(OptimiserReport {
+            subject: subject.facts(),
+            passive_parties: subject.passive_parties(),
+            training_records: trained.len(),
+            chair: plan.adversary,
+            labels: (plan.adversary != Adversary::Active).then_some(read),
+            known_records: 0,
+            training: config.values().clone(),
+            seed: plan.seed,
+            targets: targets.iter().map(|target| self.attack(target, tell)).collect(),
+        })
+    }
+}
+
+impl UnaidedExperiment {
+    /// Attacks the transcript of a target after each of the numbers of epochs.
+    fn attack(&self, target: &Target, tell: &Listener<'_>) -> TargetResults {
+        let Self { plan, subject, trained, .. } = self;
+        let Target { owners, transcript } = target;
+        let truth = super::super::features_of(owners, &subject.blocks);
+        let (d, n) = truth.shape();
+        let whose: Vec<String> = owners.iter().map(ToString::to_string).collect();
+        let whose = whose.join(" and ");
         let measure = |x: &DMatrix<f64>| accuracy(x, &truth, trained);
         let mut attack = Vec::new();
         for epochs in plan.ordered_epochs() {
-            tell(Event::Start(&format!("attacking the first {epochs} epochs")));
+            tell(Event::Start(&format!("{whose}: attacking the first {epochs} epochs")));
             let steps = transcript.first(epochs as usize);
-            let span = factors(&transcript, steps, d, plan.iterations, plan.seed);
+            let span = factors(transcript, steps, d, plan.iterations, plan.seed);
             let run = |steps: &[Step]| {
                 let span = span.as_ref()?;
-                Some(features_of(span, &transcript, steps, plan.iterations, plan.seed))
+                Some(features_of(span, transcript, steps, plan.iterations, plan.seed))
             };
             let found = run(steps);
             let (matching, estimates) = found.as_ref().map_or_else(
                 || (Matching::none(), DMatrix::from_element(d, n, 0.5)),
                 |found| matched(found, &truth),
             );
-            let control = run(&reassigned(&transcript, steps, plan.seed));
+            let control = run(&reassigned(transcript, steps, plan.seed));
             let control = control.map_or_else(Matching::none, |found| matched(&found, &truth).0);
             let count = matching.features_recovered;
-            tell(Event::End(&format!("{epochs} epochs: {count} of {d} features")));
+            tell(Event::End(&format!("{whose}, {epochs} epochs: {count} of {d} features")));
             attack.push(AfterEpochs {
                 epochs,
                 steps: steps.len(),
@@ -162,17 +203,13 @@ impl Study for UnaidedExperiment {
             });
         }
         let means = truth.select_columns(trained).column_mean();
-        Ok(OptimiserReport {
-            subject: subject.facts(),
-            passive_parties: subject.passive_parties(),
-            training_records: trained.len(),
-            known_records: 0,
-            training: config.values().clone(),
-            seed: plan.seed,
+        TargetResults {
+            features_of: owners.clone(),
+            attacked_features: d,
             half: measure(&DMatrix::from_element(d, n, 0.5)),
             column_means: measure(&DMatrix::from_fn(d, n, |i, _| means[i])),
             attack,
-        })
+        }
     }
 }
 

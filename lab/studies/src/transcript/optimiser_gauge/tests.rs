@@ -123,7 +123,7 @@ fn paths_are_the_weights_of_the_training() {
         })
         .sum();
     for (t, step) in transcript.steps.iter().skip(1).enumerate() {
-        for (column, position) in step.passive.column_iter().zip(&step.positions) {
+        for (column, position) in step.logits.column_iter().zip(&step.positions) {
             let at = span.records.binary_search(position).unwrap();
             assert!((total.view((4 * t, at), (4, 1)) - column).amax() < 1e-10);
         }
