@@ -1,5 +1,5 @@
-//! Who can learn what of whom: a row for each party and each pair that joins hands, derived from
-//! the rest of a report.
+//! The knowledge of each party, and of each pair that joins hands, about everybody's data: who can
+//! learn what of whom. It is derived from the rest of a report.
 
 use super::brief;
 use super::defense;

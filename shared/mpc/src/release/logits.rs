@@ -120,8 +120,8 @@ impl Session {
 
     /// Releases the sums of logits, class after class. One round, 8 k bytes per record.
     ///
-    /// What is opened is exact; a double holds the 40 fraction bits of numbers below 2^13. They tell
-    /// more than scores do: their common offset too.
+    /// What is opened is exact; a double holds the 40 fraction bits of numbers below 2^13. Logits
+    /// tell more than scores do: their common offset too.
     ///
     /// # Errors
     /// Those of links.

@@ -2,8 +2,9 @@
 //! and the others learn nothing.
 //!
 //! The message that opens the result is the result and what its receiver holds of it, and so tells
-//! no more. Where rounded scores and words are undecided within their error, the result also depends
-//! on rounding that the receiver knows a part of. Of equal logits the first counts as the larger.
+//! no more. Where rounded scores and words are undecided within their error, the result also
+//! depends on rounding that the receiver knows a part of. Of equal logits the first counts as the
+//! larger.
 
 mod exponential;
 mod logits;

@@ -1,4 +1,4 @@
-//! Who can learn what of whom.
+//! Tests of the table that says who can learn what of whom.
 
 use super::fixture;
 use crate::report::chairs::Knowledge::{Excluded, Measured, NotMeasured, Own, Told};
