@@ -113,7 +113,7 @@ pub use linear_svm::{LinearSvm, SvmError, SvmSettings};
 pub use moments::SampleMoments;
 pub use normal::two_sided_normal;
 pub use polytope::{ActiveSet, LogDensity, NearestOutcome, Polytope, Walk};
-pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE};
+pub use pseudo_inverse::{DecompositionError, PseudoInverse, RANK_TOLERANCE, ThinSvd};
 pub use softmax::{arg_max, softmax_columns};
 pub use water_filling::WaterFilling;
 pub use whitening::Whitening;

@@ -1,4 +1,4 @@
-//! Pseudo-inverse, rank and condition number from one singular value decomposition.
+//! Singular values, and pseudo-inverse, rank and condition number from them.
 
 use faer::Mat;
 use nalgebra::DMatrix;
@@ -21,6 +21,46 @@ pub enum DecompositionError {
     /// The iteration did not converge.
     #[error("the singular value decomposition did not converge")]
     NoConvergence,
+}
+
+/// The thin singular value decomposition A = U diag(σ) Vᵀ of an m × d matrix, with p = min(m, d)
+/// singular values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThinSvd {
+    /// U, m × p, with orthonormal columns.
+    pub left: DMatrix<f64>,
+    /// σ, largest first.
+    pub singular_values: Vec<f64>,
+    /// V, d × p, with orthonormal columns.
+    pub right: DMatrix<f64>,
+}
+
+impl ThinSvd {
+    /// Decomposes `a`. Uses faer: nalgebra's `svd` is silently wrong on some rank-deficient
+    /// matrices.
+    ///
+    /// # Errors
+    /// [`DecompositionError`] for values that are not finite or an iteration that does not
+    /// converge.
+    pub fn new(a: &DMatrix<f64>) -> Result<Self, DecompositionError> {
+        if a.iter().any(|v| !v.is_finite()) {
+            return Err(DecompositionError::NotFinite);
+        }
+        let (m, d) = a.shape();
+        let p = m.min(d);
+        if p == 0 {
+            let (left, right) = (DMatrix::zeros(m, 0), DMatrix::zeros(d, 0));
+            return Ok(Self { left, singular_values: Vec::new(), right });
+        }
+        let svd = Mat::from_fn(m, d, |i, j| a[(i, j)])
+            .thin_svd()
+            .map_err(|_| DecompositionError::NoConvergence)?;
+        Ok(Self {
+            left: DMatrix::from_fn(m, p, |i, l| svd.U()[(i, l)]),
+            singular_values: svd.S().column_vector().iter().copied().collect(),
+            right: DMatrix::from_fn(d, p, |i, l| svd.V()[(i, l)]),
+        })
+    }
 }
 
 /// The Moore–Penrose inverse A⁺ of an m × d matrix, with its rank and singular values.
@@ -50,26 +90,17 @@ pub struct PseudoInverse {
 }
 
 impl PseudoInverse {
-    /// Decomposes `a`. Uses faer: nalgebra's `svd` is silently wrong on some rank-deficient
-    /// matrices.
+    /// Inverts `a`.
     ///
     /// # Errors
-    /// [`DecompositionError`] for values that are not finite or an iteration that does not
-    /// converge.
+    /// Those of [`ThinSvd::new`].
     pub fn new(a: &DMatrix<f64>) -> Result<Self, DecompositionError> {
-        if a.iter().any(|v| !v.is_finite()) {
-            return Err(DecompositionError::NotFinite);
-        }
         let (m, d) = a.shape();
-        if m == 0 || d == 0 {
-            return Ok(Self { matrix: DMatrix::zeros(d, m), rank: 0, singular_values: Vec::new() });
-        }
-        let svd = Mat::from_fn(m, d, |i, j| a[(i, j)])
-            .thin_svd()
-            .map_err(|_| DecompositionError::NoConvergence)?;
-        let (u, v) = (svd.U(), svd.V());
-        let singular_values: Vec<f64> = svd.S().column_vector().iter().copied().collect();
-        let cut = RANK_TOLERANCE * singular_values[0];
+        let ThinSvd { left: u, singular_values, right: v } = ThinSvd::new(a)?;
+        let Some(&largest) = singular_values.first() else {
+            return Ok(Self { matrix: DMatrix::zeros(d, m), rank: 0, singular_values });
+        };
+        let cut = RANK_TOLERANCE * largest;
         let rank = singular_values.iter().filter(|&&s| s > cut).count();
         let matrix = match rank * m * d > FEW_PRODUCTS {
             false => entrywise((d, m), rank, |i, j, l| v[(i, l)] * u[(j, l)] / singular_values[l]),
@@ -106,6 +137,30 @@ fn entrywise(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Two equal rows among others, a row of zeros, a matrix without columns.
+    #[test]
+    fn the_factors_of_rank_deficient_matrices_are_orthonormal_and_give_the_matrix() {
+        let scattered = |i: usize, j: usize| ((7 * i + 3 * j) as f64).sin();
+        for (m, d) in [(5, 3), (3, 5), (4, 4), (3, 0)] {
+            let a = DMatrix::from_fn(m, d, |i, j| match i {
+                1 => scattered(0, j),
+                2 => 0.0,
+                _ => scattered(i, j),
+            });
+            let ThinSvd { left, singular_values, right } = ThinSvd::new(&a).unwrap();
+            let p = m.min(d);
+            assert!(singular_values.is_sorted_by(|one, other| one >= other));
+            let sigma =
+                DMatrix::from_fn(p, p, |i, j| if i == j { singular_values[i] } else { 0.0 });
+            let close = |x: DMatrix<f64>, y: DMatrix<f64>| {
+                x.iter().zip(&y).all(|(x, y)| (x - y).abs() < 1e-12)
+            };
+            assert!(close(&left * sigma * right.transpose(), a));
+            assert!(close(left.tr_mul(&left), DMatrix::identity(p, p)));
+            assert!(close(right.tr_mul(&right), DMatrix::identity(p, p)));
+        }
+    }
 
     /// Matrices so large that they are multiplied, and of less than full rank.
     #[test]

@@ -5,6 +5,17 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use super::{Accuracy, Adversary, LabelReading, Owner, TranscriptReport};
 use crate::study::Report;
 
+/// Returns an empty table with these headings.
+pub(super) fn table(headings: [&str; 6]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(110)
+        .set_header(headings);
+    table
+}
+
 /// Returns a line that says who attacks whose features.
 pub(super) fn attack_line(adversary: Adversary, owners: &[Owner], features: usize) -> String {
     let name = |owner: &Owner| match owner {
@@ -29,12 +40,7 @@ impl LabelReading {
 
 impl Report for TranscriptReport {
     fn text(&self) -> String {
-        let mut table = Table::new();
-        table
-            .load_style(presets::UTF8_FULL_CONDENSED)
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(110);
-        table.set_header([
+        let mut table = table([
             "estimate",
             "mean squared error",
             "error / variance",

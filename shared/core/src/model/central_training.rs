@@ -3,7 +3,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::optimiser::{BETA1, BETA2, EPSILON};
+use super::optimiser::Adam;
 use super::{Schedule, TrainingConfig, cross_entropy};
 use crate::types::Logits;
 
@@ -59,10 +59,10 @@ pub fn train_central(
             let mut of_weights = slope.columns_mut(0, d);
             of_weights += penalty;
             t += 1;
-            m = &m * BETA1 + &slope * (1.0 - BETA1);
-            s = &s * BETA2 + slope.component_mul(&slope) * (1.0 - BETA2);
-            let mean = &m / (1.0 - BETA1.powi(t));
-            let spread = (&s / (1.0 - BETA2.powi(t))).map(|v| v.sqrt() + EPSILON);
+            m = &m * Adam::BETA1 + &slope * (1.0 - Adam::BETA1);
+            s = &s * Adam::BETA2 + slope.component_mul(&slope) * (1.0 - Adam::BETA2);
+            let mean = &m / (1.0 - Adam::BETA1.powi(t));
+            let spread = (&s / (1.0 - Adam::BETA2.powi(t))).map(|v| v.sqrt() + Adam::EPSILON);
             theta -= mean.component_div(&spread) * v.learning_rate;
         }
         if validation.1.is_empty() {

@@ -4,11 +4,6 @@ use super::TrainingConfig;
 use super::contract::{ParameterRole, Tensor};
 use crate::types::ShapeError;
 
-/// Adam's usual constants; the step size is the configuration's.
-pub(super) const BETA1: f64 = 0.9;
-pub(super) const BETA2: f64 = 0.999;
-pub(super) const EPSILON: f64 = 1e-8;
-
 /// The largest distance, in step sizes, that one update can move a parameter, whatever the
 /// gradients: by Cauchy and Schwarz (1 − β₁) / √((1 − β₁²/β₂)(1 − β₂)) = 7.27 for β₁ = 0.9, β₂ =
 /// 0.999; the corrections for the start make it smaller.
@@ -30,6 +25,13 @@ pub struct Adam {
 }
 
 impl Adam {
+    /// The decay of the mean of the gradients, Adam's usual one.
+    pub const BETA1: f64 = 0.9;
+    /// The decay of the mean of their squares.
+    pub const BETA2: f64 = 0.999;
+    /// The addend of the root of that mean.
+    pub const EPSILON: f64 = 1e-8;
+
     /// Creates the optimiser before the first step of a training.
     #[must_use]
     pub fn new(config: &TrainingConfig) -> Self {
@@ -93,13 +95,13 @@ impl Adam {
                 slopes.iter().map(|s| Moments { first: zeros(s), second: zeros(s) }).collect();
         }
         self.steps += 1;
-        let (c1, c2) = (1.0 - BETA1.powi(self.steps), 1.0 - BETA2.powi(self.steps));
+        let (c1, c2) = (1.0 - Self::BETA1.powi(self.steps), 1.0 - Self::BETA2.powi(self.steps));
         for ((tensor, slope), moments) in trained.iter_mut().zip(&slopes).zip(&mut self.moments) {
             let (first, second) = (&mut moments.first, &mut moments.second);
             for (((p, g), m), v) in tensor.values.iter_mut().zip(slope).zip(first).zip(second) {
-                *m = BETA1 * *m + (1.0 - BETA1) * g;
-                *v = BETA2 * *v + (1.0 - BETA2) * g * g;
-                *p -= self.learning_rate * (*m / c1) / ((*v / c2).sqrt() + EPSILON);
+                *m = Self::BETA1 * *m + (1.0 - Self::BETA1) * g;
+                *v = Self::BETA2 * *v + (1.0 - Self::BETA2) * g * g;
+                *p -= self.learning_rate * (*m / c1) / ((*v / c2).sqrt() + Self::EPSILON);
             }
         }
         Ok(())

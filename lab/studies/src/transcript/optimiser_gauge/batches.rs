@@ -4,6 +4,7 @@ use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
+use vfl_numerics::ThinSvd;
 
 use super::super::factor::{Factors, NOISE_FLOOR};
 use super::super::record::{Step, Transcript};
@@ -127,7 +128,7 @@ fn leading(
     let probe = DMatrix::from_fn(logits.ncols(), width, |_, _| StandardNormal.sample(&mut rng));
     let once = (&logits * probe).qr().q();
     let basis = (&logits * logits.tr_mul(&once)).qr().q();
-    let svd = logits.tr_mul(&basis).try_svd(false, true, f64::EPSILON, 10_000)?;
-    let leading = svd.v_t?.rows(0, features) * basis.transpose();
+    let svd = ThinSvd::new(&logits.tr_mul(&basis)).ok()?;
+    let leading = svd.right.columns(0, features).transpose() * basis.transpose();
     Some(leading * (FEATURE_SIZE * (n as f64).sqrt()))
 }

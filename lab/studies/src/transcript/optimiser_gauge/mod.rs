@@ -38,9 +38,7 @@ use nalgebra::DMatrix;
 use self::path::Paths;
 use self::search::Search;
 use self::span::{Span, stride};
-pub use self::study::{
-    AfterEpochs, Control, Matching, OptimiserReport, TargetResults, UnaidedExperiment,
-};
+pub use self::study::{AfterEpochs, Matching, OptimiserReport, TargetResults, UnaidedExperiment};
 use super::record::{Step, Transcript};
 
 /// The features that the attack singles out.

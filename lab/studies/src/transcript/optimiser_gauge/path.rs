@@ -1,11 +1,7 @@
 //! The weights that Adam gives one feature, from the gradients that every party received.
 
 use nalgebra::{DMatrix, DVector};
-
-/// The constants of [`vfl_core::model::Adam`].
-const BETA1: f64 = 0.9;
-const BETA2: f64 = 0.999;
-const EPSILON: f64 = 1e-8;
+use vfl_core::model::Adam;
 
 /// The gradients of a training in the coordinates of candidate features.
 ///
@@ -65,18 +61,18 @@ impl Paths {
                 let g = value[class] + 2.0 * self.l2 * w;
                 slope.copy_from(&map.column(class));
                 slope.axpy(2.0 * self.l2, &dw, 1.0);
-                m = BETA1 * m + (1.0 - BETA1) * g;
-                v = BETA2 * v + (1.0 - BETA2) * g * g;
-                dm.axpy(1.0 - BETA1, &slope, BETA1);
-                dv.axpy(2.0 * (1.0 - BETA2) * g, &slope, BETA2);
-                power1 *= BETA1;
-                power2 *= BETA2;
+                m = Adam::BETA1 * m + (1.0 - Adam::BETA1) * g;
+                v = Adam::BETA2 * v + (1.0 - Adam::BETA2) * g * g;
+                dm.axpy(1.0 - Adam::BETA1, &slope, Adam::BETA1);
+                dv.axpy(2.0 * (1.0 - Adam::BETA2) * g, &slope, Adam::BETA2);
+                power1 *= Adam::BETA1;
+                power2 *= Adam::BETA2;
                 let (c1, c2) = (1.0 - power1, 1.0 - power2);
                 match signs {
                     Some(signs) if t == 0 => w = -self.rate * signs[class],
                     _ => {
                         let root = (v / c2).sqrt();
-                        let divisor = root + EPSILON;
+                        let divisor = root + Adam::EPSILON;
                         w -= self.rate * (m / c1) / divisor;
                         dw.axpy(-self.rate / (c1 * divisor), &dm, 1.0);
                         if root > 0.0 {

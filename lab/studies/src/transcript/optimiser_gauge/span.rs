@@ -1,9 +1,10 @@
 //! The logits of all steps as a product, in white coordinates.
 
-use nalgebra::{DMatrix, DVector, Dyn, SVD};
+use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use rand_distr::{Distribution, StandardNormal};
+use vfl_numerics::ThinSvd;
 
 use super::super::record::Step;
 
@@ -87,16 +88,14 @@ impl Span {
         features: usize,
         noise: f64,
     ) -> Option<Self> {
-        let svd: SVD<f64, Dyn, Dyn> = weights.try_svd(true, true, f64::EPSILON, 10_000)?;
-        let (left, right) = (svd.u?, svd.v_t?);
-        let largest = svd.singular_values.max();
-        let rank = svd.singular_values.iter().filter(|s| **s > RANK_TOLERANCE * largest).count();
-        let rank = rank.min(features);
+        let ThinSvd { left, singular_values, right } = ThinSvd::new(&weights).ok()?;
+        let least = RANK_TOLERANCE * singular_values.first()?;
+        let rank = singular_values.iter().filter(|s| **s > least).count().min(features);
         let root = (basis.nrows() as f64).sqrt();
         (rank > 0).then(|| Self {
             left: left.columns(0, rank).into_owned(),
-            scales: svd.singular_values.rows(0, rank) / root,
-            columns: right.rows(0, rank) * basis.transpose() * root,
+            scales: DVector::from_row_slice(&singular_values[..rank]) / root,
+            columns: right.columns(0, rank).transpose() * basis.transpose() * root,
             records,
             noise,
         })

@@ -27,16 +27,6 @@ pub struct Matching {
     pub root_mean_square_error: Option<f64>,
 }
 
-/// The same attack where it must find nothing: in every step, the gradients of the records are
-/// handed to other records.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Control {
-    /// The number of features that the attack says it found.
-    pub features_found: usize,
-    /// The number of these within a root mean square error of 0.01 of a true feature.
-    pub features_recovered: usize,
-}
-
 /// The results at one number of epochs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AfterEpochs {
@@ -54,8 +44,9 @@ pub struct AfterEpochs {
     pub matching: Matching,
     /// The largest misfit of a feature found; 0 if there is none.
     pub misfit: f64,
-    /// The control.
-    pub control: Control,
+    /// The features found where the attack must find none: in every step, the gradients of the
+    /// records are handed to other records.
+    pub control: Matching,
 }
 
 /// The results of a run without known records.
@@ -196,10 +187,7 @@ impl UnaidedExperiment {
                 rank: found.as_ref().map_or(0, |found| found.rank),
                 matching,
                 misfit: found.map_or(0.0, |found| found.misfit),
-                control: Control {
-                    features_found: control.features_found,
-                    features_recovered: control.features_recovered,
-                },
+                control,
             });
         }
         let means = truth.select_columns(trained).column_mean();

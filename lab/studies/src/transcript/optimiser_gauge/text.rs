@@ -1,10 +1,10 @@
 //! The text output of a run without known records: a table.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, Table};
 
 use super::study::{AfterEpochs, OptimiserReport, TargetResults};
 use crate::study::Report;
-use crate::transcript::text::attack_line;
+use crate::transcript::text::{attack_line, table};
 use crate::transcript::{Accuracy, LabelReading};
 
 impl Report for OptimiserReport {
@@ -33,12 +33,7 @@ impl Report for OptimiserReport {
 
 /// Returns the table of one target.
 fn table_of(target: &TargetResults) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(110);
-    table.set_header([
+    let mut table = table([
         "estimate",
         "features recovered",
         "their root mean square error",
